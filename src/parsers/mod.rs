@@ -1,0 +1,27 @@
+//! Decoders of on-disk formats: bytes in, values out. No files, no clock, no environment, no output, no panic.
+//!
+//! Decoding and judging are apart: `decode` fails only when bytes run out, so that a damaged structure can still be
+//! shown; `faults` lists every rule that it breaks.
+#![deny(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::cast_possible_truncation
+    )
+)]
+
+pub mod crc;
+pub mod decode;
+pub mod error;
