@@ -1,4 +1,10 @@
 //! Offline forensics for PostgreSQL data directories: the double write buffer, torn pages, full-page images in WAL.
+#![deny(clippy::disallowed_methods)]
 
+pub mod analysis;
+pub mod cli;
+pub mod cluster;
+pub mod output;
 pub mod parsers;
+pub mod repair;
 pub mod types;

@@ -22,6 +22,13 @@
     )
 )]
 
+pub mod checksum;
+mod checksum_dispatch;
+pub mod control;
+pub mod control_layout;
 pub mod crc;
 pub mod decode;
+pub mod dwb;
 pub mod error;
+pub mod page;
+pub mod page_kind;

@@ -1,0 +1,255 @@
+//! Batches: what was written into the DWB between two resets, as far as they can be told apart.
+
+use std::collections::BTreeMap;
+
+use super::finding::Coverage;
+use super::slot_facts::{SlotFacts, WritePath};
+use super::staleness::{BatchReason, BatchVerdict, Confidence, Staleness};
+use super::trace::{FileTrace, SlotClass, trace_file};
+use crate::cluster::dwb_files::DwbSet;
+use crate::parsers::dwb::SlotIdRule;
+use crate::types::{Lsn, RelFileLocator};
+
+/// Slots that must ascend by relation and block before a run counts as a checkpoint's, where checksums cannot tell.
+const ASCENDING_RUN: u64 = 32;
+
+/// Slots with an LSN that must lie on each side of a boundary found by LSNs alone.
+const BOUNDARY_SLOTS: usize = 8;
+
+/// One batch.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Verdict of its slots.
+    pub verdict: BatchVerdict,
+    /// Reasons of its slots, with how many have each.
+    pub reasons: BTreeMap<BatchReason, u64>,
+    /// How sure it is that these slots are one batch with this verdict.
+    pub confidence: Confidence,
+    /// First slot: file (place in the set) and index.
+    pub first: (usize, u64),
+    /// Last slot.
+    pub last: (usize, u64),
+    /// Slots.
+    pub slots: u64,
+    /// Lowest LSN of a slot that has one.
+    pub lowest_lsn: Lsn,
+    /// Highest.
+    pub highest_lsn: Lsn,
+    /// Relations, with slots of each.
+    pub relations: BTreeMap<RelFileLocator, u64>,
+    /// Slots that an eviction wrote.
+    pub from_eviction: u64,
+    /// Slots that a checkpoint wrote.
+    pub from_checkpoint: u64,
+    /// Longest run of slots that a checkpoint wrote.
+    pub longest_checkpoint_run: u64,
+}
+
+/// What separates batches: verdict, then the part within it.
+type BatchKey = (BatchVerdict, usize);
+
+/// Tells batches apart and describes each. Reads every slot once more.
+#[must_use]
+pub fn tell_batches(
+    set: &DwbSet,
+    staleness: &Staleness,
+    checksums_written: Option<bool>,
+    coverage: &mut Coverage,
+) -> Vec<Batch> {
+    let parts = split_parts(staleness);
+    let mut batches: BTreeMap<BatchKey, (Batch, Run)> = BTreeMap::new();
+    for (file_index, file) in set.files.iter().enumerate() {
+        trace_file(file, checksums_written, coverage, |facts| {
+            let Some((verdict, reason)) = staleness.verdict(file_index, facts.index) else { return };
+            if reason == BatchReason::Unreliable {
+                return;
+            }
+            let at = usize::try_from(facts.index).unwrap_or(usize::MAX);
+            let part = parts.get(file_index).and_then(|parts| parts.get(at)).copied().unwrap_or_default();
+            let place = (file_index, facts.index);
+            let (batch, run) = batches
+                .entry((verdict, part.number))
+                .or_insert_with(|| (Batch::new(verdict, place, part.confidence), Run::default()));
+            batch.add(place, reason, facts);
+            run.add(batch, facts, checksums_written == Some(false));
+        });
+    }
+    let mut batches: Vec<Batch> = batches
+        .into_values()
+        .map(|(mut batch, mut run)| {
+            run.close(&mut batch);
+            batch
+        })
+        .collect();
+    batches.sort_by_key(|batch| (batch.verdict, batch.first));
+    batches
+}
+
+impl Batch {
+    fn new(verdict: BatchVerdict, place: (usize, u64), confidence: Confidence) -> Self {
+        Self {
+            verdict,
+            reasons: BTreeMap::new(),
+            confidence,
+            first: place,
+            last: place,
+            slots: 0,
+            lowest_lsn: Lsn::INVALID,
+            highest_lsn: Lsn::INVALID,
+            relations: BTreeMap::new(),
+            from_eviction: 0,
+            from_checkpoint: 0,
+            longest_checkpoint_run: 0,
+        }
+    }
+
+    fn add(&mut self, place: (usize, u64), reason: BatchReason, facts: &SlotFacts) {
+        *self.reasons.entry(reason).or_default() += 1;
+        self.confidence = self.confidence.min(match self.verdict {
+            BatchVerdict::Undecided => self.confidence,
+            _ => reason.confidence(),
+        });
+        self.last = place;
+        self.slots += 1;
+        let lsn = facts.newest_lsn();
+        if lsn.is_valid() {
+            self.lowest_lsn = if self.lowest_lsn.is_valid() { self.lowest_lsn.min(lsn) } else { lsn };
+            self.highest_lsn = self.highest_lsn.max(lsn);
+        }
+        *self.relations.entry(facts.header.rel).or_default() += 1;
+    }
+}
+
+/// Key by which a checkpoint sorts the pages that it writes; the database is not part of it.
+type SortKey = (u32, u32, i32, u32);
+
+/// The run of slots of one writer that is being counted.
+#[derive(Debug, Default)]
+struct Run {
+    slots: u64,
+    last_key: Option<SortKey>,
+}
+
+impl Run {
+    fn add(&mut self, batch: &mut Batch, facts: &SlotFacts, by_order: bool) {
+        if by_order {
+            let rel = facts.header.rel;
+            let key = (rel.spc_oid, rel.rel_number, facts.header.fork_code, facts.header.block);
+            if self.last_key.is_some_and(|last| last >= key) {
+                self.close(batch);
+            }
+            self.slots += 1;
+            self.last_key = Some(key);
+            return;
+        }
+        match facts.path {
+            Some(WritePath::Checkpoint) => {
+                batch.from_checkpoint += 1;
+                self.slots += 1;
+                batch.longest_checkpoint_run = batch.longest_checkpoint_run.max(self.slots);
+            }
+            Some(WritePath::Eviction) => {
+                batch.from_eviction += 1;
+                self.slots = 0;
+            }
+            None => {}
+        }
+    }
+
+    /// Ends an ascending run: long ones are a checkpoint's. Does nothing where checksums told the writer.
+    fn close(&mut self, batch: &mut Batch) {
+        if self.last_key.take().is_none() {
+            return;
+        }
+        if self.slots >= ASCENDING_RUN {
+            batch.from_checkpoint += self.slots;
+            batch.longest_checkpoint_run = batch.longest_checkpoint_run.max(self.slots);
+        } else {
+            batch.from_eviction += self.slots;
+        }
+        self.slots = 0;
+    }
+}
+
+/// Part of the slots with one verdict, and how sure its borders are.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    number: usize,
+    confidence: Confidence,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self { number: 0, confidence: Confidence::Proven }
+    }
+}
+
+/// Splits the slots that are not current. Leftovers of an older batch stand behind those of a newer one, so where all
+/// LSNs before a place are higher than all behind it, a batch ends; in layouts with a sequence number, a batch ends
+/// where the number does not go on. Returns a part for each slot of each file.
+fn split_parts(staleness: &Staleness) -> Vec<Vec<Part>> {
+    let traces = staleness.traces();
+    let mut parts: Vec<Vec<Part>> = traces.iter().map(|trace| vec![Part::default(); trace.slots.len()]).collect();
+    let mut number = 0;
+    for (file, trace) in traces.iter().enumerate() {
+        let leftover: Vec<usize> = (0..trace.slots.len())
+            .filter(|index| {
+                let verdict = staleness.verdict(file, u64::try_from(*index).unwrap_or(u64::MAX));
+                verdict.is_some_and(|(verdict, _)| verdict != BatchVerdict::Current)
+            })
+            .collect();
+        let borders = match trace.slot_id_rule {
+            SlotIdRule::Sequence => sequence_borders(trace, &leftover),
+            SlotIdRule::Position => lsn_borders(trace, &leftover),
+        };
+        let confidence = match trace.slot_id_rule {
+            SlotIdRule::Sequence => Confidence::Likely,
+            SlotIdRule::Position => Confidence::Possible,
+        };
+        let own_file = trace.checkpoint_lsn.is_some() && trace.checkpoint_lsn != staleness.header_lsn;
+        if own_file || trace.slot_id_rule == SlotIdRule::Sequence {
+            number += 1;
+        }
+        for (at, index) in leftover.iter().enumerate() {
+            if borders.contains(&at) {
+                number += 1;
+            }
+            if let Some(part) = parts.get_mut(file).and_then(|parts| parts.get_mut(*index)) {
+                *part = Part { number, confidence };
+            }
+        }
+    }
+    parts
+}
+
+/// Places in `leftover` where the sequence number does not follow the one before.
+fn sequence_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
+    let id = |at: usize| leftover.get(at).and_then(|index| trace.slots.get(*index)).map(|slot| slot.slot_id);
+    (1..leftover.len()).filter(|at| id(*at) != id(at - 1).and_then(|before| before.checked_add(1))).collect()
+}
+
+/// Places in `leftover` before which every LSN is higher than every LSN behind.
+fn lsn_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
+    let with_lsn: Vec<(usize, Lsn)> = (0..)
+        .zip(leftover)
+        .filter_map(|(at, index)| Some((at, trace.slots.get(*index)?)))
+        .filter(|(_, slot)| slot.class == SlotClass::Usable && slot.lsn.is_valid())
+        .map(|(at, slot)| (at, slot.lsn))
+        .collect();
+    let mut highest_behind = vec![Lsn::INVALID; with_lsn.len() + 1];
+    for (at, (_, lsn)) in with_lsn.iter().enumerate().rev() {
+        highest_behind[at] = highest_behind[at + 1].max(*lsn);
+    }
+    let mut borders = Vec::new();
+    let (mut lowest_before, mut since_border) = (Lsn(u64::MAX), 0);
+    for (at, (place, lsn)) in with_lsn.iter().enumerate() {
+        let long_enough = since_border >= BOUNDARY_SLOTS && with_lsn.len() - at >= BOUNDARY_SLOTS;
+        if long_enough && lowest_before > highest_behind[at] {
+            borders.push(*place);
+            (lowest_before, since_border) = (Lsn(u64::MAX), 0);
+        }
+        lowest_before = lowest_before.min(*lsn);
+        since_border += 1;
+    }
+    borders
+}

@@ -1,0 +1,9 @@
+//! Judgement: parsed values in, report structs out. Opens nothing by path and formats no text.
+
+pub mod batches;
+pub mod cluster_report;
+pub mod dwb_report;
+pub mod finding;
+pub mod slot_facts;
+pub mod staleness;
+pub mod trace;

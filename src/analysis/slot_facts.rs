@@ -1,0 +1,205 @@
+//! What can be said of one slot on its own.
+
+use crate::parsers::checksum::page_checksum;
+use crate::parsers::dwb::{CrcVerdict, Slot, SlotFault, SlotHeader};
+use crate::parsers::page::{PageFault, PageHeader, is_all_zero, line_pointer_faults, page_faults};
+use crate::parsers::page_kind::PageKind;
+use crate::types::{ForkNumber, Lsn};
+
+/// Bytes that a disk writes in one piece; the unit in which a write is torn.
+pub const SECTOR_BYTES: usize = 512;
+
+/// What the image's own `pd_checksum` says. A checkpoint copies pages without setting it, so only `Good` proves
+/// anything, and `Stale` and `Zero` are normal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageChecksum {
+    /// The one of these bytes at this block.
+    Good,
+    /// Another one.
+    Stale,
+    /// Never set.
+    Zero,
+    /// The cluster has no data checksums, so the field may hold anything.
+    Off,
+}
+
+impl PageChecksum {
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Stale => "stale",
+            Self::Zero => "zero",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// Which writer made a slot, as far as the image tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WritePath {
+    /// A backend or the background writer: the page was copied with a fresh checksum.
+    Eviction,
+    /// A checkpoint's first phase: the page was copied as it stood in memory.
+    Checkpoint,
+}
+
+impl WritePath {
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Eviction => "eviction",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+}
+
+/// Whether a slot holds what was written into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Condition {
+    /// Never written.
+    Empty,
+    /// CRC right.
+    Sound,
+    /// CRC wrong under a header that makes sense: a write of the slot that was cut, or later damage.
+    Torn,
+    /// CRC wrong and the header makes no sense.
+    Damaged,
+    /// The layout's CRC proves nothing.
+    Unverifiable,
+}
+
+impl Condition {
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Sound => "sound",
+            Self::Torn => "torn",
+            Self::Damaged => "damaged",
+            Self::Unverifiable => "unverifiable",
+        }
+    }
+}
+
+/// Everything about a slot but the image's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotFacts {
+    /// Place in the file, from 0.
+    pub index: u64,
+    /// Offset of the slot header in the file.
+    pub offset: u64,
+    /// Decoded header.
+    pub header: SlotHeader,
+    /// What the CRC says; `None` for an empty slot.
+    pub crc: Option<CrcVerdict>,
+    /// The CRC that the bytes give, where the layout's can be computed.
+    pub computed_crc: Option<u32>,
+    /// Whether the slot holds what was written.
+    pub condition: Condition,
+    /// Header of the image.
+    pub page: PageHeader,
+    /// What kind of page the image is.
+    pub page_kind: PageKind,
+    /// What the image's own checksum says; `None` for an empty slot.
+    pub page_checksum: Option<PageChecksum>,
+    /// The checksum that the image would carry in the data file.
+    pub computed_page_checksum: u16,
+    /// Who wrote the slot; `None` where the checksum cannot tell.
+    pub path: Option<WritePath>,
+    /// Rules that the slot header breaks.
+    pub slot_faults: Vec<SlotFault>,
+    /// Rules that the image breaks as a page, line pointers included.
+    pub page_faults: Vec<PageFault>,
+    /// For a slot that fails its CRC: first sector from which on the image is all zero.
+    pub zero_from_sector: Option<usize>,
+}
+
+impl SlotFacts {
+    /// Judges a slot. `checksums_written`: whether the server sets page checksums; `None` when it is not known.
+    #[must_use]
+    pub fn of(slot: &Slot<'_>, checksums_written: Option<bool>) -> Self {
+        let page = PageHeader::decode(0, slot.image).unwrap_or(PageHeader {
+            lsn: Lsn::INVALID,
+            checksum: 0,
+            flags: 0,
+            lower: 0,
+            upper: 0,
+            special: 0,
+            pagesize_version: 0,
+            prune_xid: 0,
+        });
+        let crc = (!slot.is_empty).then(|| slot.crc_verdict());
+        let slot_faults = if slot.is_empty { Vec::new() } else { slot.header.faults() };
+        let condition = match crc {
+            None => Condition::Empty,
+            Some(CrcVerdict::Good) => Condition::Sound,
+            Some(CrcVerdict::Unverifiable) => Condition::Unverifiable,
+            Some(CrcVerdict::Bad) if slot_faults.is_empty() => Condition::Torn,
+            Some(CrcVerdict::Bad) => Condition::Damaged,
+        };
+        let computed = if slot.is_empty { 0 } else { page_checksum(slot.image, slot.header.block) };
+        let page_checksum = match checksums_written {
+            _ if slot.is_empty => None,
+            Some(false) => Some(PageChecksum::Off),
+            _ if page.checksum == 0 => Some(PageChecksum::Zero),
+            _ if page.checksum == computed => Some(PageChecksum::Good),
+            _ => Some(PageChecksum::Stale),
+        };
+        let path = match page_checksum {
+            Some(PageChecksum::Good) => Some(WritePath::Eviction),
+            Some(PageChecksum::Stale | PageChecksum::Zero) if !page.is_new() => Some(WritePath::Checkpoint),
+            _ => None,
+        };
+        let page_kind = PageKind::of(&page, slot.image, slot.header.fork().unwrap_or(ForkNumber::Main));
+        let mut page_faults = page_faults(&page, slot.image);
+        if !page.is_new() {
+            page_faults.extend(page.oddities(slot.image.len()));
+            if page_kind.has_line_pointers() {
+                page_faults.extend(line_pointer_faults(&page, slot.image));
+            }
+        }
+        let failed = matches!(condition, Condition::Torn | Condition::Damaged);
+        Self {
+            index: slot.index,
+            offset: slot.offset,
+            header: slot.header.clone(),
+            crc,
+            computed_crc: slot.computed_crc,
+            condition,
+            page,
+            page_kind,
+            page_checksum,
+            computed_page_checksum: computed,
+            path,
+            slot_faults,
+            page_faults,
+            zero_from_sector: failed.then(|| zero_tail(slot.image)).flatten(),
+        }
+    }
+
+    /// The newer of the two LSNs that a slot carries.
+    #[must_use]
+    pub fn newest_lsn(&self) -> Lsn {
+        self.header.lsn.max(self.page.lsn)
+    }
+
+    /// True when the slot's content may be built upon: it was written, and nothing proves it damaged.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        match self.condition {
+            Condition::Sound => true,
+            Condition::Unverifiable => self.slot_faults.is_empty() && self.page_faults.is_empty(),
+            Condition::Empty | Condition::Torn | Condition::Damaged => false,
+        }
+    }
+}
+
+/// First sector of the run of zero sectors at the end of an image, if there is one and the image is not all zero.
+fn zero_tail(image: &[u8]) -> Option<usize> {
+    let last = image.chunks(SECTOR_BYTES).rposition(|sector| !is_all_zero(sector))?;
+    (last + 1 < image.len().div_ceil(SECTOR_BYTES)).then_some(last + 1)
+}

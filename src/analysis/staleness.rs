@@ -1,0 +1,437 @@
+//! Which slots were written since the last completed checkpoint. No slot says so itself: nothing invalidates old slots
+//! at a reset, so the answer comes from LSNs, positions and file headers together.
+//!
+//! Positions are handed out in order from 0 after every reset. Slots whose LSN lies behind the last checkpoint
+//! ("candidates") were written after it; so was every slot at a position below them, unless the candidates belong to
+//! the short window between the checkpoint record and the reset, in which case they stand alone at a high position.
+
+use super::trace::{FileTrace, SlotClass, SlotTrace};
+use crate::parsers::control::DbState;
+use crate::parsers::dwb::{Ring, SlotIdRule};
+use crate::types::Lsn;
+
+/// Slots without proof that may lie between two candidates of one batch before the upper one is taken for a window
+/// slot. Twice the candidates seen so far are allowed if that is more.
+const GAP_ALLOWANCE: u64 = 16;
+
+/// Answer for one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BatchVerdict {
+    /// Written since the last completed checkpoint.
+    Current,
+    /// Cannot be told; to be treated like a stale one.
+    Undecided,
+    /// Left over from before it.
+    Stale,
+}
+
+impl BatchVerdict {
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Undecided => "undecided",
+            Self::Stale => "stale",
+        }
+    }
+}
+
+/// Why a slot got its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BatchReason {
+    /// Its LSN lies behind the last checkpoint.
+    NewerThanCheckpoint,
+    /// Its position lies below slots whose LSN does.
+    BelowNewer,
+    /// Written after a slot whose LSN does, in a layout that never starts over.
+    AfterNewer,
+    /// Its LSN lies behind the last checkpoint, but it stands apart: it may have been written just before the reset.
+    PossibleWindow,
+    /// Nothing tells.
+    NoEvidence,
+    /// The slot's CRC is wrong, so its LSN proves nothing.
+    Unreliable,
+    /// Neither a file header nor `pg_control` gives the last checkpoint.
+    NoCheckpointKnown,
+    /// The file header is newer than `pg_control`: the two do not belong together.
+    ForeignControl,
+    /// On a standby images newer than the restartpoint may come from before it.
+    Standby,
+    /// The header of its file is one reset behind the newest: the reset may have been cut off.
+    HeaderOneBehind,
+    /// The cluster was shut down cleanly: every page reached its place.
+    ShutDown,
+    /// Its `slot_id` belongs to another number of slots.
+    OtherGeometry,
+    /// Its file has not taken part in the newest resets.
+    FileNotInUse,
+    /// Its number in the sequence belongs to an earlier round: a later one has passed its place.
+    EarlierRound,
+}
+
+impl BatchReason {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NewerThanCheckpoint => "newer_than_checkpoint",
+            Self::BelowNewer => "below_newer",
+            Self::AfterNewer => "after_newer",
+            Self::PossibleWindow => "possible_window",
+            Self::NoEvidence => "no_evidence",
+            Self::Unreliable => "unreliable",
+            Self::NoCheckpointKnown => "no_checkpoint_known",
+            Self::ForeignControl => "foreign_control",
+            Self::Standby => "standby",
+            Self::HeaderOneBehind => "header_one_behind",
+            Self::ShutDown => "shut_down",
+            Self::OtherGeometry => "other_geometry",
+            Self::FileNotInUse => "file_not_in_use",
+            Self::EarlierRound => "earlier_round",
+        }
+    }
+
+    /// How sure the answer is.
+    #[must_use]
+    pub const fn confidence(self) -> Confidence {
+        match self {
+            Self::ShutDown | Self::OtherGeometry | Self::EarlierRound => Confidence::Proven,
+            Self::NewerThanCheckpoint | Self::BelowNewer | Self::AfterNewer | Self::FileNotInUse => Confidence::Likely,
+            _ => Confidence::Possible,
+        }
+    }
+}
+
+/// How sure a statement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    /// Not excluded.
+    Possible,
+    /// Very probable, not proven.
+    Likely,
+    /// Follows from the bytes.
+    Proven,
+}
+
+impl Confidence {
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Possible => "possible",
+            Self::Likely => "likely",
+            Self::Proven => "proven",
+        }
+    }
+}
+
+/// What `pg_control` contributes, its CRC being right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlFacts {
+    /// State of the cluster.
+    pub state: DbState,
+    /// Where replay starts.
+    pub redo_lsn: Lsn,
+    /// First byte after the latest completed checkpoint record: what a reset writes into the file headers.
+    pub checkpoint_end_lsn: Lsn,
+    /// A standby or a backup being restored: resets follow restartpoints there.
+    pub in_archive_recovery: bool,
+}
+
+/// The line between before and after the last completed checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Horizon {
+    /// Slots with a higher LSN were written after it.
+    pub lsn: Lsn,
+    /// Taken from `pg_control` rather than from a file header.
+    pub from_control: bool,
+}
+
+/// How a file header's LSN stands to `pg_control`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderAge {
+    /// The same checkpoint.
+    Same,
+    /// Older: the reset was cut off or did not reach the disk, or the DWB was off since.
+    Older,
+    /// Newer: the files do not belong together.
+    Newer,
+}
+
+/// Judgement of all slots of a set of files.
+#[derive(Debug)]
+pub struct Staleness {
+    files: Vec<FileTrace>,
+    uses: Vec<FileUse>,
+    /// The line between before and after, if there is one.
+    pub horizon: Option<Horizon>,
+    /// Newest LSN of a file header.
+    pub header_lsn: Option<Lsn>,
+    /// That LSN against `pg_control`.
+    pub header_age: Option<HeaderAge>,
+    /// Slots per file of the ring in use, where it could be told.
+    pub ring_slots_per_file: u64,
+    blanket: Option<(BatchVerdict, BatchReason)>,
+    /// Highest place in write order that belongs to the current batch.
+    frontier: Option<u64>,
+    /// Lowest place in write order whose LSN lies behind the checkpoint.
+    first_candidate: Option<u64>,
+    lowest_order: u64,
+}
+
+/// Part of a file in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileUse {
+    InUse,
+    OneBehind,
+    NotInUse,
+}
+
+impl Staleness {
+    /// Judges a set of files. `setting`: the ring by the cluster's configuration, if known.
+    #[must_use]
+    pub fn judge(files: Vec<FileTrace>, control: Option<ControlFacts>, setting: Option<Ring>) -> Self {
+        let header_lsn = files.iter().filter_map(|file| file.checkpoint_lsn).filter(|lsn| lsn.is_valid()).max();
+        let header_age = control.zip(header_lsn).map(|(control, lsn)| control.age_of(lsn));
+        let horizon = horizon_of(header_lsn, header_age, control);
+        let uses = uses_of(&files, header_lsn, horizon, setting);
+        let blanket = match (control, header_age, horizon) {
+            (_, Some(HeaderAge::Newer), _) => Some((BatchVerdict::Undecided, BatchReason::ForeignControl)),
+            (Some(control), ..) if control.state == DbState::SHUT_DOWN => {
+                Some((BatchVerdict::Stale, BatchReason::ShutDown))
+            }
+            (Some(control), ..) if control.in_archive_recovery => Some((BatchVerdict::Undecided, BatchReason::Standby)),
+            (.., None) => Some((BatchVerdict::Undecided, BatchReason::NoCheckpointKnown)),
+            _ => None,
+        };
+        let mut judged = Self {
+            ring_slots_per_file: ring_slots_per_file(&files, &uses, horizon, setting),
+            files,
+            uses,
+            horizon,
+            header_lsn,
+            header_age,
+            blanket,
+            frontier: None,
+            first_candidate: None,
+            lowest_order: u64::MAX,
+        };
+        judged.walk();
+        judged
+    }
+
+    /// Answer for slot `index` of the file at `file` in the set; `None` for an empty slot.
+    #[must_use]
+    pub fn verdict(&self, file: usize, index: u64) -> Option<(BatchVerdict, BatchReason)> {
+        use BatchReason as R;
+        use BatchVerdict::{Current, Stale, Undecided};
+        let trace = self.files.get(file)?;
+        let slot = trace.slots.get(usize::try_from(index).ok()?)?;
+        match slot.class {
+            SlotClass::Empty => return None,
+            SlotClass::Unreliable => return Some((Undecided, R::Unreliable)),
+            SlotClass::Usable => {}
+        }
+        if self.is_other_geometry(trace, index, slot) {
+            return Some((Stale, R::OtherGeometry));
+        }
+        if self.blanket.is_some() {
+            return self.blanket;
+        }
+        let candidate = self.is_candidate(slot);
+        let order = self.order(trace, index, slot);
+        let Some(order) = order.filter(|_| self.uses.get(file) == Some(&FileUse::InUse)) else {
+            return Some(match self.uses.get(file) {
+                _ if candidate => (Current, R::NewerThanCheckpoint),
+                Some(FileUse::NotInUse) => (Stale, R::FileNotInUse),
+                Some(FileUse::OneBehind) => (Undecided, R::HeaderOneBehind),
+                _ => (Undecided, R::NoEvidence),
+            });
+        };
+        if !trace.restarts_at_checkpoint {
+            return Some(match self.first_candidate {
+                _ if candidate => (Current, R::NewerThanCheckpoint),
+                Some(first) if order > first => (Current, R::AfterNewer),
+                _ => (Undecided, R::NoEvidence),
+            });
+        }
+        let in_batch = self.frontier.is_some_and(|frontier| order <= frontier);
+        let earlier_round = trace.slot_id_rule == SlotIdRule::Sequence
+            && self.ring_slots().is_some_and(|slots| self.lowest_order.saturating_add(slots) <= order);
+        Some(match (in_batch, candidate) {
+            (true, true) => (Current, R::NewerThanCheckpoint),
+            (true, false) => (Current, R::BelowNewer),
+            (false, true) => (Undecided, R::PossibleWindow),
+            (false, false) if earlier_round => (Stale, R::EarlierRound),
+            (false, false) => (Undecided, R::NoEvidence),
+        })
+    }
+
+    /// The slots that were judged, file by file.
+    #[must_use]
+    pub fn traces(&self) -> &[FileTrace] {
+        &self.files
+    }
+
+    /// True when candidates reach from the start to the last place of the ring: earlier images of this batch have very
+    /// probably been overwritten.
+    #[must_use]
+    pub fn has_wrapped(&self) -> bool {
+        let last = self.in_use().filter_map(|file| {
+            let at = u64::try_from(file.slots.len()).unwrap_or(u64::MAX).min(self.ring_slots_per_file);
+            Some(u64::from(file.number?) * self.ring_slots_per_file + at.checked_sub(1)?)
+        });
+        self.frontier.zip(last.max()).is_some_and(|(frontier, last)| frontier >= last)
+    }
+
+    fn in_use(&self) -> impl Iterator<Item = &FileTrace> {
+        self.files.iter().zip(&self.uses).filter(|(_, used)| **used == FileUse::InUse).map(|(file, _)| file)
+    }
+
+    /// Slots in the whole ring.
+    fn ring_slots(&self) -> Option<u64> {
+        let files = self.in_use().filter_map(|file| file.number).max()?;
+        self.ring_slots_per_file.checked_mul(u64::from(files) + 1)
+    }
+
+    fn is_candidate(&self, slot: &SlotTrace) -> bool {
+        slot.class == SlotClass::Usable && self.horizon.is_some_and(|horizon| slot.lsn > horizon.lsn)
+    }
+
+    fn is_other_geometry(&self, file: &FileTrace, index: u64, slot: &SlotTrace) -> bool {
+        let Some(number) = file.number else { return false };
+        let place = u64::from(number).checked_mul(self.ring_slots_per_file).and_then(|base| base.checked_add(index));
+        let stored = match file.slot_id_rule {
+            SlotIdRule::Position => Some(u64::from(slot.slot_id)),
+            SlotIdRule::Sequence => {
+                self.ring_slots().filter(|slots| *slots > 0).map(|slots| u64::from(slot.slot_id) % slots)
+            }
+        };
+        index >= self.ring_slots_per_file || stored.is_some_and(|stored| Some(stored) != place)
+    }
+
+    /// Place of a slot in the order in which slots are written after a reset.
+    fn order(&self, file: &FileTrace, index: u64, slot: &SlotTrace) -> Option<u64> {
+        match file.slot_id_rule {
+            SlotIdRule::Sequence => Some(u64::from(slot.slot_id)),
+            SlotIdRule::Position => {
+                u64::from(file.number.unwrap_or(0)).checked_mul(self.ring_slots_per_file)?.checked_add(index)
+            }
+        }
+    }
+
+    /// Finds how far the current batch reaches.
+    fn walk(&mut self) {
+        let mut slots: Vec<(u64, bool, bool)> = Vec::new();
+        for file in self.in_use() {
+            for (index, slot) in (0..).zip(&file.slots) {
+                if slot.class == SlotClass::Usable
+                    && !self.is_other_geometry(file, index, slot)
+                    && let Some(order) = self.order(file, index, slot)
+                {
+                    slots.push((order, self.is_candidate(slot), slot.lsn.is_valid()));
+                }
+            }
+        }
+        slots.sort_unstable();
+        self.lowest_order = slots.first().map_or(u64::MAX, |(order, ..)| *order);
+        self.first_candidate = slots.iter().find(|(_, candidate, _)| *candidate).map(|(order, ..)| *order);
+        let (mut accepted, mut gap) = (0_u64, 0_u64);
+        for (order, candidate, has_lsn) in slots {
+            if !candidate {
+                gap += u64::from(has_lsn);
+            } else if gap <= GAP_ALLOWANCE.max(accepted * 2) {
+                accepted += 1;
+                gap = 0;
+                self.frontier = Some(order);
+            } else {
+                break;
+            }
+        }
+    }
+}
+
+impl ControlFacts {
+    /// What a reset after the checkpoint of `pg_control` writes into the file headers.
+    #[must_use]
+    pub const fn expected_header_lsn(&self) -> Lsn {
+        if self.in_archive_recovery { self.redo_lsn } else { self.checkpoint_end_lsn }
+    }
+
+    fn age_of(&self, header_lsn: Lsn) -> HeaderAge {
+        match header_lsn.cmp(&self.expected_header_lsn()) {
+            std::cmp::Ordering::Less => HeaderAge::Older,
+            std::cmp::Ordering::Equal => HeaderAge::Same,
+            std::cmp::Ordering::Greater => HeaderAge::Newer,
+        }
+    }
+}
+
+fn horizon_of(
+    header_lsn: Option<Lsn>,
+    header_age: Option<HeaderAge>,
+    control: Option<ControlFacts>,
+) -> Option<Horizon> {
+    let by_control = control.map(|control| Horizon { lsn: control.expected_header_lsn(), from_control: true });
+    match (header_lsn, header_age) {
+        (Some(lsn), Some(HeaderAge::Same | HeaderAge::Newer) | None) => Some(Horizon { lsn, from_control: false }),
+        _ => by_control,
+    }
+}
+
+/// Which files take part in the ring: those with the newest header, those created or grown since the last reset, and
+/// those whose header is gone.
+fn uses_of(
+    files: &[FileTrace],
+    header_lsn: Option<Lsn>,
+    horizon: Option<Horizon>,
+    setting: Option<Ring>,
+) -> Vec<FileUse> {
+    let newest_batch =
+        files.iter().filter(|file| file.checkpoint_lsn == header_lsn).filter_map(|file| file.batch_id).max();
+    let newer = |file: &FileTrace| {
+        let line = horizon.map_or(Lsn(u64::MAX), |horizon| horizon.lsn);
+        file.slots.iter().any(|slot| slot.class == SlotClass::Usable && slot.lsn > line)
+    };
+    let judge = |file: &FileTrace| {
+        let beyond = setting.is_some_and(|ring| file.number.is_some_and(|number| u64::from(number) >= ring.files));
+        match file.checkpoint_lsn {
+            _ if beyond && !newer(file) => FileUse::NotInUse,
+            Some(lsn) if lsn.is_valid() && Some(lsn) < header_lsn => {
+                let one_behind =
+                    file.batch_id.zip(newest_batch).is_some_and(|(own, newest)| own.checked_add(1) == Some(newest));
+                if one_behind { FileUse::OneBehind } else { FileUse::NotInUse }
+            }
+            _ => FileUse::InUse,
+        }
+    };
+    files.iter().map(judge).collect()
+}
+
+/// Slots per file that the ring in use has: told by `slot_id` of newer slots in a file other than the first, else by
+/// the setting where nothing contradicts it, else by the files' length.
+fn ring_slots_per_file(files: &[FileTrace], uses: &[FileUse], horizon: Option<Horizon>, setting: Option<Ring>) -> u64 {
+    let line = horizon.map_or(Lsn(u64::MAX), |horizon| horizon.lsn);
+    let in_use = || files.iter().zip(uses).filter(|(_, used)| **used == FileUse::InUse).map(|(file, _)| file);
+    let length = in_use().map(|file| u64::try_from(file.slots.len()).unwrap_or(u64::MAX)).max().unwrap_or(0);
+    let newer = |slot: &SlotTrace| slot.class == SlotClass::Usable && slot.lsn > line;
+    for file in in_use().filter(|file| file.slot_id_rule == SlotIdRule::Position) {
+        let Some(number) = file.number.filter(|number| *number > 0) else { continue };
+        for (index, slot) in (0_u64..).zip(&file.slots).filter(|(_, slot)| newer(slot)) {
+            if let Some(base) = u64::from(slot.slot_id).checked_sub(index)
+                && base.is_multiple_of(u64::from(number))
+                && base > 0
+            {
+                return base / u64::from(number);
+            }
+        }
+    }
+    let highest = in_use()
+        .flat_map(|file| (0_u64..).zip(&file.slots).filter(|(_, slot)| newer(slot)).map(|(index, _)| index))
+        .max();
+    setting
+        .map(|ring| ring.slots_per_file)
+        .filter(|slots| *slots <= length && highest.is_none_or(|highest| highest < *slots))
+        .unwrap_or(length)
+}

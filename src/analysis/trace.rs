@@ -1,0 +1,151 @@
+//! First pass over a DWB file: the few bytes of each slot that the judgement of whole batches needs.
+
+use super::finding::Coverage;
+use super::slot_facts::{Condition, SlotFacts, WritePath};
+use crate::cluster::dwb_files::DwbFile;
+use crate::parsers::dwb::SlotIdRule;
+use crate::types::Lsn;
+
+/// What batches are told by: 16 bytes a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotTrace {
+    /// The newer of the slot's two LSNs; 0 when it has none (free space maps, unlogged relations).
+    pub lsn: Lsn,
+    /// Stored `slot_id`.
+    pub slot_id: u32,
+    /// What the slot can be used for.
+    pub class: SlotClass,
+}
+
+/// Use of a slot as evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotClass {
+    /// Never written.
+    Empty,
+    /// Written, but its content cannot be trusted.
+    Unreliable,
+    /// Written and trusted.
+    Usable,
+}
+
+/// A DWB file as evidence.
+#[derive(Clone, Debug)]
+pub struct FileTrace {
+    /// Number in the name.
+    pub number: Option<u32>,
+    /// What `slot_id` means.
+    pub slot_id_rule: SlotIdRule,
+    /// Whether the server starts again at slot 0 after each checkpoint.
+    pub restarts_at_checkpoint: bool,
+    /// Whether the file header is sound.
+    pub header_is_sound: bool,
+    /// Resets since server start, of a sound header that has it.
+    pub batch_id: Option<u64>,
+    /// LSN of the last reset, of a sound header that has it.
+    pub checkpoint_lsn: Option<Lsn>,
+    /// Slots, in file order.
+    pub slots: Vec<SlotTrace>,
+}
+
+/// Counts over the slots of one file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotCounts {
+    /// Slots that were examined.
+    pub total: u64,
+    /// Never written.
+    pub empty: u64,
+    /// CRC right.
+    pub good: u64,
+    /// CRC wrong under a header that makes sense.
+    pub torn: u64,
+    /// CRC wrong and header without sense.
+    pub damaged: u64,
+    /// CRC that proves nothing.
+    pub unverifiable: u64,
+    /// Images with a right page checksum.
+    pub from_eviction: u64,
+    /// Images that a checkpoint copied.
+    pub from_checkpoint: u64,
+    /// Images that break a rule of pages.
+    pub implausible_images: u64,
+    /// Slots whose own LSN is not that of their image.
+    pub lsn_mismatches: u64,
+}
+
+impl SlotCounts {
+    /// Written slots.
+    #[must_use]
+    pub const fn used(&self) -> u64 {
+        self.total - self.empty
+    }
+
+    /// Slots that fail their CRC.
+    #[must_use]
+    pub const fn bad(&self) -> u64 {
+        self.torn + self.damaged
+    }
+
+    fn add(&mut self, facts: &SlotFacts) {
+        self.total += 1;
+        match facts.condition {
+            Condition::Empty => self.empty += 1,
+            Condition::Sound => self.good += 1,
+            Condition::Torn => self.torn += 1,
+            Condition::Damaged => self.damaged += 1,
+            Condition::Unverifiable => self.unverifiable += 1,
+        }
+        if facts.is_usable() {
+            match facts.path {
+                Some(WritePath::Eviction) => self.from_eviction += 1,
+                Some(WritePath::Checkpoint) => self.from_checkpoint += 1,
+                None => {}
+            }
+            self.implausible_images += u64::from(!facts.page_faults.is_empty());
+            self.lsn_mismatches += u64::from(facts.header.lsn != facts.page.lsn);
+        }
+    }
+}
+
+/// Reads all slots of a file, hands each to `visit`, and keeps the trace. What cannot be read goes to `coverage`.
+pub fn trace_file(
+    file: &DwbFile,
+    checksums_written: Option<bool>,
+    coverage: &mut Coverage,
+    mut visit: impl FnMut(&SlotFacts),
+) -> (FileTrace, SlotCounts) {
+    let mut slots = Vec::new();
+    let mut counts = SlotCounts::default();
+    let mut scan = file.slots();
+    while let Some(slot) = scan.next_slot() {
+        match slot {
+            Ok(slot) => {
+                let facts = SlotFacts::of(&slot, checksums_written);
+                counts.add(&facts);
+                coverage.examined += 1;
+                slots.push(trace_of(&facts));
+                visit(&facts);
+            }
+            Err(error) => coverage.skip(file.name.clone(), error),
+        }
+    }
+    let header = file.detection.sound_header();
+    let trace = FileTrace {
+        number: file.number,
+        slot_id_rule: file.detection.layout.slot_id_rule(),
+        restarts_at_checkpoint: file.detection.layout.restarts_at_checkpoint(),
+        header_is_sound: header.is_some(),
+        batch_id: header.and_then(|header| header.batch_id),
+        checkpoint_lsn: header.and_then(|header| header.checkpoint_lsn),
+        slots,
+    };
+    (trace, counts)
+}
+
+fn trace_of(facts: &SlotFacts) -> SlotTrace {
+    let class = match facts.condition {
+        Condition::Empty => SlotClass::Empty,
+        _ if facts.is_usable() => SlotClass::Usable,
+        _ => SlotClass::Unreliable,
+    };
+    SlotTrace { lsn: facts.newest_lsn(), slot_id: facts.header.slot_id, class }
+}

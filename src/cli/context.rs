@@ -1,0 +1,161 @@
+//! What all commands share: how to print, and the beginning and end of every output.
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::{Args, ValueEnum};
+
+use super::exit::{Outcome, Stop};
+use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::output::colour::Paint;
+use crate::output::json::{BeginJson, FindingJson, Item, SCHEMA, SkippedJson, SummaryJson};
+use crate::output::sink::{CsvShape, Machine, Sink};
+use crate::output::text::{Layout, write_findings};
+
+/// Columns that are assumed where there is no terminal to ask.
+const DEFAULT_WIDTH: u16 = 80;
+
+/// Output formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables and sentences for people.
+    Text,
+    /// One JSON document.
+    Json,
+    /// One JSON object a line.
+    Ndjson,
+    /// Comma-separated values with a header line.
+    Csv,
+}
+
+/// When colours are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColourChoice {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How results are printed.
+#[derive(Clone, Debug, Args)]
+pub struct OutputArgs {
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
+    pub format: Format,
+    /// When to use colours
+    #[arg(long = "color", value_enum, default_value_t = ColourChoice::Auto, help_heading = "Output")]
+    pub colour: ColourChoice,
+    /// Columns of text output [default: the terminal's, else 80]
+    #[arg(long, value_name = "COLUMNS", help_heading = "Output", value_parser = clap::value_parser!(u16).range(40..))]
+    pub width: Option<u16>,
+}
+
+impl OutputArgs {
+    /// Layout of text on this terminal.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let terminal = io::stdout().is_terminal();
+        let on = match self.colour {
+            ColourChoice::Always => true,
+            ColourChoice::Never => false,
+            ColourChoice::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        };
+        let asked =
+            || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col >= 40);
+        let width = self.width.or_else(|| terminal.then(asked).flatten()).unwrap_or(DEFAULT_WIDTH);
+        Layout { width, paint: Paint::new(on) }
+    }
+
+    /// The machine format that was asked for, if one was.
+    #[must_use]
+    pub const fn machine(&self) -> Option<Machine> {
+        match self.format {
+            Format::Text => None,
+            Format::Json => Some(Machine::Json),
+            Format::Ndjson => Some(Machine::Ndjson),
+            Format::Csv => Some(Machine::Csv),
+        }
+    }
+}
+
+/// Starts a machine output.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn begin<'a>(
+    format: Machine,
+    shape: CsvShape,
+    out: &'a mut dyn Write,
+    (tool, command): (&'static str, &'static str),
+    paths: Vec<String>,
+) -> io::Result<Sink<'a>> {
+    let begin = BeginJson { tool, version: env!("CARGO_PKG_VERSION"), schema: SCHEMA, command, paths };
+    Sink::begin(format, shape, out, &begin)
+}
+
+/// Findings and coverage in the form that is printed.
+#[derive(Debug)]
+pub struct Closing {
+    /// Findings, problems first.
+    pub findings: Vec<FindingJson>,
+    /// What was not looked at.
+    pub skipped: Vec<SkippedJson>,
+    examined: u64,
+}
+
+impl Closing {
+    /// Gathers what every output ends with.
+    #[must_use]
+    pub fn new(mut findings: Vec<Finding>, coverage: &Coverage) -> Self {
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity == Severity::Problem));
+        Self {
+            findings: findings.iter().map(FindingJson::from).collect(),
+            skipped: coverage.skipped.iter().map(SkippedJson::from).collect(),
+            examined: coverage.examined,
+        }
+    }
+
+    /// How the run ended.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        Outcome::of(self.problems(), self.skipped.len())
+    }
+
+    fn problems(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == "problem").count()
+    }
+
+    /// Ends a machine output: findings, skipped, summary.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn end(
+        self,
+        mut sink: Sink<'_>,
+        shown: u64,
+        counts: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<Outcome, Stop> {
+        let outcome = self.outcome();
+        let (problems, skipped, examined) = (self.problems(), self.skipped.len(), self.examined);
+        for finding in self.findings {
+            sink.item(&Item::Finding(finding))?;
+        }
+        for skipped in self.skipped {
+            sink.item(&Item::Skipped(skipped))?;
+        }
+        sink.end(&SummaryJson { examined, shown, skipped, problems, exit_status: outcome.status(), counts })?;
+        Ok(outcome)
+    }
+
+    /// Ends a text output.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn end_text(self, out: &mut dyn Write, layout: Layout) -> Result<Outcome, Stop> {
+        write_findings(out, layout, &self.findings, &self.skipped)?;
+        out.flush()?;
+        Ok(self.outcome())
+    }
+}

@@ -1,0 +1,65 @@
+//! `pg_dwbinspect batches`: what was written between two resets.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::PROGRAM;
+use super::source::Source;
+use crate::analysis::batches::tell_batches;
+use crate::analysis::dwb_report::examine;
+use crate::analysis::finding::Coverage;
+use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::exit::{Outcome, Stop};
+use crate::output::json::{BATCH_COLUMNS, BatchJson, Item};
+use crate::output::sink::CsvShape;
+use crate::output::text::write_batches;
+
+/// List the batches that can be told apart
+///
+/// A batch is what was written between two completed checkpoints. No slot says to which batch it belongs: each row
+/// says how sure it is. "proven" follows from the bytes, "likely" is very probable, "possible" is not excluded.
+#[derive(Debug, Args)]
+#[command(after_help = super::EXIT_STATUS)]
+pub struct BatchesArgs {
+    /// Data directory; also a pg_dwbuf directory or single double write buffer files
+    #[arg(value_name = "DATADIR", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let source = Source::open(&args.paths)?;
+    let mut report = examine(&source.set, &source.facts);
+    let mut findings = Vec::new();
+    source.check_control(&mut report.coverage, &mut findings);
+    findings.append(&mut report.findings);
+    findings.extend(source.note_if_empty());
+    // What the second pass cannot read, the first has reported already, unless the file changed in between.
+    let mut second = Coverage::default();
+    let checksums = source.facts.checksums_written;
+    let told = tell_batches(&source.set, &report.staleness, checksums, &mut second);
+    for skipped in second.skipped {
+        if !report.coverage.skipped.contains(&skipped) {
+            report.coverage.skipped.push(skipped);
+        }
+    }
+    let by_order = checksums == Some(false);
+    let batches: Vec<BatchJson> = told.iter().map(|batch| BatchJson::new(batch, &source.set.files, by_order)).collect();
+    let closing = Closing::new(findings, &report.coverage);
+    if let Some(format) = args.output.machine() {
+        let paths = args.paths.iter().map(|path| path.display().to_string()).collect();
+        let shape = CsvShape::Rows { plural: "batches", columns: BATCH_COLUMNS };
+        let mut sink = begin(format, shape, out, (PROGRAM, "batches"), paths)?;
+        let shown = batches.len() as u64;
+        for batch in batches {
+            sink.item(&Item::Batch(batch))?;
+        }
+        return closing.end(sink, shown, serde_json::Map::new());
+    }
+    let layout = args.output.layout();
+    write_batches(out, layout, &batches)?;
+    closing.end_text(out, layout)
+}

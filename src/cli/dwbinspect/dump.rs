@@ -1,0 +1,305 @@
+//! `pg_dwbinspect dump`: every slot.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::PROGRAM;
+use super::source::Source;
+use crate::analysis::dwb_report::{DwbReport, examine};
+use crate::analysis::slot_facts::{Condition, SlotFacts};
+use crate::analysis::staleness::{BatchReason, BatchVerdict};
+use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::exit::{Outcome, Stop};
+use crate::cli::values::{RelationPattern, Span, image_file_name};
+use crate::cluster::dwb_files::DwbFile;
+use crate::cluster::relation_path::RelationPaths;
+use crate::output::hexdump::{write_hex_line, write_page};
+use crate::output::json::{FileJson, Item, SLOT_COLUMNS, SlotJson};
+use crate::output::sink::{CsvShape, Sink};
+use crate::output::text::{Layout, SlotLines};
+use crate::parsers::dwb::{CrcVerdict, Slot};
+use crate::repair::export::ExportDir;
+use crate::types::{BlockNumber, ForkNumber, Lsn};
+
+/// Show every slot of the double write buffer
+///
+/// One line a slot: which page it holds, its LSNs, what slot CRC and page checksum say, and whether it was written
+/// since the last completed checkpoint. "stale" and "zero" page checksums are normal: a checkpoint copies pages
+/// without setting them. All filters must fit for a slot to be shown.
+#[derive(Debug, Args)]
+#[command(after_help = super::EXIT_STATUS, after_long_help = LONG)]
+pub struct DumpArgs {
+    /// Data directory; also a pg_dwbuf directory or single double write buffer files
+    #[arg(value_name = "DATADIR", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    filter: Filter,
+    /// Write each shown image as a new file into this directory
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
+    /// Show each slot as an annotated hex dump (text format only)
+    #[arg(long)]
+    hex: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const LONG: &str = "\
+Examples:
+  pg_dwbinspect dump /var/lib/pgsql/data
+  pg_dwbinspect dump --relation 5/16384 --batch current --format ndjson DATADIR
+  pg_dwbinspect dump --slots 12 --hex DATADIR/pg_dwbuf/dwbuf_000
+  pg_dwbinspect dump --state bad --images /tmp/images DATADIR
+
+Images are saved as they stand in the slot, named like the pages that pg_waldump
+saves (timeline, LSN, tablespace, database, relation, block, fork), followed by
+file and slot.
+
+Exit status:
+  0    everything was looked at and nothing is wrong
+  1    everything was looked at and something is wrong
+  2    something was not looked at, or the command line is wrong
+  141  the reader of the output closed it";
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Filters")]
+struct Filter {
+    /// Files by number or name
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    file: Vec<String>,
+    /// Slots by place in their file: N, FIRST-LAST, FIRST- or -LAST
+    #[arg(long, value_name = "RANGE")]
+    slots: Option<Span<u64>>,
+    /// Relations: REL, DB/REL or SPC/DB/REL as numbers
+    #[arg(long, value_name = "REL", value_delimiter = ',')]
+    relation: Vec<RelationPattern>,
+    /// Forks: main, fsm, vm, init
+    #[arg(long, value_name = "FORK", value_delimiter = ',')]
+    fork: Vec<ForkNumber>,
+    /// Blocks: N, FIRST-LAST, FIRST- or -LAST
+    #[arg(long, value_name = "RANGE")]
+    block: Option<Span<BlockNumber>>,
+    /// LSN of slot or image: FIRST-LAST, FIRST- or -LAST
+    #[arg(long, value_name = "RANGE")]
+    lsn: Option<Span<Lsn>>,
+    /// State of the slot
+    #[arg(long, value_enum, value_delimiter = ',')]
+    state: Vec<StateFilter>,
+    /// Batch of the slot
+    #[arg(long, value_enum, value_delimiter = ',')]
+    batch: Vec<BatchFilter>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StateFilter {
+    /// Never written
+    Empty,
+    /// Written
+    Used,
+    /// Slot CRC right
+    Good,
+    /// Slot CRC wrong
+    Bad,
+    /// Slot CRC that proves nothing
+    Unverifiable,
+    /// Slot CRC wrong under a header that makes sense
+    Torn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BatchFilter {
+    Current,
+    Stale,
+    Undecided,
+}
+
+impl Filter {
+    fn takes_file(&self, index: usize, file: &DwbFile) -> bool {
+        let number = file.number.map_or_else(|| index.to_string(), |number| number.to_string());
+        let takes = |wanted: &String| {
+            let plain = wanted.trim_start_matches('0');
+            *wanted == file.name || (if plain.is_empty() { "0" } else { plain }) == number
+        };
+        self.file.is_empty() || self.file.iter().any(takes)
+    }
+
+    fn takes_slot(&self, facts: &SlotFacts, batch: Option<(BatchVerdict, BatchReason)>) -> bool {
+        let header = &facts.header;
+        let state = |state: &StateFilter| match state {
+            StateFilter::Empty => facts.condition == Condition::Empty,
+            StateFilter::Used => facts.condition != Condition::Empty,
+            StateFilter::Good => facts.crc == Some(CrcVerdict::Good),
+            StateFilter::Bad => facts.crc == Some(CrcVerdict::Bad),
+            StateFilter::Unverifiable => facts.crc == Some(CrcVerdict::Unverifiable),
+            StateFilter::Torn => facts.condition == Condition::Torn,
+        };
+        let in_batch = |wanted: &BatchFilter| {
+            let verdict = batch.map(|(verdict, _)| verdict);
+            verdict
+                == Some(match wanted {
+                    BatchFilter::Current => BatchVerdict::Current,
+                    BatchFilter::Stale => BatchVerdict::Stale,
+                    BatchFilter::Undecided => BatchVerdict::Undecided,
+                })
+        };
+        let by_page = !self.relation.is_empty() || !self.fork.is_empty() || self.block.is_some() || self.lsn.is_some();
+        (self.state.is_empty() || self.state.iter().any(state))
+            && (self.batch.is_empty() || self.batch.iter().any(in_batch))
+            && self.slots.is_none_or(|span| span.contains(&facts.index))
+            && !(by_page && facts.condition == Condition::Empty)
+            && (self.relation.is_empty() || self.relation.iter().any(|pattern| pattern.matches(header.rel)))
+            && (self.fork.is_empty() || self.fork.iter().any(|fork| Some(*fork) == header.fork()))
+            && self.block.is_none_or(|span| span.contains(&header.block))
+            && self.lsn.is_none_or(|span| span.contains(&header.lsn) || span.contains(&facts.page.lsn))
+    }
+}
+
+/// Where shown slots go.
+enum Target<'a> {
+    Machine(Sink<'a>),
+    Lines(SlotLines, &'a mut dyn Write),
+    Hex(Layout, &'a mut dyn Write),
+}
+
+pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    if args.hex && args.output.machine().is_some() {
+        return Err(Stop::Input("--hex is for --format text only".to_owned()));
+    }
+    let source = Source::open(&args.paths)?;
+    let export = match &args.images {
+        Some(path) => {
+            let protected = source.protected.iter().map(PathBuf::as_path);
+            Some(ExportDir::create(path, protected).map_err(|error| Stop::Input(error.to_string()))?)
+        }
+        None => None,
+    };
+    let mut report = examine(&source.set, &source.facts);
+    let mut findings = Vec::new();
+    source.check_control(&mut report.coverage, &mut findings);
+    findings.append(&mut report.findings);
+    findings.extend(source.note_if_empty());
+    let layout = args.output.layout();
+    let mut target = match args.output.machine() {
+        Some(format) => {
+            let paths = args.paths.iter().map(|path| path.display().to_string()).collect();
+            let shape = CsvShape::Rows { plural: "slots", columns: SLOT_COLUMNS };
+            let mut sink = begin(format, shape, out, (PROGRAM, "dump"), paths)?;
+            for (file, counts) in source.set.files.iter().zip(&report.files) {
+                sink.item(&Item::File(FileJson::new(file, counts)))?;
+            }
+            Target::Machine(sink)
+        }
+        None if args.hex => Target::Hex(layout, out),
+        None => Target::Lines(SlotLines::begin(out, layout, source.set.files.len() > 1)?, out),
+    };
+    let shown = show_slots(args, &source, &mut report, export.as_ref(), &mut target)?;
+    let closing = Closing::new(findings, &report.coverage);
+    match target {
+        Target::Machine(sink) => closing.end(sink, shown, serde_json::Map::new()),
+        Target::Lines(mut lines, out) => {
+            lines.end_of_run(out)?;
+            writeln!(out, "\n{shown} of {} slots shown", report.coverage.examined)?;
+            closing.end_text(out, layout)
+        }
+        Target::Hex(layout, out) => closing.end_text(out, layout),
+    }
+}
+
+/// The second pass: reads each file again and shows what the filters take.
+fn show_slots(
+    args: &DumpArgs,
+    source: &Source,
+    report: &mut DwbReport,
+    export: Option<&ExportDir>,
+    target: &mut Target<'_>,
+) -> Result<u64, Stop> {
+    let paths = source.relation_paths();
+    let timeline = source
+        .directory
+        .as_ref()
+        .and_then(|directory| directory.control().trusted())
+        .map_or(0, |control| control.checkpoint.timeline.0);
+    let mut shown = 0;
+    for (index, file) in source.set.files.iter().enumerate() {
+        if !args.filter.takes_file(index, file) {
+            continue;
+        }
+        let mut scan = file.slots();
+        while let Some(slot) = scan.next_slot() {
+            let slot = match slot {
+                Ok(slot) => slot,
+                Err(error) => {
+                    // The first pass has reported this, unless the file changed since.
+                    let reason = error.to_string();
+                    if !report.coverage.skipped.iter().any(|skipped| skipped.reason == reason) {
+                        report.coverage.skip(file.name.clone(), reason);
+                    }
+                    continue;
+                }
+            };
+            let facts = SlotFacts::of(&slot, source.facts.checksums_written);
+            let batch = report.staleness.verdict(index, facts.index);
+            if !args.filter.takes_slot(&facts, batch) {
+                continue;
+            }
+            shown += 1;
+            let json = SlotJson::new(&file.name, &facts, batch, page_path(paths.as_ref(), &facts));
+            show(target, &slot, &facts, json)?;
+            if let Some(export) = export.filter(|_| facts.condition != Condition::Empty) {
+                let name = image_file_name(timeline, facts.page.lsn, &file.name, &slot);
+                if let Err(error) = export.write_new(&name, slot.image) {
+                    report.coverage.skip(name, error);
+                }
+            }
+        }
+    }
+    Ok(shown)
+}
+
+fn page_path(paths: Option<&RelationPaths>, facts: &SlotFacts) -> Option<String> {
+    let page = facts.header.page_id().filter(|_| facts.is_usable())?;
+    Some(paths?.place(page).0.display().to_string())
+}
+
+fn show(target: &mut Target<'_>, slot: &Slot<'_>, facts: &SlotFacts, json: SlotJson) -> Result<(), Stop> {
+    match target {
+        Target::Machine(sink) => sink.item(&Item::Slot(Box::new(json)))?,
+        Target::Lines(lines, out) => lines.slot(*out, &json)?,
+        Target::Hex(layout, out) => {
+            let mut lines = SlotLines::begin(*out, *layout, true)?;
+            lines.slot(*out, &json)?;
+            lines.end_of_run(*out)?;
+            if facts.condition != Condition::Empty {
+                write_hex(*out, *layout, slot, facts)?;
+            }
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_hex(out: &mut dyn Write, layout: Layout, slot: &Slot<'_>, facts: &SlotFacts) -> std::io::Result<()> {
+    let header = &facts.header;
+    writeln!(out, "  {}", layout.paint.heading("slot header"))?;
+    let fields = [
+        ("crc", format!("{:#010x}", header.crc)),
+        ("spcOid", header.rel.spc_oid.to_string()),
+        ("dbOid", header.rel.db_oid.to_string()),
+        ("relNumber", header.rel.rel_number.to_string()),
+        ("forknum", header.fork_code.to_string()),
+        ("blkno", header.block.to_string()),
+        ("lsn", header.lsn.to_string()),
+        ("slot_id", header.slot_id.to_string()),
+        ("flags", format!("{:#06x}", header.flags)),
+        ("checksum", format!("{:#06x}", header.checksum)),
+    ];
+    for (name, value) in fields {
+        writeln!(out, "            {name} = {value}")?;
+    }
+    for (line, bytes) in slot.header_bytes.chunks(16).enumerate() {
+        write_hex_line(out, slot.offset + (line * 16) as u64, bytes)?;
+    }
+    write_page(out, layout.paint, slot.image_offset, slot.image, facts.page_kind)
+}

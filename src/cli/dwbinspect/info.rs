@@ -1,0 +1,222 @@
+//! `pg_dwbinspect info`: the state of a cluster and its double write buffer.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::PROGRAM;
+use super::source::Source;
+use crate::analysis::cluster_report::state_in_words;
+use crate::analysis::dwb_report::{DwbReport, examine};
+use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::exit::{Outcome, Stop};
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::relation_path::tablespace_version_directory;
+use crate::cluster::relation_walk::{Walk, walk_relations};
+use crate::cluster::running::ServerSign;
+use crate::cluster::settings::Settings;
+use crate::output::control_fields::{control_fields, control_object};
+use crate::output::json::{ClusterJson, FileJson, Item, lsn_text, time_text};
+use crate::output::sink::CsvShape;
+use crate::output::text::{Layout, write_fact, write_files};
+use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID};
+
+/// Settings that say how pages are protected.
+const SETTINGS: [&str; 5] = [
+    "double_write_buffer",
+    "double_write_buffer_size",
+    "io_torn_pages_protection",
+    "full_page_writes",
+    "wal_log_hints",
+];
+
+/// Show the state of a cluster and of its double write buffer
+///
+/// Shows identity, state, checkpoint and redo point, data checksums, layout and geometry of the double write buffer,
+/// how many slots are used, good, bad, and of which batch; then what looks inconsistent, and why that matters.
+#[derive(Debug, Args)]
+#[command(after_help = super::EXIT_STATUS)]
+pub struct InfoArgs {
+    /// Data directory; also a pg_dwbuf directory or single double write buffer files
+    #[arg(value_name = "DATADIR", required = true)]
+    paths: Vec<PathBuf>,
+    /// Print every field of pg_control as well
+    #[arg(long)]
+    control: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let source = Source::open(&args.paths)?;
+    let mut report = examine(&source.set, &source.facts);
+    let mut findings = Vec::new();
+    source.check_control(&mut report.coverage, &mut findings);
+    findings.append(&mut report.findings);
+    findings.extend(source.note_if_empty());
+    let walk = source.directory.as_ref().map(walk_of);
+    for error in walk.iter().flat_map(|walk| &walk.skipped) {
+        report.coverage.skip("relation files", error);
+    }
+    let cluster = source.directory.as_ref().zip(walk.as_ref()).map(|(directory, walk)| cluster_json(directory, walk));
+    let files: Vec<FileJson> =
+        source.set.files.iter().zip(&report.files).map(|(file, counts)| FileJson::new(file, counts)).collect();
+    let closing = Closing::new(findings, &report.coverage);
+    if let Some(format) = args.output.machine() {
+        let paths = args.paths.iter().map(|path| path.display().to_string()).collect();
+        let mut sink = begin(format, CsvShape::Pairs, out, (PROGRAM, "info"), paths)?;
+        if let Some(cluster) = cluster {
+            sink.item(&Item::Cluster(cluster))?;
+        }
+        let shown = files.len() as u64;
+        for file in files {
+            sink.item(&Item::File(file))?;
+        }
+        return closing.end(sink, shown, counts(&report));
+    }
+    let layout = args.output.layout();
+    if let Some((directory, cluster)) = source.directory.as_ref().zip(cluster) {
+        write_cluster(out, layout, directory, &cluster, args.control)?;
+    }
+    write_buffer(out, layout, &report, &files)?;
+    closing.end_text(out, layout)
+}
+
+fn walk_of(directory: &DataDir) -> Walk {
+    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+    walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog))
+}
+
+fn cluster_json(directory: &DataDir, walk: &Walk) -> ClusterJson {
+    let server = directory.server_sign();
+    let settings = Settings::read(directory.root());
+    let databases: BTreeSet<u32> = walk.files.iter().map(|file| file.rel.db_oid).filter(|oid| *oid != 0).collect();
+    let tablespaces: BTreeSet<u32> = walk
+        .files
+        .iter()
+        .map(|file| file.rel.spc_oid)
+        .filter(|oid| ![DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID].contains(oid))
+        .collect();
+    ClusterJson {
+        path: directory.root().display().to_string(),
+        major: directory.major(),
+        state_in_words: directory.control().trusted().map(|control| state_in_words(control, &server)),
+        server: server_name(&server),
+        control: directory.control().known().map(control_object),
+        settings: SETTINGS.into_iter().filter_map(|name| Some((name.to_owned(), json!(settings.get(name)?)))).collect(),
+        databases: databases.len() as u64,
+        relation_files: walk.files.len() as u64,
+        relation_bytes: walk.files.iter().map(|file| file.size_bytes).sum(),
+        tablespaces: tablespaces.len() as u64,
+    }
+}
+
+const fn server_name(server: &ServerSign) -> &'static str {
+    match server {
+        ServerSign::NoPidFile => "none",
+        ServerSign::ProcessGone { .. } => "gone",
+        ServerSign::OtherProcess { .. } => "other_process",
+        ServerSign::Running { .. } => "running",
+        ServerSign::Unclear { .. } => "unclear",
+        ServerSign::Unreadable(_) => "unreadable",
+    }
+}
+
+fn counts(report: &DwbReport) -> Map<String, Value> {
+    let sum = |of: fn(&crate::analysis::dwb_report::FileReport) -> u64| report.files.iter().map(of).sum::<u64>();
+    let horizon = report.staleness.horizon.map(|horizon| lsn_text(horizon.lsn));
+    [
+        ("used", json!(sum(|file| file.counts.used()))),
+        ("good", json!(sum(|file| file.counts.good))),
+        ("bad", json!(sum(|file| file.counts.bad()))),
+        ("current", json!(sum(|file| file.current))),
+        ("stale", json!(sum(|file| file.stale))),
+        ("undecided", json!(sum(|file| file.undecided))),
+        ("horizon_lsn", json!(horizon)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}
+
+fn write_cluster(
+    out: &mut dyn Write,
+    layout: Layout,
+    directory: &DataDir,
+    cluster: &ClusterJson,
+    every_field: bool,
+) -> std::io::Result<()> {
+    writeln!(out, "{}", layout.paint.heading("Cluster"))?;
+    let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
+    fact("data directory", &cluster.path)?;
+    fact("major version", &cluster.major.to_string())?;
+    if let Some(words) = &cluster.state_in_words {
+        fact("what happened", words)?;
+    }
+    if let Some(control) = directory.control().known() {
+        let checkpoint = &control.checkpoint;
+        fact("state", &format!("{} (written {})", control.prefix.state, time_text(control.time_s)))?;
+        fact("system identifier", &control.prefix.system_identifier.to_string())?;
+        let version = control.prefix.pg_control_version;
+        fact("versions", &format!("pg_control {version}, catalog {}", control.prefix.catalog_version_no))?;
+        fact("checkpoint", &format!("{} of {}", control.checkpoint_lsn, time_text(checkpoint.time_s)))?;
+        fact("redo point", &format!("{}, timeline {}", checkpoint.redo_lsn, checkpoint.timeline))?;
+        if control.min_recovery_lsn.is_valid() {
+            fact("consistent from", &control.min_recovery_lsn.to_string())?;
+        }
+        fact("data checksums", &control.checksums.to_string())?;
+        fact("full_page_writes", if checkpoint.full_page_writes { "on" } else { "off" })?;
+        let geometry = &control.geometry;
+        let (block, segment) = (geometry.block_size, geometry.wal_segment_size);
+        fact("geometry", &format!("pages of {block} bytes, WAL segments of {segment} bytes"))?;
+    }
+    let (files, bytes, databases) = (cluster.relation_files, cluster.relation_bytes, cluster.databases);
+    let elsewhere = match cluster.tablespaces {
+        0 => String::new(),
+        1 => ", 1 tablespace elsewhere".to_owned(),
+        count => format!(", {count} tablespaces elsewhere"),
+    };
+    fact("relations", &format!("{files} files, {bytes} bytes, {databases} databases{elsewhere}"))?;
+    for (name, value) in &cluster.settings {
+        fact(name, value.as_str().unwrap_or_default())?;
+    }
+    if let Some(control) = directory.control().known().filter(|_| every_field) {
+        writeln!(out, "\n{}", layout.paint.heading("pg_control"))?;
+        for field in control_fields(control) {
+            let label = format!("{}:", field.label.unwrap_or(field.key));
+            writeln!(out, "  {label:<38}{}", field.text)?;
+        }
+    }
+    writeln!(out)
+}
+
+fn write_buffer(out: &mut dyn Write, layout: Layout, report: &DwbReport, files: &[FileJson]) -> std::io::Result<()> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{}", layout.paint.heading("Double write buffer"))?;
+    let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
+    match report.staleness.horizon {
+        Some(horizon) => {
+            let from = if horizon.from_control { "pg_control" } else { "the file headers" };
+            fact("last reset", &format!("at {}, by {from}; slots with a higher LSN are newer", horizon.lsn))?;
+        }
+        None => fact("last reset", "not known: neither file headers nor pg_control tell")?,
+    }
+    let sum = |of: fn(&FileJson) -> u64| files.iter().map(of).sum::<u64>();
+    let (used, slots) = (sum(|file| file.used), sum(|file| file.slots));
+    fact("slots", &format!("{slots}, of which {used} were ever written"))?;
+    let (good, bad, unverifiable) = (sum(|file| file.good), sum(|file| file.bad), sum(|file| file.unverifiable));
+    fact("slot CRC", &format!("{good} good, {bad} bad, {unverifiable} unverifiable"))?;
+    let (current, stale, undecided) = (sum(|f| f.current), sum(|f| f.stale), sum(|f| f.undecided));
+    fact("batch", &format!("{current} current, {stale} stale, {undecided} undecided"))?;
+    let (checkpoint, eviction) = (sum(|f| f.from_checkpoint), sum(|f| f.from_eviction));
+    if checkpoint + eviction > 0 {
+        fact("written by", &format!("checkpoint {checkpoint}, eviction {eviction}, by page checksum"))?;
+    }
+    writeln!(out)?;
+    write_files(out, layout, files)
+}

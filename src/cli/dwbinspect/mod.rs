@@ -1,0 +1,59 @@
+//! `pg_dwbinspect`.
+
+mod batches;
+mod dump;
+mod info;
+mod source;
+
+use std::io::Write;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use super::exit::{Outcome, Stop};
+use super::generate;
+
+const PROGRAM: &str = "pg_dwbinspect";
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0    everything was looked at and nothing is wrong
+  1    everything was looked at and something is wrong
+  2    something was not looked at, or the command line is wrong
+  141  the reader of the output closed it";
+
+/// Inspects the double write buffer (DWB) of a stopped PostgreSQL data directory
+///
+/// Nothing is ever written into the data directory by the commands below, so they can be run on the only copy of the
+/// data, and on a copy or a file system snapshot just as well. Stop the server first: files that change while they are
+/// read give answers that are out of date.
+#[derive(Debug, Parser)]
+#[command(name = PROGRAM, version, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Info(info::InfoArgs),
+    Dump(Box<dump::DumpArgs>),
+    Batches(batches::BatchesArgs),
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+    /// Print completions for a shell
+    #[command(hide = true)]
+    Completions(generate::CompletionArgs),
+}
+
+/// Runs the program: results to `out`, notes to `errors`.
+pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
+    let result = match cli.command {
+        Command::Info(args) => info::run(&args, out),
+        Command::Dump(args) => dump::run(&args, out),
+        Command::Batches(args) => batches::run(&args, out),
+        Command::Man => generate::man(Cli::command(), out),
+        Command::Completions(args) => generate::completions(&args, Cli::command(), out),
+    };
+    result.unwrap_or_else(|stop: Stop| stop.report(PROGRAM, errors))
+}

@@ -1,0 +1,73 @@
+//! Exit status, and what the user is told when a run cannot go on.
+
+use std::io;
+use std::process::ExitCode;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Everything was looked at and nothing is wrong: 0.
+    Clean,
+    /// Everything was looked at and something is wrong: 1.
+    Findings,
+    /// Something was not looked at: 2. Wins over findings.
+    Incomplete,
+    /// The reader of the output went away: 141, as if killed by the signal for it. The run did not finish, so 0 would
+    /// be a false "clean".
+    PipeClosed,
+}
+
+impl Outcome {
+    /// The outcome of a run with these counts.
+    #[must_use]
+    pub const fn of(problems: usize, skipped: usize) -> Self {
+        match (problems, skipped) {
+            (0, 0) => Self::Clean,
+            (_, 0) => Self::Findings,
+            _ => Self::Incomplete,
+        }
+    }
+
+    /// The number that the shell sees.
+    #[must_use]
+    pub const fn status(self) -> u8 {
+        match self {
+            Self::Clean => 0,
+            Self::Findings => 1,
+            Self::Incomplete => 2,
+            Self::PipeClosed => 141,
+        }
+    }
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(outcome.status())
+    }
+}
+
+/// Why a run stopped early.
+#[derive(Debug, thiserror::Error)]
+pub enum Stop {
+    /// The output cannot be written to.
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    /// The input is not what the command needs.
+    #[error("{0}")]
+    Input(String),
+}
+
+impl Stop {
+    /// The outcome, after telling the user on `errors` where that is due.
+    pub fn report(self, program: &str, errors: &mut dyn io::Write) -> Outcome {
+        if let Self::Output(error) = &self
+            && error.kind() == io::ErrorKind::BrokenPipe
+        {
+            return Outcome::PipeClosed;
+        }
+        // Nobody is left to tell when standard error is closed too; the exit status still says it.
+        let told = writeln!(errors, "{program}: {self}");
+        drop(told);
+        Outcome::Incomplete
+    }
+}

@@ -1,0 +1,7 @@
+//! Arguments, dispatch and exit status of the two programs.
+
+mod context;
+pub mod dwbinspect;
+pub mod exit;
+mod generate;
+mod values;

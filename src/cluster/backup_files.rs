@@ -1,0 +1,111 @@
+//! Files in the data directory that say "restored backup" or "standby".
+
+use std::path::Path;
+
+use super::open::{AccessError, Links, read_small};
+use crate::types::{Lsn, TimelineId};
+
+/// Longest `backup_label` that is read, in bytes.
+const LABEL_LIMIT_BYTES: u64 = 64 * 1024;
+
+/// Names whose presence alone changes what recovery does.
+const SIGNALS: [&str; 6] =
+    ["standby.signal", "recovery.signal", "recovery.conf", "tablespace_map", "promote", "fallback_promote"];
+
+/// What `backup_label` says: recovery starts at `redo_lsn`, not at the redo point of the control file.
+///
+/// Source: `read_backup_label`, `src/backend/access/transam/xlogrecovery.c`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackupLabel {
+    /// "START WAL LOCATION".
+    pub redo_lsn: Option<Lsn>,
+    /// Timeline in the name of the WAL segment on the same line.
+    pub timeline: Option<TimelineId>,
+    /// "CHECKPOINT LOCATION": start of the checkpoint record.
+    pub checkpoint_lsn: Option<Lsn>,
+    /// "BACKUP METHOD".
+    pub method: Option<String>,
+    /// "BACKUP FROM".
+    pub from: Option<String>,
+    /// "START TIME", as written.
+    pub start_time: Option<String>,
+    /// "LABEL".
+    pub label: Option<String>,
+    /// "INCREMENTAL FROM LSN": such a directory cannot be started at all.
+    pub incremental_from_lsn: Option<Lsn>,
+}
+
+impl BackupLabel {
+    /// Reads the lines that are known; what does not parse stays `None`.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut label = Self::default();
+        for line in text.lines() {
+            let Some((name, value)) = line.split_once(": ") else { continue };
+            let owned = || Some(value.trim().to_owned());
+            match name {
+                "START WAL LOCATION" => {
+                    let (lsn, file) = value.split_once(' ').unwrap_or((value, ""));
+                    label.redo_lsn = lsn.parse().ok();
+                    let digits = file.trim_start_matches("(file ").get(..8);
+                    label.timeline = digits.and_then(|hex| u32::from_str_radix(hex, 16).ok()).map(TimelineId);
+                }
+                "CHECKPOINT LOCATION" => label.checkpoint_lsn = value.trim().parse().ok(),
+                "BACKUP METHOD" => label.method = owned(),
+                "BACKUP FROM" => label.from = owned(),
+                "START TIME" => label.start_time = owned(),
+                "LABEL" => label.label = owned(),
+                "INCREMENTAL FROM LSN" => label.incremental_from_lsn = value.trim().parse().ok(),
+                _ => {}
+            }
+        }
+        label
+    }
+}
+
+/// Signs of a backup or standby.
+#[derive(Debug)]
+pub struct RecoverySigns {
+    /// `backup_label`, if there is one; an error if it is there but cannot be read.
+    pub backup_label: Option<Result<BackupLabel, AccessError>>,
+    /// Names of signal files that are present.
+    pub signals: Vec<&'static str>,
+}
+
+/// Looks for the signs in a data directory.
+#[must_use]
+pub fn read_signs(data_dir: &Path) -> RecoverySigns {
+    let backup_label = match read_small(&data_dir.join("backup_label"), Links::Refuse, LABEL_LIMIT_BYTES) {
+        Ok(bytes) => Some(Ok(BackupLabel::parse(&String::from_utf8_lossy(&bytes)))),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => Some(Err(error)),
+    };
+    let present = |name: &&&str| data_dir.join(name).symlink_metadata().is_ok();
+    RecoverySigns { backup_label, signals: SIGNALS.iter().filter(present).copied().collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_of_a_streamed_backup() {
+        let label = BackupLabel::parse(
+            "START WAL LOCATION: 0/2000028 (file 000000030000000000000002)\nCHECKPOINT LOCATION: 0/2000060\n\
+             BACKUP METHOD: streamed\nBACKUP FROM: primary\nSTART TIME: 2026-11-01 10:00:00 UTC\nLABEL: nightly\n\
+             START TIMELINE: 3\n",
+        );
+        assert_eq!(label.redo_lsn, Some(Lsn(0x200_0028)));
+        assert_eq!(label.timeline, Some(TimelineId(3)));
+        assert_eq!(label.checkpoint_lsn, Some(Lsn(0x200_0060)));
+        assert_eq!((label.from.as_deref(), label.label.as_deref()), (Some("primary"), Some("nightly")));
+    }
+
+    #[test]
+    fn garbage_gives_an_empty_label() {
+        assert_eq!(
+            BackupLabel::parse("START WAL LOCATION: zz (file \u{e9}\u{e9}\u{e9}\u{e9}\u{e9}"),
+            BackupLabel::default()
+        );
+    }
+}

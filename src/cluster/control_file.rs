@@ -1,0 +1,84 @@
+//! `global/pg_control`, read until it is the same twice.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::open::{AccessError, Links, ReadFile};
+use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, ControlPrefix};
+use crate::parsers::error::ParseError;
+
+/// Path below the data directory.
+pub const CONTROL_PATH: &str = "global/pg_control";
+
+/// Reads of a file whose CRC is wrong, before that is believed: a server may be writing it at this moment.
+const ATTEMPTS: usize = 10;
+
+/// Pause between them.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What the control file says, or why it says nothing.
+#[derive(Debug)]
+pub enum ControlRead {
+    /// Decoded; its CRC may still be wrong.
+    Known(Box<ControlFile>),
+    /// A version that this program does not know; only the fixed part could be decoded.
+    UnknownVersion(ControlPrefix),
+    /// The file ends inside the struct.
+    Short(ParseError),
+    /// The file could not be read.
+    Unreadable(AccessError),
+}
+
+impl ControlRead {
+    /// The decoded file if its CRC is right: the only form in which its values may be built upon.
+    #[must_use]
+    pub fn trusted(&self) -> Option<&ControlFile> {
+        self.known().filter(|control| control.crc_is_good())
+    }
+
+    /// The decoded file, right or wrong.
+    #[must_use]
+    pub fn known(&self) -> Option<&ControlFile> {
+        match self {
+            Self::Known(control) => Some(control),
+            _ => None,
+        }
+    }
+}
+
+/// Reads the control file of a data directory.
+#[must_use]
+pub fn read_control(data_dir: &Path) -> ControlRead {
+    let path = data_dir.join(CONTROL_PATH);
+    let mut previous = None;
+    for attempt in 0.. {
+        let bytes = match ReadFile::open(&path, Links::Refuse).and_then(|file| read_prefix(&file)) {
+            Ok(bytes) => bytes,
+            Err(error) => return ControlRead::Unreadable(error),
+        };
+        let control = match ControlFile::decode(&bytes) {
+            Ok(Some(control)) => control,
+            Ok(None) => {
+                return match ControlPrefix::decode(&bytes) {
+                    Ok(prefix) => ControlRead::UnknownVersion(prefix),
+                    Err(error) => ControlRead::Short(error),
+                };
+            }
+            Err(error) => return ControlRead::Short(error),
+        };
+        let same_twice = previous == Some(control.computed_crc);
+        if control.crc_is_good() || same_twice || attempt + 1 == ATTEMPTS {
+            return ControlRead::Known(Box::new(control));
+        }
+        previous = Some(control.computed_crc);
+        std::thread::sleep(PAUSE);
+    }
+    unreachable!("the loop returns at the latest after the last attempt")
+}
+
+fn read_prefix(file: &ReadFile) -> Result<Vec<u8>, AccessError> {
+    let mut buf = vec![0; CONTROL_FILE_SIZE];
+    let filled = file.read_at(&mut buf, 0)?;
+    buf.truncate(filled);
+    Ok(buf)
+}

@@ -1,0 +1,107 @@
+//! A data directory as a whole.
+
+use std::path::{Path, PathBuf};
+
+use super::backup_files::{RecoverySigns, read_signs};
+use super::control_file::{CONTROL_PATH, ControlRead, read_control};
+use super::open::{AccessError, Links, read_small};
+use super::running::{ServerSign, look_for_server};
+use crate::parsers::control_layout::ControlLayout;
+
+/// Longest `PG_VERSION` that is read, in bytes.
+const VERSION_LIMIT_BYTES: u64 = 64;
+
+/// Why a path is not taken for a data directory.
+#[derive(Debug, thiserror::Error)]
+pub enum NotADataDir {
+    /// The path itself cannot be looked at.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A directory without the file that marks a data directory.
+    #[error("{} is not a data directory: it has no PG_VERSION", .0.display())]
+    NoVersion(PathBuf),
+    /// `PG_VERSION` does not begin with a number.
+    #[error("{}: PG_VERSION says {found:?}, which is no version", path.display())]
+    BadVersion {
+        /// The directory.
+        path: PathBuf,
+        /// What the file says.
+        found: String,
+    },
+}
+
+/// A stopped (or running) data directory, opened for reading.
+#[derive(Debug)]
+pub struct DataDir {
+    root: PathBuf,
+    major: u32,
+    control: ControlRead,
+}
+
+impl DataDir {
+    /// Opens a data directory: reads `PG_VERSION` and the control file.
+    ///
+    /// # Errors
+    /// When the path is no data directory. A control file that is missing or damaged is no error here: see
+    /// [`Self::control`].
+    pub fn open(root: &Path) -> Result<Self, NotADataDir> {
+        let metadata = root.metadata().map_err(|source| AccessError::io("look at", root, source))?;
+        if !metadata.is_dir() {
+            return Err(NotADataDir::NoVersion(root.to_owned()));
+        }
+        let version_path = root.join("PG_VERSION");
+        let text = match read_small(&version_path, Links::Refuse, VERSION_LIMIT_BYTES) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
+            Err(error) if error.is_not_found() => return Err(NotADataDir::NoVersion(root.to_owned())),
+            Err(error) => return Err(error.into()),
+        };
+        let digits = text.split('.').next().unwrap_or_default();
+        let major =
+            digits.parse().map_err(|_| NotADataDir::BadVersion { path: root.to_owned(), found: text.clone() })?;
+        Ok(Self { root: root.to_owned(), major, control: read_control(root) })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Major version by `PG_VERSION`; 9 for all of 9.x.
+    #[must_use]
+    pub const fn major(&self) -> u32 {
+        self.major
+    }
+
+    /// The control file.
+    #[must_use]
+    pub const fn control(&self) -> &ControlRead {
+        &self.control
+    }
+
+    /// Path of the control file.
+    #[must_use]
+    pub fn control_path(&self) -> PathBuf {
+        self.root.join(CONTROL_PATH)
+    }
+
+    /// True when the control file's version is not one that the major in `PG_VERSION` writes; `None` when the control
+    /// file's version is not known.
+    #[must_use]
+    pub fn versions_disagree(&self) -> Option<bool> {
+        let layout = ControlLayout::of_version(self.control.known()?.prefix.pg_control_version)?;
+        Some(!layout.majors.contains(&self.major))
+    }
+
+    /// Whether a server runs on this directory.
+    #[must_use]
+    pub fn server_sign(&self) -> ServerSign {
+        look_for_server(&self.root)
+    }
+
+    /// Files that change where recovery starts or what it does.
+    #[must_use]
+    pub fn recovery_signs(&self) -> RecoverySigns {
+        read_signs(&self.root)
+    }
+}

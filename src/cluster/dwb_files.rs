@@ -1,0 +1,219 @@
+//! The DWB files of a data directory, and their slots one after the other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::open::{AccessError, Links, ReadFile};
+use crate::parsers::dwb::detect::{Detection, detect};
+use crate::parsers::dwb::{LAYOUTS, Slot};
+
+/// Bytes that one read of a slot scan takes.
+const WINDOW_BYTES: usize = 256 * 1024;
+
+/// A DWB file, opened, with its layout told.
+#[derive(Debug)]
+pub struct DwbFile {
+    /// Name without directory.
+    pub name: String,
+    /// Number in the name, if the name has the layout's form.
+    pub number: Option<u32>,
+    /// Layout and geometry.
+    pub detection: Detection,
+    file: ReadFile,
+}
+
+impl DwbFile {
+    /// Opens a file and tells its layout. `block_size_hint`: page size of the cluster, if known.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or is not regular.
+    pub fn open(path: &Path, links: Links, block_size_hint: Option<u32>) -> Result<Self, AccessError> {
+        let file = ReadFile::open(path, links)?;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let detection = detect(file.size_bytes(), block_size_hint, &mut |offset, length| {
+            file.bytes_at(offset, length).ok().flatten()
+        });
+        let number = detection.layout.file_number(&name);
+        Ok(Self { name, number, detection, file })
+    }
+
+    /// Path that the file was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Size when the file was opened, in bytes.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.file.size_bytes()
+    }
+
+    /// Starts a scan of all slots.
+    #[must_use]
+    pub fn slots(&self) -> SlotScan<'_> {
+        SlotScan { dwb: self, next: 0, header: Window::default(), image: Window::default() }
+    }
+}
+
+/// A slot could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SlotReadError {
+    /// The file has become shorter since it was opened.
+    #[error("slot {index} at offset {offset:#X}: the file ends before the slot does")]
+    Ends {
+        /// The slot.
+        index: u64,
+        /// Offset of the part that is missing.
+        offset: u64,
+    },
+    /// The system cannot read.
+    #[error("slot {index} at offset {offset:#X}: {error}")]
+    Access {
+        /// The slot.
+        index: u64,
+        /// Offset of the part that was asked for.
+        offset: u64,
+        /// Why.
+        error: AccessError,
+    },
+}
+
+/// A piece of a file kept in memory, so that small reads next to each other cost one system call.
+#[derive(Debug, Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// The bytes of `range`, or fewer where the file ends.
+    fn get(&mut self, file: &ReadFile, range: std::ops::Range<u64>) -> Result<&[u8], AccessError> {
+        let length = usize::try_from(range.end - range.start).unwrap_or_default();
+        let held = range.start.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
+        let inside = held.is_some_and(|skip| skip.saturating_add(length) <= self.bytes.len());
+        if !inside {
+            self.bytes.resize(WINDOW_BYTES.max(length), 0);
+            let filled = file.read_at(&mut self.bytes, range.start)?;
+            self.bytes.truncate(filled);
+            self.start = range.start;
+        }
+        let skip = usize::try_from(range.start - self.start).unwrap_or_default();
+        Ok(&self.bytes[skip..self.bytes.len().min(skip + length)])
+    }
+}
+
+/// A scan over all slots of a file, in file order. Not an `Iterator`: each slot borrows the scan's buffer.
+#[derive(Debug)]
+pub struct SlotScan<'a> {
+    dwb: &'a DwbFile,
+    next: u64,
+    header: Window,
+    image: Window,
+}
+
+impl SlotScan<'_> {
+    /// The next slot; `None` behind the last. After an error the scan is over: what follows cannot be read either.
+    pub fn next_slot(&mut self) -> Option<Result<Slot<'_>, SlotReadError>> {
+        let detection = &self.dwb.detection;
+        let index = self.next;
+        if index >= detection.slot_count {
+            return None;
+        }
+        self.next += 1;
+        let place = detection.layout.slot_place(detection.block_size, index);
+        let header_length = usize::try_from(place.header.end - place.header.start).unwrap_or_default();
+        let image_length = usize::try_from(place.image.end - place.image.start).unwrap_or_default();
+        let offset = place.header.start;
+        let file = &self.dwb.file;
+        let stop = |next: &mut u64, error| {
+            *next = u64::MAX;
+            Some(Err(SlotReadError::Access { index, offset, error }))
+        };
+        let (header, image) = if place.header.end == place.image.start {
+            match self.header.get(file, offset..place.image.end) {
+                Ok(bytes) => bytes.split_at(header_length.min(bytes.len())),
+                Err(error) => return stop(&mut self.next, error),
+            }
+        } else {
+            match (self.header.get(file, place.header.clone()), self.image.get(file, place.image.clone())) {
+                (Ok(header), Ok(image)) => (header, image),
+                (Err(error), _) | (_, Err(error)) => return stop(&mut self.next, error),
+            }
+        };
+        if header.len() < header_length || image.len() < image_length {
+            self.next = u64::MAX;
+            return Some(Err(SlotReadError::Ends { index, offset }));
+        }
+        match Slot::decode(detection.layout, index, &place, header, image) {
+            Ok(slot) => Some(Ok(slot)),
+            Err(_) => Some(Err(SlotReadError::Ends { index, offset })),
+        }
+    }
+}
+
+/// The DWB files of one place.
+#[derive(Debug, Default)]
+pub struct DwbSet {
+    /// Files that could be opened, by number.
+    pub files: Vec<DwbFile>,
+    /// Files with the right name that could not be opened.
+    pub skipped: Vec<AccessError>,
+    /// Entries of the directory that no layout knows.
+    pub strangers: Vec<PathBuf>,
+}
+
+impl DwbSet {
+    /// Opens the DWB files of a data directory: empty when there are none.
+    #[must_use]
+    pub fn of_data_dir(data_dir: &Path, block_size_hint: Option<u32>) -> Self {
+        let mut directories: Vec<&str> = LAYOUTS.iter().map(|layout| layout.directory()).collect();
+        directories.dedup();
+        let mut set = Self::default();
+        for directory in directories {
+            let path = data_dir.join(directory);
+            match path.symlink_metadata() {
+                Ok(metadata) if metadata.is_dir() => set.add_directory(&path, block_size_hint),
+                Ok(metadata) => {
+                    let kind = super::open::kind_of(metadata.file_type()).unwrap_or("file");
+                    set.skipped.push(AccessError::NotADirectory { path, kind });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(source) => set.skipped.push(AccessError::io("look at", &path, source)),
+            }
+        }
+        set
+    }
+
+    /// Opens the DWB files of a directory.
+    pub fn add_directory(&mut self, directory: &Path, block_size_hint: Option<u32>) {
+        let listing = match fs::read_dir(directory) {
+            Ok(listing) => listing,
+            Err(source) => return self.skipped.push(AccessError::io("list", directory, source)),
+        };
+        let mut paths = Vec::new();
+        for entry in listing {
+            match entry {
+                Ok(entry) => paths.push(entry.path()),
+                Err(source) => self.skipped.push(AccessError::io("list", directory, source)),
+            }
+        }
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if LAYOUTS.iter().any(|layout| layout.file_number(name).is_some()) {
+                self.add_file(&path, Links::Refuse, block_size_hint);
+            } else {
+                self.strangers.push(path);
+            }
+        }
+    }
+
+    /// Opens one file, whatever its name.
+    pub fn add_file(&mut self, path: &Path, links: Links, block_size_hint: Option<u32>) {
+        match DwbFile::open(path, links, block_size_hint) {
+            Ok(file) => self.files.push(file),
+            Err(error) => self.skipped.push(error),
+        }
+    }
+}

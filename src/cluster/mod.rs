@@ -1,0 +1,11 @@
+//! Read-only access to a data directory: what is there, opened with care, handed to the parsers. Judges nothing.
+
+pub mod backup_files;
+pub mod control_file;
+pub mod data_dir;
+pub mod dwb_files;
+pub mod open;
+pub mod relation_path;
+pub mod relation_walk;
+pub mod running;
+pub mod settings;

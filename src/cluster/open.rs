@@ -1,0 +1,186 @@
+//! Opening and reading files that may be anything, may shrink and may vanish.
+
+use std::fs::{File, FileType, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// Whether a symbolic link as the last part of a path is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// Yes: the user named the path.
+    Follow,
+    /// No: the path was found inside a data directory.
+    Refuse,
+}
+
+/// Something could not be looked at. Names the path and, for an I/O error, the operation.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// The operating system refused.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// The path as given.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Not a regular file: opening it could block or have effects.
+    #[error("{} is a {kind}, not a regular file; not read", path.display())]
+    NotRegular {
+        /// The path as given.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// Not a directory where the server keeps one.
+    #[error("{} is a {kind}, not a directory; not read", path.display())]
+    NotADirectory {
+        /// The path as given.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// A text file of the server is longer than any server makes it.
+    #[error("{} has {size_bytes} bytes, more than the {limit_bytes} expected; not read", path.display())]
+    TooLong {
+        /// The path as given.
+        path: PathBuf,
+        /// Its size.
+        size_bytes: u64,
+        /// The most that is read.
+        limit_bytes: u64,
+    },
+}
+
+impl AccessError {
+    /// Wraps an I/O error with what was tried.
+    pub fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { operation, path: path.to_owned(), source }
+    }
+
+    /// True when the file does not exist, as against one that cannot be read.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// A regular file opened for reading.
+#[derive(Debug)]
+pub struct ReadFile {
+    file: File,
+    path: PathBuf,
+    size_bytes: u64,
+}
+
+impl ReadFile {
+    /// Opens a regular file. Never blocks on a FIFO, never opens a device.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or is not regular.
+    pub fn open(path: &Path, links: Links) -> Result<Self, AccessError> {
+        let metadata = match links {
+            Links::Follow => path.metadata(),
+            Links::Refuse => path.symlink_metadata(),
+        };
+        let found = metadata.map_err(|source| AccessError::io("look at", path, source))?;
+        regular(path, found.file_type())?;
+        let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        if links == Links::Refuse {
+            flags |= OFlags::NOFOLLOW;
+        }
+        let flags = i32::try_from(flags.bits()).unwrap_or_default();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let file = opened.map_err(|source| AccessError::io("open", path, source))?;
+        // Asked again through the handle: the path may have been exchanged since.
+        let metadata = file.metadata().map_err(|source| AccessError::io("look at", path, source))?;
+        regular(path, metadata.file_type())?;
+        Ok(Self { file, path: path.to_owned(), size_bytes: metadata.len() })
+    }
+
+    /// The path that the file was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Size when the file was opened.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Fills `buf` from `offset` as far as the file reaches; returns the bytes read, fewer than asked only at the end.
+    ///
+    /// # Errors
+    /// When the system cannot read.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, AccessError> {
+        let mut filled = 0;
+        while filled < buf.len() {
+            match self.file.read_at(&mut buf[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(bytes) => filled += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(AccessError::io("read", &self.path, error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Reads exactly `length` bytes, or `None` when the file ends before.
+    ///
+    /// # Errors
+    /// When the system cannot read.
+    pub fn bytes_at(&self, offset: u64, length: usize) -> Result<Option<Vec<u8>>, AccessError> {
+        let mut buf = vec![0; length];
+        Ok((self.read_at(&mut buf, offset)? == length).then_some(buf))
+    }
+}
+
+/// Reads a whole small file.
+///
+/// # Errors
+/// When it cannot be opened or read, is not regular, or is longer than `limit_bytes`.
+pub fn read_small(path: &Path, links: Links, limit_bytes: u64) -> Result<Vec<u8>, AccessError> {
+    let file = ReadFile::open(path, links)?;
+    let size_bytes = file.size_bytes();
+    if size_bytes > limit_bytes {
+        return Err(AccessError::TooLong { path: path.to_owned(), size_bytes, limit_bytes });
+    }
+    let mut buf = vec![0; usize::try_from(size_bytes).unwrap_or_default()];
+    let filled = file.read_at(&mut buf, 0)?;
+    buf.truncate(filled);
+    Ok(buf)
+}
+
+fn regular(path: &Path, file_type: FileType) -> Result<(), AccessError> {
+    match kind_of(file_type) {
+        None => Ok(()),
+        Some(kind) => Err(AccessError::NotRegular { path: path.to_owned(), kind }),
+    }
+}
+
+/// What a directory entry is, or `None` for a regular file.
+#[must_use]
+pub fn kind_of(file_type: FileType) -> Option<&'static str> {
+    if file_type.is_file() {
+        None
+    } else if file_type.is_dir() {
+        Some("directory")
+    } else if file_type.is_symlink() {
+        Some("symbolic link")
+    } else if file_type.is_fifo() {
+        Some("FIFO")
+    } else if file_type.is_socket() {
+        Some("socket")
+    } else if file_type.is_block_device() || file_type.is_char_device() {
+        Some("device")
+    } else {
+        Some("special file")
+    }
+}

@@ -1,0 +1,103 @@
+//! Every relation file of a data directory. Links are followed for tablespaces only.
+
+use std::fs::{self, DirEntry};
+use std::path::{Path, PathBuf};
+
+use super::open::{AccessError, kind_of};
+use super::relation_path::RelationFileName;
+use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
+
+/// One segment file of one fork.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelationFile {
+    /// Path relative to the data directory.
+    pub path: PathBuf,
+    /// Relation that it belongs to.
+    pub rel: RelFileLocator,
+    /// Fork and segment.
+    pub name: RelationFileName,
+    /// Size in bytes when the directory was listed.
+    pub size_bytes: u64,
+}
+
+/// Result of a walk: what is there, and what could not be looked at.
+#[derive(Debug, Default)]
+pub struct Walk {
+    /// Relation files, ordered by tablespace, database, relation, fork and segment.
+    pub files: Vec<RelationFile>,
+    /// Directories and files that could not be looked at.
+    pub skipped: Vec<AccessError>,
+}
+
+/// Lists all relation files. `version_directory` is the name that this server uses inside tablespaces.
+#[must_use]
+pub fn walk_relations(data_dir: &Path, version_directory: &str) -> Walk {
+    let mut walk = Walk::default();
+    walk.database(data_dir, Path::new("global"), GLOBAL_TABLESPACE_OID, 0);
+    walk.databases(data_dir, Path::new("base"), DEFAULT_TABLESPACE_OID);
+    for (name, entry) in walk.entries(data_dir, Path::new("pg_tblspc")) {
+        let Ok(spc_oid) = name.parse::<Oid>() else { continue };
+        // A tablespace is a link, or a plain directory where the server was told to allow that.
+        let relative = Path::new("pg_tblspc").join(&name).join(version_directory);
+        match fs::metadata(data_dir.join(&relative)) {
+            Ok(_) => walk.databases(data_dir, &relative, spc_oid),
+            Err(source) => walk.skipped.push(AccessError::io("follow tablespace", &entry.path(), source)),
+        }
+    }
+    walk.files.sort_by_key(|file| (file.rel, file.name));
+    walk
+}
+
+impl Walk {
+    fn databases(&mut self, data_dir: &Path, relative: &Path, spc_oid: Oid) {
+        for (name, entry) in self.entries(data_dir, relative) {
+            let Ok(db_oid) = name.parse::<Oid>() else { continue };
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.database(data_dir, &relative.join(&name), spc_oid, db_oid),
+                Ok(kind) => {
+                    let kind = kind_of(kind).unwrap_or("file");
+                    self.skipped.push(AccessError::NotRegular { path: entry.path(), kind });
+                }
+                Err(source) => self.skipped.push(AccessError::io("look at", &entry.path(), source)),
+            }
+        }
+    }
+
+    fn database(&mut self, data_dir: &Path, relative: &Path, spc_oid: Oid, db_oid: Oid) {
+        for (text, entry) in self.entries(data_dir, relative) {
+            let Some(name) = RelationFileName::parse(&text) else { continue };
+            match entry.metadata() {
+                Ok(metadata) => match kind_of(metadata.file_type()) {
+                    Some(kind) => self.skipped.push(AccessError::NotRegular { path: entry.path(), kind }),
+                    None => self.files.push(RelationFile {
+                        path: relative.join(&text),
+                        rel: RelFileLocator { spc_oid, db_oid, rel_number: name.rel_number },
+                        name,
+                        size_bytes: metadata.len(),
+                    }),
+                },
+                Err(source) => self.skipped.push(AccessError::io("look at", &entry.path(), source)),
+            }
+        }
+    }
+
+    /// Entries with a name in UTF-8; the server gives no others to what is looked for here.
+    fn entries(&mut self, data_dir: &Path, relative: &Path) -> Vec<(String, DirEntry)> {
+        let path = data_dir.join(relative);
+        let listing = match fs::read_dir(&path) {
+            Ok(listing) => listing,
+            Err(source) => {
+                self.skipped.push(AccessError::io("list", &path, source));
+                return Vec::new();
+            }
+        };
+        let mut entries = Vec::new();
+        for entry in listing {
+            match entry {
+                Ok(entry) => entries.extend(entry.file_name().into_string().ok().map(|name| (name, entry))),
+                Err(source) => self.skipped.push(AccessError::io("list", &path, source)),
+            }
+        }
+        entries
+    }
+}

@@ -1,0 +1,107 @@
+//! Settings of the data directory that say how its double write buffer was used: evidence, never proof, since a file
+//! may have been changed after the server read it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::open::{Links, read_small};
+
+/// Longest configuration file that is read, in bytes.
+const CONF_LIMIT_BYTES: u64 = 4 << 20;
+
+/// Files in the order in which the server applies them; a later one wins.
+const FILES: [&str; 2] = ["postgresql.conf", "postgresql.auto.conf"];
+
+/// Settings that were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    values: BTreeMap<String, String>,
+    /// Lines `include…` that were seen and not followed.
+    pub includes: usize,
+}
+
+impl Settings {
+    /// Reads the configuration files and the command line of the last start. A file that cannot be read gives nothing.
+    #[must_use]
+    pub fn read(data_dir: &Path) -> Self {
+        let mut settings = Self::default();
+        for name in FILES {
+            if let Ok(bytes) = read_small(&data_dir.join(name), Links::Refuse, CONF_LIMIT_BYTES) {
+                settings.add_file(&String::from_utf8_lossy(&bytes));
+            }
+        }
+        if let Ok(bytes) = read_small(&data_dir.join("postmaster.opts"), Links::Refuse, CONF_LIMIT_BYTES) {
+            settings.add_command_line(&String::from_utf8_lossy(&bytes));
+        }
+        settings
+    }
+
+    /// Text of a setting, quotes removed.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// `double_write_buffer_size` in MB.
+    #[must_use]
+    pub fn double_write_buffer_size_mb(&self) -> Option<u32> {
+        let text = self.get("double_write_buffer_size")?;
+        let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let number: u32 = number.parse().ok()?;
+        match unit.trim() {
+            "" | "MB" => Some(number),
+            "GB" => number.checked_mul(1024),
+            "kB" => Some(number / 1024),
+            _ => None,
+        }
+    }
+
+    fn add_file(&mut self, text: &str) {
+        for line in text.lines() {
+            let line = line.trim_start();
+            let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.').unwrap_or(line.len());
+            let (name, rest) = line.split_at(end);
+            if name.is_empty() {
+                continue;
+            }
+            if name.starts_with("include") {
+                self.includes += 1;
+                continue;
+            }
+            let rest = rest.trim_start();
+            let value = rest.strip_prefix('=').unwrap_or(rest).trim_start();
+            let value = match value.strip_prefix('\'') {
+                Some(quoted) => quoted.split('\'').next().unwrap_or_default(),
+                None => value.split(|c: char| c == '#' || c.is_whitespace()).next().unwrap_or_default(),
+            };
+            self.values.insert(name.to_ascii_lowercase(), value.to_owned());
+        }
+    }
+
+    fn add_command_line(&mut self, text: &str) {
+        for word in text.split_whitespace() {
+            let word = word.trim_matches('"');
+            let word = word.strip_prefix("--").or_else(|| word.strip_prefix("-c")).unwrap_or(word);
+            if let Some((name, value)) = word.split_once('=') {
+                self.values.insert(name.to_ascii_lowercase().replace('-', "_"), value.to_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_lines_and_the_command_line_win() {
+        let mut settings = Settings::default();
+        settings.add_file("#double_write_buffer = off\ndouble_write_buffer_size = 64\t# MB\nDouble_Write_Buffer on\n");
+        settings.add_file("include_dir 'conf.d'\ndouble_write_buffer_size = '1GB'\n");
+        assert_eq!(settings.double_write_buffer_size_mb(), Some(1024));
+        assert_eq!((settings.get("double_write_buffer"), settings.includes), (Some("on"), 1));
+        settings.add_command_line("/usr/bin/postgres \"-D\" \"/data\" \"-c\" \"double_write_buffer_size=8\"\n");
+        assert_eq!(settings.double_write_buffer_size_mb(), Some(8));
+    }
+}

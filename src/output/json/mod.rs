@@ -1,0 +1,161 @@
+//! The JSON that others may build on. Kept apart from the parsed structs, so that those may change.
+//!
+//! LSNs and 64-bit identifiers are strings; times are ISO 8601 in UTC.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::analysis::finding::{Finding, Severity, Skipped};
+use crate::types::Lsn;
+
+mod dwb;
+mod slot;
+
+pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson};
+pub use slot::{SLOT_COLUMNS, SlotJson};
+
+/// Number of the schema; grows when a field changes its meaning or goes away.
+pub const SCHEMA: u32 = 1;
+
+/// An LSN as it is printed everywhere.
+#[must_use]
+pub fn lsn_text(lsn: Lsn) -> String {
+    lsn.to_string()
+}
+
+/// Unix seconds as ISO 8601 in UTC; the plain number where the calendar ends.
+#[must_use]
+pub fn time_text(seconds: i64) -> String {
+    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
+/// One line of NDJSON; in JSON, one member of the array of its type.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each variant is documented at its type")]
+pub enum Item {
+    Cluster(ClusterJson),
+    File(FileJson),
+    Slot(Box<SlotJson>),
+    Batch(BatchJson),
+    Finding(FindingJson),
+    Skipped(SkippedJson),
+}
+
+impl Item {
+    /// Name of the array that holds items of this type in a JSON document.
+    #[must_use]
+    pub const fn plural(&self) -> &'static str {
+        match self {
+            Self::Cluster(_) => "clusters",
+            Self::File(_) => "files",
+            Self::Slot(_) => "slots",
+            Self::Batch(_) => "batches",
+            Self::Finding(_) => "findings",
+            Self::Skipped(_) => "skipped",
+        }
+    }
+}
+
+/// First line of every output.
+#[derive(Clone, Debug, Serialize)]
+pub struct BeginJson {
+    /// Program.
+    pub tool: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// See [`SCHEMA`].
+    pub schema: u32,
+    /// Subcommand.
+    pub command: &'static str,
+    /// Paths as given.
+    pub paths: Vec<String>,
+}
+
+/// Last line of every output.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SummaryJson {
+    /// Items that were examined.
+    pub examined: u64,
+    /// Items that were shown.
+    pub shown: u64,
+    /// Things that were not looked at.
+    pub skipped: usize,
+    /// Findings that are problems.
+    pub problems: usize,
+    /// Exit status that this run ends with.
+    pub exit_status: u8,
+    /// Further counts of the command.
+    #[serde(flatten)]
+    pub counts: Map<String, Value>,
+}
+
+/// A data directory.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterJson {
+    /// Path as given.
+    pub path: String,
+    /// Major version by `PG_VERSION`.
+    pub major: u32,
+    /// What the state means, in one sentence; `null` when the control file cannot be trusted.
+    pub state_in_words: Option<String>,
+    /// `none`, `gone`, `other_process`, `running`, `unclear` or `unreadable`.
+    pub server: &'static str,
+    /// Every field of the control file; `null` when it could not be decoded.
+    pub control: Option<Map<String, Value>>,
+    /// Settings of the double write buffer in the configuration files.
+    pub settings: Map<String, Value>,
+    /// Databases with files.
+    pub databases: u64,
+    /// Relation files.
+    pub relation_files: u64,
+    /// Their size in bytes.
+    pub relation_bytes: u64,
+    /// Tablespaces outside the data directory.
+    pub tablespaces: u64,
+}
+
+/// A finding.
+#[derive(Clone, Debug, Serialize)]
+pub struct FindingJson {
+    /// `problem` or `note`.
+    pub severity: &'static str,
+    /// Stable name.
+    pub kind: &'static str,
+    /// File, where there is one.
+    pub file: Option<String>,
+    /// Offset in it, hexadecimal.
+    pub offset: Option<String>,
+    /// What was found.
+    pub what: String,
+    /// Why it matters.
+    pub why: &'static str,
+}
+
+impl From<&Finding> for FindingJson {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            severity: if finding.severity == Severity::Problem { "problem" } else { "note" },
+            kind: finding.kind,
+            file: finding.file.clone(),
+            offset: finding.offset.map(|offset| format!("{offset:#X}")),
+            what: finding.what.clone(),
+            why: finding.why,
+        }
+    }
+}
+
+/// Something that was not looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct SkippedJson {
+    /// File or part of one.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl From<&Skipped> for SkippedJson {
+    fn from(skipped: &Skipped) -> Self {
+        Self { what: skipped.what.clone(), reason: skipped.reason.clone() }
+    }
+}

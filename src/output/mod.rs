@@ -1,0 +1,9 @@
+//! Printing: functions take a writer. Computes nothing and judges nothing.
+
+pub mod colour;
+pub mod control_fields;
+pub mod escape;
+pub mod hexdump;
+pub mod json;
+pub mod sink;
+pub mod text;

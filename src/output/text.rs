@@ -1,0 +1,285 @@
+//! Text for people: slot lines, tables, findings.
+
+use std::io::{self, Write};
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+use super::colour::Paint;
+use super::escape::printable;
+use super::json::{BatchJson, FileJson, FindingJson, SkippedJson, SlotJson};
+
+/// Width from which on a slot line shows its image's header too.
+const WIDE: u16 = 120;
+
+/// How text is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Columns of the terminal.
+    pub width: u16,
+    /// Colours.
+    pub paint: Paint,
+}
+
+/// Writes slot lines as they come; nothing is kept but the run of empty slots.
+#[derive(Debug)]
+pub struct SlotLines {
+    layout: Layout,
+    several_files: bool,
+    empty: Option<(String, u64, u64)>,
+}
+
+impl SlotLines {
+    /// Starts a listing. `several_files`: slots are named `file:slot`.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn begin(out: &mut dyn Write, layout: Layout, several_files: bool) -> io::Result<Self> {
+        let mut heading = format!(
+            "{:<8} {:<15} {:<4} {:>7} {:>10} {:>10} {:<4} {:<5} {:<9}",
+            "slot", "relation", "fork", "block", "slot lsn", "page lsn", "crc", "image", "batch"
+        );
+        if layout.width >= WIDE {
+            heading.push_str(&format!(" {:<10} {:<13} {:>5} {:>17}", "page", "lower-upper", "items", "written by"));
+        }
+        writeln!(out, "{}", layout.paint.heading(heading.trim_end()))?;
+        Ok(Self { layout, several_files, empty: None })
+    }
+
+    /// Writes one slot, or keeps it when it is one of a run of empty ones.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn slot(&mut self, out: &mut dyn Write, slot: &SlotJson) -> io::Result<()> {
+        if slot.state == "empty" {
+            match &mut self.empty {
+                Some((file, _, last)) if *file == slot.file && *last + 1 == slot.slot_index => *last += 1,
+                _ => {
+                    self.end_of_run(out)?;
+                    self.empty = Some((slot.file.clone(), slot.slot_index, slot.slot_index));
+                }
+            }
+            return Ok(());
+        }
+        self.end_of_run(out)?;
+        let paint = self.layout.paint;
+        let relation = format!("{}/{}/{}", slot.spc_oid, slot.db_oid, slot.rel_number);
+        let crc = match slot.crc {
+            Some("good") => paint.good("good"),
+            Some("bad") => paint.bad("bad "),
+            _ => paint.doubt("none"),
+        };
+        let image = slot.page_checksum.unwrap_or("-");
+        let batch = match slot.batch {
+            Some("current") => paint.good("current  "),
+            Some("stale") => paint.faint("stale    "),
+            Some(_) => paint.doubt("undecided"),
+            None => "-        ".to_owned(),
+        };
+        let mut line = format!(
+            "{:<8} {relation:<15} {:<4} {:>7} {:>10} {:>10} {crc} {image:<5} {batch}",
+            self.name(&slot.file, slot.slot_index),
+            slot.fork,
+            slot.block,
+            short_lsn(&slot.slot_lsn),
+            short_lsn(&slot.page_lsn),
+        );
+        if self.layout.width >= WIDE {
+            let space = format!("{}-{}", slot.pd_lower, slot.pd_upper);
+            let by = slot.written_by.unwrap_or("-");
+            line.push_str(&format!(" {:<10} {space:<13} {:>5} {by:>17}", slot.page_kind, slot.line_pointers));
+        }
+        writeln!(out, "{}", line.trim_end())?;
+        for fault in &slot.faults {
+            writeln!(out, "          {}", paint.bad(&printable(fault)))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the listing.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn end_of_run(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if let Some((file, first, last)) = self.empty.take() {
+            let slots =
+                if first == last { self.name(&file, first) } else { format!("{}-{last}", self.name(&file, first)) };
+            writeln!(out, "{slots:<16} {}", self.layout.paint.faint(&format!("never written ({})", last - first + 1)))?;
+        }
+        Ok(())
+    }
+
+    fn name(&self, file: &str, index: u64) -> String {
+        let number = file.strip_prefix("dwbuf_").filter(|digits| digits.len() == 3);
+        match number {
+            _ if !self.several_files => index.to_string(),
+            Some(digits) => format!("{digits}:{index}"),
+            None => format!("{}:{index}", printable(file)),
+        }
+    }
+}
+
+/// An LSN without the zeros in front of its low half, to save columns.
+fn short_lsn(lsn: &str) -> String {
+    lsn.parse::<crate::types::Lsn>()
+        .map_or_else(|_| lsn.to_owned(), |lsn| format!("{:X}/{:X}", lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF))
+}
+
+/// Words of what one file holds, as a table.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_files(out: &mut dyn Write, layout: Layout, files: &[FileJson]) -> io::Result<()> {
+    let header = ["file", "layout", "batch", "reset at", "slots", "used", "bad", "current", "stale", "undecided"];
+    let mut table = plain_table(layout, &header);
+    for file in files {
+        let unknown = if file.header == "good" { "-" } else { "header bad" };
+        table.add_row(vec![
+            printable(&file.file),
+            if file.layout_by == "guess" { format!("{}?", file.layout) } else { file.layout.to_owned() },
+            file.batch_id.clone().unwrap_or_else(|| "-".to_owned()),
+            file.checkpoint_lsn.as_deref().map_or_else(|| unknown.to_owned(), short_lsn),
+            file.slots.to_string(),
+            file.used.to_string(),
+            if file.unverifiable > 0 { "?".to_owned() } else { file.bad.to_string() },
+            file.current.to_string(),
+            file.stale.to_string(),
+            file.undecided.to_string(),
+        ]);
+    }
+    right_align(&mut table, 2..header.len());
+    write_table(out, &table)
+}
+
+/// Batches, two lines each.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson]) -> io::Result<()> {
+    let paint = layout.paint;
+    let heading = format!(
+        "{:<9} {:<8} {:>6}  {:<9} {:<9} {:>11} {:>11}",
+        "batch", "sure", "slots", "first", "last", "lowest lsn", "highest lsn"
+    );
+    writeln!(out, "{}", paint.heading(&heading))?;
+    for batch in batches {
+        let name = format!("{:<9}", batch.batch);
+        let name = match batch.batch {
+            "current" => paint.good(&name),
+            "stale" => paint.faint(&name),
+            _ => paint.doubt(&name),
+        };
+        writeln!(
+            out,
+            "{name} {:<8} {:>6}  {:<9} {:<9} {:>11} {:>11}",
+            batch.confidence,
+            batch.slots,
+            place(&batch.first_slot),
+            place(&batch.last_slot),
+            short_lsn(&batch.lowest_lsn),
+            short_lsn(&batch.highest_lsn),
+        )?;
+        let more = if batch.relations > batch.top_relations.len() { ", …" } else { "" };
+        let by = match batch.written_by {
+            "mixed" => format!("checkpoint {}, eviction {}", batch.from_checkpoint, batch.from_eviction),
+            other => other.to_owned(),
+        };
+        let noun = if batch.relations == 1 { "relation" } else { "relations" };
+        let relations = format!("{} {noun}: {}{more}", batch.relations, batch.top_relations.join(", "));
+        wrapped(out, layout, "          ", 10, &relations)?;
+        let evidence = batch.written_by_evidence.replace('_', " ");
+        wrapped(out, layout, "          ", 10, &format!("written by {by} (told by {evidence})"))?;
+    }
+    Ok(())
+}
+
+fn place(slot: &str) -> String {
+    printable(slot.strip_prefix("dwbuf_").unwrap_or(slot))
+}
+
+/// Findings and what was skipped.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_findings(
+    out: &mut dyn Write,
+    layout: Layout,
+    findings: &[FindingJson],
+    skipped: &[SkippedJson],
+) -> io::Result<()> {
+    let paint = layout.paint;
+    if !findings.is_empty() {
+        writeln!(out, "\n{}", paint.heading("Findings"))?;
+    }
+    for finding in findings {
+        let mark = if finding.severity == "problem" { paint.bad("problem") } else { paint.doubt("note   ") };
+        let place = match (&finding.file, &finding.offset) {
+            (Some(file), Some(offset)) => format!("{} at {offset}: ", printable(file)),
+            (Some(file), None) => format!("{}: ", printable(file)),
+            (None, _) => String::new(),
+        };
+        wrapped(out, layout, &format!("  {mark}  "), 11, &format!("{place}{}", printable(&finding.what)))?;
+        wrapped(out, layout, "           ", 11, finding.why)?;
+    }
+    if !skipped.is_empty() {
+        writeln!(out, "\n{}", paint.heading("Not looked at"))?;
+    }
+    for skipped in skipped {
+        wrapped(out, layout, "  ", 2, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))?;
+    }
+    Ok(())
+}
+
+/// A label and a value.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_fact(out: &mut dyn Write, layout: Layout, label: &str, value: &str) -> io::Result<()> {
+    wrapped(out, layout, &format!("  {label:<24} "), 27, &printable(value))
+}
+
+/// Writes words behind `lead`, broken at the width, further lines indented.
+fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, text: &str) -> io::Result<()> {
+    let room = usize::from(layout.width).saturating_sub(indent).max(20);
+    write!(out, "{lead}")?;
+    let mut column = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > room {
+            write!(out, "\n{:indent$}", "")?;
+            column = 0;
+        }
+        if column > 0 {
+            write!(out, " ")?;
+            column += 1;
+        }
+        write!(out, "{word}")?;
+        column += length;
+    }
+    writeln!(out)
+}
+
+fn plain_table(layout: Layout, header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(layout.width);
+    table.set_header(header.to_vec());
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    table
+}
+
+fn right_align(table: &mut Table, columns: std::ops::Range<usize>) {
+    for (_, column) in table.column_iter_mut().enumerate().filter(|(index, _)| columns.contains(index)) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> {
+    for line in table.lines() {
+        writeln!(out, "  {}", line.trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,427 @@
+//! `global/pg_control` of majors 10 to 19devel, laid out by its own version number.
+
+use nom::Parser;
+use nom::error::context;
+
+use super::control_layout::{ControlLayout, Field};
+use super::crc::crc32c;
+use super::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64};
+use super::error::ParseError;
+use crate::types::{Geometry, Lsn, Oid, TimelineId};
+
+/// Bytes of the file; the struct sits at offset 0, the rest is zero.
+///
+/// Source: `PG_CONTROL_FILE_SIZE`, `src/include/catalog/pg_control.h`.
+pub const CONTROL_FILE_SIZE: usize = 8192;
+
+/// The fields that stand at the same place in every version: bytes 0 to 24.
+///
+/// | bytes  | field                | C type   |
+/// |--------|----------------------|----------|
+/// | 0..8   | `system_identifier`  | `uint64` |
+/// | 8..12  | `pg_control_version` | `uint32` |
+/// | 12..16 | `catalog_version_no` | `uint32` |
+/// | 16..20 | `state`              | `int32`  |
+///
+/// Source: `ControlFileData`, `src/include/catalog/pg_control.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlPrefix {
+    /// Random number of the cluster, also in every WAL segment.
+    pub system_identifier: u64,
+    /// Layout of this file.
+    pub pg_control_version: u32,
+    /// Layout of the system catalogs.
+    pub catalog_version_no: u32,
+    /// What the server was doing when it wrote the file.
+    pub state: DbState,
+}
+
+impl ControlPrefix {
+    /// Bytes that are needed.
+    pub const SIZE: usize = 20;
+
+    /// Decodes without judging.
+    ///
+    /// # Errors
+    /// `Truncated` when `buf` is shorter than [`Self::SIZE`].
+    pub fn decode(buf: &[u8]) -> Result<Self, ParseError> {
+        decode_at("ControlFileData", 0, buf, |i| {
+            let (i, system_identifier) = context("system_identifier", le_u64).parse(i)?;
+            let (i, pg_control_version) = context("pg_control_version", le_u32).parse(i)?;
+            let (i, catalog_version_no) = context("catalog_version_no", le_u32).parse(i)?;
+            let (i, state) = context("state", le_i32).parse(i)?;
+            let state = DbState(state);
+            Ok((i, Self { system_identifier, pg_control_version, catalog_version_no, state }))
+        })
+    }
+
+    /// True when the file was written by a machine with the other byte order.
+    #[must_use]
+    pub const fn is_byte_swapped(&self) -> bool {
+        self.pg_control_version.is_multiple_of(65_536) && self.pg_control_version != 0
+    }
+}
+
+/// State of the cluster as written by the server; unknown codes are kept.
+///
+/// Source: `DBState`, `src/include/catalog/pg_control.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DbState(pub i32);
+
+impl DbState {
+    /// Shut down cleanly; no replay will happen.
+    pub const SHUT_DOWN: Self = Self(1);
+    /// A standby that was stopped cleanly; replay goes on from the redo point.
+    pub const SHUT_DOWN_IN_RECOVERY: Self = Self(2);
+    /// Crash recovery was going on.
+    pub const IN_CRASH_RECOVERY: Self = Self(4);
+    /// Archive recovery was going on: a standby or a restored backup.
+    pub const IN_ARCHIVE_RECOVERY: Self = Self(5);
+    /// Running, or killed while running.
+    pub const IN_PRODUCTION: Self = Self(6);
+
+    /// The words of the server's own tool, or `None` for a code without a meaning.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        match self.0 {
+            0 => Some("starting up"),
+            1 => Some("shut down"),
+            2 => Some("shut down in recovery"),
+            3 => Some("shutting down"),
+            4 => Some("in crash recovery"),
+            5 => Some("in archive recovery"),
+            6 => Some("in production"),
+            _ => None,
+        }
+    }
+
+    /// True when the server stopped in order (states 1 and 2).
+    #[must_use]
+    pub const fn is_stopped_in_order(self) -> bool {
+        matches!(self.0, 1 | 2)
+    }
+}
+
+impl std::fmt::Display for DbState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => write!(f, "unrecognised state {:#x}", self.0),
+        }
+    }
+}
+
+/// What `data_checksum_version` says. Before 19devel only `Off` and `On` exist; other values are kept.
+///
+/// Source: `ChecksumStateType`, `src/include/storage/checksum.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChecksumState {
+    /// `pd_checksum` may hold anything.
+    Off,
+    /// Every page on disk carries its checksum.
+    On,
+    /// Being switched off: pages are still written with checksums, but reads no longer demand them.
+    TurningOff,
+    /// Being switched on: pages are written with checksums, older ones may lack them.
+    TurningOn,
+    /// A value without a meaning.
+    Unknown(u32),
+}
+
+impl ChecksumState {
+    /// Reads the field.
+    #[must_use]
+    pub const fn from_code(code: u32) -> Self {
+        match code {
+            0 => Self::Off,
+            1 => Self::On,
+            2 => Self::TurningOff,
+            3 => Self::TurningOn,
+            other => Self::Unknown(other),
+        }
+    }
+
+    /// The number on disk.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Off => 0,
+            Self::On => 1,
+            Self::TurningOff => 2,
+            Self::TurningOn => 3,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    /// True when a page on disk without a right checksum is damaged.
+    #[must_use]
+    pub const fn is_enforced(self) -> bool {
+        matches!(self, Self::On)
+    }
+
+    /// True when the server computes a checksum for every page that it writes.
+    #[must_use]
+    pub const fn is_written(self) -> bool {
+        matches!(self, Self::On | Self::TurningOff | Self::TurningOn)
+    }
+}
+
+impl std::fmt::Display for ChecksumState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Off => f.pad("off"),
+            Self::On => f.pad("on"),
+            Self::TurningOff => f.pad("being switched off"),
+            Self::TurningOn => f.pad("being switched on"),
+            Self::Unknown(code) => write!(f, "unrecognised value {code}"),
+        }
+    }
+}
+
+/// The copy of the latest checkpoint record inside `pg_control`.
+///
+/// Source: `CheckPoint`, `src/include/catalog/pg_control.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointCopy {
+    /// Where replay starts.
+    pub redo_lsn: Lsn,
+    /// Timeline of the checkpoint.
+    pub timeline: TimelineId,
+    /// Timeline before it; differs after a promotion.
+    pub prev_timeline: TimelineId,
+    /// The setting `full_page_writes`; does not prove that images were written.
+    pub full_page_writes: bool,
+    /// `wal_level` at the checkpoint, since 17.
+    pub wal_level: Option<i32>,
+    /// Since 19devel.
+    pub logical_decoding_enabled: Option<bool>,
+    /// Next transaction id with its epoch in the high half.
+    pub next_full_xid: u64,
+    /// Next OID.
+    pub next_oid: Oid,
+    /// Next multixact id.
+    pub next_multi: u32,
+    /// Next multixact offset; 64 bits since 19devel.
+    pub next_multi_offset: u64,
+    /// Oldest transaction id that may still be on disk.
+    pub oldest_xid: u32,
+    /// Database with that id.
+    pub oldest_xid_db: Oid,
+    /// Oldest multixact id that may still be on disk.
+    pub oldest_multi: u32,
+    /// Database with that id.
+    pub oldest_multi_db: Oid,
+    /// When the checkpoint was made, Unix seconds.
+    pub time_s: i64,
+    /// Oldest transaction with a commit timestamp.
+    pub oldest_commit_ts_xid: u32,
+    /// Newest transaction with a commit timestamp.
+    pub newest_commit_ts_xid: u32,
+    /// Oldest transaction still running, for hot standby; 0 if not known.
+    pub oldest_active_xid: u32,
+}
+
+/// `pg_control` of a known version.
+///
+/// Offsets: [`ControlLayout`]. Source: `ControlFileData`, `src/include/catalog/pg_control.h` of each major.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlFile {
+    /// Identity, version and state.
+    pub prefix: ControlPrefix,
+    /// When the file was last written, Unix seconds.
+    pub time_s: i64,
+    /// Start of the latest completed checkpoint record.
+    pub checkpoint_lsn: Lsn,
+    /// Start of the checkpoint record before it, major 10 only.
+    pub prev_checkpoint_lsn: Option<Lsn>,
+    /// Copy of that record.
+    pub checkpoint: CheckpointCopy,
+    /// Counter for LSNs of unlogged relations; no WAL address.
+    pub unlogged_lsn: u64,
+    /// Archive recovery only: replay must reach this before the cluster is consistent.
+    pub min_recovery_lsn: Lsn,
+    /// Timeline of `min_recovery_lsn`.
+    pub min_recovery_timeline: TimelineId,
+    /// Not 0 while a restored backup has not reached the end of the backup.
+    pub backup_start_lsn: Lsn,
+    /// End of a backup that was taken from a standby.
+    pub backup_end_lsn: Lsn,
+    /// Replay must meet a record that ends the backup.
+    pub backup_end_required: bool,
+    /// `wal_level`: 0 minimal, 1 replica, 2 logical.
+    pub wal_level: i32,
+    /// `wal_log_hints`.
+    pub wal_log_hints: bool,
+    /// `max_connections`.
+    pub max_connections: i32,
+    /// `max_worker_processes`.
+    pub max_worker_processes: i32,
+    /// `max_wal_senders`, since 12.
+    pub max_wal_senders: Option<i32>,
+    /// `max_prepared_transactions`.
+    pub max_prepared_xacts: i32,
+    /// `max_locks_per_transaction`.
+    pub max_locks_per_xact: i32,
+    /// `track_commit_timestamp`.
+    pub track_commit_timestamp: bool,
+    /// Alignment that the server was built with.
+    pub max_align: u32,
+    /// Bytes of 1234567.0 as a double, kept as bits.
+    pub float_format_bits: u64,
+    /// Block and segment sizes.
+    pub geometry: Geometry,
+    /// Pages in one SLRU segment, since 19devel.
+    pub slru_pages_per_segment: Option<u32>,
+    /// Bytes of a name.
+    pub name_data_len: u32,
+    /// Columns in an index.
+    pub index_max_keys: u32,
+    /// Bytes of a toast chunk.
+    pub toast_max_chunk_size: u32,
+    /// Bytes of a large-object chunk.
+    pub lo_block_size: u32,
+    /// `float4` passed by value, up to 12.
+    pub float4_by_val: Option<bool>,
+    /// `float8` passed by value.
+    pub float8_by_val: bool,
+    /// Data checksums.
+    pub checksums: ChecksumState,
+    /// Signedness of `char`, since 18.
+    pub default_char_signedness: Option<bool>,
+    /// Secret for mock authentication.
+    pub mock_authentication_nonce: [u8; 32],
+    /// Stored CRC.
+    pub crc: u32,
+    /// CRC-32C of the bytes before the stored one.
+    pub computed_crc: u32,
+}
+
+impl ControlFile {
+    /// Decodes the file, layout by `pg_control_version`; `None` when that version is not one of ours.
+    ///
+    /// # Errors
+    /// `Truncated` when `buf` ends before the struct does.
+    pub fn decode(buf: &[u8]) -> Result<Option<Self>, ParseError> {
+        let prefix = ControlPrefix::decode(buf)?;
+        match ControlLayout::of_version(prefix.pg_control_version) {
+            Some(layout) => Self::decode_layout(prefix, layout, buf).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// True when the stored CRC is that of the bytes; nothing of the file can be trusted otherwise.
+    #[must_use]
+    pub const fn crc_is_good(&self) -> bool {
+        self.crc == self.computed_crc
+    }
+
+    /// True on a standby, and on a restored backup until it is consistent: replay there is driven by restartpoints.
+    #[must_use]
+    pub fn is_in_archive_recovery(&self) -> bool {
+        let state = self.prefix.state;
+        let by_state = state == DbState::IN_ARCHIVE_RECOVERY || state == DbState::SHUT_DOWN_IN_RECOVERY;
+        by_state || self.min_recovery_lsn.is_valid() || self.backup_start_lsn.is_valid()
+    }
+
+    fn decode_layout(prefix: ControlPrefix, layout: &ControlLayout, buf: &[u8]) -> Result<Self, ParseError> {
+        let at = Reader { layout, buf };
+        let u32_at = |field| at.need(field, le_u32);
+        let i32_at = |field| at.need(field, le_i32);
+        let bool_at = |field| at.need(field, le_u8).map(|byte| byte != 0);
+        let lsn_at = |field| at.need(field, le_u64).map(Lsn);
+        let crc_offset = layout.offset(Field::Crc).unwrap_or_default();
+        let xid = match at.maybe(Field::NextXidEpoch, le_u32)? {
+            Some(epoch) => u64::from(epoch) << 32 | u64::from(u32_at(Field::NextXid)?),
+            None => at.need(Field::NextXid, le_u64)?,
+        };
+        let next_multi_offset = match layout.has_wide_multi_offset() {
+            true => at.need(Field::NextMultiOffset, le_u64)?,
+            false => u64::from(u32_at(Field::NextMultiOffset)?),
+        };
+        Ok(Self {
+            prefix,
+            time_s: at.need(Field::Time, le_i64)?,
+            checkpoint_lsn: lsn_at(Field::CheckPoint)?,
+            prev_checkpoint_lsn: at.maybe(Field::PrevCheckPoint, le_u64)?.map(Lsn),
+            checkpoint: CheckpointCopy {
+                redo_lsn: lsn_at(Field::Redo)?,
+                timeline: TimelineId(u32_at(Field::ThisTimeLineId)?),
+                prev_timeline: TimelineId(u32_at(Field::PrevTimeLineId)?),
+                full_page_writes: bool_at(Field::FullPageWrites)?,
+                wal_level: at.maybe(Field::CheckpointWalLevel, le_i32)?,
+                logical_decoding_enabled: at.maybe(Field::LogicalDecodingEnabled, le_u8)?.map(|byte| byte != 0),
+                next_full_xid: xid,
+                next_oid: u32_at(Field::NextOid)?,
+                next_multi: u32_at(Field::NextMulti)?,
+                next_multi_offset,
+                oldest_xid: u32_at(Field::OldestXid)?,
+                oldest_xid_db: u32_at(Field::OldestXidDb)?,
+                oldest_multi: u32_at(Field::OldestMulti)?,
+                oldest_multi_db: u32_at(Field::OldestMultiDb)?,
+                time_s: at.need(Field::CheckpointTime, le_i64)?,
+                oldest_commit_ts_xid: u32_at(Field::OldestCommitTsXid)?,
+                newest_commit_ts_xid: u32_at(Field::NewestCommitTsXid)?,
+                oldest_active_xid: u32_at(Field::OldestActiveXid)?,
+            },
+            unlogged_lsn: at.need(Field::UnloggedLsn, le_u64)?,
+            min_recovery_lsn: lsn_at(Field::MinRecoveryPoint)?,
+            min_recovery_timeline: TimelineId(u32_at(Field::MinRecoveryPointTli)?),
+            backup_start_lsn: lsn_at(Field::BackupStartPoint)?,
+            backup_end_lsn: lsn_at(Field::BackupEndPoint)?,
+            backup_end_required: bool_at(Field::BackupEndRequired)?,
+            wal_level: i32_at(Field::WalLevel)?,
+            wal_log_hints: bool_at(Field::WalLogHints)?,
+            max_connections: i32_at(Field::MaxConnections)?,
+            max_worker_processes: i32_at(Field::MaxWorkerProcesses)?,
+            max_wal_senders: at.maybe(Field::MaxWalSenders, le_i32)?,
+            max_prepared_xacts: i32_at(Field::MaxPreparedXacts)?,
+            max_locks_per_xact: i32_at(Field::MaxLocksPerXact)?,
+            track_commit_timestamp: bool_at(Field::TrackCommitTimestamp)?,
+            max_align: u32_at(Field::MaxAlign)?,
+            float_format_bits: at.need(Field::FloatFormat, le_u64)?,
+            geometry: Geometry {
+                block_size: u32_at(Field::Blcksz)?,
+                rel_segment_blocks: u32_at(Field::RelsegSize)?,
+                wal_block_size: u32_at(Field::XlogBlcksz)?,
+                wal_segment_size: u32_at(Field::XlogSegSize)?,
+            },
+            slru_pages_per_segment: at.maybe(Field::SlruPagesPerSegment, le_u32)?,
+            name_data_len: u32_at(Field::NameDataLen)?,
+            index_max_keys: u32_at(Field::IndexMaxKeys)?,
+            toast_max_chunk_size: u32_at(Field::ToastMaxChunkSize)?,
+            lo_block_size: u32_at(Field::Loblksize)?,
+            float4_by_val: at.maybe(Field::Float4ByVal, le_u8)?.map(|byte| byte != 0),
+            float8_by_val: bool_at(Field::Float8ByVal)?,
+            checksums: ChecksumState::from_code(u32_at(Field::DataChecksumVersion)?),
+            default_char_signedness: at.maybe(Field::DefaultCharSignedness, le_u8)?.map(|byte| byte != 0),
+            mock_authentication_nonce: at.need(Field::MockAuthenticationNonce, nonce)?,
+            crc: u32_at(Field::Crc)?,
+            computed_crc: crc32c(buf.get(..crc_offset).unwrap_or_default()),
+        })
+    }
+}
+
+fn nonce(input: &[u8]) -> Step<'_, [u8; 32]> {
+    let (rest, bytes) = super::decode::take(32)(input)?;
+    Ok((rest, bytes.try_into().unwrap_or_default()))
+}
+
+/// Reads fields by name at the offsets of one layout.
+struct Reader<'a> {
+    layout: &'a ControlLayout,
+    buf: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn maybe<T>(&self, field: Field, parser: fn(&'a [u8]) -> Step<'a, T>) -> Result<Option<T>, ParseError> {
+        let Some(offset) = self.layout.offset(field) else { return Ok(None) };
+        let bytes = self.buf.get(offset..).unwrap_or_default();
+        let base = u64::try_from(offset.min(self.buf.len())).unwrap_or(u64::MAX);
+        decode_at("ControlFileData", base, bytes, |i| context(field.name(), parser).parse(i)).map(Some)
+    }
+
+    /// Like [`Self::maybe`] for a field that every layout has; a test holds the table to that.
+    fn need<T: Default>(&self, field: Field, parser: fn(&'a [u8]) -> Step<'a, T>) -> Result<T, ParseError> {
+        Ok(self.maybe(field, parser)?.unwrap_or_default())
+    }
+}

@@ -1,0 +1,177 @@
+//! Where each field of `pg_control` stands, by version of the file.
+
+/// Number of layouts in [`LAYOUTS`].
+const VERSIONS: usize = 7;
+
+/// Marks a field that a version does not have.
+const NONE: u16 = u16::MAX;
+
+/// One version of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ControlLayout {
+    /// `pg_control_version` on disk.
+    pub version: u32,
+    /// Majors that write it.
+    pub majors: &'static [u32],
+    /// Bytes of the payload of this version's checkpoint records (`sizeof(CheckPoint)`).
+    pub checkpoint_bytes: u32,
+    column: usize,
+}
+
+/// Every layout that can be read, oldest first. Version 1300 serves four majors: only `PG_VERSION` or the catalog
+/// version tell them apart.
+///
+/// Source: `PG_CONTROL_VERSION`, `src/include/catalog/pg_control.h` of each major.
+pub const LAYOUTS: [ControlLayout; VERSIONS] = [
+    ControlLayout { version: 1002, majors: &[10], checkpoint_bytes: 80, column: 0 },
+    ControlLayout { version: 1100, majors: &[11], checkpoint_bytes: 80, column: 1 },
+    ControlLayout { version: 1201, majors: &[12], checkpoint_bytes: 88, column: 2 },
+    ControlLayout { version: 1300, majors: &[13, 14, 15, 16], checkpoint_bytes: 88, column: 3 },
+    ControlLayout { version: 1700, majors: &[17], checkpoint_bytes: 88, column: 4 },
+    ControlLayout { version: 1800, majors: &[18], checkpoint_bytes: 88, column: 5 },
+    ControlLayout { version: 1901, majors: &[19], checkpoint_bytes: 96, column: 6 },
+];
+
+impl ControlLayout {
+    /// The layout with this version number.
+    #[must_use]
+    pub fn of_version(version: u32) -> Option<&'static Self> {
+        LAYOUTS.iter().find(|layout| layout.version == version)
+    }
+
+    /// Offset of a field in the file, in bytes; `None` when this version does not have it.
+    #[must_use]
+    pub fn offset(&self, field: Field) -> Option<usize> {
+        let offset = field.offsets().get(self.column).copied().unwrap_or(NONE);
+        (offset != NONE).then_some(usize::from(offset))
+    }
+
+    /// True when `nextMultiOffset` has 8 bytes instead of 4.
+    #[must_use]
+    pub const fn has_wide_multi_offset(&self) -> bool {
+        self.version >= 1901
+    }
+
+    /// Bytes of a checkpoint record: header, the 2-byte header of its main data, payload.
+    #[must_use]
+    pub const fn checkpoint_record_bytes(&self) -> u64 {
+        (self.checkpoint_bytes as u64).saturating_add(26)
+    }
+}
+
+macro_rules! fields {
+    ($($variant:ident $name:literal [$($offset:expr),*];)*) => {
+        /// A field of `ControlFileData` behind the part that never moves.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the names are the server's")]
+        pub enum Field { $($variant,)* }
+
+        impl Field {
+            /// All fields, in disk order.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The server's name; `cp.` stands before fields of the embedded `CheckPoint`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            const fn offsets(self) -> [u16; VERSIONS] {
+                match self { $(Self::$variant => [$($offset),*],)* }
+            }
+        }
+    };
+}
+
+// Columns: 10, 11, 12, 13 to 16, 17, 18, 19devel.
+fields! {
+    Time "time" [24, 24, 24, 24, 24, 24, 24];
+    CheckPoint "checkPoint" [32, 32, 32, 32, 32, 32, 32];
+    PrevCheckPoint "prevCheckPoint" [40, NONE, NONE, NONE, NONE, NONE, NONE];
+    Redo "cp.redo" [48, 40, 40, 40, 40, 40, 40];
+    ThisTimeLineId "cp.ThisTimeLineID" [56, 48, 48, 48, 48, 48, 48];
+    PrevTimeLineId "cp.PrevTimeLineID" [60, 52, 52, 52, 52, 52, 52];
+    FullPageWrites "cp.fullPageWrites" [64, 56, 56, 56, 56, 56, 56];
+    CheckpointWalLevel "cp.wal_level" [NONE, NONE, NONE, NONE, 60, 60, 60];
+    LogicalDecodingEnabled "cp.logicalDecodingEnabled" [NONE, NONE, NONE, NONE, NONE, NONE, 64];
+    NextXidEpoch "cp.nextXidEpoch" [68, 60, NONE, NONE, NONE, NONE, NONE];
+    NextXid "cp.nextXid" [72, 64, 64, 64, 64, 64, 72];
+    NextOid "cp.nextOid" [76, 68, 72, 72, 72, 72, 80];
+    NextMulti "cp.nextMulti" [80, 72, 76, 76, 76, 76, 84];
+    NextMultiOffset "cp.nextMultiOffset" [84, 76, 80, 80, 80, 80, 88];
+    OldestXid "cp.oldestXid" [88, 80, 84, 84, 84, 84, 96];
+    OldestXidDb "cp.oldestXidDB" [92, 84, 88, 88, 88, 88, 100];
+    OldestMulti "cp.oldestMulti" [96, 88, 92, 92, 92, 92, 104];
+    OldestMultiDb "cp.oldestMultiDB" [100, 92, 96, 96, 96, 96, 108];
+    CheckpointTime "cp.time" [104, 96, 104, 104, 104, 104, 112];
+    OldestCommitTsXid "cp.oldestCommitTsXid" [112, 104, 112, 112, 112, 112, 120];
+    NewestCommitTsXid "cp.newestCommitTsXid" [116, 108, 116, 116, 116, 116, 124];
+    OldestActiveXid "cp.oldestActiveXid" [120, 112, 120, 120, 120, 120, 128];
+    UnloggedLsn "unloggedLSN" [128, 120, 128, 128, 128, 128, 136];
+    MinRecoveryPoint "minRecoveryPoint" [136, 128, 136, 136, 136, 136, 144];
+    MinRecoveryPointTli "minRecoveryPointTLI" [144, 136, 144, 144, 144, 144, 152];
+    BackupStartPoint "backupStartPoint" [152, 144, 152, 152, 152, 152, 160];
+    BackupEndPoint "backupEndPoint" [160, 152, 160, 160, 160, 160, 168];
+    BackupEndRequired "backupEndRequired" [168, 160, 168, 168, 168, 168, 176];
+    WalLevel "wal_level" [172, 164, 172, 172, 172, 172, 180];
+    WalLogHints "wal_log_hints" [176, 168, 176, 176, 176, 176, 184];
+    MaxConnections "MaxConnections" [180, 172, 180, 180, 180, 180, 188];
+    MaxWorkerProcesses "max_worker_processes" [184, 176, 184, 184, 184, 184, 192];
+    MaxWalSenders "max_wal_senders" [NONE, NONE, 188, 188, 188, 188, 196];
+    MaxPreparedXacts "max_prepared_xacts" [188, 180, 192, 192, 192, 192, 200];
+    MaxLocksPerXact "max_locks_per_xact" [192, 184, 196, 196, 196, 196, 204];
+    TrackCommitTimestamp "track_commit_timestamp" [196, 188, 200, 200, 200, 200, 208];
+    MaxAlign "maxAlign" [200, 192, 204, 204, 204, 204, 212];
+    FloatFormat "floatFormat" [208, 200, 208, 208, 208, 208, 216];
+    Blcksz "blcksz" [216, 208, 216, 216, 216, 216, 224];
+    RelsegSize "relseg_size" [220, 212, 220, 220, 220, 220, 228];
+    SlruPagesPerSegment "slru_pages_per_segment" [NONE, NONE, NONE, NONE, NONE, NONE, 232];
+    XlogBlcksz "xlog_blcksz" [224, 216, 224, 224, 224, 224, 236];
+    XlogSegSize "xlog_seg_size" [228, 220, 228, 228, 228, 228, 240];
+    NameDataLen "nameDataLen" [232, 224, 232, 232, 232, 232, 244];
+    IndexMaxKeys "indexMaxKeys" [236, 228, 236, 236, 236, 236, 248];
+    ToastMaxChunkSize "toast_max_chunk_size" [240, 232, 240, 240, 240, 240, 252];
+    Loblksize "loblksize" [244, 236, 244, 244, 244, 244, 256];
+    Float4ByVal "float4ByVal" [248, 240, 248, NONE, NONE, NONE, NONE];
+    Float8ByVal "float8ByVal" [249, 241, 249, 248, 248, 248, 260];
+    DataChecksumVersion "data_checksum_version" [252, 244, 252, 252, 252, 252, 264];
+    DefaultCharSignedness "default_char_signedness" [NONE, NONE, NONE, NONE, NONE, 256, 268];
+    MockAuthenticationNonce "mock_authentication_nonce" [256, 248, 256, 256, 256, 257, 269];
+    Crc "crc" [288, 280, 288, 288, 288, 292, 304];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stand_in_disk_order_without_overlap() {
+        for layout in &LAYOUTS {
+            let offsets: Vec<_> = Field::ALL.iter().filter_map(|field| layout.offset(*field)).collect();
+            assert!(offsets.is_sorted_by(|a, b| a < b), "version {}: {offsets:?}", layout.version);
+            assert_eq!(offsets.first(), Some(&24));
+        }
+    }
+
+    #[test]
+    fn only_these_fields_are_missing_anywhere() {
+        let missing: Vec<_> = Field::ALL
+            .iter()
+            .filter(|field| LAYOUTS.iter().any(|layout| layout.offset(**field).is_none()))
+            .map(|field| field.name())
+            .collect();
+        assert_eq!(
+            missing,
+            [
+                "prevCheckPoint",
+                "cp.wal_level",
+                "cp.logicalDecodingEnabled",
+                "cp.nextXidEpoch",
+                "max_wal_senders",
+                "slru_pages_per_segment",
+                "float4ByVal",
+                "default_char_signedness",
+            ]
+        );
+    }
+}

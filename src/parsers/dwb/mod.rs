@@ -1,0 +1,137 @@
+//! Double write buffer (DWB) files: several on-disk layouts behind one model.
+//!
+//! A layout is one file here that implements [`DwbLayout`], and one line in [`LAYOUTS`]. Three layouts share the same
+//! directory, magic and version number, so those never decide: see [`detect`].
+
+pub mod detect;
+mod model;
+mod revision_a;
+mod revision_b;
+mod revision_c;
+
+pub use model::{
+    CrcVerdict, FLAG_VALID, FileHeader, HeaderFault, Ring, Slot, SlotFault, SlotHeader, SlotIdRule, SlotPlace,
+};
+
+use super::error::ParseError;
+
+/// Most slots that are read from one file. The largest setting (1 GiB, 1 kB pages) gives 63,072; a longer file was not
+/// made by a server.
+pub const MAX_SLOTS_PER_FILE: u64 = 65_536;
+
+/// Every layout that can be read, the most likely first.
+pub static LAYOUTS: [&dyn DwbLayout; 3] = [&revision_b::RevisionB, &revision_a::RevisionA, &revision_c::RevisionC];
+
+/// One on-disk layout. Implementations decode bytes and state facts; they do not judge.
+pub trait DwbLayout: Sync + std::fmt::Debug {
+    /// Short name for reports and for the `layout` field of JSON output.
+    fn name(&self) -> &'static str;
+
+    /// Directory of the files, relative to the data directory.
+    fn directory(&self) -> &'static str;
+
+    /// Number of a file by its name, or `None` when the name is not one of this layout.
+    fn file_number(&self, name: &str) -> Option<u32>;
+
+    /// Bytes from the start of the file that [`Self::decode_header`] needs.
+    fn header_bytes(&self) -> usize;
+
+    /// Decodes the file header without judging; `buf` starts at offset 0 of the file.
+    ///
+    /// # Errors
+    /// `Truncated` when `buf` is shorter than [`Self::header_bytes`].
+    fn decode_header(&self, buf: &[u8]) -> Result<FileHeader, ParseError>;
+
+    /// Where slot `index` of a file with pages of `block_size` bytes keeps its header and its image.
+    fn slot_place(&self, block_size: u32, index: u64) -> SlotPlace;
+
+    /// Decodes a slot header without judging. `base` is its offset in the file.
+    ///
+    /// # Errors
+    /// `Truncated` when `buf` is shorter than the header.
+    fn decode_slot_header(&self, base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError>;
+
+    /// The CRC that a slot with this header and image should carry; `None` when the layout's CRC cannot be recomputed.
+    fn slot_crc(&self, header: &[u8], image: &[u8]) -> Option<u32>;
+
+    /// What the stored `slot_id` means.
+    fn slot_id_rule(&self) -> SlotIdRule;
+
+    /// True when the server starts again at slot 0 after each checkpoint.
+    fn restarts_at_checkpoint(&self) -> bool;
+
+    /// Files and slots that a server with this setting uses (`double_write_buffer_size`, in MB).
+    fn ring(&self, setting_mb: u32, block_size: u32) -> Ring;
+}
+
+/// `pg_dwbuf/dwbuf_NNN`: the place and names that the revisions of the PostgreSQL patch share.
+const DIRECTORY: &str = "pg_dwbuf";
+
+/// Number in a name `dwbuf_NNN`, three decimal digits, 0 to 15.
+///
+/// Source: `DWBufFilePath`, `src/backend/storage/buffer/dwbuf.c`.
+fn file_number(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("dwbuf_")?;
+    let decimal = digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|number| decimal && *number < 16)
+}
+
+/// Geometry of the PostgreSQL patch: as many slots as fit in the setting, at least 64, spread over at most 16 files of
+/// about 4096 slots.
+///
+/// Source: `DWBufShmemInit`, `src/backend/storage/buffer/dwbuf.c`.
+fn ring_of(setting_mb: u32, slot_bytes: u64) -> Ring {
+    let bytes = u64::from(setting_mb).saturating_mul(1_048_576);
+    let slots = bytes.checked_div(slot_bytes).unwrap_or_default().max(64);
+    let files = slots.div_ceil(4096).clamp(1, 16);
+    Ring { files, slots_per_file: slots.checked_div(files).unwrap_or_default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fact sheet's geometry tables, taken from the server's own module.
+    #[test]
+    fn ring_of_each_setting() {
+        let ring = |layout: usize, mb, block_size| {
+            let ring = LAYOUTS[layout].ring(mb, block_size);
+            (ring.files, ring.slots_per_file)
+        };
+        for (mb, expected) in [
+            (1, (1, 127)),
+            (16, (1, 2038)),
+            (32, (1, 4076)),
+            (64, (2, 4076)),
+            (128, (4, 4076)),
+            (256, (8, 4076)),
+            (512, (16, 4076)),
+            (1024, (16, 8152)),
+        ] {
+            assert_eq!(ring(0, mb, 8192), expected, "revision B, {mb} MB");
+        }
+        assert_eq!(ring(0, 1, 32_768), (1, 64));
+        for (mb, expected) in [(1, (1, 127)), (16, (1, 2036)), (64, (2, 4072)), (1024, (16, 8144))] {
+            assert_eq!(ring(1, mb, 8192), expected, "revision A, {mb} MB");
+        }
+        for (mb, expected) in [(16, (1, 1365)), (64, (2, 2730)), (128, (3, 3640))] {
+            assert_eq!(ring(2, mb, 8192), expected, "revision C, {mb} MB");
+        }
+    }
+
+    #[test]
+    fn only_three_digits_below_sixteen_name_a_file() {
+        assert_eq!(file_number("dwbuf_000"), Some(0));
+        assert_eq!(file_number("dwbuf_015"), Some(15));
+        for name in ["dwbuf_016", "dwbuf_1", "dwbuf_0000", "dwbuf_00a", "dwbuf_+01", "dwbuf_000.bak", "000"] {
+            assert_eq!(file_number(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn largest_ring_fits_under_the_stated_maximum() {
+        for layout in LAYOUTS {
+            assert!(layout.ring(1024, 1024).slots_per_file <= MAX_SLOTS_PER_FILE);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The only code that opens files for writing.
+
+pub mod export;

@@ -1,0 +1,140 @@
+//! `pg_dwbinspect info` and `batches` on real crashed clusters.
+
+mod common;
+
+use common::{DWB_CASES, arg, cluster, dwbinspect, small_copy};
+
+fn stable(text: &str, path: &std::path::Path) -> String {
+    text.replace(arg(path), "[DATADIR]")
+}
+
+#[test]
+fn text_of_each_cluster() {
+    for case in DWB_CASES {
+        let path = cluster(case);
+        let ran = dwbinspect(&["info", arg(&path)]);
+        assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{case}");
+        insta::with_settings!({ filters => vec![
+            (r"data directory .*(\n {27}.*)*", "data directory [DATADIR]"),
+            (r"process \d+, which is gone", "process [PID], which is gone"),
+            (r"process \d+, now .*(\n {11}.*)*", "process [PID], which is gone"),
+        ] }, {
+            insta::assert_snapshot!(format!("info_{case}"), stable(&ran.stdout, &path));
+        });
+    }
+}
+
+#[test]
+fn json_gives_state_geometry_and_counts() {
+    let ran = dwbinspect(&["info", "--format", "json", arg(&cluster("evict"))]);
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let (control, file) = (&document["clusters"][0]["control"], &document["files"][0]);
+    assert_eq!(control["state"], "in production");
+    assert_eq!(control["redo_lsn"], "0/021A4D58");
+    assert_eq!(control["checkpoint_lsn"], "0/021A4DB0");
+    assert_eq!((&file["layout"], &file["slots"], &file["good"]), (&"B".into(), &1019.into(), &1019.into()));
+    assert_eq!((&file["batch_id"], &file["checkpoint_lsn"]), (&"1".into(), &"0/021A4E30".into()));
+    // The server's log of this run: the only checkpoint wrote 422 buffers.
+    assert_eq!((&file["from_checkpoint"], &file["from_eviction"]), (&422.into(), &597.into()));
+    assert_eq!(document["summary"]["horizon_lsn"], "0/021A4E30");
+}
+
+#[test]
+fn batches_of_each_cluster() {
+    for case in DWB_CASES {
+        let ran = dwbinspect(&["batches", arg(&cluster(case))]);
+        assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{case}");
+        let table = ran.stdout.split("\nFindings").next().unwrap();
+        insta::assert_snapshot!(format!("batches_{case}"), table);
+    }
+}
+
+#[test]
+fn checkpoint_runs_have_the_length_of_the_servers_log() {
+    // Server logs: "wrote 422 buffers" (aligned, evict), 426 (tablespace).
+    for (case, run) in [("aligned", 422), ("evict", 422), ("tablespace", 426)] {
+        let batches = dwbinspect(&["batches", "--format", "ndjson", arg(&cluster(case))]).of_type("batch");
+        let longest = batches.iter().map(|batch| batch["longest_checkpoint_run"].as_u64().unwrap()).max();
+        assert_eq!(longest, Some(run), "{case}");
+    }
+}
+
+#[test]
+fn header_older_or_newer_than_the_control_file_is_a_finding() {
+    for (shift, kind, batch) in
+        [(-128_i64, "header_older_than_control", "undecided"), (128, "header_newer_than_control", "undecided")]
+    {
+        let (_keep, data) = small_copy("evict");
+        let file = data.join("pg_dwbuf/dwbuf_000");
+        let mut bytes = std::fs::read(&file).unwrap();
+        let lsn = u64::from_le_bytes(bytes[24..32].try_into().unwrap()).wrapping_add_signed(shift);
+        bytes[24..32].copy_from_slice(&lsn.to_le_bytes());
+        let crc = pgforensics::parsers::crc::crc32c(&bytes[..32]);
+        bytes[32..36].copy_from_slice(&crc.to_le_bytes());
+        std::fs::write(&file, bytes).unwrap();
+        let ran = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
+        assert_eq!(ran.status, 1, "{kind}");
+        assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == kind), "{kind}: {}", ran.stdout);
+        let slots = dwbinspect(&["dump", "--format", "ndjson", arg(&data)]).of_type("slot");
+        let last = slots.last().unwrap();
+        assert_eq!(last["batch"], batch);
+        let newest_is_current = slots[20]["batch"] == "current";
+        assert_eq!(newest_is_current, kind == "header_older_than_control", "{kind}");
+    }
+}
+
+#[test]
+fn leftovers_of_a_larger_setting_are_stale() {
+    // A second file whose header was not rewritten by the newest resets, as after shrinking the setting.
+    let (_keep, data) = small_copy("tablespace");
+    let file = data.join("pg_dwbuf/dwbuf_001");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[24..32].copy_from_slice(&0x100_0000_u64.to_le_bytes());
+    bytes[16..24].copy_from_slice(&7_u64.to_le_bytes());
+    let crc = pgforensics::parsers::crc::crc32c(&bytes[..32]);
+    bytes[32..36].copy_from_slice(&crc.to_le_bytes());
+    std::fs::write(&file, bytes).unwrap();
+    let ran = dwbinspect(&["dump", "--format", "ndjson", arg(&data)]);
+    assert_eq!(ran.status, 1);
+    let second: Vec<_> = ran.of_type("slot").into_iter().filter(|slot| slot["file"] == "dwbuf_001").collect();
+    assert!(second.iter().filter(|slot| slot["state"] == "used").all(|slot| slot["batch"] == "stale"));
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "header_behind"));
+}
+
+#[test]
+fn live_process_in_the_directory_is_a_finding() {
+    let (_keep, data) = small_copy("wrapped");
+    let mut child = std::process::Command::new("sleep").arg("60").current_dir(&data).spawn().unwrap();
+    std::fs::write(data.join("postmaster.pid"), format!("{}\n{}\n", child.id(), arg(&data))).unwrap();
+    let ran = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(ran.status, 1);
+    assert_eq!(ran.of_type("cluster")[0]["server"], "running");
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "server_running"));
+    let after = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
+    assert_eq!((after.status, &after.of_type("cluster")[0]["server"]), (0, &"gone".into()));
+}
+
+#[test]
+fn restored_backup_is_a_finding() {
+    let (_keep, data) = small_copy("wrapped");
+    std::fs::write(data.join("backup_label"), "START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\n")
+        .unwrap();
+    std::fs::write(data.join("standby.signal"), "").unwrap();
+    let ran = dwbinspect(&["info", arg(&data)]);
+    assert_eq!(ran.status, 1);
+    assert!(ran.stdout.contains("recovery starts at 0/02000028"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("standby.signal: present"), "{}", ran.stdout);
+}
+
+#[test]
+fn cluster_without_a_buffer_is_no_error() {
+    let (_keep, data) = small_copy("wrapped");
+    std::fs::remove_dir_all(data.join("pg_dwbuf")).unwrap();
+    for command in ["info", "dump", "batches"] {
+        let ran = dwbinspect(&[command, arg(&data)]);
+        assert_eq!(ran.status, 0, "{command}: {}", ran.stderr);
+        assert!(ran.stdout.contains("has no double write buffer"), "{command}: {}", ran.stdout);
+    }
+}

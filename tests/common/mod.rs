@@ -1,0 +1,129 @@
+//! Helpers of the integration tests.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+#[path = "../../fixtures/unpack.rs"]
+pub mod unpack;
+
+/// The crashed clusters with a double write buffer.
+pub const DWB_CASES: [&str; 7] = ["aligned", "checkpoint", "clean", "evict", "nochecksums", "tablespace", "wrapped"];
+
+/// Data directory of a crashed cluster. Shared between tests: never changed.
+pub fn cluster(case: &str) -> PathBuf {
+    unpack::data_dir(&format!("dwb/{case}")).expect("unpack fixture")
+}
+
+/// A copy of the parts of a cluster that `pg_dwbinspect info` and `dump` read, to be damaged by a test.
+pub fn small_copy(case: &str) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let to = temporary.path().join("data");
+    let from = cluster(case);
+    for directory in ["", "base", "global", "pg_tblspc", "pg_dwbuf"] {
+        fs::create_dir(to.join(directory)).expect("make directory");
+    }
+    for file in ["PG_VERSION", "postgresql.conf", "postgresql.auto.conf", "postmaster.pid", "global/pg_control"] {
+        if from.join(file).exists() {
+            fs::copy(from.join(file), to.join(file)).expect("copy");
+        }
+    }
+    for entry in fs::read_dir(from.join("pg_dwbuf")).expect("list") {
+        let entry = entry.expect("list");
+        fs::copy(entry.path(), to.join("pg_dwbuf").join(entry.file_name())).expect("copy");
+    }
+    (temporary, to)
+}
+
+/// Copies a directory tree, links as links.
+pub fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("make directory");
+    for entry in fs::read_dir(from).expect("list") {
+        let entry = entry.expect("list");
+        let kind = entry.file_type().expect("type");
+        let target = to.join(entry.file_name());
+        if kind.is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(entry.path()).expect("link"), target).expect("link");
+        } else {
+            fs::copy(entry.path(), target).expect("copy");
+        }
+    }
+}
+
+/// What a run of a program gave.
+pub struct Ran {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Every line of NDJSON.
+    pub fn lines(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+    }
+
+    /// Lines of one type.
+    pub fn of_type(&self, wanted: &str) -> Vec<Value> {
+        self.lines().into_iter().filter(|line| line["type"] == wanted).collect()
+    }
+}
+
+/// Runs a program of this package; time zone and colours fixed.
+pub fn run(program: &str, args: &[&str]) -> Ran {
+    let mut command = Command::cargo_bin(program).expect("program is built");
+    command.env("TZ", "UTC").env_remove("NO_COLOR").env_remove("COLUMNS");
+    let output = command.args(args).output().expect("program runs");
+    Ran {
+        status: output.status.code().expect("ended by itself, not by a signal"),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+/// Runs `pg_dwbinspect`.
+pub fn dwbinspect(args: &[&str]) -> Ran {
+    run("pg_dwbinspect", args)
+}
+
+/// A path as an argument.
+pub fn arg(path: &Path) -> &str {
+    path.to_str().expect("UTF-8 path")
+}
+
+/// Rows of a tab-separated file with a header line, packed with zstd.
+pub fn packed_rows(path: &Path) -> Vec<BTreeMap<String, String>> {
+    let mut text = String::new();
+    let file = fs::File::open(path).expect("open rows");
+    zstd::Decoder::new(file).expect("zstd").read_to_string(&mut text).expect("unpack rows");
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().expect("header line").split('\t').collect();
+    lines
+        .map(|line| {
+            names.iter().zip(line.split('\t')).map(|(name, value)| ((*name).to_owned(), value.to_owned())).collect()
+        })
+        .collect()
+}
+
+/// A JSON value as the text that a tab-separated file holds.
+pub fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Says loudly that a test could not run here.
+pub fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    drop(writeln!(std::io::stderr().lock(), "SKIPPED {test}: {why}"));
+}

@@ -1,0 +1,91 @@
+//! The module map: each module uses only those in the rows above its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rows of the module map, lowest first. Modules of one row may not use each other.
+const ROWS: [&str; 8] = ["types", "parsers", "cluster", "analysis", "repair", "output", "tui", "cli"];
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn all_sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    sources(&root, &mut found);
+    found
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+            (name, fs::read_to_string(path).unwrap())
+        })
+        .collect()
+}
+
+fn row(module: &str) -> usize {
+    ROWS.iter().position(|row| *row == module).unwrap_or_else(|| panic!("{module} is not in the module map"))
+}
+
+#[test]
+fn modules_use_only_the_rows_above() {
+    let mut checked = 0;
+    for (name, text) in all_sources() {
+        let module = name.split('/').next().unwrap().trim_end_matches(".rs").to_owned();
+        if module == "lib" || module == "bin" {
+            continue;
+        }
+        for used in text.split("crate::").skip(1) {
+            let used = used.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap();
+            // `::crc32c` and the like name other packages.
+            if !ROWS.contains(&used) {
+                continue;
+            }
+            assert!(used == module || row(used) < row(&module), "{name}: {module} may not use {used}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "the scan found only {checked} uses");
+}
+
+#[test]
+fn parsers_touch_no_files_and_no_environment() {
+    for (name, text) in all_sources().into_iter().filter(|(name, _)| name.starts_with("parsers/")) {
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        for forbidden in ["std::fs", "std::env", "std::time", "std::io", "println!", "std::process"] {
+            assert!(!text.contains(forbidden), "{name} uses {forbidden}");
+        }
+    }
+}
+
+#[test]
+fn only_repair_may_write() {
+    for (name, text) in all_sources() {
+        let lifts = text.contains("clippy::disallowed_methods");
+        assert!(!lifts || name.starts_with("repair/"), "{name} lifts the ban on writing");
+    }
+}
+
+#[test]
+fn only_one_module_is_unsafe() {
+    let lifted: Vec<_> = all_sources()
+        .into_iter()
+        .filter(|(_, text)| text.contains("allow(unsafe_code)"))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(lifted, ["parsers/checksum_dispatch.rs"]);
+}
+
+#[test]
+fn files_stay_short() {
+    for (name, text) in all_sources() {
+        assert!(text.lines().count() <= 500, "{name} has {} lines: split it", text.lines().count());
+    }
+}
