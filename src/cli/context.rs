@@ -45,7 +45,7 @@ pub struct OutputArgs {
     #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
     /// When to use colours
-    #[arg(long = "color", value_enum, default_value_t = ColourChoice::Auto, help_heading = "Output")]
+    #[arg(long = "color", value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto, help_heading = "Output")]
     pub colour: ColourChoice,
     /// Columns of text output [default: the terminal's, else 80]
     #[arg(long, value_name = "COLUMNS", help_heading = "Output", value_parser = clap::value_parser!(u16).range(40..))]

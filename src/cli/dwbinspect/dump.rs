@@ -34,14 +34,14 @@ pub struct DumpArgs {
     /// Data directory; also a pg_dwbuf directory or single double write buffer files
     #[arg(value_name = "DATADIR", required = true)]
     paths: Vec<PathBuf>,
-    #[command(flatten)]
-    filter: Filter,
     /// Write each shown image as a new file into this directory
     #[arg(long, value_name = "DIR")]
     images: Option<PathBuf>,
     /// Show each slot as an annotated hex dump (text format only)
     #[arg(long)]
     hex: bool,
+    #[command(flatten)]
+    filter: Filter,
     #[command(flatten)]
     output: OutputArgs,
 }
