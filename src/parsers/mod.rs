@@ -25,3 +25,6 @@
 pub mod crc;
 pub mod decode;
 pub mod error;
+pub mod image;
+pub mod pglz;
+pub mod wal;

@@ -1,0 +1,680 @@
+//! The state machine that turns bytes of WAL into records.
+//!
+//! It takes bytes in pieces of any size, in the order of their addresses and without gaps, starting at a page boundary,
+//! and never looks at one twice. A record that lies inside one page and one piece is borrowed from the piece; any other is
+//! put together in one buffer, which grows only as bytes really come and is used again for the next.
+//!
+//! ```
+//! use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
+//! # use pgforensics::types::{Geometry, Lsn};
+//! # let geometry =
+//! #     Geometry { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 8192, wal_segment_size: 1 << 20 };
+//! # let pieces: Vec<Vec<u8>> = Vec::new();
+//! let mut reader = WalReader::new(ReaderOptions::new(geometry), Lsn(0x100_0000))?;
+//! for piece in &pieces {
+//!     let mut input = piece.as_slice();
+//!     while let Some(event) = reader.next(&mut input) {
+//!         if let Event::Record(record) = event {
+//!             assert!(record.end_lsn > record.start_lsn);
+//!         }
+//!     }
+//! }
+//! let end = reader.finish();
+//! # Ok::<(), pgforensics::parsers::wal::reader::ReaderError>(())
+//! ```
+
+use super::block::BodyLayout;
+use super::end::{EndOfWal, EndReason, stale_page};
+use super::page::{
+    FIRST_IS_CONTRECORD, FIRST_IS_OVERWRITE_CONTRECORD, LONG_HEADER, PageExpectation, PageFault, PageHeader,
+};
+use super::payload;
+use super::record::{PrevLink, Record, RecordHeader, record_crc};
+use super::version::Major;
+use crate::types::{Geometry, Lsn, TimelineId};
+
+/// Largest WAL page that a server can be built with, in bytes.
+pub const MAX_WAL_BLOCK_SIZE: u32 = 65536;
+/// Smallest WAL segment, in bytes.
+pub const MIN_SEGMENT_SIZE: u32 = 1 << 20;
+/// Largest WAL segment, in bytes.
+pub const MAX_SEGMENT_SIZE: u32 = 1 << 30;
+
+/// What the reader knows beforehand, and how it is to read.
+#[derive(Clone, Debug)]
+pub struct ReaderOptions {
+    /// Sizes of the cluster; the relation segment size is not used.
+    pub geometry: Geometry,
+    /// Version of the pages; taken from the first page when `None`.
+    pub major: Option<Major>,
+    /// System identifier of the cluster; taken from the first long header when `None`.
+    pub system_identifier: Option<u64>,
+    /// Timelines that may occur; any when empty.
+    pub timelines: Vec<TimelineId>,
+    /// Records that start here or behind are not read; the one before is read to its end.
+    pub limit: Option<Lsn>,
+    /// Goes on behind damage, at the next page that starts a record. Such records are marked.
+    pub resynchronise: bool,
+}
+
+impl ReaderOptions {
+    /// Reads everything up to the first damage, and learns version and cluster from the bytes.
+    #[must_use]
+    pub const fn new(geometry: Geometry) -> Self {
+        Self {
+            geometry,
+            major: None,
+            system_identifier: None,
+            timelines: Vec::new(),
+            limit: None,
+            resynchronise: false,
+        }
+    }
+}
+
+/// Why a reader cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReaderError {
+    /// Not a power of two, or outside what a server can be built with.
+    #[error("WAL page size {0}, expected a power of two from 1024 to 65536")]
+    BlockSize(u32),
+    /// Not a power of two, or outside what a server accepts.
+    #[error("WAL segment size {0}, expected a power of two from 1 MiB to 1 GiB")]
+    SegmentSize(u32),
+    /// The first address is not that of a page.
+    #[error("reading starts at {0}, which is no page boundary")]
+    Unaligned(Lsn),
+}
+
+/// A record whose rest is missing, replaced by what the server wrote after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aborted {
+    /// Start of the record.
+    pub start_lsn: Lsn,
+    /// Page at which its rest is missing.
+    pub missing_lsn: Lsn,
+    /// Bytes of it that were there.
+    pub have: u64,
+    /// Its length by its own header, if that much was there.
+    pub tot_len: u32,
+}
+
+/// What the reader finds.
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// A record that passed every check.
+    Record(Record<'a>),
+    /// A record that was given up; reading goes on with what replaces it.
+    Aborted(Aborted),
+    /// Damage; reading goes on behind it. Only with [`ReaderOptions::resynchronise`].
+    Damage(EndOfWal),
+    /// The end. Nothing follows.
+    End(EndOfWal),
+}
+
+/// As [`Event`], without the bytes of a record that lie in the reader's own buffer.
+enum Found<'c> {
+    Inside(Whole, &'c [u8]),
+    Assembled(Whole),
+    Aborted(Aborted),
+    Damage(EndOfWal),
+    End(EndOfWal),
+}
+
+/// What is known about a record besides its bytes.
+struct Whole {
+    start_lsn: Lsn,
+    end_lsn: Lsn,
+    data_end_lsn: Lsn,
+    header: RecordHeader,
+    layout: BodyLayout,
+    tli: TimelineId,
+    page_info: u16,
+}
+
+enum Flow<'c> {
+    Again,
+    NeedMore,
+    Found(Found<'c>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// At the start of a page.
+    Page,
+    /// In a page, where a record may start.
+    Record,
+    /// In a page, inside a record that is put together in the buffer.
+    Collect,
+    /// Not looking at bytes before this address.
+    Pass(Lsn),
+    /// Behind the end.
+    Stopped,
+}
+
+/// The record that is put together.
+#[derive(Clone, Copy, Debug)]
+struct Collecting {
+    start_lsn: Lsn,
+    tli: TimelineId,
+    page_info: u16,
+    tot_len: u32,
+}
+
+/// Reads WAL; see the module's description.
+#[derive(Debug)]
+pub struct WalReader {
+    options: ReaderOptions,
+    major: Major,
+    /// Address of the next byte of input.
+    lsn: Lsn,
+    state: State,
+    /// Header of the current page.
+    page: PageHeader,
+    /// Bytes of a page header that came in pieces.
+    staged: Vec<u8>,
+    collecting: Option<Collecting>,
+    buffer: Vec<u8>,
+    /// Start of the record before, once one was read in order.
+    link: Option<Lsn>,
+    /// Start of a record that was given up just now.
+    aborted: Option<Lsn>,
+    last_record: Option<Lsn>,
+    end_of_last: Option<Lsn>,
+    /// Skipping damage: no record was found since.
+    searching: bool,
+    recovered: bool,
+    end: Option<EndOfWal>,
+}
+
+impl WalReader {
+    /// A reader whose first byte of input has the address `first`, which must be the start of a page. A record that begins
+    /// before it is passed over.
+    ///
+    /// # Errors
+    /// [`ReaderError`] when the sizes are impossible or `first` is no page boundary.
+    pub fn new(options: ReaderOptions, first: Lsn) -> Result<Self, ReaderError> {
+        let Geometry { wal_block_size, wal_segment_size, .. } = options.geometry;
+        if !wal_block_size.is_power_of_two() || !(1024..=MAX_WAL_BLOCK_SIZE).contains(&wal_block_size) {
+            return Err(ReaderError::BlockSize(wal_block_size));
+        }
+        if !wal_segment_size.is_power_of_two() || !(MIN_SEGMENT_SIZE..=MAX_SEGMENT_SIZE).contains(&wal_segment_size) {
+            return Err(ReaderError::SegmentSize(wal_segment_size));
+        }
+        if !first.0.is_multiple_of(u64::from(wal_block_size)) {
+            return Err(ReaderError::Unaligned(first));
+        }
+        let page = PageHeader { magic: 0, info: 0, tli: TimelineId(0), page_addr: first, rem_len: 0, long: None };
+        Ok(Self {
+            major: options.major.unwrap_or(Major::V19),
+            options,
+            lsn: first,
+            state: State::Page,
+            page,
+            staged: Vec::with_capacity(PageHeader::LONG_SIZE),
+            collecting: None,
+            buffer: Vec::new(),
+            link: None,
+            aborted: None,
+            last_record: None,
+            end_of_last: None,
+            searching: false,
+            recovered: false,
+            end: None,
+        })
+    }
+
+    /// Takes bytes off the front of `input` up to the next thing found. `None`: all of `input` is used up and more is
+    /// needed, or the end was found before.
+    pub fn next<'a, 'c: 'a>(&'a mut self, input: &mut &'c [u8]) -> Option<Event<'a>> {
+        let found = loop {
+            let flow = match self.state {
+                State::Stopped => return None,
+                State::Page => self.read_page(input),
+                State::Record => self.read_record(input),
+                State::Collect => self.collect(input),
+                State::Pass(until) => self.pass(input, until),
+            };
+            match flow {
+                Flow::Again => {}
+                Flow::NeedMore => return None,
+                Flow::Found(found) => break found,
+            }
+        };
+        Some(match found {
+            Found::Inside(whole, bytes) => Event::Record(self.record(whole, bytes)),
+            Found::Assembled(whole) => Event::Record(self.record(whole, &self.buffer)),
+            Found::Aborted(aborted) => Event::Aborted(aborted),
+            Found::Damage(end) => Event::Damage(end),
+            Found::End(end) => Event::End(end),
+        })
+    }
+
+    /// Address of the next byte of input that the reader takes.
+    #[must_use]
+    pub const fn position(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// True once the end was found: more input changes nothing.
+    #[must_use]
+    pub const fn is_stopped(&self) -> bool {
+        matches!(self.state, State::Stopped)
+    }
+
+    /// Version of the pages read so far, or `None` before the first.
+    #[must_use]
+    pub const fn major(&self) -> Option<Major> {
+        self.options.major
+    }
+
+    /// System identifier, once a long header was read.
+    #[must_use]
+    pub const fn system_identifier(&self) -> Option<u64> {
+        self.options.system_identifier
+    }
+
+    /// Timeline of the last page read; 0 before the first.
+    #[must_use]
+    pub const fn tli(&self) -> TimelineId {
+        self.page.tli
+    }
+
+    /// Sizes of the cluster, as given.
+    #[must_use]
+    pub const fn geometry(&self) -> Geometry {
+        self.options.geometry
+    }
+
+    /// Says that no more input comes, and how reading ended.
+    pub fn finish(&mut self) -> EndOfWal {
+        if let Some(end) = &self.end {
+            return end.clone();
+        }
+        let (reason, at) = match self.collecting.filter(|_| !matches!(self.state, State::Stopped)) {
+            Some(collecting) => (cut_short("record", self.buffer.len()), collecting.start_lsn),
+            None if self.staged.is_empty() => (EndReason::InputEnds, self.lsn),
+            None => (cut_short("page header", self.staged.len()), self.page_start()),
+        };
+        let end = self.end_at(reason, at);
+        self.state = State::Stopped;
+        self.end = Some(end.clone());
+        end
+    }
+
+    fn record<'a>(&self, whole: Whole, bytes: &'a [u8]) -> Record<'a> {
+        let Whole { start_lsn, end_lsn, data_end_lsn, header, layout, tli, page_info } = whole;
+        Record {
+            start_lsn,
+            end_lsn,
+            data_end_lsn,
+            header,
+            layout,
+            bytes,
+            major: self.major,
+            block_size: self.options.geometry.block_size,
+            tli,
+            page_info,
+            recovered: self.recovered,
+        }
+    }
+
+    /// Address of the current page; at a boundary, of the page that starts there.
+    fn page_start(&self) -> Lsn {
+        let staged = u64::try_from(self.staged.len()).unwrap_or(0);
+        let block = u64::from(self.options.geometry.wal_block_size);
+        Lsn(self.lsn.0.saturating_sub(staged) & !block.wrapping_sub(1))
+    }
+
+    /// Bytes from here to the end of the page; a whole page at a boundary.
+    fn left_in_page(&self) -> usize {
+        let block = u64::from(self.options.geometry.wal_block_size);
+        let inside = self.lsn.0 & block.wrapping_sub(1);
+        usize::try_from(block.saturating_sub(inside)).unwrap_or(usize::MAX)
+    }
+
+    fn at_page_boundary(&self) -> bool {
+        self.lsn.0.is_multiple_of(u64::from(self.options.geometry.wal_block_size))
+    }
+
+    fn at_limit(&self) -> bool {
+        self.collecting.is_none() && self.options.limit.is_some_and(|limit| self.lsn >= limit)
+    }
+
+    /// Takes up to `count` bytes off `input`.
+    fn consume<'c>(&mut self, input: &mut &'c [u8], count: usize) -> &'c [u8] {
+        let (taken, rest) = input.split_at_checked(count).unwrap_or((*input, &[]));
+        *input = rest;
+        self.lsn = self.lsn.advanced_by(u64::try_from(taken.len()).unwrap_or(u64::MAX));
+        taken
+    }
+
+    fn pass<'c>(&mut self, input: &mut &'c [u8], until: Lsn) -> Flow<'c> {
+        let missing = until.bytes_since(self.lsn).unwrap_or(0);
+        self.consume(input, usize::try_from(missing).unwrap_or(usize::MAX));
+        if self.at_limit() {
+            return self.fail(EndReason::Limit, self.lsn);
+        }
+        if self.lsn < until {
+            return Flow::NeedMore;
+        }
+        self.state = if self.at_page_boundary() { State::Page } else { State::Record };
+        Flow::Again
+    }
+
+    fn read_page<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
+        if self.at_limit() {
+            return self.fail(EndReason::Limit, self.lsn);
+        }
+        let page_start = self.page_start();
+        let decoded = if self.staged.is_empty() && input.len() >= PageHeader::LONG_SIZE {
+            let decoded = PageHeader::decode(page_start, input);
+            let size = decoded.as_ref().map_or(PageHeader::SHORT_SIZE, PageHeader::size);
+            self.consume(input, size);
+            decoded
+        } else {
+            loop {
+                let is_long = self.staged.get(2).is_some_and(|&info| u16::from(info) & LONG_HEADER != 0);
+                let size = if is_long { PageHeader::LONG_SIZE } else { PageHeader::SHORT_SIZE };
+                let missing = size.saturating_sub(self.staged.len());
+                if missing == 0 {
+                    break;
+                }
+                // The flags come first: they decide how many bytes there are.
+                let wanted = if self.staged.len() < 3 { 1 } else { missing };
+                let piece = self.consume(input, wanted);
+                if piece.is_empty() {
+                    return Flow::NeedMore;
+                }
+                self.staged.extend_from_slice(piece);
+            }
+            let decoded = PageHeader::decode(page_start, &self.staged);
+            self.staged.clear();
+            decoded
+        };
+        match decoded {
+            Ok(header) => self.judge_page(header, page_start),
+            Err(error) => self.fail(EndReason::Body(error), page_start),
+        }
+    }
+
+    fn judge_page<'c>(&mut self, header: PageHeader, page_start: Lsn) -> Flow<'c> {
+        let expected = PageExpectation {
+            major: self.options.major,
+            page_addr: page_start,
+            segment_size: self.options.geometry.wal_segment_size,
+            block_size: self.options.geometry.wal_block_size,
+            system_identifier: self.options.system_identifier,
+            last_tli: self.page.tli,
+            timelines: &self.options.timelines,
+        };
+        if let Some(fault) = header.faults(&expected).into_iter().next() {
+            let empty = header.magic == 0 && header.info == 0 && header.page_addr == Lsn(0) && header.rem_len == 0;
+            let reason = match fault {
+                PageFault::UnknownMagic(_) if empty => EndReason::NeverWritten,
+                PageFault::Address { found, expected: place } => {
+                    stale_page(found, place, expected.segment_size, expected.block_size)
+                        .unwrap_or(EndReason::Page(fault))
+                }
+                other => EndReason::Page(other),
+            };
+            return self.fail_page(reason, page_start, None);
+        }
+        if let Ok(major) = Major::from_magic(header.magic) {
+            self.major = major;
+            self.options.major = Some(major);
+        }
+        if let Some(long) = &header.long {
+            self.options.system_identifier = Some(long.system_identifier);
+        }
+        self.page = header;
+        self.enter_page(header, page_start)
+    }
+
+    /// Decides how a sound page is read.
+    fn enter_page<'c>(&mut self, header: PageHeader, page_start: Lsn) -> Flow<'c> {
+        let Some(Collecting { start_lsn, tot_len, .. }) = self.collecting else {
+            if !header.has(FIRST_IS_CONTRECORD) {
+                self.state = State::Record;
+            } else if self.link.is_none() {
+                self.state = State::Pass(self.first_record_position());
+            } else {
+                let reason = EndReason::UnexpectedContinuation { rem_len: header.rem_len };
+                return self.fail_page(reason, page_start, Some(header));
+            }
+            return Flow::Again;
+        };
+        let have = u64::try_from(self.buffer.len()).unwrap_or(u64::MAX);
+        if header.has(FIRST_IS_OVERWRITE_CONTRECORD) {
+            self.aborted = Some(start_lsn);
+            self.collecting = None;
+            self.state = State::Record;
+            return Flow::Found(Found::Aborted(Aborted { start_lsn, missing_lsn: page_start, have, tot_len }));
+        }
+        if !header.has(FIRST_IS_CONTRECORD) {
+            return self.fail_page(EndReason::ContinuationMissing, page_start, Some(header));
+        }
+        let expected = tot_len.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX));
+        if header.rem_len != expected {
+            let reason = EndReason::ContinuationLength { found: header.rem_len, expected };
+            return self.fail_page(reason, page_start, Some(header));
+        }
+        self.state = State::Collect;
+        Flow::Again
+    }
+
+    /// Where the current page's first record starts, or its end when a record goes on through all of it.
+    fn first_record_position(&self) -> Lsn {
+        let start = self.page_start();
+        let data = start.advanced_by(u64::try_from(self.page.size()).unwrap_or(0));
+        let rest = if self.page.has(FIRST_IS_CONTRECORD) { u64::from(self.page.rem_len) } else { 0 };
+        let page_end = start.advanced_by(u64::from(self.options.geometry.wal_block_size));
+        data.advanced_by(rest).aligned().min(page_end)
+    }
+
+    fn read_record<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
+        if self.at_limit() {
+            return self.fail(EndReason::Limit, self.lsn);
+        }
+        if input.is_empty() {
+            return Flow::NeedMore;
+        }
+        let start_lsn = self.lsn;
+        let (tli, page_info) = (self.page.tli, self.page.info);
+        if let Some(&length) = input.first_chunk::<4>() {
+            let tot_len = u32::from_le_bytes(length);
+            let length = usize::try_from(tot_len).unwrap_or(usize::MAX);
+            if length >= RecordHeader::SIZE
+                && length <= self.left_in_page()
+                && let Some(bytes) = input.get(..length)
+            {
+                let judged = self.judge_header(start_lsn, bytes);
+                let judged = judged.and_then(|header| Ok((header, self.judge_body(start_lsn, header, bytes)?)));
+                return match judged {
+                    Ok((header, layout)) => {
+                        self.consume(input, length);
+                        let whole = self.accept(start_lsn, header, layout, tli, page_info);
+                        Flow::Found(Found::Inside(whole, bytes))
+                    }
+                    Err(reason) => self.fail(reason, start_lsn),
+                };
+            }
+        }
+        self.buffer.clear();
+        self.collecting = Some(Collecting { start_lsn, tli, page_info, tot_len: 0 });
+        self.state = State::Collect;
+        Flow::Again
+    }
+
+    fn collect<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
+        let Some(mut collecting) = self.collecting else {
+            self.state = State::Record;
+            return Flow::Again;
+        };
+        let Collecting { start_lsn, tli, page_info, .. } = collecting;
+        loop {
+            let have = self.buffer.len();
+            let wanted = match have {
+                0..4 => 4,
+                4..RecordHeader::SIZE => RecordHeader::SIZE,
+                _ => usize::try_from(collecting.tot_len).unwrap_or(usize::MAX),
+            };
+            if self.at_page_boundary() {
+                self.state = State::Page;
+                return Flow::Again;
+            }
+            let piece = self.consume(input, wanted.saturating_sub(have).min(self.left_in_page()));
+            if piece.is_empty() {
+                return Flow::NeedMore;
+            }
+            self.buffer.extend_from_slice(piece);
+            if self.buffer.len() < wanted {
+                continue;
+            }
+            if wanted == 4
+                && let Some(&length) = self.buffer.first_chunk::<4>()
+            {
+                collecting.tot_len = u32::from_le_bytes(length);
+                self.collecting = Some(collecting);
+                if collecting.tot_len == 0 {
+                    return self.fail(EndReason::ZeroLength, start_lsn);
+                }
+                if let Err(fault) = RecordHeader::check_length(collecting.tot_len, self.major) {
+                    return self.fail(EndReason::Header(fault), start_lsn);
+                }
+                continue;
+            }
+            // Each is done once: when the header is whole, and when the record is.
+            let judged = self.judge_header(start_lsn, &self.buffer);
+            let whole = u32::try_from(self.buffer.len()).unwrap_or(u32::MAX) >= collecting.tot_len;
+            let judged = match judged {
+                Ok(_) if !whole => continue,
+                Ok(header) => self.judge_body(start_lsn, header, &self.buffer).map(|layout| (header, layout)),
+                Err(reason) => Err(reason),
+            };
+            return match judged {
+                Ok((header, layout)) => {
+                    Flow::Found(Found::Assembled(self.accept(start_lsn, header, layout, tli, page_info)))
+                }
+                Err(reason) => self.fail(reason, start_lsn),
+            };
+        }
+    }
+
+    /// Checks the header at the start of `bytes`.
+    #[inline]
+    fn judge_header(&self, start_lsn: Lsn, bytes: &[u8]) -> Result<RecordHeader, EndReason> {
+        let header = RecordHeader::decode(start_lsn, bytes).map_err(EndReason::Body)?;
+        let link = self.link.map_or(PrevLink::Below(start_lsn), PrevLink::Exactly);
+        match header.faults(self.major, link).first() {
+            Some(&fault) => Err(EndReason::Header(fault)),
+            None => Ok(header),
+        }
+    }
+
+    /// Checks everything behind the header of the whole record `bytes`.
+    #[inline]
+    fn judge_body(&self, start_lsn: Lsn, header: RecordHeader, bytes: &[u8]) -> Result<BodyLayout, EndReason> {
+        let computed = record_crc(bytes);
+        if computed != header.crc {
+            return Err(EndReason::Checksum { found: header.crc, computed });
+        }
+        let body = bytes.get(RecordHeader::SIZE..).unwrap_or_default();
+        let block_size = self.options.geometry.block_size;
+        let layout = BodyLayout::decode(start_lsn, self.major, block_size, body).map_err(EndReason::Body)?;
+        if let Some(expected) = self.aborted
+            && let Some(found) = payload::overwritten_lsn(&header, layout.main_data(body))
+            && found != expected
+        {
+            return Err(EndReason::Overwritten { found, expected });
+        }
+        Ok(layout)
+    }
+
+    /// Takes the record that ends here as good.
+    #[inline]
+    fn accept(
+        &mut self,
+        start_lsn: Lsn,
+        header: RecordHeader,
+        layout: BodyLayout,
+        tli: TimelineId,
+        page_info: u16,
+    ) -> Whole {
+        let data_end_lsn = self.lsn;
+        let mut end_lsn = data_end_lsn.aligned();
+        if header.is_switch() {
+            let segment = u64::from(self.options.geometry.wal_segment_size);
+            end_lsn = Lsn(data_end_lsn.0.checked_next_multiple_of(segment).unwrap_or(u64::MAX));
+        }
+        self.state = State::Pass(end_lsn);
+        self.collecting = None;
+        self.aborted = None;
+        self.searching = false;
+        self.link = Some(start_lsn);
+        self.last_record = Some(start_lsn);
+        self.end_of_last = Some(end_lsn);
+        Whole { start_lsn, end_lsn, data_end_lsn, header, layout, tli, page_info }
+    }
+
+    fn end_at(&self, reason: EndReason, at: Lsn) -> EndOfWal {
+        let unfinished = self.collecting.map(|collecting| collecting.start_lsn).filter(|&start| start != at);
+        EndOfWal { reason, at, unfinished, last_record: self.last_record, end_of_last: self.end_of_last }
+    }
+
+    /// Stops at a record, or goes on behind it.
+    #[cold]
+    fn fail<'c>(&mut self, reason: EndReason, at: Lsn) -> Flow<'c> {
+        let end = self.end_at(reason, at);
+        if !self.options.resynchronise || end.reason == EndReason::Limit {
+            self.state = State::Stopped;
+            self.end = Some(end.clone());
+            return Flow::Found(Found::End(end));
+        }
+        self.forget();
+        // A page that continues another record still tells where the next one starts, if reading is not past that yet.
+        let first = self.first_record_position();
+        let page_end = self.page_start().advanced_by(u64::from(self.options.geometry.wal_block_size));
+        self.state = match self.at_page_boundary() {
+            true => State::Page,
+            false if first > at && first >= self.lsn => State::Pass(first),
+            false => State::Pass(page_end),
+        };
+        Flow::Found(Found::Damage(end))
+    }
+
+    /// Stops at a page, or goes on: in this page when its header is `sound`, else in the next. While looking for a page
+    /// to go on with, further bad ones are part of the same damage.
+    #[cold]
+    fn fail_page<'c>(&mut self, reason: EndReason, at: Lsn, sound: Option<PageHeader>) -> Flow<'c> {
+        if !self.options.resynchronise {
+            return self.fail(reason, at);
+        }
+        let end = self.end_at(reason, at);
+        let quiet = self.searching;
+        self.forget();
+        let page_end = at.advanced_by(u64::from(self.options.geometry.wal_block_size));
+        self.state = match sound {
+            Some(header) if header.has(FIRST_IS_CONTRECORD) => State::Pass(self.first_record_position()),
+            Some(_) => State::Record,
+            None => State::Pass(page_end),
+        };
+        if quiet { Flow::Again } else { Flow::Found(Found::Damage(end)) }
+    }
+
+    fn forget(&mut self) {
+        self.collecting = None;
+        self.link = None;
+        self.aborted = None;
+        self.searching = true;
+        self.recovered = true;
+    }
+}
+
+fn cut_short(structure: &'static str, have: usize) -> EndReason {
+    EndReason::CutShort { structure, have: u64::try_from(have).unwrap_or(u64::MAX) }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;
