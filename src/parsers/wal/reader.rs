@@ -23,94 +23,21 @@
 //! # Ok::<(), pgforensics::parsers::wal::reader::ReaderError>(())
 //! ```
 
+mod event;
+mod options;
+mod pages;
+mod stop;
+
+pub use event::{Aborted, Event};
+pub use options::{MAX_SEGMENT_SIZE, MAX_WAL_BLOCK_SIZE, MIN_SEGMENT_SIZE, ReaderError, ReaderOptions};
+
 use super::block::BodyLayout;
-use super::end::{EndOfWal, EndReason, stale_page};
-use super::page::{
-    FIRST_IS_CONTRECORD, FIRST_IS_OVERWRITE_CONTRECORD, LONG_HEADER, PageExpectation, PageFault, PageHeader,
-};
+use super::end::{EndOfWal, EndReason};
+use super::page::PageHeader;
 use super::payload;
 use super::record::{PrevLink, Record, RecordHeader, record_crc};
 use super::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
-
-/// Largest WAL page that a server can be built with, in bytes.
-pub const MAX_WAL_BLOCK_SIZE: u32 = 65536;
-/// Smallest WAL segment, in bytes.
-pub const MIN_SEGMENT_SIZE: u32 = 1 << 20;
-/// Largest WAL segment, in bytes.
-pub const MAX_SEGMENT_SIZE: u32 = 1 << 30;
-
-/// What the reader knows beforehand, and how it is to read.
-#[derive(Clone, Debug)]
-pub struct ReaderOptions {
-    /// Sizes of the cluster; the relation segment size is not used.
-    pub geometry: Geometry,
-    /// Version of the pages; taken from the first page when `None`.
-    pub major: Option<Major>,
-    /// System identifier of the cluster; taken from the first long header when `None`.
-    pub system_identifier: Option<u64>,
-    /// Timelines that may occur; any when empty.
-    pub timelines: Vec<TimelineId>,
-    /// Records that start here or behind are not read; the one before is read to its end.
-    pub limit: Option<Lsn>,
-    /// Goes on behind damage, at the next page that starts a record. Such records are marked.
-    pub resynchronise: bool,
-}
-
-impl ReaderOptions {
-    /// Reads everything up to the first damage, and learns version and cluster from the bytes.
-    #[must_use]
-    pub const fn new(geometry: Geometry) -> Self {
-        Self {
-            geometry,
-            major: None,
-            system_identifier: None,
-            timelines: Vec::new(),
-            limit: None,
-            resynchronise: false,
-        }
-    }
-}
-
-/// Why a reader cannot be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReaderError {
-    /// Not a power of two, or outside what a server can be built with.
-    #[error("WAL page size {0}, expected a power of two from 1024 to 65536")]
-    BlockSize(u32),
-    /// Not a power of two, or outside what a server accepts.
-    #[error("WAL segment size {0}, expected a power of two from 1 MiB to 1 GiB")]
-    SegmentSize(u32),
-    /// The first address is not that of a page.
-    #[error("reading starts at {0}, which is no page boundary")]
-    Unaligned(Lsn),
-}
-
-/// A record whose rest is missing, replaced by what the server wrote after a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aborted {
-    /// Start of the record.
-    pub start_lsn: Lsn,
-    /// Page at which its rest is missing.
-    pub missing_lsn: Lsn,
-    /// Bytes of it that were there.
-    pub have: u64,
-    /// Its length by its own header, if that much was there.
-    pub tot_len: u32,
-}
-
-/// What the reader finds.
-#[derive(Clone, Debug)]
-pub enum Event<'a> {
-    /// A record that passed every check.
-    Record(Record<'a>),
-    /// A record that was given up; reading goes on with what replaces it.
-    Aborted(Aborted),
-    /// Damage; reading goes on behind it. Only with [`ReaderOptions::resynchronise`].
-    Damage(EndOfWal),
-    /// The end. Nothing follows.
-    End(EndOfWal),
-}
 
 /// As [`Event`], without the bytes of a record that lie in the reader's own buffer.
 enum Found<'c> {
@@ -194,16 +121,7 @@ impl WalReader {
     /// # Errors
     /// [`ReaderError`] when the sizes are impossible or `first` is no page boundary.
     pub fn new(options: ReaderOptions, first: Lsn) -> Result<Self, ReaderError> {
-        let Geometry { wal_block_size, wal_segment_size, .. } = options.geometry;
-        if !wal_block_size.is_power_of_two() || !(1024..=MAX_WAL_BLOCK_SIZE).contains(&wal_block_size) {
-            return Err(ReaderError::BlockSize(wal_block_size));
-        }
-        if !wal_segment_size.is_power_of_two() || !(MIN_SEGMENT_SIZE..=MAX_SEGMENT_SIZE).contains(&wal_segment_size) {
-            return Err(ReaderError::SegmentSize(wal_segment_size));
-        }
-        if !first.0.is_multiple_of(u64::from(wal_block_size)) {
-            return Err(ReaderError::Unaligned(first));
-        }
+        options.check(first)?;
         let page = PageHeader { magic: 0, info: 0, tli: TimelineId(0), page_addr: first, rem_len: 0, long: None };
         Ok(Self {
             major: options.major.unwrap_or(Major::V19),
@@ -362,116 +280,6 @@ impl WalReader {
         Flow::Again
     }
 
-    fn read_page<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
-        if self.at_limit() {
-            return self.fail(EndReason::Limit, self.lsn);
-        }
-        let page_start = self.page_start();
-        let decoded = if self.staged.is_empty() && input.len() >= PageHeader::LONG_SIZE {
-            let decoded = PageHeader::decode(page_start, input);
-            let size = decoded.as_ref().map_or(PageHeader::SHORT_SIZE, PageHeader::size);
-            self.consume(input, size);
-            decoded
-        } else {
-            loop {
-                let is_long = self.staged.get(2).is_some_and(|&info| u16::from(info) & LONG_HEADER != 0);
-                let size = if is_long { PageHeader::LONG_SIZE } else { PageHeader::SHORT_SIZE };
-                let missing = size.saturating_sub(self.staged.len());
-                if missing == 0 {
-                    break;
-                }
-                // The flags come first: they decide how many bytes there are.
-                let wanted = if self.staged.len() < 3 { 1 } else { missing };
-                let piece = self.consume(input, wanted);
-                if piece.is_empty() {
-                    return Flow::NeedMore;
-                }
-                self.staged.extend_from_slice(piece);
-            }
-            let decoded = PageHeader::decode(page_start, &self.staged);
-            self.staged.clear();
-            decoded
-        };
-        match decoded {
-            Ok(header) => self.judge_page(header, page_start),
-            Err(error) => self.fail(EndReason::Body(error), page_start),
-        }
-    }
-
-    fn judge_page<'c>(&mut self, header: PageHeader, page_start: Lsn) -> Flow<'c> {
-        let expected = PageExpectation {
-            major: self.options.major,
-            page_addr: page_start,
-            segment_size: self.options.geometry.wal_segment_size,
-            block_size: self.options.geometry.wal_block_size,
-            system_identifier: self.options.system_identifier,
-            last_tli: self.page.tli,
-            timelines: &self.options.timelines,
-        };
-        if let Some(fault) = header.faults(&expected).into_iter().next() {
-            let empty = header.magic == 0 && header.info == 0 && header.page_addr == Lsn(0) && header.rem_len == 0;
-            let reason = match fault {
-                PageFault::UnknownMagic(_) if empty => EndReason::NeverWritten,
-                PageFault::Address { found, expected: place } => {
-                    stale_page(found, place, expected.segment_size, expected.block_size)
-                        .unwrap_or(EndReason::Page(fault))
-                }
-                other => EndReason::Page(other),
-            };
-            return self.fail_page(reason, page_start, None);
-        }
-        if let Ok(major) = Major::from_magic(header.magic) {
-            self.major = major;
-            self.options.major = Some(major);
-        }
-        if let Some(long) = &header.long {
-            self.options.system_identifier = Some(long.system_identifier);
-        }
-        self.page = header;
-        self.enter_page(header, page_start)
-    }
-
-    /// Decides how a sound page is read.
-    fn enter_page<'c>(&mut self, header: PageHeader, page_start: Lsn) -> Flow<'c> {
-        let Some(Collecting { start_lsn, tot_len, .. }) = self.collecting else {
-            if !header.has(FIRST_IS_CONTRECORD) {
-                self.state = State::Record;
-            } else if self.link.is_none() {
-                self.state = State::Pass(self.first_record_position());
-            } else {
-                let reason = EndReason::UnexpectedContinuation { rem_len: header.rem_len };
-                return self.fail_page(reason, page_start, Some(header));
-            }
-            return Flow::Again;
-        };
-        let have = u64::try_from(self.buffer.len()).unwrap_or(u64::MAX);
-        if header.has(FIRST_IS_OVERWRITE_CONTRECORD) {
-            self.aborted = Some(start_lsn);
-            self.collecting = None;
-            self.state = State::Record;
-            return Flow::Found(Found::Aborted(Aborted { start_lsn, missing_lsn: page_start, have, tot_len }));
-        }
-        if !header.has(FIRST_IS_CONTRECORD) {
-            return self.fail_page(EndReason::ContinuationMissing, page_start, Some(header));
-        }
-        let expected = tot_len.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX));
-        if header.rem_len != expected {
-            let reason = EndReason::ContinuationLength { found: header.rem_len, expected };
-            return self.fail_page(reason, page_start, Some(header));
-        }
-        self.state = State::Collect;
-        Flow::Again
-    }
-
-    /// Where the current page's first record starts, or its end when a record goes on through all of it.
-    fn first_record_position(&self) -> Lsn {
-        let start = self.page_start();
-        let data = start.advanced_by(u64::try_from(self.page.size()).unwrap_or(0));
-        let rest = if self.page.has(FIRST_IS_CONTRECORD) { u64::from(self.page.rem_len) } else { 0 };
-        let page_end = start.advanced_by(u64::from(self.options.geometry.wal_block_size));
-        data.advanced_by(rest).aligned().min(page_end)
-    }
-
     fn read_record<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
         if self.at_limit() {
             return self.fail(EndReason::Limit, self.lsn);
@@ -615,59 +423,6 @@ impl WalReader {
         self.last_record = Some(start_lsn);
         self.end_of_last = Some(end_lsn);
         Whole { start_lsn, end_lsn, data_end_lsn, header, layout, tli, page_info }
-    }
-
-    fn end_at(&self, reason: EndReason, at: Lsn) -> EndOfWal {
-        let unfinished = self.collecting.map(|collecting| collecting.start_lsn).filter(|&start| start != at);
-        EndOfWal { reason, at, unfinished, last_record: self.last_record, end_of_last: self.end_of_last }
-    }
-
-    /// Stops at a record, or goes on behind it.
-    #[cold]
-    fn fail<'c>(&mut self, reason: EndReason, at: Lsn) -> Flow<'c> {
-        let end = self.end_at(reason, at);
-        if !self.options.resynchronise || end.reason == EndReason::Limit {
-            self.state = State::Stopped;
-            self.end = Some(end.clone());
-            return Flow::Found(Found::End(end));
-        }
-        self.forget();
-        // A page that continues another record still tells where the next one starts, if reading is not past that yet.
-        let first = self.first_record_position();
-        let page_end = self.page_start().advanced_by(u64::from(self.options.geometry.wal_block_size));
-        self.state = match self.at_page_boundary() {
-            true => State::Page,
-            false if first > at && first >= self.lsn => State::Pass(first),
-            false => State::Pass(page_end),
-        };
-        Flow::Found(Found::Damage(end))
-    }
-
-    /// Stops at a page, or goes on: in this page when its header is `sound`, else in the next. While looking for a page
-    /// to go on with, further bad ones are part of the same damage.
-    #[cold]
-    fn fail_page<'c>(&mut self, reason: EndReason, at: Lsn, sound: Option<PageHeader>) -> Flow<'c> {
-        if !self.options.resynchronise {
-            return self.fail(reason, at);
-        }
-        let end = self.end_at(reason, at);
-        let quiet = self.searching;
-        self.forget();
-        let page_end = at.advanced_by(u64::from(self.options.geometry.wal_block_size));
-        self.state = match sound {
-            Some(header) if header.has(FIRST_IS_CONTRECORD) => State::Pass(self.first_record_position()),
-            Some(_) => State::Record,
-            None => State::Pass(page_end),
-        };
-        if quiet { Flow::Again } else { Flow::Found(Found::Damage(end)) }
-    }
-
-    fn forget(&mut self) {
-        self.collecting = None;
-        self.link = None;
-        self.aborted = None;
-        self.searching = true;
-        self.recovered = true;
     }
 }
 
