@@ -16,6 +16,9 @@ pub mod timeline;
 pub mod version;
 
 #[cfg(test)]
+mod testing;
+
+#[cfg(test)]
 mod tests {
     use super::version::Major;
     use crate::types::Lsn;
