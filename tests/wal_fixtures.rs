@@ -5,52 +5,20 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{ExpectedBlock, ExpectedImage, ExpectedRecord, Fixture, Totals, expected_records, expected_totals};
+use common::{
+    ExpectedBlock, ExpectedImage, ExpectedRecord, Fixture, Totals, expected_records, expected_totals, geometry_of,
+    read_all,
+};
 use pgforensics::parsers::image::ImageDecoder;
 use pgforensics::parsers::wal::block::BlockRef;
-use pgforensics::parsers::wal::end::{EndOfWal, EndReason};
+use pgforensics::parsers::wal::end::EndReason;
 use pgforensics::parsers::wal::lifecycle::LifeCycle;
 use pgforensics::parsers::wal::names::rmgr_name;
-use pgforensics::parsers::wal::page::PageHeader;
 use pgforensics::parsers::wal::payload::XlogPayload;
-use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
+use pgforensics::parsers::wal::reader::{Event, ReaderOptions};
 use pgforensics::parsers::wal::record::Record;
 use pgforensics::parsers::wal::scan::{Joiner, SegmentScan};
-use pgforensics::parsers::wal::timeline::WalSegment;
-use pgforensics::types::{Geometry, Lsn};
-
-/// Sizes and first address, from the first segment.
-fn geometry_of(fixture: &Fixture) -> (Geometry, Lsn) {
-    let (name, bytes) = &fixture.segments[0];
-    let long = PageHeader::decode(Lsn(0), bytes).unwrap().long.unwrap();
-    let geometry = Geometry {
-        block_size: 8192,
-        rel_segment_blocks: 131_072,
-        wal_block_size: long.block_size,
-        wal_segment_size: long.segment_size,
-    };
-    let segment = WalSegment::from_file_name(name, long.segment_size).unwrap();
-    assert_eq!(segment.file_name(long.segment_size).as_ref(), Some(name));
-    (geometry, segment.start_lsn(long.segment_size).unwrap())
-}
-
-/// Reads all segments in order, in pieces of `chunk` bytes.
-fn read_all(fixture: &Fixture, chunk: usize, mut each: impl FnMut(&Record<'_>)) -> EndOfWal {
-    let (geometry, first) = geometry_of(fixture);
-    let mut reader = WalReader::new(ReaderOptions::new(geometry), first).unwrap();
-    for (_, bytes) in &fixture.segments {
-        for mut piece in bytes.chunks(chunk) {
-            while let Some(event) = reader.next(&mut piece) {
-                match event {
-                    Event::Record(record) => each(&record),
-                    Event::End(_) => {}
-                    other => panic!("{other:?}"),
-                }
-            }
-        }
-    }
-    reader.finish()
-}
+use pgforensics::types::Lsn;
 
 fn shown_block(block: &BlockRef<'_>, prints_method: bool) -> ExpectedBlock {
     ExpectedBlock {

@@ -1,9 +1,15 @@
 //! Unpacks an archive of `fixtures/wal` and reads what pg_waldump said about it.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pgforensics::types::Lsn;
+use pgforensics::parsers::wal::end::EndOfWal;
+use pgforensics::parsers::wal::page::PageHeader;
+use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
+use pgforensics::parsers::wal::record::Record;
+use pgforensics::parsers::wal::timeline::WalSegment;
+use pgforensics::types::{Geometry, Lsn};
 
 /// A cluster's WAL and the expected output.
 pub struct Fixture {
@@ -40,10 +46,49 @@ impl Fixture {
         Self { segments, files }
     }
 
+    /// The control file.
+    pub fn control(&self) -> &[u8] {
+        let is_control = |path: &Path| path.file_name().is_some_and(|name| name == "pg_control");
+        self.files.iter().find(|(path, _)| is_control(path)).map(|(_, bytes)| bytes.as_slice()).unwrap()
+    }
+
     /// One of pg_waldump's outputs.
     pub fn expected(&self, name: &str) -> String {
         String::from_utf8(self.files[&Path::new("expected").join(name)].clone()).unwrap()
     }
+}
+
+/// Sizes and first address, from the first segment.
+pub fn geometry_of(fixture: &Fixture) -> (Geometry, Lsn) {
+    let (name, bytes) = &fixture.segments[0];
+    let long = PageHeader::decode(Lsn(0), bytes).unwrap().long.unwrap();
+    let geometry = Geometry {
+        block_size: 8192,
+        rel_segment_blocks: 131_072,
+        wal_block_size: long.block_size,
+        wal_segment_size: long.segment_size,
+    };
+    let segment = WalSegment::from_file_name(name, long.segment_size).unwrap();
+    assert_eq!(segment.file_name(long.segment_size).as_ref(), Some(name));
+    (geometry, segment.start_lsn(long.segment_size).unwrap())
+}
+
+/// Reads all segments in order, in pieces of `chunk` bytes.
+pub fn read_all(fixture: &Fixture, chunk: usize, mut each: impl FnMut(&Record<'_>)) -> EndOfWal {
+    let (geometry, first) = geometry_of(fixture);
+    let mut reader = WalReader::new(ReaderOptions::new(geometry), first).unwrap();
+    for (_, bytes) in &fixture.segments {
+        for mut piece in bytes.chunks(chunk) {
+            while let Some(event) = reader.next(&mut piece) {
+                match event {
+                    Event::Record(record) => each(&record),
+                    Event::End(_) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+    reader.finish()
 }
 
 /// A record as pg_waldump printed it.

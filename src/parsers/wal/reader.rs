@@ -98,6 +98,8 @@ pub struct WalReader {
     state: State,
     /// Header of the current page.
     page: PageHeader,
+    /// Timelines of the first and of the last page before the limit.
+    timelines: Option<(TimelineId, TimelineId)>,
     /// Bytes of a page header that came in pieces.
     staged: Vec<u8>,
     collecting: Option<Collecting>,
@@ -129,6 +131,7 @@ impl WalReader {
             lsn: first,
             state: State::Page,
             page,
+            timelines: None,
             staged: Vec::with_capacity(PageHeader::LONG_SIZE),
             collecting: None,
             buffer: Vec::new(),
@@ -192,10 +195,10 @@ impl WalReader {
         self.options.system_identifier
     }
 
-    /// Timeline of the last page read; 0 before the first.
+    /// Timelines of the first and of the last sound page read before the limit.
     #[must_use]
-    pub const fn tli(&self) -> TimelineId {
-        self.page.tli
+    pub const fn timelines(&self) -> Option<(TimelineId, TimelineId)> {
+        self.timelines
     }
 
     /// Sizes of the cluster, as given.

@@ -36,7 +36,7 @@ pub struct ScanSummary {
     pub records: u64,
     /// How reading ended: [`EndReason::Limit`] unless WAL ends here.
     pub end: EndOfWal,
-    /// Timeline of the first and of the last page.
+    /// Timelines of the first and of the last page of the stretch.
     pub timelines: Option<(TimelineId, TimelineId)>,
     /// Version of the pages.
     pub major: Option<Major>,
@@ -99,8 +99,6 @@ impl SegmentScan {
                 summary.next_position = Some(record_position(geometry, record.end_lsn));
                 summary.aborted = None;
                 summary.records = summary.records.saturating_add(1);
-                let first_tli = summary.timelines.map_or(record.tli, |(first, _)| first);
-                summary.timelines = Some((first_tli, record.tli));
             }
             Event::Aborted(aborted) => {
                 summary.next_position = Some(record_position(geometry, aborted.missing_lsn));
@@ -128,6 +126,7 @@ impl SegmentScan {
     #[must_use]
     pub fn finish(mut self) -> ScanSummary {
         self.summary.end = self.reader.finish();
+        self.summary.timelines = self.reader.timelines();
         self.summary.major = self.reader.major();
         self.summary.system_identifier = self.reader.system_identifier();
         self.summary
@@ -265,3 +264,7 @@ impl Joiner {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

@@ -74,6 +74,10 @@ impl WalReader {
         if let Some(long) = &header.long {
             self.options.system_identifier = Some(long.system_identifier);
         }
+        if self.options.limit.is_none_or(|limit| page_start < limit) {
+            let first = self.timelines.map_or(header.tli, |(first, _)| first);
+            self.timelines = Some((first, header.tli));
+        }
         self.page = header;
         self.enter_page(header, page_start)
     }
