@@ -78,6 +78,10 @@ fn main_data_and_ids_in_any_legal_form() {
     assert_eq!((layout.block_count, layout.origin, layout.top_xid), (2, Some(0x0201), Some(0x0403_0201)));
     assert_eq!(layout.main_data(&body), [9, 9]);
     assert_eq!(layout.blocks(Major::V14, 8192, &body).map(|block| block.block_id).collect::<Vec<_>>(), [3, 32]);
+    let body =
+        joined(&[&[253, 1, 2, 252, 1, 2, 3, 4], &plain_block(0), &[252, 1, 2, 3, 4, 253, 1, 2], &plain_block(5)]);
+    let layout = decode(Major::V14, &body).unwrap();
+    assert_eq!(layout.blocks(Major::V14, 8192, &body).map(|block| block.block_id).collect::<Vec<_>>(), [0, 5]);
     assert!(decode(Major::V13, &body).unwrap_err().contains("no fragment has this id"));
     assert_eq!(decode(Major::V14, &[]), Ok(BodyLayout::default()));
 }

@@ -31,11 +31,11 @@ impl WalWriter {
 
     /// Writes a page header if the next byte starts a page.
     pub fn header(&mut self, rem_len: u32, more_flags: u16) {
-        if self.bytes.len() % PAGE != 0 {
+        if !self.bytes.len().is_multiple_of(PAGE) {
             return;
         }
         let lsn = self.lsn();
-        let long = lsn % SEGMENT as u64 == 0;
+        let long = lsn.is_multiple_of(SEGMENT as u64);
         let flags = u16::from(rem_len > 0) | u16::from(long) << 1 | 0x04 | more_flags;
         self.bytes.extend(self.magic.to_le_bytes());
         self.bytes.extend(flags.to_le_bytes());
@@ -75,7 +75,7 @@ impl WalWriter {
             self.bytes.extend(now);
             rest = later;
         }
-        while self.bytes.len() % 8 != 0 {
+        while !self.bytes.len().is_multiple_of(8) {
             self.bytes.push(0);
         }
         self.prev = start;

@@ -24,7 +24,7 @@ pub enum Event<'a> {
     Record(Record<'a>),
     /// A record that was given up; reading goes on with what replaces it.
     Aborted(Aborted),
-    /// Damage; reading goes on behind it. Only with [`ReaderOptions::resynchronise`].
+    /// Damage; reading goes on behind it. Only with [`super::ReaderOptions::resynchronise`].
     Damage(EndOfWal),
     /// The end. Nothing follows.
     End(EndOfWal),

@@ -21,12 +21,12 @@ impl WalReader {
             return Flow::Found(Found::End(end));
         }
         self.forget();
-        // A page that continues another record still tells where the next one starts, if reading is not past that yet.
+        // A page that continues another record tells where the next one starts, if reading was not past that.
         let first = self.first_record_position();
         let page_end = self.page_start().advanced_by(u64::from(self.options.geometry.wal_block_size));
         self.state = match self.at_page_boundary() {
             true => State::Page,
-            false if first > at && first >= self.lsn => State::Pass(first),
+            false if first > at => State::Pass(first),
             false => State::Pass(page_end),
         };
         Flow::Found(Found::Damage(end))
