@@ -313,6 +313,13 @@ mod tests {
         assert_eq!(name(Major::V18, 0, 0xF0), "UNKNOWN (f0)");
         assert_eq!(name(Major::V19, 0, 0xF0), "LOGICAL_DECODING_STATUS_CHANGE");
         assert_eq!(name(Major::V16, 20, 0x30), "Generic");
+        assert_eq!(name(Major::V12, 14, 0x70), "UNKNOWN (70)");
+        assert_eq!(name(Major::V13, 14, 0x70), "ASSIGN_LSN");
+        assert_eq!(name(Major::V11, 14, 0x10), "UNKNOWN (10)");
+        assert_eq!(name(Major::V13, 18, 0x20), "SETTS");
+        assert_eq!(name(Major::V14, 18, 0x20), "UNKNOWN (20)");
+        assert_eq!(name(Major::V10, 10, 0x30), "UNKNOWN (30)");
+        assert_eq!(name(Major::V11, 10, 0x30), "TRUNCATE");
         assert_eq!(name(Major::V18, 3, 0x20), "UNKNOWN (20)");
         assert_eq!(name(Major::V18, 3, 0x0F), "ZEROPAGE");
     }

@@ -68,6 +68,20 @@ fn parts_of_any_length_add_up() {
 }
 
 #[test]
+fn timelines_of_pages_behind_the_limit_belong_to_the_next_part() {
+    let mut writer = sample();
+    // The second record goes through the first ten pages.
+    for (page, tli) in
+        [(5, 2), (6, 2), (7, 3)].into_iter().chain((8..writer.bytes.len().div_ceil(PAGE)).map(|p| (p, 4)))
+    {
+        writer.bytes[page * PAGE + 4] = tli;
+    }
+    assert_eq!(joined(&stretches(&writer, PAGE as u64)), Ok(starts(&writer)));
+    writer.bytes[7 * PAGE + 4] = 1;
+    assert!(joined(&stretches(&writer, PAGE as u64)).is_err());
+}
+
+#[test]
 fn a_record_longer_than_a_segment_leaves_a_part_without_records() {
     let mut writer = WalWriter::new(FIRST);
     writer.heap(500);
