@@ -30,5 +30,8 @@ pub mod crc;
 pub mod decode;
 pub mod dwb;
 pub mod error;
+pub mod image;
 pub mod page;
 pub mod page_kind;
+pub mod pglz;
+pub mod wal;

@@ -1,0 +1,341 @@
+//! The body of a WAL record: fragment headers first, then the fragments, packed.
+//!
+//! | id       | fragment header that follows                              | fragment               |
+//! |----------|-----------------------------------------------------------|------------------------|
+//! | 0..=32   | block reference, see [`BlockRef`]                         | image, then block data |
+//! | 252      | `uint32` id of the top-level transaction (from 14 on)     | -                      |
+//! | 253      | `uint16` replication origin                               | -                      |
+//! | 254      | `uint32` length of the main data; ends the header phase   | main data              |
+//! | 255      | `uint8` length of the main data; ends the header phase    | main data              |
+//!
+//! Source: `DecodeXLogRecord`, `src/backend/access/transam/xlogreader.c`; `src/include/access/xlogrecord.h`.
+
+use nom::Parser;
+use nom::error::context;
+
+use super::version::Major;
+use crate::parsers::decode::{Step, decode_at, invalid, le_u8, le_u16, le_u32};
+use crate::parsers::error::ParseError;
+use crate::parsers::image::{BlockImage, IMAGE_HAS_HOLE};
+use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// Highest id of a block reference (`XLR_MAX_BLOCK_ID`); a record has at most 33 of them.
+pub const MAX_BLOCK_ID: u8 = 32;
+const ID_TOP_XID: u8 = 252;
+const ID_ORIGIN: u8 = 253;
+const ID_MAIN_LONG: u8 = 254;
+const ID_MAIN_SHORT: u8 = 255;
+
+const HAS_IMAGE: u8 = 0x10;
+const HAS_DATA: u8 = 0x20;
+const WILL_INIT: u8 = 0x40;
+const SAME_REL: u8 = 0x80;
+
+/// One block that a record refers to, with its image and data.
+///
+/// | field                            | size       | present                                          |
+/// |----------------------------------|------------|--------------------------------------------------|
+/// | `id`                             | `uint8`    | always                                           |
+/// | `fork_flags`                     | `uint8`    | always: fork in the low 4 bits, flags above      |
+/// | `data_length`                    | `uint16`   | always                                           |
+/// | image header                     | 5          | with flag 0x10, see [`BlockImage`]               |
+/// | `hole_length`                    | `uint16`   | with an image that is compressed and has a hole  |
+/// | `spcOid`, `dbOid`, `relNumber`   | 3 `uint32` | without flag 0x80                                |
+/// | block number                     | `uint32`   | always                                           |
+///
+/// Source: `XLogRecordBlockHeader`, `src/include/access/xlogrecord.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRef<'a> {
+    /// Index of the reference in the record.
+    pub block_id: u8,
+    /// Fork and flags as stored.
+    pub fork_flags: u8,
+    /// The relation; taken from the reference before when the record says "same relation".
+    pub rel: RelFileLocator,
+    /// Block within the fork.
+    pub block: BlockNumber,
+    /// The full-page image, if the record has one of this block.
+    pub image: Option<BlockImage<'a>>,
+    /// What the resource manager stored about this block.
+    pub data: &'a [u8],
+}
+
+impl BlockRef<'_> {
+    /// The fork, or `None` for a code that no server uses; see [`Self::fork_code`].
+    #[must_use]
+    pub fn fork(&self) -> Option<ForkNumber> {
+        ForkNumber::from_code(i32::from(self.fork_code()))
+    }
+
+    /// The code of the fork as stored, 0 to 15.
+    #[must_use]
+    pub const fn fork_code(&self) -> u8 {
+        self.fork_flags & 0x0F
+    }
+
+    /// Which page this is, unless the fork is unknown.
+    #[must_use]
+    pub fn page_id(&self) -> Option<PageId> {
+        self.fork().map(|fork| PageId { rel: self.rel, fork, block: self.block })
+    }
+
+    /// True when redo builds the page anew without reading it.
+    #[must_use]
+    pub const fn will_init(&self) -> bool {
+        self.fork_flags & WILL_INIT != 0
+    }
+}
+
+/// Where the parts of a record's body lie. Knows no bytes, so it can be kept and moved freely.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BodyLayout {
+    /// Bytes of fragment headers at the start of the body.
+    headers_length: u32,
+    /// Bytes of main data at the end of the body.
+    main_length: u32,
+    /// Bytes of all images as stored.
+    pub fpi_length: u32,
+    /// Number of block references.
+    pub block_count: u8,
+    /// Number of block references with an image.
+    pub image_count: u8,
+    /// Top-level transaction, logged once per subtransaction from 14 on.
+    pub top_xid: Option<u32>,
+    /// Replication origin.
+    pub origin: Option<u16>,
+}
+
+/// Fragment header of a block reference.
+#[derive(Clone, Copy)]
+struct BlockHeader {
+    fork_flags: u8,
+    data_length: u16,
+    image: Option<ImageHeader>,
+    rel: RelFileLocator,
+    block: BlockNumber,
+}
+
+#[derive(Clone, Copy)]
+struct ImageHeader {
+    length: u16,
+    hole_offset: u16,
+    hole_length: u16,
+    bimg_info: u8,
+}
+
+/// Reads an image header and checks the rules about holes.
+#[inline]
+fn image_header(i: &[u8], major: Major, block_size: u32) -> Step<'_, ImageHeader> {
+    let start = i;
+    let (i, length) = context("length", le_u16).parse(i)?;
+    let (i, hole_offset) = context("hole_offset", le_u16).parse(i)?;
+    let (i, bimg_info) = context("bimg_info", le_u8).parse(i)?;
+    let has_hole = bimg_info & IMAGE_HAS_HOLE != 0;
+    let compressed = major.image_compression(bimg_info).is_some();
+    let stored = u64::from(length);
+    let Some(missing) = block_size.checked_sub(u32::from(length)) else {
+        return invalid(start, "length", stored, "more than a page");
+    };
+    let (i, hole_length) = match (compressed, has_hole) {
+        (true, true) => context("hole_length", le_u16).parse(i)?,
+        (true, false) => (i, 0),
+        (false, _) => (i, u16::try_from(missing).unwrap_or(u16::MAX)),
+    };
+    if compressed && missing == 0 {
+        return invalid(start, "length", stored, "a compressed image is shorter than a page");
+    }
+    if has_hole && (hole_offset == 0 || hole_length == 0 || missing == 0) {
+        return invalid(start, "hole_offset", u64::from(hole_offset), "image is said to have a hole, but has none");
+    }
+    if !has_hole && hole_offset != 0 {
+        return invalid(start, "hole_offset", u64::from(hole_offset), "0 in an image without hole");
+    }
+    if !has_hole && hole_length != 0 {
+        return invalid(start, "length", stored, "a whole page, for there is neither hole nor compression");
+    }
+    Ok((i, ImageHeader { length, hole_offset, hole_length, bimg_info }))
+}
+
+/// Reads a block reference behind its id.
+#[inline]
+fn block_header(i: &[u8], major: Major, block_size: u32, rel_before: Option<RelFileLocator>) -> Step<'_, BlockHeader> {
+    let flags_at = i;
+    let (i, fork_flags) = context("fork_flags", le_u8).parse(i)?;
+    let length_at = i;
+    let (i, data_length) = context("data_length", le_u16).parse(i)?;
+    if (fork_flags & HAS_DATA != 0) != (data_length > 0) {
+        return invalid(length_at, "data_length", u64::from(data_length), "not 0 exactly when flag 0x20 is set");
+    }
+    let (i, image) = if fork_flags & HAS_IMAGE != 0 {
+        let (i, image) = image_header(i, major, block_size)?;
+        (i, Some(image))
+    } else {
+        (i, None)
+    };
+    let (i, rel) = if fork_flags & SAME_REL == 0 {
+        let (i, spc_oid) = context("spcOid", le_u32).parse(i)?;
+        let (i, db_oid) = context("dbOid", le_u32).parse(i)?;
+        let (i, rel_number) = context("relNumber", le_u32).parse(i)?;
+        (i, RelFileLocator { spc_oid, db_oid, rel_number })
+    } else {
+        match rel_before {
+            Some(rel) => (i, rel),
+            None => return invalid(flags_at, "fork_flags", u64::from(fork_flags), "there is no relation before"),
+        }
+    };
+    let (i, block) = context("block number", le_u32).parse(i)?;
+    Ok((i, BlockHeader { fork_flags, data_length, image, rel, block }))
+}
+
+impl BodyLayout {
+    /// Walks the fragment headers of `body` (the record behind its 24-byte header) and checks every rule about them.
+    /// `block_size` is the server's `BLCKSZ`; `start_lsn` is the record's address, and the offset of an error is that
+    /// address plus the place in the assembled record (page headers not counted).
+    ///
+    /// Unlike page and record headers, a body that breaks a rule cannot be decoded further: each header decides where the
+    /// next one lies.
+    ///
+    /// # Errors
+    /// `Truncated` or `Invalid` with the fragment header's field.
+    #[inline]
+    pub fn decode(start_lsn: Lsn, major: Major, block_size: u32, body: &[u8]) -> Result<Self, ParseError> {
+        decode_at("XLogRecord body", start_lsn.0.saturating_add(24), body, |i| Self::walk(i, major, block_size))
+    }
+
+    fn walk(body: &[u8], major: Major, block_size: u32) -> Step<'_, Self> {
+        let mut layout = Self::default();
+        let mut data_total = 0_u64;
+        let mut next_id = 0_u8;
+        let mut rel = None;
+        let mut i = body;
+        while u64::try_from(i.len()).unwrap_or(u64::MAX) > data_total {
+            let id_at = i;
+            let (rest, id) = context("id", le_u8).parse(i)?;
+            i = match id {
+                0..=MAX_BLOCK_ID => {
+                    if id < next_id {
+                        return invalid(id_at, "id", u64::from(id), "ids of blocks ascend");
+                    }
+                    next_id = id.saturating_add(1);
+                    let (rest, header) = block_header(rest, major, block_size, rel)?;
+                    rel = Some(header.rel);
+                    layout.block_count = layout.block_count.saturating_add(1);
+                    data_total = data_total.saturating_add(u64::from(header.data_length));
+                    if let Some(image) = header.image {
+                        layout.image_count = layout.image_count.saturating_add(1);
+                        layout.fpi_length = layout.fpi_length.saturating_add(u32::from(image.length));
+                        data_total = data_total.saturating_add(u64::from(image.length));
+                    }
+                    rest
+                }
+                ID_TOP_XID if major >= Major::V14 => {
+                    let (rest, xid) = context("top-level xid", le_u32).parse(rest)?;
+                    layout.top_xid = Some(xid);
+                    rest
+                }
+                ID_ORIGIN => {
+                    let (rest, origin) = context("replication origin", le_u16).parse(rest)?;
+                    layout.origin = Some(origin);
+                    rest
+                }
+                ID_MAIN_SHORT | ID_MAIN_LONG => {
+                    let (rest, length) = if id == ID_MAIN_SHORT {
+                        let (rest, length) = context("main data length", le_u8).parse(rest)?;
+                        (rest, u32::from(length))
+                    } else {
+                        context("main data length", le_u32).parse(rest)?
+                    };
+                    layout.main_length = length;
+                    data_total = data_total.saturating_add(u64::from(length));
+                    i = rest;
+                    break;
+                }
+                other => return invalid(id_at, "id", u64::from(other), "no fragment has this id"),
+            };
+        }
+        let left = u64::try_from(i.len()).unwrap_or(u64::MAX);
+        if left != data_total {
+            return invalid(i, "length", data_total, "fragments fill the rest of the record exactly");
+        }
+        layout.headers_length = u32::try_from(body.len().saturating_sub(i.len())).unwrap_or(u32::MAX);
+        Ok((i, layout))
+    }
+
+    /// The block references of `body`, which is the one that this layout was decoded from.
+    #[must_use]
+    pub fn blocks<'a>(&self, major: Major, block_size: u32, body: &'a [u8]) -> BlockRefs<'a> {
+        let headers_length = usize::try_from(self.headers_length).unwrap_or(usize::MAX);
+        let (headers, payload) = body.split_at_checked(headers_length).unwrap_or_default();
+        BlockRefs { headers, payload, major, block_size, rel: None, left: self.block_count }
+    }
+
+    /// The main data of `body`, which is the one that this layout was decoded from; it comes last.
+    #[must_use]
+    pub fn main_data<'a>(&self, body: &'a [u8]) -> &'a [u8] {
+        let length = usize::try_from(self.main_length).unwrap_or(usize::MAX);
+        body.get(body.len().saturating_sub(length)..).unwrap_or_default()
+    }
+}
+
+/// Iterator over a record's block references. Yields what [`BodyLayout::decode`] has checked, without storing it.
+#[derive(Clone, Debug)]
+pub struct BlockRefs<'a> {
+    headers: &'a [u8],
+    payload: &'a [u8],
+    major: Major,
+    block_size: u32,
+    rel: Option<RelFileLocator>,
+    left: u8,
+}
+
+impl<'a> BlockRefs<'a> {
+    /// The next reference, or nothing when the headers are not what they were when checked.
+    fn read_one(&mut self) -> Option<BlockRef<'a>> {
+        let mut headers = self.headers;
+        let block_id = loop {
+            let (&id, rest) = headers.split_first()?;
+            headers = match id {
+                0..=MAX_BLOCK_ID => {
+                    headers = rest;
+                    break id;
+                }
+                ID_TOP_XID => rest.get(4..)?,
+                ID_ORIGIN => rest.get(2..)?,
+                _ => return None,
+            };
+        };
+        let (headers, header) = block_header(headers, self.major, self.block_size, self.rel).ok()?;
+        self.headers = headers;
+        self.rel = Some(header.rel);
+        let image = match header.image {
+            Some(ImageHeader { length, hole_offset, hole_length, bimg_info }) => {
+                let (bytes, rest) = self.payload.split_at_checked(usize::from(length))?;
+                self.payload = rest;
+                Some(BlockImage { bytes, hole_offset, hole_length, bimg_info, major: self.major })
+            }
+            None => None,
+        };
+        let (data, rest) = self.payload.split_at_checked(usize::from(header.data_length))?;
+        self.payload = rest;
+        let BlockHeader { fork_flags, rel, block, .. } = header;
+        Some(BlockRef { block_id, fork_flags, rel, block, image, data })
+    }
+}
+
+impl<'a> Iterator for BlockRefs<'a> {
+    type Item = BlockRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<BlockRef<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let block = self.read_one();
+        if block.is_none() {
+            self.left = 0;
+        }
+        block
+    }
+}
+
+#[cfg(test)]
+#[path = "block_tests.rs"]
+mod tests;

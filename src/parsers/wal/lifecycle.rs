@@ -1,0 +1,200 @@
+//! Records after which a page need not exist any more, or exists anew: what files of relations and databases come, go
+//! and shrink.
+//!
+//! `TRUNCATE` of the resource manager Heap is not among them: it serves logical decoding alone; the new file shows up as
+//! a Storage `CREATE`, the old one in the commit's list of dropped files.
+
+use nom::Parser;
+use nom::error::context;
+
+use super::names::{RM_DBASE, RM_SMGR, RM_XACT, type_key};
+use super::payload::PgTimestamp;
+use super::record::Record;
+use super::version::Major;
+use crate::parsers::decode::{Step, decode_at, invalid, le_i32, le_i64, le_u32, take};
+use crate::parsers::error::ParseError;
+use crate::types::{BlockNumber, Oid, RelFileLocator};
+
+/// Flag in `xl_info` of a commit or abort: `xinfo` follows the time (`XLOG_XACT_HAS_INFO`).
+const XACT_HAS_INFO: u8 = 0x80;
+/// Bits of `xinfo` that say what follows, up to the list of relations (`XACT_XINFO_HAS_*`); the same in all majors.
+const XINFO_HAS_DBINFO: u32 = 0x01;
+const XINFO_HAS_SUBXACTS: u32 = 0x02;
+const XINFO_HAS_RELS: u32 = 0x04;
+
+/// A change of files that a record describes without block references.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LifeCycle {
+    /// A fork's file was created: Storage `CREATE`, 16 bytes (`xl_smgr_create`, `src/include/catalog/storage_xlog.h`).
+    Created {
+        /// The relation.
+        rel: RelFileLocator,
+        /// Code of the fork.
+        fork_code: i32,
+    },
+    /// Forks lost their ends: Storage `TRUNCATE`, 20 bytes (`xl_smgr_truncate`, same file).
+    Truncated {
+        /// The relation.
+        rel: RelFileLocator,
+        /// Blocks that the main fork keeps. How many the maps keep follows from it.
+        keeps_blocks: BlockNumber,
+        /// Which forks: 1 main, 2 visibility map, 4 free space map.
+        flags: i32,
+    },
+    /// A transaction ended and files went away: all forks of these relations.
+    Dropped {
+        /// True at commit: dropped by the transaction; false at abort: created by it.
+        committed: bool,
+        /// When the transaction ended.
+        time: PgTimestamp,
+        /// The relations.
+        rels: Vec<RelFileLocator>,
+    },
+    /// A database came to be: Database `CREATE`, `CREATE_FILE_COPY` or `CREATE_WAL_LOG`.
+    DatabaseCreated {
+        /// The database.
+        db_oid: Oid,
+        /// Tablespace of its directory.
+        spc_oid: Oid,
+        /// Database and tablespace whose files were copied without further records; `None` for `CREATE_WAL_LOG`.
+        copied_from: Option<(Oid, Oid)>,
+    },
+    /// A database's directories went away: Database `DROP`.
+    DatabaseDropped {
+        /// The database.
+        db_oid: Oid,
+        /// Tablespaces of the directories.
+        spc_oids: Vec<Oid>,
+    },
+}
+
+impl LifeCycle {
+    /// What `record` says about files, or `None` when it says nothing.
+    ///
+    /// # Errors
+    /// `Truncated` or `Invalid` when the main data is not what its type says.
+    pub fn of(record: &Record<'_>) -> Result<Option<Self>, ParseError> {
+        let base = record.main_data_lsn().0;
+        Self::decode(record.major, record.header.rmgr_id, record.header.info, base, record.main_data())
+    }
+
+    /// Decodes main data of the type that `rmgr_id` and `info` tell. `base` is the LSN of `buf[0]`, for error messages
+    /// only.
+    ///
+    /// # Errors
+    /// `Truncated` or `Invalid` when `buf` is not what its type says.
+    pub fn decode(major: Major, rmgr_id: u8, info: u8, base: u64, buf: &[u8]) -> Result<Option<Self>, ParseError> {
+        let key = type_key(rmgr_id, info);
+        match (rmgr_id, key) {
+            (RM_SMGR, 0x10) => decode_at("xl_smgr_create", base, buf, |i| {
+                let (i, rel) = locator(i)?;
+                let (i, fork_code) = context("forkNum", le_i32).parse(i)?;
+                Ok((i, Some(Self::Created { rel, fork_code })))
+            }),
+            (RM_SMGR, 0x20) => decode_at("xl_smgr_truncate", base, buf, |i| {
+                let (i, keeps_blocks) = context("blkno", le_u32).parse(i)?;
+                let (i, rel) = locator(i)?;
+                let (i, flags) = context("flags", le_i32).parse(i)?;
+                Ok((i, Some(Self::Truncated { rel, keeps_blocks, flags })))
+            }),
+            (RM_XACT, 0x00 | 0x20 | 0x30 | 0x40) => {
+                let committed = key == 0x00 || key == 0x30;
+                let structure = if committed { "xl_xact_commit" } else { "xl_xact_abort" };
+                decode_at(structure, base, buf, |i| transaction_end(committed, info & XACT_HAS_INFO != 0, i))
+            }
+            (RM_DBASE, 0x00) => decode_at("xl_dbase_create_file_copy_rec", base, buf, |i| {
+                let (i, db_oid) = context("db_id", le_u32).parse(i)?;
+                let (i, spc_oid) = context("tablespace_id", le_u32).parse(i)?;
+                let (i, from_db) = context("src_db_id", le_u32).parse(i)?;
+                let (i, from_spc) = context("src_tablespace_id", le_u32).parse(i)?;
+                Ok((i, Some(Self::DatabaseCreated { db_oid, spc_oid, copied_from: Some((from_db, from_spc)) })))
+            }),
+            (RM_DBASE, 0x10) if major >= Major::V15 => decode_at("xl_dbase_create_wal_log_rec", base, buf, |i| {
+                let (i, db_oid) = context("db_id", le_u32).parse(i)?;
+                let (i, spc_oid) = context("tablespace_id", le_u32).parse(i)?;
+                Ok((i, Some(Self::DatabaseCreated { db_oid, spc_oid, copied_from: None })))
+            }),
+            (RM_DBASE, 0x10) if major <= Major::V14 => database_drop(major, base, buf),
+            (RM_DBASE, 0x20) if major >= Major::V15 => database_drop(major, base, buf),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// `RelFileLocator` as C lays it out: 12 bytes.
+fn locator(i: &[u8]) -> Step<'_, RelFileLocator> {
+    let (i, spc_oid) = context("spcOid", le_u32).parse(i)?;
+    let (i, db_oid) = context("dbOid", le_u32).parse(i)?;
+    let (i, rel_number) = context("relNumber", le_u32).parse(i)?;
+    Ok((i, RelFileLocator { spc_oid, db_oid, rel_number }))
+}
+
+/// Reads a count and cuts off that many items of `size` bytes, so that nothing is allocated for a count that lies.
+fn items<'a>(i: &'a [u8], field: &'static str, size: usize) -> Step<'a, &'a [u8]> {
+    let (rest, count) = context(field, le_i32).parse(i)?;
+    match usize::try_from(count).ok().and_then(|count| count.checked_mul(size)) {
+        Some(length) => context(field, take(length)).parse(rest),
+        None => invalid(i, field, u64::from(count.cast_unsigned()), "a count is not negative"),
+    }
+}
+
+/// Commit or abort record: the time, then, when `xinfo` is there, what its bits say, in this order.
+///
+/// | what                 | size                    | present           |
+/// |----------------------|-------------------------|-------------------|
+/// | time                 | `int64`                 | always            |
+/// | `xinfo`              | `uint32`                | with the flag 0x80 in `xl_info` |
+/// | database, tablespace | 2 `uint32`              | bit 0x01          |
+/// | subtransactions      | `int32` n, n times 4    | bit 0x02          |
+/// | dropped relations    | `int32` n, n times 12   | bit 0x04          |
+///
+/// More follows, which differs by major and is not needed here.
+///
+/// Source: `ParseCommitRecord`, `ParseAbortRecord`, `src/backend/access/rmgrdesc/xactdesc.c`.
+fn transaction_end(committed: bool, has_info: bool, i: &[u8]) -> Step<'_, Option<LifeCycle>> {
+    let (mut i, time) = context("xact_time", le_i64).parse(i)?;
+    let mut xinfo = 0;
+    if has_info {
+        (i, xinfo) = context("xinfo", le_u32).parse(i)?;
+    }
+    if xinfo & XINFO_HAS_RELS == 0 {
+        return Ok((i, None));
+    }
+    if xinfo & XINFO_HAS_DBINFO != 0 {
+        (i, _) = context("dbinfo", take(8)).parse(i)?;
+    }
+    if xinfo & XINFO_HAS_SUBXACTS != 0 {
+        (i, _) = items(i, "nsubxacts", 4)?;
+    }
+    let (i, mut list) = items(i, "nrels", 12)?;
+    let mut rels = Vec::new();
+    while !list.is_empty() {
+        let (rest, rel) = locator(list)?;
+        rels.push(rel);
+        list = rest;
+    }
+    Ok((i, Some(LifeCycle::Dropped { committed, time: PgTimestamp(time), rels })))
+}
+
+/// `xl_dbase_drop_rec`: database, then one tablespace; from 13 on a count of tablespaces, then each.
+fn database_drop(major: Major, base: u64, buf: &[u8]) -> Result<Option<LifeCycle>, ParseError> {
+    decode_at("xl_dbase_drop_rec", base, buf, |i| {
+        let (i, db_oid) = context("db_id", le_u32).parse(i)?;
+        let (i, mut list) = if major >= Major::V13 {
+            items(i, "ntablespaces", 4)?
+        } else {
+            context("tablespace_id", take(4)).parse(i)?
+        };
+        let mut spc_oids = Vec::new();
+        while !list.is_empty() {
+            let (rest, spc_oid) = context("tablespace_ids", le_u32).parse(list)?;
+            spc_oids.push(spc_oid);
+            list = rest;
+        }
+        Ok((i, Some(LifeCycle::DatabaseDropped { db_oid, spc_oids })))
+    })
+}
+
+#[cfg(test)]
+#[path = "lifecycle_tests.rs"]
+mod tests;

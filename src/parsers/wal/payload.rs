@@ -1,0 +1,236 @@
+//! What records of the resource manager XLOG say.
+
+use nom::Parser;
+use nom::error::context;
+
+use super::checkpoint::CheckPoint;
+use super::names::RM_XLOG;
+use super::record::{RMGR_INFO_MASK, Record, RecordHeader};
+use super::version::Major;
+use crate::parsers::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
+use crate::parsers::error::ParseError;
+use crate::types::{Lsn, Oid, TimelineId};
+
+/// Microseconds since 2000-01-01 00:00 UTC (`TimestampTz`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PgTimestamp(pub i64);
+
+/// A record of the resource manager XLOG, decoded. Flags that C keeps in a `bool` are bytes here: 0, 1, or damage.
+///
+/// Source: `src/include/catalog/pg_control.h` (types), `src/include/access/xlog_internal.h` (structs).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum XlogPayload {
+    /// `CHECKPOINT_SHUTDOWN`: the server shut down, or ended recovery.
+    CheckpointShutdown(CheckPoint),
+    /// `CHECKPOINT_ONLINE`.
+    CheckpointOnline(CheckPoint),
+    /// `NOOP`.
+    Noop,
+    /// `NEXTOID`, 4 bytes: OIDs up to here may be in use.
+    NextOid(Oid),
+    /// `SWITCH`: the rest of the segment is empty.
+    Switch,
+    /// `BACKUP_END`, 8 bytes: the redo pointer from which the backup must be replayed.
+    BackupEnd {
+        /// Redo pointer of the backup's checkpoint.
+        start_lsn: Lsn,
+    },
+    /// `PARAMETER_CHANGE`.
+    ParameterChange(ParameterChange),
+    /// `RESTORE_POINT`, 72 bytes.
+    RestorePoint {
+        /// When it was made.
+        time: PgTimestamp,
+        /// Bytes of the name up to the first NUL, at most 64; not necessarily UTF-8.
+        name: Vec<u8>,
+    },
+    /// `FPW_CHANGE`, 1 byte: the new setting of `full_page_writes`.
+    FullPageWritesChange(u8),
+    /// `END_OF_RECOVERY`.
+    EndOfRecovery {
+        /// When recovery ended.
+        time: PgTimestamp,
+        /// The timeline that begins.
+        tli: TimelineId,
+        /// The timeline that was replayed.
+        prev_tli: TimelineId,
+        /// Setting `wal_level`, from 17 on.
+        wal_level: Option<i32>,
+    },
+    /// `FPI_FOR_HINT`: image of a page of which only hint bits changed.
+    FpiForHint,
+    /// `FPI`: images alone.
+    Fpi,
+    /// `OVERWRITE_CONTRECORD`, 16 bytes: replaces a record that a crash cut off.
+    OverwriteContrecord {
+        /// Start of the record that was cut off.
+        overwritten_lsn: Lsn,
+        /// When this was noticed.
+        time: PgTimestamp,
+    },
+    /// `CHECKPOINT_REDO`, 4 bytes, from 17 on: an online checkpoint's redo pointer is this record's LSN.
+    CheckpointRedo {
+        /// Setting `wal_level`.
+        wal_level: i32,
+    },
+    /// `LOGICAL_DECODING_STATUS_CHANGE`, 1 byte, from 19 on.
+    LogicalDecodingStatusChange(u8),
+    /// No type of this major; the bits of `xl_info` that tell it.
+    Unknown(u8),
+}
+
+/// Settings that matter to replay: payload of `PARAMETER_CHANGE`, little-endian, 28 bytes (24 in 10 and 11).
+///
+/// | bytes  | 10, 11 | field                    | C type |
+/// |--------|--------|--------------------------|--------|
+/// | 0..4   | 0..4   | `MaxConnections`         | `int`  |
+/// | 4..8   | 4..8   | `max_worker_processes`   | `int`  |
+/// | 8..12  | -      | `max_wal_senders`        | `int`  |
+/// | 12..16 | 8..12  | `max_prepared_xacts`     | `int`  |
+/// | 16..20 | 12..16 | `max_locks_per_xact`     | `int`  |
+/// | 20..24 | 16..20 | `wal_level`              | `int`  |
+/// | 24..25 | 20..21 | `wal_log_hints`          | `bool` |
+/// | 25..26 | 21..22 | `track_commit_timestamp` | `bool` |
+/// | 26..28 | 22..24 | padding                  | -      |
+///
+/// Source: `xl_parameter_change`, `src/include/access/xlog_internal.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterChange {
+    /// Setting `max_connections`.
+    pub max_connections: i32,
+    /// Setting `max_worker_processes`.
+    pub max_worker_processes: i32,
+    /// Setting `max_wal_senders`, from 12 on.
+    pub max_wal_senders: Option<i32>,
+    /// Setting `max_prepared_transactions`.
+    pub max_prepared_xacts: i32,
+    /// Setting `max_locks_per_transaction`.
+    pub max_locks_per_xact: i32,
+    /// Setting `wal_level`: 0 minimal, 1 replica, 2 logical.
+    pub wal_level: i32,
+    /// Setting `wal_log_hints`.
+    pub wal_log_hints: u8,
+    /// Setting `track_commit_timestamp`.
+    pub track_commit_timestamp: u8,
+}
+
+impl XlogPayload {
+    /// Decodes the main data of `record`, or `None` when another resource manager wrote it. Bytes behind the fields are
+    /// not looked at.
+    ///
+    /// # Errors
+    /// `Truncated` when the main data is shorter than its type says.
+    pub fn of(record: &Record<'_>) -> Result<Option<Self>, ParseError> {
+        if record.header.rmgr_id != RM_XLOG {
+            return Ok(None);
+        }
+        let base = record.main_data_lsn().0;
+        Self::decode(record.major, record.rmgr_info(), base, record.main_data()).map(Some)
+    }
+
+    /// Decodes main data whose type the high bits of `info` tell. `base` is the LSN of `buf[0]`, for error messages only.
+    ///
+    /// # Errors
+    /// `Truncated` when `buf` is shorter than its type says.
+    pub fn decode(major: Major, info: u8, base: u64, buf: &[u8]) -> Result<Self, ParseError> {
+        match info & RMGR_INFO_MASK {
+            0x00 => CheckPoint::decode(major, base, buf).map(Self::CheckpointShutdown),
+            0x10 => CheckPoint::decode(major, base, buf).map(Self::CheckpointOnline),
+            0x20 => Ok(Self::Noop),
+            0x30 => decode_at("XLOG_NEXTOID", base, buf, |i| {
+                let (i, oid) = context("nextOid", le_u32).parse(i)?;
+                Ok((i, Self::NextOid(oid)))
+            }),
+            0x40 => Ok(Self::Switch),
+            0x50 => decode_at("XLOG_BACKUP_END", base, buf, |i| {
+                let (i, lsn) = context("startpoint", le_u64).parse(i)?;
+                Ok((i, Self::BackupEnd { start_lsn: Lsn(lsn) }))
+            }),
+            0x60 => decode_at("xl_parameter_change", base, buf, |i| parameter_change(major, i)),
+            0x70 => decode_at("xl_restore_point", base, buf, restore_point),
+            0x80 => decode_at("XLOG_FPW_CHANGE", base, buf, |i| {
+                let (i, on) = context("fullPageWrites", le_u8).parse(i)?;
+                Ok((i, Self::FullPageWritesChange(on)))
+            }),
+            0x90 => decode_at("xl_end_of_recovery", base, buf, |i| end_of_recovery(major, i)),
+            0xA0 => Ok(Self::FpiForHint),
+            0xB0 => Ok(Self::Fpi),
+            0xD0 => decode_at("xl_overwrite_contrecord", base, buf, |i| {
+                let (i, lsn) = context("overwritten_lsn", le_u64).parse(i)?;
+                let (i, time) = context("overwrite_time", le_i64).parse(i)?;
+                Ok((i, Self::OverwriteContrecord { overwritten_lsn: Lsn(lsn), time: PgTimestamp(time) }))
+            }),
+            0xE0 if major >= Major::V17 => decode_at("XLOG_CHECKPOINT_REDO", base, buf, |i| {
+                let (i, wal_level) = context("wal_level", le_i32).parse(i)?;
+                Ok((i, Self::CheckpointRedo { wal_level }))
+            }),
+            0xF0 if major >= Major::V19 => decode_at("XLOG_LOGICAL_DECODING_STATUS_CHANGE", base, buf, |i| {
+                let (i, on) = context("logical_decoding", le_u8).parse(i)?;
+                Ok((i, Self::LogicalDecodingStatusChange(on)))
+            }),
+            other => Ok(Self::Unknown(other)),
+        }
+    }
+}
+
+/// `xl_parameter_change`.
+fn parameter_change(major: Major, i: &[u8]) -> Step<'_, XlogPayload> {
+    let (i, max_connections) = context("MaxConnections", le_i32).parse(i)?;
+    let (mut i, max_worker_processes) = context("max_worker_processes", le_i32).parse(i)?;
+    let mut max_wal_senders = None;
+    if major >= Major::V12 {
+        let (rest, senders) = context("max_wal_senders", le_i32).parse(i)?;
+        (i, max_wal_senders) = (rest, Some(senders));
+    }
+    let (i, max_prepared_xacts) = context("max_prepared_xacts", le_i32).parse(i)?;
+    let (i, max_locks_per_xact) = context("max_locks_per_xact", le_i32).parse(i)?;
+    let (i, wal_level) = context("wal_level", le_i32).parse(i)?;
+    let (i, wal_log_hints) = context("wal_log_hints", le_u8).parse(i)?;
+    let (i, track_commit_timestamp) = context("track_commit_timestamp", le_u8).parse(i)?;
+    let change = ParameterChange {
+        max_connections,
+        max_worker_processes,
+        max_wal_senders,
+        max_prepared_xacts,
+        max_locks_per_xact,
+        wal_level,
+        wal_log_hints,
+        track_commit_timestamp,
+    };
+    Ok((i, XlogPayload::ParameterChange(change)))
+}
+
+/// `xl_restore_point`: time, then 64 bytes of which those behind the first NUL mean nothing.
+fn restore_point(i: &[u8]) -> Step<'_, XlogPayload> {
+    let (i, time) = context("rp_time", le_i64).parse(i)?;
+    let (i, name) = context("rp_name", take(64)).parse(i)?;
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default().to_vec();
+    Ok((i, XlogPayload::RestorePoint { time: PgTimestamp(time), name }))
+}
+
+/// `xl_end_of_recovery`: 16 bytes, 24 from 17 on.
+fn end_of_recovery(major: Major, i: &[u8]) -> Step<'_, XlogPayload> {
+    let (i, time) = context("end_time", le_i64).parse(i)?;
+    let (i, tli) = context("ThisTimeLineID", le_u32).parse(i)?;
+    let (mut i, prev_tli) = context("PrevTimeLineID", le_u32).parse(i)?;
+    let mut wal_level = None;
+    if major >= Major::V17 {
+        let (rest, level) = context("wal_level", le_i32).parse(i)?;
+        (i, wal_level) = (rest, Some(level));
+    }
+    let (tli, prev_tli) = (TimelineId(tli), TimelineId(prev_tli));
+    Ok((i, XlogPayload::EndOfRecovery { time: PgTimestamp(time), tli, prev_tli, wal_level }))
+}
+
+/// LSN of the record that this one replaces, if its header is that of `OVERWRITE_CONTRECORD`.
+#[must_use]
+pub fn overwritten_lsn(header: &RecordHeader, main_data: &[u8]) -> Option<Lsn> {
+    if header.rmgr_id != RM_XLOG || header.info & RMGR_INFO_MASK != 0xD0 {
+        return None;
+    }
+    main_data.first_chunk().map(|&bytes| Lsn(u64::from_le_bytes(bytes)))
+}
+
+#[cfg(test)]
+#[path = "payload_tests.rs"]
+mod tests;

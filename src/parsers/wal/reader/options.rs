@@ -1,0 +1,74 @@
+//! What a reader is told beforehand.
+
+use crate::parsers::wal::version::Major;
+use crate::types::{Geometry, Lsn, MIN_BLOCK_SIZE, TimelineId};
+
+/// Largest WAL page that a server can be built with, in bytes.
+pub const MAX_WAL_BLOCK_SIZE: u32 = 65536;
+/// Smallest WAL segment, in bytes.
+pub const MIN_SEGMENT_SIZE: u32 = 1 << 20;
+/// Largest WAL segment, in bytes.
+pub const MAX_SEGMENT_SIZE: u32 = 1 << 30;
+
+/// What the reader knows beforehand, and how it is to read.
+#[derive(Clone, Debug)]
+pub struct ReaderOptions {
+    /// Sizes of the cluster; the relation segment size is not used.
+    pub geometry: Geometry,
+    /// Version of the pages; taken from the first page when `None`.
+    pub major: Option<Major>,
+    /// System identifier of the cluster; taken from the first long header when `None`.
+    pub system_identifier: Option<u64>,
+    /// Timelines that may occur; any when empty.
+    pub timelines: Vec<TimelineId>,
+    /// Records that start here or behind are not read; the one before is read to its end.
+    pub limit: Option<Lsn>,
+    /// Goes on behind damage, at the next page that starts a record. Such records are marked.
+    pub resynchronise: bool,
+}
+
+impl ReaderOptions {
+    /// Reads everything up to the first damage, and learns version and cluster from the bytes.
+    #[must_use]
+    pub const fn new(geometry: Geometry) -> Self {
+        Self {
+            geometry,
+            major: None,
+            system_identifier: None,
+            timelines: Vec::new(),
+            limit: None,
+            resynchronise: false,
+        }
+    }
+}
+
+/// Why a reader cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReaderError {
+    /// Not a power of two, or outside what a server can be built with.
+    #[error("WAL page size {0}, expected a power of two from 1024 to 65536")]
+    BlockSize(u32),
+    /// Not a power of two, or outside what a server accepts.
+    #[error("WAL segment size {0}, expected a power of two from 1 MiB to 1 GiB")]
+    SegmentSize(u32),
+    /// The first address is not that of a page.
+    #[error("reading starts at {0}, which is no page boundary")]
+    Unaligned(Lsn),
+}
+
+impl ReaderOptions {
+    /// Whether these sizes and this first address are possible.
+    pub(super) fn check(&self, first: Lsn) -> Result<(), ReaderError> {
+        let Geometry { wal_block_size, wal_segment_size, .. } = self.geometry;
+        if !wal_block_size.is_power_of_two() || !(MIN_BLOCK_SIZE..=MAX_WAL_BLOCK_SIZE).contains(&wal_block_size) {
+            return Err(ReaderError::BlockSize(wal_block_size));
+        }
+        if !wal_segment_size.is_power_of_two() || !(MIN_SEGMENT_SIZE..=MAX_SEGMENT_SIZE).contains(&wal_segment_size) {
+            return Err(ReaderError::SegmentSize(wal_segment_size));
+        }
+        if !first.0.is_multiple_of(u64::from(wal_block_size)) {
+            return Err(ReaderError::Unaligned(first));
+        }
+        Ok(())
+    }
+}

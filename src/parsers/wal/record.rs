@@ -1,0 +1,328 @@
+//! WAL records: the header, its checks, the checksum, and the view of a whole record.
+
+use nom::Parser;
+use nom::error::context;
+
+use super::block::{BlockRefs, BodyLayout};
+use super::names::{RecordTypeName, record_type_name};
+use super::page;
+use super::version::Major;
+use crate::parsers::crc::crc32c_of_two;
+use crate::parsers::decode::{decode_at, le_u8, le_u32, le_u64, take};
+use crate::parsers::error::ParseError;
+use crate::types::{Lsn, TimelineId};
+
+/// Bits of `xl_info` that belong to the resource manager.
+pub const RMGR_INFO_MASK: u8 = 0xF0;
+/// Flag of `xl_info`: relation files changed in ways that no block reference describes (`XLR_SPECIAL_REL_UPDATE`).
+pub const SPECIAL_REL_UPDATE: u8 = 0x01;
+/// Flag of `xl_info`: all blocks carry an image to compare with (`XLR_CHECK_CONSISTENCY`).
+pub const CHECK_CONSISTENCY: u8 = 0x02;
+
+/// Header of a WAL record: 24 bytes at an 8-byte aligned LSN, little-endian, maybe split by a page header.
+///
+/// | bytes  | field        | C type          | meaning                                                                 |
+/// |--------|--------------|-----------------|-------------------------------------------------------------------------|
+/// | 0..4   | `xl_tot_len` | `uint32`        | bytes of the record, header included, page headers and padding excluded |
+/// | 4..8   | `xl_xid`     | `TransactionId` | transaction, 0 if none                                                  |
+/// | 8..16  | `xl_prev`    | `XLogRecPtr`    | LSN of the record before                                                |
+/// | 16..17 | `xl_info`    | `uint8`         | high 4 bits: for the resource manager; low: flags                       |
+/// | 17..18 | `xl_rmid`    | `RmgrId`        | resource manager                                                        |
+/// | 18..20 | -            | -               | padding, zero                                                           |
+/// | 20..24 | `xl_crc`     | `pg_crc32c`     | CRC-32C of the body, then of bytes 0..20                                |
+///
+/// Source: `XLogRecord`, `src/include/access/xlogrecord.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// Bytes of the whole record, this header included.
+    pub tot_len: u32,
+    /// Transaction id, 0 if none.
+    pub xid: u32,
+    /// Start of the record before this one; 0 for the first of a cluster.
+    pub prev: Lsn,
+    /// Type of the record within its resource manager, and flags.
+    pub info: u8,
+    /// Resource manager.
+    pub rmgr_id: u8,
+    /// Checksum as stored.
+    pub crc: u32,
+}
+
+/// What is known about the record before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrevLink {
+    /// Reading in order: the record before starts exactly here.
+    Exactly(Lsn),
+    /// Reading starts here: any place before this record's own start is believed.
+    Below(Lsn),
+}
+
+/// A rule that a record header breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordHeaderFault {
+    /// Shorter than a header.
+    #[error("record length {found}, expected at least 24")]
+    TooShort {
+        /// `xl_tot_len`.
+        found: u32,
+    },
+    /// Longer than any record.
+    #[error("record length {found}, at most {limit} is possible")]
+    TooLong {
+        /// `xl_tot_len`.
+        found: u32,
+        /// Longest record of this major, in bytes.
+        limit: u32,
+    },
+    /// No such resource manager.
+    #[error("resource manager id {found}")]
+    RmgrId {
+        /// `xl_rmid`.
+        found: u8,
+    },
+    /// The record does not follow the one read before.
+    #[error("previous record at {found}, expected {expected}")]
+    PrevLink {
+        /// `xl_prev`.
+        found: Lsn,
+        /// Start of the record read before.
+        expected: Lsn,
+    },
+    /// The record claims to follow one that lies behind it.
+    #[error("previous record at {found}, not before this record at {own}")]
+    PrevNotBefore {
+        /// `xl_prev`.
+        found: Lsn,
+        /// Start of this record.
+        own: Lsn,
+    },
+}
+
+impl RecordHeader {
+    /// On-disk size in bytes.
+    pub const SIZE: usize = 24;
+    /// Bytes of the header under the checksum: all before `xl_crc`.
+    const CHECKED_SIZE: usize = 20;
+
+    /// Decodes without judging. `base` is the LSN of `buf[0]`, for error messages only.
+    ///
+    /// # Errors
+    /// `Truncated` when `buf` is shorter than [`Self::SIZE`].
+    #[inline]
+    pub fn decode(base: Lsn, buf: &[u8]) -> Result<Self, ParseError> {
+        decode_at("XLogRecord", base.0, buf, |i| {
+            let (i, tot_len) = context("xl_tot_len", le_u32).parse(i)?;
+            let (i, xid) = context("xl_xid", le_u32).parse(i)?;
+            let (i, prev) = context("xl_prev", le_u64).parse(i)?;
+            let (i, info) = context("xl_info", le_u8).parse(i)?;
+            let (i, rmgr_id) = context("xl_rmid", le_u8).parse(i)?;
+            let (i, _) = context("padding", take(2)).parse(i)?;
+            let (i, crc) = context("xl_crc", le_u32).parse(i)?;
+            Ok((i, Self { tot_len, xid, prev: Lsn(prev), info, rmgr_id, crc }))
+        })
+    }
+
+    /// Whether a record can be as long as `tot_len` says; known before the rest of the header may be.
+    ///
+    /// # Errors
+    /// [`RecordHeaderFault::TooShort`] or [`RecordHeaderFault::TooLong`].
+    #[inline]
+    pub fn check_length(tot_len: u32, major: Major) -> Result<(), RecordHeaderFault> {
+        if tot_len < 24 {
+            return Err(RecordHeaderFault::TooShort { found: tot_len });
+        }
+        let limit = major.max_record_length();
+        if tot_len > limit {
+            return Err(RecordHeaderFault::TooLong { found: tot_len, limit });
+        }
+        Ok(())
+    }
+
+    /// Every rule this header breaks, in the order in which the server looks; empty when sound.
+    ///
+    /// Source: `ValidXLogRecordHeader`, `src/backend/access/transam/xlogreader.c`. The upper limit of the length is ours:
+    /// the server fails when it cannot allocate as much.
+    #[inline]
+    #[must_use]
+    pub fn faults(&self, major: Major, link: PrevLink) -> Vec<RecordHeaderFault> {
+        let mut faults = Vec::new();
+        if let Err(fault) = Self::check_length(self.tot_len, major) {
+            faults.push(fault);
+        }
+        if !major.has_rmgr(self.rmgr_id) {
+            faults.push(RecordHeaderFault::RmgrId { found: self.rmgr_id });
+        }
+        let found = self.prev;
+        match link {
+            PrevLink::Exactly(expected) if found != expected => {
+                faults.push(RecordHeaderFault::PrevLink { found, expected });
+            }
+            PrevLink::Below(own) if found >= own => faults.push(RecordHeaderFault::PrevNotBefore { found, own }),
+            _ => {}
+        }
+        faults
+    }
+
+    /// True for the record that ends a segment early (`XLOG_SWITCH`).
+    #[must_use]
+    pub const fn is_switch(&self) -> bool {
+        self.rmgr_id == 0 && self.info & RMGR_INFO_MASK == 0x40
+    }
+}
+
+/// CRC-32C of a whole record, page headers removed: the body first, then the header up to `xl_crc`.
+///
+/// Source: `ValidXLogRecord`, `src/backend/access/transam/xlogreader.c`.
+#[inline]
+#[must_use]
+pub fn record_crc(record: &[u8]) -> u32 {
+    let body = record.get(RecordHeader::SIZE..).unwrap_or_default();
+    let header = record.get(..RecordHeader::CHECKED_SIZE).unwrap_or(record);
+    crc32c_of_two(body, header)
+}
+
+/// One record that passed every check. Copying it copies no bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Address of the header's first byte: the record's LSN.
+    pub start_lsn: Lsn,
+    /// Address behind the record, rounded up to 8; for a segment switch the start of the next segment. This is what
+    /// `pd_lsn` of a changed page says.
+    pub end_lsn: Lsn,
+    /// Address behind the record's last byte, not rounded.
+    pub data_end_lsn: Lsn,
+    /// The header, decoded.
+    pub header: RecordHeader,
+    /// What the body holds and where.
+    pub layout: BodyLayout,
+    /// Header and body, page headers removed.
+    pub bytes: &'a [u8],
+    /// Major whose format the record has.
+    pub major: Major,
+    /// Bytes of a data page, from which holes are computed.
+    pub block_size: u32,
+    /// Timeline of the page on which the record starts.
+    pub tli: TimelineId,
+    /// Flags of the page on which the record starts.
+    pub page_info: u16,
+    /// True when damage was skipped somewhere before this record, so that its `xl_prev` may not have been checked.
+    pub recovered: bool,
+}
+
+impl<'a> Record<'a> {
+    /// Everything after the header.
+    #[must_use]
+    pub fn body(&self) -> &'a [u8] {
+        self.bytes.get(RecordHeader::SIZE..).unwrap_or_default()
+    }
+
+    /// The blocks that the record refers to, by ascending id.
+    #[must_use]
+    pub fn blocks(&self) -> BlockRefs<'a> {
+        self.layout.blocks(self.major, self.block_size, self.body())
+    }
+
+    /// The part of the record that belongs to no block.
+    #[must_use]
+    pub fn main_data(&self) -> &'a [u8] {
+        self.layout.main_data(self.body())
+    }
+
+    /// Address of the first byte of the main data, were there no page headers in the record; for messages only.
+    #[must_use]
+    pub fn main_data_lsn(&self) -> Lsn {
+        let before = self.bytes.len().saturating_sub(self.main_data().len());
+        self.start_lsn.advanced_by(u64::try_from(before).unwrap_or(u64::MAX))
+    }
+
+    /// The bits of `xl_info` that tell the record's type; compare with the keys of [`super::names`].
+    #[must_use]
+    pub const fn rmgr_info(&self) -> u8 {
+        self.header.info & RMGR_INFO_MASK
+    }
+
+    /// Bytes of images in the record, as stored: what `pg_waldump --stats` calls FPI size.
+    #[must_use]
+    pub const fn fpi_length(&self) -> u32 {
+        self.layout.fpi_length
+    }
+
+    /// Bytes of the record without images: what `pg_waldump --stats` calls record size.
+    #[must_use]
+    pub const fn length_without_images(&self) -> u32 {
+        self.header.tot_len.saturating_sub(self.layout.fpi_length)
+    }
+
+    /// Name of the record's type, such as `INSERT+INIT`.
+    #[must_use]
+    pub fn type_name(&self) -> RecordTypeName {
+        record_type_name(self.major, self.header.rmgr_id, self.header.info)
+    }
+
+    /// True when a base backup was running as the WAL page holding the record's start was begun. The first page that
+    /// initdb or pg_resetwal wrote looks the same.
+    #[must_use]
+    pub const fn during_backup(&self) -> bool {
+        self.page_info & page::BKP_REMOVABLE == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::wal::tests::{VECTORS, bytes_of};
+
+    #[test]
+    fn checksums_of_real_records_fit() {
+        for vector in VECTORS {
+            let bytes = bytes_of(vector.hex);
+            let header = RecordHeader::decode(vector.lsn, &bytes).unwrap();
+            assert_eq!(header.tot_len as usize, bytes.len(), "{}", vector.name);
+            assert_eq!(header.crc, record_crc(&bytes), "{}", vector.name);
+            assert_eq!(header.faults(vector.major, PrevLink::Below(vector.lsn)), [], "{}", vector.name);
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_record_is_found() {
+        for vector in VECTORS {
+            let bytes = bytes_of(vector.hex);
+            for bit in 0..bytes.len() * 8 {
+                let mut damaged = bytes.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                let stored = RecordHeader::decode(vector.lsn, &damaged).unwrap().crc;
+                assert_ne!(stored, record_crc(&damaged), "{} bit {bit}", vector.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_truncation_of_the_header_is_told_with_its_place() {
+        let bytes = bytes_of(VECTORS[0].hex);
+        for cut in 0..RecordHeader::SIZE {
+            let error = RecordHeader::decode(Lsn(0x1000), &bytes[..cut]).unwrap_err();
+            assert!((0x1000..=0x1000 + cut as u64).contains(&error.offset), "{error}");
+        }
+    }
+
+    #[test]
+    fn broken_rules_are_listed_in_the_order_of_the_server() {
+        let header = RecordHeader { tot_len: u32::MAX, xid: 0, prev: Lsn(8), info: 0, rmgr_id: 128, crc: 0 };
+        assert_eq!(
+            header.faults(Major::V14, PrevLink::Exactly(Lsn(16))),
+            [
+                RecordHeaderFault::TooLong { found: u32::MAX, limit: (1 << 30) - 1 },
+                RecordHeaderFault::RmgrId { found: 128 },
+                RecordHeaderFault::PrevLink { found: Lsn(8), expected: Lsn(16) },
+            ]
+        );
+        let header = RecordHeader { tot_len: 23, rmgr_id: 128, ..header };
+        assert_eq!(
+            header.faults(Major::V18, PrevLink::Below(Lsn(8))),
+            [
+                RecordHeaderFault::TooShort { found: 23 },
+                RecordHeaderFault::PrevNotBefore { found: Lsn(8), own: Lsn(8) }
+            ]
+        );
+    }
+}
