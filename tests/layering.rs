@@ -57,7 +57,9 @@ fn modules_use_only_the_rows_above() {
 
 #[test]
 fn parsers_touch_no_files_and_no_environment() {
-    for (name, text) in all_sources().into_iter().filter(|(name, _)| name.starts_with("parsers/")) {
+    for (name, text) in
+        all_sources().into_iter().filter(|(name, _)| name.starts_with("parsers/") && !name.ends_with("_tests.rs"))
+    {
         let text = text.split("#[cfg(test)]").next().unwrap();
         for forbidden in ["std::fs", "std::env", "std::time", "std::io", "println!", "std::process"] {
             assert!(!text.contains(forbidden), "{name} uses {forbidden}");
@@ -68,7 +70,8 @@ fn parsers_touch_no_files_and_no_environment() {
 #[test]
 fn only_repair_may_write() {
     for (name, text) in all_sources() {
-        let lifts = text.contains("clippy::disallowed_methods");
+        let lifts =
+            text.contains("allow(clippy::disallowed_methods") || text.contains("expect(clippy::disallowed_methods");
         assert!(!lifts || name.starts_with("repair/"), "{name} lifts the ban on writing");
     }
 }
