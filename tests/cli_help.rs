@@ -7,6 +7,9 @@ use std::path::Path;
 
 use common::run;
 
+/// The programs with a manual page.
+const PROGRAMS: [&str; 1] = ["pg_dwbinspect"];
+
 #[test]
 fn help_of_every_command() {
     for (program, commands) in [("pg_dwbinspect", ["", "info", "dump", "batches"].as_slice())] {
@@ -27,7 +30,7 @@ fn help_of_every_command() {
 
 #[test]
 fn manual_pages_are_those_of_this_version() {
-    for program in ["pg_dwbinspect"] {
+    for program in PROGRAMS {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("man/{program}.1"));
         let made = run(program, &["man"]).stdout;
         if std::env::var_os("UPDATE_MAN").is_some() {

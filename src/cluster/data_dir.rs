@@ -90,7 +90,7 @@ impl DataDir {
     #[must_use]
     pub fn versions_disagree(&self) -> Option<bool> {
         let layout = ControlLayout::of_version(self.control.known()?.prefix.pg_control_version)?;
-        Some(!layout.majors.contains(&self.major))
+        Some(!layout.majors.iter().any(|major| major.number() == self.major))
     }
 
     /// Whether a server runs on this directory.

@@ -36,9 +36,9 @@ pub fn control_fields(control: &ControlFile) -> Vec<ControlField> {
     }
     list.text("redo_lsn", "Latest checkpoint's REDO location", lsn_text(checkpoint.redo_lsn));
     list.text("redo_wal_file", "Latest checkpoint's REDO WAL file", redo_wal_file(control));
-    list.number("timeline", "Latest checkpoint's TimeLineID", checkpoint.timeline.0);
-    list.number("prev_timeline", "Latest checkpoint's PrevTimeLineID", checkpoint.prev_timeline.0);
-    list.switch("full_page_writes", "Latest checkpoint's full_page_writes", checkpoint.full_page_writes);
+    list.number("timeline", "Latest checkpoint's TimeLineID", checkpoint.tli.0);
+    list.number("prev_timeline", "Latest checkpoint's PrevTimeLineID", checkpoint.prev_tli.0);
+    list.switch("full_page_writes", "Latest checkpoint's full_page_writes", checkpoint.full_page_writes != 0);
     list.text("next_xid", "Latest checkpoint's NextXID", format!("{}:{}", xid >> 32, xid & 0xFFFF_FFFF));
     list.number("next_oid", "Latest checkpoint's NextOID", checkpoint.next_oid);
     list.number("next_multi", "Latest checkpoint's NextMultiXactId", checkpoint.next_multi);
@@ -95,7 +95,7 @@ pub fn control_fields(control: &ControlFile) -> Vec<ControlField> {
         list.add("checkpoint_wal_level", None, json!(wal_level(level)), &wal_level(level));
     }
     if let Some(on) = checkpoint.logical_decoding_enabled {
-        list.add("logical_decoding_enabled", None, json!(on), if on { "on" } else { "off" });
+        list.add("logical_decoding_enabled", None, json!(on != 0), if on != 0 { "on" } else { "off" });
     }
     list.add("float_format", None, json!(f64::from_bits(control.float_format_bits)), "");
     let crc = if control.crc_is_good() { "good" } else { "bad" };
@@ -151,5 +151,5 @@ fn redo_wal_file(control: &ControlFile) -> String {
     if per_high == 0 {
         return String::new();
     }
-    format!("{:08X}{:08X}{:08X}", control.checkpoint.timeline.0, segment / per_high, segment % per_high)
+    format!("{:08X}{:08X}{:08X}", control.checkpoint.tli.0, segment / per_high, segment % per_high)
 }

@@ -7,7 +7,8 @@ use super::control_layout::{ControlLayout, Field};
 use super::crc::crc32c;
 use super::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64};
 use super::error::ParseError;
-use crate::types::{Geometry, Lsn, Oid, TimelineId};
+use super::wal::checkpoint::CheckPoint;
+use crate::types::{Geometry, Lsn, TimelineId};
 
 /// Bytes of the file; the struct sits at offset 0, the rest is zero.
 ///
@@ -178,49 +179,6 @@ impl std::fmt::Display for ChecksumState {
     }
 }
 
-/// The copy of the latest checkpoint record inside `pg_control`.
-///
-/// Source: `CheckPoint`, `src/include/catalog/pg_control.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CheckpointCopy {
-    /// Where replay starts.
-    pub redo_lsn: Lsn,
-    /// Timeline of the checkpoint.
-    pub timeline: TimelineId,
-    /// Timeline before it; differs after a promotion.
-    pub prev_timeline: TimelineId,
-    /// The setting `full_page_writes`; does not prove that images were written.
-    pub full_page_writes: bool,
-    /// `wal_level` at the checkpoint, since 17.
-    pub wal_level: Option<i32>,
-    /// Since 19devel.
-    pub logical_decoding_enabled: Option<bool>,
-    /// Next transaction id with its epoch in the high half.
-    pub next_full_xid: u64,
-    /// Next OID.
-    pub next_oid: Oid,
-    /// Next multixact id.
-    pub next_multi: u32,
-    /// Next multixact offset; 64 bits since 19devel.
-    pub next_multi_offset: u64,
-    /// Oldest transaction id that may still be on disk.
-    pub oldest_xid: u32,
-    /// Database with that id.
-    pub oldest_xid_db: Oid,
-    /// Oldest multixact id that may still be on disk.
-    pub oldest_multi: u32,
-    /// Database with that id.
-    pub oldest_multi_db: Oid,
-    /// When the checkpoint was made, Unix seconds.
-    pub time_s: i64,
-    /// Oldest transaction with a commit timestamp.
-    pub oldest_commit_ts_xid: u32,
-    /// Newest transaction with a commit timestamp.
-    pub newest_commit_ts_xid: u32,
-    /// Oldest transaction still running, for hot standby; 0 if not known.
-    pub oldest_active_xid: u32,
-}
-
 /// `pg_control` of a known version.
 ///
 /// Offsets: [`ControlLayout`]. Source: `ControlFileData`, `src/include/catalog/pg_control.h` of each major.
@@ -235,7 +193,7 @@ pub struct ControlFile {
     /// Start of the checkpoint record before it, major 10 only.
     pub prev_checkpoint_lsn: Option<Lsn>,
     /// Copy of that record.
-    pub checkpoint: CheckpointCopy,
+    pub checkpoint: CheckPoint,
     /// Counter for LSNs of unlogged relations; no WAL address.
     pub unlogged_lsn: u64,
     /// Archive recovery only: replay must reach this before the cluster is consistent.
@@ -330,39 +288,15 @@ impl ControlFile {
         let bool_at = |field| at.need(field, le_u8).map(|byte| byte != 0);
         let lsn_at = |field| at.need(field, le_u64).map(Lsn);
         let crc_offset = layout.offset(Field::Crc).unwrap_or_default();
-        let xid = match at.maybe(Field::NextXidEpoch, le_u32)? {
-            Some(epoch) => u64::from(epoch) << 32 | u64::from(u32_at(Field::NextXid)?),
-            None => at.need(Field::NextXid, le_u64)?,
-        };
-        let next_multi_offset = match layout.has_wide_multi_offset() {
-            true => at.need(Field::NextMultiOffset, le_u64)?,
-            false => u64::from(u32_at(Field::NextMultiOffset)?),
-        };
+        let copy_offset = layout.offset(Field::CheckPointCopy).unwrap_or_default();
+        let copy = buf.get(copy_offset..).unwrap_or_default();
+        let base = u64::try_from(copy_offset.min(buf.len())).unwrap_or(u64::MAX);
         Ok(Self {
             prefix,
             time_s: at.need(Field::Time, le_i64)?,
             checkpoint_lsn: lsn_at(Field::CheckPoint)?,
             prev_checkpoint_lsn: at.maybe(Field::PrevCheckPoint, le_u64)?.map(Lsn),
-            checkpoint: CheckpointCopy {
-                redo_lsn: lsn_at(Field::Redo)?,
-                timeline: TimelineId(u32_at(Field::ThisTimeLineId)?),
-                prev_timeline: TimelineId(u32_at(Field::PrevTimeLineId)?),
-                full_page_writes: bool_at(Field::FullPageWrites)?,
-                wal_level: at.maybe(Field::CheckpointWalLevel, le_i32)?,
-                logical_decoding_enabled: at.maybe(Field::LogicalDecodingEnabled, le_u8)?.map(|byte| byte != 0),
-                next_full_xid: xid,
-                next_oid: u32_at(Field::NextOid)?,
-                next_multi: u32_at(Field::NextMulti)?,
-                next_multi_offset,
-                oldest_xid: u32_at(Field::OldestXid)?,
-                oldest_xid_db: u32_at(Field::OldestXidDb)?,
-                oldest_multi: u32_at(Field::OldestMulti)?,
-                oldest_multi_db: u32_at(Field::OldestMultiDb)?,
-                time_s: at.need(Field::CheckpointTime, le_i64)?,
-                oldest_commit_ts_xid: u32_at(Field::OldestCommitTsXid)?,
-                newest_commit_ts_xid: u32_at(Field::NewestCommitTsXid)?,
-                oldest_active_xid: u32_at(Field::OldestActiveXid)?,
-            },
+            checkpoint: CheckPoint::decode(layout.any_major(), base, copy)?,
             unlogged_lsn: at.need(Field::UnloggedLsn, le_u64)?,
             min_recovery_lsn: lsn_at(Field::MinRecoveryPoint)?,
             min_recovery_timeline: TimelineId(u32_at(Field::MinRecoveryPointTli)?),

@@ -1,5 +1,7 @@
 //! Where each field of `pg_control` stands, by version of the file.
 
+use super::wal::version::Major;
+
 /// Number of layouts in [`LAYOUTS`].
 const VERSIONS: usize = 7;
 
@@ -12,9 +14,7 @@ pub struct ControlLayout {
     /// `pg_control_version` on disk.
     pub version: u32,
     /// Majors that write it.
-    pub majors: &'static [u32],
-    /// Bytes of the payload of this version's checkpoint records (`sizeof(CheckPoint)`).
-    pub checkpoint_bytes: u32,
+    pub majors: &'static [Major],
     column: usize,
 }
 
@@ -23,13 +23,13 @@ pub struct ControlLayout {
 ///
 /// Source: `PG_CONTROL_VERSION`, `src/include/catalog/pg_control.h` of each major.
 pub const LAYOUTS: [ControlLayout; VERSIONS] = [
-    ControlLayout { version: 1002, majors: &[10], checkpoint_bytes: 80, column: 0 },
-    ControlLayout { version: 1100, majors: &[11], checkpoint_bytes: 80, column: 1 },
-    ControlLayout { version: 1201, majors: &[12], checkpoint_bytes: 88, column: 2 },
-    ControlLayout { version: 1300, majors: &[13, 14, 15, 16], checkpoint_bytes: 88, column: 3 },
-    ControlLayout { version: 1700, majors: &[17], checkpoint_bytes: 88, column: 4 },
-    ControlLayout { version: 1800, majors: &[18], checkpoint_bytes: 88, column: 5 },
-    ControlLayout { version: 1901, majors: &[19], checkpoint_bytes: 96, column: 6 },
+    ControlLayout { version: 1002, majors: &[Major::V10], column: 0 },
+    ControlLayout { version: 1100, majors: &[Major::V11], column: 1 },
+    ControlLayout { version: 1201, majors: &[Major::V12], column: 2 },
+    ControlLayout { version: 1300, majors: &[Major::V13, Major::V14, Major::V15, Major::V16], column: 3 },
+    ControlLayout { version: 1700, majors: &[Major::V17], column: 4 },
+    ControlLayout { version: 1800, majors: &[Major::V18], column: 5 },
+    ControlLayout { version: 1901, majors: &[Major::V19], column: 6 },
 ];
 
 impl ControlLayout {
@@ -46,16 +46,17 @@ impl ControlLayout {
         (offset != NONE).then_some(usize::from(offset))
     }
 
-    /// True when `nextMultiOffset` has 8 bytes instead of 4.
+    /// A major that writes this version; the majors of one version lay out their checkpoint records alike.
     #[must_use]
-    pub const fn has_wide_multi_offset(&self) -> bool {
-        self.version >= 1901
+    pub fn any_major(&self) -> Major {
+        self.majors.first().copied().unwrap_or(Major::V19)
     }
 
     /// Bytes of a checkpoint record: header, the 2-byte header of its main data, payload.
     #[must_use]
-    pub const fn checkpoint_record_bytes(&self) -> u64 {
-        (self.checkpoint_bytes as u64).saturating_add(26)
+    pub fn checkpoint_record_bytes(&self) -> u64 {
+        let payload = u64::try_from(self.any_major().checkpoint_size()).unwrap_or_default();
+        payload.saturating_add(26)
     }
 }
 
@@ -70,7 +71,7 @@ macro_rules! fields {
             /// All fields, in disk order.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The server's name; `cp.` stands before fields of the embedded `CheckPoint`.
+            /// The server's name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -88,25 +89,7 @@ fields! {
     Time "time" [24, 24, 24, 24, 24, 24, 24];
     CheckPoint "checkPoint" [32, 32, 32, 32, 32, 32, 32];
     PrevCheckPoint "prevCheckPoint" [40, NONE, NONE, NONE, NONE, NONE, NONE];
-    Redo "cp.redo" [48, 40, 40, 40, 40, 40, 40];
-    ThisTimeLineId "cp.ThisTimeLineID" [56, 48, 48, 48, 48, 48, 48];
-    PrevTimeLineId "cp.PrevTimeLineID" [60, 52, 52, 52, 52, 52, 52];
-    FullPageWrites "cp.fullPageWrites" [64, 56, 56, 56, 56, 56, 56];
-    CheckpointWalLevel "cp.wal_level" [NONE, NONE, NONE, NONE, 60, 60, 60];
-    LogicalDecodingEnabled "cp.logicalDecodingEnabled" [NONE, NONE, NONE, NONE, NONE, NONE, 64];
-    NextXidEpoch "cp.nextXidEpoch" [68, 60, NONE, NONE, NONE, NONE, NONE];
-    NextXid "cp.nextXid" [72, 64, 64, 64, 64, 64, 72];
-    NextOid "cp.nextOid" [76, 68, 72, 72, 72, 72, 80];
-    NextMulti "cp.nextMulti" [80, 72, 76, 76, 76, 76, 84];
-    NextMultiOffset "cp.nextMultiOffset" [84, 76, 80, 80, 80, 80, 88];
-    OldestXid "cp.oldestXid" [88, 80, 84, 84, 84, 84, 96];
-    OldestXidDb "cp.oldestXidDB" [92, 84, 88, 88, 88, 88, 100];
-    OldestMulti "cp.oldestMulti" [96, 88, 92, 92, 92, 92, 104];
-    OldestMultiDb "cp.oldestMultiDB" [100, 92, 96, 96, 96, 96, 108];
-    CheckpointTime "cp.time" [104, 96, 104, 104, 104, 104, 112];
-    OldestCommitTsXid "cp.oldestCommitTsXid" [112, 104, 112, 112, 112, 112, 120];
-    NewestCommitTsXid "cp.newestCommitTsXid" [116, 108, 116, 116, 116, 116, 124];
-    OldestActiveXid "cp.oldestActiveXid" [120, 112, 120, 120, 120, 120, 128];
+    CheckPointCopy "checkPointCopy" [48, 40, 40, 40, 40, 40, 40];
     UnloggedLsn "unloggedLSN" [128, 120, 128, 128, 128, 128, 136];
     MinRecoveryPoint "minRecoveryPoint" [136, 128, 136, 136, 136, 136, 144];
     MinRecoveryPointTli "minRecoveryPointTLI" [144, 136, 144, 144, 144, 144, 152];
@@ -162,16 +145,7 @@ mod tests {
             .collect();
         assert_eq!(
             missing,
-            [
-                "prevCheckPoint",
-                "cp.wal_level",
-                "cp.logicalDecodingEnabled",
-                "cp.nextXidEpoch",
-                "max_wal_senders",
-                "slru_pages_per_segment",
-                "float4ByVal",
-                "default_char_signedness",
-            ]
+            ["prevCheckPoint", "max_wal_senders", "slru_pages_per_segment", "float4ByVal", "default_char_signedness",]
         );
     }
 }

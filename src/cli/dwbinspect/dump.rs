@@ -220,7 +220,7 @@ fn show_slots(
         .directory
         .as_ref()
         .and_then(|directory| directory.control().trusted())
-        .map_or(0, |control| control.checkpoint.timeline.0);
+        .map_or(0, |control| control.checkpoint.tli.0);
     let mut shown = 0;
     for (index, file) in source.set.files.iter().enumerate() {
         if !args.filter.takes_file(index, file) {

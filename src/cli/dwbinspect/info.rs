@@ -163,12 +163,12 @@ fn write_cluster(
         let version = control.prefix.pg_control_version;
         fact("versions", &format!("pg_control {version}, catalog {}", control.prefix.catalog_version_no))?;
         fact("checkpoint", &format!("{} of {}", control.checkpoint_lsn, time_text(checkpoint.time_s)))?;
-        fact("redo point", &format!("{}, timeline {}", checkpoint.redo_lsn, checkpoint.timeline))?;
+        fact("redo point", &format!("{}, timeline {}", checkpoint.redo_lsn, checkpoint.tli))?;
         if control.min_recovery_lsn.is_valid() {
             fact("consistent from", &control.min_recovery_lsn.to_string())?;
         }
         fact("data checksums", &control.checksums.to_string())?;
-        fact("full_page_writes", if checkpoint.full_page_writes { "on" } else { "off" })?;
+        fact("full_page_writes", if checkpoint.full_page_writes != 0 { "on" } else { "off" })?;
         let geometry = &control.geometry;
         let (block, segment) = (geometry.block_size, geometry.wal_segment_size);
         fact("geometry", &format!("pages of {block} bytes, WAL segments of {segment} bytes"))?;
