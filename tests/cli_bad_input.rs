@@ -93,7 +93,7 @@ fn other_page_size_in_the_header() {
     fs::write(&file, &bytes).unwrap();
     let ran = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
     assert_ne!(ran.status, 0);
-    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "block_size"), "{}", ran.stdout);
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "header_block_size"), "{}", ran.stdout);
 }
 
 #[test]
@@ -243,6 +243,64 @@ fn full_output_device_is_an_error() {
     let output = std::process::Command::new("bash").args(["-c", script, program, arg(&path)]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the output"));
+}
+
+#[test]
+fn linked_directories_are_not_followed() {
+    for name in ["base", "global"] {
+        let (_keep, data) = small_copy("wrapped");
+        let elsewhere = data.parent().unwrap().join("elsewhere");
+        fs::rename(data.join(name), &elsewhere).unwrap();
+        symlink(&elsewhere, data.join(name)).unwrap();
+        let ran = dwbinspect(&["info", "--width", "250", arg(&data)]);
+        assert_eq!(ran.status, 2, "{name}");
+        assert!(ran.stdout.contains("is a symbolic link, not a directory"), "{name}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn unreadable_configuration_is_said() {
+    let (_keep, data) = small_copy("wrapped");
+    fs::remove_file(data.join("postgresql.conf")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(data.join("postgresql.conf")).status().unwrap().success());
+    let ran = dwbinspect(&["info", "--width", "250", arg(&data)]);
+    assert!(ran.status == 2 && ran.stdout.contains("postgresql.conf is a FIFO"), "{}", ran.stdout);
+}
+
+#[test]
+fn many_strangers_are_counted_not_listed() {
+    let (_keep, data) = small_copy("wrapped");
+    for number in 0..500 {
+        fs::write(data.join(format!("pg_dwbuf/stranger{number:04}")), "").unwrap();
+    }
+    let ran = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
+    assert!(ran.of_type("finding").len() < 30 && ran.stdout.contains("480 further entries"), "{}", ran.stdout);
+}
+
+#[test]
+fn filter_that_names_no_file_is_no_clean_answer() {
+    let ran = dwbinspect(&["dump", "--file", "7", arg(&common::cluster("wrapped"))]);
+    assert!(ran.status == 2 && ran.stdout.contains("--file 7"), "{}", ran.stdout);
+}
+
+#[test]
+fn header_with_another_page_size_does_not_hide_the_slots() {
+    let (_keep, data) = small_copy("wrapped");
+    let file = data.join("pg_dwbuf/dwbuf_000");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[8..12].copy_from_slice(&1024_u32.to_le_bytes());
+    reseal(&mut bytes);
+    fs::write(&file, &bytes).unwrap();
+    let ran = dwbinspect(&["dump", "--format", "ndjson", arg(&data)]);
+    let good = ran.of_type("slot").iter().filter(|slot| slot["crc"] == "good").count();
+    assert_eq!((ran.status, good), (1, 127));
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "header_block_size"));
+}
+
+#[test]
+fn file_of_another_kind_is_not_taken_for_a_buffer() {
+    let ran = dwbinspect(&["dump", arg(&common::cluster("wrapped").join("base/5/1259"))]);
+    assert!(ran.status == 2 && ran.stdout.contains("neither header nor slots"), "{}", ran.stdout);
 }
 
 /// Bytes flipped and files cut at many places: never a panic, never a run that does not end, always a documented status.

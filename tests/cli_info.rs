@@ -147,3 +147,119 @@ fn cluster_without_a_buffer_is_no_error() {
         assert!(ran.stdout.contains("has no double write buffer"), "{command}: {}", ran.stdout);
     }
 }
+
+/// The verdict of every slot, by the words of its reason.
+fn reasons(data: &std::path::Path) -> Vec<String> {
+    let slots = dwbinspect(&["dump", "--format", "ndjson", "--state", "used", arg(data)]).of_type("slot");
+    slots.iter().map(|slot| format!("{}/{}", slot["batch"], slot["batch_reason"]).replace('"', "")).collect()
+}
+
+/// Changes bytes of a slot and makes its CRC right again.
+fn change_slot(file: &std::path::Path, index: usize, at: usize, new: &[u8]) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let slot = &mut bytes[40 + index * 8232..][..8232];
+    slot[at..at + new.len()].copy_from_slice(new);
+    let crc = pgforensics::parsers::crc::crc32c(&slot[4..]);
+    slot[..4].copy_from_slice(&crc.to_le_bytes());
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_changed_setting_makes_no_slot_stale() {
+    let (_keep, data) = small_copy("checkpoint");
+    let before = reasons(&data);
+    let conf = data.join("postgresql.auto.conf");
+    std::fs::write(&conf, "double_write_buffer_size = 1\n").unwrap();
+    assert_eq!(reasons(&data), before);
+    let ran = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "other_size"), "{}", ran.stdout);
+}
+
+#[test]
+fn impossible_slot_numbers_are_a_problem() {
+    let (_keep, data) = small_copy("wrapped");
+    let file = data.join("pg_dwbuf/dwbuf_000");
+    change_slot(&file, 20, 32, &u32::MAX.to_le_bytes());
+    change_slot(&file, 100, 32, &7_u32.to_le_bytes());
+    let reasons = reasons(&data);
+    // Newer than the checkpoint by its LSN, whatever its number says.
+    assert_eq!(
+        (reasons[20].as_str(), reasons[100].as_str()),
+        ("current/newer_than_checkpoint", "stale/other_geometry")
+    );
+    let ran = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
+    assert!(ran.status == 1 && ran.stdout.contains("no server writes such numbers"), "{}", ran.stdout);
+    change_slot(&file, 30, 16, &(-5_i32).to_le_bytes());
+    let ran = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "implausible_headers"), "{}", ran.stdout);
+}
+
+#[test]
+fn counters_of_unlogged_relations_are_no_lsn() {
+    let (_keep, data) = small_copy("wrapped");
+    let file = data.join("pg_dwbuf/dwbuf_000");
+    // 40 slots in the middle of the batch with numbers as unlogged indexes carry them.
+    for index in 14..54 {
+        change_slot(&file, index, 24, &0x6DA9_u64.to_le_bytes());
+        change_slot(&file, index, 40, &[0, 0, 0, 0, 0xA9, 0x6D, 0, 0]);
+    }
+    let reasons = reasons(&data);
+    assert!(reasons[14..54].iter().all(|reason| reason == "current/below_newer"), "{reasons:?}");
+    assert!(reasons[54..64].iter().all(|reason| reason == "current/newer_than_checkpoint"));
+}
+
+#[test]
+fn missing_file_is_a_problem_and_makes_nothing_surer() {
+    let (_keep, data) = small_copy("tablespace");
+    std::fs::remove_file(data.join("pg_dwbuf/dwbuf_000")).unwrap();
+    let ran = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
+    assert!(ran.status == 1 && ran.of_type("finding").iter().any(|finding| finding["kind"] == "missing_file"));
+    assert!(reasons(&data).iter().all(|reason| reason == "undecided/no_evidence"));
+}
+
+#[test]
+fn control_file_of_pg_resetwal_is_not_believed() {
+    let (_keep, data) = small_copy("evict");
+    let path = data.join("global/pg_control");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // What pg_resetwal writes, by its fact sheet: state, checkpoint and redo at the first record of a new segment,
+    // wal_level minimal, hints off, 100 connections, 8 workers.
+    let lsn = 0x0400_0028_u64.to_le_bytes();
+    for (at, new) in [
+        (16, &1_i32.to_le_bytes()[..]),
+        (32, &lsn),
+        (40, &lsn),
+        (180, &0_i32.to_le_bytes()),
+        (184, &[0]),
+        (188, &100_i32.to_le_bytes()),
+        (192, &8_i32.to_le_bytes()),
+    ] {
+        bytes[at..at + new.len()].copy_from_slice(new);
+    }
+    let crc = pgforensics::parsers::crc::crc32c(&bytes[..304]);
+    bytes[304..308].copy_from_slice(&crc.to_le_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    let ran = dwbinspect(&["info", "--width", "200", arg(&data)]);
+    assert!(ran.status == 1 && ran.stdout.contains("pg_resetwal was run"), "{}", ran.stdout);
+    assert!(reasons(&data).iter().all(|reason| reason == "undecided/wal_was_reset"));
+}
+
+#[test]
+fn backup_makes_every_slot_undecided() {
+    let (_keep, data) = small_copy("evict");
+    std::fs::write(data.join("backup_label"), "START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\n")
+        .unwrap();
+    assert!(reasons(&data).iter().all(|reason| reason == "undecided/backup"));
+    let ran = dwbinspect(&["info", "--width", "200", arg(&data)]);
+    assert!(ran.stdout.contains("A base backup that has not been recovered yet"), "{}", ran.stdout);
+}
+
+#[test]
+fn damaged_control_file_leaves_every_slot_undecided() {
+    let (_keep, data) = small_copy("evict");
+    let path = data.join("global/pg_control");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[60] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert!(reasons(&data).iter().all(|reason| reason == "undecided/header_only"));
+}

@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 use super::finding::Coverage;
 use super::slot_facts::{SlotFacts, WritePath};
 use super::staleness::{BatchReason, BatchVerdict, Confidence, Staleness};
-use super::trace::{FileTrace, SlotClass, trace_file};
+use super::trace::{ClusterFacts, FileTrace, SlotClass, trace_file};
 use crate::cluster::dwb_files::DwbSet;
 use crate::parsers::dwb::SlotIdRule;
 use crate::types::{Lsn, RelFileLocator};
-
-/// Slots that must ascend by relation and block before a run counts as a checkpoint's, where checksums cannot tell.
-const ASCENDING_RUN: u64 = 32;
 
 /// Slots with an LSN that must lie on each side of a boundary found by LSNs alone.
 const BOUNDARY_SLOTS: usize = 8;
@@ -43,6 +40,8 @@ pub struct Batch {
     pub from_checkpoint: u64,
     /// Longest run of slots that a checkpoint wrote.
     pub longest_checkpoint_run: u64,
+    /// Longest run of slots that ascend by relation and block: a checkpoint writes in that order, but so does a load.
+    pub longest_ascending_run: u64,
 }
 
 /// What separates batches: verdict, then the part within it.
@@ -53,13 +52,13 @@ type BatchKey = (BatchVerdict, usize);
 pub fn tell_batches(
     set: &DwbSet,
     staleness: &Staleness,
-    checksums_written: Option<bool>,
+    cluster: &ClusterFacts,
     coverage: &mut Coverage,
 ) -> Vec<Batch> {
     let parts = split_parts(staleness);
     let mut batches: BTreeMap<BatchKey, (Batch, Run)> = BTreeMap::new();
     for (file_index, file) in set.files.iter().enumerate() {
-        trace_file(file, checksums_written, coverage, |facts| {
+        trace_file(file, cluster, coverage, |facts| {
             let Some((verdict, reason)) = staleness.verdict(file_index, facts.index) else { return };
             if reason == BatchReason::Unreliable {
                 return;
@@ -70,17 +69,11 @@ pub fn tell_batches(
             let (batch, run) = batches
                 .entry((verdict, part.number))
                 .or_insert_with(|| (Batch::new(verdict, place, part.confidence), Run::default()));
-            batch.add(place, reason, facts);
-            run.add(batch, facts, checksums_written == Some(false));
+            batch.add(place, reason, facts, cluster.lowest_wal_lsn);
+            run.add(batch, facts);
         });
     }
-    let mut batches: Vec<Batch> = batches
-        .into_values()
-        .map(|(mut batch, mut run)| {
-            run.close(&mut batch);
-            batch
-        })
-        .collect();
+    let mut batches: Vec<Batch> = batches.into_values().map(|(batch, _)| batch).collect();
     batches.sort_by_key(|batch| (batch.verdict, batch.first));
     batches
 }
@@ -100,10 +93,11 @@ impl Batch {
             from_eviction: 0,
             from_checkpoint: 0,
             longest_checkpoint_run: 0,
+            longest_ascending_run: 0,
         }
     }
 
-    fn add(&mut self, place: (usize, u64), reason: BatchReason, facts: &SlotFacts) {
+    fn add(&mut self, place: (usize, u64), reason: BatchReason, facts: &SlotFacts, lowest_wal_lsn: Lsn) {
         *self.reasons.entry(reason).or_default() += 1;
         self.confidence = self.confidence.min(match self.verdict {
             BatchVerdict::Undecided => self.confidence,
@@ -112,7 +106,7 @@ impl Batch {
         self.last = place;
         self.slots += 1;
         let lsn = facts.newest_lsn();
-        if lsn.is_valid() {
+        if lsn >= lowest_wal_lsn {
             self.lowest_lsn = if self.lowest_lsn.is_valid() { self.lowest_lsn.min(lsn) } else { lsn };
             self.highest_lsn = self.highest_lsn.max(lsn);
         }
@@ -123,51 +117,33 @@ impl Batch {
 /// Key by which a checkpoint sorts the pages that it writes; the database is not part of it.
 type SortKey = (u32, u32, i32, u32);
 
-/// The run of slots of one writer that is being counted.
+/// Runs that are being counted.
 #[derive(Debug, Default)]
 struct Run {
-    slots: u64,
+    checkpoint: u64,
+    ascending: u64,
     last_key: Option<SortKey>,
 }
 
 impl Run {
-    fn add(&mut self, batch: &mut Batch, facts: &SlotFacts, by_order: bool) {
-        if by_order {
-            let rel = facts.header.rel;
-            let key = (rel.spc_oid, rel.rel_number, facts.header.fork_code, facts.header.block);
-            if self.last_key.is_some_and(|last| last >= key) {
-                self.close(batch);
-            }
-            self.slots += 1;
-            self.last_key = Some(key);
-            return;
-        }
+    fn add(&mut self, batch: &mut Batch, facts: &SlotFacts) {
+        let rel = facts.header.rel;
+        let key = (rel.spc_oid, rel.rel_number, facts.header.fork_code, facts.header.block);
+        self.ascending = if self.last_key.is_some_and(|last| last < key) { self.ascending + 1 } else { 1 };
+        self.last_key = Some(key);
+        batch.longest_ascending_run = batch.longest_ascending_run.max(self.ascending);
         match facts.path {
             Some(WritePath::Checkpoint) => {
                 batch.from_checkpoint += 1;
-                self.slots += 1;
-                batch.longest_checkpoint_run = batch.longest_checkpoint_run.max(self.slots);
+                self.checkpoint += 1;
+                batch.longest_checkpoint_run = batch.longest_checkpoint_run.max(self.checkpoint);
             }
             Some(WritePath::Eviction) => {
                 batch.from_eviction += 1;
-                self.slots = 0;
+                self.checkpoint = 0;
             }
             None => {}
         }
-    }
-
-    /// Ends an ascending run: long ones are a checkpoint's. Does nothing where checksums told the writer.
-    fn close(&mut self, batch: &mut Batch) {
-        if self.last_key.take().is_none() {
-            return;
-        }
-        if self.slots >= ASCENDING_RUN {
-            batch.from_checkpoint += self.slots;
-            batch.longest_checkpoint_run = batch.longest_checkpoint_run.max(self.slots);
-        } else {
-            batch.from_eviction += self.slots;
-        }
-        self.slots = 0;
     }
 }
 

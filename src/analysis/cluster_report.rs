@@ -93,6 +93,12 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
             if let ChecksumState::Unknown(code) = control.checksums {
                 problem("unknown_checksums", format!("data_checksum_version {code}"), "no server writes this value");
             }
+            if control.wal_was_reset() {
+                let what =
+                    "written by pg_resetwal: redo point at the first record of a segment, settings reset".to_owned();
+                let why = "what it says of the last checkpoint is not what the server left; slots are not judged by it";
+                problem("wal_was_reset", what, why);
+            }
             if control.backup_start_lsn.is_valid() {
                 let what = format!("backup start point {}", control.backup_start_lsn);
                 problem("restored_backup", what, "a restored backup that has not reached the end of the backup yet");
@@ -126,12 +132,18 @@ fn inspect_signs(signs: &RecoverySigns, coverage: &mut Coverage, findings: &mut 
 
 /// What the state of the cluster means, in one sentence.
 #[must_use]
-pub fn state_in_words(control: &ControlFile, server: &ServerSign) -> String {
+pub fn state_in_words(control: &ControlFile, server: &ServerSign, signs: &RecoverySigns) -> String {
     let state = control.prefix.state;
     if server.may_be_running() {
         return "A server may be running on this directory.".to_owned();
     }
+    if signs.backup_label.is_some() {
+        return "A base backup that has not been recovered yet: recovery starts where backup_label says.".to_owned();
+    }
     match state {
+        DbState::SHUT_DOWN if control.wal_was_reset() => {
+            "pg_resetwal was run: no replay will happen, and what had not reached its place is lost.".to_owned()
+        }
         DbState::SHUT_DOWN => "Shut down cleanly: every page reached its place, no replay will happen.".to_owned(),
         DbState::SHUT_DOWN_IN_RECOVERY => {
             format!("A standby that was stopped cleanly: replay goes on from {}.", control.checkpoint.redo_lsn)

@@ -1,45 +1,10 @@
 //! The DWB files of one place, each with counts, and what looks wrong about them.
 
 use super::finding::{Coverage, Finding};
-use super::staleness::{BatchVerdict, ControlFacts, HeaderAge, Staleness};
-use super::trace::{SlotCounts, trace_file};
+use super::staleness::{BatchReason, BatchVerdict, HeaderAge, Staleness};
+use super::trace::{ClusterFacts, SlotCounts, trace_file};
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
-use crate::parsers::control::ControlFile;
-use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::dwb::{MAX_SLOTS_PER_FILE, Ring};
-
-/// What a report needs to know about the cluster that the files belong to.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ClusterFacts {
-    /// From a control file whose CRC is right.
-    pub control: Option<ControlFacts>,
-    /// Whether the server sets page checksums.
-    pub checksums_written: Option<bool>,
-    /// Page size of the cluster.
-    pub block_size: Option<u32>,
-    /// `double_write_buffer_size` in MB, from the configuration.
-    pub setting_mb: Option<u32>,
-}
-
-impl ClusterFacts {
-    /// The facts of a control file whose CRC is right.
-    #[must_use]
-    pub fn of(control: &ControlFile, setting_mb: Option<u32>) -> Self {
-        let record_bytes = ControlLayout::of_version(control.prefix.pg_control_version)
-            .map_or(0, ControlLayout::checkpoint_record_bytes);
-        Self {
-            control: Some(ControlFacts {
-                state: control.prefix.state,
-                redo_lsn: control.checkpoint.redo_lsn,
-                checkpoint_end_lsn: control.geometry.wal_record_end(control.checkpoint_lsn, record_bytes),
-                in_archive_recovery: control.is_in_archive_recovery(),
-            }),
-            checksums_written: Some(control.checksums.is_written()),
-            block_size: Some(control.geometry.block_size),
-            setting_mb,
-        }
-    }
-}
 
 /// One file and its counts.
 #[derive(Debug)]
@@ -81,16 +46,20 @@ pub fn examine(set: &DwbSet, facts: &ClusterFacts) -> DwbReport {
         let what = format!("{} is no double write buffer file", stranger.display());
         findings.push(Finding::problem("stranger", what, "the server makes no such file there; it was not read"));
     }
+    if set.further_strangers > 0 {
+        let what = format!("{} further entries are no double write buffer files", set.further_strangers);
+        findings.push(Finding::problem("stranger", what, "the server makes no such files there; they were not read"));
+    }
     let mut traces = Vec::new();
     let mut counted = Vec::new();
     for file in &set.files {
-        let (trace, counts) = trace_file(file, facts.checksums_written, &mut coverage, |_| {});
+        let (trace, counts) = trace_file(file, facts, &mut coverage, |_| {});
         inspect_file(file, facts, &counts, &mut findings, &mut coverage);
         traces.push(trace);
         counted.push(counts);
     }
     let ring = set.files.first().zip(facts.setting_mb).map(|(file, mb)| ring_of(file, mb));
-    let staleness = Staleness::judge(traces, facts.control, ring);
+    let staleness = Staleness::judge(traces, facts.control);
     let mut files = Vec::new();
     for (file, counts) in counted.into_iter().enumerate() {
         let mut report = FileReport { file, counts, current: 0, undecided: 0, stale: 0 };
@@ -126,6 +95,14 @@ fn inspect_file(
     if file.size_bytes() == 0 {
         coverage.skip(name, "the file is empty");
     }
+    if counts.total > 0 && counts.used() == 0 && detection.sound_header().is_none() {
+        add(Finding::problem(
+            "all_zero",
+            "the file holds nothing but zeros".to_owned(),
+            "its header is gone; no slot was ever written",
+        ));
+        return;
+    }
     match &detection.header {
         Err(error) if file.size_bytes() > 0 => coverage.skip(name, error),
         Err(_) => {}
@@ -137,9 +114,19 @@ fn inspect_file(
         }
     }
     let proven = detection.evidence.header_crc || detection.evidence.verified_slots > 0;
-    if !proven && counts.used() > 0 {
+    if !proven && detection.evidence.plausible_slots == 0 && counts.used() > 0 {
+        coverage.skip(
+            name,
+            "neither header nor slots are those of a double write buffer: what is shown is not its content",
+        );
+    } else if !proven && counts.used() > 0 {
         let what = format!("layout {} is a guess: neither header nor slot CRCs verify", detection.layout.name());
         add(Finding::problem("layout_guessed", what, "what is shown of this file may be meaningless"));
+    }
+    if let Some(header) = detection.sound_header().filter(|header| header.block_size != detection.block_size) {
+        let what =
+            format!("header says pages of {} bytes, slots verify at {}", header.block_size, detection.block_size);
+        add(Finding::problem("header_block_size", what, "the header is not the one that the slots were written under"));
     }
     if let Some(block_size) = facts.block_size.filter(|size| *size != detection.block_size) {
         let what = format!("pages of {} bytes, the cluster has {block_size}", detection.block_size);
@@ -177,6 +164,10 @@ fn inspect_file(
         let what = format!("{} images with a right slot CRC break rules of pages", counts.implausible_images);
         add(Finding::problem("implausible_images", what, "they may have been copied while being changed"));
     }
+    if counts.implausible_headers > 0 {
+        let what = format!("{} slots with a right slot CRC break rules of slot headers", counts.implausible_headers);
+        add(Finding::problem("implausible_headers", what, "no server writes them: which page they hold is not known"));
+    }
     if counts.lsn_mismatches > 0 {
         let what = format!("{} slots carry another LSN than their image", counts.lsn_mismatches);
         add(Finding::problem("lsn_mismatch", what, "the page changed while it was copied; such an image is doubtful"));
@@ -206,6 +197,14 @@ fn inspect_set(
         )),
         Some(HeaderAge::Same) | None => {}
     }
+    let mut numbers: Vec<u32> = set.files.iter().filter_map(|file| file.number).collect();
+    numbers.sort_unstable();
+    let of_directory = facts.control.is_some();
+    for missing in (0..numbers.last().copied().unwrap_or(0)).filter(|number| of_directory && !numbers.contains(number))
+    {
+        let what = format!("file {missing} of the buffer is missing, file {} is there", numbers.last().unwrap_or(&0));
+        findings.push(Finding::problem("missing_file", what, "its slots were not seen; batches are judged with care"));
+    }
     for (index, file) in set.files.iter().enumerate() {
         let Some(header) = file.detection.sound_header() else { continue };
         let (Some(batch), Some(lsn)) = (header.batch_id, header.checkpoint_lsn) else { continue };
@@ -230,9 +229,8 @@ fn inspect_set(
     }
     let mut geometry = std::collections::BTreeMap::<&str, u64>::new();
     for (index, file) in set.files.iter().enumerate() {
-        let other = (0..file.detection.slot_count).filter(|slot| {
-            matches!(staleness.verdict(index, *slot), Some((_, super::staleness::BatchReason::OtherGeometry)))
-        });
+        let other = (0..file.detection.slot_count)
+            .filter(|slot| matches!(staleness.verdict(index, *slot), Some((_, BatchReason::OtherGeometry))));
         let count = u64::try_from(other.count()).unwrap_or(u64::MAX);
         if count > 0 {
             geometry.insert(&file.name, count);
@@ -243,8 +241,15 @@ fn inspect_set(
             "{count} slots belong to another number of slots than the {} in use",
             staleness.ring_slots_per_file
         );
-        let why = "they are left over from another setting: stale, though the server's recovery still reads them";
-        findings.push(Finding::note("other_geometry", what, why).in_file(name));
+        let first = set.files.iter().any(|file| file.name == name && file.number == Some(0));
+        let finding = if first {
+            // In the first file the place is the same under every setting.
+            Finding::problem("slot_id", what, "no server writes such numbers into the first file")
+        } else {
+            let why = "left over from another setting: stale, though the server's recovery still reads them";
+            Finding::note("other_geometry", what, why)
+        };
+        findings.push(finding.in_file(name));
     }
     if let Some(ring) = ring.filter(|ring| {
         let files = u64::try_from(set.files.len()).unwrap_or(u64::MAX);

@@ -7,3 +7,4 @@ pub mod finding;
 pub mod slot_facts;
 pub mod staleness;
 pub mod trace;
+pub mod wal;

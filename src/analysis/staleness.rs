@@ -7,7 +7,7 @@
 
 use super::trace::{FileTrace, SlotClass, SlotTrace};
 use crate::parsers::control::DbState;
-use crate::parsers::dwb::{Ring, SlotIdRule};
+use crate::parsers::dwb::SlotIdRule;
 use crate::types::Lsn;
 
 /// Slots without proof that may lie between two candidates of one batch before the upper one is taken for a window
@@ -58,6 +58,12 @@ pub enum BatchReason {
     ForeignControl,
     /// On a standby images newer than the restartpoint may come from before it.
     Standby,
+    /// A restored backup: its buffer was copied from a server that went on writing.
+    Backup,
+    /// `pg_resetwal` wrote the control file: what it says of the last checkpoint is not what the server left.
+    WalWasReset,
+    /// Only a file header gives the last checkpoint: a later one may have passed the buffer by.
+    HeaderOnly,
     /// The header of its file is one reset behind the newest: the reset may have been cut off.
     HeaderOneBehind,
     /// The cluster was shut down cleanly: every page reached its place.
@@ -84,6 +90,9 @@ impl BatchReason {
             Self::NoCheckpointKnown => "no_checkpoint_known",
             Self::ForeignControl => "foreign_control",
             Self::Standby => "standby",
+            Self::Backup => "backup",
+            Self::WalWasReset => "wal_was_reset",
+            Self::HeaderOnly => "header_only",
             Self::HeaderOneBehind => "header_one_behind",
             Self::ShutDown => "shut_down",
             Self::OtherGeometry => "other_geometry",
@@ -96,8 +105,10 @@ impl BatchReason {
     #[must_use]
     pub const fn confidence(self) -> Confidence {
         match self {
-            Self::ShutDown | Self::OtherGeometry | Self::EarlierRound => Confidence::Proven,
-            Self::NewerThanCheckpoint | Self::BelowNewer | Self::AfterNewer | Self::FileNotInUse => Confidence::Likely,
+            Self::OtherGeometry | Self::EarlierRound => Confidence::Proven,
+            Self::NewerThanCheckpoint | Self::BelowNewer | Self::AfterNewer | Self::FileNotInUse | Self::ShutDown => {
+                Confidence::Likely
+            }
             _ => Confidence::Possible,
         }
     }
@@ -137,6 +148,10 @@ pub struct ControlFacts {
     pub checkpoint_end_lsn: Lsn,
     /// A standby or a backup being restored: resets follow restartpoints there.
     pub in_archive_recovery: bool,
+    /// There is a `backup_label`: the files were copied while a server was writing.
+    pub is_backup: bool,
+    /// The control file carries the traces of `pg_resetwal`.
+    pub wal_was_reset: bool,
 }
 
 /// The line between before and after the last completed checkpoint.
@@ -178,6 +193,7 @@ pub struct Staleness {
     /// Lowest place in write order whose LSN lies behind the checkpoint.
     first_candidate: Option<u64>,
     lowest_order: u64,
+    ring_slots: Option<u64>,
 }
 
 /// Part of a file in the ring.
@@ -189,24 +205,27 @@ enum FileUse {
 }
 
 impl Staleness {
-    /// Judges a set of files. `setting`: the ring by the cluster's configuration, if known.
+    /// Judges a set of files, by what their bytes and `pg_control` say; configuration files prove nothing.
     #[must_use]
-    pub fn judge(files: Vec<FileTrace>, control: Option<ControlFacts>, setting: Option<Ring>) -> Self {
+    pub fn judge(files: Vec<FileTrace>, control: Option<ControlFacts>) -> Self {
         let header_lsn = files.iter().filter_map(|file| file.checkpoint_lsn).filter(|lsn| lsn.is_valid()).max();
         let header_age = control.zip(header_lsn).map(|(control, lsn)| control.age_of(lsn));
         let horizon = horizon_of(header_lsn, header_age, control);
-        let uses = uses_of(&files, header_lsn, horizon, setting);
+        let uses = uses_of(&files, header_lsn);
         let blanket = match (control, header_age, horizon) {
+            (Some(control), ..) if control.is_backup => Some((BatchVerdict::Undecided, BatchReason::Backup)),
+            (Some(control), ..) if control.wal_was_reset => Some((BatchVerdict::Undecided, BatchReason::WalWasReset)),
             (_, Some(HeaderAge::Newer), _) => Some((BatchVerdict::Undecided, BatchReason::ForeignControl)),
             (Some(control), ..) if control.state == DbState::SHUT_DOWN => {
                 Some((BatchVerdict::Stale, BatchReason::ShutDown))
             }
             (Some(control), ..) if control.in_archive_recovery => Some((BatchVerdict::Undecided, BatchReason::Standby)),
             (.., None) => Some((BatchVerdict::Undecided, BatchReason::NoCheckpointKnown)),
+            (None, ..) => Some((BatchVerdict::Undecided, BatchReason::HeaderOnly)),
             _ => None,
         };
         let mut judged = Self {
-            ring_slots_per_file: ring_slots_per_file(&files, &uses, horizon, setting),
+            ring_slots_per_file: ring_slots_per_file(&files, &uses, horizon),
             files,
             uses,
             horizon,
@@ -216,7 +235,9 @@ impl Staleness {
             frontier: None,
             first_candidate: None,
             lowest_order: u64::MAX,
+            ring_slots: None,
         };
+        judged.ring_slots = judged.find_ring_slots();
         judged.walk();
         judged
     }
@@ -233,13 +254,17 @@ impl Staleness {
             SlotClass::Unreliable => return Some((Undecided, R::Unreliable)),
             SlotClass::Usable => {}
         }
-        if self.is_other_geometry(trace, index, slot) {
+        let candidate = self.is_candidate(slot);
+        let other_geometry = self.is_other_geometry(trace, index, slot);
+        if other_geometry && !candidate {
             return Some((Stale, R::OtherGeometry));
         }
         if self.blanket.is_some() {
             return self.blanket;
         }
-        let candidate = self.is_candidate(slot);
+        if other_geometry {
+            return Some((Current, R::NewerThanCheckpoint));
+        }
         let order = self.order(trace, index, slot);
         let Some(order) = order.filter(|_| self.uses.get(file) == Some(&FileUse::InUse)) else {
             return Some(match self.uses.get(file) {
@@ -258,7 +283,7 @@ impl Staleness {
         }
         let in_batch = self.frontier.is_some_and(|frontier| order <= frontier);
         let earlier_round = trace.slot_id_rule == SlotIdRule::Sequence
-            && self.ring_slots().is_some_and(|slots| self.lowest_order.saturating_add(slots) <= order);
+            && self.ring_slots.is_some_and(|slots| self.lowest_order.saturating_add(slots) <= order);
         Some(match (in_batch, candidate) {
             (true, true) => (Current, R::NewerThanCheckpoint),
             (true, false) => (Current, R::BelowNewer),
@@ -278,6 +303,12 @@ impl Staleness {
     /// probably been overwritten.
     #[must_use]
     pub fn has_wrapped(&self) -> bool {
+        let numbers: Vec<Option<u32>> = self.in_use().map(|file| file.number).collect();
+        let whole = numbers.iter().copied().eq((0..).map(Some).take(numbers.len()));
+        let full = self.in_use().all(|file| file.slots.iter().all(|slot| slot.class != SlotClass::Empty));
+        if self.blanket.is_some() || !whole || !full {
+            return false;
+        }
         let last = self.in_use().filter_map(|file| {
             let at = u64::try_from(file.slots.len()).unwrap_or(u64::MAX).min(self.ring_slots_per_file);
             Some(u64::from(file.number?) * self.ring_slots_per_file + at.checked_sub(1)?)
@@ -289,10 +320,24 @@ impl Staleness {
         self.files.iter().zip(&self.uses).filter(|(_, used)| **used == FileUse::InUse).map(|(file, _)| file)
     }
 
-    /// Slots in the whole ring.
-    fn ring_slots(&self) -> Option<u64> {
+    /// Slots in the whole ring by the files that are there.
+    fn apparent_ring_slots(&self) -> Option<u64> {
         let files = self.in_use().filter_map(|file| file.number).max()?;
-        self.ring_slots_per_file.checked_mul(u64::from(files) + 1)
+        self.ring_slots_per_file.checked_mul(u64::from(files) + 1).filter(|slots| *slots > 0)
+    }
+
+    /// The number of slots in the ring that the newer slots' sequence numbers bear out; `None` when one of them does
+    /// not stand where it should, as when a file is missing.
+    fn find_ring_slots(&self) -> Option<u64> {
+        let slots = self.apparent_ring_slots()?;
+        let fits = |file: &FileTrace| {
+            let base = u64::from(file.number.unwrap_or(0)).saturating_mul(self.ring_slots_per_file);
+            (base..)
+                .zip(&file.slots)
+                .filter(|(_, slot)| self.is_candidate(slot))
+                .all(|(place, slot)| u64::from(slot.slot_id) % slots == place)
+        };
+        self.in_use().filter(|file| file.slot_id_rule == SlotIdRule::Sequence).all(fits).then_some(slots)
     }
 
     fn is_candidate(&self, slot: &SlotTrace) -> bool {
@@ -304,11 +349,9 @@ impl Staleness {
         let place = u64::from(number).checked_mul(self.ring_slots_per_file).and_then(|base| base.checked_add(index));
         let stored = match file.slot_id_rule {
             SlotIdRule::Position => Some(u64::from(slot.slot_id)),
-            SlotIdRule::Sequence => {
-                self.ring_slots().filter(|slots| *slots > 0).map(|slots| u64::from(slot.slot_id) % slots)
-            }
+            SlotIdRule::Sequence => self.ring_slots.map(|slots| u64::from(slot.slot_id) % slots),
         };
-        index >= self.ring_slots_per_file || stored.is_some_and(|stored| Some(stored) != place)
+        stored.is_some_and(|stored| Some(stored) != place)
     }
 
     /// Place of a slot in the order in which slots are written after a reset.
@@ -319,6 +362,15 @@ impl Staleness {
                 u64::from(file.number.unwrap_or(0)).checked_mul(self.ring_slots_per_file)?.checked_add(index)
             }
         }
+    }
+
+    /// Places in write order that can be looked at without a missing file in between.
+    fn reach(&self) -> u64 {
+        let mut numbers: Vec<u32> = self.in_use().filter_map(|file| file.number).collect();
+        numbers.sort_unstable();
+        let by_position = self.in_use().all(|file| file.slot_id_rule == SlotIdRule::Position && file.number.is_some());
+        let whole = (0_u64..).zip(&numbers).take_while(|(expected, number)| *expected == u64::from(**number)).count();
+        if by_position { (whole as u64).saturating_mul(self.ring_slots_per_file) } else { u64::MAX }
     }
 
     /// Finds how far the current batch reaches.
@@ -337,8 +389,9 @@ impl Staleness {
         slots.sort_unstable();
         self.lowest_order = slots.first().map_or(u64::MAX, |(order, ..)| *order);
         self.first_candidate = slots.iter().find(|(_, candidate, _)| *candidate).map(|(order, ..)| *order);
+        let reach = self.reach();
         let (mut accepted, mut gap) = (0_u64, 0_u64);
-        for (order, candidate, has_lsn) in slots {
+        for (order, candidate, has_lsn) in slots.into_iter().take_while(|(order, ..)| *order < reach) {
             if !candidate {
                 gap += u64::from(has_lsn);
             } else if gap <= GAP_ALLOWANCE.max(accepted * 2) {
@@ -382,36 +435,23 @@ fn horizon_of(
 
 /// Which files take part in the ring: those with the newest header, those created or grown since the last reset, and
 /// those whose header is gone.
-fn uses_of(
-    files: &[FileTrace],
-    header_lsn: Option<Lsn>,
-    horizon: Option<Horizon>,
-    setting: Option<Ring>,
-) -> Vec<FileUse> {
+fn uses_of(files: &[FileTrace], header_lsn: Option<Lsn>) -> Vec<FileUse> {
     let newest_batch =
         files.iter().filter(|file| file.checkpoint_lsn == header_lsn).filter_map(|file| file.batch_id).max();
-    let newer = |file: &FileTrace| {
-        let line = horizon.map_or(Lsn(u64::MAX), |horizon| horizon.lsn);
-        file.slots.iter().any(|slot| slot.class == SlotClass::Usable && slot.lsn > line)
-    };
-    let judge = |file: &FileTrace| {
-        let beyond = setting.is_some_and(|ring| file.number.is_some_and(|number| u64::from(number) >= ring.files));
-        match file.checkpoint_lsn {
-            _ if beyond && !newer(file) => FileUse::NotInUse,
-            Some(lsn) if lsn.is_valid() && Some(lsn) < header_lsn => {
-                let one_behind =
-                    file.batch_id.zip(newest_batch).is_some_and(|(own, newest)| own.checked_add(1) == Some(newest));
-                if one_behind { FileUse::OneBehind } else { FileUse::NotInUse }
-            }
-            _ => FileUse::InUse,
+    let judge = |file: &FileTrace| match file.checkpoint_lsn {
+        Some(lsn) if lsn.is_valid() && Some(lsn) < header_lsn => {
+            let one_behind =
+                file.batch_id.zip(newest_batch).is_some_and(|(own, newest)| own.checked_add(1) == Some(newest));
+            if one_behind { FileUse::OneBehind } else { FileUse::NotInUse }
         }
+        _ => FileUse::InUse,
     };
     files.iter().map(judge).collect()
 }
 
 /// Slots per file that the ring in use has: told by `slot_id` of newer slots in a file other than the first, else by
-/// the setting where nothing contradicts it, else by the files' length.
-fn ring_slots_per_file(files: &[FileTrace], uses: &[FileUse], horizon: Option<Horizon>, setting: Option<Ring>) -> u64 {
+/// the files' length.
+fn ring_slots_per_file(files: &[FileTrace], uses: &[FileUse], horizon: Option<Horizon>) -> u64 {
     let line = horizon.map_or(Lsn(u64::MAX), |horizon| horizon.lsn);
     let in_use = || files.iter().zip(uses).filter(|(_, used)| **used == FileUse::InUse).map(|(file, _)| file);
     let length = in_use().map(|file| u64::try_from(file.slots.len()).unwrap_or(u64::MAX)).max().unwrap_or(0);
@@ -427,11 +467,5 @@ fn ring_slots_per_file(files: &[FileTrace], uses: &[FileUse], horizon: Option<Ho
             }
         }
     }
-    let highest = in_use()
-        .flat_map(|file| (0_u64..).zip(&file.slots).filter(|(_, slot)| newer(slot)).map(|(index, _)| index))
-        .max();
-    setting
-        .map(|ring| ring.slots_per_file)
-        .filter(|slots| *slots <= length && highest.is_none_or(|highest| highest < *slots))
-        .unwrap_or(length)
+    length
 }

@@ -2,8 +2,12 @@
 
 use super::finding::Coverage;
 use super::slot_facts::{Condition, SlotFacts, WritePath};
+use super::staleness::ControlFacts;
 use crate::cluster::dwb_files::DwbFile;
+use crate::parsers::control::ControlFile;
+use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::dwb::SlotIdRule;
+use crate::parsers::wal::reader::MIN_SEGMENT_SIZE;
 use crate::types::Lsn;
 
 /// What batches are told by: 16 bytes a slot.
@@ -68,6 +72,8 @@ pub struct SlotCounts {
     pub from_checkpoint: u64,
     /// Images that break a rule of pages.
     pub implausible_images: u64,
+    /// Slots with a right CRC whose header breaks a rule.
+    pub implausible_headers: u64,
     /// Slots whose own LSN is not that of their image.
     pub lsn_mismatches: u64,
 }
@@ -101,7 +107,58 @@ impl SlotCounts {
                 None => {}
             }
             self.implausible_images += u64::from(!facts.page_faults.is_empty());
+            self.implausible_headers += u64::from(!facts.slot_faults.is_empty());
             self.lsn_mismatches += u64::from(facts.header.lsn != facts.page.lsn);
+        }
+    }
+}
+
+/// What judging slots needs to know about the cluster that the files belong to.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterFacts {
+    /// From a control file whose CRC is right.
+    pub control: Option<ControlFacts>,
+    /// Whether the server sets page checksums.
+    pub checksums_written: Option<bool>,
+    /// Page size of the cluster.
+    pub block_size: Option<u32>,
+    /// `double_write_buffer_size` in MB, from the configuration; for hints only.
+    pub setting_mb: Option<u32>,
+    /// Lowest number that can be a WAL address: the start of the first segment.
+    pub lowest_wal_lsn: Lsn,
+}
+
+impl Default for ClusterFacts {
+    fn default() -> Self {
+        Self {
+            control: None,
+            checksums_written: None,
+            block_size: None,
+            setting_mb: None,
+            lowest_wal_lsn: Lsn(u64::from(MIN_SEGMENT_SIZE)),
+        }
+    }
+}
+
+impl ClusterFacts {
+    /// The facts of a control file whose CRC is right.
+    #[must_use]
+    pub fn of(control: &ControlFile, setting_mb: Option<u32>, is_backup: bool) -> Self {
+        let record_bytes = ControlLayout::of_version(control.prefix.pg_control_version)
+            .map_or(0, ControlLayout::checkpoint_record_bytes);
+        Self {
+            control: Some(ControlFacts {
+                state: control.prefix.state,
+                redo_lsn: control.checkpoint.redo_lsn,
+                checkpoint_end_lsn: control.geometry.wal_record_end(control.checkpoint_lsn, record_bytes),
+                in_archive_recovery: control.is_in_archive_recovery(),
+                is_backup: is_backup || control.backup_start_lsn.is_valid(),
+                wal_was_reset: control.wal_was_reset(),
+            }),
+            checksums_written: Some(control.checksums.is_written()),
+            block_size: Some(control.geometry.block_size),
+            setting_mb,
+            lowest_wal_lsn: Lsn(u64::from(control.geometry.wal_segment_size)),
         }
     }
 }
@@ -109,7 +166,7 @@ impl SlotCounts {
 /// Reads all slots of a file, hands each to `visit`, and keeps the trace. What cannot be read goes to `coverage`.
 pub fn trace_file(
     file: &DwbFile,
-    checksums_written: Option<bool>,
+    facts: &ClusterFacts,
     coverage: &mut Coverage,
     mut visit: impl FnMut(&SlotFacts),
 ) -> (FileTrace, SlotCounts) {
@@ -119,11 +176,11 @@ pub fn trace_file(
     while let Some(slot) = scan.next_slot() {
         match slot {
             Ok(slot) => {
-                let facts = SlotFacts::of(&slot, checksums_written);
-                counts.add(&facts);
+                let slot_facts = SlotFacts::of(&slot, facts.checksums_written);
+                counts.add(&slot_facts);
                 coverage.examined += 1;
-                slots.push(trace_of(&facts));
-                visit(&facts);
+                slots.push(trace_of(&slot_facts, facts.lowest_wal_lsn));
+                visit(&slot_facts);
             }
             Err(error) => coverage.skip(file.name.clone(), error),
         }
@@ -141,11 +198,13 @@ pub fn trace_file(
     (trace, counts)
 }
 
-fn trace_of(facts: &SlotFacts) -> SlotTrace {
+fn trace_of(facts: &SlotFacts, lowest_wal_lsn: Lsn) -> SlotTrace {
     let class = match facts.condition {
         Condition::Empty => SlotClass::Empty,
         _ if facts.is_usable() => SlotClass::Usable,
         _ => SlotClass::Unreliable,
     };
-    SlotTrace { lsn: facts.newest_lsn(), slot_id: facts.header.slot_id, class }
+    // Below the first segment nothing is a WAL address: such a number counts changes of an unlogged relation.
+    let lsn = Some(facts.newest_lsn()).filter(|lsn| *lsn >= lowest_wal_lsn).unwrap_or_default();
+    SlotTrace { lsn, slot_id: facts.header.slot_id, class }
 }

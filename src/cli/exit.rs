@@ -3,6 +3,14 @@
 use std::io;
 use std::process::ExitCode;
 
+/// What the exit status means, for help texts.
+pub const EXIT_STATUS: &str = "\
+Exit status:
+  0    everything was looked at and nothing is wrong
+  1    everything was looked at and something is wrong
+  2    something was not looked at, or the command line is wrong
+  141  the reader of the output closed it";
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {

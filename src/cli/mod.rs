@@ -5,3 +5,4 @@ pub mod dwbinspect;
 pub mod exit;
 mod generate;
 mod values;
+pub mod walfpi;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::open::{AccessError, Links, ReadFile};
+use super::open::{AccessError, Links, ReadFile, real_directory};
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, ControlPrefix};
 use crate::parsers::error::ParseError;
 
@@ -52,10 +52,12 @@ pub fn read_control(data_dir: &Path) -> ControlRead {
     let path = data_dir.join(CONTROL_PATH);
     let mut previous = None;
     for attempt in 0.. {
-        let bytes = match ReadFile::open(&path, Links::Refuse).and_then(|file| read_prefix(&file)) {
-            Ok(bytes) => bytes,
-            Err(error) => return ControlRead::Unreadable(error),
-        };
+        let directory = path.parent().map_or(Ok(()), real_directory);
+        let bytes =
+            match directory.and_then(|()| ReadFile::open(&path, Links::Refuse)).and_then(|file| read_prefix(&file)) {
+                Ok(bytes) => bytes,
+                Err(error) => return ControlRead::Unreadable(error),
+            };
         let control = match ControlFile::decode(&bytes) {
             Ok(Some(control)) => control,
             Ok(None) => {

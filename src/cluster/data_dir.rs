@@ -34,6 +34,7 @@ pub enum NotADataDir {
 #[derive(Debug)]
 pub struct DataDir {
     root: PathBuf,
+    version: String,
     major: u32,
     control: ControlRead,
 }
@@ -58,13 +59,28 @@ impl DataDir {
         let digits = text.split('.').next().unwrap_or_default();
         let major =
             digits.parse().map_err(|_| NotADataDir::BadVersion { path: root.to_owned(), found: text.clone() })?;
-        Ok(Self { root: root.to_owned(), major, control: read_control(root) })
+        Ok(Self { root: root.to_owned(), version: text, major, control: read_control(root) })
     }
 
     /// The directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// What `PG_VERSION` says.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Directories outside that belong to the cluster: tablespaces, and WAL where it is kept elsewhere.
+    #[must_use]
+    pub fn linked_directories(&self) -> Vec<PathBuf> {
+        let links = std::fs::read_dir(self.root.join("pg_tblspc")).into_iter().flatten();
+        let tablespaces = links.filter_map(|entry| entry.ok()?.path().canonicalize().ok());
+        let wal = self.root.join("pg_wal").canonicalize().ok();
+        tablespaces.chain(wal).collect()
     }
 
     /// Major version by `PG_VERSION`; 9 for all of 9.x.

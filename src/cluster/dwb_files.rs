@@ -3,9 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::open::{AccessError, Links, ReadFile};
+use super::open::{AccessError, Links, ReadFile, real_directory};
 use crate::parsers::dwb::detect::{Detection, detect};
 use crate::parsers::dwb::{LAYOUTS, Slot};
+
+/// Entries with unknown names that are kept one by one.
+const MAX_STRANGERS: usize = 20;
 
 /// Bytes that one read of a slot scan takes.
 const WINDOW_BYTES: usize = 256 * 1024;
@@ -159,8 +162,10 @@ pub struct DwbSet {
     pub files: Vec<DwbFile>,
     /// Files with the right name that could not be opened.
     pub skipped: Vec<AccessError>,
-    /// Entries of the directory that no layout knows.
+    /// Entries of the directory that no layout knows, the first of them.
     pub strangers: Vec<PathBuf>,
+    /// Further such entries, only counted.
+    pub further_strangers: u64,
 }
 
 impl DwbSet {
@@ -172,14 +177,10 @@ impl DwbSet {
         let mut set = Self::default();
         for directory in directories {
             let path = data_dir.join(directory);
-            match path.symlink_metadata() {
-                Ok(metadata) if metadata.is_dir() => set.add_directory(&path, block_size_hint),
-                Ok(metadata) => {
-                    let kind = super::open::kind_of(metadata.file_type()).unwrap_or("file");
-                    set.skipped.push(AccessError::NotADirectory { path, kind });
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(source) => set.skipped.push(AccessError::io("look at", &path, source)),
+            match real_directory(&path) {
+                Ok(()) => set.add_directory(&path, block_size_hint),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => set.skipped.push(error),
             }
         }
         set
@@ -193,19 +194,26 @@ impl DwbSet {
         };
         let mut paths = Vec::new();
         for entry in listing {
-            match entry {
-                Ok(entry) => paths.push(entry.path()),
-                Err(source) => self.skipped.push(AccessError::io("list", directory, source)),
+            let path = match entry {
+                Ok(entry) => entry.path(),
+                Err(source) => {
+                    self.skipped.push(AccessError::io("list", directory, source));
+                    continue;
+                }
+            };
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if LAYOUTS.iter().any(|layout| layout.file_number(name).is_some()) {
+                paths.push(path);
+            } else if self.strangers.len() < MAX_STRANGERS {
+                self.strangers.push(path);
+            } else {
+                self.further_strangers += 1;
             }
         }
         paths.sort();
+        self.strangers.sort();
         for path in paths {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if LAYOUTS.iter().any(|layout| layout.file_number(name).is_some()) {
-                self.add_file(&path, Links::Refuse, block_size_hint);
-            } else {
-                self.strangers.push(path);
-            }
+            self.add_file(&path, Links::Refuse, block_size_hint);
         }
     }
 

@@ -142,6 +142,21 @@ impl ReadFile {
     }
 }
 
+/// Makes sure that a path is a directory itself, not a link to one.
+///
+/// # Errors
+/// When it is anything else, or cannot be looked at.
+pub fn real_directory(path: &Path) -> Result<(), AccessError> {
+    let metadata = path.symlink_metadata().map_err(|source| AccessError::io("look at", path, source))?;
+    match metadata.is_dir() {
+        true => Ok(()),
+        false => {
+            let kind = kind_of(metadata.file_type()).unwrap_or("file");
+            Err(AccessError::NotADirectory { path: path.to_owned(), kind })
+        }
+    }
+}
+
 /// Reads a whole small file.
 ///
 /// # Errors

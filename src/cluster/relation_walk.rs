@@ -3,7 +3,7 @@
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
-use super::open::{AccessError, kind_of};
+use super::open::{AccessError, kind_of, real_directory};
 use super::relation_path::RelationFileName;
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
 
@@ -84,6 +84,10 @@ impl Walk {
     /// Entries with a name in UTF-8; the server gives no others to what is looked for here.
     fn entries(&mut self, data_dir: &Path, relative: &Path) -> Vec<(String, DirEntry)> {
         let path = data_dir.join(relative);
+        if let Err(error) = real_directory(&path) {
+            self.skipped.push(error);
+            return Vec::new();
+        }
         let listing = match fs::read_dir(&path) {
             Ok(listing) => listing,
             Err(source) => {

@@ -113,6 +113,11 @@ fn judge_process(pid: i32, data_dir: &Path) -> ServerSign {
         }
     }
     let proc = PathBuf::from(format!("/proc/{pid}"));
+    // A process that has ended but was not yet collected by its parent: "pid (name) Z ...".
+    let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
+    if stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')) {
+        return ServerSign::ProcessGone { pid };
+    }
     let command = fs::read_to_string(proc.join("comm")).ok().map(|text| text.trim().to_owned());
     // A server works in its data directory.
     match (fs::metadata(proc.join("cwd")), data_dir.metadata(), command) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::open::{Links, read_small};
+use super::open::{AccessError, Links, read_small};
 
 /// Longest configuration file that is read, in bytes.
 const CONF_LIMIT_BYTES: u64 = 4 << 20;
@@ -13,25 +13,27 @@ const CONF_LIMIT_BYTES: u64 = 4 << 20;
 const FILES: [&str; 2] = ["postgresql.conf", "postgresql.auto.conf"];
 
 /// Settings that were found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Settings {
     values: BTreeMap<String, String>,
     /// Lines `include…` that were seen and not followed.
     pub includes: usize,
+    /// Files that are there but could not be read.
+    pub skipped: Vec<AccessError>,
 }
 
 impl Settings {
-    /// Reads the configuration files and the command line of the last start. A file that cannot be read gives nothing.
+    /// Reads the configuration files and the command line of the last start.
     #[must_use]
     pub fn read(data_dir: &Path) -> Self {
         let mut settings = Self::default();
         for name in FILES {
-            if let Ok(bytes) = read_small(&data_dir.join(name), Links::Refuse, CONF_LIMIT_BYTES) {
-                settings.add_file(&String::from_utf8_lossy(&bytes));
+            if let Some(text) = settings.text_of(&data_dir.join(name)) {
+                settings.add_file(&text);
             }
         }
-        if let Ok(bytes) = read_small(&data_dir.join("postmaster.opts"), Links::Refuse, CONF_LIMIT_BYTES) {
-            settings.add_command_line(&String::from_utf8_lossy(&bytes));
+        if let Some(text) = settings.text_of(&data_dir.join("postmaster.opts")) {
+            settings.add_command_line(&text);
         }
         settings
     }
@@ -54,6 +56,17 @@ impl Settings {
             "GB" => number.checked_mul(1024),
             "kB" => Some(number / 1024),
             _ => None,
+        }
+    }
+
+    fn text_of(&mut self, path: &Path) -> Option<String> {
+        match read_small(path, Links::Refuse, CONF_LIMIT_BYTES) {
+            Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => {
+                self.skipped.push(error);
+                None
+            }
         }
     }
 

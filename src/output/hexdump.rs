@@ -63,8 +63,8 @@ fn write_header(out: &mut dyn Write, paint: Paint, base: u64, page: &[u8], heade
         ("pd_prune_xid", 20..24, header.prune_xid.to_string()),
     ];
     for (name, range, value) in fields {
-        let hex = hex_of(page.get(range.clone()).unwrap_or_default());
-        writeln!(out, "  {:08x}  {hex:<24} {name} = {value}", base + range.start as u64)?;
+        let bytes = page.get(range.clone()).unwrap_or_default();
+        write_field(out, base + range.start as u64, bytes, name, &value)?;
     }
     Ok(())
 }
@@ -160,11 +160,16 @@ fn write_part(
     Ok(())
 }
 
-/// One line: offset, hex, text.
+/// One field of a header: offset, bytes, name and value.
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_hex_line(out: &mut dyn Write, offset: u64, bytes: &[u8]) -> io::Result<()> {
+pub fn write_field(out: &mut dyn Write, offset: u64, bytes: &[u8], name: &str, value: &str) -> io::Result<()> {
+    writeln!(out, "  {offset:08x}  {:<24} {name} = {value}", hex_of(bytes))
+}
+
+/// One line: offset, hex, text.
+fn write_hex_line(out: &mut dyn Write, offset: u64, bytes: &[u8]) -> io::Result<()> {
     let text: String = bytes.iter().map(|byte| ascii_or_dot(*byte)).collect();
     writeln!(out, "  {offset:08x}  {:<48} {text}", hex_of(bytes))
 }

@@ -5,5 +5,6 @@ pub mod control_fields;
 pub mod escape;
 pub mod hexdump;
 pub mod json;
+pub mod progress;
 pub mod sink;
 pub mod text;

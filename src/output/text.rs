@@ -9,6 +9,8 @@ use super::colour::Paint;
 use super::escape::printable;
 use super::json::{BatchJson, FileJson, FindingJson, SkippedJson, SlotJson};
 
+use crate::types::Lsn;
+
 /// Width from which on a slot line shows its image's header too.
 const WIDE: u16 = 120;
 
@@ -79,7 +81,7 @@ impl SlotLines {
         let mut line = format!(
             "{:<8} {relation:<15} {:<4} {:>7} {:>10} {:>10} {crc} {image:<5} {batch}",
             self.name(&slot.file, slot.slot_index),
-            slot.fork,
+            slot.fork.as_deref().unwrap_or("-"),
             slot.block,
             short_lsn(&slot.slot_lsn),
             short_lsn(&slot.page_lsn),
@@ -87,7 +89,8 @@ impl SlotLines {
         if self.layout.width >= WIDE {
             let space = format!("{}-{}", slot.pd_lower, slot.pd_upper);
             let by = slot.written_by.unwrap_or("-");
-            line.push_str(&format!(" {:<10} {space:<13} {:>5} {by:>17}", slot.page_kind, slot.line_pointers));
+            let kind = slot.page_kind.unwrap_or("-");
+            line.push_str(&format!(" {kind:<10} {space:<13} {:>5} {by:>17}", slot.line_pointers));
         }
         writeln!(out, "{}", line.trim_end())?;
         for fault in &slot.faults {
@@ -120,9 +123,14 @@ impl SlotLines {
 }
 
 /// An LSN without the zeros in front of its low half, to save columns.
+#[must_use]
+pub fn short(lsn: Lsn) -> String {
+    format!("{:X}/{:X}", lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF)
+}
+
+/// [`short`] of an LSN that is text already.
 fn short_lsn(lsn: &str) -> String {
-    lsn.parse::<crate::types::Lsn>()
-        .map_or_else(|_| lsn.to_owned(), |lsn| format!("{:X}/{:X}", lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF))
+    lsn.parse().map_or_else(|_| lsn.to_owned(), short)
 }
 
 /// Words of what one file holds, as a table.
@@ -187,8 +195,11 @@ pub fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson])
         let noun = if batch.relations == 1 { "relation" } else { "relations" };
         let relations = format!("{} {noun}: {}{more}", batch.relations, batch.top_relations.join(", "));
         wrapped(out, layout, "          ", 10, &relations)?;
-        let evidence = batch.written_by_evidence.replace('_', " ");
-        wrapped(out, layout, "          ", 10, &format!("written by {by} (told by {evidence})"))?;
+        let by = match batch.written_by {
+            "unknown" => format!("writer unknown, longest ascending run {}", batch.longest_ascending_run),
+            _ => format!("written by {by} (told by page checksums)"),
+        };
+        wrapped(out, layout, "          ", 10, &by)?;
     }
     Ok(())
 }
@@ -259,7 +270,9 @@ fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, text:
     writeln!(out)
 }
 
-fn plain_table(layout: Layout, header: &[&str]) -> Table {
+/// A table without lines, as wide as the layout.
+#[must_use]
+pub fn plain_table(layout: Layout, header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
     table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -271,13 +284,18 @@ fn plain_table(layout: Layout, header: &[&str]) -> Table {
     table
 }
 
-fn right_align(table: &mut Table, columns: std::ops::Range<usize>) {
+/// Aligns numbers.
+pub fn right_align(table: &mut Table, columns: std::ops::Range<usize>) {
     for (_, column) in table.column_iter_mut().enumerate().filter(|(index, _)| columns.contains(index)) {
         column.set_cell_alignment(CellAlignment::Right);
     }
 }
 
-fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> {
+/// Writes a table, indented.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> {
     for line in table.lines() {
         writeln!(out, "  {}", line.trim_end())?;
     }

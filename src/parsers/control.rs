@@ -15,6 +15,9 @@ use crate::types::{Geometry, Lsn, TimelineId};
 /// Source: `PG_CONTROL_FILE_SIZE`, `src/include/catalog/pg_control.h`.
 pub const CONTROL_FILE_SIZE: usize = 8192;
 
+/// Offset of the first record in a segment: behind the long page header, in bytes.
+const FIRST_RECORD_OFFSET: u64 = 40;
+
 /// The fields that stand at the same place in every version: bytes 0 to 24.
 ///
 /// | bytes  | field                | C type   |
@@ -279,6 +282,22 @@ impl ControlFile {
         let state = self.prefix.state;
         let by_state = state == DbState::IN_ARCHIVE_RECOVERY || state == DbState::SHUT_DOWN_IN_RECOVERY;
         by_state || self.min_recovery_lsn.is_valid() || self.backup_start_lsn.is_valid()
+    }
+
+    /// True when the file carries the traces that `pg_resetwal` leaves: a shutdown checkpoint at the first record of a
+    /// segment together with the values that it puts in place of the server's settings.
+    ///
+    /// Source: `RewriteControlFile`, `src/bin/pg_resetwal/pg_resetwal.c`.
+    #[must_use]
+    pub fn wal_was_reset(&self) -> bool {
+        let segment = u64::from(self.geometry.wal_segment_size);
+        let first_record = self.checkpoint_lsn.0.checked_rem(segment) == Some(FIRST_RECORD_OFFSET);
+        let settings = self.wal_level == 0 && self.max_connections == 100 && self.max_worker_processes == 8;
+        self.prefix.state == DbState::SHUT_DOWN
+            && self.checkpoint.redo_lsn == self.checkpoint_lsn
+            && first_record
+            && settings
+            && !self.wal_log_hints
     }
 
     fn decode_layout(prefix: ControlPrefix, layout: &ControlLayout, buf: &[u8]) -> Result<Self, ParseError> {

@@ -34,4 +34,5 @@ pub mod image;
 pub mod page;
 pub mod page_kind;
 pub mod pglz;
+pub mod restore;
 pub mod wal;

@@ -8,7 +8,6 @@ use clap::Args;
 use super::PROGRAM;
 use super::source::Source;
 use crate::analysis::batches::tell_batches;
-use crate::analysis::dwb_report::examine;
 use crate::analysis::finding::Coverage;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
@@ -21,7 +20,7 @@ use crate::output::text::write_batches;
 /// A batch is what was written between two completed checkpoints. No slot says to which batch it belongs: each row
 /// says how sure it is. "proven" follows from the bytes, "likely" is very probable, "possible" is not excluded.
 #[derive(Debug, Args)]
-#[command(after_help = super::EXIT_STATUS)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct BatchesArgs {
     /// Data directory; also a pg_dwbuf directory or single double write buffer files
     #[arg(value_name = "DATADIR", required = true)]
@@ -32,22 +31,16 @@ pub struct BatchesArgs {
 
 pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let source = Source::open(&args.paths)?;
-    let mut report = examine(&source.set, &source.facts);
-    let mut findings = Vec::new();
-    source.check_control(&mut report.coverage, &mut findings);
-    findings.append(&mut report.findings);
-    findings.extend(source.note_if_empty());
+    let (mut report, findings) = source.examine();
     // What the second pass cannot read, the first has reported already, unless the file changed in between.
     let mut second = Coverage::default();
-    let checksums = source.facts.checksums_written;
-    let told = tell_batches(&source.set, &report.staleness, checksums, &mut second);
+    let told = tell_batches(&source.set, &report.staleness, &source.facts, &mut second);
     for skipped in second.skipped {
         if !report.coverage.skipped.contains(&skipped) {
             report.coverage.skipped.push(skipped);
         }
     }
-    let by_order = checksums == Some(false);
-    let batches: Vec<BatchJson> = told.iter().map(|batch| BatchJson::new(batch, &source.set.files, by_order)).collect();
+    let batches: Vec<BatchJson> = told.iter().map(|batch| BatchJson::new(batch, &source.set.files)).collect();
     let closing = Closing::new(findings, &report.coverage);
     if let Some(format) = args.output.machine() {
         let paths = args.paths.iter().map(|path| path.display().to_string()).collect();

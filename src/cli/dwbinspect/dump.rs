@@ -7,15 +7,15 @@ use clap::{Args, ValueEnum};
 
 use super::PROGRAM;
 use super::source::Source;
-use crate::analysis::dwb_report::{DwbReport, examine};
+use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::slot_facts::{Condition, SlotFacts};
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cli::context::{Closing, OutputArgs, begin};
-use crate::cli::exit::{Outcome, Stop};
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::values::{RelationPattern, Span, image_file_name};
 use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::relation_path::RelationPaths;
-use crate::output::hexdump::{write_hex_line, write_page};
+use crate::output::hexdump::{write_field, write_page};
 use crate::output::json::{FileJson, Item, SLOT_COLUMNS, SlotJson};
 use crate::output::sink::{CsvShape, Sink};
 use crate::output::text::{Layout, SlotLines};
@@ -29,7 +29,7 @@ use crate::types::{BlockNumber, ForkNumber, Lsn};
 /// since the last completed checkpoint. "stale" and "zero" page checksums are normal: a checkpoint copies pages
 /// without setting them. All filters must fit for a slot to be shown.
 #[derive(Debug, Args)]
-#[command(after_help = super::EXIT_STATUS, after_long_help = LONG)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct DumpArgs {
     /// Data directory; also a pg_dwbuf directory or single double write buffer files
     #[arg(value_name = "DATADIR", required = true)]
@@ -46,7 +46,7 @@ pub struct DumpArgs {
     output: OutputArgs,
 }
 
-const LONG: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   pg_dwbinspect dump /var/lib/pgsql/data
   pg_dwbinspect dump --relation 5/16384 --batch current --format ndjson DATADIR
@@ -54,14 +54,9 @@ Examples:
   pg_dwbinspect dump --state bad --images /tmp/images DATADIR
 
 Images are saved as they stand in the slot, named like the pages that pg_waldump
-saves (timeline, LSN, tablespace, database, relation, block, fork), followed by
-file and slot.
-
-Exit status:
-  0    everything was looked at and nothing is wrong
-  1    everything was looked at and something is wrong
-  2    something was not looked at, or the command line is wrong
-  141  the reader of the output closed it";
+saves (timeline of the last checkpoint, LSN, tablespace, database, relation, block,
+fork), followed by file and slot.
+";
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
@@ -81,7 +76,7 @@ struct Filter {
     /// Blocks: N, FIRST-LAST, FIRST- or -LAST
     #[arg(long, value_name = "RANGE")]
     block: Option<Span<BlockNumber>>,
-    /// LSN of slot or image: FIRST-LAST, FIRST- or -LAST
+    /// LSN of slot or image: N, FIRST-LAST, FIRST- or -LAST
     #[arg(long, value_name = "RANGE")]
     lsn: Option<Span<Lsn>>,
     /// State of the slot
@@ -117,12 +112,13 @@ enum BatchFilter {
 
 impl Filter {
     fn takes_file(&self, index: usize, file: &DwbFile) -> bool {
-        let number = file.number.map_or_else(|| index.to_string(), |number| number.to_string());
-        let takes = |wanted: &String| {
-            let plain = wanted.trim_start_matches('0');
-            *wanted == file.name || (if plain.is_empty() { "0" } else { plain }) == number
-        };
-        self.file.is_empty() || self.file.iter().any(takes)
+        self.file.is_empty() || self.file.iter().any(|wanted| Self::names_file(wanted, index, file))
+    }
+
+    /// True when `wanted` is a file's name or number.
+    fn names_file(wanted: &str, index: usize, file: &DwbFile) -> bool {
+        let number = file.number.map_or(index as u64, u64::from);
+        wanted == file.name || wanted.parse() == Ok(number)
     }
 
     fn takes_slot(&self, facts: &SlotFacts, batch: Option<(BatchVerdict, BatchReason)>) -> bool {
@@ -170,16 +166,13 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let source = Source::open(&args.paths)?;
     let export = match &args.images {
         Some(path) => {
-            let protected = source.protected.iter().map(PathBuf::as_path);
+            let protected = source.protected();
+            let protected = protected.iter().map(PathBuf::as_path);
             Some(ExportDir::create(path, protected).map_err(|error| Stop::Input(error.to_string()))?)
         }
         None => None,
     };
-    let mut report = examine(&source.set, &source.facts);
-    let mut findings = Vec::new();
-    source.check_control(&mut report.coverage, &mut findings);
-    findings.append(&mut report.findings);
-    findings.extend(source.note_if_empty());
+    let (mut report, findings) = source.examine();
     let layout = args.output.layout();
     let mut target = match args.output.machine() {
         Some(format) => {
@@ -194,6 +187,12 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         None if args.hex => Target::Hex(layout, out),
         None => Target::Lines(SlotLines::begin(out, layout, source.set.files.len() > 1)?, out),
     };
+    for wanted in &args.filter.file {
+        let known = |(index, file): (usize, &DwbFile)| Filter::names_file(wanted, index, file);
+        if !source.set.files.iter().enumerate().any(known) {
+            report.coverage.skip(format!("--file {wanted}"), "the buffer has no such file");
+        }
+    }
     let shown = show_slots(args, &source, &mut report, export.as_ref(), &mut target)?;
     let closing = Closing::new(findings, &report.coverage);
     match target {
@@ -283,23 +282,22 @@ fn show(target: &mut Target<'_>, slot: &Slot<'_>, facts: &SlotFacts, json: SlotJ
 fn write_hex(out: &mut dyn Write, layout: Layout, slot: &Slot<'_>, facts: &SlotFacts) -> std::io::Result<()> {
     let header = &facts.header;
     writeln!(out, "  {}", layout.paint.heading("slot header"))?;
-    let fields = [
-        ("crc", format!("{:#010x}", header.crc)),
-        ("spcOid", header.rel.spc_oid.to_string()),
-        ("dbOid", header.rel.db_oid.to_string()),
-        ("relNumber", header.rel.rel_number.to_string()),
-        ("forknum", header.fork_code.to_string()),
-        ("blkno", header.block.to_string()),
-        ("lsn", header.lsn.to_string()),
-        ("slot_id", header.slot_id.to_string()),
-        ("flags", format!("{:#06x}", header.flags)),
-        ("checksum", format!("{:#06x}", header.checksum)),
-    ];
-    for (name, value) in fields {
-        writeln!(out, "            {name} = {value}")?;
-    }
-    for (line, bytes) in slot.header_bytes.chunks(16).enumerate() {
-        write_hex_line(out, slot.offset + (line * 16) as u64, bytes)?;
+    for (name, first, end) in slot.layout.slot_fields() {
+        let value = match *name {
+            "crc" => format!("{:#010x}", header.crc),
+            "spcOid" => header.rel.spc_oid.to_string(),
+            "dbOid" => header.rel.db_oid.to_string(),
+            "relNumber" => header.rel.rel_number.to_string(),
+            "forknum" => header.fork_code.to_string(),
+            "blkno" => header.block.to_string(),
+            "lsn" => header.lsn.to_string(),
+            "slot_id" => header.slot_id.to_string(),
+            "flags" => format!("{:#06x}", header.flags),
+            "checksum" => format!("{:#06x}", header.checksum),
+            _ => String::new(),
+        };
+        let bytes = slot.header_bytes.get(*first..*end).unwrap_or_default();
+        write_field(out, slot.offset + *first as u64, bytes, name, &value)?;
     }
     write_page(out, layout.paint, slot.image_offset, slot.image, facts.page_kind)
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use super::source::Source;
 use crate::analysis::cluster_report::state_in_words;
-use crate::analysis::dwb_report::{DwbReport, examine};
+use crate::analysis::dwb_report::DwbReport;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cluster::data_dir::DataDir;
@@ -38,7 +38,7 @@ const SETTINGS: [&str; 5] = [
 /// Shows identity, state, checkpoint and redo point, data checksums, layout and geometry of the double write buffer,
 /// how many slots are used, good, bad, and of which batch; then what looks inconsistent, and why that matters.
 #[derive(Debug, Args)]
-#[command(after_help = super::EXIT_STATUS)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct InfoArgs {
     /// Data directory; also a pg_dwbuf directory or single double write buffer files
     #[arg(value_name = "DATADIR", required = true)]
@@ -52,16 +52,16 @@ pub struct InfoArgs {
 
 pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let source = Source::open(&args.paths)?;
-    let mut report = examine(&source.set, &source.facts);
-    let mut findings = Vec::new();
-    source.check_control(&mut report.coverage, &mut findings);
-    findings.append(&mut report.findings);
-    findings.extend(source.note_if_empty());
+    let (mut report, findings) = source.examine();
     let walk = source.directory.as_ref().map(walk_of);
     for error in walk.iter().flat_map(|walk| &walk.skipped) {
         report.coverage.skip("relation files", error);
     }
-    let cluster = source.directory.as_ref().zip(walk.as_ref()).map(|(directory, walk)| cluster_json(directory, walk));
+    let cluster = source
+        .directory
+        .as_ref()
+        .zip(walk.as_ref())
+        .map(|(directory, walk)| cluster_json(directory, &source.settings, walk));
     let files: Vec<FileJson> =
         source.set.files.iter().zip(&report.files).map(|(file, counts)| FileJson::new(file, counts)).collect();
     let closing = Closing::new(findings, &report.coverage);
@@ -90,9 +90,8 @@ fn walk_of(directory: &DataDir) -> Walk {
     walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog))
 }
 
-fn cluster_json(directory: &DataDir, walk: &Walk) -> ClusterJson {
+fn cluster_json(directory: &DataDir, settings: &Settings, walk: &Walk) -> ClusterJson {
     let server = directory.server_sign();
-    let settings = Settings::read(directory.root());
     let databases: BTreeSet<u32> = walk.files.iter().map(|file| file.rel.db_oid).filter(|oid| *oid != 0).collect();
     let tablespaces: BTreeSet<u32> = walk
         .files
@@ -103,7 +102,10 @@ fn cluster_json(directory: &DataDir, walk: &Walk) -> ClusterJson {
     ClusterJson {
         path: directory.root().display().to_string(),
         major: directory.major(),
-        state_in_words: directory.control().trusted().map(|control| state_in_words(control, &server)),
+        state_in_words: directory
+            .control()
+            .trusted()
+            .map(|control| state_in_words(control, &server, &directory.recovery_signs())),
         server: server_name(&server),
         control: directory.control().known().map(control_object),
         settings: SETTINGS.into_iter().filter_map(|name| Some((name.to_owned(), json!(settings.get(name)?)))).collect(),
@@ -152,7 +154,7 @@ fn write_cluster(
     writeln!(out, "{}", layout.paint.heading("Cluster"))?;
     let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
     fact("data directory", &cluster.path)?;
-    fact("major version", &cluster.major.to_string())?;
+    fact("version", directory.version())?;
     if let Some(words) = &cluster.state_in_words {
         fact("what happened", words)?;
     }

@@ -9,17 +9,10 @@ use std::io::Write;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use super::exit::{Outcome, Stop};
+use super::exit::{EXIT_STATUS, Outcome, Stop};
 use super::generate;
 
 const PROGRAM: &str = "pg_dwbinspect";
-
-const EXIT_STATUS: &str = "\
-Exit status:
-  0    everything was looked at and nothing is wrong
-  1    everything was looked at and something is wrong
-  2    something was not looked at, or the command line is wrong
-  141  the reader of the output closed it";
 
 /// Inspects the double write buffer (DWB) of a stopped PostgreSQL data directory
 ///

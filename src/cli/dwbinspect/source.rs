@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::analysis::dwb_report::ClusterFacts;
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::cluster_report::inspect_directory;
+use crate::analysis::dwb_report::{DwbReport, examine};
+use crate::analysis::finding::Finding;
+use crate::analysis::trace::ClusterFacts;
 use crate::cli::exit::Stop;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::Links;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::settings::Settings;
+use crate::parsers::dwb::LAYOUTS;
 
 /// DWB files together with what is known of their cluster.
 #[derive(Debug)]
@@ -18,10 +21,10 @@ pub struct Source {
     pub directory: Option<DataDir>,
     /// Facts for judging slots.
     pub facts: ClusterFacts,
+    /// Settings of the cluster.
+    pub settings: Settings,
     /// The files.
     pub set: DwbSet,
-    /// Places that nothing is written into.
-    pub protected: Vec<PathBuf>,
 }
 
 impl Source {
@@ -30,13 +33,12 @@ impl Source {
     /// # Errors
     /// When a path is neither a data directory nor holds DWB files, or several paths are not all files.
     pub fn open(paths: &[PathBuf]) -> Result<Self, Stop> {
-        let protected = paths.iter().map(|path| directory_of(path)).collect();
         if let [path] = paths
             && path.is_dir()
         {
             return match DataDir::open(path) {
-                Ok(directory) => Ok(Self::of_data_dir(directory, protected)),
-                Err(NotADataDir::NoVersion(_)) => Self::of_dwb_directory(path, protected),
+                Ok(directory) => Ok(Self::of_data_dir(directory)),
+                Err(NotADataDir::NoVersion(_)) => Self::of_dwb_directory(path),
                 Err(error) => Err(Stop::Input(error.to_string())),
             };
         }
@@ -48,20 +50,28 @@ impl Source {
             }
             set.add_file(path, Links::Follow, None);
         }
-        Ok(Self { directory: None, facts: ClusterFacts::default(), set, protected })
+        Ok(Self { directory: None, facts: ClusterFacts::default(), settings: Settings::default(), set })
     }
 
-    fn of_data_dir(directory: DataDir, protected: Vec<PathBuf>) -> Self {
-        let setting_mb = Settings::read(directory.root()).double_write_buffer_size_mb();
+    fn of_data_dir(directory: DataDir) -> Self {
+        let settings = Settings::read(directory.root());
+        let is_backup = directory.recovery_signs().backup_label.is_some();
+        let setting_mb = settings.double_write_buffer_size_mb();
         let facts = directory
             .control()
             .trusted()
-            .map_or_else(ClusterFacts::default, |control| ClusterFacts::of(control, setting_mb));
+            .map_or_else(ClusterFacts::default, |control| ClusterFacts::of(control, setting_mb, is_backup));
         let set = DwbSet::of_data_dir(directory.root(), facts.block_size);
-        Self { directory: Some(directory), facts, set, protected }
+        Self { directory: Some(directory), facts, settings, set }
     }
 
-    fn of_dwb_directory(path: &Path, protected: Vec<PathBuf>) -> Result<Self, Stop> {
+    /// A directory of DWB files: inside a data directory, or a copy somewhere else.
+    fn of_dwb_directory(path: &Path) -> Result<Self, Stop> {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let is_buffer = LAYOUTS.iter().any(|layout| real.ends_with(layout.directory()));
+        if is_buffer && let Some(Ok(directory)) = real.parent().map(DataDir::open) {
+            return Ok(Self::of_data_dir(directory));
+        }
         let mut set = DwbSet::default();
         set.add_directory(path, None);
         if set.files.is_empty() && set.skipped.is_empty() {
@@ -70,7 +80,37 @@ impl Source {
                 "{path} is neither a data directory (it has no PG_VERSION) nor does it hold double write buffer files"
             )));
         }
-        Ok(Self { directory: None, facts: ClusterFacts::default(), set, protected })
+        Ok(Self { directory: None, facts: ClusterFacts::default(), settings: Settings::default(), set })
+    }
+
+    /// Directories that nothing is written into.
+    #[must_use]
+    pub fn protected(&self) -> Vec<PathBuf> {
+        let Some(directory) = &self.directory else { return Vec::new() };
+        let mut protected = directory.linked_directories();
+        protected.push(directory.root().to_owned());
+        protected
+    }
+
+    /// Reads and judges everything: what every command starts with. Findings about the directory come first.
+    #[must_use]
+    pub fn examine(&self) -> (DwbReport, Vec<Finding>) {
+        let mut report = examine(&self.set, &self.facts);
+        let mut findings = Vec::new();
+        if let Some(directory) = &self.directory {
+            let (server, signs) = (directory.server_sign(), directory.recovery_signs());
+            findings.extend(inspect_directory(directory, &server, &signs, &mut report.coverage));
+        }
+        for error in &self.settings.skipped {
+            report.coverage.skip("configuration", error);
+        }
+        if self.settings.includes > 0 {
+            let what = format!("{} include lines in the configuration were not followed", self.settings.includes);
+            findings.push(Finding::note("include", what, "settings that are shown may not be those in force"));
+        }
+        findings.append(&mut report.findings);
+        findings.extend(self.note_if_empty());
+        (report, findings)
     }
 
     /// Where pages of the cluster are, when that is known.
@@ -83,31 +123,11 @@ impl Source {
     }
 
     /// A note for a data directory without DWB files: nothing is wrong, but nothing was shown either.
-    #[must_use]
-    pub fn note_if_empty(&self) -> Option<Finding> {
+    fn note_if_empty(&self) -> Option<Finding> {
         let empty = self.set.files.is_empty() && self.set.skipped.is_empty();
         empty.then(|| {
             let what = "this data directory has no double write buffer".to_owned();
             Finding::note("no_dwb", what, "only servers with the double write buffer patch keep one")
         })
-    }
-
-    /// Adds what was wrong with the control file, for commands that judge slots by it.
-    pub fn check_control(&self, coverage: &mut Coverage, findings: &mut Vec<Finding>) {
-        let Some(directory) = &self.directory else { return };
-        let server = directory.server_sign();
-        let signs = directory.recovery_signs();
-        findings.extend(crate::analysis::cluster_report::inspect_directory(directory, &server, &signs, coverage));
-    }
-}
-
-/// The directory that a path is or lies in.
-fn directory_of(path: &Path) -> PathBuf {
-    if path.is_dir() {
-        return path.to_owned();
-    }
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
     }
 }

@@ -126,10 +126,10 @@ pub struct BatchJson {
     pub from_checkpoint: u64,
     /// Longest run of slots written by a checkpoint.
     pub longest_checkpoint_run: u64,
-    /// `checkpoint`, `eviction` or `mixed`.
+    /// Longest run of slots that ascend by relation and block, as a checkpoint writes them; a load does too.
+    pub longest_ascending_run: u64,
+    /// `checkpoint`, `eviction`, `mixed`, or `unknown` where images carry no checksums.
     pub written_by: &'static str,
-    /// What the writer was told by: `page_checksum` or `slot_order`.
-    pub written_by_evidence: &'static str,
 }
 
 /// Columns of a batch in CSV, in order.
@@ -147,8 +147,8 @@ pub const BATCH_COLUMNS: &[&str] = &[
     "from_eviction",
     "from_checkpoint",
     "longest_checkpoint_run",
+    "longest_ascending_run",
     "written_by",
-    "written_by_evidence",
 ];
 
 /// Relations that a batch names.
@@ -157,7 +157,7 @@ const TOP_RELATIONS: usize = 3;
 impl BatchJson {
     /// Puts a batch into words; `files` are those of its set.
     #[must_use]
-    pub fn new(batch: &Batch, files: &[DwbFile], by_order: bool) -> Self {
+    pub fn new(batch: &Batch, files: &[DwbFile]) -> Self {
         let place =
             |(file, index): (usize, u64)| format!("{}:{index}", files.get(file).map_or("?", |file| file.name.as_str()));
         let mut reasons: Vec<_> = batch.reasons.iter().collect();
@@ -178,13 +178,13 @@ impl BatchJson {
             from_eviction: batch.from_eviction,
             from_checkpoint: batch.from_checkpoint,
             longest_checkpoint_run: batch.longest_checkpoint_run,
+            longest_ascending_run: batch.longest_ascending_run,
             written_by: match (batch.from_checkpoint, batch.from_eviction) {
                 (0, 0) => "unknown",
                 (0, _) => "eviction",
                 (_, 0) => "checkpoint",
                 _ => "mixed",
             },
-            written_by_evidence: if by_order { "slot_order" } else { "page_checksum" },
         }
     }
 }

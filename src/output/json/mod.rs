@@ -10,6 +10,7 @@ use crate::types::Lsn;
 
 mod dwb;
 mod slot;
+pub mod wal;
 
 pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson};
 pub use slot::{SLOT_COLUMNS, SlotJson};
@@ -38,6 +39,10 @@ pub enum Item {
     File(FileJson),
     Slot(Box<SlotJson>),
     Batch(BatchJson),
+    Row(wal::Row),
+    Image(wal::Row),
+    Run(wal::Row),
+    Damage(wal::Row),
     Finding(FindingJson),
     Skipped(SkippedJson),
 }
@@ -51,6 +56,10 @@ impl Item {
             Self::File(_) => "files",
             Self::Slot(_) => "slots",
             Self::Batch(_) => "batches",
+            Self::Row(_) => "rows",
+            Self::Image(_) => "images",
+            Self::Run(_) => "runs",
+            Self::Damage(_) => "damage",
             Self::Finding(_) => "findings",
             Self::Skipped(_) => "skipped",
         }

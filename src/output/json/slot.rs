@@ -22,8 +22,8 @@ pub struct SlotJson {
     pub db_oid: u32,
     /// File number.
     pub rel_number: u32,
-    /// `main`, `fsm`, `vm` or `init`; the number for another code.
-    pub fork: String,
+    /// `main`, `fsm`, `vm` or `init`; the number for another code; `null` for an empty slot.
+    pub fork: Option<String>,
     /// Block within the fork.
     pub block: u32,
     /// LSN in the slot header.
@@ -50,8 +50,8 @@ pub struct SlotJson {
     pub path: Option<String>,
     /// `eviction` or `checkpoint`, where that can be told.
     pub written_by: Option<&'static str>,
-    /// Kind of page.
-    pub page_kind: &'static str,
+    /// Kind of page; `null` for an empty slot.
+    pub page_kind: Option<&'static str>,
     /// Stored checksum of the image.
     pub pd_checksum: u16,
     /// Flags of the image.
@@ -131,6 +131,7 @@ impl SlotJson {
                 faults.push("the slot carries another LSN than its image".to_owned());
             }
         }
+        let used = facts.crc.is_some();
         Self {
             file: file.to_owned(),
             slot_index: facts.index,
@@ -138,7 +139,7 @@ impl SlotJson {
             spc_oid: header.rel.spc_oid,
             db_oid: header.rel.db_oid,
             rel_number: header.rel.rel_number,
-            fork: header.fork().map_or_else(|| header.fork_code.to_string(), |fork| fork.to_string()),
+            fork: used.then(|| header.fork().map_or_else(|| header.fork_code.to_string(), |fork| fork.to_string())),
             block: header.block,
             slot_lsn: lsn_text(header.lsn),
             page_lsn: lsn_text(facts.page.lsn),
@@ -152,7 +153,7 @@ impl SlotJson {
             offset: format!("{:#X}", facts.offset),
             path,
             written_by: facts.path.map(WritePath::name),
-            page_kind: facts.page_kind.name(),
+            page_kind: used.then(|| facts.page_kind.name()),
             pd_checksum: facts.page.checksum,
             pd_flags: facts.page.flags,
             pd_lower: facts.page.lower,

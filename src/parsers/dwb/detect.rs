@@ -7,7 +7,9 @@ use crate::parsers::page::PageHeader;
 use crate::types::{MAX_BLOCK_SIZE, MIN_BLOCK_SIZE};
 
 /// Bytes from the start of a file that cover the header of every layout.
-pub const PROBE_BYTES: usize = 40;
+fn probe_bytes() -> usize {
+    LAYOUTS.iter().map(|layout| layout.header_bytes()).max().unwrap_or_default()
+}
 
 /// Slots that are tried per layout and page size, half of them from the start, half spread over the file.
 const SAMPLES: u64 = 32;
@@ -55,13 +57,13 @@ impl Detection {
     /// Rules that the header breaks; empty when it is sound or could not be decoded.
     #[must_use]
     pub fn header_faults(&self) -> Vec<HeaderFault> {
-        self.header.as_ref().map(FileHeader::faults).unwrap_or_default()
+        self.header.as_ref().map(|header| header.faults.clone()).unwrap_or_default()
     }
 
     /// The header, if it breaks no rule.
     #[must_use]
     pub fn sound_header(&self) -> Option<&FileHeader> {
-        self.header.as_ref().ok().filter(|header| header.faults().is_empty())
+        self.header.as_ref().ok().filter(|header| header.faults.is_empty())
     }
 }
 
@@ -69,12 +71,15 @@ impl Detection {
 /// known; it is used where the header does not give one. The answer is a best guess even for garbage: see `evidence`.
 #[must_use]
 pub fn detect(file_size: u64, block_size_hint: Option<u32>, read_at: ReadAt<'_>) -> Detection {
-    let probe = read_at(0, PROBE_BYTES).or_else(|| read_at(0, usize::try_from(file_size).ok()?.min(PROBE_BYTES)));
+    let probe = read_at(0, probe_bytes()).or_else(|| read_at(0, usize::try_from(file_size).ok()?.min(probe_bytes())));
     let probe = probe.unwrap_or_default();
     let mut best: Option<(Evidence, &'static dyn DwbLayout, u32)> = None;
     for layout in LAYOUTS {
-        let header = layout.decode_header(&probe).ok().filter(|header| header.faults().is_empty());
+        let header = layout.decode_header(&probe).ok().filter(|header| header.faults.is_empty());
         for block_size in block_sizes(header.as_ref(), block_size_hint) {
+            if header.is_some() && best.as_ref().is_some_and(|(strongest, ..)| strongest.verified_slots > 0) {
+                break;
+            }
             let evidence = weigh(layout, header.as_ref(), block_size, file_size, read_at);
             if best.as_ref().is_none_or(|(strongest, ..)| evidence > *strongest) {
                 best = Some((evidence, layout, block_size));
@@ -91,7 +96,11 @@ pub fn detect(file_size: u64, block_size_hint: Option<u32>, read_at: ReadAt<'_>)
 /// Page sizes to try, the likeliest first.
 fn block_sizes(header: Option<&FileHeader>, hint: Option<u32>) -> Vec<u32> {
     if let Some(header) = header {
-        return vec![header.block_size];
+        // The header's own first; others only where its slots do not verify, for a header that is not theirs.
+        let mut sizes = vec![header.block_size];
+        sizes.extend(hint.into_iter().chain([8192]).filter(|size| is_block_size(*size) && *size != header.block_size));
+        sizes.dedup();
+        return sizes;
     }
     let mut sizes: Vec<u32> = hint.into_iter().filter(|size| is_block_size(*size)).collect();
     let every = std::iter::successors(Some(MIN_BLOCK_SIZE), |size| size.checked_mul(2));
@@ -163,7 +172,7 @@ fn measure(
 ) -> Detection {
     let header = layout.decode_header(probe);
     let announced =
-        header.as_ref().ok().filter(|header| header.faults().is_empty()).map(|header| u64::from(header.slots_per_file));
+        header.as_ref().ok().filter(|header| header.faults.is_empty()).map(|header| u64::from(header.slots_per_file));
     let (room_slots, trailing_bytes) = room(layout, block_size, file_size);
     // A file that another revision created keeps that revision's length and count when this one takes it over.
     let other_explains = announced.is_some_and(|count| {

@@ -36,7 +36,7 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     /// Bytes from the start of the file that [`Self::decode_header`] needs.
     fn header_bytes(&self) -> usize;
 
-    /// Decodes the file header without judging; `buf` starts at offset 0 of the file.
+    /// Decodes the file header and lists the rules that it breaks; `buf` starts at offset 0 of the file.
     ///
     /// # Errors
     /// `Truncated` when `buf` is shorter than [`Self::header_bytes`].
@@ -50,6 +50,9 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     /// # Errors
     /// `Truncated` when `buf` is shorter than the header.
     fn decode_slot_header(&self, base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError>;
+
+    /// The fields of a slot header in disk order: the server's name, first byte, byte behind the last.
+    fn slot_fields(&self) -> &'static [(&'static str, usize, usize)];
 
     /// The CRC that a slot with this header and image should carry; `None` when the layout's CRC cannot be recomputed.
     fn slot_crc(&self, header: &[u8], image: &[u8]) -> Option<u32>;
@@ -66,6 +69,33 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
 
 /// `pg_dwbuf/dwbuf_NNN`: the place and names that the revisions of the PostgreSQL patch share.
 const DIRECTORY: &str = "pg_dwbuf";
+
+/// Magic number of all revisions of the PostgreSQL patch, "DWBF" read as a number.
+///
+/// Source: `DWBUF_MAGIC`, `src/include/storage/dwbuf.h`.
+const MAGIC: u32 = 0x4457_4246;
+
+/// Format version of all its revisions.
+///
+/// Source: `DWBUF_VERSION`, `src/include/storage/dwbuf.h`.
+const VERSION: u32 = 1;
+
+/// The header with the rules of the PostgreSQL patch applied to it.
+fn judged(mut header: FileHeader) -> FileHeader {
+    if header.magic != MAGIC {
+        header.faults.push(HeaderFault::Magic { found: header.magic, expected: MAGIC });
+    }
+    if header.version != VERSION {
+        header.faults.push(HeaderFault::Version { found: header.version, expected: VERSION });
+    }
+    if !model::is_block_size(header.block_size) {
+        header.faults.push(HeaderFault::BlockSize { found: header.block_size });
+    }
+    if !header.crc_is_good() {
+        header.faults.push(HeaderFault::Crc { found: header.crc, expected: header.computed_crc });
+    }
+    header
+}
 
 /// Number in a name `dwbuf_NNN`, three decimal digits, 0 to 15.
 ///

@@ -17,14 +17,6 @@ pub const FLAG_VALID: u16 = 0x0001;
 /// Source: `DWBUF_SLOT_FLUSHED`, `src/include/storage/dwbuf.h`.
 const FLAG_FLUSHED: u16 = 0x0002;
 
-/// Magic number of the PostgreSQL patch, "DWBF" read as a number.
-///
-/// Source: `DWBUF_MAGIC`, `src/include/storage/dwbuf.h`.
-const MAGIC: u32 = 0x4457_4246;
-
-/// Format version of the PostgreSQL patch, the same in all its revisions.
-const VERSION: u32 = 1;
-
 /// Header of one DWB file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
@@ -44,6 +36,8 @@ pub struct FileHeader {
     pub crc: u32,
     /// CRC-32C of the bytes before the stored one.
     pub computed_crc: u32,
+    /// Every rule of the layout that the header breaks, in field order; empty when sound.
+    pub faults: Vec<HeaderFault>,
 }
 
 impl FileHeader {
@@ -51,25 +45,6 @@ impl FileHeader {
     #[must_use]
     pub const fn crc_is_good(&self) -> bool {
         self.crc == self.computed_crc
-    }
-
-    /// Every rule that this header breaks, in field order; empty when sound.
-    #[must_use]
-    pub fn faults(&self) -> Vec<HeaderFault> {
-        let mut faults = Vec::new();
-        if self.magic != MAGIC {
-            faults.push(HeaderFault::Magic { found: self.magic });
-        }
-        if self.version != VERSION {
-            faults.push(HeaderFault::Version { found: self.version });
-        }
-        if !is_block_size(self.block_size) {
-            faults.push(HeaderFault::BlockSize { found: self.block_size });
-        }
-        if !self.crc_is_good() {
-            faults.push(HeaderFault::Crc { found: self.crc, expected: self.computed_crc });
-        }
-        faults
     }
 }
 
@@ -83,16 +58,20 @@ pub(super) const fn is_block_size(size: u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFault {
     /// Another magic number.
-    #[error("magic is {found:#010x}, expected {MAGIC:#010x}")]
+    #[error("magic is {found:#010x}, expected {expected:#010x}")]
     Magic {
         /// The number on disk.
         found: u32,
+        /// The layout's.
+        expected: u32,
     },
     /// Another format version.
-    #[error("version is {found}, expected {VERSION}")]
+    #[error("version is {found}, expected {expected}")]
     Version {
         /// The number on disk.
         found: u32,
+        /// The layout's.
+        expected: u32,
     },
     /// A page size that no server has.
     #[error("blcksz is {found}, no page size of any server")]
@@ -255,6 +234,8 @@ impl CrcVerdict {
 /// One slot: header, image, and what the CRC says.
 #[derive(Clone, Debug)]
 pub struct Slot<'a> {
+    /// Layout of the file.
+    pub layout: &'a dyn DwbLayout,
     /// Place in the file, from 0.
     pub index: u64,
     /// Offset of the slot header in the file.
@@ -279,7 +260,7 @@ impl<'a> Slot<'a> {
     /// # Errors
     /// `Truncated` when the header bytes are too short for the layout.
     pub fn decode(
-        layout: &dyn DwbLayout,
+        layout: &'a dyn DwbLayout,
         index: u64,
         place: &SlotPlace,
         header_bytes: &'a [u8],
@@ -289,7 +270,7 @@ impl<'a> Slot<'a> {
         let header = layout.decode_slot_header(offset, header_bytes)?;
         let is_empty = is_all_zero(header_bytes) && is_all_zero(image);
         let computed_crc = if is_empty { None } else { layout.slot_crc(header_bytes, image) };
-        Ok(Self { index, offset, header, header_bytes, image_offset, image, computed_crc, is_empty })
+        Ok(Self { layout, index, offset, header, header_bytes, image_offset, image, computed_crc, is_empty })
     }
 
     /// What the stored CRC says; meaningless for an empty slot, whose CRC was never written.

@@ -84,6 +84,21 @@ impl DwbLayout for RevisionA {
         })
     }
 
+    fn slot_fields(&self) -> &'static [(&'static str, usize, usize)] {
+        &[
+            ("spcOid", 0, 4),
+            ("dbOid", 4, 8),
+            ("relNumber", 8, 12),
+            ("forknum", 12, 16),
+            ("blkno", 16, 20),
+            ("lsn", 24, 32),
+            ("crc", 32, 36),
+            ("slot_id", 36, 40),
+            ("flags", 40, 42),
+            ("checksum", 42, 44),
+        ]
+    }
+
     /// None: the CRC covers its own field with whatever the writer's buffer held there before.
     fn slot_crc(&self, _: &[u8], _: &[u8]) -> Option<u32> {
         None

@@ -3,7 +3,7 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::{DIRECTORY, DwbLayout, FileHeader, Ring, SlotHeader, SlotIdRule, SlotPlace, file_number, ring_of};
+use super::{DIRECTORY, DwbLayout, FileHeader, Ring, SlotHeader, SlotIdRule, SlotPlace, file_number, judged, ring_of};
 use crate::parsers::crc::{crc32c, crc32c_of_two};
 use crate::parsers::decode::{decode_at, le_i32, le_u16, le_u32, le_u64};
 use crate::parsers::error::ParseError;
@@ -14,6 +14,20 @@ pub(super) const FILE_HEADER_BYTES: usize = 40;
 
 /// Bytes of a slot header.
 pub(super) const SLOT_HEADER_BYTES: u64 = 40;
+
+/// Fields of a slot header.
+pub(super) const SLOT_FIELDS: &[(&str, usize, usize)] = &[
+    ("crc", 0, 4),
+    ("spcOid", 4, 8),
+    ("dbOid", 8, 12),
+    ("relNumber", 12, 16),
+    ("forknum", 16, 20),
+    ("blkno", 20, 24),
+    ("lsn", 24, 32),
+    ("slot_id", 32, 36),
+    ("flags", 36, 38),
+    ("checksum", 38, 40),
+];
 
 /// Bytes of the file header that its CRC covers.
 const FILE_CRC_BYTES: usize = 32;
@@ -47,7 +61,7 @@ pub(super) fn decode_file_header(buf: &[u8]) -> Result<FileHeader, ParseError> {
         let (i, _) = context("padding", le_u32).parse(i)?;
         Ok((
             i,
-            FileHeader {
+            judged(FileHeader {
                 magic,
                 version,
                 block_size,
@@ -56,7 +70,8 @@ pub(super) fn decode_file_header(buf: &[u8]) -> Result<FileHeader, ParseError> {
                 checkpoint_lsn: Some(Lsn(checkpoint_lsn)),
                 crc,
                 computed_crc: crc32c(buf.get(..FILE_CRC_BYTES).unwrap_or_default()),
-            },
+                faults: Vec::new(),
+            }),
         ))
     })
 }
@@ -148,6 +163,10 @@ impl DwbLayout for RevisionB {
         decode_slot_header(base, buf)
     }
 
+    fn slot_fields(&self) -> &'static [(&'static str, usize, usize)] {
+        SLOT_FIELDS
+    }
+
     fn slot_crc(&self, header: &[u8], image: &[u8]) -> Option<u32> {
         slot_crc(header, image)
     }
@@ -179,7 +198,7 @@ mod tests {
     fn file_header_of_the_server() {
         let hex = "4642574401000000002000007f0000000100000000000000005000000000000020a2033900000000";
         let header = RevisionB.decode_header(&bytes(hex)).unwrap();
-        assert_eq!(header.faults(), []);
+        assert_eq!(header.faults, []);
         assert_eq!((header.block_size, header.slots_per_file), (8192, 127));
         assert_eq!((header.batch_id, header.checkpoint_lsn), (Some(1), Some(Lsn(0x5000))));
     }

@@ -3,8 +3,8 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::revision_b::{SLOT_HEADER_BYTES, decode_slot_header, place, slot_crc};
-use super::{DIRECTORY, DwbLayout, FileHeader, Ring, SlotHeader, SlotIdRule, SlotPlace, file_number, ring_of};
+use super::revision_b::{SLOT_FIELDS, SLOT_HEADER_BYTES, decode_slot_header, place, slot_crc};
+use super::{DIRECTORY, DwbLayout, FileHeader, Ring, SlotHeader, SlotIdRule, SlotPlace, file_number, judged, ring_of};
 use crate::parsers::crc::crc32c;
 use crate::parsers::decode::{decode_at, le_u32};
 use crate::parsers::error::ParseError;
@@ -65,9 +65,19 @@ impl DwbLayout for RevisionC {
             let (i, crc) = context("crc", le_u32).parse(i)?;
             let computed_crc = crc32c(buf.get(..FILE_CRC_BYTES).unwrap_or_default());
             let (batch_id, checkpoint_lsn) = (None, None);
-            let header =
-                FileHeader { magic, version, block_size, slots_per_file, batch_id, checkpoint_lsn, crc, computed_crc };
-            Ok((i, header))
+            let faults = Vec::new();
+            let header = FileHeader {
+                magic,
+                version,
+                block_size,
+                slots_per_file,
+                batch_id,
+                checkpoint_lsn,
+                crc,
+                computed_crc,
+                faults,
+            };
+            Ok((i, judged(header)))
         })
     }
 
@@ -77,6 +87,10 @@ impl DwbLayout for RevisionC {
 
     fn decode_slot_header(&self, base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError> {
         decode_slot_header(base, buf)
+    }
+
+    fn slot_fields(&self) -> &'static [(&'static str, usize, usize)] {
+        SLOT_FIELDS
     }
 
     fn slot_crc(&self, header: &[u8], image: &[u8]) -> Option<u32> {

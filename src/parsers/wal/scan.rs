@@ -116,6 +116,12 @@ impl SegmentScan {
         self.reader.position()
     }
 
+    /// What is known so far.
+    #[must_use]
+    pub const fn summary(&self) -> &ScanSummary {
+        &self.summary
+    }
+
     /// True once no more input is needed.
     #[must_use]
     pub const fn is_finished(&self) -> bool {

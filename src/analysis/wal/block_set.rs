@@ -1,0 +1,90 @@
+//! Sets of blocks, compressed, so that distinct blocks can be counted over any amount of WAL.
+
+use roaring::RoaringBitmap;
+use rustc_hash::FxHashMap;
+
+use crate::types::{BlockNumber, RelFileLocator};
+
+/// Relation and code of the fork.
+type Place = (RelFileLocator, u8);
+
+/// Bytes of memory that a block is assumed to take: a container of the bitmap takes 2 a block or fewer once it has some.
+const ASSUMED_BYTES: u64 = 8;
+
+/// A set of blocks.
+#[derive(Clone, Debug, Default)]
+pub struct BlockSet {
+    places: FxHashMap<Place, usize>,
+    bitmaps: Vec<(Place, RoaringBitmap)>,
+    last: usize,
+    count: u64,
+}
+
+impl BlockSet {
+    /// Adds a block; true when it was not in the set.
+    #[inline]
+    pub fn insert(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) -> bool {
+        let place = (rel, fork_code);
+        if self.bitmaps.get(self.last).is_none_or(|(last, _)| *last != place) {
+            self.last = self.index_of(place);
+        }
+        let new = self.bitmaps[self.last].1.insert(block);
+        self.count += u64::from(new);
+        new
+    }
+
+    /// Adds all blocks of another set.
+    pub fn union_with(&mut self, other: &Self) {
+        for (place, bitmap) in &other.bitmaps {
+            let index = self.index_of(*place);
+            let own = &mut self.bitmaps[index].1;
+            let before = own.len();
+            *own |= bitmap;
+            self.count += own.len() - before;
+        }
+    }
+
+    /// Number of blocks.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// True when the set has no block.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Memory that the set takes, in bytes, by a cautious guess.
+    #[must_use]
+    pub const fn approximate_bytes(&self) -> u64 {
+        self.count * ASSUMED_BYTES
+    }
+
+    fn index_of(&mut self, place: Place) -> usize {
+        let next = self.bitmaps.len();
+        let index = *self.places.entry(place).or_insert(next);
+        if index == next {
+            self.bitmaps.push((place, RoaringBitmap::new()));
+        }
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_counted_once_over_relations_and_forks() {
+        let rel = |rel_number| RelFileLocator { spc_oid: 1, db_oid: 2, rel_number };
+        let mut set = BlockSet::default();
+        assert!(set.insert(rel(1), 0, 7) && set.insert(rel(1), 1, 7) && set.insert(rel(2), 0, 7));
+        assert!(!set.insert(rel(1), 0, 7));
+        let mut other = BlockSet::default();
+        assert!(other.insert(rel(2), 0, 7) && other.insert(rel(2), 0, u32::MAX) && other.insert(rel(3), 0, 0));
+        set.union_with(&other);
+        assert_eq!(set.len(), 5);
+    }
+}

@@ -1,0 +1,142 @@
+//! Why an image was written, told from the record, the page's LSN before it, and the redo point in force.
+
+use super::block_set::BlockSet;
+use crate::parsers::image::{BlockImage, ImageDecoder};
+use crate::parsers::page::PageHeader;
+use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::names::{RM_XLOG, type_key};
+use crate::parsers::wal::record::Record;
+use crate::types::Lsn;
+
+/// Type of `XLOG/FPI_FOR_HINT`.
+const INFO_FPI_FOR_HINT: u8 = 0xA0;
+
+/// Type of `XLOG/FPI`.
+const INFO_FPI: u8 = 0xB0;
+
+/// Why an image was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// First change of the page after the redo point.
+    FirstTouch,
+    /// The same while a base backup was running.
+    FirstTouchInBackup,
+    /// Hint bits were set on a page not changed since the redo point (`FPI_FOR_HINT`).
+    HintBit,
+    /// A page that was built anew or copied as a whole (`FPI`).
+    NewPage,
+    /// The resource manager demands an image for this change, though the page had been changed since the redo point.
+    Forced,
+    /// Not applied by redo: for `wal_consistency_checking`.
+    ConsistencyCheck,
+    /// The block already had an image since the redo point; written anew because the resource manager demands it.
+    RepeatedForced,
+    /// The block already had an image since the redo point; logged again as a whole (`FPI`).
+    RepeatedNewPage,
+    /// The block already had an image since the redo point; why is not known.
+    RepeatedUnknown,
+    /// The image could not be restored, so the page's LSN before the change is not known.
+    Unreadable,
+}
+
+impl Cause {
+    /// The word for reports, JSON and filters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FirstTouch => "first_touch",
+            Self::FirstTouchInBackup => "first_touch_in_backup",
+            Self::HintBit => "hint_bit",
+            Self::NewPage => "new_page",
+            Self::Forced => "forced",
+            Self::ConsistencyCheck => "consistency_check",
+            Self::RepeatedForced => "repeated_forced",
+            Self::RepeatedNewPage => "repeated_new_page",
+            Self::RepeatedUnknown => "repeated_unknown",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// Tells causes; records must come in order.
+#[derive(Debug)]
+pub struct CauseTeller {
+    /// Redo points, ascending.
+    redo_points: Vec<Lsn>,
+    /// Redo points at or before the current record.
+    passed: usize,
+    imaged: BlockSet,
+    decoder: ImageDecoder,
+    page: Vec<u8>,
+}
+
+impl CauseTeller {
+    /// `redo_points`: of all checkpoints of the range, those whose record appears later included.
+    #[must_use]
+    pub fn new(mut redo_points: Vec<Lsn>, block_size: u32) -> Self {
+        redo_points.sort_unstable();
+        redo_points.dedup();
+        let page = vec![0; usize::try_from(block_size).unwrap_or_default()];
+        Self { redo_points, passed: 0, imaged: BlockSet::default(), decoder: ImageDecoder::new(), page }
+    }
+
+    /// Causes of a record's images, in the order of their block references.
+    pub fn causes(&mut self, record: &Record<'_>, causes: &mut Vec<Cause>) {
+        causes.clear();
+        while self.redo_points.get(self.passed).is_some_and(|redo| *redo <= record.start_lsn) {
+            self.passed += 1;
+            self.imaged = BlockSet::default();
+        }
+        if record.layout.image_count == 0 {
+            return;
+        }
+        let redo = self.passed.checked_sub(1).and_then(|index| self.redo_points.get(index)).copied();
+        for block in record.blocks() {
+            if let Some(image) = block.image {
+                causes.push(self.cause_of(record, &block, &image, redo));
+            }
+        }
+    }
+
+    fn cause_of(
+        &mut self,
+        record: &Record<'_>,
+        block: &BlockRef<'_>,
+        image: &BlockImage<'_>,
+        redo: Option<Lsn>,
+    ) -> Cause {
+        if !image.applies() {
+            return Cause::ConsistencyCheck;
+        }
+        let repeated = !self.imaged.insert(block.rel, block.fork_code(), block.block);
+        let xlog_type = (record.header.rmgr_id == RM_XLOG).then(|| type_key(record.header.rmgr_id, record.header.info));
+        match (xlog_type, repeated) {
+            (Some(INFO_FPI), false) => return Cause::NewPage,
+            (Some(INFO_FPI), true) => return Cause::RepeatedNewPage,
+            (Some(INFO_FPI_FOR_HINT), false) => return Cause::HintBit,
+            _ => {}
+        }
+        let Some(old) = self.old_lsn(image) else { return Cause::Unreadable };
+        // Without a checkpoint in the range the redo point is not known; every image but a forced one is a first touch.
+        let forced = redo.is_some_and(|redo| old > redo);
+        match (forced, repeated) {
+            (true, true) => Cause::RepeatedForced,
+            (true, false) => Cause::Forced,
+            (false, true) => Cause::RepeatedUnknown,
+            (false, false) if record.during_backup() => Cause::FirstTouchInBackup,
+            (false, false) => Cause::FirstTouch,
+        }
+    }
+
+    /// The page's LSN before the record.
+    fn old_lsn(&mut self, image: &BlockImage<'_>) -> Option<Lsn> {
+        let header = match image.compression() {
+            None => PageHeader::decode(0, image.bytes.get(..PageHeader::SIZE)?),
+            Some(_) => {
+                self.decoder.restore(image, &mut self.page).ok()?;
+                PageHeader::decode(0, &self.page)
+            }
+        };
+        header.ok().map(|header| header.lsn)
+    }
+}

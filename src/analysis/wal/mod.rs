@@ -1,0 +1,13 @@
+//! Full-page images in WAL: how much, in which checkpoint interval, of what, and why.
+//!
+//! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
+
+pub mod block_set;
+pub mod cause;
+pub mod collect;
+pub mod group;
+pub mod interval;
+pub mod partial;
+pub mod tail;
+pub mod tally;
+pub mod walk;

@@ -1,0 +1,131 @@
+//! `pg_walfpi extract`: images as page files.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::images::{EXTRACT_COLUMNS, Found, ImageFilter, each_image, image_row};
+use super::list::write_image;
+use super::names::Names;
+use super::source::{CommonArgs, Source};
+use crate::analysis::finding::Finding;
+use crate::cli::context::Closing;
+use crate::cli::exit::{Outcome, Stop};
+use crate::output::json::Item;
+use crate::output::json::wal::{Row, fork_name};
+use crate::output::sink::{CsvShape, Sink};
+use crate::output::text::Layout;
+use crate::parsers::image::ImageDecoder;
+use crate::parsers::restore::ready_page;
+use crate::repair::export::ExportDir;
+
+/// Write full-page images into a directory, as files of one page each
+///
+/// By default a page is as redo would leave it: its LSN is the end of the record, its checksum fits. With --raw it is
+/// what the record holds, byte for byte what pg_waldump --save-fullpage writes. Names are pg_waldump's:
+/// TIMELINE-LSN.SPC.DB.REL.BLOCK_FORK. Existing files are never overwritten.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub struct ExtractArgs {
+    /// Directory for the pages; made if it does not exist, never inside a data directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Leave pages as the record holds them; includes images that redo does not apply
+    #[arg(long)]
+    raw: bool,
+    #[command(flatten)]
+    filter: ImageFilter,
+}
+
+enum Target<'a> {
+    Machine(Sink<'a>),
+    Text(Layout, &'a mut dyn Write),
+}
+
+pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let names = Names::open(&args.common.names)?;
+    let mut source = Source::open(&args.common.source)?;
+    source.add_name_notes(&names);
+    let protected: Vec<&Path> =
+        args.common.source.paths.iter().map(PathBuf::as_path).filter(|path| path.is_dir()).collect();
+    let export = ExportDir::create(&args.directory, protected).map_err(|error| Stop::Input(error.to_string()))?;
+    let layout = args.common.output.layout();
+    let mut target = match args.common.output.machine() {
+        Some(format) => {
+            let shape = CsvShape::Rows { plural: "images", columns: EXTRACT_COLUMNS };
+            Target::Machine(source.begin(format, shape, out, "extract")?)
+        }
+        None => Target::Text(layout, out),
+    };
+    // Without a control file the checksum is set: where checksums are off the field may hold anything.
+    let checksums = source.set.control().is_none_or(|control| control.checksums.is_written());
+    let block_size = usize::try_from(source.set.geometry().block_size).unwrap_or_default();
+    let mut decoder = ImageDecoder::new();
+    let mut page = vec![0; block_size];
+    let (mut written, mut left_out) = (0, 0);
+    each_image(&mut source, &Source::plan(&args.common.source), &args.filter, |source, found| {
+        if !args.raw && !found.image.applies() {
+            left_out += 1;
+            return Ok(());
+        }
+        let place = format!("image of block {} at {}", found.block.block, found.record.start_lsn);
+        if let Err(error) = decoder.restore(found.image, &mut page) {
+            let why = "the record's checksum is right, so the server would fail on it too";
+            source.findings.push(Finding::problem("image", format!("{place}: {error}"), why));
+            return Ok(());
+        }
+        if !args.raw {
+            ready_page(&mut page, found.record.end_lsn, found.block.block, checksums);
+        }
+        let name = file_name(found);
+        match export.write_new(&name, &page) {
+            Ok(_) => written += 1,
+            Err(error) => {
+                source.coverage.skip(place, error);
+                return Ok(());
+            }
+        }
+        let mut row = image_row(found, &names);
+        row.insert("file".to_owned(), json!(name));
+        match &mut target {
+            Target::Machine(sink) => sink.item(&Item::Image(row)),
+            Target::Text(layout, out) => write_image(*out, *layout, &row),
+        }
+    })?;
+    if left_out > 0 {
+        let what = format!("{left_out} images that redo does not apply were left out");
+        source.findings.push(Finding::note(
+            "not_applied",
+            what,
+            "they serve consistency checks; --raw writes them too",
+        ));
+    }
+    let closing = Closing::new(std::mem::take(&mut source.findings), &source.coverage);
+    match target {
+        Target::Machine(sink) => closing.end(sink, written, Row::new()),
+        Target::Text(layout, out) => {
+            writeln!(out, "\n{written} pages written to {}", args.directory.display())?;
+            closing.end_text(out, layout)
+        }
+    }
+}
+
+/// The name that `pg_waldump --save-fullpage` gives a page.
+fn file_name(found: &Found<'_>) -> String {
+    let (record, block) = (found.record, found.block);
+    format!(
+        "{:08X}-{:08X}-{:08X}.{}.{}.{}.{}_{}",
+        record.tli.0,
+        record.start_lsn.0 >> 32,
+        record.start_lsn.0 & 0xFFFF_FFFF,
+        block.rel.spc_oid,
+        block.rel.db_oid,
+        block.rel.rel_number,
+        block.block,
+        fork_name(block.fork_code())
+    )
+}

@@ -1,0 +1,58 @@
+//! `pg_walfpi`.
+
+mod extract;
+mod images;
+mod list;
+mod names;
+mod source;
+mod stats;
+mod stats_text;
+mod verify;
+
+use std::io::Write;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use super::exit::{EXIT_STATUS, Outcome, Stop};
+use super::generate;
+
+const PROGRAM: &str = "pg_walfpi";
+
+/// Tells how much of the WAL is full-page images (FPI), when, of what, and why
+///
+/// Reads WAL of majors 10 to 19: a data directory, a pg_wal or archive directory, single segments, a pattern in quotes,
+/// or "-" for standard input; plain, .partial, gzip, lz4, zstd, bzip2, xz, and tar archives of such segments in any
+/// order, all recognised by content. Nothing is written into any of them.
+#[derive(Debug, Parser)]
+#[command(name = PROGRAM, version, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Stats(Box<stats::StatsArgs>),
+    List(Box<list::ListArgs>),
+    Extract(Box<extract::ExtractArgs>),
+    Verify(verify::VerifyArgs),
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+    /// Print completions for a shell
+    #[command(hide = true)]
+    Completions(generate::CompletionArgs),
+}
+
+/// Runs the program: results to `out`, notes to `errors`.
+pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
+    let result = match cli.command {
+        Command::Stats(args) => stats::run(&args, out),
+        Command::List(args) => list::run(&args, out),
+        Command::Extract(args) => extract::run(&args, out),
+        Command::Verify(args) => verify::run(&args, out),
+        Command::Man => generate::man(Cli::command(), out),
+        Command::Completions(args) => generate::completions(&args, Cli::command(), out),
+    };
+    result.unwrap_or_else(|stop: Stop| stop.report(PROGRAM, errors))
+}

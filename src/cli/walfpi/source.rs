@@ -1,0 +1,196 @@
+//! The WAL that a command line names, and what all commands say about it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+
+use super::PROGRAM;
+use super::names::{NameArgs, Names};
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::tail::{Tail, judge_tail};
+use crate::cli::context::{OutputArgs, begin};
+use crate::cli::exit::Stop;
+use crate::cluster::wal::set::{NoteLevel, WalReadError, WalSet, WalSetOptions};
+use crate::output::sink::{CsvShape, Machine, Sink};
+use crate::parsers::wal::end::EndOfWal;
+use crate::repair::scratch::scratch_file;
+use crate::types::{Lsn, TimelineId};
+
+/// Which WAL is read.
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    /// Data directory, pg_wal or archive directory, segments, tar archives, a pattern in quotes, or "-"
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Count no record that starts before this LSN
+    #[arg(long, value_name = "LSN", help_heading = "Range")]
+    pub start: Option<Lsn>,
+    /// Count no record that ends behind this LSN
+    #[arg(long, value_name = "LSN", help_heading = "Range")]
+    pub end: Option<Lsn>,
+    /// Follow this timeline [default: the newest there is]
+    #[arg(long, value_name = "TLI", help_heading = "Range", value_parser = clap::value_parser!(u32).range(1..))]
+    pub timeline: Option<u32>,
+}
+
+/// The set of segments, with what was odd about it.
+pub struct Source {
+    /// The segments.
+    pub set: WalSet,
+    /// Findings so far.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not.
+    pub coverage: Coverage,
+    paths: Vec<String>,
+}
+
+impl Source {
+    /// Opens what the paths stand for.
+    ///
+    /// # Errors
+    /// When no path holds WAL, or the range is empty.
+    pub fn open(args: &SourceArgs) -> Result<Self, Stop> {
+        if let (Some(start), Some(end)) = (args.start, args.end)
+            && start > end
+        {
+            return Err(Stop::Input(format!("--start {start} lies behind --end {end}")));
+        }
+        let mut stdin = io::stdin().lock();
+        let options = WalSetOptions {
+            timeline: args.timeline.map(TimelineId),
+            system_identifier: None,
+            scratch: &scratch_file,
+            stdin: Some(&mut stdin),
+        };
+        let set = WalSet::open(&args.paths, options).map_err(|error| Stop::Input(error.to_string()))?;
+        let mut source = Self {
+            set,
+            findings: Vec::new(),
+            coverage: Coverage::default(),
+            paths: args.paths.iter().map(|path| path.display().to_string()).collect(),
+        };
+        for note in source.set.notes() {
+            let file = note.file.clone().unwrap_or_else(|| "WAL".to_owned());
+            let (kind, what, why) = (note.kind.name(), note.what.clone(), note.kind.why());
+            let finding = match note.level {
+                NoteLevel::Skipped => {
+                    source.coverage.skip(file, what);
+                    continue;
+                }
+                NoteLevel::Problem => Finding::problem(kind, what, why),
+                NoteLevel::Note => Finding::note(kind, what, why),
+            };
+            let finding = finding.in_file(&file);
+            source.findings.push(match note.offset {
+                Some(offset) => finding.at(offset),
+                None => finding,
+            });
+        }
+        Ok(source)
+    }
+
+    /// Adds what could not be read of the names.
+    pub fn add_name_notes(&mut self, names: &Names) {
+        for (what, reason) in names.skipped() {
+            self.coverage.skip(what, reason);
+        }
+    }
+
+    /// The range that was asked for.
+    #[must_use]
+    pub fn plan(args: &SourceArgs) -> ScanPlan {
+        ScanPlan {
+            start_lsn: args.start.unwrap_or_default(),
+            end_lsn: args.end.unwrap_or(Lsn(u64::MAX)),
+            ..ScanPlan::totals()
+        }
+    }
+
+    /// Starts a machine output.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn begin<'a>(
+        &self,
+        format: Machine,
+        shape: CsvShape,
+        out: &'a mut dyn io::Write,
+        command: &'static str,
+    ) -> io::Result<Sink<'a>> {
+        begin(format, shape, out, (PROGRAM, command), self.paths.clone())
+    }
+
+    /// Bytes of all segments.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        let size = u64::from(self.set.geometry().wal_segment_size);
+        self.set.segments().len() as u64 * size
+    }
+
+    /// Says how a run ended: nothing for the usual end, a finding for damage.
+    ///
+    /// # Errors
+    /// Never; what cannot be read is counted as skipped.
+    pub fn judge_end(
+        &mut self,
+        run: &std::ops::Range<usize>,
+        end: Option<&EndOfWal>,
+        error: Option<WalReadError>,
+    ) -> Option<Tail> {
+        if let Some(error) = error {
+            self.coverage.skip("WAL", error);
+        }
+        let end = end?;
+        match judge_tail(&self.set, run, end) {
+            Ok(tail) => {
+                match &tail {
+                    Tail::RecordsFollow { first_lsn } => self.findings.push(Finding::problem(
+                        "damage",
+                        format!("{end}; sound records go on at {first_lsn}"),
+                        "WAL between is damaged or was lost in a crash; a server stops replay there",
+                    )),
+                    Tail::BeforeKnownEnd { known_lsn } => self.findings.push(Finding::problem(
+                        "damage",
+                        format!("{end}; pg_control knows of WAL at {known_lsn}"),
+                        "WAL that had been written is missing or damaged; a server cannot recover from it",
+                    )),
+                    Tail::Complete | Tail::EndOfWal => {}
+                }
+                Some(tail)
+            }
+            Err(error) => {
+                self.coverage.skip("WAL behind the end", error);
+                None
+            }
+        }
+    }
+}
+
+/// A flag that Ctrl-C raises, so that what was counted so far can be shown.
+#[must_use]
+pub fn interrupt_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    // Without a handler Ctrl-C ends the program at once, which loses only the partial result.
+    drop(signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&flag)));
+    flag
+}
+
+/// Says that a result is partial.
+pub fn note_interruption(coverage: &mut Coverage) {
+    coverage.skip("the rest of the WAL", "interrupted: the figures are partial");
+}
+
+/// Arguments that every command takes.
+#[derive(Debug, Args)]
+pub struct CommonArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    #[command(flatten)]
+    pub names: NameArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}

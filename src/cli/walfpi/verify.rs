@@ -1,0 +1,227 @@
+//! `pg_walfpi verify`: where WAL ends and why.
+
+use std::io::Write;
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use serde_json::json;
+
+use super::source::{Source, SourceArgs, interrupt_flag, note_interruption};
+use crate::analysis::finding::Finding;
+use crate::analysis::wal::tail::Tail;
+use crate::analysis::wal::walk::walk_run;
+use crate::cli::context::{Closing, OutputArgs};
+use crate::cli::exit::{Outcome, Stop};
+use crate::output::json::wal::Row;
+use crate::output::json::{Item, lsn_text};
+use crate::output::progress::Progress;
+use crate::output::sink::CsvShape;
+use crate::output::text::write_fact;
+use crate::parsers::wal::end::EndKind;
+use crate::parsers::wal::reader::Event;
+use crate::types::{Lsn, TimelineId};
+
+/// Check the chain of WAL records, and say where it ends and why
+///
+/// Checks every page header, every record's CRC, every link to the record before. An end is damage when sound records
+/// follow behind it or pg_control knows of later WAL; all other ends are what a running or crashed server leaves.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Go on behind damage, at the next page that starts a record
+    #[arg(long)]
+    resync: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What was met in one run of segments.
+#[derive(Default)]
+struct Checked {
+    records: u64,
+    recovered: u64,
+    first_lsn: Option<Lsn>,
+    end_lsn: Option<Lsn>,
+    timelines: Vec<TimelineId>,
+    damage: Vec<Row>,
+    /// Damage that is open: the next record closes it.
+    open: Option<(Lsn, Option<Lsn>, String)>,
+}
+
+pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let mut source = Source::open(&args.source)?;
+    let plan = Source::plan(&args.source);
+    let interrupted = interrupt_flag();
+    let progress = Progress::bytes(source.total_bytes());
+    let (mut before, mut runs, mut damage) = (0, Vec::new(), Vec::new());
+    for run in source.set.runs() {
+        let mut checked = Checked::default();
+        let mut problems = Vec::new();
+        let walked = walk_run(&source.set, &run, &plan, args.resync, |event, bytes_read| {
+            progress.done(before + bytes_read);
+            checked.event(event, &mut problems);
+            match interrupted.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        source.findings.append(&mut problems);
+        match walked {
+            Ok(walked) => {
+                before += walked.bytes_read;
+                let tail = source.judge_end(&run, walked.end.as_ref(), walked.error);
+                source.coverage.examined += checked.records;
+                let end = walked.end.as_ref();
+                let reason = end.map(|end| end.reason.to_string());
+                let kind = end.map(|end| kind_name(end.reason.kind()));
+                runs.push(run_row(&source, &run, &checked, reason, kind, tail.as_ref()));
+                damage.append(&mut checked.damage);
+            }
+            Err(error) => source.coverage.skip("WAL", error),
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            note_interruption(&mut source.coverage);
+            break;
+        }
+    }
+    drop(progress);
+    let closing = Closing::new(std::mem::take(&mut source.findings), &source.coverage);
+    if let Some(format) = args.output.machine() {
+        let shape = CsvShape::Rows { plural: "runs", columns: RUN_COLUMNS };
+        let mut sink = source.begin(format, shape, out, "verify")?;
+        let shown = runs.len() as u64;
+        for row in runs {
+            sink.item(&Item::Run(row))?;
+        }
+        for row in damage {
+            sink.item(&Item::Damage(row))?;
+        }
+        return closing.end(sink, shown, Row::new());
+    }
+    let layout = args.output.layout();
+    for row in &runs {
+        for column in RUN_COLUMNS {
+            match row.get(*column) {
+                Some(serde_json::Value::String(text)) => write_fact(out, layout, &column.replace('_', " "), text)?,
+                Some(value) if !value.is_null() => {
+                    write_fact(out, layout, &column.replace('_', " "), &value.to_string())?;
+                }
+                _ => {}
+            }
+        }
+        writeln!(out)?;
+    }
+    closing.end_text(out, layout)
+}
+
+impl Checked {
+    fn event(&mut self, event: &Event<'_>, problems: &mut Vec<Finding>) {
+        match event {
+            Event::Record(record) => {
+                self.records += 1;
+                self.recovered += u64::from(record.recovered);
+                self.first_lsn.get_or_insert(record.start_lsn);
+                self.end_lsn = Some(record.end_lsn);
+                if self.timelines.last() != Some(&record.tli) {
+                    self.timelines.push(record.tli);
+                }
+                if let Some((at, end_of_last, reason)) = self.open.take() {
+                    let from = end_of_last.unwrap_or(at);
+                    let what = format!("{reason} at {at}; nothing could be read from {from} to {}", record.start_lsn);
+                    let why = "records between are lost; those behind were found again at the start of a page";
+                    problems.push(Finding::problem("damage", what, why));
+                    let mut row = Row::new();
+                    for (name, value) in [
+                        ("lsn", json!(lsn_text(at))),
+                        ("from_lsn", json!(lsn_text(from))),
+                        ("to_lsn", json!(lsn_text(record.start_lsn))),
+                        ("bytes", json!(record.start_lsn.bytes_since(from).unwrap_or(0))),
+                        ("reason", json!(reason)),
+                    ] {
+                        row.insert(name.to_owned(), value);
+                    }
+                    self.damage.push(row);
+                }
+            }
+            Event::Aborted(aborted) => {
+                let what = format!(
+                    "record at {} was cut off at {} and replaced: {} of {} bytes were there",
+                    aborted.start_lsn, aborted.missing_lsn, aborted.have, aborted.tot_len
+                );
+                let why = "the server crashed while writing it and went on behind it; nothing is lost";
+                problems.push(Finding::note("aborted_record", what, why));
+            }
+            Event::Damage(end) => {
+                self.open.get_or_insert((end.at, end.end_of_last, end.reason.to_string()));
+            }
+            Event::End(_) => {}
+        }
+    }
+}
+
+/// Fields of a run, in order.
+const RUN_COLUMNS: &[&str] = &[
+    "first_segment",
+    "last_segment",
+    "segments",
+    "start_lsn",
+    "end_lsn",
+    "records",
+    "recovered_records",
+    "timelines",
+    "end_kind",
+    "end_reason",
+    "end_at",
+    "verdict",
+];
+
+fn run_row(
+    source: &Source,
+    run: &Range<usize>,
+    checked: &Checked,
+    reason: Option<String>,
+    kind: Option<&'static str>,
+    tail: Option<&Tail>,
+) -> Row {
+    let size = source.set.geometry().wal_segment_size;
+    let name = |index: Option<usize>| index.and_then(|index| source.set.segments()[index].segment.file_name(size));
+    let timelines: Vec<u32> = checked.timelines.iter().map(|tli| tli.0).collect();
+    let verdict = match tail {
+        Some(Tail::Complete) => "all that is there was read",
+        Some(Tail::EndOfWal) => "the end that a running or crashed server leaves",
+        Some(Tail::RecordsFollow { .. } | Tail::BeforeKnownEnd { .. }) => "damage",
+        None => "not judged",
+    };
+    let mut row = Row::new();
+    for (column, value) in [
+        ("first_segment", json!(name(run.clone().next()))),
+        ("last_segment", json!(name(run.clone().next_back()))),
+        ("segments", json!(run.len())),
+        ("start_lsn", json!(checked.first_lsn.map(lsn_text))),
+        ("end_lsn", json!(checked.end_lsn.map(lsn_text))),
+        ("records", json!(checked.records)),
+        ("recovered_records", json!(checked.recovered)),
+        ("timelines", json!(timelines)),
+        ("end_kind", json!(kind)),
+        ("end_reason", json!(reason)),
+        ("end_at", json!(checked.end_lsn.map(lsn_text))),
+        ("verdict", json!(verdict)),
+    ] {
+        row.insert(column.to_owned(), value);
+    }
+    row
+}
+
+/// The word for reports and JSON.
+const fn kind_name(kind: EndKind) -> &'static str {
+    match kind {
+        EndKind::Complete => "complete",
+        EndKind::Unwritten => "unwritten",
+        EndKind::Stale => "stale",
+        EndKind::Torn => "torn",
+        EndKind::Damaged => "damaged",
+    }
+}

@@ -1,0 +1,153 @@
+//! JSON of WAL statistics, images and verification. Rows are maps: their key fields depend on the grouping.
+
+use serde_json::{Map, Value, json};
+
+use super::{lsn_text, time_text};
+use crate::analysis::wal::group::{GroupBy, Key};
+use crate::analysis::wal::interval::Interval;
+use crate::analysis::wal::tally::Tally;
+use crate::parsers::wal::names::{record_type_name, rmgr_name};
+use crate::parsers::wal::timeline::WalSegment;
+use crate::parsers::wal::version::Major;
+use crate::types::{ForkNumber, RelFileLocator};
+
+/// A row.
+pub type Row = Map<String, Value>;
+
+/// What turns numbers into names.
+pub struct Naming<'a> {
+    /// Major of the WAL, for record types.
+    pub major: Option<Major>,
+    /// Segment size, for file names.
+    pub segment_size: u32,
+    /// Name of a relation, where it is known.
+    pub relation: &'a dyn Fn(RelFileLocator) -> Option<String>,
+    /// Name of a database, where it is known.
+    pub database: &'a dyn Fn(u32) -> Option<String>,
+}
+
+/// Columns of the counts, behind the key's.
+macro_rules! with_counts {
+    ($($key:literal),*) => {
+        &[$($key,)* "records", "record_bytes", "fpi_count", "fpi_bytes", "fpi_raw_bytes", "combined_bytes", "fpi_share"]
+    };
+}
+
+/// Columns of a row in CSV, in order. `None`: by checkpoint.
+#[must_use]
+pub const fn stats_columns(by: Option<GroupBy>) -> &'static [&'static str] {
+    match by {
+        None => with_counts!(
+            "redo_lsn",
+            "checkpoint_lsn",
+            "start_lsn",
+            "end_lsn",
+            "kind",
+            "time",
+            "wal_bytes",
+            "distinct_blocks",
+            "decay"
+        ),
+        Some(GroupBy::Rmgr) => with_counts!("rmgr"),
+        Some(GroupBy::Record) => with_counts!("rmgr", "record"),
+        Some(GroupBy::Relation) => with_counts!("spc_oid", "db_oid", "rel_number", "relation"),
+        Some(GroupBy::Fork) => with_counts!("fork"),
+        Some(GroupBy::Block) => with_counts!("spc_oid", "db_oid", "rel_number", "relation", "fork", "block"),
+        Some(GroupBy::Database) => with_counts!("db_oid", "database"),
+        Some(GroupBy::Tablespace) => with_counts!("spc_oid"),
+        Some(GroupBy::Compression) => with_counts!("compression"),
+        Some(GroupBy::Segment) => with_counts!("segment", "timeline"),
+        Some(GroupBy::Cause) => with_counts!("cause"),
+    }
+}
+
+/// Counts of a tally.
+pub fn put_tally(row: &mut Row, tally: &Tally) {
+    let share = (tally.fpi_share() * 1e6).round() / 1e6;
+    for (name, value) in [
+        ("records", json!(tally.records)),
+        ("record_bytes", json!(tally.record_bytes)),
+        ("fpi_count", json!(tally.fpi_count)),
+        ("fpi_bytes", json!(tally.fpi_bytes)),
+        ("fpi_raw_bytes", json!(tally.fpi_raw_bytes)),
+        ("combined_bytes", json!(tally.combined_bytes())),
+        ("fpi_share", json!(share)),
+    ] {
+        row.insert(name.to_owned(), value);
+    }
+}
+
+/// A group as a row.
+#[must_use]
+pub fn group_row(key: &Key, tally: &Tally, naming: &Naming<'_>) -> Row {
+    let mut row = Row::new();
+    let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);
+    let relation = |put: &mut dyn FnMut(&str, Value) -> Option<Value>, rel: &RelFileLocator| {
+        put("spc_oid", json!(rel.spc_oid));
+        put("db_oid", json!(rel.db_oid));
+        put("rel_number", json!(rel.rel_number));
+        put("relation", json!((naming.relation)(*rel)));
+    };
+    match key {
+        Key::Rmgr(id) => drop(put("rmgr", json!(rmgr_name(*id).to_string()))),
+        Key::Record(id, info) => {
+            put("rmgr", json!(rmgr_name(*id).to_string()));
+            let name = record_type_name(naming.major.unwrap_or(Major::V19), *id, *info);
+            put("record", json!(name.to_string()));
+        }
+        Key::Relation(rel) => relation(&mut put, rel),
+        Key::Block(rel, fork, block) => {
+            relation(&mut put, rel);
+            put("fork", json!(fork_name(*fork)));
+            put("block", json!(block));
+        }
+        Key::Fork(fork) => drop(put("fork", json!(fork_name(*fork)))),
+        Key::Database(oid) => {
+            put("db_oid", json!(oid));
+            put("database", json!((naming.database)(*oid)));
+        }
+        Key::Tablespace(oid) => drop(put("spc_oid", json!(oid))),
+        Key::Compression(method) => {
+            put("compression", json!(method.map_or("none", crate::parsers::image::Compression::name)));
+        }
+        Key::Segment(tli, number) => {
+            let segment = WalSegment { tli: *tli, number: *number };
+            put("segment", json!(segment.file_name(naming.segment_size)));
+            put("timeline", json!(tli.0));
+        }
+        Key::Cause(cause) => drop(put("cause", json!(cause.name()))),
+        Key::None => {}
+    }
+    put_tally(&mut row, tally);
+    row
+}
+
+/// Name of a fork by its code; the number for another code.
+#[must_use]
+pub fn fork_name(code: u8) -> String {
+    ForkNumber::from_code(i32::from(code)).map_or_else(|| code.to_string(), |fork| fork.name().to_owned())
+}
+
+/// An interval as a row.
+#[must_use]
+pub fn interval_row(interval: &Interval) -> Row {
+    let mut row = Row::new();
+    let checkpoint = interval.checkpoint.as_ref();
+    let decay: Vec<Option<f64>> =
+        interval.decay.iter().map(|share| share.map(|share| (share * 1000.0).round() / 1000.0)).collect();
+    for (name, value) in [
+        ("redo_lsn", json!(interval.redo_lsn.map(lsn_text))),
+        ("checkpoint_lsn", json!(checkpoint.map(|seen| lsn_text(seen.lsn)))),
+        ("start_lsn", json!(lsn_text(interval.start_lsn))),
+        ("end_lsn", json!(lsn_text(interval.end_lsn))),
+        ("kind", json!(interval.kind.name())),
+        ("time", json!(checkpoint.map(|seen| time_text(seen.time_s)))),
+        ("wal_bytes", json!(interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0))),
+        ("distinct_blocks", json!(interval.distinct_blocks)),
+        ("decay", json!(decay)),
+    ] {
+        row.insert(name.to_owned(), value);
+    }
+    put_tally(&mut row, &interval.tally);
+    row
+}
