@@ -9,3 +9,4 @@ pub mod relation_path;
 pub mod relation_walk;
 pub mod running;
 pub mod settings;
+pub mod wal;
