@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::partial::{ScanPlan, SegmentPartial, scan_segment};
-use crate::cluster::wal::set::{WalReadError, WalSet};
+use crate::cluster::wal::WalReadError;
+use crate::cluster::wal::WalSet;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::scan::Joiner;
 use crate::types::Lsn;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::block_set::BlockSet;
 use super::partial::{CheckpointKind, CheckpointSeen, SegmentPartial, Slice};
 use super::tally::{Decay, Tally};
-use crate::cluster::wal::set::WalReadError;
+use crate::cluster::wal::WalReadError;
 use crate::types::Lsn;
 
 /// Memory that the block sets of open chunks may take before the oldest are merged.

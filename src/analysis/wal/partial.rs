@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::block_set::BlockSet;
 use super::group::{GroupBy, Groups};
 use super::tally::{Decay, Tally};
-use crate::cluster::wal::set::{WalReadError, WalSet};
+use crate::cluster::wal::WalReadError;
+use crate::cluster::wal::WalSet;
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::reader::{Aborted, Event, ReaderOptions};
 use crate::parsers::wal::record::Record;
@@ -13,7 +14,7 @@ use crate::parsers::wal::scan::{ScanSummary, SegmentScan};
 use crate::types::{Lsn, TimelineId};
 
 /// Points of the decay curve in one segment.
-const DECAY_POINTS: u64 = 16;
+const DECAY_POINTS: u64 = 256;
 
 /// What is counted, and over which records.
 #[derive(Clone, Debug)]
@@ -210,7 +211,7 @@ pub fn scan_segment(
     let wanted = if index == from { plan.start_lsn.0 } else { 0 };
     let first_page = Lsn(file_start.0.max(wanted - wanted % block));
     let options = reader_options(set);
-    let mut scan = SegmentScan::new(options, first_page, limit_lsn).map_err(WalReadError::options)?;
+    let mut scan = SegmentScan::new(options, first_page, limit_lsn).map_err(WalReadError::Sizes)?;
     let partial = SegmentPartial {
         index,
         summary: scan.summary().clone(),
@@ -242,6 +243,11 @@ pub fn scan_segment(
             let piece = match reader.next_piece() {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
+                Err(error) if error.is_short() => break,
+                Err(error) if error.is_behind_the_segment() => {
+                    counter.partial.error = Some(error);
+                    break;
+                }
                 Err(error) => {
                     counter.partial.error = Some(error);
                     break 'files;

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::partial::reader_options;
-use crate::cluster::wal::set::{WalReadError, WalSet};
+use crate::cluster::wal::WalReadError;
+use crate::cluster::wal::WalSet;
 use crate::parsers::wal::end::{EndKind, EndOfWal};
 use crate::parsers::wal::reader::{Event, WalReader};
 use crate::types::Lsn;
@@ -73,10 +74,10 @@ fn record_behind(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<Option<Lsn
             continue;
         }
         let first = start.max(next_page);
-        let mut reader = WalReader::new(options.clone(), first).map_err(WalReadError::options)?;
+        let mut reader = WalReader::new(options.clone(), first).map_err(WalReadError::Sizes)?;
         let mut bytes = set.reader(index)?;
         let mut skip = first.0 - start.0;
-        while let Some(piece) = bytes.next_piece()? {
+        while let Ok(Some(piece)) = bytes.next_piece() {
             let passed = skip.min(piece.len() as u64);
             skip -= passed;
             let mut input = &piece[usize::try_from(passed).unwrap_or(piece.len())..];

@@ -4,7 +4,8 @@ use std::ops::{ControlFlow, Range};
 
 use super::collect::touched;
 use super::partial::{ScanPlan, reader_options};
-use crate::cluster::wal::set::{WalReadError, WalSet};
+use crate::cluster::wal::WalReadError;
+use crate::cluster::wal::WalSet;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::reader::{Event, WalReader};
 use crate::types::Lsn;
@@ -18,6 +19,11 @@ pub struct WalkEnd {
     pub error: Option<WalReadError>,
     /// Bytes that were read.
     pub bytes_read: u64,
+}
+
+/// True when bytes of a segment are missing.
+fn failed(result: &WalkEnd) -> bool {
+    result.error.as_ref().is_some_and(|error| !error.is_behind_the_segment())
 }
 
 /// Reads the records of `plan` in order. Records before its start are read but not shown; the first record that ends
@@ -43,7 +49,7 @@ pub fn walk_run(
     let first = Lsn(file_start.0.max(plan.start_lsn.0 - plan.start_lsn.0 % page));
     let mut options = reader_options(set);
     options.resynchronise = resynchronise;
-    let mut reader = WalReader::new(options, first).map_err(WalReadError::options)?;
+    let mut reader = WalReader::new(options, first).map_err(WalReadError::Sizes)?;
     let mut skip = first.0 - file_start.0;
     // A record may reach over the last touched segment.
     for index in range.start..run.end {
@@ -60,6 +66,7 @@ pub fn walk_run(
             let piece = match bytes.next_piece() {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break,
+                Err(error) if error.is_short() => break,
                 Err(error) => {
                     result.error = Some(error);
                     break;
@@ -84,7 +91,7 @@ pub fn walk_run(
                 }
             }
         }
-        if delivered < u64::from(geometry.wal_segment_size) || reader.is_stopped() || result.error.is_some() {
+        if delivered < u64::from(geometry.wal_segment_size) || reader.is_stopped() || failed(&result) {
             break;
         }
     }

@@ -67,7 +67,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
     let mut decoder = ImageDecoder::new();
     let mut page = vec![0; block_size];
     let (mut written, mut left_out) = (0, 0);
-    each_image(&mut source, &Source::plan(&args.common.source), &args.filter, |source, found| {
+    each_image(&mut source, &Source::plan(&args.common.source), &args.filter, |notes, found| {
         if !args.raw && !found.image.applies() {
             left_out += 1;
             return Ok(());
@@ -75,7 +75,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
         let place = format!("image of block {} at {}", found.block.block, found.record.start_lsn);
         if let Err(error) = decoder.restore(found.image, &mut page) {
             let why = "the record's checksum is right, so the server would fail on it too";
-            source.findings.push(Finding::problem("image", format!("{place}: {error}"), why));
+            notes.findings.push(Finding::problem("image", format!("{place}: {error}"), why));
             return Ok(());
         }
         if !args.raw {
@@ -85,7 +85,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
         match export.write_new(&name, &page) {
             Ok(_) => written += 1,
             Err(error) => {
-                source.coverage.skip(place, error);
+                notes.coverage.skip(place, error);
                 return Ok(());
             }
         }

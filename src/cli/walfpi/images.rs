@@ -8,12 +8,13 @@ use serde_json::json;
 
 use super::names::Names;
 use super::source::{Source, interrupt_flag, note_interruption};
+use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::cause::{Cause, CauseTeller};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::walk_run;
 use crate::cli::values::{RelationPattern, Span};
-use crate::cluster::wal::set::WalSet;
+use crate::cluster::wal::WalSet;
 use crate::output::json::lsn_text;
 use crate::output::json::wal::{Row, fork_name};
 use crate::output::progress::Progress;
@@ -99,6 +100,14 @@ pub struct Found<'a> {
     pub cause: Cause,
 }
 
+/// Where a visitor says what is wrong.
+pub struct Notes<'a> {
+    /// Findings.
+    pub findings: &'a mut Vec<Finding>,
+    /// What was not looked at.
+    pub coverage: &'a mut Coverage,
+}
+
 /// Shows every image that the filter takes, in order. An error of `visit` ends the walk.
 ///
 /// # Errors
@@ -107,7 +116,7 @@ pub fn each_image<E>(
     source: &mut Source,
     plan: &ScanPlan,
     filter: &ImageFilter,
-    mut visit: impl FnMut(&mut Source, &Found<'_>) -> Result<(), E>,
+    mut visit: impl FnMut(&mut Notes<'_>, &Found<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let interrupted = interrupt_flag();
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -116,19 +125,19 @@ pub fn each_image<E>(
     let mut causes = Vec::new();
     let progress = Progress::bytes(source.total_bytes());
     let mut before = 0;
-    let set = source.set.clone();
-    for run in set.runs() {
+    for run in source.set.runs() {
         let mut failed = None;
-        let walked = walk_run(&set, &run, plan, filter.resync, |event, bytes_read| {
+        let mut notes = Notes { findings: &mut source.findings, coverage: &mut source.coverage };
+        let walked = walk_run(&source.set, &run, plan, filter.resync, |event, bytes_read| {
             progress.done(before + bytes_read);
             if let Event::Record(record) = event {
-                source.coverage.examined += 1;
+                notes.coverage.examined += 1;
                 teller.causes(record, &mut causes);
                 let with_image = record.blocks().filter(|block| block.image.is_some());
                 for (block, cause) in with_image.zip(&causes) {
                     let Some(image) = block.image.filter(|_| filter.takes(record, &block, *cause)) else { continue };
                     let found = Found { record, block: &block, image: &image, cause: *cause };
-                    if let Err(error) = visit(source, &found) {
+                    if let Err(error) = visit(&mut notes, &found) {
                         failed = Some(error);
                         return ControlFlow::Break(());
                     }

@@ -14,7 +14,9 @@ use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::Stop;
-use crate::cluster::wal::set::{NoteLevel, WalReadError, WalSet, WalSetOptions};
+use crate::cluster::wal::NoteLevel;
+use crate::cluster::wal::WalReadError;
+use crate::cluster::wal::{WalSet, WalSetOptions};
 use crate::output::sink::{CsvShape, Machine, Sink};
 use crate::parsers::wal::end::EndOfWal;
 use crate::repair::scratch::scratch_file;
@@ -59,13 +61,10 @@ impl Source {
         {
             return Err(Stop::Input(format!("--start {start} lies behind --end {end}")));
         }
-        let mut stdin = io::stdin().lock();
-        let options = WalSetOptions {
-            timeline: args.timeline.map(TimelineId),
-            system_identifier: None,
-            scratch: &scratch_file,
-            stdin: Some(&mut stdin),
-        };
+        let mut stdin = io::stdin();
+        let mut options = WalSetOptions::new(&scratch_file);
+        options.timeline = args.timeline.map(TimelineId);
+        options.stdin = Some(&mut stdin);
         let set = WalSet::open(&args.paths, options).map_err(|error| Stop::Input(error.to_string()))?;
         let mut source = Self {
             set,
@@ -141,8 +140,13 @@ impl Source {
         end: Option<&EndOfWal>,
         error: Option<WalReadError>,
     ) -> Option<Tail> {
-        if let Some(error) = error {
-            self.coverage.skip("WAL", error);
+        match error {
+            Some(error) if error.is_behind_the_segment() => {
+                let why = "the bytes of the segment itself are all there";
+                self.findings.push(Finding::problem("behind_segment", error.to_string(), why));
+            }
+            Some(error) => self.coverage.skip("WAL", error),
+            None => {}
         }
         let end = end?;
         match judge_tail(&self.set, run, end) {

@@ -1,0 +1,279 @@
+//! From candidates to one file for each segment.
+
+use std::collections::BTreeMap;
+
+use super::collect::{Candidate, Collector};
+use super::first_page::SegmentHeader;
+use super::notes::{NoteKind, NoteLevel};
+use super::set::WalSegmentFile;
+use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
+use crate::parsers::wal::version::Major;
+use crate::types::{Lsn, TimelineId};
+
+/// What all chosen segments have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Common {
+    pub system_identifier: Option<u64>,
+    pub major: Option<Major>,
+    pub segment_size: u32,
+    pub block_size: u32,
+}
+
+/// A candidate with its place in WAL.
+struct Placed {
+    candidate: Candidate,
+    segment: WalSegment,
+    wrong_name: bool,
+}
+
+impl Placed {
+    fn is_short(&self, segment_size: u32) -> bool {
+        self.candidate.size_bytes.is_some_and(|size| size < u64::from(segment_size))
+    }
+
+    /// Lower is better.
+    fn rank(&self, segment_size: u32) -> (bool, bool, bool, bool, bool) {
+        let partial = self.is_partial();
+        let damaged = self.candidate.header.is_none();
+        (partial, self.is_short(segment_size), damaged, self.wrong_name, !self.candidate.codecs.is_empty())
+    }
+
+    fn is_partial(&self) -> bool {
+        self.candidate.name.as_ref().is_some_and(|name| name.partial)
+    }
+}
+
+/// The most frequent value, of several the one that came first.
+fn most_frequent<T: Copy + Ord>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, (u64, usize)> = BTreeMap::new();
+    for (index, value) in values.enumerate() {
+        counts.entry(value).or_insert((0, index)).0 += 1;
+    }
+    let better = |&(_, (count, first)): &(T, (u64, usize))| (count, std::cmp::Reverse(first));
+    counts.into_iter().max_by_key(better).map(|(value, _)| value)
+}
+
+impl Collector<'_> {
+    /// Leaves out what is of another cluster, version or size. `None` when nothing tells the sizes.
+    pub(super) fn agree(&mut self, expected_system: Option<u64>) -> Option<Common> {
+        let known = expected_system.or(self.control.as_ref().map(|control| control.prefix.system_identifier));
+        let headers = |candidates: &[Candidate]| -> Vec<SegmentHeader> {
+            candidates.iter().filter_map(|candidate| candidate.header).collect()
+        };
+        let of_all = headers(&self.candidates);
+        let system = known.or_else(|| most_frequent(of_all.iter().map(|header| header.system_identifier)));
+        self.leave_out(NoteKind::ForeignSystem, |candidate| {
+            let (found, expected) = (candidate.header?.system_identifier, system?);
+            (found != expected).then(|| format!("system identifier {found}, expected {expected}; left out"))
+        });
+        let of_system = headers(&self.candidates);
+        let by_name = self.data_major.and_then(|number| Major::ALL.into_iter().find(|m| m.number() == number));
+        let major = by_name.or_else(|| most_frequent(of_system.iter().map(|header| header.major)));
+        self.leave_out(NoteKind::ForeignVersion, |candidate| {
+            let found = candidate.header.map(|header| header.major).or(candidate.second.map(|second| second.major))?;
+            let expected = major.filter(|&expected| expected != found)?;
+            Some(format!("written by major {found}, expected {expected}; left out"))
+        });
+        let of_major = headers(&self.candidates);
+        let sizes = match &self.control {
+            Some(control) => Some((control.geometry.wal_segment_size, control.geometry.wal_block_size)),
+            None => most_frequent(of_major.iter().map(|header| (header.segment_size, header.block_size))),
+        };
+        let (segment_size, block_size) = sizes.filter(|&(segment, block)| segment > 0 && block > 0)?;
+        self.leave_out(NoteKind::ForeignSize, |candidate| {
+            let header = candidate.header?;
+            let differs = (header.segment_size, header.block_size) != (segment_size, block_size);
+            differs.then(|| {
+                format!(
+                    "segment size {} and page size {}, expected {segment_size} and {block_size}; left out",
+                    header.segment_size, header.block_size
+                )
+            })
+        });
+        Some(Common { system_identifier: system, major, segment_size, block_size })
+    }
+
+    fn leave_out(&mut self, kind: NoteKind, why: impl Fn(&Candidate) -> Option<String>) {
+        let notes = &mut self.notes;
+        self.candidates.retain(|candidate| match why(candidate) {
+            Some(what) => {
+                notes.add(NoteLevel::Problem, kind, &candidate.label, what);
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// Gives every candidate its place in WAL, leaving out those that have none.
+    fn place(&mut self, common: &Common) -> Vec<Placed> {
+        let candidates = std::mem::take(&mut self.candidates);
+        candidates.into_iter().filter_map(|candidate| self.place_one(candidate, common)).collect()
+    }
+
+    fn place_one(&mut self, candidate: Candidate, common: &Common) -> Option<Placed> {
+        let size = common.segment_size;
+        let named = candidate.name.as_ref().and_then(|name| name.segment(size));
+        let notes = &mut self.notes;
+        let mut problem = |what: String| notes.add(NoteLevel::Problem, NoteKind::WrongName, &candidate.label, what);
+        let Some(header) = candidate.header else {
+            let second = candidate.second?;
+            let start = named.and_then(|segment| segment.start_lsn(size));
+            let fits = start == Some(second.first_lsn) && second.block_size == common.block_size;
+            let Some(segment) = named.filter(|_| fits) else {
+                problem(format!("its second page is that of a segment at {}; left out", second.first_lsn));
+                return None;
+            };
+            return Some(Placed { candidate, segment, wrong_name: false });
+        };
+        let content = WalSegment { tli: header.tli, number: header.start_lsn.0 / u64::from(size) };
+        let Some(name) = &candidate.name else {
+            return Some(Placed { candidate, segment: content, wrong_name: false });
+        };
+        let fits = named.is_some_and(|named| named.number == content.number && named.tli >= content.tli);
+        if let Some(named) = named.filter(|_| fits) {
+            if name.lower_case {
+                let what = "name in lower case, which a server does not find; used";
+                notes.add(NoteLevel::Note, NoteKind::WrongName, &candidate.label, what);
+            }
+            return Some(Placed { candidate, segment: named, wrong_name: false });
+        }
+        let holds = format!("holds WAL from {} of timeline {}", header.start_lsn, header.tli);
+        if candidate.origin.in_pg_wal && named.is_some_and(|named| content.number < named.number) {
+            let what = format!("waits to be written again, still {holds}; left out");
+            notes.add(NoteLevel::Note, NoteKind::Leftover, &candidate.label, what);
+            return None;
+        }
+        problem(format!("the name is that of other WAL: {holds}, and is used as such"));
+        Some(Placed { candidate, segment: content, wrong_name: true })
+    }
+
+    /// One file for each segment of the timeline, in order.
+    pub(super) fn choose(
+        &mut self,
+        common: &Common,
+    ) -> (Vec<WalSegmentFile>, Option<TimelineId>, Option<TimelineHistory>) {
+        let placed = self.place(common);
+        let present = placed.iter().map(|placed| placed.segment.tli).max();
+        let Some(target) = self.timeline.or(present) else { return (Vec::new(), None, None) };
+        let history = self.history_of(target);
+        let size = common.segment_size;
+        let mut best: BTreeMap<u64, Placed> = BTreeMap::new();
+        let mut others: BTreeMap<TimelineId, (u64, WalSegment, WalSegment)> = BTreeMap::new();
+        for placed in placed {
+            let WalSegment { tli, number } = placed.segment;
+            let wanted = match &history {
+                Some(history) => history.candidates(number, size).first().copied(),
+                None => Some(target),
+            };
+            if wanted != Some(tli) {
+                let found = others.entry(tli).or_insert((0, placed.segment, placed.segment));
+                *found = (found.0 + 1, found.1.min(placed.segment), found.2.max(placed.segment));
+                continue;
+            }
+            let Some(before) = best.remove(&number) else {
+                best.insert(number, placed);
+                continue;
+            };
+            let (used, left) = if placed.rank(size) < before.rank(size) { (placed, before) } else { (before, placed) };
+            let what = format!("the same segment as {}, which is used", used.candidate.label);
+            self.notes.add(NoteLevel::Note, NoteKind::Duplicate, &left.candidate.label, what);
+            best.insert(number, used);
+        }
+        self.note_others(&others, target, history.as_ref(), size);
+        let files: Vec<_> = best.into_values().filter_map(|placed| self.segment_file(placed, size)).collect();
+        self.note_gaps(&files, size);
+        (files, Some(target), history)
+    }
+
+    fn history_of(&mut self, target: TimelineId) -> Option<TimelineHistory> {
+        if let Some((_, history)) = self.histories.remove(&target) {
+            return Some(history);
+        }
+        if target.0 == 1 {
+            return Some(TimelineHistory::root(target));
+        }
+        let what = format!("without the history of timeline {target} only segments of that timeline itself are used");
+        let name = format!("{:08X}.history", target.0);
+        self.notes.add(NoteLevel::Note, NoteKind::MissingHistory, &name, what);
+        None
+    }
+
+    fn note_others(
+        &mut self,
+        others: &BTreeMap<TimelineId, (u64, WalSegment, WalSegment)>,
+        target: TimelineId,
+        history: Option<&TimelineHistory>,
+        size: u32,
+    ) {
+        for (tli, (count, first, last)) in others {
+            let name = |segment: &WalSegment| segment.file_name(size).unwrap_or_default();
+            let why = match history {
+                Some(history) if history.timelines().contains(tli) => {
+                    format!("not part of the history of timeline {target}, which left timeline {tli} before their end")
+                }
+                Some(_) => format!("timeline {tli} is not in the history of timeline {target}"),
+                None => format!("timeline {tli} is not the one that is read, {target}"),
+            };
+            let what = format!("{count} segments ({} to {}) left out: {why}", name(first), name(last));
+            self.notes.push(super::notes::SetNote {
+                kind: NoteKind::OtherTimeline,
+                level: NoteLevel::Note,
+                file: None,
+                offset: None,
+                what,
+            });
+        }
+    }
+
+    fn segment_file(&mut self, placed: Placed, size: u32) -> Option<WalSegmentFile> {
+        let partial = placed.is_partial();
+        let Placed { candidate, segment, .. } = placed;
+        let start_lsn: Lsn = segment.start_lsn(size)?;
+        let expected = u64::from(size);
+        let label = &candidate.label;
+        if partial {
+            let what = "the only file of its segment, which may not have been written to the end; used";
+            self.notes.add(NoteLevel::Note, NoteKind::PartialUsed, label, what);
+        }
+        match candidate.size_bytes {
+            Some(found) if found < expected => {
+                let level = if partial { NoteLevel::Note } else { NoteLevel::Problem };
+                let what = format!("ends after {found} of the {expected} bytes of a segment; used as far as it goes");
+                self.notes.add(level, NoteKind::WrongSize, label, what);
+            }
+            Some(found) if found > expected => {
+                let what = format!("goes on after the {expected} bytes of a segment; the rest is not read");
+                self.notes.add(NoteLevel::Problem, NoteKind::TrailingData, label, what);
+            }
+            _ => {}
+        }
+        Some(WalSegmentFile {
+            segment,
+            start_lsn,
+            size_bytes: candidate.size_bytes.map(|found| found.min(expected)),
+            stored_bytes: candidate.place.size_bytes(),
+            codecs: candidate.codecs,
+            partial,
+            named: candidate.origin.named,
+            place: candidate.place,
+            label: candidate.label,
+        })
+    }
+
+    fn note_gaps(&mut self, files: &[WalSegmentFile], size: u32) {
+        for pair in files.windows(2) {
+            let [before, after] = pair else { continue };
+            let missing = after.segment.number - before.segment.number - 1;
+            if missing == 0 {
+                continue;
+            }
+            let first = WalSegment { tli: after.segment.tli, number: before.segment.number + 1 };
+            let from = first.start_lsn(size).unwrap_or_default();
+            let what = format!("{missing} segments missing before it, WAL from {from} to {}", after.start_lsn);
+            // Whoever names single files may well leave some out.
+            let chosen = before.named && after.named;
+            let level = if chosen { NoteLevel::Note } else { NoteLevel::Problem };
+            self.notes.add(level, NoteKind::Gap, &after.label, what);
+        }
+    }
+}

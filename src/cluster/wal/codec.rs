@@ -1,0 +1,225 @@
+//! Compression of WAL archives, recognised by content: a name may say anything.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use lz4_flex::frame::FrameDecoder;
+
+/// Bytes of a decoder's input that are buffered.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Kibibytes that an xz decoder needs besides its window.
+const XZ_OVERHEAD_KIB: u32 = 512;
+
+/// Layers of compression that are taken off, one inside the other.
+pub const MAX_LAYERS: usize = 2;
+
+/// Bytes in any form, read in order.
+pub type Stream<'a> = Box<dyn Read + Send + 'a>;
+
+/// A compressed format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Codec {
+    /// gzip, also of several members.
+    Gzip,
+    /// LZ4 frames, also several.
+    Lz4,
+    /// Zstandard, also of several frames.
+    Zstd,
+    /// bzip2, also of several streams.
+    Bzip2,
+    /// xz, also of several streams.
+    Xz,
+}
+
+impl Codec {
+    /// The codec whose files begin like this; `None` for anything else. 10 bytes are enough.
+    #[must_use]
+    pub fn of_content(head: &[u8]) -> Option<Self> {
+        match head {
+            [0x1F, 0x8B, 8, ..] => Some(Self::Gzip),
+            [0x04, 0x22, 0x4D, 0x18, ..] => Some(Self::Lz4),
+            // Parallel compressors put a skippable frame first.
+            [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Some(Self::Zstd),
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
+            | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(Self::Bzip2),
+            [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
+            _ => None,
+        }
+    }
+
+    /// What the format is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+            Self::Bzip2 => "bzip2",
+            Self::Xz => "xz",
+        }
+    }
+
+    /// Endings of file names that stand for compression.
+    pub const SUFFIXES: [&'static str; 9] = [".gz", ".lz4", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzo", ".br"];
+
+    /// Unpacks `source`, which begins with this format. A window larger than `window_bytes` is refused with an error.
+    fn decoder<'a>(self, source: Stream<'a>, window_bytes: u32) -> io::Result<Stream<'a>> {
+        let source = BufReader::with_capacity(BUFFER_BYTES, source);
+        Ok(match self {
+            Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
+            Self::Lz4 => Box::new(Lz4Frames { frames: FrameDecoder::new(Watched { source, saw_end: false }) }),
+            Self::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(source)?;
+                decoder.window_log_max(window_bytes.max(1024).ilog2())?;
+                Box::new(decoder)
+            }
+            Self::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(source)),
+            Self::Xz => {
+                let limit_kib = (window_bytes / 1024).saturating_add(XZ_OVERHEAD_KIB);
+                Box::new(lzma_rust2::XzReader::new_mem_limit(source, true, limit_kib))
+            }
+        })
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Remembers whether the input ended.
+struct Watched<R> {
+    source: BufReader<R>,
+    saw_end: bool,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.source.read(buf)?;
+        self.saw_end |= bytes == 0 && !buf.is_empty();
+        Ok(bytes)
+    }
+}
+
+/// All frames of an LZ4 file. The decoder underneath stops behind each frame, and takes a file that is cut between two
+/// blocks for one that ends there; a frame that ends as it should does so without asking for more input.
+struct Lz4Frames<R: Read> {
+    frames: FrameDecoder<Watched<R>>,
+}
+
+impl<R: Read> Read for Lz4Frames<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let bytes = self.frames.read(buf)?;
+            if bytes > 0 || buf.is_empty() {
+                return Ok(bytes);
+            }
+            let input = self.frames.get_mut();
+            if input.saw_end {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "LZ4 frame without its end mark"));
+            }
+            if input.source.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+/// A stream without its compression.
+pub struct Peeled<'a> {
+    /// What was taken off, outermost first.
+    pub codecs: Vec<Codec>,
+    /// The first bytes, also given by `stream`.
+    pub head: Vec<u8>,
+    /// The plain bytes from the first one on.
+    pub stream: Stream<'a>,
+}
+
+/// Gives the head again, then the rest, and after an error nothing more.
+struct Peeked<'a> {
+    head: Cursor<Vec<u8>>,
+    failed: Option<io::Error>,
+    stopped: bool,
+    rest: Stream<'a>,
+}
+
+impl Read for Peeked<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.head.read(buf)?;
+        if bytes > 0 || buf.is_empty() || self.stopped {
+            return Ok(bytes);
+        }
+        let outcome = match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.rest.read(buf),
+        };
+        let again = outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted);
+        self.stopped = !again && !outcome.as_ref().is_ok_and(|&bytes| bytes > 0);
+        outcome
+    }
+}
+
+/// Takes compression off a stream as far as its content shows any. `head_bytes`: how much of the plain bytes to show.
+///
+/// # Errors
+/// When the first bytes cannot be read at all, or there are more than [`MAX_LAYERS`] layers.
+pub fn peel(source: Stream<'_>, head_bytes: usize, window_bytes: u32) -> io::Result<Peeled<'_>> {
+    let mut codecs = Vec::new();
+    let mut source = source;
+    loop {
+        let mut head = Vec::new();
+        let failed = read_head(&mut source, head_bytes, &mut head);
+        let found = Codec::of_content(&head);
+        if let Some(error) = failed {
+            // Compressed bytes may well be read to their early end: what they hold is still wanted.
+            if head.is_empty() || (found.is_some() && codecs.len() == MAX_LAYERS) {
+                return Err(error);
+            }
+            let rest = Peeked { head: Cursor::new(head.clone()), failed: Some(error), stopped: false, rest: source };
+            if let Some(codec) = found {
+                codecs.push(codec);
+                source = codec.decoder(Box::new(rest), window_bytes)?;
+                continue;
+            }
+            return Ok(Peeled { codecs, head, stream: Box::new(rest) });
+        }
+        let rest: Stream<'_> =
+            Box::new(Peeked { head: Cursor::new(head.clone()), failed: None, stopped: false, rest: source });
+        match found {
+            None => return Ok(Peeled { codecs, head, stream: rest }),
+            Some(_) if codecs.len() == MAX_LAYERS => {
+                return Err(io::Error::other(format!("compressed more than {MAX_LAYERS} times; not unpacked further")));
+            }
+            Some(codec) => {
+                codecs.push(codec);
+                source = codec.decoder(rest, window_bytes)?;
+            }
+        }
+    }
+}
+
+/// Reads up to `length` bytes; what came before an error stays.
+fn read_head(source: &mut dyn Read, length: usize, head: &mut Vec<u8>) -> Option<io::Error> {
+    let limit = u64::try_from(length).unwrap_or(u64::MAX);
+    source.take(limit).read_to_end(head).err()
+}
+
+/// Fills `buf` as far as the stream reaches; what came before an error is counted, the error kept beside it.
+pub fn fill(source: &mut dyn Read, buf: &mut [u8]) -> (usize, Option<io::Error>) {
+    let mut filled = 0;
+    while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match source.read(rest) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (filled, Some(error)),
+        }
+    }
+    (filled, None)
+}
+
+#[cfg(test)]
+#[path = "codec_tests.rs"]
+mod tests;

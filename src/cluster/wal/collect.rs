@@ -1,0 +1,149 @@
+//! Candidates: everything that looks like a segment, before any choice is made.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+
+use super::bytes::Place;
+use super::codec::{Codec, Stream, fill, peel};
+use super::first_page::{FirstPage, SecondPage, SegmentHeader};
+use super::names::{NameKind, SegmentName};
+use super::notes::{NoteKind, NoteLevel, Notes};
+use super::spill::Scratch;
+use crate::parsers::control::ControlFile;
+use crate::parsers::wal::timeline::TimelineHistory;
+use crate::types::TimelineId;
+
+/// Longest history file that is read, in bytes: room for a thousand timelines.
+pub(super) const HISTORY_LIMIT_BYTES: usize = 128 * 1024;
+
+/// History files that are kept, those of the newest timelines.
+const MAX_HISTORIES: usize = 64;
+
+/// How a file came to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// Found where a server keeps its WAL: files with older content are normal there.
+    pub in_pg_wal: bool,
+    /// Named by the user, not found in a directory.
+    pub named: bool,
+}
+
+/// A file that looks like a segment.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub label: String,
+    pub name: Option<SegmentName>,
+    pub place: Place,
+    /// Plain bytes, when known; one more than a segment has when there are more.
+    pub size_bytes: Option<u64>,
+    pub codecs: Vec<Codec>,
+    pub header: Option<SegmentHeader>,
+    /// Set when the first page is damaged.
+    pub second: Option<SecondPage>,
+    pub origin: Origin,
+}
+
+/// Collects candidates from all inputs.
+pub(super) struct Collector<'o> {
+    pub notes: Notes,
+    pub candidates: Vec<Candidate>,
+    pub histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
+    pub control: Option<ControlFile>,
+    /// Major by `PG_VERSION` of the data directory whose control file is used.
+    pub data_major: Option<u32>,
+    pub scratch: Option<Scratch>,
+    pub make_scratch: &'o dyn Fn() -> io::Result<File>,
+    pub spill_bytes: u64,
+    pub window_bytes: u32,
+    pub timeline: Option<TimelineId>,
+}
+
+impl Collector<'_> {
+    /// Judges what a file begins with: its header, when it may be a segment, else a note.
+    pub(super) fn first_page(
+        &mut self,
+        label: &str,
+        name: Option<&SegmentName>,
+        head: &[u8],
+        origin: Origin,
+    ) -> Option<(Option<SegmentHeader>, Option<SecondPage>)> {
+        let may_be_unwritten = origin.in_pg_wal || name.is_some_and(|name| name.partial);
+        let normal_if = |normal: bool| if normal { NoteLevel::Note } else { NoteLevel::Problem };
+        match FirstPage::of(head) {
+            FirstPage::Sound(header) => return Some((Some(header), None)),
+            FirstPage::Damaged { why, second } if name.is_some() => {
+                let what = format!("first page: {why}; the second is that of a segment at {}", second.first_lsn);
+                self.notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, label, what);
+                return Some((None, Some(second)));
+            }
+            FirstPage::Damaged { why, .. } => {
+                let what = format!("first page: {why}; without a segment's name not used");
+                self.notes.add(NoteLevel::Skipped, NoteKind::FirstPageDamaged, label, what);
+            }
+            FirstPage::Version(magic) => {
+                self.notes.add(NoteLevel::Skipped, NoteKind::ForeignVersion, label, format!("{magic}; left out"));
+            }
+            FirstPage::Zero => {
+                let what = "begins with zeros: made beforehand and not written since";
+                self.notes.add(normal_if(may_be_unwritten), NoteKind::Unwritten, label, what);
+            }
+            FirstPage::Empty => self.notes.add(NoteLevel::Problem, NoteKind::Empty, label, "no bytes"),
+            FirstPage::Other(why) => {
+                let level = if name.is_some() { NoteLevel::Problem } else { NoteLevel::Skipped };
+                self.notes.add(level, NoteKind::NotWal, label, format!("not WAL: {why}"));
+            }
+        }
+        None
+    }
+
+    /// Reads a history file from its stored bytes.
+    pub(super) fn add_history(&mut self, label: &str, tli: TimelineId, source: Stream<'_>) {
+        if self.timeline.is_some_and(|wanted| wanted != tli) {
+            return;
+        }
+        let text = match self.history_text(source) {
+            Ok(text) => text,
+            Err(error) => {
+                return self.notes.add(NoteLevel::Skipped, NoteKind::BadHistory, label, format!("not read: {error}"));
+            }
+        };
+        let history = match TimelineHistory::parse(tli, &text) {
+            Ok(history) => history,
+            Err(error) => return self.notes.add(NoteLevel::Problem, NoteKind::BadHistory, label, error),
+        };
+        if let Some((before, first)) = self.histories.get(&tli) {
+            if *first != history {
+                let what = format!("says otherwise than {before}, which is used");
+                self.notes.add(NoteLevel::Problem, NoteKind::BadHistory, label, what);
+            }
+            return;
+        }
+        self.histories.insert(tli, (label.to_owned(), history));
+        if self.histories.len() > MAX_HISTORIES {
+            self.histories.pop_first();
+        }
+    }
+
+    fn history_text(&self, source: Stream<'_>) -> io::Result<String> {
+        let mut stream = peel(source, 16, self.window_bytes)?.stream;
+        let mut text = vec![0; HISTORY_LIMIT_BYTES + 1];
+        let (filled, failed) = fill(&mut stream, &mut text);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if filled > HISTORY_LIMIT_BYTES {
+            return Err(io::Error::other(format!("longer than {HISTORY_LIMIT_BYTES} bytes")));
+        }
+        text.truncate(filled);
+        String::from_utf8(text).map_err(io::Error::other)
+    }
+
+    /// The segment's name, when a name is one.
+    pub(super) fn segment_name(kind: NameKind) -> Option<SegmentName> {
+        match kind {
+            NameKind::Segment(name) => Some(name),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What the first page of a file says about the file.
+
+use crate::parsers::wal::page::{LONG_HEADER, PageHeader};
+use crate::parsers::wal::reader::{MAX_SEGMENT_SIZE, MAX_WAL_BLOCK_SIZE, MIN_SEGMENT_SIZE};
+use crate::parsers::wal::version::{Major, UnknownMagic};
+use crate::types::{Lsn, MIN_BLOCK_SIZE, TimelineId};
+
+/// Bytes that are looked at: the largest first page and a header behind it.
+pub(super) const HEAD_BYTES: usize = 65536 + PageHeader::LONG_SIZE;
+
+/// A sound long header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub major: Major,
+    pub tli: TimelineId,
+    pub start_lsn: Lsn,
+    pub system_identifier: u64,
+    pub segment_size: u32,
+    pub block_size: u32,
+}
+
+/// A sound header of a second page whose first page is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SecondPage {
+    pub major: Major,
+    /// Where the first page should be.
+    pub first_lsn: Lsn,
+    pub block_size: u32,
+}
+
+/// What a file begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FirstPage {
+    /// A segment's first page.
+    Sound(SegmentHeader),
+    /// Not a segment's first page, but a page of WAL follows.
+    Damaged { why: String, second: SecondPage },
+    /// WAL of a version that is not read here.
+    Version(UnknownMagic),
+    /// Zeros.
+    Zero,
+    /// No bytes.
+    Empty,
+    /// Anything else.
+    Other(String),
+}
+
+impl FirstPage {
+    /// Looks at the first bytes of a file, [`HEAD_BYTES`] if it has so many.
+    pub(super) fn of(head: &[u8]) -> Self {
+        if head.is_empty() {
+            return Self::Empty;
+        }
+        if head.iter().all(|&byte| byte == 0) {
+            return Self::Zero;
+        }
+        let Ok(header) = PageHeader::decode(Lsn(0), head) else {
+            return Self::Other(format!("{} bytes, fewer than a page header", head.len()));
+        };
+        let why = match Major::from_magic(header.magic) {
+            Ok(major) => match sound(&header, major) {
+                Ok(found) => return Self::Sound(found),
+                Err(why) => why,
+            },
+            Err(unknown) => {
+                if let Some(second) = second_page(head) {
+                    return Self::Damaged { why: unknown.to_string(), second };
+                }
+                if unknown.meaning() == UnknownMagic(0x1234).meaning() {
+                    return Self::Other(unknown.to_string());
+                }
+                return Self::Version(unknown);
+            }
+        };
+        match second_page(head) {
+            Some(second) => Self::Damaged { why, second },
+            None => Self::Other(why),
+        }
+    }
+}
+
+fn sound(header: &PageHeader, major: Major) -> Result<SegmentHeader, String> {
+    let Some(long) = header.long else {
+        return Err(format!("page at {} inside a segment, without long header", header.page_addr));
+    };
+    let power = |size: u32, low: u32, high: u32| size.is_power_of_two() && (low..=high).contains(&size);
+    if !power(long.segment_size, MIN_SEGMENT_SIZE, MAX_SEGMENT_SIZE) {
+        return Err(format!("long header with segment size {}", long.segment_size));
+    }
+    if !power(long.block_size, MIN_BLOCK_SIZE, MAX_WAL_BLOCK_SIZE) {
+        return Err(format!("long header with WAL page size {}", long.block_size));
+    }
+    if header.tli.0 == 0 {
+        return Err("page header of timeline 0".to_owned());
+    }
+    if !header.page_addr.0.is_multiple_of(u64::from(long.segment_size)) {
+        return Err(format!("page at {} has a long header, but no segment starts there", header.page_addr));
+    }
+    Ok(SegmentHeader {
+        major,
+        tli: header.tli,
+        start_lsn: header.page_addr,
+        system_identifier: long.system_identifier,
+        segment_size: long.segment_size,
+        block_size: long.block_size,
+    })
+}
+
+/// The second page, for the first page size that shows one: its address must be one page into a megabyte.
+fn second_page(head: &[u8]) -> Option<SecondPage> {
+    let sizes = std::iter::successors(Some(MIN_BLOCK_SIZE), |&size| size.checked_mul(2));
+    sizes.take_while(|&size| size <= MAX_WAL_BLOCK_SIZE).find_map(|block_size| {
+        let page = head.get(usize::try_from(block_size).ok()?..)?;
+        let header = PageHeader::decode(Lsn(u64::from(block_size)), page).ok()?;
+        let major = Major::from_magic(header.magic).ok()?;
+        let first_lsn = Lsn(header.page_addr.0.checked_sub(u64::from(block_size))?);
+        let fits = first_lsn.0.is_multiple_of(u64::from(MIN_SEGMENT_SIZE)) && header.info & LONG_HEADER == 0;
+        fits.then_some(SecondPage { major, first_lsn, block_size })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long header of 18 with timeline 1, segments of 1 MiB and pages of 8 KiB, and a second page.
+    fn pages(start: u64) -> Vec<u8> {
+        let mut bytes = vec![0; HEAD_BYTES];
+        bytes[0..2].copy_from_slice(&0xD118_u16.to_le_bytes());
+        bytes[2] = 2;
+        bytes[4] = 1;
+        bytes[8..16].copy_from_slice(&start.to_le_bytes());
+        bytes[24..32].copy_from_slice(&77_u64.to_le_bytes());
+        bytes[32..36].copy_from_slice(&(1_u32 << 20).to_le_bytes());
+        bytes[36..40].copy_from_slice(&8192_u32.to_le_bytes());
+        bytes[8192..8194].copy_from_slice(&0xD118_u16.to_le_bytes());
+        bytes[8196] = 1;
+        bytes[8200..8208].copy_from_slice(&(start + 8192).to_le_bytes());
+        bytes
+    }
+
+    fn words(page: &FirstPage) -> String {
+        match page {
+            FirstPage::Other(why) | FirstPage::Damaged { why, .. } => why.clone(),
+            FirstPage::Version(magic) => magic.to_string(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn sound_header_is_taken_over() {
+        let FirstPage::Sound(header) = FirstPage::of(&pages(0x30_0000)) else { panic!("not sound") };
+        assert_eq!((header.start_lsn, header.system_identifier, header.segment_size), (Lsn(0x30_0000), 77, 1 << 20));
+    }
+
+    #[test]
+    fn broken_first_page_is_told_from_a_stranger_by_the_second() {
+        for (at, value) in [(0, 0), (2, 0), (4, 0), (33, 1), (37, 1), (9, 0x20)] {
+            let mut bytes = pages(0x30_0000);
+            bytes[at] = value;
+            let page = FirstPage::of(&bytes);
+            let FirstPage::Damaged { second, .. } = &page else { panic!("{at}: {page:?}") };
+            assert_eq!((second.first_lsn, second.block_size), (Lsn(0x30_0000), 8192));
+            let stranger = FirstPage::of(&bytes[..8192]);
+            assert!(matches!(stranger, FirstPage::Other(_) | FirstPage::Version(_)), "{at}: {stranger:?}");
+        }
+    }
+
+    #[test]
+    fn other_content_is_said_in_words() {
+        assert_eq!(FirstPage::of(&[]), FirstPage::Empty);
+        assert_eq!(FirstPage::of(&[0; 100]), FirstPage::Zero);
+        assert!(words(&FirstPage::of(b"short")).contains("5 bytes"));
+        assert!(words(&FirstPage::of(&[b'x'; 100])).contains("no WAL page of any version"));
+        let mut old = pages(0x30_0000);
+        old.truncate(8192);
+        old[0..2].copy_from_slice(&0xD093_u16.to_le_bytes());
+        assert!(words(&FirstPage::of(&old)).contains("9.6"));
+    }
+}

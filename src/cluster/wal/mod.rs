@@ -1,0 +1,23 @@
+//! WAL as a user has it: data directories, archives, single files, tar, standard input, compressed or not. [`WalSet`] puts
+//! the segments into order and says what is odd; [`SegmentBytes`] reads one of them.
+//!
+//! Memory: about 16 MiB for each segment that is read at a time, whatever the input ([`DEFAULT_WINDOW_BYTES`]), and some 300
+//! bytes for each segment that was found.
+
+mod archive;
+mod bytes;
+mod choose;
+mod codec;
+mod collect;
+mod first_page;
+mod names;
+mod notes;
+mod scan_paths;
+mod set;
+mod spill;
+mod tar;
+
+pub use bytes::{PIECE_BYTES, SegmentBytes, WalReadError};
+pub use codec::{Codec, MAX_LAYERS};
+pub use notes::{MAX_NOTES_OF_A_KIND, NoteKind, NoteLevel, SetNote};
+pub use set::{DEFAULT_SPILL_BYTES, DEFAULT_WINDOW_BYTES, WalSegmentFile, WalSet, WalSetError, WalSetOptions};

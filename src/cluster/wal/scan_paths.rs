@@ -1,0 +1,220 @@
+//! From the paths that a user gives to files.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::bytes::{Place, Window};
+use super::codec::peel;
+use super::collect::{Candidate, Collector, Origin};
+use super::first_page::HEAD_BYTES;
+use super::names::{NameKind, is_ignored_directory, is_segment_directory, kind_of_name, without_codec};
+use super::notes::{NoteKind, NoteLevel};
+use super::set::WalSetError;
+use super::spill::is_segment;
+use super::tar::is_tar;
+use crate::cluster::control_file::ControlRead;
+use crate::cluster::data_dir::{DataDir, NotADataDir};
+use crate::cluster::open::{AccessError, Links, ReadFile, kind_of};
+
+/// Endings of archives, without what stands for compression.
+const ARCHIVE_SUFFIXES: [&str; 5] = [".tar", ".tgz", ".tbz2", ".txz", ".tzst"];
+
+impl Collector<'_> {
+    /// Takes a path as the user gave it: a file, a directory, or a pattern.
+    ///
+    /// # Errors
+    /// When nothing is found there, or the scratch file cannot be written.
+    pub(super) fn add_path(&mut self, path: &Path) -> Result<(), WalSetError> {
+        match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => self.add_directory(path),
+            Ok(_) => self.add_file(path, Links::Follow, Origin { in_pg_wal: false, named: true }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.add_pattern(path, error),
+            Err(error) => Err(AccessError::io("look at", path, error).into()),
+        }
+    }
+
+    fn add_pattern(&mut self, path: &Path, error: std::io::Error) -> Result<(), WalSetError> {
+        let pattern = path.to_str().filter(|text| text.contains(['*', '?', '[']));
+        let Some(pattern) = pattern else {
+            return Err(AccessError::io("look at", path, error).into());
+        };
+        let matches =
+            glob::glob(pattern).map_err(|source| WalSetError::Pattern { pattern: pattern.to_owned(), source })?;
+        let mut found = false;
+        for path in matches {
+            found = true;
+            match path {
+                Ok(path) if path.is_dir() => {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    if !is_ignored_directory(&name) {
+                        self.add_directory(&path)?;
+                    }
+                }
+                Ok(path) => self.add_file(&path, Links::Follow, Origin { in_pg_wal: false, named: true })?,
+                Err(error) => {
+                    let label = error.path().display().to_string();
+                    self.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, &label, error.error());
+                }
+            }
+        }
+        if found { Ok(()) } else { Err(WalSetError::NoMatch(pattern.to_owned())) }
+    }
+
+    fn add_directory(&mut self, path: &Path) -> Result<(), WalSetError> {
+        match DataDir::open(path) {
+            Ok(data) => self.add_data_dir(&data),
+            Err(NotADataDir::NoVersion(_)) => {
+                let is_pg_wal = path.file_name().is_some_and(|name| name == "pg_wal")
+                    || path.join("archive_status").symlink_metadata().is_ok_and(|found| found.is_dir());
+                self.list(path, Origin { in_pg_wal: is_pg_wal, named: false }, true)
+            }
+            Err(error) => Err(WalSetError::DataDir(error)),
+        }
+    }
+
+    fn add_data_dir(&mut self, data: &DataDir) -> Result<(), WalSetError> {
+        match data.control().trusted() {
+            Some(control) if self.control.is_none() => {
+                self.control = Some(control.clone());
+                self.data_major = Some(data.major());
+            }
+            Some(_) => {}
+            None => {
+                let why = match data.control() {
+                    ControlRead::Unreadable(error) => error.to_string(),
+                    ControlRead::Short(error) => error.to_string(),
+                    ControlRead::UnknownVersion(prefix) => {
+                        format!("version {} of the control file is not known", prefix.pg_control_version)
+                    }
+                    ControlRead::Known(_) => "its checksum is wrong".to_owned(),
+                };
+                let label = data.control_path().display().to_string();
+                self.notes.add(NoteLevel::Problem, NoteKind::Control, &label, format!("not used: {why}"));
+            }
+        }
+        self.list(&data.root().join("pg_wal"), Origin { in_pg_wal: true, named: false }, false)
+    }
+
+    /// Lists a directory; `deep`: also those below that an archiver makes.
+    fn list(&mut self, directory: &Path, origin: Origin, deep: bool) -> Result<(), WalSetError> {
+        let label = directory.display().to_string();
+        // pg_wal itself may be a link; a file or anything else in its place is told by the listing.
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) => return Err(AccessError::io("list", directory, error).into()),
+        };
+        let (mut files, mut below, mut strangers) = (Vec::new(), Vec::new(), 0_u64);
+        let mut example = None;
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, &label, format!("cannot list: {error}"));
+                    break;
+                }
+            };
+            let name = entry.file_name();
+            let text = name.to_string_lossy();
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_dir && deep && is_segment_directory(&text) {
+                below.push(entry.path());
+            } else if is_dir && is_ignored_directory(&text) {
+            } else if ARCHIVE_SUFFIXES.iter().any(|suffix| without_codec(&text).ends_with(suffix)) {
+                let what = "an archive in a directory of segments is not looked into: name it to have it read";
+                self.notes.add(NoteLevel::Skipped, NoteKind::Stranger, &entry.path().display().to_string(), what);
+            } else {
+                match kind_of_name(&text) {
+                    NameKind::Ignored => {}
+                    NameKind::Stranger => {
+                        strangers = strangers.saturating_add(1);
+                        example.get_or_insert_with(|| text.into_owned());
+                    }
+                    NameKind::Segment(_) | NameKind::History(_) => files.push(entry.path()),
+                }
+            }
+        }
+        if let Some(example) = example {
+            let what = format!("{strangers} files whose names are not those of WAL, as {example}; not looked at");
+            self.notes.add(NoteLevel::Note, NoteKind::Stranger, &label, what);
+        }
+        files.sort_unstable();
+        for file in files {
+            self.add_file(&file, Links::Refuse, origin)?;
+        }
+        below.sort_unstable();
+        for directory in below {
+            self.list(&directory, origin, false)?;
+        }
+        Ok(())
+    }
+
+    fn add_file(&mut self, path: &Path, links: Links, origin: Origin) -> Result<(), WalSetError> {
+        let label = path.display().to_string();
+        let kind = kind_of_name(&path.file_name().unwrap_or_default().to_string_lossy());
+        if kind == NameKind::Ignored {
+            return Ok(());
+        }
+        let file = match ReadFile::open(path, links) {
+            Ok(file) => file,
+            Err(error) => {
+                self.note_unreadable(&label, path, &error);
+                return Ok(());
+            }
+        };
+        let file_bytes = file.size_bytes();
+        let window = Box::new(Window::whole(file));
+        if let NameKind::History(tli) = kind {
+            self.add_history(&label, tli, window);
+            return Ok(());
+        }
+        let peeled = match peel(window, HEAD_BYTES, self.window_bytes) {
+            Ok(peeled) => peeled,
+            Err(error) => {
+                self.note_unpack_error(&label, &error);
+                return Ok(());
+            }
+        };
+        let path = Arc::new(path.to_owned());
+        if is_tar(&peeled.head) && !is_segment(&peeled.head) {
+            return match (origin.named, peeled.codecs.is_empty()) {
+                (true, true) => match ReadFile::open(&path, links) {
+                    Ok(file) => {
+                        self.walk_file(&label, &path, links, file);
+                        Ok(())
+                    }
+                    Err(error) => {
+                        self.note_unreadable(&label, &path, &error);
+                        Ok(())
+                    }
+                },
+                (true, false) => self.walk_stream(&label, peeled.stream),
+                (false, _) => {
+                    let what = "an archive under the name of a segment; name it to have it read";
+                    self.notes.add(NoteLevel::Skipped, NoteKind::NotWal, &label, what);
+                    Ok(())
+                }
+            };
+        }
+        let name = Self::segment_name(kind);
+        let Some((header, second)) = self.first_page(&label, name.as_ref(), &peeled.head, origin) else {
+            return Ok(());
+        };
+        let size_bytes = peeled.codecs.is_empty().then_some(file_bytes);
+        let place = Place::File { path, links, file_bytes, offset: 0, size_bytes: file_bytes };
+        let codecs = peeled.codecs;
+        self.candidates.push(Candidate { label, name, place, size_bytes, codecs, header, second, origin });
+        Ok(())
+    }
+
+    fn note_unreadable(&mut self, label: &str, path: &Path, error: &AccessError) {
+        let what = match (error, path.symlink_metadata()) {
+            (AccessError::NotRegular { .. }, Ok(metadata)) => match kind_of(metadata.file_type()) {
+                Some(kind) => format!("is a {kind}, not a regular file; not read"),
+                None => error.to_string(),
+            },
+            _ => error.to_string(),
+        };
+        self.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, label, what);
+    }
+}

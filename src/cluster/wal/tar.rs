@@ -1,0 +1,240 @@
+//! Members of a tar archive, one after the other. The headers are decoded by the `tar` crate; its own iterator reads names
+//! of any length into memory, which an archive from elsewhere must not be able to ask for.
+
+use std::io::{self, Read};
+
+use tar::{EntryType, Header, PaxExtensions};
+
+use super::bytes::Window;
+use super::codec::fill;
+
+/// Bytes of a block.
+const BLOCK_BYTES: u64 = 512;
+
+/// Longest name or extended header that is read, in bytes.
+const MAX_EXTENSION_BYTES: u64 = 64 * 1024;
+
+/// Blocks of zeros behind the last member that are passed over when another archive is looked for.
+const MAX_ZERO_BLOCKS: u64 = 1024;
+
+/// Headers that are read of one archive.
+pub(super) const MAX_HEADERS: u64 = 4 << 20;
+
+/// Bytes that can be read on to a place further behind.
+pub(super) trait TarSource: Read {
+    /// Passes over everything before `position`; false when the input ends before.
+    fn advance_to(&mut self, position: u64) -> io::Result<bool>;
+}
+
+impl TarSource for Window<'_> {
+    fn advance_to(&mut self, position: u64) -> io::Result<bool> {
+        self.seek(position);
+        Ok(position <= self.end())
+    }
+}
+
+/// A stream that counts what it gave.
+pub(super) struct Counted<R> {
+    pub(super) source: R,
+    pub(super) position: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.source.read(buf)?;
+        self.position = self.position.saturating_add(bytes as u64);
+        Ok(bytes)
+    }
+}
+
+impl<R: Read> TarSource for Counted<R> {
+    fn advance_to(&mut self, position: u64) -> io::Result<bool> {
+        let left = position.saturating_sub(self.position);
+        let passed = io::copy(&mut self.by_ref().take(left), &mut io::sink())?;
+        Ok(passed == left)
+    }
+}
+
+/// What a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemberKind {
+    /// A file, its bytes as they are.
+    File,
+    /// A directory.
+    Directory,
+    /// Anything else: links, devices, files with holes left out.
+    Other(&'static str),
+}
+
+/// A member of an archive; its data starts at `offset`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub name: String,
+    pub kind: MemberKind,
+    pub offset: u64,
+    pub size_bytes: u64,
+}
+
+/// Why an archive is not read further.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TarError {
+    #[error("archive ends {0}")]
+    Truncated(&'static str),
+    #[error("no tar header where the next member should be; the rest is not read")]
+    BadHeader,
+    #[error("tar header: {0}")]
+    Header(io::Error),
+    #[error("name or extended header of {0} bytes; the rest is not read")]
+    LongExtension(u64),
+    #[error("more than {MAX_HEADERS} headers; the rest is not read")]
+    TooMany,
+    #[error("{0}")]
+    Read(io::Error),
+}
+
+/// True when a file that begins like this is a tar archive: the checksum of its first header is right.
+pub(super) fn is_tar(head: &[u8]) -> bool {
+    head.get(..512).is_some_and(|block| !is_zero(block) && checksum_is_good(Header::from_byte_slice(block)))
+}
+
+fn is_zero(block: &[u8]) -> bool {
+    block.iter().all(|&byte| byte == 0)
+}
+
+fn checksum_is_good(header: &Header) -> bool {
+    let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
+    let bytes = header.as_bytes();
+    let computed = sum(&bytes[..148]) + sum(&bytes[156..]) + 8 * 32;
+    header.cksum().is_ok_and(|stored| stored == computed)
+}
+
+/// Walks over an archive.
+#[derive(Debug, Default)]
+pub(super) struct TarWalk {
+    next: u64,
+    headers: u64,
+}
+
+impl TarWalk {
+    /// Offset of the header that is read next, or was when the archive could not be read further.
+    pub(super) const fn offset(&self) -> u64 {
+        self.next
+    }
+
+    /// The next member, or `None` at the end of the archive. What is left of the member before is passed over.
+    pub(super) fn next(&mut self, source: &mut dyn TarSource) -> Result<Option<Member>, TarError> {
+        let mut long_name = None;
+        let mut pax = None;
+        loop {
+            if !source.advance_to(self.next).map_err(TarError::Read)? {
+                return Err(TarError::Truncated("inside the data of a member"));
+            }
+            let Some(block) = self.header_block(source)? else {
+                return match long_name.is_some() || pax.is_some() {
+                    true => Err(TarError::Truncated("inside the headers of a member")),
+                    false => Ok(None),
+                };
+            };
+            let header = Header::from_byte_slice(&block);
+            if !checksum_is_good(header) {
+                return Err(TarError::BadHeader);
+            }
+            self.headers = self.headers.saturating_add(1);
+            if self.headers > MAX_HEADERS {
+                return Err(TarError::TooMany);
+            }
+            let mut size_bytes = header.entry_size().map_err(TarError::Header)?;
+            let offset = self.next.saturating_add(BLOCK_BYTES);
+            match header.entry_type() {
+                EntryType::GNULongName => long_name = Some(extension(source, size_bytes)?),
+                EntryType::XHeader => pax = Some(extension(source, size_bytes)?),
+                EntryType::GNULongLink | EntryType::XGlobalHeader => {}
+                entry_type => {
+                    let mut name = long_name.unwrap_or_else(|| header.path_bytes().into_owned());
+                    let mut kind = kind_of(entry_type);
+                    for (key, value) in PaxExtensions::new(pax.as_deref().unwrap_or_default())
+                        .flatten()
+                        .map(|field| (field.key_bytes(), field.value_bytes()))
+                    {
+                        match key {
+                            b"path" => name = value.to_vec(),
+                            b"size" => size_bytes = pax_size(value)?,
+                            sparse if sparse.starts_with(b"GNU.sparse.") => kind = MemberKind::Other("sparse file"),
+                            _ => {}
+                        }
+                    }
+                    self.step(offset, size_bytes)?;
+                    while name.last() == Some(&0) {
+                        name.pop();
+                    }
+                    let name = String::from_utf8_lossy(&name).into_owned();
+                    return Ok(Some(Member { name, kind, offset, size_bytes }));
+                }
+            }
+            self.step(offset, size_bytes)?;
+        }
+    }
+
+    fn step(&mut self, offset: u64, size_bytes: u64) -> Result<(), TarError> {
+        let padded = size_bytes.checked_next_multiple_of(BLOCK_BYTES).and_then(|padded| offset.checked_add(padded));
+        self.next = padded.ok_or(TarError::BadHeader)?;
+        Ok(())
+    }
+
+    /// The next block that is not zero, or `None` at the end: zeros, or no more bytes.
+    fn header_block(&mut self, source: &mut dyn TarSource) -> Result<Option<[u8; 512]>, TarError> {
+        let mut block = [0; 512];
+        for zero_blocks in 0..MAX_ZERO_BLOCKS {
+            let (filled, failed) = fill(source, &mut block);
+            if let Some(error) = failed {
+                return Err(TarError::Read(error));
+            }
+            match filled {
+                // Two blocks of zeros end an archive; some programs write fewer, none at all is a cut.
+                0 if zero_blocks > 0 => return Ok(None),
+                0 => return Err(TarError::Truncated("without an end mark")),
+                512 => {}
+                _ => return Err(TarError::Truncated("inside a header")),
+            }
+            if !is_zero(&block) {
+                return Ok(Some(block));
+            }
+            self.next = self.next.saturating_add(BLOCK_BYTES);
+        }
+        Ok(None)
+    }
+}
+
+fn kind_of(entry_type: EntryType) -> MemberKind {
+    match entry_type {
+        EntryType::Regular | EntryType::Continuous => MemberKind::File,
+        EntryType::Directory => MemberKind::Directory,
+        EntryType::Symlink => MemberKind::Other("symbolic link"),
+        EntryType::Link => MemberKind::Other("hard link"),
+        EntryType::Fifo => MemberKind::Other("FIFO"),
+        EntryType::Char | EntryType::Block => MemberKind::Other("device"),
+        EntryType::GNUSparse => MemberKind::Other("sparse file"),
+        _ => MemberKind::Other("member of an unknown type"),
+    }
+}
+
+fn extension(source: &mut dyn TarSource, size_bytes: u64) -> Result<Vec<u8>, TarError> {
+    if size_bytes > MAX_EXTENSION_BYTES {
+        return Err(TarError::LongExtension(size_bytes));
+    }
+    let mut bytes = vec![0; usize::try_from(size_bytes).unwrap_or_default()];
+    match fill(source, &mut bytes) {
+        (_, Some(error)) => Err(TarError::Read(error)),
+        (filled, None) if filled < bytes.len() => Err(TarError::Truncated("inside an extended header")),
+        _ => Ok(bytes),
+    }
+}
+
+fn pax_size(value: &[u8]) -> Result<u64, TarError> {
+    let text = std::str::from_utf8(value).ok();
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| TarError::Header(io::Error::other("size is no number")))
+}
+
+#[cfg(test)]
+#[path = "tar_tests.rs"]
+mod tests;
