@@ -1,0 +1,358 @@
+//! `pg_walfpi` on WAL of majors 10 to 19, against what pg_waldump of the same major says.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use common::{Ran, arg, run, unpack};
+use serde_json::Value;
+
+fn unpacked(major: u32) -> PathBuf {
+    unpack::unpack(&format!("wal/pg{major}")).expect("unpack fixture")
+}
+
+fn data(major: u32) -> PathBuf {
+    unpacked(major).join(format!("pg{major}"))
+}
+
+fn walfpi(args: &[&str]) -> Ran {
+    run("pg_walfpi", args)
+}
+
+/// Counts of a row as pg_waldump prints them: records, record bytes, FPI bytes, combined bytes.
+type Counts = [u64; 4];
+
+fn counts(row: &Value) -> Counts {
+    ["records", "record_bytes", "fpi_bytes", "combined_bytes"].map(|name| row[name].as_u64().unwrap())
+}
+
+/// Rows of a captured `pg_waldump --stats`; those of the same name are added up, since the one of 10 prints some twice.
+fn captured(major: u32, file: &str) -> (BTreeMap<String, Counts>, Counts) {
+    let text = fs::read_to_string(unpacked(major).join("expected").join(file)).unwrap();
+    let mut rows: BTreeMap<String, Counts> = BTreeMap::new();
+    let mut total = [0; 4];
+    for line in text.lines() {
+        let (name, rest) = line.split_at(line.len().min(27));
+        let rest: String = rest.chars().map(|c| if c.is_ascii_digit() || c == '.' { c } else { ' ' }).collect();
+        let numbers: Vec<u64> =
+            rest.split_whitespace().filter(|word| !word.contains('.')).filter_map(|word| word.parse().ok()).collect();
+        let Ok(numbers) = Counts::try_from(numbers) else { continue };
+        if name.trim() == "Total" {
+            total = numbers;
+        } else {
+            let row = rows.entry(name.trim().to_owned()).or_default();
+            row.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+        }
+    }
+    (rows, total)
+}
+
+#[test]
+fn every_row_of_pg_waldump_stats() {
+    for major in 10..=19 {
+        for (by, file) in [("rmgr", "stats.txt"), ("record", "stats-record.txt")] {
+            let ran = walfpi(&["stats", "--by", by, "--format", "ndjson", arg(&data(major))]);
+            assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{major} {by}");
+            let (expected, total) = captured(major, file);
+            assert!(expected.len() > 10, "{major} {by}");
+            let own: BTreeMap<String, Counts> = ran
+                .of_type("row")
+                .iter()
+                .map(|row| {
+                    let name = [&row["rmgr"], &row["record"]].into_iter().filter_map(Value::as_str);
+                    (name.collect::<Vec<_>>().join("/"), counts(row))
+                })
+                .collect();
+            assert_eq!(own, expected, "{major} {by}");
+            assert_eq!(counts(&ran.of_type("summary")[0]), total, "{major} {by}");
+        }
+    }
+}
+
+#[test]
+fn every_grouping_adds_up_to_the_total() {
+    for major in [10, 15, 19] {
+        let (_, total) = captured(major, "stats.txt");
+        for by in
+            ["checkpoint", "relation", "fork", "block", "cause", "segment", "compression", "database", "tablespace"]
+        {
+            let ran = walfpi(&["stats", "--by", by, "--format", "ndjson", arg(&data(major))]);
+            assert_eq!(ran.status, 0, "{major} {by}: {}", ran.stderr);
+            let rows = ran.of_type("row");
+            let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
+            assert_eq!([sum("record_bytes"), sum("fpi_bytes")], [total[1], total[2]], "{major} {by}");
+            if ["checkpoint", "segment"].contains(&by) {
+                assert_eq!(sum("records"), total[0], "{major} {by}");
+            }
+        }
+    }
+}
+
+#[test]
+fn number_of_threads_changes_nothing() {
+    for major in [10, 16, 19] {
+        for by in ["checkpoint", "record", "relation"] {
+            let one = walfpi(&["stats", "--by", by, "--jobs", "1", "--format", "csv", arg(&data(major))]);
+            let many = walfpi(&["stats", "--by", by, "--jobs", "7", "--format", "csv", arg(&data(major))]);
+            assert_eq!(one.stdout, many.stdout, "{major} {by}");
+        }
+    }
+}
+
+/// Checkpoints by pg_waldump's own words: LSN of the record and redo point.
+fn checkpoints(major: u32) -> Vec<(u64, u64)> {
+    let text = fs::read_to_string(unpacked(major).join("expected/records.txt")).unwrap();
+    let lsn = |text: &str| {
+        let (high, low) = text.trim_end_matches(';').trim_end_matches(',').split_once('/').unwrap();
+        u64::from_str_radix(high, 16).unwrap() << 32 | u64::from_str_radix(low, 16).unwrap()
+    };
+    text.lines()
+        .filter(|line| line.contains("CHECKPOINT_SHUTDOWN") || line.contains("CHECKPOINT_ONLINE"))
+        .map(|line| {
+            let own = line.split("lsn: ").nth(1).unwrap().split_whitespace().next().unwrap();
+            let redo = line.split("redo ").nth(1).unwrap().split_whitespace().next().unwrap();
+            (lsn(own), lsn(redo))
+        })
+        .collect()
+}
+
+fn number(value: &Value) -> Option<u64> {
+    let (high, low) = value.as_str()?.split_once('/')?;
+    Some(u64::from_str_radix(high, 16).unwrap() << 32 | u64::from_str_radix(low, 16).unwrap())
+}
+
+#[test]
+fn intervals_begin_at_the_redo_points_of_all_checkpoints() {
+    for major in 10..=19 {
+        let rows = walfpi(&["stats", "--format", "ndjson", arg(&data(major))]).of_type("row");
+        let own: Vec<(u64, u64)> =
+            rows.iter().filter_map(|row| Some((number(&row["checkpoint_lsn"])?, number(&row["redo_lsn"])?))).collect();
+        assert_eq!(own, checkpoints(major), "{major}");
+        for pair in rows.windows(2) {
+            assert_eq!(pair[0]["end_lsn"], pair[1]["start_lsn"], "{major}: no gap between intervals");
+        }
+    }
+}
+
+#[test]
+fn images_of_each_interval_are_those_of_its_records() {
+    // pg_waldump's list of records, cut at the redo points of its own checkpoints.
+    for major in [10, 14, 17, 19] {
+        let text = fs::read_to_string(unpacked(major).join("expected/records.txt")).unwrap();
+        let mut redo: Vec<u64> = checkpoints(major).into_iter().map(|(_, redo)| redo).collect();
+        redo.sort_unstable();
+        let mut images: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut current = 0;
+        for line in text.lines() {
+            if let Some(rest) = line.split("lsn: ").nth(1) {
+                let (high, low) = rest.split_once(',').unwrap().0.split_once('/').unwrap();
+                let lsn = u64::from_str_radix(high, 16).unwrap() << 32 | u64::from_str_radix(low, 16).unwrap();
+                current = redo.iter().copied().filter(|redo| *redo <= lsn).max().unwrap_or(0);
+            }
+            *images.entry(current).or_default() += line.matches("FPW").count() as u64;
+        }
+        let rows = walfpi(&["stats", "--format", "ndjson", arg(&data(major))]).of_type("row");
+        for row in &rows {
+            let redo = number(&row["redo_lsn"]).unwrap_or(0);
+            assert_eq!(
+                row["fpi_count"].as_u64(),
+                images.get(&redo).copied().or(Some(0)),
+                "{major} {}",
+                row["redo_lsn"]
+            );
+        }
+    }
+}
+
+#[test]
+fn raw_pages_are_those_of_pg_waldump() {
+    // Names and SHA-256 of what pg_waldump 16 --save-fullpage wrote; the sums are taken by sha256sum here too.
+    let out = tempfile::tempdir().unwrap();
+    let pages = out.path().join("pages");
+    let ran = walfpi(&["extract", arg(&pages), "--raw", arg(&data(16))]);
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    let list = unpack::fixtures().join("wal/pg16-fullpage.sha256");
+    assert_eq!(fs::read_dir(&pages).unwrap().count(), fs::read_to_string(&list).unwrap().lines().count());
+    let check = std::process::Command::new("sha256sum").args(["--check", "--quiet", "--strict"]).arg(&list);
+    let mut check = check;
+    let output = check.current_dir(&pages).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn ready_pages_carry_the_records_end_and_their_checksum() {
+    use pgforensics::parsers::checksum::page_checksum;
+    use pgforensics::parsers::page::PageHeader;
+    for major in [10, 15, 19] {
+        let out = tempfile::tempdir().unwrap();
+        let pages = out.path().join("pages");
+        let ran = walfpi(&["extract", "--format", "ndjson", arg(&pages), arg(&data(major))]);
+        assert_eq!(ran.status, 0, "{major}: {}", ran.stderr);
+        let images = ran.of_type("image");
+        assert!(images.len() > 300, "{major}");
+        for image in images {
+            let page = fs::read(pages.join(image["file"].as_str().unwrap())).unwrap();
+            let header = PageHeader::decode(0, &page).unwrap();
+            assert_eq!(page.len(), 8192);
+            if !header.is_new() {
+                assert_eq!(Some(header.lsn.0), number(&image["end_lsn"]), "{major} {}", image["file"]);
+                let block = u32::try_from(image["block"].as_u64().unwrap()).unwrap();
+                assert_eq!(header.checksum, page_checksum(&page, block), "{major} {}", image["file"]);
+                assert_eq!(header.faults(8192), [], "{major} {}", image["file"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn list_shows_every_image_with_its_cause() {
+    for major in 10..=19 {
+        let images = walfpi(&["list", "--format", "ndjson", arg(&data(major))]).of_type("image");
+        let (_, total) = captured(major, "stats.txt");
+        let bytes: u64 = images.iter().map(|image| image["stored_bytes"].as_u64().unwrap()).sum();
+        assert_eq!(bytes, total[2], "{major}");
+        for image in &images {
+            let (record, cause) = (image["record"].as_str().unwrap(), image["cause"].as_str().unwrap());
+            match record {
+                "FPI_FOR_HINT" => assert_eq!(cause, "hint_bit", "{major} {image}"),
+                "FPI" => assert!(cause.ends_with("new_page"), "{major} {image}"),
+                // Only these record types force an image though the page was changed before, by the fact sheet.
+                _ if cause.ends_with("forced") => {
+                    let name = format!("{}/{record}", image["rmgr"].as_str().unwrap());
+                    let known = ["Gin/SPLIT", "Gin/VACUUM_PAGE", "Hash/SPLIT_PAGE", "Generic/Generic"];
+                    assert!(known.contains(&name.as_str()), "{major} {image}");
+                }
+                _ => assert!(cause.starts_with("first_touch"), "{major} {image}"),
+            }
+        }
+        let hints = walfpi(&["list", "--cause", "hint-bit", "--format", "ndjson", arg(&data(major))]).of_type("image");
+        assert_eq!(hints.len(), images.iter().filter(|image| image["cause"] == "hint_bit").count(), "{major}");
+    }
+}
+
+#[test]
+fn end_of_wal_is_told_from_damage() {
+    for major in 10..=19 {
+        let ran = walfpi(&["verify", "--format", "ndjson", arg(&data(major))]);
+        assert_eq!(ran.status, 0, "{major}: {}", ran.stdout);
+        let runs = ran.of_type("run");
+        assert_eq!(runs.len(), 1);
+        assert_eq!(runs[0]["verdict"], "the end that a running or crashed server leaves", "{major}");
+        let text = fs::read_to_string(unpacked(major).join("expected/end-of-wal.txt")).unwrap();
+        let at = text.split(" at ").last().unwrap().split(':').next().unwrap();
+        assert_eq!(number(&runs[0]["end_at"]), number(&Value::from(at.trim())), "{major}: {text}");
+    }
+}
+
+/// A copy of a fixture's segments, to be damaged.
+fn copy_of(major: u32) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().unwrap();
+    let to = temporary.path().join("data");
+    common::copy_tree(&data(major), &to);
+    (temporary, to)
+}
+
+fn segment(data: &std::path::Path, index: usize) -> PathBuf {
+    let mut names: Vec<PathBuf> = fs::read_dir(data.join("pg_wal"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect();
+    names.sort();
+    names.swap_remove(index)
+}
+
+#[test]
+fn flipped_bit_in_the_middle_is_damage_with_a_place() {
+    let (_keep, data) = copy_of(15);
+    let path = segment(&data, 1);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[0x80_100] ^= 4;
+    fs::write(&path, &bytes).unwrap();
+    for command in [&["verify"][..], &["stats"], &["stats", "--by", "rmgr"], &["stats", "--by", "cause"], &["list"]] {
+        let ran = walfpi(&[command, &["--format", "ndjson", arg(&data)]].concat());
+        assert_eq!(ran.status, 1, "{command:?}: {}", ran.stdout);
+        let finding = ran.of_type("finding").into_iter().find(|finding| finding["kind"] == "damage").unwrap();
+        assert!(finding["what"].as_str().unwrap().contains("WAL ends at 0/0098"), "{command:?} {finding}");
+    }
+    let resumed = walfpi(&["verify", "--resync", "--format", "ndjson", arg(&data)]);
+    let damage = resumed.of_type("damage");
+    assert_eq!((resumed.status, damage.len()), (1, 1), "{}", resumed.stdout);
+    assert!(damage[0]["bytes"].as_u64().unwrap() < 32_768, "only the neighbourhood is lost: {}", damage[0]);
+    let whole =
+        walfpi(&["verify", "--format", "ndjson", arg(&self::data(15))]).of_type("run")[0]["records"].as_u64().unwrap();
+    let rest = resumed.of_type("run")[0]["records"].as_u64().unwrap();
+    assert!(rest > whole - 400 && rest < whole, "{rest} of {whole}");
+}
+
+#[test]
+fn zeroed_middle_and_missing_segment() {
+    let (_keep, data) = copy_of(15);
+    let path = segment(&data, 2);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[0x4_0000..0x6_0000].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
+    assert!(ran.status == 1 && ran.stdout.contains("sound records go on at"), "{}", ran.stdout);
+    fs::remove_file(&path).unwrap();
+    let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
+    assert!(ran.status != 0, "{}", ran.stdout);
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "wal_gap"), "{}", ran.stdout);
+    let runs = walfpi(&["verify", "--format", "ndjson", arg(&data)]).of_type("run");
+    assert_eq!(runs.len(), 2, "what lies on each side of the gap is read");
+}
+
+#[test]
+fn ranges_count_only_what_lies_inside() {
+    // The captured list of records gives start and length of each; ends are taken from the next start.
+    let whole = walfpi(&["stats", "--by", "rmgr", "--format", "ndjson", arg(&data(15))]);
+    let (start, end) = ("0/870000", "0/9A0000");
+    let inside =
+        walfpi(&["stats", "--by", "rmgr", "--start", start, "--end", end, "--format", "ndjson", arg(&data(15))]);
+    let text = fs::read_to_string(unpacked(15).join("expected/records.txt")).unwrap();
+    let starts: Vec<u64> = text
+        .lines()
+        .filter_map(|line| number(&Value::from(line.split("lsn: ").nth(1)?.split(',').next()?)))
+        .filter(|lsn| (0x87_0000..0x9A_0000).contains(lsn))
+        .collect();
+    let counted = inside.of_type("summary")[0]["records"].as_u64().unwrap();
+    // The last record may reach over the end.
+    assert!(counted == starts.len() as u64 || counted + 1 == starts.len() as u64, "{counted} of {}", starts.len());
+    assert!(counted < whole.of_type("summary")[0]["records"].as_u64().unwrap());
+    let empty = walfpi(&["stats", "--start", "0/A00000", "--end", "0/900000", arg(&data(15))]);
+    assert_eq!(empty.status, 2);
+}
+
+#[test]
+fn text_is_stable_and_fits_80_columns() {
+    for (name, args) in [
+        ("checkpoint", &["stats"][..]),
+        ("rmgr", &["stats", "--by", "rmgr"]),
+        ("cause", &["stats", "--by", "cause"]),
+        ("relation", &["stats", "--by", "relation", "--top", "5"]),
+        ("verify", &["verify"]),
+    ] {
+        let ran = walfpi(&[args, &[arg(&data(18))]].concat());
+        let text = ran.stdout.split("\nFindings").next().unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= 84), "{name}:\n{text}");
+        insta::assert_snapshot!(format!("text_{name}"), text);
+    }
+    let wide = walfpi(&["stats", "--width", "160", arg(&data(18))]);
+    insta::assert_snapshot!("text_checkpoint_wide", wide.stdout.split("\nFindings").next().unwrap());
+}
+
+#[test]
+fn wrong_input_is_told() {
+    let temporary = tempfile::tempdir().unwrap();
+    let file = temporary.path().join("notwal");
+    fs::write(&file, b"this is no WAL at all").unwrap();
+    for path in ["/no/such/path", arg(temporary.path()), arg(&file)] {
+        for command in ["stats", "list", "verify"] {
+            let ran = walfpi(&[command, path]);
+            assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{command} {path}");
+            assert!(ran.stderr.starts_with("pg_walfpi: "), "{command} {path}: {}", ran.stderr);
+        }
+    }
+}
