@@ -175,9 +175,8 @@ fn raw_pages_are_those_of_pg_waldump() {
     assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
     let list = unpack::fixtures().join("wal/pg16-fullpage.sha256");
     assert_eq!(fs::read_dir(&pages).unwrap().count(), fs::read_to_string(&list).unwrap().lines().count());
-    let check = std::process::Command::new("sha256sum").args(["--check", "--quiet", "--strict"]).arg(&list);
-    let mut check = check;
-    let output = check.current_dir(&pages).output().unwrap();
+    let mut check = std::process::Command::new("sha256sum");
+    let output = check.args(["--check", "--quiet", "--strict"]).arg(&list).current_dir(&pages).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 

@@ -1,12 +1,18 @@
 //! Read-only access to a data directory: what is there, opened with care, handed to the parsers. Judges nothing.
 
 pub mod backup_files;
+pub mod catalog;
+mod catalog_file;
 pub mod control_file;
 pub mod data_dir;
 pub mod dwb_files;
+pub mod name_gaps;
+pub mod names;
+pub mod names_file;
 pub mod open;
 pub mod relation_path;
 pub mod relation_walk;
 pub mod running;
 pub mod settings;
 pub mod wal;
+mod xact_log;

@@ -22,6 +22,7 @@
     )
 )]
 
+pub mod catalog;
 pub mod checksum;
 mod checksum_dispatch;
 pub mod control;
@@ -30,6 +31,8 @@ pub mod crc;
 pub mod decode;
 pub mod dwb;
 pub mod error;
+pub mod filenode_map;
+pub mod heap;
 pub mod image;
 pub mod page;
 pub mod page_kind;

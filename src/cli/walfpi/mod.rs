@@ -11,6 +11,7 @@ mod verify;
 
 use std::io::Write;
 
+use crate::cluster::names_file::NAMES_QUERY;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::exit::{EXIT_STATUS, Outcome, Stop};
@@ -36,6 +37,10 @@ enum Command {
     List(Box<list::ListArgs>),
     Extract(Box<extract::ExtractArgs>),
     Verify(verify::VerifyArgs),
+    /// Print the query that makes a file for --names
+    ///
+    /// Run it in each database, for example with psql -XAtq, and put the outputs one behind the other into one file.
+    NamesQuery,
     /// Print the manual page
     #[command(hide = true)]
     Man,
@@ -51,8 +56,15 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::List(args) => list::run(&args, out),
         Command::Extract(args) => extract::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
+        Command::NamesQuery => names_query(out),
         Command::Man => generate::man(Cli::command(), out),
         Command::Completions(args) => generate::completions(&args, Cli::command(), out),
     };
     result.unwrap_or_else(|stop: Stop| stop.report(PROGRAM, errors))
+}
+
+fn names_query(out: &mut dyn Write) -> Result<Outcome, Stop> {
+    out.write_all(NAMES_QUERY.as_bytes())?;
+    out.flush()?;
+    Ok(Outcome::Clean)
 }

@@ -1,10 +1,13 @@
 //! Names in place of numbers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::cli::exit::Stop;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::name_gaps::NameGap;
+use crate::cluster::names::RelationNames;
 use crate::types::RelFileLocator;
 
 /// Names that replace numbers.
@@ -12,39 +15,56 @@ use crate::types::RelFileLocator;
 pub struct NameArgs {
     /// Show names of relations: from a stopped data directory, or from a file (see --help)
     ///
-    /// A file is a JSON array of objects with spc_oid, db_oid, rel_number, database, schema and relation. The query
-    /// that makes it is printed by `pg_walfpi names-query`; run it in each database and join the arrays.
+    /// A file is a JSON array of objects with spc_oid, db_oid, rel_number, database, schema and relation. `pg_walfpi
+    /// names-query` prints the query that makes it; run it in each database and put the outputs one behind the other.
     #[arg(long, value_name = "DATADIR|FILE")]
     pub names: Option<PathBuf>,
 }
 
 /// What is known of names.
 #[derive(Debug, Default)]
-pub struct Names {}
+pub struct Names {
+    known: Option<RelationNames>,
+    gaps: Vec<NameGap>,
+}
 
 impl Names {
     /// Reads the names that were asked for.
     ///
     /// # Errors
     /// When they cannot be read at all.
-    pub fn open(_args: &NameArgs) -> Result<Self, Stop> {
-        Ok(Self {})
+    pub fn open(args: &NameArgs) -> Result<Self, Stop> {
+        match &args.names {
+            None => Ok(Self::default()),
+            Some(path) => Self::read(path),
+        }
     }
 
-    /// `database.schema.relation`, where known.
+    fn read(path: &Path) -> Result<Self, Stop> {
+        let (known, gaps) = if path.is_dir() {
+            let directory = DataDir::open(path).map_err(|error| Stop::Input(error.to_string()))?;
+            RelationNames::read(&directory)
+        } else {
+            RelationNames::from_json(path).map_err(|error| Stop::Input(error.to_string()))?
+        };
+        Ok(Self { known: Some(known), gaps })
+    }
+
+    /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
     #[must_use]
-    pub fn relation(&self, _rel: RelFileLocator) -> Option<String> {
-        None
+    pub fn relation(&self, rel: RelFileLocator) -> Option<String> {
+        let name = self.known.as_ref()?.get(rel)?;
+        Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
     }
 
     /// Name of a database, where known.
     #[must_use]
-    pub fn database(&self, _oid: u32) -> Option<String> {
-        None
+    pub fn database(&self, oid: u32) -> Option<String> {
+        self.known.as_ref()?.database(oid).map(str::to_owned)
     }
 
     /// What could not be read.
-    pub fn skipped(&self) -> impl Iterator<Item = (String, String)> + '_ {
-        std::iter::empty()
+    pub fn gaps(&self) -> impl Iterator<Item = String> + '_ {
+        self.gaps.iter().map(ToString::to_string)
     }
 }

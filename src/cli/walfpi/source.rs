@@ -94,8 +94,8 @@ impl Source {
 
     /// Adds what could not be read of the names.
     pub fn add_name_notes(&mut self, names: &Names) {
-        for (what, reason) in names.skipped() {
-            self.coverage.skip(what, reason);
+        for gap in names.gaps() {
+            self.coverage.skip("names of relations", gap);
         }
     }
 

@@ -1,0 +1,29 @@
+//! Any bytes as a page of a catalog and as `pg_filenode.map`: tuples stay on the page, errors inside the input.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pgforensics::parsers::catalog::{CatalogLayout, ClassRow, DatabaseRow, NamedRow, RowBytes};
+use pgforensics::parsers::filenode_map::FilenodeMap;
+use pgforensics::parsers::heap::{TupleHeader, XactStatus, first_tuple_fault, page_tuples};
+use pgforensics::parsers::page::PageHeader;
+
+fuzz_target!(|data: &[u8]| {
+    if let Ok(map) = FilenodeMap::decode(0, data) {
+        assert!(map.entries.len() <= map.layout.max_entries());
+        assert!(!map.faults().is_empty() || map.crc == map.computed_crc);
+    }
+    let Ok(header) = PageHeader::decode(0, data) else { return };
+    assert!(first_tuple_fault(&header, data).is_none_or(|(item, _)| item * 4 <= data.len()));
+    for tuple in page_tuples(&header, data) {
+        assert!(tuple.offset + tuple.bytes.len() <= data.len());
+        let Ok(header) = TupleHeader::decode(0, tuple.bytes) else { continue };
+        header.liveness(|xid| XactStatus::from_bits((xid & 3) as u8));
+        let row = RowBytes { catalog: "pg_class", base: 0, tuple: tuple.bytes, header };
+        for major in [10, 12, 15, 18] {
+            let layout = CatalogLayout::of_major(major).expect("one of ours");
+            let class = ClassRow::decode(layout, &row);
+            assert!(class.is_err() || tuple.bytes.len() >= 112);
+            drop((NamedRow::decode(layout, &row), DatabaseRow::decode(layout, &row)));
+        }
+    }
+});

@@ -1,0 +1,226 @@
+//! Names of relations by the identity of their files: labels for reports, never the base of a decision.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use super::name_gaps::NameGap;
+use crate::parsers::catalog::{Persistence, RelKind};
+use crate::types::{Oid, RelFileLocator};
+
+/// Most relations that are kept, in all databases together.
+pub(super) const MAX_RELATIONS: usize = 1 << 24;
+
+/// Why a name may be wrong, out of date or of a relation that is gone. Later ones are worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NameDoubt {
+    /// Its row is on a page that is sane but whose checksum fails: torn or damaged.
+    PageChecksum,
+    /// The row may have been deleted or replaced, by a member of a multixact or by a transaction that `pg_xact` does not
+    /// tell of.
+    PerhapsDeleted,
+    /// `pg_xact` does not tell whether the row's transaction was committed.
+    InsertionUnknown,
+    /// The row's transaction was unfinished when the server crashed, or finished in WAL that was not replayed.
+    InsertionOpen,
+    /// The file number is a guess, since `pg_filenode.map` cannot be used: that of a catalog never rewritten.
+    GuessedNumber,
+}
+
+impl fmt::Display for NameDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::PageChecksum => "from a page whose checksum fails",
+            Self::PerhapsDeleted => "from a row that may have been deleted",
+            Self::InsertionUnknown => "from a row that may never have been committed",
+            Self::InsertionOpen => "from a row that was not committed when the server stopped",
+            Self::GuessedNumber => "without a usable pg_filenode.map",
+        })
+    }
+}
+
+/// How far one source of a name is to be preferred to another: less doubt first, then the newer row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Trust {
+    pub(super) doubt: Option<NameDoubt>,
+    /// Transaction that inserted the row; kept in the row even when it is frozen.
+    pub(super) xmin: u32,
+}
+
+impl Trust {
+    /// Source of the comparison of transaction ids: `TransactionIdPrecedes`, `src/backend/access/transam/transam.c`.
+    pub(super) fn is_better_than(self, other: Self) -> bool {
+        // Ids up to 2 belong to the server itself and precede all others.
+        let newer = match (self.xmin > 2, other.xmin > 2) {
+            (true, true) => self.xmin.wrapping_sub(other.xmin).cast_signed() > 0,
+            _ => self.xmin > other.xmin,
+        };
+        if self.doubt == other.doubt { newer } else { self.doubt < other.doubt }
+    }
+}
+
+/// Name of a relation. All texts are as stored: escape them before they reach a terminal. Displays as
+/// `database.schema.relation`, with `-` for no database and `?` for an unknown schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelationName {
+    /// Database; `None` for shared relations, and where `pg_database` has no readable row (then the OID of the database
+    /// in the relation's identity is not 0).
+    pub database: Option<Arc<str>>,
+    /// Schema; `None` where `pg_namespace` has no readable row.
+    pub schema: Option<Arc<str>>,
+    /// Name without schema.
+    pub relation: Box<str>,
+    /// OID of the relation, which is not its file number; `None` when a list of names does not say.
+    pub oid: Option<Oid>,
+    /// Kind; `None` when a list of names does not say.
+    pub kind: Option<RelKind>,
+    /// Permanent, unlogged or temporary; `None` when a list of names does not say.
+    pub persistence: Option<Persistence>,
+    /// Why the name may be wrong; `None` when its row is committed and its page is sound.
+    pub doubt: Option<NameDoubt>,
+    pub(super) xmin: u32,
+}
+
+impl RelationName {
+    /// Temporary relations have files of their own kind, and may share numbers with permanent ones.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let temporary = |name: &Self| name.persistence == Some(Persistence::Temporary);
+        if temporary(self) != temporary(other) {
+            return temporary(other);
+        }
+        let trust = |name: &Self| Trust { doubt: name.doubt, xmin: name.xmin };
+        trust(self).is_better_than(trust(other))
+    }
+}
+
+impl fmt::Display for RelationName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let database = self.database.as_deref().unwrap_or("-");
+        f.pad(&format!("{database}.{}.{}", self.schema.as_deref().unwrap_or("?"), self.relation))
+    }
+}
+
+/// Names of relations, databases and tablespaces of one cluster: see [`Self::read`] and [`Self::from_json`].
+#[derive(Debug, Default)]
+pub struct RelationNames {
+    relations: HashMap<RelFileLocator, RelationName>,
+    databases: BTreeMap<Oid, Arc<str>>,
+    tablespaces: BTreeMap<Oid, Arc<str>>,
+    left_out: u64,
+}
+
+impl RelationNames {
+    /// Name of the relation that these files belong to. Forks and segments of a relation share its name.
+    #[must_use]
+    pub fn get(&self, rel: RelFileLocator) -> Option<&RelationName> {
+        self.relations.get(&rel)
+    }
+
+    /// Name of a database.
+    #[must_use]
+    pub fn database(&self, db_oid: Oid) -> Option<&str> {
+        self.databases.get(&db_oid).map(AsRef::as_ref)
+    }
+
+    /// Name of a tablespace.
+    #[must_use]
+    pub fn tablespace(&self, spc_oid: Oid) -> Option<&str> {
+        self.tablespaces.get(&spc_oid).map(AsRef::as_ref)
+    }
+
+    /// Number of relations with a name.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.relations.len()
+    }
+
+    /// True when no relation has a name.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.relations.is_empty()
+    }
+
+    /// All names, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (RelFileLocator, &RelationName)> {
+        self.relations.iter().map(|(rel, name)| (*rel, name))
+    }
+
+    pub(super) fn add_database(&mut self, oid: Oid, name: Arc<str>) {
+        self.databases.insert(oid, name);
+    }
+
+    pub(super) fn add_tablespace(&mut self, oid: Oid, name: Arc<str>) {
+        self.tablespaces.insert(oid, name);
+    }
+
+    /// Adds a name, or keeps the better one of two. Two sound names of two relations are a contradiction.
+    pub(super) fn add(&mut self, rel: RelFileLocator, name: RelationName, gaps: &mut Vec<NameGap>) {
+        if self.relations.len() >= MAX_RELATIONS && !self.relations.contains_key(&rel) {
+            self.left_out += 1;
+            return;
+        }
+        let Some(held) = self.relations.get_mut(&rel) else {
+            self.relations.insert(rel, name);
+            return;
+        };
+        let same = (held.oid.is_some() && held.oid == name.oid) || held.to_string() == name.to_string();
+        let both_sound = held.doubt.is_none() && name.doubt.is_none() && held.persistence == name.persistence;
+        let other = if name.is_better_than(held) { std::mem::replace(held, name) } else { name };
+        if both_sound && !same {
+            gaps.push(NameGap::TwoNames { rel, kept: held.to_string(), other: other.to_string() });
+        }
+    }
+
+    /// Says that relations were left out, if so.
+    pub(super) fn report_left_out(&mut self, gaps: &mut Vec<NameGap>) {
+        let count = std::mem::take(&mut self.left_out);
+        if count > 0 {
+            gaps.push(NameGap::TooMany { what: "relations", count, limit: MAX_RELATIONS });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REL: RelFileLocator = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 16_384 };
+
+    fn name(relation: &str, oid: Oid, doubt: Option<NameDoubt>, xmin: u32) -> RelationName {
+        RelationName {
+            database: Some("postgres".into()),
+            schema: None,
+            relation: relation.into(),
+            oid: Some(oid),
+            kind: None,
+            persistence: Some(Persistence::Permanent),
+            doubt,
+            xmin,
+        }
+    }
+
+    fn kept(first: RelationName, second: RelationName) -> (String, usize) {
+        let (mut names, mut gaps) = (RelationNames::default(), Vec::new());
+        names.add(REL, first, &mut gaps);
+        names.add(REL, second, &mut gaps);
+        (names.get(REL).unwrap().to_string(), gaps.len())
+    }
+
+    #[test]
+    fn less_doubt_wins_then_the_newer_row() {
+        let old = name("old", 1, None, 3_000_000_000);
+        let new = name("new", 1, None, 5);
+        assert_eq!(kept(old.clone(), new.clone()), ("postgres.?.new".to_owned(), 0), "ids have wrapped around");
+        assert_eq!(kept(new.clone(), old.clone()).0, "postgres.?.new");
+        let doubtful = RelationName { doubt: Some(NameDoubt::PageChecksum), ..new };
+        assert_eq!(kept(doubtful, old).0, "postgres.?.old");
+        assert_eq!(kept(name("frozen", 1, None, 2), name("later", 1, None, 3_000_000_000)).0, "postgres.?.later");
+    }
+
+    #[test]
+    fn two_sound_names_of_two_relations_are_told() {
+        assert_eq!(kept(name("a", 1, None, 700), name("b", 2, None, 701)), ("postgres.?.b".to_owned(), 1));
+        let temporary = RelationName { persistence: Some(Persistence::Temporary), ..name("t", 3, None, 800) };
+        assert_eq!(kept(temporary, name("a", 1, None, 700)), ("postgres.?.a".to_owned(), 0));
+    }
+}

@@ -1,0 +1,14 @@
+SELECT coalesce(json_agg(json_build_object(
+         'spc_oid', CASE c.reltablespace WHEN 0 THEN d.dattablespace ELSE c.reltablespace END::bigint,
+         'db_oid', CASE WHEN c.relisshared THEN 0 ELSE d.oid::bigint END,
+         'rel_number', pg_catalog.pg_relation_filenode(c.oid)::bigint,
+         'database', CASE WHEN NOT c.relisshared THEN d.datname END,
+         'schema', n.nspname,
+         'relation', c.relname,
+         'oid', c.oid::bigint,
+         'kind', c.relkind,
+         'persistence', c.relpersistence)), '[]')
+  FROM pg_catalog.pg_class AS c
+  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
+ WHERE pg_catalog.pg_relation_filenode(c.oid) IS NOT NULL

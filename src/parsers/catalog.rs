@@ -1,0 +1,441 @@
+//! Rows of the four catalogs that name relations: the columns up to the last one needed have a fixed width and are
+//! never null, so each stands at a fixed offset of the user data.
+
+use std::ops::RangeInclusive;
+
+use nom::Parser;
+use nom::error::context;
+
+use super::decode::{Step, decode_at, le_u8, le_u32, take};
+use super::error::{ParseError, ParseErrorKind};
+use super::heap::TupleHeader;
+use crate::types::Oid;
+
+/// OID of `pg_tablespace`, a shared catalog. Source: `src/include/catalog/pg_tablespace.h`.
+pub const PG_TABLESPACE_OID: Oid = 1213;
+
+/// OID of `pg_class`. Source: `src/include/catalog/pg_class.h`.
+pub const PG_CLASS_OID: Oid = 1259;
+
+/// OID of `pg_database`, a shared catalog. Source: `src/include/catalog/pg_database.h`.
+pub const PG_DATABASE_OID: Oid = 1262;
+
+/// OID of `pg_namespace`. Source: `src/include/catalog/pg_namespace.h`.
+pub const PG_NAMESPACE_OID: Oid = 2615;
+
+/// Bytes of a column of type `name`, padded with zero bytes.
+///
+/// Source: `NAMEDATALEN`, `src/include/pg_config_manual.h`.
+pub const NAME_SIZE: usize = 64;
+
+/// Where the columns stand in the user data of a row, in bytes; it differs between majors.
+///
+/// | column                      | 10–11         | 12–17          | 18–19devel |
+/// |-----------------------------|---------------|----------------|------------|
+/// | `oid`, all four             | tuple header  | 0..4           | 0..4       |
+/// | the name, all four          | 0..64         | 4..68          | 4..68      |
+/// | `pg_class.relnamespace`     | 64..68        | 68..72         | 68..72     |
+/// | `pg_class.relfilenode`      | 84..88        | 88..92         | 88..92     |
+/// | `pg_class.reltablespace`    | 88..92        | 92..96         | 92..96     |
+/// | `pg_class.relisshared`      | 109           | 113            | 117        |
+/// | `pg_class.relpersistence`   | 110           | 114            | 118        |
+/// | `pg_class.relkind`          | 111           | 115            | 119        |
+/// | `pg_database.dattablespace` | 220..224      | 12–14 224..228; since 15 92..96 ||
+///
+/// Source: `src/include/catalog/{pg_class,pg_namespace,pg_database,pg_tablespace}.h` of each major.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogLayout {
+    /// Majors that store rows so.
+    pub majors: RangeInclusive<u32>,
+    /// The OID stands in the tuple header, not in a column.
+    oid_in_header: bool,
+    name: usize,
+    namespace: usize,
+    filenode: usize,
+    tablespace: usize,
+    is_shared: usize,
+    database_tablespace: usize,
+}
+
+const fn since_12(majors: RangeInclusive<u32>, is_shared: usize, database_tablespace: usize) -> CatalogLayout {
+    CatalogLayout {
+        majors,
+        oid_in_header: false,
+        name: 4,
+        namespace: 68,
+        filenode: 88,
+        tablespace: 92,
+        is_shared,
+        database_tablespace,
+    }
+}
+
+/// All layouts, oldest first.
+static LAYOUTS: [CatalogLayout; 4] = [
+    CatalogLayout {
+        majors: 10..=11,
+        oid_in_header: true,
+        name: 0,
+        namespace: 64,
+        filenode: 84,
+        tablespace: 88,
+        is_shared: 109,
+        database_tablespace: 220,
+    },
+    since_12(12..=14, 113, 224),
+    since_12(15..=17, 113, 92),
+    since_12(18..=19, 117, 92),
+];
+
+impl CatalogLayout {
+    /// The layout of a major, `None` when it is not one of ours.
+    #[must_use]
+    pub fn of_major(major: u32) -> Option<&'static Self> {
+        LAYOUTS.iter().find(|layout| layout.majors.contains(&major))
+    }
+
+    fn oid(&self, row: &RowBytes<'_>) -> Result<Oid, ParseError> {
+        if !self.oid_in_header {
+            return row.u32_at("oid", 0);
+        }
+        row.header.row_oid(row.tuple).ok_or_else(|| {
+            let found = u64::from(row.header.infomask);
+            let kind = ParseErrorKind::Invalid { found, expected: "expected a row with an OID (bit 0x0008)" };
+            ParseError { structure: row.catalog, field: "t_infomask", offset: row.base.saturating_add(20), kind }
+        })
+    }
+}
+
+/// A sane tuple of a catalog, with what is needed to say where it was.
+#[derive(Clone, Copy, Debug)]
+pub struct RowBytes<'a> {
+    /// The server's name of the catalog, for error messages.
+    pub catalog: &'static str,
+    /// Offset of the tuple in its file, for error messages.
+    pub base: u64,
+    /// The tuple, header included.
+    pub tuple: &'a [u8],
+    /// Its decoded header.
+    pub header: TupleHeader,
+}
+
+impl<'a> RowBytes<'a> {
+    fn field<T>(
+        &self,
+        field: &'static str,
+        at: usize,
+        parser: impl FnMut(&'a [u8]) -> Step<'a, T>,
+    ) -> Result<T, ParseError> {
+        let data = self.header.user_data(self.tuple);
+        let bytes = data.get(at..).unwrap_or_default();
+        let start = usize::from(self.header.data_offset).saturating_add(at.min(data.len()));
+        let base = self.base.saturating_add(u64::try_from(start).unwrap_or(u64::MAX));
+        let mut parser = context(field, parser);
+        decode_at(self.catalog, base, bytes, |i| parser.parse(i))
+    }
+
+    fn u32_at(&self, field: &'static str, at: usize) -> Result<u32, ParseError> {
+        self.field(field, at, le_u32)
+    }
+
+    fn u8_at(&self, field: &'static str, at: usize) -> Result<u8, ParseError> {
+        self.field(field, at, le_u8)
+    }
+
+    fn name_at(&self, field: &'static str, at: usize) -> Result<Name, ParseError> {
+        let bytes = self.field(field, at, take(NAME_SIZE))?;
+        Ok(Name(bytes.try_into().unwrap_or([0; NAME_SIZE])))
+    }
+}
+
+/// A value of type `name`: 64 bytes in the encoding of its database, padded with zero bytes.
+///
+/// Source: `NameData`, `src/include/c.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name(pub [u8; NAME_SIZE]);
+
+impl Name {
+    /// The bytes before the padding.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.0.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+
+    /// The name as text; bytes that are no UTF-8 become U+FFFD. Not escaped for a terminal.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
+}
+
+/// What a relation is; unknown codes are kept.
+///
+/// Source: `RELKIND_RELATION` and its neighbours, `src/include/catalog/pg_class.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelKind(pub u8);
+
+impl RelKind {
+    /// Ordinary table.
+    pub const TABLE: Self = Self(b'r');
+
+    /// The server's words, or `None` for a code without a meaning.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        match self.0 {
+            b'r' => Some("table"),
+            b'i' => Some("index"),
+            b'S' => Some("sequence"),
+            b't' => Some("toast table"),
+            b'm' => Some("materialized view"),
+            b'v' => Some("view"),
+            b'c' => Some("composite type"),
+            b'f' => Some("foreign table"),
+            b'p' => Some("partitioned table"),
+            b'I' => Some("partitioned index"),
+            _ => None,
+        }
+    }
+
+    /// False for the kinds that never have files. Majors 10 and 11 still give views a file number.
+    #[must_use]
+    pub const fn may_have_storage(self) -> bool {
+        !matches!(self.0, b'v' | b'c' | b'f' | b'p' | b'I')
+    }
+}
+
+impl std::fmt::Display for RelKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => write!(f, "unrecognised kind {:#04x}", self.0),
+        }
+    }
+}
+
+/// How long a relation lives and whether it is logged.
+///
+/// Source: `RELPERSISTENCE_PERMANENT` and its neighbours, `src/include/catalog/pg_class.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Persistence {
+    /// `p`.
+    Permanent,
+    /// `u`: not in WAL, emptied after a crash.
+    Unlogged,
+    /// `t`: its files are named `t<N>_<number>`.
+    Temporary,
+    /// A code without a meaning.
+    Other(u8),
+}
+
+impl Persistence {
+    /// Reads the code.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Self {
+        match code {
+            b'p' => Self::Permanent,
+            b'u' => Self::Unlogged,
+            b't' => Self::Temporary,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The code on disk.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Permanent => b'p',
+            Self::Unlogged => b'u',
+            Self::Temporary => b't',
+            Self::Other(code) => code,
+        }
+    }
+}
+
+impl std::fmt::Display for Persistence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Permanent => f.pad("permanent"),
+            Self::Unlogged => f.pad("unlogged"),
+            Self::Temporary => f.pad("temporary"),
+            Self::Other(code) => write!(f, "unrecognised persistence {code:#04x}"),
+        }
+    }
+}
+
+/// A row of `pg_class`. Offsets: [`CatalogLayout`].
+///
+/// Source: `FormData_pg_class`, `src/include/catalog/pg_class.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassRow {
+    /// OID of the relation.
+    pub oid: Oid,
+    /// Its name.
+    pub name: Name,
+    /// OID of its schema.
+    pub namespace_oid: Oid,
+    /// File number; 0 for relations without storage and for mapped catalogs.
+    pub filenode: u32,
+    /// Tablespace; 0 means that of the database.
+    pub spc_oid: Oid,
+    /// Shared between databases.
+    pub is_shared: bool,
+    /// Permanent, unlogged or temporary.
+    pub persistence: Persistence,
+    /// Kind.
+    pub kind: RelKind,
+}
+
+impl ClassRow {
+    /// Decodes without judging.
+    ///
+    /// # Errors
+    /// `Truncated` when the row is too short; `Invalid` when majors 10 and 11 lack the OID.
+    pub fn decode(layout: &CatalogLayout, row: &RowBytes<'_>) -> Result<Self, ParseError> {
+        // Persistence and kind follow the flag byte by byte.
+        let after_shared = |bytes: usize| layout.is_shared.saturating_add(bytes);
+        Ok(Self {
+            oid: layout.oid(row)?,
+            name: row.name_at("relname", layout.name)?,
+            namespace_oid: row.u32_at("relnamespace", layout.namespace)?,
+            filenode: row.u32_at("relfilenode", layout.filenode)?,
+            spc_oid: row.u32_at("reltablespace", layout.tablespace)?,
+            is_shared: row.u8_at("relisshared", layout.is_shared)? != 0,
+            persistence: Persistence::from_code(row.u8_at("relpersistence", after_shared(1))?),
+            kind: RelKind(row.u8_at("relkind", after_shared(2))?),
+        })
+    }
+}
+
+/// A row of `pg_namespace` or `pg_tablespace`. Offsets: [`CatalogLayout`].
+///
+/// Source: `FormData_pg_namespace`, `src/include/catalog/pg_namespace.h`; `FormData_pg_tablespace`,
+/// `src/include/catalog/pg_tablespace.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedRow {
+    /// OID of the schema or tablespace.
+    pub oid: Oid,
+    /// Its name.
+    pub name: Name,
+}
+
+impl NamedRow {
+    /// Decodes without judging.
+    ///
+    /// # Errors
+    /// `Truncated` when the row is too short; `Invalid` when majors 10 and 11 lack the OID.
+    pub fn decode(layout: &CatalogLayout, row: &RowBytes<'_>) -> Result<Self, ParseError> {
+        Ok(Self { oid: layout.oid(row)?, name: row.name_at("name", layout.name)? })
+    }
+}
+
+/// A row of `pg_database`. Offsets: [`CatalogLayout`].
+///
+/// Source: `FormData_pg_database`, `src/include/catalog/pg_database.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatabaseRow {
+    /// OID of the database.
+    pub oid: Oid,
+    /// Its name.
+    pub name: Name,
+    /// Tablespace of its catalogs, and of relations that name none.
+    pub spc_oid: Oid,
+}
+
+impl DatabaseRow {
+    /// Decodes without judging.
+    ///
+    /// # Errors
+    /// `Truncated` when the row is too short; `Invalid` when majors 10 and 11 lack the OID.
+    pub fn decode(layout: &CatalogLayout, row: &RowBytes<'_>) -> Result<Self, ParseError> {
+        Ok(Self {
+            oid: layout.oid(row)?,
+            name: row.name_at("datname", layout.name)?,
+            spc_oid: row.u32_at("dattablespace", layout.database_tablespace)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn row(tuple: &[u8]) -> RowBytes<'_> {
+        RowBytes { catalog: "pg_class", base: 0x4000, tuple, header: TupleHeader::decode(0, tuple).unwrap() }
+    }
+
+    fn tuple(data_offset: u8, infomask: u16, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        bytes[20..22].copy_from_slice(&infomask.to_le_bytes());
+        bytes[22] = data_offset;
+        bytes
+    }
+
+    #[test]
+    fn row_of_pg_class_in_18() {
+        let mut bytes = tuple(32, 0, 32 + 120);
+        bytes[32..36].copy_from_slice(&16_384_u32.to_le_bytes());
+        bytes[36..41].copy_from_slice(b"t\xC3\xA9\xFF\0");
+        bytes[32 + 88..32 + 92].copy_from_slice(&16_390_u32.to_le_bytes());
+        bytes[32 + 117..32 + 120].copy_from_slice(b"\x01ui");
+        let decoded = ClassRow::decode(CatalogLayout::of_major(18).unwrap(), &row(&bytes)).unwrap();
+        assert_eq!((decoded.oid, decoded.filenode, decoded.is_shared), (16_384, 16_390, true));
+        assert_eq!((decoded.persistence, decoded.kind.to_string().as_str()), (Persistence::Unlogged, "index"));
+        assert_eq!(decoded.name.text(), "t\u{e9}\u{fffd}");
+    }
+
+    #[test]
+    fn oid_of_majors_10_and_11_is_in_the_header() {
+        let mut bytes = tuple(32, 0x0008, 32 + 112);
+        bytes[28..32].copy_from_slice(&16_384_u32.to_le_bytes());
+        bytes[32] = b't';
+        let layout = CatalogLayout::of_major(11).unwrap();
+        let decoded = NamedRow::decode(layout, &row(&bytes)).unwrap();
+        assert_eq!((decoded.oid, decoded.name.text().as_str()), (16_384, "t"));
+        bytes[20] = 0;
+        let error = NamedRow::decode(layout, &row(&bytes)).unwrap_err();
+        assert_eq!((error.offset, error.field), (0x4000 + 20, "t_infomask"));
+    }
+
+    #[test]
+    fn majors_that_are_not_ours_have_no_layout() {
+        assert_eq!(CatalogLayout::of_major(9), None);
+        assert_eq!(CatalogLayout::of_major(20), None);
+        for major in 10..=19 {
+            assert!(CatalogLayout::of_major(major).is_some(), "{major}");
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_an_error_inside_the_input() {
+        for major in [10, 14, 15, 19] {
+            let layout = CatalogLayout::of_major(major).unwrap();
+            for length in 32..32 + 112 {
+                let bytes = tuple(32, 0x0008, length);
+                let errors = [
+                    (length < 32 + layout.is_shared + 3).then(|| ClassRow::decode(layout, &row(&bytes)).unwrap_err()),
+                    (length < 32 + layout.name + 64).then(|| NamedRow::decode(layout, &row(&bytes)).unwrap_err()),
+                ];
+                for error in errors.into_iter().flatten() {
+                    assert!(error.offset >= 0x4000 && error.offset <= 0x4000 + length as u64, "{major}: {error}");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 23..400), major in 10_u32..20) {
+            let layout = CatalogLayout::of_major(major).unwrap();
+            let row = row(&bytes);
+            for error in [
+                ClassRow::decode(layout, &row).err(),
+                NamedRow::decode(layout, &row).err(),
+                DatabaseRow::decode(layout, &row).err(),
+            ].into_iter().flatten() {
+                prop_assert!(error.offset <= 0x4000 + 255 + 400);
+            }
+        }
+    }
+}
