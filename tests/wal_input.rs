@@ -1,144 +1,16 @@
 //! Real WAL in every form a user may have it in: the set finds the segments, and delivers their bytes unchanged.
 
 mod common;
+#[path = "common/wal_set.rs"]
+mod wal_set;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::fs;
 
-use common::{skipped, unpack};
-use pgforensics::cluster::wal::{NoteKind, NoteLevel, WalSegmentFile, WalSet, WalSetError, WalSetOptions};
-use pgforensics::parsers::wal::page::PageHeader;
+use pgforensics::cluster::wal::{NoteKind, NoteLevel, WalSet, WalSetError, WalSetOptions};
 use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
-use pgforensics::parsers::wal::timeline::WalSegment;
-use pgforensics::types::{Lsn, TimelineId};
-
-fn scratch() -> io::Result<File> {
-    tempfile::tempfile()
-}
-
-fn no_scratch() -> io::Result<File> {
-    panic!("nothing here needs a temporary file")
-}
-
-fn open(paths: &[&Path]) -> WalSet {
-    let paths: Vec<PathBuf> = paths.iter().map(|path| (*path).to_owned()).collect();
-    WalSet::open(&paths, WalSetOptions::new(&scratch)).unwrap()
-}
-
-fn open_in_place(path: &Path) -> WalSet {
-    WalSet::open(&[path.to_owned()], WalSetOptions::new(&no_scratch)).unwrap()
-}
-
-fn open_stdin(bytes: &[u8]) -> Result<WalSet, WalSetError> {
-    let mut input = bytes;
-    WalSet::open(&["-".into()], WalSetOptions { stdin: Some(&mut input), ..WalSetOptions::new(&scratch) })
-}
-
-/// Data directory of a fixture: never changed.
-fn data(major: u32) -> PathBuf {
-    unpack::data_dir(&format!("wal/pg{major}")).unwrap()
-}
-
-/// Segments of a fixture that hold the WAL their name says: name and bytes, in order.
-fn originals(major: u32) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(data(major).join("pg_wal")).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        if name.len() == 24 {
-            let bytes = fs::read(entry.path()).unwrap();
-            let header = PageHeader::decode(Lsn(0), &bytes).unwrap();
-            let size = header.long.unwrap().segment_size;
-            if WalSegment::from_file_name(&name, size).unwrap().start_lsn(size) == Some(header.page_addr) {
-                found.insert(name, bytes);
-            }
-        }
-    }
-    found
-}
-
-fn write_all(directory: &Path, files: &BTreeMap<String, Vec<u8>>) {
-    fs::create_dir_all(directory).unwrap();
-    for (name, bytes) in files {
-        fs::write(directory.join(name), bytes).unwrap();
-    }
-}
-
-fn read_index(set: &WalSet, index: usize) -> Result<Vec<u8>, (Vec<u8>, String)> {
-    let mut bytes = Vec::new();
-    let mut reader = set.reader(index).map_err(|error| (Vec::new(), error.to_string()))?;
-    loop {
-        match reader.next_piece() {
-            Ok(Some(piece)) => {
-                assert!(!piece.is_empty() && piece.len() <= 256 * 1024);
-                bytes.extend_from_slice(piece);
-            }
-            Ok(None) => return Ok(bytes),
-            Err(error) => {
-                assert!(matches!(reader.next_piece(), Ok(None)), "an error ends reading");
-                return Err((bytes, error.to_string()));
-            }
-        }
-    }
-}
-
-fn name_of(set: &WalSet, file: &WalSegmentFile) -> String {
-    file.segment.file_name(set.geometry().wal_segment_size).unwrap()
-}
-
-/// All segments by name, as delivered.
-fn delivered(set: &WalSet) -> BTreeMap<String, Vec<u8>> {
-    let indexed = set.segments().iter().enumerate();
-    indexed.map(|(index, file)| (name_of(set, file), read_index(set, index).unwrap())).collect()
-}
-
-fn assert_same(set: &WalSet, expected: &BTreeMap<String, Vec<u8>>) {
-    let found = delivered(set);
-    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
-    for (name, bytes) in expected {
-        assert!(found[name] == *bytes, "bytes of {name} differ");
-    }
-}
-
-fn kinds(set: &WalSet) -> Vec<(NoteKind, NoteLevel)> {
-    set.notes().iter().map(|note| (note.kind, note.level)).collect()
-}
-
-fn has(set: &WalSet, kind: NoteKind, level: NoteLevel) -> bool {
-    kinds(set).contains(&(kind, level))
-}
-
-/// Gives bytes to a command and takes what it writes; `None` when the command is not installed.
-fn through(program: &str, args: &[&str], bytes: &[u8]) -> Option<Vec<u8>> {
-    let spawned = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut child = match spawned {
-        Ok(child) => child,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            skipped(&format!("{program} is not installed"));
-            return None;
-        }
-        Err(error) => panic!("{program}: {error}"),
-    };
-    let mut input = child.stdin.take().unwrap();
-    let copy = bytes.to_owned();
-    let writer = std::thread::spawn(move || input.write_all(&copy));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    assert!(output.status.success(), "{program}");
-    Some(output.stdout)
-}
-
-const COMPRESSORS: [(&str, &[&str], &str); 6] = [
-    ("gzip", &["-1"], ".gz"),
-    ("bzip2", &["-1"], ".bz2"),
-    ("xz", &["-1"], ".xz"),
-    ("zstd", &["-q"], ".zst"),
-    ("lz4", &["-q"], ".lz4"),
-    ("lz4", &["-q", "-BD", "-B4", "--no-frame-crc"], ".lz4"),
-];
+use pgforensics::types::TimelineId;
+use wal_set::*;
 
 #[test]
 fn data_directory_gives_its_wal_and_uses_the_control_file() {
@@ -194,7 +66,7 @@ fn archive_of_any_codec_gives_the_same_bytes() {
         assert_eq!(set.notes(), [], "{program}");
         assert!(set.segments().iter().all(|file| file.codecs.len() == 1 && file.size_bytes.is_none()));
         // Without the ending that names the codec.
-        for (name, _) in &expected {
+        for name in expected.keys() {
             fs::rename(place.join(format!("{name}{suffix}")), place.join(name)).unwrap();
         }
         assert_same(&open_in_place(&place), &expected);
@@ -242,14 +114,6 @@ fn records_over_runs_are_those_of_the_plain_files() {
     }
 }
 
-/// A tar file made by the `tar` command, members in this order.
-fn tar_of(directory: &Path, names: &[String], format: &str) -> Option<Vec<u8>> {
-    let directory = directory.to_str().unwrap();
-    let mut args = vec!["-c", "-f", "-", format, "-C", directory];
-    args.extend(names.iter().map(String::as_str));
-    through("tar", &args, &[])
-}
-
 #[test]
 fn tar_in_any_order_plain_or_compressed_gives_the_same_bytes() {
     let expected = originals(18);
@@ -288,12 +152,6 @@ fn tar_in_any_order_plain_or_compressed_gives_the_same_bytes() {
             }
         }
     }
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Collector<'_> {
                     let peeled = match peel(part, HEAD_BYTES, self.window_bytes) {
                         Ok(peeled) => peeled,
                         Err(error) => {
-                            self.note_unpack_error(&label, &error);
+                            self.note_unpack_error(&label, member.offset, &error);
                             continue;
                         }
                     };
@@ -122,7 +122,7 @@ impl Collector<'_> {
                     let mut peeled = match peel(Box::new(part), HEAD_BYTES, self.window_bytes) {
                         Ok(peeled) => peeled,
                         Err(error) => {
-                            self.note_unpack_error(&label, &error);
+                            self.note_unpack_error(&label, member.offset, &error);
                             continue;
                         }
                     };
@@ -229,7 +229,8 @@ impl Collector<'_> {
         self.notes.add_at(NoteLevel::Problem, kind, label, offset, error);
     }
 
-    pub(super) fn note_unpack_error(&mut self, label: &str, error: &std::io::Error) {
-        self.notes.add(NoteLevel::Skipped, NoteKind::CannotUnpack, label, format!("cannot be unpacked: {error}"));
+    pub(super) fn note_unpack_error(&mut self, label: &str, offset: u64, error: &std::io::Error) {
+        let what = format!("cannot be unpacked: {error}");
+        self.notes.add_at(NoteLevel::Skipped, NoteKind::CannotUnpack, label, offset, what);
     }
 }

@@ -68,7 +68,7 @@ impl Codec {
         let source = BufReader::with_capacity(BUFFER_BYTES, source);
         Ok(match self {
             Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
-            Self::Lz4 => Box::new(Lz4Frames { frames: FrameDecoder::new(Watched { source, saw_end: false }) }),
+            Self::Lz4 => Box::new(Lz4Frames { frame: Some(FrameDecoder::new(Watched { source, saw_end: false })) }),
             Self::Zstd => {
                 let mut decoder = zstd::stream::read::Decoder::with_buffer(source)?;
                 decoder.window_log_max(window_bytes.max(1024).ilog2())?;
@@ -104,26 +104,28 @@ impl<R: Read> Read for Watched<R> {
 }
 
 /// All frames of an LZ4 file. The decoder underneath stops behind each frame, and takes a file that is cut between two
-/// blocks for one that ends there; a frame that ends as it should does so without asking for more input.
+/// blocks for one that ends there; a frame that ends as it should does so without asking for more input. Each frame gets
+/// a decoder of its own: used again, one would keep the block size of the frame before.
 struct Lz4Frames<R: Read> {
-    frames: FrameDecoder<Watched<R>>,
+    frame: Option<FrameDecoder<Watched<R>>>,
 }
 
 impl<R: Read> Read for Lz4Frames<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let bytes = self.frames.read(buf)?;
+        while let Some(frame) = &mut self.frame {
+            let bytes = frame.read(buf)?;
             if bytes > 0 || buf.is_empty() {
                 return Ok(bytes);
             }
-            let input = self.frames.get_mut();
+            let Some(mut input) = self.frame.take().map(FrameDecoder::into_inner) else { break };
             if input.saw_end {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "LZ4 frame without its end mark"));
             }
-            if input.source.fill_buf()?.is_empty() {
-                return Ok(0);
+            if !input.source.fill_buf()?.is_empty() {
+                self.frame = Some(FrameDecoder::new(input));
             }
         }
+        Ok(0)
     }
 }
 

@@ -1,8 +1,8 @@
 //! WAL as a user has it: data directories, archives, single files, tar, standard input, compressed or not. [`WalSet`] puts
 //! the segments into order and says what is odd; [`SegmentBytes`] reads one of them.
 //!
-//! Memory: about 16 MiB for each segment that is read at a time, whatever the input ([`DEFAULT_WINDOW_BYTES`]), and some 300
-//! bytes for each segment that was found.
+//! Memory: at most some 13 MiB for each segment that is read at a time, for each layer of compression ([`MAX_LAYERS`],
+//! [`DEFAULT_WINDOW_BYTES`]), and some 300 bytes for each segment that was found.
 
 mod archive;
 mod bytes;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::bytes::{Place, Window};
 use super::codec::peel;
@@ -164,6 +165,7 @@ impl Collector<'_> {
         };
         let file_bytes = file.size_bytes();
         let window = Box::new(Window::whole(file));
+        let taken = window.taken();
         if let NameKind::History(tli) = kind {
             self.add_history(&label, tli, window);
             return Ok(());
@@ -171,7 +173,7 @@ impl Collector<'_> {
         let peeled = match peel(window, HEAD_BYTES, self.window_bytes) {
             Ok(peeled) => peeled,
             Err(error) => {
-                self.note_unpack_error(&label, &error);
+                self.note_unpack_error(&label, taken.load(Ordering::Relaxed), &error);
                 return Ok(());
             }
         };
