@@ -8,11 +8,14 @@ use std::path::Path;
 use common::run;
 
 /// The programs with a manual page.
-const PROGRAMS: [&str; 1] = ["pg_dwbinspect"];
+const PROGRAMS: [&str; 2] = ["pg_dwbinspect", "pg_walfpi"];
 
 #[test]
 fn help_of_every_command() {
-    for (program, commands) in [("pg_dwbinspect", ["", "info", "dump", "batches"].as_slice())] {
+    for (program, commands) in [
+        ("pg_dwbinspect", ["", "info", "dump", "batches"].as_slice()),
+        ("pg_walfpi", ["", "stats", "list", "extract", "verify"].as_slice()),
+    ] {
         for command in commands {
             for flag in ["-h", "--help"] {
                 let args: Vec<&str> = [*command, flag].into_iter().filter(|arg| !arg.is_empty()).collect();

@@ -34,10 +34,13 @@ fn captured(major: u32, file: &str) -> (BTreeMap<String, Counts>, Counts) {
     let mut rows: BTreeMap<String, Counts> = BTreeMap::new();
     let mut total = [0; 4];
     for line in text.lines() {
-        let (name, rest) = line.split_at(line.len().min(27));
+        // Names longer than their column push the numbers on; two blanks always stand between.
+        let (name, rest) = line.split_once("  ").unwrap_or((line, ""));
         // Percentages stand in brackets of two kinds, some with blanks inside.
         let plain = |part: &str| part.split(['(', '[']).next().unwrap_or_default().trim().to_owned();
-        let numbers: Vec<u64> = rest.split([')', ']']).filter_map(|part| plain(part).parse().ok()).collect();
+        let parts: Vec<String> = rest.split([')', ']']).map(plain).collect();
+        let numbers: Vec<u64> =
+            parts.iter().flat_map(|part| part.split_whitespace()).filter_map(|word| word.parse().ok()).collect();
         let Ok(numbers) = Counts::try_from(numbers) else { continue };
         if name.trim() == "Total" {
             total = numbers;
@@ -274,7 +277,10 @@ fn flipped_bit_in_the_middle_is_damage_with_a_place() {
         let ran = walfpi(&[command, &["--format", "ndjson", arg(&data)]].concat());
         assert_eq!(ran.status, 1, "{command:?}: {}", ran.stdout);
         let finding = ran.of_type("finding").into_iter().find(|finding| finding["kind"] == "damage").unwrap();
-        assert!(finding["what"].as_str().unwrap().contains("WAL ends at 0/0098"), "{command:?} {finding}");
+        let what = finding["what"].as_str().unwrap();
+        let at = number(&Value::from(what.split([' ', ',']).find(|word| word.contains('/')).unwrap())).unwrap();
+        // The bit lies at 0/980100: the record that holds it begins at most some pages before.
+        assert!((0x97_8000..=0x98_0100).contains(&at), "{command:?} {finding}");
     }
     let resumed = walfpi(&["verify", "--resync", "--format", "ndjson", arg(&data)]);
     let damage = resumed.of_type("damage");

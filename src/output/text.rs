@@ -1,5 +1,6 @@
 //! Text for people: slot lines, tables, findings.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use comfy_table::presets::NOTHING;
@@ -13,6 +14,12 @@ use crate::types::Lsn;
 
 /// Width from which on a slot line shows its image's header too.
 const WIDE: u16 = 120;
+
+/// Problems of one kind, and skipped things, that text lists one by one.
+const MOST_PROBLEMS: usize = 20;
+
+/// Notes of one kind that text lists one by one.
+const MOST_NOTES: usize = 2;
 
 /// How text is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -222,7 +229,14 @@ pub fn write_findings(
     if !findings.is_empty() {
         writeln!(out, "\n{}", paint.heading("Findings"))?;
     }
+    let mut shown = BTreeMap::<&str, usize>::new();
     for finding in findings {
+        let most = if finding.severity == "problem" { MOST_PROBLEMS } else { MOST_NOTES };
+        let count = shown.entry(finding.kind).or_default();
+        *count += 1;
+        if *count > most {
+            continue;
+        }
         let mark = if finding.severity == "problem" { paint.bad("problem") } else { paint.doubt("note   ") };
         let place = match (&finding.file, &finding.offset) {
             (Some(file), Some(offset)) => format!("{} at {offset}: ", printable(file)),
@@ -232,10 +246,27 @@ pub fn write_findings(
         wrapped(out, layout, &format!("  {mark}  "), 11, &format!("{place}{}", printable(&finding.what)))?;
         wrapped(out, layout, "           ", 11, finding.why)?;
     }
+    for (kind, count) in shown {
+        let severity = findings.iter().find(|finding| finding.kind == kind).map_or("note", |finding| finding.severity);
+        let most = if severity == "problem" { MOST_PROBLEMS } else { MOST_NOTES };
+        if count > most {
+            let rest = count - most;
+            wrapped(
+                out,
+                layout,
+                "           ",
+                11,
+                &format!("and {rest} more of kind {kind}; --format json lists all"),
+            )?;
+        }
+    }
     if !skipped.is_empty() {
         writeln!(out, "\n{}", paint.heading("Not looked at"))?;
     }
-    for skipped in skipped {
+    if skipped.len() > MOST_PROBLEMS {
+        writeln!(out, "  {} in all, of which the first are:", skipped.len())?;
+    }
+    for skipped in skipped.iter().take(MOST_PROBLEMS) {
         wrapped(out, layout, "  ", 2, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))?;
     }
     Ok(())

@@ -15,6 +15,9 @@ use crate::output::text::{Layout, plain_table, right_align, short, write_table};
 /// Width from which on a checkpoint row shows everything.
 const WIDE: u16 = 130;
 
+/// Width from which on groups show all shares.
+const WIDE_GROUPS: u16 = 110;
+
 /// Bars of a sparkline, from nothing to all.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -99,11 +102,15 @@ pub fn write_groups(
     total: &Tally,
     naming: &Naming<'_>,
 ) -> io::Result<()> {
-    let header = [title(by), "records", "%", "bytes", "%", "images", "image bytes", "%", "together", "%"];
+    let wide = layout.width >= WIDE_GROUPS;
+    let all = [title(by), "records", "%", "bytes", "%", "images", "image bytes", "%", "together", "%"];
+    // On a narrow screen names need the room of the shares, all but the last.
+    let shown = |column: usize| wide || ![2, 4, 7].contains(&column);
+    let header: Vec<&str> = (0..).zip(all).filter(|(column, _)| shown(*column)).map(|(_, name)| name).collect();
     let mut table = plain_table(layout, &header);
     let mut add = |name: String, tally: &Tally| {
         let of = |part: u64, whole: u64| percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 });
-        table.add_row(vec![
+        let cells = [
             name,
             tally.records.to_string(),
             of(tally.records, total.records),
@@ -114,7 +121,9 @@ pub fn write_groups(
             of(tally.fpi_bytes, total.fpi_bytes),
             tally.combined_bytes().to_string(),
             of(tally.combined_bytes(), total.combined_bytes()),
-        ]);
+        ];
+        let cells = (0..).zip(cells).filter(|(column, _)| shown(*column)).map(|(_, cell)| cell);
+        table.add_row(cells.collect::<Vec<_>>());
     };
     for (key, tally) in rows {
         add(name_of(by, key, tally, naming), tally);

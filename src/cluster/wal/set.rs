@@ -19,9 +19,9 @@ use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
 
-/// Largest window of a compressed file that is accepted unless told otherwise: what the default levels of all
-/// compressors need. `xz -7` and above, `zstd --ultra` and `zstd --long` may need more.
-pub const DEFAULT_WINDOW_BYTES: u32 = 8 << 20;
+/// Largest window of a compressed file that is accepted unless told otherwise: enough for every level of the usual
+/// compressors and for `zstd --long=27`. Memory is taken only as far as a window is filled, so at most by a segment.
+pub const DEFAULT_WINDOW_BYTES: u32 = 128 << 20;
 
 /// Bytes that are unpacked into the scratch file in all unless told otherwise.
 pub const DEFAULT_SPILL_BYTES: u64 = 64 << 30;
