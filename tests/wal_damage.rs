@@ -95,6 +95,17 @@ fn damage_is_found_and_bounded() {
         .unwrap();
 }
 
+/// A page with a timeline too high is taken for sound by itself; it must not rule out every page behind it.
+#[test]
+fn wrong_timeline_on_one_page_costs_only_its_neighbourhood() {
+    let (mut bytes, first, options, _) = sample();
+    let all = read(&bytes, first, options.clone()).records;
+    bytes[679_940] ^= 2;
+    let found = read(&bytes, first, ReaderOptions { resynchronise: true, ..options });
+    assert!(all.len() - found.records.len() < 100, "{} of {} records", found.records.len(), all.len());
+    assert_eq!(found.records.last().map(|record| record.0), all.last().map(|record| record.0));
+}
+
 #[test]
 fn a_cut_segment_ends_where_it_is_cut() {
     let (sound, first, options, known) = sample();

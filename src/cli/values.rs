@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
+use clap::Args;
+
 use crate::parsers::dwb::Slot;
-use crate::types::{Lsn, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 
 /// `N`, `FIRST-LAST`, `FIRST-` or `-LAST`; both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +75,36 @@ impl FromStr for RelationPattern {
             [spc_oid, db_oid, rel_number] => Ok(Self { spc_oid: Some(spc_oid), db_oid: Some(db_oid), rel_number }),
             _ => Err(wrong()),
         }
+    }
+}
+
+/// Which pages are shown.
+#[derive(Clone, Debug, Args)]
+pub struct PageFilter {
+    /// Relations: REL, DB/REL or SPC/DB/REL as numbers
+    #[arg(long, value_name = "REL", value_delimiter = ',')]
+    relation: Vec<RelationPattern>,
+    /// Forks: main, fsm, vm, init
+    #[arg(long, value_name = "FORK", value_delimiter = ',')]
+    fork: Vec<ForkNumber>,
+    /// Blocks: N, FIRST-LAST, FIRST- or -LAST
+    #[arg(long, value_name = "RANGE")]
+    block: Option<Span<BlockNumber>>,
+}
+
+impl PageFilter {
+    /// True when anything was asked for.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        !self.relation.is_empty() || !self.fork.is_empty() || self.block.is_some()
+    }
+
+    /// True when the page fits; `fork` is `None` for a code without a meaning.
+    #[must_use]
+    pub fn takes(&self, rel: RelFileLocator, fork: Option<ForkNumber>, block: BlockNumber) -> bool {
+        (self.relation.is_empty() || self.relation.iter().any(|pattern| pattern.matches(rel)))
+            && (self.fork.is_empty() || self.fork.iter().any(|wanted| Some(*wanted) == fork))
+            && self.block.is_none_or(|span| span.contains(&block))
     }
 }
 

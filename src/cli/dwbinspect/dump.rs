@@ -12,7 +12,7 @@ use crate::analysis::slot_facts::{Condition, SlotFacts};
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::values::{RelationPattern, Span, image_file_name};
+use crate::cli::values::{PageFilter, Span, image_file_name};
 use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::relation_path::RelationPaths;
 use crate::output::hexdump::{write_field, write_page};
@@ -21,7 +21,7 @@ use crate::output::sink::{CsvShape, Sink};
 use crate::output::text::{Layout, SlotLines};
 use crate::parsers::dwb::{CrcVerdict, Slot};
 use crate::repair::export::ExportDir;
-use crate::types::{BlockNumber, ForkNumber, Lsn};
+use crate::types::Lsn;
 
 /// Show every slot of the double write buffer
 ///
@@ -67,15 +67,8 @@ struct Filter {
     /// Slots by place in their file: N, FIRST-LAST, FIRST- or -LAST
     #[arg(long, value_name = "RANGE")]
     slots: Option<Span<u64>>,
-    /// Relations: REL, DB/REL or SPC/DB/REL as numbers
-    #[arg(long, value_name = "REL", value_delimiter = ',')]
-    relation: Vec<RelationPattern>,
-    /// Forks: main, fsm, vm, init
-    #[arg(long, value_name = "FORK", value_delimiter = ',')]
-    fork: Vec<ForkNumber>,
-    /// Blocks: N, FIRST-LAST, FIRST- or -LAST
-    #[arg(long, value_name = "RANGE")]
-    block: Option<Span<BlockNumber>>,
+    #[command(flatten)]
+    page: PageFilter,
     /// LSN of slot or image: N, FIRST-LAST, FIRST- or -LAST
     #[arg(long, value_name = "RANGE")]
     lsn: Option<Span<Lsn>>,
@@ -140,14 +133,12 @@ impl Filter {
                     BatchFilter::Undecided => BatchVerdict::Undecided,
                 })
         };
-        let by_page = !self.relation.is_empty() || !self.fork.is_empty() || self.block.is_some() || self.lsn.is_some();
+        let by_page = self.page.is_set() || self.lsn.is_some();
         (self.state.is_empty() || self.state.iter().any(state))
             && (self.batch.is_empty() || self.batch.iter().any(in_batch))
             && self.slots.is_none_or(|span| span.contains(&facts.index))
             && !(by_page && facts.condition == Condition::Empty)
-            && (self.relation.is_empty() || self.relation.iter().any(|pattern| pattern.matches(header.rel)))
-            && (self.fork.is_empty() || self.fork.iter().any(|fork| Some(*fork) == header.fork()))
-            && self.block.is_none_or(|span| span.contains(&header.block))
+            && self.page.takes(header.rel, header.fork(), header.block)
             && self.lsn.is_none_or(|span| span.contains(&header.lsn) || span.contains(&facts.page.lsn))
     }
 }

@@ -6,17 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::images::{EXTRACT_COLUMNS, Found, ImageFilter, each_image, image_row};
-use super::list::write_image;
+use super::images::{Found, ImageFilter, Target, each_image, image_row};
 use super::names::Names;
 use super::source::{CommonArgs, Source};
 use crate::analysis::finding::Finding;
-use crate::cli::context::Closing;
 use crate::cli::exit::{Outcome, Stop};
-use crate::output::json::Item;
-use crate::output::json::wal::{Row, fork_name};
-use crate::output::sink::{CsvShape, Sink};
-use crate::output::text::Layout;
+use crate::output::json::wal::fork_name;
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::restore::ready_page;
 use crate::repair::export::ExportDir;
@@ -41,11 +36,6 @@ pub struct ExtractArgs {
     filter: ImageFilter,
 }
 
-enum Target<'a> {
-    Machine(Sink<'a>),
-    Text(Layout, &'a mut dyn Write),
-}
-
 pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
     let mut source = Source::open(&args.common.source)?;
@@ -53,14 +43,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
     let protected: Vec<&Path> =
         args.common.source.paths.iter().map(PathBuf::as_path).filter(|path| path.is_dir()).collect();
     let export = ExportDir::create(&args.directory, protected).map_err(|error| Stop::Input(error.to_string()))?;
-    let layout = args.common.output.layout();
-    let mut target = match args.common.output.machine() {
-        Some(format) => {
-            let shape = CsvShape::Rows { plural: "images", columns: EXTRACT_COLUMNS };
-            Target::Machine(source.begin(format, shape, out, "extract")?)
-        }
-        None => Target::Text(layout, out),
-    };
+    let mut target = Target::begin(&source, &args.common.output, out, "extract", true)?;
     // Without a control file the checksum is set: where checksums are off the field may hold anything.
     let checksums = source.set.control().is_none_or(|control| control.checksums.is_written());
     let block_size = usize::try_from(source.set.geometry().block_size).unwrap_or_default();
@@ -91,10 +74,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
         }
         let mut row = image_row(found, &names);
         row.insert("file".to_owned(), json!(name));
-        match &mut target {
-            Target::Machine(sink) => sink.item(&Item::Image(row)),
-            Target::Text(layout, out) => write_image(*out, *layout, &row),
-        }
+        target.image(row)
     })?;
     if left_out > 0 {
         let what = format!("{left_out} images that redo does not apply were left out");
@@ -104,14 +84,8 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
             "they serve consistency checks; --raw writes them too",
         ));
     }
-    let closing = Closing::new(std::mem::take(&mut source.findings), &source.coverage);
-    match target {
-        Target::Machine(sink) => closing.end(sink, written, Row::new()),
-        Target::Text(layout, out) => {
-            writeln!(out, "\n{written} pages written to {}", args.directory.display())?;
-            closing.end_text(out, layout)
-        }
-    }
+    let sentence = format!("{written} pages written to {}", args.directory.display());
+    target.end(source, written, &sentence)
 }
 
 /// The name that `pg_waldump --save-fullpage` gives a page.

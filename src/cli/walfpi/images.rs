@@ -1,5 +1,6 @@
 //! Images one by one: filters, order, and their row.
 
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,31 +14,29 @@ use crate::analysis::wal::cause::{Cause, CauseTeller};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::walk_run;
-use crate::cli::values::{RelationPattern, Span};
+use crate::cli::context::{Closing, OutputArgs};
+use crate::cli::exit::{Outcome, Stop};
+use crate::cli::values::{PageFilter, Span};
 use crate::cluster::wal::WalSet;
-use crate::output::json::lsn_text;
+use crate::output::escape::printable;
 use crate::output::json::wal::{Row, fork_name};
+use crate::output::json::{Item, lsn_text};
 use crate::output::progress::Progress;
+use crate::output::sink::{CsvShape, Sink};
+use crate::output::text::Layout;
 use crate::parsers::image::{BlockImage, Compression};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::rmgr_name;
 use crate::parsers::wal::reader::Event;
 use crate::parsers::wal::record::Record;
-use crate::types::{BlockNumber, ForkNumber, Lsn};
+use crate::types::Lsn;
 
 /// Which images are shown.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct ImageFilter {
-    /// Relations: REL, DB/REL or SPC/DB/REL as numbers
-    #[arg(long, value_name = "REL", value_delimiter = ',')]
-    relation: Vec<RelationPattern>,
-    /// Forks: main, fsm, vm, init
-    #[arg(long, value_name = "FORK", value_delimiter = ',')]
-    fork: Vec<ForkNumber>,
-    /// Blocks: N, FIRST-LAST, FIRST- or -LAST
-    #[arg(long, value_name = "RANGE")]
-    block: Option<Span<BlockNumber>>,
+    #[command(flatten)]
+    page: PageFilter,
     /// LSN of the record: FIRST-LAST, FIRST- or -LAST
     #[arg(long, value_name = "RANGE")]
     lsn: Option<Span<Lsn>>,
@@ -80,9 +79,7 @@ impl CauseFilter {
 
 impl ImageFilter {
     fn takes(&self, record: &Record<'_>, block: &BlockRef<'_>, cause: Cause) -> bool {
-        (self.relation.is_empty() || self.relation.iter().any(|pattern| pattern.matches(block.rel)))
-            && (self.fork.is_empty() || self.fork.iter().any(|fork| Some(*fork) == block.fork()))
-            && self.block.is_none_or(|span| span.contains(&block.block))
+        self.page.takes(block.rel, block.fork(), block.block)
             && self.lsn.is_none_or(|span| span.contains(&record.start_lsn))
             && (self.cause.is_empty() || self.cause.iter().any(|filter| filter.takes(cause)))
     }
@@ -181,8 +178,8 @@ pub fn redo_points(set: &WalSet, jobs: usize, interrupted: &AtomicBool) -> Vec<L
     points
 }
 
-/// Fields of an image, in order.
-pub const IMAGE_COLUMNS: &[&str] = &[
+/// Fields of an image, in order; the last only where it was written to a file.
+const COLUMNS: &[&str] = &[
     "lsn",
     "end_lsn",
     "timeline",
@@ -203,32 +200,69 @@ pub const IMAGE_COLUMNS: &[&str] = &[
     "compression",
     "applied",
     "cause",
+    "file",
 ];
 
-/// Fields of an image that was written to a file, in order.
-pub const EXTRACT_COLUMNS: &[&str] = &[
-    "file",
-    "lsn",
-    "end_lsn",
-    "timeline",
-    "xid",
-    "rmgr",
-    "record",
-    "block_id",
-    "spc_oid",
-    "db_oid",
-    "rel_number",
-    "relation",
-    "fork",
-    "block",
-    "stored_bytes",
-    "raw_bytes",
-    "hole_offset",
-    "hole_bytes",
-    "compression",
-    "applied",
-    "cause",
-];
+/// Where images are shown.
+pub enum Target<'a> {
+    /// A machine format.
+    Machine(Sink<'a>),
+    /// Lines of text.
+    Text(Layout, &'a mut dyn Write),
+}
+
+impl<'a> Target<'a> {
+    /// Starts the output of `command`; `with_file`: images carry the name of their file.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn begin(
+        source: &Source,
+        output: &OutputArgs,
+        out: &'a mut dyn Write,
+        command: &'static str,
+        with_file: bool,
+    ) -> io::Result<Self> {
+        let columns = if with_file { COLUMNS } else { COLUMNS.split_last().map_or(COLUMNS, |(_, rest)| rest) };
+        let layout = output.layout();
+        match output.machine() {
+            Some(format) => {
+                let shape = CsvShape::Rows { plural: "images", columns };
+                Ok(Self::Machine(source.begin(format, shape, out, command)?))
+            }
+            None => {
+                write_heading(out, layout)?;
+                Ok(Self::Text(layout, out))
+            }
+        }
+    }
+
+    /// Shows one image.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn image(&mut self, row: Row) -> io::Result<()> {
+        match self {
+            Self::Machine(sink) => sink.item(&Item::Image(row)),
+            Self::Text(layout, out) => write_image(*out, *layout, &row),
+        }
+    }
+
+    /// Ends the output; `sentence` is for text.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn end(self, mut source: Source, shown: u64, sentence: &str) -> Result<Outcome, Stop> {
+        let closing = Closing::new(std::mem::take(&mut source.findings), &source.coverage);
+        match self {
+            Self::Machine(sink) => closing.end(sink, shown, Row::new()),
+            Self::Text(layout, out) => {
+                writeln!(out, "\n{sentence}")?;
+                closing.end_text(out, layout)
+            }
+        }
+    }
+}
 
 /// An image as a row.
 #[must_use]
@@ -260,4 +294,37 @@ pub fn image_row(found: &Found<'_>, names: &Names) -> Row {
         row.insert(name.to_owned(), value);
     }
     row
+}
+
+fn write_heading(out: &mut dyn Write, layout: Layout) -> io::Result<()> {
+    let heading = format!(
+        "{:<11} {:<21} {:<15} {:<4} {:>6} {:>6} {:<4} cause",
+        "lsn", "record", "relation", "fork", "block", "stored", "how"
+    );
+    writeln!(out, "{}", layout.paint.heading(&heading))
+}
+
+/// Writes one image.
+fn write_image(out: &mut dyn Write, layout: Layout, row: &Row) -> io::Result<()> {
+    let text = |name: &str| match row.get(name) {
+        Some(serde_json::Value::String(text)) => printable(text),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    };
+    let relation = match row.get("relation").and_then(serde_json::Value::as_str) {
+        Some(name) => printable(name),
+        None => format!("{}/{}/{}", text("spc_oid"), text("db_oid"), text("rel_number")),
+    };
+    let record = format!("{}/{}", text("rmgr"), text("record"));
+    let record = if layout.width < 100 { record.chars().take(21).collect() } else { record };
+    writeln!(
+        out,
+        "{:<11} {record:<21} {relation:<15} {:<4} {:>6} {:>6} {:<4} {}",
+        text("lsn"),
+        text("fork"),
+        text("block"),
+        text("stored_bytes"),
+        text("compression"),
+        text("cause")
+    )
 }

@@ -86,7 +86,7 @@ pub fn detect(file_size: u64, block_size_hint: Option<u32>, read_at: ReadAt<'_>)
             }
         }
     }
-    let fallback: &'static dyn DwbLayout = LAYOUTS.first().copied().unwrap_or(&super::revision_b::RevisionB);
+    let fallback: &'static dyn DwbLayout = LAYOUTS.first().copied().unwrap_or(&super::revision_b::REVISION_B);
     let nothing = Evidence { header_crc: false, verified_slots: 0, length_fits: false, plausible_slots: 0 };
     let (evidence, layout, block_size) =
         best.unwrap_or((nothing, fallback, block_size_hint.filter(|size| is_block_size(*size)).unwrap_or(8192)));

@@ -1,10 +1,11 @@
 //! Double write buffer (DWB) files: several on-disk layouts behind one model.
 //!
-//! A layout is one file here that implements [`DwbLayout`], and one line in [`LAYOUTS`]. Three layouts share the same
+//! A layout is one file here that gives a [`DwbLayout`], and one line in [`LAYOUTS`]. Three layouts share the same
 //! directory, magic and version number, so those never decide: see [`detect`].
 
 pub mod detect;
 mod model;
+mod patch;
 mod revision_a;
 mod revision_b;
 mod revision_c;
@@ -20,7 +21,7 @@ use super::error::ParseError;
 pub const MAX_SLOTS_PER_FILE: u64 = 65_536;
 
 /// Every layout that can be read, the most likely first.
-pub static LAYOUTS: [&dyn DwbLayout; 3] = [&revision_b::RevisionB, &revision_a::RevisionA, &revision_c::RevisionC];
+pub static LAYOUTS: [&dyn DwbLayout; 3] = [&revision_b::REVISION_B, &revision_a::REVISION_A, &revision_c::REVISION_C];
 
 /// One on-disk layout. Implementations decode bytes and state facts; they do not judge.
 pub trait DwbLayout: Sync + std::fmt::Debug {
@@ -67,56 +68,6 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     fn ring(&self, setting_mb: u32, block_size: u32) -> Ring;
 }
 
-/// `pg_dwbuf/dwbuf_NNN`: the place and names that the revisions of the PostgreSQL patch share.
-const DIRECTORY: &str = "pg_dwbuf";
-
-/// Magic number of all revisions of the PostgreSQL patch, "DWBF" read as a number.
-///
-/// Source: `DWBUF_MAGIC`, `src/include/storage/dwbuf.h`.
-const MAGIC: u32 = 0x4457_4246;
-
-/// Format version of all its revisions.
-///
-/// Source: `DWBUF_VERSION`, `src/include/storage/dwbuf.h`.
-const VERSION: u32 = 1;
-
-/// The header with the rules of the PostgreSQL patch applied to it.
-fn judged(mut header: FileHeader) -> FileHeader {
-    if header.magic != MAGIC {
-        header.faults.push(HeaderFault::Magic { found: header.magic, expected: MAGIC });
-    }
-    if header.version != VERSION {
-        header.faults.push(HeaderFault::Version { found: header.version, expected: VERSION });
-    }
-    if !model::is_block_size(header.block_size) {
-        header.faults.push(HeaderFault::BlockSize { found: header.block_size });
-    }
-    if !header.crc_is_good() {
-        header.faults.push(HeaderFault::Crc { found: header.crc, expected: header.computed_crc });
-    }
-    header
-}
-
-/// Number in a name `dwbuf_NNN`, three decimal digits, 0 to 15.
-///
-/// Source: `DWBufFilePath`, `src/backend/storage/buffer/dwbuf.c`.
-fn file_number(name: &str) -> Option<u32> {
-    let digits = name.strip_prefix("dwbuf_")?;
-    let decimal = digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse().ok().filter(|number| decimal && *number < 16)
-}
-
-/// Geometry of the PostgreSQL patch: as many slots as fit in the setting, at least 64, spread over at most 16 files of
-/// about 4096 slots.
-///
-/// Source: `DWBufShmemInit`, `src/backend/storage/buffer/dwbuf.c`.
-fn ring_of(setting_mb: u32, slot_bytes: u64) -> Ring {
-    let bytes = u64::from(setting_mb).saturating_mul(1_048_576);
-    let slots = bytes.checked_div(slot_bytes).unwrap_or_default().max(64);
-    let files = slots.div_ceil(4096).clamp(1, 16);
-    Ring { files, slots_per_file: slots.checked_div(files).unwrap_or_default() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,15 +97,6 @@ mod tests {
         }
         for (mb, expected) in [(16, (1, 1365)), (64, (2, 2730)), (128, (3, 3640))] {
             assert_eq!(ring(2, mb, 8192), expected, "revision C, {mb} MB");
-        }
-    }
-
-    #[test]
-    fn only_three_digits_below_sixteen_name_a_file() {
-        assert_eq!(file_number("dwbuf_000"), Some(0));
-        assert_eq!(file_number("dwbuf_015"), Some(15));
-        for name in ["dwbuf_016", "dwbuf_1", "dwbuf_0000", "dwbuf_00a", "dwbuf_+01", "dwbuf_000.bak", "000"] {
-            assert_eq!(file_number(name), None, "{name}");
         }
     }
 

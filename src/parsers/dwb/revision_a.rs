@@ -3,116 +3,76 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::revision_b::{FILE_HEADER_BYTES, decode_file_header, place};
-use super::{DIRECTORY, DwbLayout, FileHeader, Ring, SlotHeader, SlotIdRule, SlotPlace, file_number, ring_of};
+use super::patch::{Patch, SlotField};
+use super::revision_b::{FILE_HEADER_BYTES, decode_file_header};
+use super::{SlotHeader, SlotIdRule};
 use crate::parsers::decode::{decode_at, le_i32, le_u16, le_u32, le_u64};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, RelFileLocator};
 
-/// Bytes of a slot header.
-const SLOT_HEADER_BYTES: u64 = 48;
+/// Fields of a slot header.
+const SLOT_FIELDS: &[SlotField] = &[
+    ("spcOid", 0, 4),
+    ("dbOid", 4, 8),
+    ("relNumber", 8, 12),
+    ("forknum", 12, 16),
+    ("blkno", 16, 20),
+    ("lsn", 24, 32),
+    ("crc", 32, 36),
+    ("slot_id", 36, 40),
+    ("flags", 40, 42),
+    ("checksum", 42, 44),
+];
 
-/// Revision A.
-#[derive(Debug)]
-pub(super) struct RevisionA;
-
-impl RevisionA {
-    fn stride(block_size: u32) -> u64 {
-        u64::from(block_size).saturating_add(SLOT_HEADER_BYTES)
-    }
+/// Decodes a slot header: 48 bytes, little-endian.
+///
+/// | bytes  | field       | C type       | meaning                                   |
+/// |--------|-------------|--------------|-------------------------------------------|
+/// | 0..4   | `spcOid`    | `Oid`        | tablespace                                |
+/// | 4..8   | `dbOid`     | `Oid`        | database, 0 for shared relations          |
+/// | 8..12  | `relNumber` | `uint32`     | file number                               |
+/// | 12..16 | `forknum`   | `int32`      | 0 main, 1 fsm, 2 vm, 3 init               |
+/// | 16..20 | `blkno`     | `uint32`     | block within the fork                     |
+/// | 20..24 | padding     |              |                                           |
+/// | 24..32 | `lsn`       | `XLogRecPtr` | LSN read from the buffer                  |
+/// | 32..36 | `crc`       | `pg_crc32c`  | covers itself, with content of the moment |
+/// | 36..40 | `slot_id`   | `uint32`     | number of the write                       |
+/// | 40..42 | `flags`     | `uint16`     | 0x0001 valid                              |
+/// | 42..44 | `checksum`  | `uint16`     | always 0                                  |
+/// | 44..48 | padding     |              |                                           |
+///
+/// Source: `DWBufPageSlot` of the first two commits, `src/include/storage/dwbuf.h`.
+fn decode_slot_header(base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError> {
+    decode_at("DWBufPageSlot", base, buf, |i| {
+        let (i, spc_oid) = context("spcOid", le_u32).parse(i)?;
+        let (i, db_oid) = context("dbOid", le_u32).parse(i)?;
+        let (i, rel_number) = context("relNumber", le_u32).parse(i)?;
+        let (i, fork_code) = context("forknum", le_i32).parse(i)?;
+        let (i, block) = context("blkno", le_u32).parse(i)?;
+        let (i, _) = context("padding", le_u32).parse(i)?;
+        let (i, lsn) = context("lsn", le_u64).parse(i)?;
+        let (i, crc) = context("crc", le_u32).parse(i)?;
+        let (i, slot_id) = context("slot_id", le_u32).parse(i)?;
+        let (i, flags) = context("flags", le_u16).parse(i)?;
+        let (i, checksum) = context("checksum", le_u16).parse(i)?;
+        let (i, _) = context("padding", le_u32).parse(i)?;
+        let rel = RelFileLocator { spc_oid, db_oid, rel_number };
+        Ok((i, SlotHeader { crc, rel, fork_code, block, lsn: Lsn(lsn), slot_id, flags, checksum }))
+    })
 }
 
-impl DwbLayout for RevisionA {
-    fn name(&self) -> &'static str {
-        "A"
-    }
-
-    fn directory(&self) -> &'static str {
-        DIRECTORY
-    }
-
-    fn file_number(&self, name: &str) -> Option<u32> {
-        file_number(name)
-    }
-
-    fn header_bytes(&self) -> usize {
-        FILE_HEADER_BYTES
-    }
-
-    fn decode_header(&self, buf: &[u8]) -> Result<FileHeader, ParseError> {
-        decode_file_header(buf)
-    }
-
-    fn slot_place(&self, block_size: u32, index: u64) -> SlotPlace {
-        place(40, Self::stride(block_size), SLOT_HEADER_BYTES, block_size, index)
-    }
-
-    /// 48 bytes, little-endian.
-    ///
-    /// | bytes  | field       | C type       | meaning                                   |
-    /// |--------|-------------|--------------|-------------------------------------------|
-    /// | 0..4   | `spcOid`    | `Oid`        | tablespace                                |
-    /// | 4..8   | `dbOid`     | `Oid`        | database, 0 for shared relations          |
-    /// | 8..12  | `relNumber` | `uint32`     | file number                               |
-    /// | 12..16 | `forknum`   | `int32`      | 0 main, 1 fsm, 2 vm, 3 init               |
-    /// | 16..20 | `blkno`     | `uint32`     | block within the fork                     |
-    /// | 20..24 | padding     |              |                                           |
-    /// | 24..32 | `lsn`       | `XLogRecPtr` | LSN read from the buffer                  |
-    /// | 32..36 | `crc`       | `pg_crc32c`  | covers itself, with content of the moment |
-    /// | 36..40 | `slot_id`   | `uint32`     | number of the write                       |
-    /// | 40..42 | `flags`     | `uint16`     | 0x0001 valid                              |
-    /// | 42..44 | `checksum`  | `uint16`     | always 0                                  |
-    /// | 44..48 | padding     |              |                                           |
-    ///
-    /// Source: `DWBufPageSlot` of the first two commits, `src/include/storage/dwbuf.h`.
-    fn decode_slot_header(&self, base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError> {
-        decode_at("DWBufPageSlot", base, buf, |i| {
-            let (i, spc_oid) = context("spcOid", le_u32).parse(i)?;
-            let (i, db_oid) = context("dbOid", le_u32).parse(i)?;
-            let (i, rel_number) = context("relNumber", le_u32).parse(i)?;
-            let (i, fork_code) = context("forknum", le_i32).parse(i)?;
-            let (i, block) = context("blkno", le_u32).parse(i)?;
-            let (i, _) = context("padding", le_u32).parse(i)?;
-            let (i, lsn) = context("lsn", le_u64).parse(i)?;
-            let (i, crc) = context("crc", le_u32).parse(i)?;
-            let (i, slot_id) = context("slot_id", le_u32).parse(i)?;
-            let (i, flags) = context("flags", le_u16).parse(i)?;
-            let (i, checksum) = context("checksum", le_u16).parse(i)?;
-            let (i, _) = context("padding", le_u32).parse(i)?;
-            let rel = RelFileLocator { spc_oid, db_oid, rel_number };
-            Ok((i, SlotHeader { crc, rel, fork_code, block, lsn: Lsn(lsn), slot_id, flags, checksum }))
-        })
-    }
-
-    fn slot_fields(&self) -> &'static [(&'static str, usize, usize)] {
-        &[
-            ("spcOid", 0, 4),
-            ("dbOid", 4, 8),
-            ("relNumber", 8, 12),
-            ("forknum", 12, 16),
-            ("blkno", 16, 20),
-            ("lsn", 24, 32),
-            ("crc", 32, 36),
-            ("slot_id", 36, 40),
-            ("flags", 40, 42),
-            ("checksum", 42, 44),
-        ]
-    }
-
-    /// None: the CRC covers its own field with whatever the writer's buffer held there before.
-    fn slot_crc(&self, _: &[u8], _: &[u8]) -> Option<u32> {
-        None
-    }
-
-    fn slot_id_rule(&self) -> SlotIdRule {
-        SlotIdRule::Sequence
-    }
-
-    fn restarts_at_checkpoint(&self) -> bool {
-        false
-    }
-
-    fn ring(&self, setting_mb: u32, block_size: u32) -> Ring {
-        ring_of(setting_mb, Self::stride(block_size))
-    }
-}
+/// Revision A. Its slot CRC covers its own field with whatever the writer's buffer held there before, so that nobody can
+/// compute it again.
+pub(super) static REVISION_A: Patch = Patch {
+    name: "A",
+    header_bytes: FILE_HEADER_BYTES,
+    decode_header: decode_file_header,
+    first_slot: 40,
+    slot_header_bytes: 48,
+    slot_alignment: 8,
+    decode_slot_header,
+    slot_fields: SLOT_FIELDS,
+    slot_crc: |_, _| None,
+    slot_id_rule: SlotIdRule::Sequence,
+    restarts_at_checkpoint: false,
+};

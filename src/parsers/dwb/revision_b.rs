@@ -3,7 +3,8 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::{DIRECTORY, DwbLayout, FileHeader, Ring, SlotHeader, SlotIdRule, SlotPlace, file_number, judged, ring_of};
+use super::patch::{Patch, SlotField};
+use super::{FileHeader, SlotHeader, SlotIdRule};
 use crate::parsers::crc::{crc32c, crc32c_of_two};
 use crate::parsers::decode::{decode_at, le_i32, le_u16, le_u32, le_u64};
 use crate::parsers::error::ParseError;
@@ -16,7 +17,7 @@ pub(super) const FILE_HEADER_BYTES: usize = 40;
 pub(super) const SLOT_HEADER_BYTES: u64 = 40;
 
 /// Fields of a slot header.
-pub(super) const SLOT_FIELDS: &[(&str, usize, usize)] = &[
+pub(super) const SLOT_FIELDS: &[SlotField] = &[
     ("crc", 0, 4),
     ("spcOid", 4, 8),
     ("dbOid", 8, 12),
@@ -61,7 +62,7 @@ pub(super) fn decode_file_header(buf: &[u8]) -> Result<FileHeader, ParseError> {
         let (i, _) = context("padding", le_u32).parse(i)?;
         Ok((
             i,
-            judged(FileHeader {
+            FileHeader {
                 magic,
                 version,
                 block_size,
@@ -71,7 +72,7 @@ pub(super) fn decode_file_header(buf: &[u8]) -> Result<FileHeader, ParseError> {
                 crc,
                 computed_crc: crc32c(buf.get(..FILE_CRC_BYTES).unwrap_or_default()),
                 faults: Vec::new(),
-            }),
+            },
         ))
     })
 }
@@ -117,77 +118,25 @@ pub(super) fn slot_crc(header: &[u8], image: &[u8]) -> Option<u32> {
     header.get(4..40).map(|covered| crc32c_of_two(covered, image))
 }
 
-/// Place of slot `index` when slots of `stride` bytes follow each other from offset `first`.
-pub(super) fn place(first: u64, stride: u64, header_bytes: u64, block_size: u32, index: u64) -> SlotPlace {
-    let start = first.saturating_add(index.saturating_mul(stride));
-    let image = start.saturating_add(header_bytes);
-    SlotPlace { header: start..image, image: image..image.saturating_add(u64::from(block_size)) }
-}
-
 /// Revision B.
-#[derive(Debug)]
-pub(super) struct RevisionB;
-
-impl RevisionB {
-    fn stride(block_size: u32) -> u64 {
-        u64::from(block_size).saturating_add(SLOT_HEADER_BYTES)
-    }
-}
-
-impl DwbLayout for RevisionB {
-    fn name(&self) -> &'static str {
-        "B"
-    }
-
-    fn directory(&self) -> &'static str {
-        DIRECTORY
-    }
-
-    fn file_number(&self, name: &str) -> Option<u32> {
-        file_number(name)
-    }
-
-    fn header_bytes(&self) -> usize {
-        FILE_HEADER_BYTES
-    }
-
-    fn decode_header(&self, buf: &[u8]) -> Result<FileHeader, ParseError> {
-        decode_file_header(buf)
-    }
-
-    fn slot_place(&self, block_size: u32, index: u64) -> SlotPlace {
-        place(40, Self::stride(block_size), SLOT_HEADER_BYTES, block_size, index)
-    }
-
-    fn decode_slot_header(&self, base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError> {
-        decode_slot_header(base, buf)
-    }
-
-    fn slot_fields(&self) -> &'static [(&'static str, usize, usize)] {
-        SLOT_FIELDS
-    }
-
-    fn slot_crc(&self, header: &[u8], image: &[u8]) -> Option<u32> {
-        slot_crc(header, image)
-    }
-
-    fn slot_id_rule(&self) -> SlotIdRule {
-        SlotIdRule::Position
-    }
-
-    fn restarts_at_checkpoint(&self) -> bool {
-        true
-    }
-
-    fn ring(&self, setting_mb: u32, block_size: u32) -> Ring {
-        ring_of(setting_mb, Self::stride(block_size))
-    }
-}
+pub(super) static REVISION_B: Patch = Patch {
+    name: "B",
+    header_bytes: FILE_HEADER_BYTES,
+    decode_header: decode_file_header,
+    first_slot: 40,
+    slot_header_bytes: SLOT_HEADER_BYTES,
+    slot_alignment: 8,
+    decode_slot_header,
+    slot_fields: SLOT_FIELDS,
+    slot_crc,
+    slot_id_rule: SlotIdRule::Position,
+    restarts_at_checkpoint: true,
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parsers::dwb::{CrcVerdict, Slot};
+    use crate::parsers::dwb::{CrcVerdict, DwbLayout, Slot};
 
     fn bytes(hex: &str) -> Vec<u8> {
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
@@ -197,7 +146,7 @@ mod tests {
     #[test]
     fn file_header_of_the_server() {
         let hex = "4642574401000000002000007f0000000100000000000000005000000000000020a2033900000000";
-        let header = RevisionB.decode_header(&bytes(hex)).unwrap();
+        let header = REVISION_B.decode_header(&bytes(hex)).unwrap();
         assert_eq!(header.faults, []);
         assert_eq!((header.block_size, header.slots_per_file), (8192, 127));
         assert_eq!((header.batch_id, header.checkpoint_lsn), (Some(1), Some(Lsn(0x5000))));
@@ -208,9 +157,9 @@ mod tests {
     fn slot_of_the_server() {
         let hex = "922cf17e7f0600000500000064000000000000000700000000100000000000000000000001000000";
         let image = [0xAA; 8192];
-        let place = RevisionB.slot_place(8192, 0);
+        let place = REVISION_B.slot_place(8192, 0);
         let header = bytes(hex);
-        let slot = Slot::decode(&RevisionB, 0, &place, &header, &image).unwrap();
+        let slot = Slot::decode(&REVISION_B, 0, &place, &header, &image).unwrap();
         assert_eq!(slot.crc_verdict(), CrcVerdict::Good);
         assert_eq!(slot.header.rel, RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 100 });
         assert_eq!((slot.header.fork_code, slot.header.block, slot.header.lsn), (0, 7, Lsn(0x1000)));
@@ -218,7 +167,7 @@ mod tests {
         assert_eq!(slot.header.faults(), []);
         let mut torn = image;
         torn[8191] ^= 1;
-        let slot = Slot::decode(&RevisionB, 0, &place, &header, &torn).unwrap();
+        let slot = Slot::decode(&REVISION_B, 0, &place, &header, &torn).unwrap();
         assert_eq!(slot.crc_verdict(), CrcVerdict::Bad);
     }
 

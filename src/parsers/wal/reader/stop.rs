@@ -3,7 +3,7 @@
 use super::{Flow, Found, State, WalReader};
 use crate::parsers::wal::end::{EndOfWal, EndReason};
 use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, PageHeader};
-use crate::types::Lsn;
+use crate::types::{Lsn, TimelineId};
 
 impl WalReader {
     pub(super) fn end_at(&self, reason: EndReason, at: Lsn) -> EndOfWal {
@@ -46,7 +46,11 @@ impl WalReader {
         self.state = match sound {
             Some(header) if header.has(FIRST_IS_CONTRECORD) => State::Pass(self.first_record_position()),
             Some(_) => State::Record,
-            None => State::Pass(page_end),
+            None => {
+                // A timeline that was wrong on one page must not rule out all that follow.
+                self.page.tli = TimelineId(0);
+                State::Pass(page_end)
+            }
         };
         if quiet { Flow::Again } else { Flow::Found(Found::Damage(end)) }
     }
