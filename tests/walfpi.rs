@@ -361,3 +361,54 @@ fn wrong_input_is_told() {
         }
     }
 }
+
+#[test]
+fn control_file_of_another_version_is_told() {
+    let (_keep, data) = copy_of(15);
+    // The control file of 18, made to belong to the same cluster, so that only the version is wrong.
+    let mut control = fs::read(self::data(18).join("global/pg_control")).unwrap();
+    let own = fs::read(data.join("global/pg_control")).unwrap();
+    control[..8].copy_from_slice(&own[..8]);
+    let crc = pgforensics::parsers::crc::crc32c(&control[..292]);
+    control[292..296].copy_from_slice(&crc.to_le_bytes());
+    fs::write(data.join("global/pg_control"), control).unwrap();
+    let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "wal_version"), "{}", ran.stdout);
+}
+
+/// A run that is broken off shows what was counted so far and calls it partial.
+#[test]
+fn interrupted_run_prints_what_it_has() {
+    use std::process::{Command, Stdio};
+    let temporary = tempfile::tempdir().unwrap();
+    // xz is slow enough to be interrupted.
+    for entry in fs::read_dir(data(10).join("pg_wal")).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.is_file() {
+            continue;
+        }
+        let to = fs::File::create(temporary.path().join(path.file_name().unwrap()).with_extension("xz")).unwrap();
+        let Ok(status) = Command::new("xz").args(["-1", "-c", arg(&path)]).stdout(to).status() else {
+            return common::skipped("xz is not installed");
+        };
+        assert!(status.success());
+    }
+    for delay_ms in [120, 200, 300, 60, 450, 30, 700] {
+        let child = Command::new(env!("CARGO_BIN_EXE_pg_walfpi"))
+            .args(["stats", "--jobs", "1", "--format", "ndjson", arg(temporary.path())])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(delay_ms));
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().is_ok());
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        // Too early the signal ends the program, too late there is nothing left to break off.
+        if output.status.code() == Some(2) && text.contains("interrupted: the figures are partial") {
+            let summary: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+            assert_eq!(summary["type"], "summary");
+            return;
+        }
+    }
+    panic!("no delay met the program while it was reading");
+}

@@ -18,6 +18,7 @@ use crate::cluster::wal::NoteLevel;
 use crate::cluster::wal::WalReadError;
 use crate::cluster::wal::{WalSet, WalSetOptions};
 use crate::output::sink::{CsvShape, Machine, Sink};
+use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::end::EndOfWal;
 use crate::repair::scratch::scratch_file;
 use crate::types::{Lsn, TimelineId};
@@ -89,7 +90,20 @@ impl Source {
                 None => finding,
             });
         }
+        source.confirm_version();
         Ok(source)
+    }
+
+    /// Holds the version that the page magic tells against `pg_control`.
+    fn confirm_version(&mut self) {
+        let Some((control, major)) = self.set.control().zip(self.set.major()) else { return };
+        let version = control.prefix.pg_control_version;
+        let known = ControlLayout::of_version(version);
+        if known.is_none_or(|layout| !layout.majors.contains(&major)) {
+            let what = format!("page magic of major {}, pg_control version {version}", major.number());
+            let why = "the two do not belong together; records are read by the page magic";
+            self.findings.push(Finding::problem("wal_version", what, why));
+        }
     }
 
     /// Adds what could not be read of the names.

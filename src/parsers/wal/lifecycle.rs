@@ -132,9 +132,10 @@ fn locator(i: &[u8]) -> Step<'_, RelFileLocator> {
 /// Reads a count and cuts off that many items of `size` bytes, so that nothing is allocated for a count that lies.
 fn items<'a>(i: &'a [u8], field: &'static str, size: usize) -> Step<'a, &'a [u8]> {
     let (rest, count) = context(field, le_i32).parse(i)?;
-    match usize::try_from(count).ok().and_then(|count| count.checked_mul(size)) {
-        Some(length) => context(field, take(length)).parse(rest),
-        None => invalid(i, field, u64::from(count.cast_unsigned()), "a count is not negative"),
+    match usize::try_from(count) {
+        // More than there can be bytes is too many in any case.
+        Ok(count) => context(field, take(count.saturating_mul(size))).parse(rest),
+        Err(_) => invalid(i, field, u64::from(count.cast_unsigned()), "a count is not negative"),
     }
 }
 
