@@ -393,7 +393,7 @@ fn without_history_only_the_timeline_itself_is_read() {
 }
 
 #[test]
-fn pattern_and_single_files_are_read_and_their_gaps_are_no_problem() {
+fn pattern_and_single_files_are_read_and_their_gaps_are_said() {
     let (_temporary, place) = archive(|files| {
         files.insert("README".to_owned(), b"no WAL".to_vec());
     });
@@ -403,7 +403,7 @@ fn pattern_and_single_files_are_read_and_their_gaps_are_no_problem() {
     let set = open(&[&place.join("*")]);
     assert_eq!(only(&set, NoteKind::NotWal).level, NoteLevel::Skipped);
     let set = open(&[&place.join(nth(3)), &place.join(nth(0))]);
-    assert_eq!((set.runs(), only(&set, NoteKind::Gap).level), (vec![0..1, 1..2], NoteLevel::Note));
+    assert_eq!((set.runs(), only(&set, NoteKind::Gap).level), (vec![0..1, 1..2], NoteLevel::Problem));
     assert!(refused(&place.join("README")).contains("not WAL: 6 bytes"));
 }
 

@@ -412,3 +412,87 @@ fn interrupted_run_prints_what_it_has() {
     }
     panic!("no delay met the program while it was reading");
 }
+
+/// What `verify` says of a damaged copy: status, verdict, and whether damage is a finding.
+fn verdict(data: &std::path::Path, args: &[&str]) -> (i32, String, bool) {
+    let ran = walfpi(&[&["verify", "--format", "ndjson"], args, &[arg(data)]].concat());
+    let verdict = ran.of_type("run").last().map(|run| run["verdict"].as_str().unwrap().to_owned()).unwrap_or_default();
+    (ran.status, verdict, ran.of_type("finding").iter().any(|finding| finding["kind"] == "damage"))
+}
+
+fn flip(path: &std::path::Path, at: usize, bit: u8) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1 << bit;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn damage_to_the_checkpoint_that_pg_control_names_is_no_normal_end() {
+    for major in [10, 15, 18] {
+        let (_keep, data) = copy_of(major);
+        let control = fs::read(data.join("global/pg_control")).unwrap();
+        let checkpoint = u64::from_le_bytes(control[32..40].try_into().unwrap());
+        let size = fs::metadata(segment(&data, 0)).unwrap().len();
+        let name = format!("{:08X}{:08X}{:08X}", 1, 0, checkpoint / size);
+        flip(&data.join("pg_wal").join(name), (checkpoint % size) as usize + 40, 3);
+        let expected = (1, "damage".to_owned(), true);
+        assert_eq!(verdict(&data, &[]), expected, "{major}");
+        assert_eq!(verdict(&data, &["--resync"]), expected, "{major}");
+        for command in [&["stats"][..], &["stats", "--by", "cause"], &["list"], &["list", "--resync"]] {
+            assert_eq!(walfpi(&[command, &[arg(&data)]].concat()).status, 1, "{major} {command:?}");
+        }
+    }
+}
+
+#[test]
+fn damage_is_told_by_records_behind_it_in_the_same_page() {
+    // Without a control file, a record of the last page: the records behind it are in that page too.
+    let (_keep, data) = copy_of(15);
+    let text = fs::read_to_string(unpacked(15).join("expected/records.txt")).unwrap();
+    let starts: Vec<u64> =
+        text.lines().filter_map(|line| number(&Value::from(line.split("lsn: ").nth(1)?.split(',').next()?))).collect();
+    let last = *starts.last().unwrap();
+    let in_last_page: Vec<u64> = starts.iter().copied().filter(|lsn| lsn / 8192 == last / 8192).collect();
+    assert!(in_last_page.len() > 3);
+    let hit = in_last_page[in_last_page.len() - 3];
+    fs::remove_file(data.join("global/pg_control")).unwrap();
+    flip(&data.join(format!("pg_wal/0000000100000000000000{:02X}", hit >> 20)), (hit % (1 << 20)) as usize + 20, 0);
+    assert_eq!(verdict(&data.join("pg_wal"), &[]), (1, "damage".to_owned(), true));
+}
+
+#[test]
+fn resync_reports_every_damage_and_goes_on() {
+    let (_keep, data) = copy_of(15);
+    flip(&segment(&data, 0), 0x5_0100, 1);
+    flip(&segment(&data, 1), 0x8_0004, 0); // the timeline of a page
+    let path = segment(&data, 2);
+    fs::File::options().write(true).open(&path).unwrap().set_len(500_000).unwrap();
+    let ran = walfpi(&["verify", "--resync", "--format", "ndjson", arg(&data)]);
+    let damage = ran.of_type("damage");
+    assert_eq!((ran.status, damage.len()), (1, 3), "{}", ran.stdout);
+    let end = number(&ran.of_type("run")[0]["end_lsn"]).unwrap();
+    assert_eq!(end, 0xB3_BCE0, "what lies behind the short segment is read to its end");
+    let list = walfpi(&["list", "--resync", "--format", "ndjson", arg(&data)]);
+    assert_eq!(list.of_type("finding").iter().filter(|finding| finding["kind"] == "damage").count(), 3);
+}
+
+#[test]
+fn wrong_timeline_in_one_first_page_does_not_discard_the_others() {
+    let (_keep, data) = copy_of(15);
+    flip(&segment(&data, 1), 4, 1);
+    let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
+    assert_eq!(ran.status, 1);
+    let records = ran.of_type("summary")[0]["records"].as_u64().unwrap();
+    let first_segment = walfpi(&["stats", "--end", "0/900000", "--format", "ndjson", arg(&self::data(15))]);
+    assert!(records >= first_segment.of_type("summary")[0]["records"].as_u64().unwrap(), "{records}");
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "wal_first_page_damaged"));
+}
+
+#[test]
+fn range_without_records_is_no_clean_answer() {
+    for command in [&["stats"][..], &["verify"], &["list"]] {
+        let ran = walfpi(&[command, &["--start", "0/B3C000", arg(&data(15))]].concat());
+        assert_eq!(ran.status, 2, "{command:?} {}", ran.stdout);
+        assert!(ran.stdout.contains("no record lies in this range"), "{command:?} {}", ran.stdout);
+    }
+}

@@ -136,7 +136,8 @@ pub fn short(lsn: Lsn) -> String {
 }
 
 /// [`short`] of an LSN that is text already.
-fn short_lsn(lsn: &str) -> String {
+#[must_use]
+pub fn short_lsn(lsn: &str) -> String {
     lsn.parse().map_or_else(|_| lsn.to_owned(), short)
 }
 
@@ -144,9 +145,9 @@ fn short_lsn(lsn: &str) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_files(out: &mut dyn Write, layout: Layout, files: &[FileJson]) -> io::Result<()> {
+pub fn write_files(out: &mut dyn Write, files: &[FileJson]) -> io::Result<()> {
     let header = ["file", "layout", "batch", "reset at", "slots", "used", "bad", "current", "stale", "undecided"];
-    let mut table = plain_table(layout, &header);
+    let mut table = plain_table(&header);
     for file in files {
         let unknown = if file.header == "good" { "-" } else { "header bad" };
         table.add_row(vec![
@@ -301,13 +302,13 @@ fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, text:
     writeln!(out)
 }
 
-/// A table without lines, as wide as the layout.
+/// A table without lines, as wide as its content.
 #[must_use]
-pub fn plain_table(layout: Layout, header: &[&str]) -> Table {
+pub fn plain_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(layout.width);
+    // A number or name broken in two reads as another one: a table may be wider than the screen, never wrong.
+    table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.to_vec());
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));

@@ -33,6 +33,8 @@ pub enum Cause {
     RepeatedForced,
     /// The block already had an image since the redo point; logged again as a whole (`FPI`).
     RepeatedNewPage,
+    /// The block already had an image since the redo point and was initialised anew since, which makes its LSN 0.
+    RepeatedReinitialised,
     /// The block already had an image since the redo point; why is not known.
     RepeatedUnknown,
     /// The image could not be restored, so the page's LSN before the change is not known.
@@ -52,6 +54,7 @@ impl Cause {
             Self::ConsistencyCheck => "consistency_check",
             Self::RepeatedForced => "repeated_forced",
             Self::RepeatedNewPage => "repeated_new_page",
+            Self::RepeatedReinitialised => "repeated_reinitialised",
             Self::RepeatedUnknown => "repeated_unknown",
             Self::Unreadable => "unreadable",
         }
@@ -122,6 +125,7 @@ impl CauseTeller {
         match (forced, repeated) {
             (true, true) => Cause::RepeatedForced,
             (true, false) => Cause::Forced,
+            (false, true) if !old.is_valid() => Cause::RepeatedReinitialised,
             (false, true) => Cause::RepeatedUnknown,
             (false, false) if record.during_backup() => Cause::FirstTouchInBackup,
             (false, false) => Cause::FirstTouch,

@@ -16,6 +16,9 @@ use crate::types::{Lsn, TimelineId};
 /// Points of the decay curve in one segment.
 const DECAY_POINTS: u64 = 256;
 
+/// The timeline that has no history file.
+const FIRST_TIMELINE: TimelineId = TimelineId(1);
+
 /// What is counted, and over which records.
 #[derive(Clone, Debug)]
 pub struct ScanPlan {
@@ -284,5 +287,11 @@ pub fn reader_options(set: &WalSet) -> ReaderOptions {
     let mut options = ReaderOptions::new(set.geometry());
     options.major = set.major();
     options.system_identifier = set.system_identifier();
+    // Without a history file the timelines before this one are not known, unless it is the first.
+    options.timelines = match set.history() {
+        Some(history) => history.timelines(),
+        None if set.timeline() == FIRST_TIMELINE => vec![FIRST_TIMELINE],
+        None => Vec::new(),
+    };
     options
 }

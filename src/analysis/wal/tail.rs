@@ -7,6 +7,7 @@ use crate::cluster::wal::WalReadError;
 use crate::cluster::wal::WalSet;
 use crate::parsers::wal::end::{EndKind, EndOfWal};
 use crate::parsers::wal::reader::{Event, WalReader};
+use crate::parsers::wal::record::{RecordHeader, record_crc};
 use crate::types::Lsn;
 
 /// How the end of a run is to be taken.
@@ -21,6 +22,8 @@ pub enum Tail {
         /// Start of the first of them.
         first_lsn: Lsn,
     },
+    /// The next run of segments lies behind a gap; reading ended where the files do.
+    Gap,
     /// `pg_control` says that WAL was written further.
     BeforeKnownEnd {
         /// Address up to which WAL must exist.
@@ -41,29 +44,43 @@ impl Tail {
 /// # Errors
 /// When a segment behind the end cannot be read.
 pub fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
-    if end.reason.kind() == EndKind::Complete && end.unfinished.is_none() {
-        return Ok(Tail::Complete);
-    }
-    if let Some(first_lsn) = record_behind(set, run, end.at)? {
+    let complete = end.reason.kind() == EndKind::Complete && end.unfinished.is_none();
+    if !complete && let Some(first_lsn) = record_behind(set, run, end.at)? {
         return Ok(Tail::RecordsFollow { first_lsn });
     }
-    let known = set.control().map(|control| {
-        let replayed = if control.is_in_archive_recovery() { control.min_recovery_lsn } else { Lsn::INVALID };
-        control.checkpoint_lsn.max(replayed)
-    });
-    let written = end.end_of_last.unwrap_or_default();
-    Ok(match known {
-        Some(known_lsn) if known_lsn > written && known_lsn >= set.segments()[run.start].start_lsn => {
-            Tail::BeforeKnownEnd { known_lsn }
-        }
-        _ => Tail::EndOfWal,
-    })
+    // Segments behind a gap prove that WAL went on: only the end of the files themselves is then no damage.
+    if let Some(next) = set.segments().get(run.end) {
+        return Ok(match end.reason.kind() {
+            EndKind::Complete | EndKind::Torn => Tail::Gap,
+            EndKind::Unwritten | EndKind::Stale | EndKind::Damaged => Tail::RecordsFollow { first_lsn: next.start_lsn },
+        });
+    }
+    if let Some(known_lsn) = missing_by_control(set, end.end_of_last.unwrap_or_default()) {
+        return Ok(Tail::BeforeKnownEnd { known_lsn });
+    }
+    Ok(if complete { Tail::Complete } else { Tail::EndOfWal })
 }
 
-/// First sound record behind `at`, found by going on at each next page that starts one.
+/// An address that `pg_control` knows to be written and that lies at or behind the last good record's end. It speaks of
+/// its own timelines only.
+fn missing_by_control(set: &WalSet, end_of_last: Lsn) -> Option<Lsn> {
+    let control = set.control()?;
+    let checkpoint = (control.checkpoint.tli == set.timeline()).then_some(control.checkpoint_lsn);
+    let replayed = (control.min_recovery_timeline == set.timeline()).then_some(control.min_recovery_lsn);
+    // The checkpoint's LSN is the start of a record that must be whole; the other is an end.
+    let checkpoint = checkpoint.filter(|start| *start >= end_of_last);
+    let replayed = replayed.filter(|end| *end > end_of_last);
+    checkpoint.max(replayed)
+}
+
+/// First sound record behind `at`: in the rest of its page at any place where one can start, in later pages by going on
+/// at each that starts one.
 fn record_behind(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<Option<Lsn>, WalReadError> {
     let geometry = set.geometry();
     let page = u64::from(geometry.wal_block_size).max(1);
+    if let Some(found) = record_in_rest_of_page(set, run, at)? {
+        return Ok(Some(found));
+    }
     let next_page = Lsn(at.0.saturating_sub(at.0 % page).saturating_add(page));
     let size = u64::from(geometry.wal_segment_size);
     let mut options = reader_options(set);
@@ -91,4 +108,36 @@ fn record_behind(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<Option<Lsn
         }
     }
     Ok(None)
+}
+
+/// A record behind `at` that lies inside the same page, told by its checksum.
+fn record_in_rest_of_page(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<Option<Lsn>, WalReadError> {
+    let geometry = set.geometry();
+    let (page, size) = (u64::from(geometry.wal_block_size).max(1), u64::from(geometry.wal_segment_size));
+    let holds = |index: &usize| {
+        let start = set.segments()[*index].start_lsn;
+        start <= at && at < start.advanced_by(size)
+    };
+    let Some(index) = run.clone().find(holds) else { return Ok(None) };
+    let page_start = at.0 - at.0 % page;
+    let from = page_start - set.segments()[index].start_lsn.0;
+    let mut bytes = set.reader(index)?;
+    let (mut passed, mut content) = (0, Vec::new());
+    while passed < from + page
+        && let Ok(Some(piece)) = bytes.next_piece()
+    {
+        let skip = usize::try_from(from.saturating_sub(passed)).unwrap_or(usize::MAX).min(piece.len());
+        passed += piece.len() as u64;
+        content.extend_from_slice(&piece[skip..]);
+        content.truncate(usize::try_from(page).unwrap_or_default());
+    }
+    let first = usize::try_from(at.aligned().0 - page_start).unwrap_or(usize::MAX).saturating_add(8);
+    let found = (first..content.len()).step_by(8).find(|place| {
+        let rest = &content[*place..];
+        let Some(length) = rest.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes)) else { return false };
+        let whole = usize::try_from(length).ok().filter(|length| *length >= RecordHeader::SIZE);
+        let Some(record) = whole.and_then(|length| rest.get(..length)) else { return false };
+        RecordHeader::decode(Lsn(0), record).is_ok_and(|header| header.crc == record_crc(record))
+    });
+    Ok(found.map(|place| Lsn(page_start + place as u64)))
 }

@@ -220,5 +220,5 @@ fn write_buffer(out: &mut dyn Write, layout: Layout, report: &DwbReport, files: 
         fact("written by", &format!("checkpoint {checkpoint}, eviction {eviction}, by page checksum"))?;
     }
     writeln!(out)?;
-    write_files(out, layout, files)
+    write_files(out, files)
 }

@@ -23,7 +23,7 @@ use crate::output::json::wal::{Row, fork_name};
 use crate::output::json::{Item, lsn_text};
 use crate::output::progress::Progress;
 use crate::output::sink::{CsvShape, Sink};
-use crate::output::text::Layout;
+use crate::output::text::{Layout, short_lsn};
 use crate::parsers::image::{BlockImage, Compression};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::rmgr_name;
@@ -70,7 +70,13 @@ impl CauseFilter {
             Self::Forced => matches!(cause, Cause::Forced),
             Self::ConsistencyCheck => matches!(cause, Cause::ConsistencyCheck),
             Self::Repeated => {
-                matches!(cause, Cause::RepeatedForced | Cause::RepeatedNewPage | Cause::RepeatedUnknown)
+                matches!(
+                    cause,
+                    Cause::RepeatedForced
+                        | Cause::RepeatedNewPage
+                        | Cause::RepeatedReinitialised
+                        | Cause::RepeatedUnknown
+                )
             }
             Self::Unreadable => matches!(cause, Cause::Unreadable),
         }
@@ -117,7 +123,7 @@ pub fn each_image<E>(
 ) -> Result<(), E> {
     let interrupted = interrupt_flag();
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let redo = redo_points(&source.set, jobs, &interrupted);
+    let redo = redo_points(&source.set, plan, jobs, &interrupted);
     let mut teller = CauseTeller::new(redo, source.set.geometry().block_size);
     let mut causes = Vec::new();
     let progress = Progress::bytes(source.total_bytes());
@@ -151,7 +157,7 @@ pub fn each_image<E>(
         match walked {
             Ok(walked) => {
                 before += walked.bytes_read;
-                source.judge_end(&run, walked.end.as_ref(), walked.error);
+                source.judge_walk(&run, walked);
             }
             Err(error) => source.coverage.skip("WAL", error),
         }
@@ -163,12 +169,13 @@ pub fn each_image<E>(
     Ok(())
 }
 
-/// Redo points of all checkpoints of the set.
+/// Redo points of all checkpoints from the plan's start on, those whose record lies behind its end included.
 #[must_use]
-pub fn redo_points(set: &WalSet, jobs: usize, interrupted: &AtomicBool) -> Vec<Lsn> {
+pub fn redo_points(set: &WalSet, plan: &ScanPlan, jobs: usize, interrupted: &AtomicBool) -> Vec<Lsn> {
+    let plan = ScanPlan { start_lsn: plan.start_lsn, ..ScanPlan::totals() };
     let mut points = Vec::new();
     for run in set.runs() {
-        collect_run(set, &run, &ScanPlan::totals(), jobs, interrupted, |part| {
+        collect_run(set, &run, &plan, jobs, interrupted, |part| {
             points.extend(part.checkpoints.iter().map(|seen| seen.redo_lsn));
             // Redo points that records mark where they stand, whether or not their checkpoint finished.
             points.extend(part.slices.iter().skip(1).map(|slice| slice.start_lsn));
@@ -298,7 +305,7 @@ pub fn image_row(found: &Found<'_>, names: &Names) -> Row {
 
 fn write_heading(out: &mut dyn Write, layout: Layout) -> io::Result<()> {
     let heading = format!(
-        "{:<11} {:<21} {:<15} {:<4} {:>6} {:>6} {:<4} cause",
+        "{:<10} {:<17} {:<13} {:<4} {:>6} {:>6} {:<4} cause",
         "lsn", "record", "relation", "fork", "block", "stored", "how"
     );
     writeln!(out, "{}", layout.paint.heading(&heading))
@@ -316,11 +323,11 @@ fn write_image(out: &mut dyn Write, layout: Layout, row: &Row) -> io::Result<()>
         None => format!("{}/{}/{}", text("spc_oid"), text("db_oid"), text("rel_number")),
     };
     let record = format!("{}/{}", text("rmgr"), text("record"));
-    let record = if layout.width < 100 { record.chars().take(21).collect() } else { record };
+    let record = if layout.width < 100 { record.chars().take(17).collect() } else { record };
     writeln!(
         out,
-        "{:<11} {record:<21} {relation:<15} {:<4} {:>6} {:>6} {:<4} {}",
-        text("lsn"),
+        "{:<10} {record:<17} {relation:<13} {:<4} {:>6} {:>6} {:<4} {}",
+        short_lsn(&text("lsn")),
         text("fork"),
         text("block"),
         text("stored_bytes"),

@@ -32,6 +32,7 @@ pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         shown += 1;
         target.image(image_row(found, &names))
     })?;
+    source.note_empty_range(&args.common.source);
     let sentence = format!("{shown} images in {} records", source.coverage.examined);
     target.end(source, shown, &sentence)
 }

@@ -23,7 +23,8 @@ const PROGRAM: &str = "pg_walfpi";
 ///
 /// Reads WAL of majors 10 to 19: a data directory, a pg_wal or archive directory, single segments, a pattern in quotes,
 /// or "-" for standard input; plain, .partial, gzip, lz4, zstd, bzip2, xz, and tar archives of such segments in any
-/// order, all recognised by content. Nothing is written into any of them.
+/// order, all recognised by content. Nothing is written into any of them. Compressed tar archives and standard input are
+/// unpacked into a temporary file without a name, of at most 64 GiB.
 #[derive(Debug, Parser)]
 #[command(name = PROGRAM, version, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
 pub struct Cli {

@@ -1,6 +1,7 @@
 //! The WAL that a command line names, and what all commands say about it.
 
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,6 +13,7 @@ use super::names::{NameArgs, Names};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::tail::{Tail, judge_tail};
+use crate::analysis::wal::walk::{Damage, WalkEnd};
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::Stop;
 use crate::cluster::wal::NoteLevel;
@@ -137,6 +139,16 @@ impl Source {
         begin(format, shape, out, (PROGRAM, command), self.paths.clone())
     }
 
+    /// Says so when a range was asked for in which nothing is.
+    pub fn note_empty_range(&mut self, args: &SourceArgs) {
+        if self.coverage.examined > 0 || (args.start.is_none() && args.end.is_none()) {
+            return;
+        }
+        let bound = |lsn: Option<Lsn>, open: &str| lsn.map_or_else(|| open.to_owned(), |lsn| lsn.to_string());
+        let range = format!("{} to {}", bound(args.start, "the start"), bound(args.end, "the end"));
+        self.coverage.skip(range, "no record lies in this range");
+    }
+
     /// Bytes of all segments.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -144,13 +156,28 @@ impl Source {
         self.set.segments().len() as u64 * size
     }
 
-    /// Says how a run ended: nothing for the usual end, a finding for damage.
-    ///
-    /// # Errors
-    /// Never; what cannot be read is counted as skipped.
+    /// Says what a walk over a run met: damage, and how it ended.
+    pub fn judge_walk(&mut self, run: &Range<usize>, walked: WalkEnd) -> Option<Tail> {
+        let why = "records between are lost; those behind were found again at the start of a page";
+        for damage in &walked.damage {
+            let Damage { at, from, resumed, reason } = damage;
+            let what = match resumed {
+                Some(resumed) => format!("{reason} at {at}; nothing could be read from {from} to {resumed}"),
+                None => format!("{reason} at {at}; nothing could be read from {from} on"),
+            };
+            self.findings.push(Finding::problem("damage", what, why));
+        }
+        if walked.further_damage > 0 {
+            let what = format!("{} further places of damage", walked.further_damage);
+            self.findings.push(Finding::problem("damage", what, why));
+        }
+        self.judge_end(run, walked.end.as_ref(), walked.error)
+    }
+
+    /// Says how a run ended: nothing for the usual end, a finding for damage. What cannot be read counts as skipped.
     pub fn judge_end(
         &mut self,
-        run: &std::ops::Range<usize>,
+        run: &Range<usize>,
         end: Option<&EndOfWal>,
         error: Option<WalReadError>,
     ) -> Option<Tail> {
@@ -176,7 +203,7 @@ impl Source {
                         format!("{end}; pg_control knows of WAL at {known_lsn}"),
                         "WAL that had been written is missing or damaged; a server cannot recover from it",
                     )),
-                    Tail::Complete | Tail::EndOfWal => {}
+                    Tail::Complete | Tail::EndOfWal | Tail::Gap => {}
                 }
                 Some(tail)
             }

@@ -31,6 +31,10 @@ use crate::types::Lsn;
 /// By default one row per checkpoint interval, from redo point to redo point. Byte counts are those of pg_waldump
 /// --stats: record bytes without images, image bytes as stored, both without page headers and padding; raw bytes are
 /// the pages behind the images, before hole removal and compression.
+///
+/// By relation, fork, block, database and tablespace the bytes of a block's data go to its block and the rest of the
+/// record to its first block. There a record counts in each group that it touches: bytes add up to the total, records to
+/// more. By cause, "repeated" looks back to the redo point or to --start, whichever is later.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct StatsArgs {
@@ -212,7 +216,7 @@ fn count_causes(source: &mut Source, args: &StatsArgs, jobs: usize) -> Counted {
     let plan = Source::plan(&args.common.source);
     let geometry = source.set.geometry();
     let interrupted = interrupt_flag();
-    let mut teller = CauseTeller::new(redo_points(&source.set, jobs, &interrupted), geometry.block_size);
+    let mut teller = CauseTeller::new(redo_points(&source.set, &plan, jobs, &interrupted), geometry.block_size);
     let mut counted = Counted::default();
     let mut groups = Groups::new(GroupBy::Cause, geometry.wal_segment_size);
     let mut causes = Vec::new();
@@ -235,7 +239,7 @@ fn count_causes(source: &mut Source, args: &StatsArgs, jobs: usize) -> Counted {
         match walked {
             Ok(walked) => {
                 before += walked.bytes_read;
-                source.judge_end(&run, walked.end.as_ref(), walked.error);
+                source.judge_walk(&run, walked);
             }
             Err(error) => source.coverage.skip("WAL", error),
         }
@@ -256,6 +260,7 @@ fn show(
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
     source.coverage.examined = counted.total.records;
+    source.note_empty_range(&args.common.source);
     let group = args.by.group();
     let mut rows: Vec<(Key, Tally)> = counted.groups.as_ref().map(Groups::rows).unwrap_or_default();
     let default = match group {
@@ -299,8 +304,8 @@ fn show(
         Some(by) => write_groups(out, layout, by, &rows, &counted.total, &naming)?,
     }
     if let Some((from, to)) = counted.from.zip(counted.to) {
-        let major = source.set.major().map_or_else(String::new, |major| format!(", major {}", major.number()));
-        writeln!(out, "\nWAL from {from} to {to}{major}, system identifier {}", system(&source))?;
+        let major = source.set.major().map_or_else(String::new, |major| format!("major {}, ", major.number()));
+        writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {}", system(&source))?;
     } else {
         writeln!(out, "\nno records in this range")?;
     }

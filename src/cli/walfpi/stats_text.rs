@@ -34,7 +34,7 @@ pub fn write_intervals(out: &mut dyn Write, layout: Layout, intervals: &[Interva
     let wide_header =
         ["redo", "checkpoint", "time", "kind", "WAL", "records", "images", "stored", "raw", "share", "blocks", "decay"];
     let header: &[&str] = if wide { &wide_header } else { &narrow_header };
-    let mut table = plain_table(layout, header);
+    let mut table = plain_table(header);
     for interval in intervals {
         let redo = interval.redo_lsn.map_or_else(|| format!("<{}", short(interval.start_lsn)), short);
         let tally = &interval.tally;
@@ -107,7 +107,7 @@ pub fn write_groups(
     // On a narrow screen names need the room of the shares, all but the last.
     let shown = |column: usize| wide || ![2, 4, 7].contains(&column);
     let header: Vec<&str> = (0..).zip(all).filter(|(column, _)| shown(*column)).map(|(_, name)| name).collect();
-    let mut table = plain_table(layout, &header);
+    let mut table = plain_table(&header);
     let mut add = |name: String, tally: &Tally| {
         let of = |part: u64, whole: u64| percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 });
         let cells = [

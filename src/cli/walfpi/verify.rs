@@ -10,7 +10,7 @@ use serde_json::json;
 use super::source::{Source, SourceArgs, interrupt_flag, note_interruption};
 use crate::analysis::finding::Finding;
 use crate::analysis::wal::tail::Tail;
-use crate::analysis::wal::walk::walk_run;
+use crate::analysis::wal::walk::{Damage, walk_run};
 use crate::cli::context::{Closing, OutputArgs};
 use crate::cli::exit::{Outcome, Stop};
 use crate::output::json::wal::Row;
@@ -18,14 +18,15 @@ use crate::output::json::{Item, lsn_text};
 use crate::output::progress::Progress;
 use crate::output::sink::CsvShape;
 use crate::output::text::write_fact;
-use crate::parsers::wal::end::EndKind;
+use crate::parsers::wal::end::{EndKind, EndOfWal};
 use crate::parsers::wal::reader::Event;
 use crate::types::{Lsn, TimelineId};
 
 /// Check the chain of WAL records, and say where it ends and why
 ///
 /// Checks every page header, every record's CRC, every link to the record before. An end is damage when sound records
-/// follow behind it or pg_control knows of later WAL; all other ends are what a running or crashed server leaves.
+/// follow behind it or pg_control knows of later WAL; all other ends are what a running or crashed server leaves. Bytes
+/// that no server looks at are not checked: padding, and the rest of a segment behind a switch.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct VerifyArgs {
@@ -46,9 +47,6 @@ struct Checked {
     first_lsn: Option<Lsn>,
     end_lsn: Option<Lsn>,
     timelines: Vec<TimelineId>,
-    damage: Vec<Row>,
-    /// Damage that is open: the next record closes it.
-    open: Option<(Lsn, Option<Lsn>, String)>,
 }
 
 pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
@@ -72,13 +70,11 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         match walked {
             Ok(walked) => {
                 before += walked.bytes_read;
-                let tail = source.judge_end(&run, walked.end.as_ref(), walked.error);
+                damage.extend(walked.damage.iter().map(damage_row));
                 source.coverage.examined += checked.records;
-                let end = walked.end.as_ref();
-                let reason = end.map(|end| end.reason.to_string());
-                let kind = end.map(|end| kind_name(end.reason.kind()));
-                runs.push(run_row(&source, &run, &checked, reason, kind, tail.as_ref()));
-                damage.append(&mut checked.damage);
+                let (end, damaged) = (walked.end.clone(), !walked.damage.is_empty());
+                let tail = source.judge_walk(&run, walked);
+                runs.push(run_row(&source, &run, &checked, end.as_ref(), tail.as_ref(), damaged));
             }
             Err(error) => source.coverage.skip("WAL", error),
         }
@@ -88,6 +84,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         }
     }
     drop(progress);
+    source.note_empty_range(&args.source);
     let closing = Closing::new(std::mem::take(&mut source.findings), &source.coverage);
     if let Some(format) = args.output.machine() {
         let shape = CsvShape::Rows { plural: "runs", columns: RUN_COLUMNS };
@@ -128,23 +125,6 @@ impl Checked {
                 if self.timelines.last() != Some(&record.tli) {
                     self.timelines.push(record.tli);
                 }
-                if let Some((at, end_of_last, reason)) = self.open.take() {
-                    let from = end_of_last.unwrap_or(at);
-                    let what = format!("{reason} at {at}; nothing could be read from {from} to {}", record.start_lsn);
-                    let why = "records between are lost; those behind were found again at the start of a page";
-                    problems.push(Finding::problem("damage", what, why));
-                    let mut row = Row::new();
-                    for (name, value) in [
-                        ("lsn", json!(lsn_text(at))),
-                        ("from_lsn", json!(lsn_text(from))),
-                        ("to_lsn", json!(lsn_text(record.start_lsn))),
-                        ("bytes", json!(record.start_lsn.bytes_since(from).unwrap_or(0))),
-                        ("reason", json!(reason)),
-                    ] {
-                        row.insert(name.to_owned(), value);
-                    }
-                    self.damage.push(row);
-                }
             }
             Event::Aborted(aborted) => {
                 let what = format!(
@@ -154,10 +134,7 @@ impl Checked {
                 let why = "the server crashed while writing it and went on behind it; nothing is lost";
                 problems.push(Finding::note("aborted_record", what, why));
             }
-            Event::Damage(end) => {
-                self.open.get_or_insert((end.at, end.end_of_last, end.reason.to_string()));
-            }
-            Event::End(_) => {}
+            Event::Damage(_) | Event::End(_) => {}
         }
     }
 }
@@ -182,16 +159,18 @@ fn run_row(
     source: &Source,
     run: &Range<usize>,
     checked: &Checked,
-    reason: Option<String>,
-    kind: Option<&'static str>,
+    end: Option<&EndOfWal>,
     tail: Option<&Tail>,
+    damaged: bool,
 ) -> Row {
     let size = source.set.geometry().wal_segment_size;
     let name = |index: Option<usize>| index.and_then(|index| source.set.segments()[index].segment.file_name(size));
     let timelines: Vec<u32> = checked.timelines.iter().map(|tli| tli.0).collect();
     let verdict = match tail {
+        _ if damaged => "damage",
         Some(Tail::Complete) => "all that is there was read",
         Some(Tail::EndOfWal) => "the end that a running or crashed server leaves",
+        Some(Tail::Gap) => "cut off by a gap",
         Some(Tail::RecordsFollow { .. } | Tail::BeforeKnownEnd { .. }) => "damage",
         None => "not judged",
     };
@@ -205,12 +184,26 @@ fn run_row(
         ("records", json!(checked.records)),
         ("recovered_records", json!(checked.recovered)),
         ("timelines", json!(timelines)),
-        ("end_kind", json!(kind)),
-        ("end_reason", json!(reason)),
-        ("end_at", json!(checked.end_lsn.map(lsn_text))),
+        ("end_kind", json!(end.map(|end| kind_name(end.reason.kind())))),
+        ("end_reason", json!(end.map(|end| end.reason.to_string()))),
+        ("end_at", json!(end.map(|end| lsn_text(end.at)))),
         ("verdict", json!(verdict)),
     ] {
         row.insert(column.to_owned(), value);
+    }
+    row
+}
+
+fn damage_row(damage: &Damage) -> Row {
+    let mut row = Row::new();
+    for (name, value) in [
+        ("lsn", json!(lsn_text(damage.at))),
+        ("from_lsn", json!(lsn_text(damage.from))),
+        ("to_lsn", json!(damage.resumed.map(lsn_text))),
+        ("bytes", json!(damage.resumed.map(|to| to.bytes_since(damage.from).unwrap_or(0)))),
+        ("reason", json!(damage.reason)),
+    ] {
+        row.insert(name.to_owned(), value);
     }
     row
 }

@@ -137,6 +137,13 @@ impl Collector<'_> {
             }
             return Some(Placed { candidate, segment: named, wrong_name: false });
         }
+        // No file holds WAL of a later timeline than its name says: the first page is damaged, the name is not.
+        if let Some(named) = named.filter(|named| named.number == content.number) {
+            let what =
+                format!("its first page says timeline {}, later than its name; the name is believed", header.tli);
+            notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &candidate.label, what);
+            return Some(Placed { candidate, segment: named, wrong_name: false });
+        }
         let holds = format!("holds WAL from {} of timeline {}", header.start_lsn, header.tli);
         if candidate.origin.in_pg_wal && named.is_some_and(|named| content.number < named.number) {
             let what = format!("waits to be written again, still {holds}; left out");
@@ -270,10 +277,7 @@ impl Collector<'_> {
             let first = WalSegment { tli: after.segment.tli, number: before.segment.number + 1 };
             let from = first.start_lsn(size).unwrap_or_default();
             let what = format!("{missing} segments missing before it, WAL from {from} to {}", after.start_lsn);
-            // Whoever names single files may well leave some out.
-            let chosen = before.named && after.named;
-            let level = if chosen { NoteLevel::Note } else { NoteLevel::Problem };
-            self.notes.add(level, NoteKind::Gap, &after.label, what);
+            self.notes.add(NoteLevel::Problem, NoteKind::Gap, &after.label, what);
         }
     }
 }
