@@ -26,6 +26,9 @@ const ID_ORIGIN: u8 = 253;
 const ID_MAIN_LONG: u8 = 254;
 const ID_MAIN_SHORT: u8 = 255;
 
+/// No fragment header is longer, its id included: 27 bytes in a block reference with a compressed image.
+const MAX_FRAGMENT_HEADER: u64 = 32;
+
 const HAS_IMAGE: u8 = 0x10;
 const HAS_DATA: u8 = 0x20;
 const WILL_INIT: u8 = 0x40;
@@ -91,8 +94,8 @@ impl BlockRef<'_> {
 pub struct BodyLayout {
     /// Bytes of fragment headers at the start of the body.
     headers_length: u32,
-    /// Bytes of main data at the end of the body.
-    main_length: u32,
+    /// Bytes of the body before the main data: fragment headers, images and block data.
+    main_start: u32,
     /// Bytes of all images as stored.
     pub fpi_length: u32,
     /// Number of block references.
@@ -199,16 +202,38 @@ impl BodyLayout {
     /// `Truncated` or `Invalid` with the fragment header's field.
     #[inline]
     pub fn decode(start_lsn: Lsn, major: Major, block_size: u32, body: &[u8]) -> Result<Self, ParseError> {
-        decode_at("XLogRecord body", start_lsn.0.saturating_add(24), body, |i| Self::walk(i, major, block_size))
+        Self::decode_cut(start_lsn, major, block_size, body, 0)
     }
 
-    fn walk(body: &[u8], major: Major, block_size: u32) -> Step<'_, Self> {
+    /// As [`Self::decode`] for a body of which only the bytes `kept` are at hand, followed by `beyond` bytes more. What is
+    /// beyond must be main data.
+    ///
+    /// # Errors
+    /// As [`Self::decode`], and `Invalid` when anything but main data is beyond.
+    #[inline]
+    pub fn decode_cut(
+        start_lsn: Lsn,
+        major: Major,
+        block_size: u32,
+        kept: &[u8],
+        beyond: u64,
+    ) -> Result<Self, ParseError> {
+        let base = start_lsn.0.saturating_add(24);
+        decode_at("XLogRecord body", base, kept, |i| Self::walk(i, beyond, major, block_size))
+    }
+
+    fn walk(body: &[u8], beyond: u64, major: Major, block_size: u32) -> Step<'_, Self> {
+        let kept = |i: &[u8]| u64::try_from(i.len()).unwrap_or(u64::MAX);
         let mut layout = Self::default();
         let mut data_total = 0_u64;
         let mut next_id = 0_u8;
         let mut rel = None;
         let mut i = body;
-        while u64::try_from(i.len()).unwrap_or(u64::MAX) > data_total {
+        let mut main_length = 0;
+        while kept(i).saturating_add(beyond) > data_total {
+            if beyond > 0 && kept(i) < MAX_FRAGMENT_HEADER {
+                return invalid(i, "length", beyond, "all but main data lies in the part that is kept");
+            }
             let id_at = i;
             let (rest, id) = context("id", le_u8).parse(i)?;
             i = match id {
@@ -245,7 +270,7 @@ impl BodyLayout {
                     } else {
                         context("main data length", le_u32).parse(rest)?
                     };
-                    layout.main_length = length;
+                    main_length = length;
                     data_total = data_total.saturating_add(u64::from(length));
                     i = rest;
                     break;
@@ -253,11 +278,15 @@ impl BodyLayout {
                 other => return invalid(id_at, "id", u64::from(other), "no fragment has this id"),
             };
         }
-        let left = u64::try_from(i.len()).unwrap_or(u64::MAX);
-        if left != data_total {
+        if kept(i).saturating_add(beyond) != data_total {
             return invalid(i, "length", data_total, "fragments fill the rest of the record exactly");
         }
+        let blocks_total = data_total.saturating_sub(u64::from(main_length));
+        if blocks_total > kept(i) {
+            return invalid(i, "length", blocks_total, "all but main data lies in the part that is kept");
+        }
         layout.headers_length = u32::try_from(body.len().saturating_sub(i.len())).unwrap_or(u32::MAX);
+        layout.main_start = layout.headers_length.saturating_add(u32::try_from(blocks_total).unwrap_or(u32::MAX));
         Ok((i, layout))
     }
 
@@ -269,11 +298,11 @@ impl BodyLayout {
         BlockRefs { headers, payload, major, block_size, rel: None, left: self.block_count }
     }
 
-    /// The main data of `body`, which is the one that this layout was decoded from; it comes last.
+    /// The main data of `body`, which is the one that this layout was decoded from; it comes last. Of a body that was cut,
+    /// the part that was kept.
     #[must_use]
     pub fn main_data<'a>(&self, body: &'a [u8]) -> &'a [u8] {
-        let length = usize::try_from(self.main_length).unwrap_or(usize::MAX);
-        body.get(body.len().saturating_sub(length)..).unwrap_or_default()
+        body.get(usize::try_from(self.main_start).unwrap_or(usize::MAX)..).unwrap_or_default()
     }
 }
 

@@ -87,6 +87,31 @@ fn main_data_and_ids_in_any_legal_form() {
 }
 
 #[test]
+fn only_main_data_may_be_cut() {
+    let image = [&[0, 0x30, 3, 0, 100, 0, 40, 0, 0x03][..], &plain_block(0)[4..]].concat();
+    let headers = joined(&[&image, &[254, 0xE8, 3, 0, 0]]);
+    let body = joined(&[&headers, &[1; 100], &[2; 3], &[3; 1000]]);
+    let before = headers.len() + 103;
+    let cut_at = |at: usize, beyond: usize| {
+        BodyLayout::decode_cut(Lsn(0x1000), Major::V18, 8192, &body[..at], beyond as u64)
+            .map_err(|error| error.to_string())
+    };
+    let whole = decode(Major::V18, &body).unwrap();
+    for at in before..=body.len() {
+        let kept = &body[..at];
+        assert_eq!(cut_at(at, body.len() - at), Ok(whole));
+        assert_eq!(whole.main_data(kept), &body[before..at]);
+        let blocks: Vec<_> = whole.blocks(Major::V18, 8192, kept).collect();
+        let [block] = blocks[..] else { panic!("{blocks:?}") };
+        assert_eq!((block.image.unwrap().bytes, block.data), (&[1; 100][..], &[2; 3][..]));
+        assert!(cut_at(at, body.len() - at + 1).unwrap_err().contains("fragments fill the rest"));
+    }
+    for at in 0..before {
+        assert!(cut_at(at, body.len() - at).unwrap_err().contains("all but main data"), "{at}");
+    }
+}
+
+#[test]
 fn same_relation_is_that_of_the_reference_before() {
     let same = [1, 0x80, 0, 0, 9, 0, 0, 0];
     let body = joined(&[&plain_block(0), &same]);

@@ -2,7 +2,8 @@
 //!
 //! It takes bytes in pieces of any size, in the order of their addresses and without gaps, starting at a page boundary,
 //! and never looks at one twice. A record that lies inside one page and one piece is borrowed from the piece; any other is
-//! put together in one buffer, which grows only as bytes really come and is used again for the next.
+//! put together in one buffer, which grows only as bytes really come and is used again for the next. The buffer never holds
+//! more than [`KEPT_RECORD_BYTES`]: what a record has beyond goes into its checksum and is counted, but not kept.
 //!
 //! ```
 //! use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
@@ -23,14 +24,17 @@
 //! # Ok::<(), pgforensics::parsers::wal::reader::ReaderError>(())
 //! ```
 
+mod buffer;
 mod event;
 mod options;
 mod pages;
 mod stop;
 
+pub use buffer::KEPT_RECORD_BYTES;
 pub use event::{Aborted, Event};
 pub use options::{MAX_SEGMENT_SIZE, MAX_WAL_BLOCK_SIZE, MIN_SEGMENT_SIZE, ReaderError, ReaderOptions};
 
+use self::buffer::RecordBuffer;
 use super::block::BodyLayout;
 use super::end::{EndOfWal, EndReason};
 use super::page::PageHeader;
@@ -103,7 +107,7 @@ pub struct WalReader {
     /// Bytes of a page header that came in pieces.
     staged: Vec<u8>,
     collecting: Option<Collecting>,
-    buffer: Vec<u8>,
+    buffer: RecordBuffer,
     /// Start of the record before, once one was read in order.
     link: Option<Lsn>,
     /// Start of a record that was given up just now.
@@ -134,7 +138,7 @@ impl WalReader {
             timelines: None,
             staged: Vec::with_capacity(PageHeader::LONG_SIZE),
             collecting: None,
-            buffer: Vec::new(),
+            buffer: RecordBuffer::default(),
             link: None,
             aborted: None,
             last_record: None,
@@ -164,7 +168,7 @@ impl WalReader {
         };
         Some(match found {
             Found::Inside(whole, bytes) => Event::Record(self.record(whole, bytes)),
-            Found::Assembled(whole) => Event::Record(self.record(whole, &self.buffer)),
+            Found::Assembled(whole) => Event::Record(self.record(whole, self.buffer.kept())),
             Found::Aborted(aborted) => Event::Aborted(aborted),
             Found::Damage(end) => Event::Damage(end),
             Found::End(end) => Event::End(end),
@@ -300,7 +304,10 @@ impl WalReader {
                 && let Some(bytes) = input.get(..length)
             {
                 let judged = self.judge_header(start_lsn, bytes);
-                let judged = judged.and_then(|header| Ok((header, self.judge_body(start_lsn, header, bytes)?)));
+                let judged = judged.and_then(|header| {
+                    let layout = self.judge_body(start_lsn, header, bytes, record_crc(bytes))?;
+                    Ok((header, layout))
+                });
                 return match judged {
                     Ok((header, layout)) => {
                         self.consume(input, length);
@@ -338,12 +345,12 @@ impl WalReader {
             if piece.is_empty() {
                 return Flow::NeedMore;
             }
-            self.buffer.extend_from_slice(piece);
+            self.buffer.push(piece);
             if self.buffer.len() < wanted {
                 continue;
             }
             if wanted == 4
-                && let Some(&length) = self.buffer.first_chunk::<4>()
+                && let Some(&length) = self.buffer.kept().first_chunk::<4>()
             {
                 collecting.tot_len = u32::from_le_bytes(length);
                 self.collecting = Some(collecting);
@@ -356,11 +363,14 @@ impl WalReader {
                 continue;
             }
             // Each is done once: when the header is whole, and when the record is.
-            let judged = self.judge_header(start_lsn, &self.buffer);
+            let bytes = self.buffer.kept();
+            let judged = self.judge_header(start_lsn, bytes);
             let whole = u32::try_from(self.buffer.len()).unwrap_or(u32::MAX) >= collecting.tot_len;
             let judged = match judged {
                 Ok(_) if !whole => continue,
-                Ok(header) => self.judge_body(start_lsn, header, &self.buffer).map(|layout| (header, layout)),
+                Ok(header) => {
+                    self.judge_body(start_lsn, header, bytes, self.buffer.crc()).map(|layout| (header, layout))
+                }
                 Err(reason) => Err(reason),
             };
             return match judged {
@@ -383,16 +393,24 @@ impl WalReader {
         }
     }
 
-    /// Checks everything behind the header of the whole record `bytes`.
+    /// Checks everything behind the header of a whole record: its checksum, `computed` over all of it, and what its first
+    /// `bytes` say; those that `header` counts beyond them were not kept.
     #[inline]
-    fn judge_body(&self, start_lsn: Lsn, header: RecordHeader, bytes: &[u8]) -> Result<BodyLayout, EndReason> {
-        let computed = record_crc(bytes);
+    fn judge_body(
+        &self,
+        start_lsn: Lsn,
+        header: RecordHeader,
+        bytes: &[u8],
+        computed: u32,
+    ) -> Result<BodyLayout, EndReason> {
         if computed != header.crc {
             return Err(EndReason::Checksum { found: header.crc, computed });
         }
         let body = bytes.get(RecordHeader::SIZE..).unwrap_or_default();
         let block_size = self.options.geometry.block_size;
-        let layout = BodyLayout::decode(start_lsn, self.major, block_size, body).map_err(EndReason::Body)?;
+        let beyond = u64::from(header.tot_len).saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        let layout =
+            BodyLayout::decode_cut(start_lsn, self.major, block_size, body, beyond).map_err(EndReason::Body)?;
         if let Some(expected) = self.aborted
             && let Some(found) = payload::overwritten_lsn(&header, layout.main_data(body))
             && found != expected

@@ -443,3 +443,6 @@ proptest! {
         }
     }
 }
+
+#[path = "long_record_tests.rs"]
+mod long_records;

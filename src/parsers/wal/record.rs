@@ -102,7 +102,7 @@ impl RecordHeader {
     /// On-disk size in bytes.
     pub const SIZE: usize = 24;
     /// Bytes of the header under the checksum: all before `xl_crc`.
-    const CHECKED_SIZE: usize = 20;
+    pub(super) const CHECKED_SIZE: usize = 20;
 
     /// Decodes without judging. `base` is the LSN of `buf[0]`, for error messages only.
     ///
@@ -195,7 +195,8 @@ pub struct Record<'a> {
     pub header: RecordHeader,
     /// What the body holds and where.
     pub layout: BodyLayout,
-    /// Header and body, page headers removed.
+    /// Header and body, page headers removed. Of a record longer than [`super::reader::KEPT_RECORD_BYTES`] the first that
+    /// many bytes, see [`Self::is_cut`].
     pub bytes: &'a [u8],
     /// Major whose format the record has.
     pub major: Major,
@@ -210,7 +211,13 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Everything after the header.
+    /// True when [`Self::bytes`] lacks the end of the main data, which was checked but not kept.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        u64::try_from(self.bytes.len()).unwrap_or(u64::MAX) < u64::from(self.header.tot_len)
+    }
+
+    /// Everything after the header, as far as it was kept.
     #[must_use]
     pub fn body(&self) -> &'a [u8] {
         self.bytes.get(RecordHeader::SIZE..).unwrap_or_default()
@@ -222,7 +229,7 @@ impl<'a> Record<'a> {
         self.layout.blocks(self.major, self.block_size, self.body())
     }
 
-    /// The part of the record that belongs to no block.
+    /// The part of the record that belongs to no block; its beginning when the record [is cut](Self::is_cut).
     #[must_use]
     pub fn main_data(&self) -> &'a [u8] {
         self.layout.main_data(self.body())
