@@ -169,3 +169,21 @@ fn ready_pages_are_what_the_server_wrote() {
     assert!(same_lsn >= 40, "{same_lsn} images are the last change of their page");
     assert!(equal * 2 > same_lsn, "{equal} of {same_lsn} are equal to the byte, checksum included");
 }
+
+/// Peak memory of a finished child would need another process; the address space limit says it as well: with far less
+/// than the record's length to use, a record of 60 MB is still counted.
+#[test]
+fn very_long_records_do_not_need_their_length_in_memory() {
+    let Some(server) = Server::start("wal_level = logical") else { return };
+    server.sql("select pg_logical_emit_message(false, 'test', repeat('x', 60000000));");
+    server.stop("fast");
+    let script = "ulimit -v 60000; \"$0\" stats --by record --jobs 1 --format ndjson \"$1\"";
+    let program = env!("CARGO_BIN_EXE_pg_walfpi");
+    let output =
+        std::process::Command::new("bash").args(["-c", script, program, arg(&server.data())]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let row = text.lines().find(|line| line.contains("LogicalMessage")).expect("the message is counted");
+    let row: Value = serde_json::from_str(row).unwrap();
+    assert!(row["record_bytes"].as_u64().unwrap() > 60_000_000, "{row}");
+}

@@ -8,10 +8,16 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     ::crc32c::crc32c(bytes)
 }
 
+/// Goes on with a CRC-32C: the CRC of what `before` is the CRC of, followed by `bytes`.
+#[must_use]
+pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
+    ::crc32c::crc32c_append(before, bytes)
+}
+
 /// CRC-32C of `first` followed by `second`, without joining them: a WAL record's CRC covers the body, then the header.
 #[must_use]
 pub fn crc32c_of_two(first: &[u8], second: &[u8]) -> u32 {
-    ::crc32c::crc32c_append(::crc32c::crc32c(first), second)
+    crc32c_append(crc32c(first), second)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Where a record is put together that does not lie inside one page.
 
-use crate::parsers::crc::crc32c;
+use crate::parsers::crc::{crc32c, crc32c_append};
 use crate::parsers::wal::record::{RecordHeader, record_crc};
 
 /// Bytes of a record that are kept, its header included; what a longer one has beyond is only checked and counted.
@@ -41,7 +41,7 @@ impl RecordBuffer {
         if self.beyond == 0 {
             self.body_crc = crc32c(self.kept.get(RecordHeader::SIZE..).unwrap_or_default());
         }
-        self.body_crc = ::crc32c::crc32c_append(self.body_crc, rest);
+        self.body_crc = crc32c_append(self.body_crc, rest);
         self.beyond = self.beyond.saturating_add(rest.len());
     }
 
@@ -61,7 +61,7 @@ impl RecordBuffer {
             return record_crc(&self.kept);
         }
         let header = self.kept.get(..RecordHeader::CHECKED_SIZE).unwrap_or_default();
-        ::crc32c::crc32c_append(self.body_crc, header)
+        crc32c_append(self.body_crc, header)
     }
 
     /// Bytes of memory in use.
