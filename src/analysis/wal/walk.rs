@@ -19,7 +19,7 @@ pub struct WalkEnd {
     pub error: Option<WalReadError>,
     /// Bytes that were read.
     pub bytes_read: u64,
-    /// Damage that reading went on behind, at most [`MAX_DAMAGE`] of it.
+    /// Damage that reading went on behind, the first thousand places of it.
     pub damage: Vec<Damage>,
     /// Further damage, only counted.
     pub further_damage: u64,

@@ -2,18 +2,16 @@
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::names::Names;
-use super::source::{Source, interrupt_flag, note_interruption};
-use crate::analysis::finding::{Coverage, Finding};
+use super::source::{Notes, Source, interrupt_flag};
 use crate::analysis::wal::cause::{Cause, CauseTeller};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::ScanPlan;
-use crate::analysis::wal::walk::walk_run;
 use crate::cli::context::{Closing, OutputArgs};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::{PageFilter, Span};
@@ -21,13 +19,11 @@ use crate::cluster::wal::WalSet;
 use crate::output::escape::printable;
 use crate::output::json::wal::{Row, fork_name};
 use crate::output::json::{Item, lsn_text};
-use crate::output::progress::Progress;
 use crate::output::sink::{CsvShape, Sink};
 use crate::output::text::{Layout, short_lsn};
 use crate::parsers::image::{BlockImage, Compression};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::rmgr_name;
-use crate::parsers::wal::reader::Event;
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
@@ -103,14 +99,6 @@ pub struct Found<'a> {
     pub cause: Cause,
 }
 
-/// Where a visitor says what is wrong.
-pub struct Notes<'a> {
-    /// Findings.
-    pub findings: &'a mut Vec<Finding>,
-    /// What was not looked at.
-    pub coverage: &'a mut Coverage,
-}
-
 /// Shows every image that the filter takes, in order. An error of `visit` ends the walk.
 ///
 /// # Errors
@@ -121,52 +109,27 @@ pub fn each_image<E>(
     filter: &ImageFilter,
     mut visit: impl FnMut(&mut Notes<'_>, &Found<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let interrupted = interrupt_flag();
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let interrupted = interrupt_flag();
     let redo = redo_points(&source.set, plan, jobs, &interrupted);
     let mut teller = CauseTeller::new(redo, source.set.geometry().block_size);
     let mut causes = Vec::new();
-    let progress = Progress::bytes(source.total_bytes());
-    let mut before = 0;
-    for run in source.set.runs() {
-        let mut failed = None;
-        let mut notes = Notes { findings: &mut source.findings, coverage: &mut source.coverage };
-        let walked = walk_run(&source.set, &run, plan, filter.resync, |event, bytes_read| {
-            progress.done(before + bytes_read);
-            if let Event::Record(record) = event {
-                notes.coverage.examined += 1;
-                teller.causes(record, &mut causes);
-                let with_image = record.blocks().filter(|block| block.image.is_some());
-                for (block, cause) in with_image.zip(&causes) {
-                    let Some(image) = block.image.filter(|_| filter.takes(record, &block, *cause)) else { continue };
-                    let found = Found { record, block: &block, image: &image, cause: *cause };
-                    if let Err(error) = visit(&mut notes, &found) {
-                        failed = Some(error);
-                        return ControlFlow::Break(());
-                    }
-                }
+    let mut failed = None;
+    source.each_record(plan, filter.resync, &interrupted, |notes, record| {
+        notes.coverage.examined += 1;
+        teller.causes(record, &mut causes);
+        let with_image = record.blocks().filter(|block| block.image.is_some());
+        for (block, cause) in with_image.zip(&causes) {
+            let Some(image) = block.image.filter(|_| filter.takes(record, &block, *cause)) else { continue };
+            let found = Found { record, block: &block, image: &image, cause: *cause };
+            if let Err(error) = visit(notes, &found) {
+                failed = Some(error);
+                return ControlFlow::Break(());
             }
-            match interrupted.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        });
-        if let Some(error) = failed {
-            return Err(error);
         }
-        match walked {
-            Ok(walked) => {
-                before += walked.bytes_read;
-                source.judge_walk(&run, walked);
-            }
-            Err(error) => source.coverage.skip("WAL", error),
-        }
-        if interrupted.load(Ordering::Relaxed) {
-            note_interruption(&mut source.coverage);
-            break;
-        }
-    }
-    Ok(())
+        ControlFlow::Continue(())
+    });
+    failed.map_or(Ok(()), Err)
 }
 
 /// Redo points of all checkpoints from the plan's start on, those whose record lies behind its end included.

@@ -1,10 +1,10 @@
 //! The WAL that a command line names, and what all commands say about it.
 
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
@@ -13,15 +13,18 @@ use super::names::{NameArgs, Names};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::tail::{Tail, judge_tail};
-use crate::analysis::wal::walk::{Damage, WalkEnd};
+use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::Stop;
 use crate::cluster::wal::NoteLevel;
 use crate::cluster::wal::WalReadError;
 use crate::cluster::wal::{WalSet, WalSetOptions};
+use crate::output::progress::Progress;
 use crate::output::sink::{CsvShape, Machine, Sink};
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::end::EndOfWal;
+use crate::parsers::wal::reader::Event;
+use crate::parsers::wal::record::Record;
 use crate::repair::scratch::scratch_file;
 use crate::types::{Lsn, TimelineId};
 
@@ -156,6 +159,44 @@ impl Source {
         self.set.segments().len() as u64 * size
     }
 
+    /// Shows every record of the plan in order, with a progress bar, until `visit` or the user breaks off.
+    pub fn each_record(
+        &mut self,
+        plan: &ScanPlan,
+        resynchronise: bool,
+        interrupted: &AtomicBool,
+        mut visit: impl FnMut(&mut Notes<'_>, &Record<'_>) -> ControlFlow<()>,
+    ) {
+        let progress = Progress::bytes(self.total_bytes());
+        let mut before = 0;
+        for run in self.set.runs() {
+            let mut notes = Notes { findings: &mut self.findings, coverage: &mut self.coverage };
+            let mut stopped = false;
+            let walked = walk_run(&self.set, &run, plan, resynchronise, |event, bytes_read| {
+                progress.done(before + bytes_read);
+                let visited = match event {
+                    Event::Record(record) => visit(&mut notes, record),
+                    _ => ControlFlow::Continue(()),
+                };
+                stopped = visited.is_break();
+                if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { visited }
+            });
+            match walked {
+                Ok(walked) => {
+                    before += walked.bytes_read;
+                    self.judge_walk(&run, walked);
+                }
+                Err(error) => self.coverage.skip("WAL", error),
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return note_interruption(&mut self.coverage);
+            }
+            if stopped {
+                return;
+            }
+        }
+    }
+
     /// Says what a walk over a run met: damage, and how it ended.
     pub fn judge_walk(&mut self, run: &Range<usize>, walked: WalkEnd) -> Option<Tail> {
         let why = "records between are lost; those behind were found again at the start of a page";
@@ -213,6 +254,14 @@ impl Source {
             }
         }
     }
+}
+
+/// Where a visitor says what is wrong.
+pub struct Notes<'a> {
+    /// Findings.
+    pub findings: &'a mut Vec<Finding>,
+    /// What was not looked at.
+    pub coverage: &'a mut Coverage,
 }
 
 /// A flag that Ctrl-C raises, so that what was counted so far can be shown.

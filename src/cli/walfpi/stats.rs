@@ -16,14 +16,12 @@ use crate::analysis::wal::group::{GroupBy, Groups, Key};
 use crate::analysis::wal::interval::{Interval, IntervalFold};
 use crate::analysis::wal::partial::{ScanPlan, scan_segment};
 use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::walk::walk_run;
 use crate::cli::context::Closing;
 use crate::cli::exit::{Outcome, Stop};
 use crate::output::json::wal::{Naming, group_row, interval_row, put_tally, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::progress::Progress;
 use crate::output::sink::CsvShape;
-use crate::parsers::wal::reader::Event;
 use crate::types::Lsn;
 
 /// Show how much of the WAL is full-page images, and of what
@@ -220,34 +218,13 @@ fn count_causes(source: &mut Source, args: &StatsArgs, jobs: usize) -> Counted {
     let mut counted = Counted::default();
     let mut groups = Groups::new(GroupBy::Cause, geometry.wal_segment_size);
     let mut causes = Vec::new();
-    let progress = Progress::bytes(source.total_bytes());
-    let mut before = 0;
-    for run in source.set.runs() {
-        let walked = walk_run(&source.set, &run, &plan, false, |event, bytes_read| {
-            if let Event::Record(record) = event {
-                teller.causes(record, &mut causes);
-                groups.add_cause(record, &causes);
-                counted.total.add_record(record);
-                counted.reach(Some(record.start_lsn), Some(record.end_lsn));
-            }
-            progress.done(before + bytes_read);
-            match interrupted.load(std::sync::atomic::Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        });
-        match walked {
-            Ok(walked) => {
-                before += walked.bytes_read;
-                source.judge_walk(&run, walked);
-            }
-            Err(error) => source.coverage.skip("WAL", error),
-        }
-        if interrupted.load(std::sync::atomic::Ordering::Relaxed) {
-            note_interruption(&mut source.coverage);
-            break;
-        }
-    }
+    source.each_record(&plan, false, &interrupted, |_, record| {
+        teller.causes(record, &mut causes);
+        groups.add_cause(record, &causes);
+        counted.total.add_record(record);
+        counted.reach(Some(record.start_lsn), Some(record.end_lsn));
+        ControlFlow::Continue(())
+    });
     counted.groups = Some(groups);
     counted
 }
