@@ -185,7 +185,7 @@ fn impossible_slot_numbers_are_a_problem() {
     // Newer than the checkpoint by its LSN, whatever its number says.
     assert_eq!(
         (reasons[20].as_str(), reasons[100].as_str()),
-        ("current/newer_than_checkpoint", "stale/other_geometry")
+        ("current/newer_than_checkpoint", "undecided/other_geometry")
     );
     let ran = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
     assert!(ran.status == 1 && ran.stdout.contains("no server writes such numbers"), "{}", ran.stdout);
@@ -262,4 +262,23 @@ fn damaged_control_file_leaves_every_slot_undecided() {
     bytes[60] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     assert!(reasons(&data).iter().all(|reason| reason == "undecided/header_only"));
+}
+
+#[test]
+fn newer_slots_of_another_ring_make_the_others_stale() {
+    // As after a restart with a smaller ring: newer slots of the second file count 2000 slots a file, not 2547.
+    let (_keep, data) = small_copy("tablespace");
+    let file = data.join("pg_dwbuf/dwbuf_001");
+    for index in 0..4_u32 {
+        let lsn = 0x0300_0000 + index * 64;
+        change_slot(&file, index as usize, 24, &u64::from(lsn).to_le_bytes());
+        change_slot(&file, index as usize, 32, &(2000 + index).to_le_bytes());
+        change_slot(&file, index as usize, 40, &[&[0; 4][..], &lsn.to_le_bytes()].concat());
+    }
+    let ran = dwbinspect(&["dump", "--file", "1", "--state", "used", "--format", "ndjson", arg(&data)]);
+    let reasons: Vec<_> =
+        ran.of_type("slot").iter().map(|slot| slot["batch_reason"].as_str().unwrap().to_owned()).collect();
+    assert!(reasons[..4].iter().all(|reason| reason == "possible_window"), "{:?}", &reasons[..6]);
+    assert!(reasons[4..].iter().all(|reason| reason == "other_geometry"));
+    assert!(ran.of_type("slot")[4..].iter().all(|slot| slot["batch"] == "stale"));
 }

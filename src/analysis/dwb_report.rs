@@ -246,7 +246,7 @@ fn inspect_set(
             // In the first file the place is the same under every setting.
             Finding::problem("slot_id", what, "no server writes such numbers into the first file")
         } else {
-            let why = "left over from another setting: stale, though the server's recovery still reads them";
+            let why = "left over from another setting, though the server's recovery still reads them";
             Finding::note("other_geometry", what, why)
         };
         findings.push(finding.in_file(name));

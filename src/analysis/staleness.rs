@@ -194,6 +194,8 @@ pub struct Staleness {
     first_candidate: Option<u64>,
     lowest_order: u64,
     ring_slots: Option<u64>,
+    /// The ring's size was told by newer slots, not by the length of the files alone.
+    ring_is_proven: bool,
 }
 
 /// Part of a file in the ring.
@@ -236,8 +238,10 @@ impl Staleness {
             first_candidate: None,
             lowest_order: u64::MAX,
             ring_slots: None,
+            ring_is_proven: false,
         };
         judged.ring_slots = judged.find_ring_slots();
+        judged.ring_is_proven = judged.ring_slots.is_some() && judged.newer_slots_tell_ring();
         judged.walk();
         judged
     }
@@ -256,11 +260,14 @@ impl Staleness {
         }
         let candidate = self.is_candidate(slot);
         let other_geometry = self.is_other_geometry(trace, index, slot);
-        if other_geometry && !candidate {
+        if other_geometry && !candidate && self.ring_is_proven {
             return Some((Stale, R::OtherGeometry));
         }
         if self.blanket.is_some() {
             return self.blanket;
+        }
+        if other_geometry && !candidate {
+            return Some((Undecided, R::OtherGeometry));
         }
         if other_geometry {
             return Some((Current, R::NewerThanCheckpoint));
@@ -283,6 +290,7 @@ impl Staleness {
         }
         let in_batch = self.frontier.is_some_and(|frontier| order <= frontier);
         let earlier_round = trace.slot_id_rule == SlotIdRule::Sequence
+            && self.ring_is_proven
             && self.ring_slots.is_some_and(|slots| self.lowest_order.saturating_add(slots) <= order);
         Some(match (in_batch, candidate) {
             (true, true) => (Current, R::NewerThanCheckpoint),
@@ -324,6 +332,15 @@ impl Staleness {
     fn apparent_ring_slots(&self) -> Option<u64> {
         let files = self.in_use().filter_map(|file| file.number).max()?;
         self.ring_slots_per_file.checked_mul(u64::from(files) + 1).filter(|slots| *slots > 0)
+    }
+
+    /// True when there are newer slots whose number depends on the ring's size: any in a sequence, those of a file other
+    /// than the first by position.
+    fn newer_slots_tell_ring(&self) -> bool {
+        self.in_use().any(|file| {
+            let depends = file.slot_id_rule == SlotIdRule::Sequence || file.number.is_some_and(|number| number > 0);
+            depends && file.slots.iter().any(|slot| self.is_candidate(slot))
+        })
     }
 
     /// The number of slots in the ring that the newer slots' sequence numbers bear out; `None` when one of them does
