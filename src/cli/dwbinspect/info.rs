@@ -204,9 +204,12 @@ fn write_buffer(out: &mut dyn Write, layout: Layout, report: &DwbReport, files: 
     match report.staleness.horizon {
         Some(horizon) => {
             let from = if horizon.from_control { "pg_control" } else { "the file headers" };
-            fact("last reset", &format!("at {}, by {from}; slots with a higher LSN are newer", horizon.lsn))?;
+            fact(
+                "last checkpoint",
+                &format!("ended at {}, by {from}; slots with a higher LSN are newer", horizon.lsn),
+            )?;
         }
-        None => fact("last reset", "not known: neither file headers nor pg_control tell")?,
+        None => fact("last checkpoint", "not known: neither file headers nor pg_control tell")?,
     }
     let sum = |of: fn(&FileJson) -> u64| files.iter().map(of).sum::<u64>();
     let (used, slots) = (sum(|file| file.used), sum(|file| file.slots));
