@@ -496,3 +496,53 @@ fn range_without_records_is_no_clean_answer() {
         assert!(ran.stdout.contains("no record lies in this range"), "{command:?} {}", ran.stdout);
     }
 }
+
+/// A checkpoint whose checksum is right but whose length is not that of a checkpoint.
+#[test]
+fn record_that_is_no_record_of_its_type_is_a_finding() {
+    use pgforensics::parsers::crc::crc32c_of_two;
+    let (_keep, data) = copy_of(15);
+    let text = fs::read_to_string(unpacked(15).join("expected/records.txt")).unwrap();
+    // The first record as long as a short checkpoint would be: its resource manager and type are made those of one.
+    let lsn = text
+        .lines()
+        .filter(|line| line.contains("RUNNING_XACTS"))
+        .find_map(|line| number(&Value::from(line.split("lsn: ").nth(1)?.split(',').next()?)))
+        .unwrap();
+    let path = data.join(format!("pg_wal/0000000100000000000000{:02X}", lsn >> 20));
+    let mut bytes = fs::read(&path).unwrap();
+    let at = (lsn % (1 << 20)) as usize;
+    let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    bytes[at + 16] = 0x10;
+    bytes[at + 17] = 0;
+    let crc = crc32c_of_two(&bytes[at + 24..at + length], &bytes[at..at + 20]);
+    bytes[at + 20..at + 24].copy_from_slice(&crc.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
+    assert_eq!(ran.status, 1, "{}", ran.stdout);
+    assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "payload"), "{}", ran.stdout);
+}
+
+/// What lies behind the end decides whether it is damage: where that cannot be read, the end is not called a normal one.
+#[test]
+fn unreadable_segment_behind_the_end_is_said() {
+    let (_keep, data) = copy_of(15);
+    let text = fs::read_to_string(unpacked(15).join("expected/records.txt")).unwrap();
+    let starts = text.lines().filter_map(|line| number(&Value::from(line.split("lsn: ").nth(1)?.split(',').next()?)));
+    // The checksum of the last record that lies wholly in the second segment; one more begins there.
+    let inside: Vec<u64> = starts.filter(|lsn| lsn >> 20 == 9).collect();
+    let hit = inside[inside.len() - 2];
+    flip(&segment(&data, 1), (hit % (1 << 20)) as usize + 20, 1);
+    let last = segment(&data, 2);
+    // Stored without compression, so that a cut behind the page header leaves that header and nothing of a record.
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    std::io::Write::write_all(&mut packer, &fs::read(&last).unwrap()).unwrap();
+    let packed = packer.finish().unwrap();
+    fs::remove_file(&last).unwrap();
+    fs::write(last.with_extension("gz"), &packed[..80]).unwrap();
+    fs::remove_file(segment(&data, 3)).unwrap();
+    let ran = walfpi(&["verify", "--end", "0/A00000", "--format", "ndjson", arg(&data.join("pg_wal"))]);
+    let behind = ran.of_type("skipped").iter().any(|skipped| skipped["what"] == "WAL behind the end");
+    assert!(ran.status == 2 && behind, "{}", ran.stdout);
+    assert_ne!(ran.of_type("run")[0]["verdict"], "the end that a running or crashed server leaves");
+}

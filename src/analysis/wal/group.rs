@@ -164,9 +164,7 @@ impl Groups {
             rest = rest.saturating_sub(data);
             tally.record_bytes += data;
             if let Some(image) = block.image {
-                tally.fpi_count += 1;
-                tally.fpi_bytes += image.bytes.len() as u64;
-                tally.fpi_raw_bytes += u64::from(record.block_size);
+                tally.add_image(image.bytes.len(), record.block_size);
             }
             if !seen.contains(&key) {
                 seen.push(key);
@@ -186,9 +184,7 @@ impl Groups {
             for block in record.blocks() {
                 let (Some(key), Some(image)) = (key_of(&block), block.image) else { continue };
                 let tally = self.sparse.entry(key).or_default();
-                tally.fpi_count += 1;
-                tally.fpi_bytes += image.bytes.len() as u64;
-                tally.fpi_raw_bytes += u64::from(record.block_size);
+                tally.add_image(image.bytes.len(), record.block_size);
                 if !seen.contains(&key) {
                     seen.push(key);
                     tally.records += 1;

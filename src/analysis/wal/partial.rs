@@ -7,6 +7,7 @@ use super::group::{GroupBy, Groups};
 use super::tally::{Decay, Tally};
 use crate::cluster::wal::WalReadError;
 use crate::cluster::wal::WalSet;
+use crate::parsers::error::ParseError;
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::reader::{Aborted, Event, ReaderOptions};
 use crate::parsers::wal::record::Record;
@@ -104,6 +105,8 @@ pub struct SegmentPartial {
     pub counted_to: Option<Lsn>,
     /// Start of the first record that was counted.
     pub counted_from: Option<Lsn>,
+    /// The first record with a right checksum whose payload is not that of its type, so that a checkpoint may be missing.
+    pub undecoded: Option<ParseError>,
     /// Why the segment's bytes could not be read to the end.
     pub error: Option<WalReadError>,
 }
@@ -160,7 +163,14 @@ impl SegmentPartial {
 
     /// Notes checkpoints, and cuts at the redo points that records mark where they stand.
     fn xlog_record(&mut self, record: &Record<'_>) {
-        let Ok(Some(payload)) = XlogPayload::of(record) else { return };
+        let payload = match XlogPayload::of(record) {
+            Ok(Some(payload)) => payload,
+            Ok(None) => return,
+            Err(error) => {
+                self.undecoded.get_or_insert(error);
+                return;
+            }
+        };
         let (kind, checkpoint) = match payload {
             XlogPayload::CheckpointShutdown(checkpoint) => (CheckpointKind::Shutdown, checkpoint),
             XlogPayload::CheckpointOnline(checkpoint) => (CheckpointKind::Online, checkpoint),
@@ -226,6 +236,7 @@ pub fn scan_segment(
         bytes_read: 0,
         counted_from: None,
         counted_to: None,
+        undecoded: None,
         error: None,
     };
     let grid_bytes = u64::from(geometry.wal_segment_size) / DECAY_POINTS;

@@ -94,7 +94,7 @@ fn record_behind(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<Option<Lsn
         let mut reader = WalReader::new(options.clone(), first).map_err(WalReadError::Sizes)?;
         let mut bytes = set.reader(index)?;
         let mut skip = first.0 - start.0;
-        while let Ok(Some(piece)) = bytes.next_piece() {
+        while let Some(piece) = present(bytes.next_piece())? {
             let passed = skip.min(piece.len() as u64);
             skip -= passed;
             let mut input = &piece[usize::try_from(passed).unwrap_or(piece.len())..];
@@ -108,6 +108,15 @@ fn record_behind(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<Option<Lsn
         }
     }
     Ok(None)
+}
+
+/// The piece if there is one; the end for a file that just ends early, as was said when it was found. Any other error
+/// stays one: without these bytes an end of WAL must not be called a normal one.
+fn present(piece: Result<Option<&[u8]>, WalReadError>) -> Result<Option<&[u8]>, WalReadError> {
+    match piece {
+        Err(error) if error.is_short() || error.is_behind_the_segment() => Ok(None),
+        other => other,
+    }
 }
 
 /// A record behind `at` that lies inside the same page, told by its checksum.
@@ -124,7 +133,7 @@ fn record_in_rest_of_page(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<O
     let mut bytes = set.reader(index)?;
     let (mut passed, mut content) = (0, Vec::new());
     while passed < from + page
-        && let Ok(Some(piece)) = bytes.next_piece()
+        && let Some(piece) = present(bytes.next_piece())?
     {
         let skip = usize::try_from(from.saturating_sub(passed)).unwrap_or(usize::MAX).min(piece.len());
         passed += piece.len() as u64;

@@ -45,6 +45,13 @@ impl Tally {
         self.fpi_raw_bytes += images * u64::from(record.block_size);
     }
 
+    /// Counts one image of `stored` bytes that stands for a page of `raw` bytes.
+    pub fn add_image(&mut self, stored: usize, raw: u32) {
+        self.fpi_count += 1;
+        self.fpi_bytes += stored as u64;
+        self.fpi_raw_bytes += u64::from(raw);
+    }
+
     /// Adds another tally.
     pub fn add(&mut self, other: &Self) {
         self.records += other.records;

@@ -10,6 +10,7 @@ use super::images::redo_points;
 use super::names::Names;
 use super::source::{CommonArgs, Source, interrupt_flag, note_interruption};
 use super::stats_text::{write_groups, write_intervals};
+use crate::analysis::finding::Finding;
 use crate::analysis::wal::cause::CauseTeller;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::group::{GroupBy, Groups, Key};
@@ -171,12 +172,14 @@ fn count(source: &mut Source, args: &StatsArgs, group: Option<GroupBy>, jobs: us
     let progress = Progress::bytes(source.total_bytes());
     let mut counted = Counted::default();
     let mut fold = IntervalFold::new();
+    let mut undecoded = Vec::new();
     for run in source.set.runs() {
         let set = &source.set;
         let end = collect_run(set, &run, &plan, jobs, &interrupted, |part| {
             progress.advance(part.bytes_read);
             counted.total.add(&part.total());
             counted.reach(part.counted_from, part.counted_to);
+            undecoded.extend(part.undecoded.take());
             if let Some(groups) = part.groups.take() {
                 match &mut counted.groups {
                     Some(all) => all.merge(&groups),
@@ -204,6 +207,10 @@ fn count(source: &mut Source, args: &StatsArgs, group: Option<GroupBy>, jobs: us
         if end.reached_end {
             break;
         }
+    }
+    for error in undecoded {
+        let why = "its checksum is right, but it is no record of its type: a checkpoint may be missing from the rows";
+        source.findings.push(Finding::problem("payload", error.to_string(), why));
     }
     counted.intervals = fold.finish();
     counted
