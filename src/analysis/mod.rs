@@ -4,6 +4,7 @@ pub mod batches;
 pub mod cluster_report;
 pub mod dwb_report;
 pub mod finding;
+pub mod page_check;
 pub mod slot_facts;
 pub mod staleness;
 pub mod trace;
