@@ -1,6 +1,7 @@
 //! The DWB files of one place, each with counts, and what looks wrong about them.
 
 use super::finding::{Coverage, Finding};
+use super::slot_facts::SlotFacts;
 use super::staleness::{BatchReason, BatchVerdict, HeaderAge, Staleness};
 use super::trace::{ClusterFacts, SlotCounts, trace_file};
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
@@ -37,6 +38,12 @@ pub struct DwbReport {
 /// Reads every slot of every file once and judges the set.
 #[must_use]
 pub fn examine(set: &DwbSet, facts: &ClusterFacts) -> DwbReport {
+    examine_slots(set, facts, |_, _| {})
+}
+
+/// The same, and shows each slot, with the place of its file in the set, as it is read.
+#[must_use]
+pub fn examine_slots(set: &DwbSet, facts: &ClusterFacts, mut visit: impl FnMut(usize, &SlotFacts)) -> DwbReport {
     let mut coverage = Coverage::default();
     let mut findings = Vec::new();
     for error in &set.skipped {
@@ -52,8 +59,8 @@ pub fn examine(set: &DwbSet, facts: &ClusterFacts) -> DwbReport {
     }
     let mut traces = Vec::new();
     let mut counted = Vec::new();
-    for file in &set.files {
-        let (trace, counts) = trace_file(file, facts, &mut coverage, |_| {});
+    for (place, file) in set.files.iter().enumerate() {
+        let (trace, counts) = trace_file(file, facts, &mut coverage, |slot| visit(place, slot));
         inspect_file(file, facts, &counts, &mut findings, &mut coverage);
         traces.push(trace);
         counted.push(counts);

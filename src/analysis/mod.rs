@@ -8,4 +8,5 @@ pub mod page_check;
 pub mod slot_facts;
 pub mod staleness;
 pub mod trace;
+pub mod verdict;
 pub mod wal;

@@ -52,6 +52,28 @@ impl DwbFile {
         self.file.size_bytes()
     }
 
+    /// Reads one slot, its header and image into `buf`.
+    ///
+    /// # Errors
+    /// When the slot cannot be read or is not there any more.
+    pub fn read_slot<'a>(&self, index: u64, buf: &'a mut Vec<u8>) -> Result<Slot<'a>, SlotReadError> {
+        let detection = &self.detection;
+        let place = detection.layout.slot_place(detection.block_size, index);
+        let offset = place.header.start;
+        let length = |range: &std::ops::Range<u64>| usize::try_from(range.end - range.start).unwrap_or_default();
+        let (header_length, image_length) = (length(&place.header), length(&place.image));
+        buf.resize(header_length + image_length, 0);
+        let (header, image) = buf.split_at_mut(header_length);
+        for (part, start) in [(&mut *header, place.header.start), (&mut *image, place.image.start)] {
+            match self.file.read_at(part, start) {
+                Ok(filled) if filled == part.len() => {}
+                Ok(_) => return Err(SlotReadError::Ends { index, offset }),
+                Err(error) => return Err(SlotReadError::Access { index, offset, error }),
+            }
+        }
+        Slot::decode(detection.layout, index, &place, header, image).map_err(|_| SlotReadError::Ends { index, offset })
+    }
+
     /// Starts a scan of all slots.
     #[must_use]
     pub fn slots(&self) -> SlotScan<'_> {

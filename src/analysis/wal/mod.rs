@@ -8,6 +8,7 @@ pub mod collect;
 pub mod group;
 pub mod interval;
 pub mod partial;
+pub mod set_notes;
 pub mod tail;
 pub mod tally;
 pub mod walk;

@@ -1,9 +1,12 @@
 //! `pg_dwbinspect`.
 
 mod batches;
+mod check;
 mod dump;
+mod examination;
 mod info;
 mod source;
+mod wal;
 
 use std::io::Write;
 
@@ -28,6 +31,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Check(check::CheckArgs),
     Info(info::InfoArgs),
     Dump(Box<dump::DumpArgs>),
     Batches(batches::BatchesArgs),
@@ -42,6 +46,7 @@ enum Command {
 /// Runs the program: results to `out`, notes to `errors`.
 pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
+        Command::Check(args) => check::run(&args, out),
         Command::Info(args) => info::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
         Command::Batches(args) => batches::run(&args, out),

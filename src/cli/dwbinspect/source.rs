@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::analysis::cluster_report::inspect_directory;
-use crate::analysis::dwb_report::{DwbReport, examine};
+use crate::analysis::dwb_report::{DwbReport, examine_slots};
 use crate::analysis::finding::Finding;
+use crate::analysis::slot_facts::SlotFacts;
 use crate::analysis::trace::ClusterFacts;
 use crate::cli::exit::Stop;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
@@ -53,7 +54,9 @@ impl Source {
         Ok(Self { directory: None, facts: ClusterFacts::default(), settings: Settings::default(), set })
     }
 
-    fn of_data_dir(directory: DataDir) -> Self {
+    /// The double write buffer of a data directory.
+    #[must_use]
+    pub fn of_data_dir(directory: DataDir) -> Self {
         let settings = Settings::read(directory.root());
         let is_backup = directory.recovery_signs().backup_label.is_some();
         let setting_mb = settings.double_write_buffer_size_mb();
@@ -95,7 +98,12 @@ impl Source {
     /// Reads and judges everything: what every command starts with. Findings about the directory come first.
     #[must_use]
     pub fn examine(&self) -> (DwbReport, Vec<Finding>) {
-        let mut report = examine(&self.set, &self.facts);
+        self.examine_slots(|_, _| {})
+    }
+
+    /// The same, and shows each slot, with the place of its file in the set, as it is read.
+    pub fn examine_slots(&self, visit: impl FnMut(usize, &SlotFacts)) -> (DwbReport, Vec<Finding>) {
+        let mut report = examine_slots(&self.set, &self.facts, visit);
         let mut findings = Vec::new();
         if let Some(directory) = &self.directory {
             let (server, signs) = (directory.server_sign(), directory.recovery_signs());

@@ -12,11 +12,11 @@ use super::PROGRAM;
 use super::names::{NameArgs, Names};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::set_notes::tell_notes;
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::Stop;
-use crate::cluster::wal::NoteLevel;
 use crate::cluster::wal::WalReadError;
 use crate::cluster::wal::{WalSet, WalSetOptions};
 use crate::output::progress::Progress;
@@ -78,23 +78,7 @@ impl Source {
             coverage: Coverage::default(),
             paths: args.paths.iter().map(|path| path.display().to_string()).collect(),
         };
-        for note in source.set.notes() {
-            let file = note.file.clone().unwrap_or_else(|| "WAL".to_owned());
-            let (kind, what, why) = (note.kind.name(), note.what.clone(), note.kind.why());
-            let finding = match note.level {
-                NoteLevel::Skipped => {
-                    source.coverage.skip(file, what);
-                    continue;
-                }
-                NoteLevel::Problem => Finding::problem(kind, what, why),
-                NoteLevel::Note => Finding::note(kind, what, why),
-            };
-            let finding = finding.in_file(&file);
-            source.findings.push(match note.offset {
-                Some(offset) => finding.at(offset),
-                None => finding,
-            });
-        }
+        tell_notes(&source.set, &mut source.findings, &mut source.coverage);
         source.confirm_version();
         Ok(source)
     }

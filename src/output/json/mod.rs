@@ -9,6 +9,7 @@ use crate::analysis::finding::{Finding, Severity, Skipped};
 use crate::types::Lsn;
 
 mod dwb;
+pub mod page;
 mod slot;
 pub mod wal;
 
@@ -39,6 +40,7 @@ pub enum Item {
     File(FileJson),
     Slot(Box<SlotJson>),
     Batch(BatchJson),
+    Page(wal::Row),
     Row(wal::Row),
     Image(wal::Row),
     Run(wal::Row),
@@ -56,6 +58,7 @@ impl Item {
             Self::File(_) => "files",
             Self::Slot(_) => "slots",
             Self::Batch(_) => "batches",
+            Self::Page(_) => "pages",
             Self::Row(_) => "rows",
             Self::Image(_) => "images",
             Self::Run(_) => "runs",

@@ -40,6 +40,10 @@ pub const RM_XACT: u8 = 1;
 pub const RM_SMGR: u8 = 2;
 /// Id of the resource manager Database.
 pub const RM_DBASE: u8 = 4;
+/// Id of the resource manager Heap2.
+pub const RM_HEAP2: u8 = 9;
+/// Id of the resource manager Heap.
+pub const RM_HEAP: u8 = 10;
 
 const RM_GENERIC: u8 = 20;
 

@@ -1,0 +1,164 @@
+//! Whether the content of a page fits its own LSN: a page that shows a transaction whose change WAL holds only behind
+//! that LSN was copied in the middle of a change, or is made up of two versions.
+
+use std::collections::BTreeSet;
+
+use super::history::{BlockEvent, Touch, is_newer_xid};
+use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
+use crate::parsers::page::PageHeader;
+use crate::parsers::page_kind::PageKind;
+use crate::types::{ForkNumber, Lsn};
+
+/// First transaction id that is handed out to anybody; lower ones have a meaning of their own.
+///
+/// Source: `FirstNormalTransactionId`, `src/include/access/transam.h`.
+const FIRST_NORMAL_XID: u32 = 3;
+
+/// What is known of transactions.
+#[derive(Clone, Copy, Debug)]
+pub struct XidFacts<'a> {
+    /// Records that touch the page, from the redo point on at least.
+    pub events: &'a [BlockEvent],
+    /// The next transaction at the checkpoint whose redo point it is: this one and newer ones wrote all their records
+    /// behind the redo point.
+    pub next_at_redo: u32,
+    /// The newest that valid WAL knows.
+    pub newest: Option<u32>,
+}
+
+/// What is wrong with the content of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// The transaction's first record for this page ends behind the page's LSN.
+    ByRecord {
+        /// The transaction.
+        xid: u32,
+        /// End of its first record.
+        first_lsn: Lsn,
+    },
+    /// The transaction has no record for this page although it began behind the redo point.
+    WithoutRecord {
+        /// The transaction.
+        xid: u32,
+    },
+    /// The transaction is newer than any that WAL knows.
+    FromTheFuture {
+        /// The transaction.
+        xid: u32,
+    },
+}
+
+impl std::fmt::Display for Ahead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ByRecord { xid, first_lsn } => {
+                write!(f, "it shows transaction {xid}, whose first record for this page ends only at {first_lsn}")
+            }
+            Self::WithoutRecord { xid } => {
+                write!(f, "it shows transaction {xid}, which has no record for this page in WAL")
+            }
+            Self::FromTheFuture { xid } => {
+                write!(f, "it shows transaction {xid}, which is newer than all that WAL knows")
+            }
+        }
+    }
+}
+
+/// Transactions that the tuples of a heap page name, by their number. Frozen rows and multixacts name none.
+#[must_use]
+pub fn xids_of(page: &[u8], fork: ForkNumber) -> BTreeSet<u32> {
+    let Ok(header) = PageHeader::decode(0, page) else { return BTreeSet::new() };
+    if PageKind::of(&header, page, fork) != PageKind::Heap || fork != ForkNumber::Main {
+        return BTreeSet::new();
+    }
+    let mut xids = BTreeSet::new();
+    for tuple in page_tuples(&header, page) {
+        let Ok(tuple) = TupleHeader::decode(0, tuple.bytes) else { continue };
+        if !tuple.has(infomask::XMIN_COMMITTED | infomask::XMIN_INVALID) {
+            xids.insert(tuple.xmin);
+        }
+        if !tuple.has(infomask::XMAX_INVALID) && !tuple.has(infomask::XMAX_IS_MULTI) {
+            xids.insert(tuple.xmax);
+        }
+    }
+    xids.retain(|xid| *xid >= FIRST_NORMAL_XID);
+    xids
+}
+
+/// The first transaction on a heap page with LSN `lsn` that proves the page to be ahead of its LSN.
+#[must_use]
+pub fn ahead_of_lsn(page: &[u8], fork: ForkNumber, lsn: Lsn, facts: &XidFacts<'_>) -> Option<Ahead> {
+    let began_behind_redo = |xid: &u32| !is_newer_xid(facts.next_at_redo, *xid);
+    // An image can bring rows of transactions that never touched this page themselves.
+    let has_image = facts.events.iter().any(|event| matches!(event.touch, Touch::Image { .. }) && event.end_lsn <= lsn);
+    xids_of(page, fork).into_iter().filter(began_behind_redo).find_map(|xid| {
+        if facts.newest.is_some_and(|newest| is_newer_xid(xid, newest)) {
+            return Some(Ahead::FromTheFuture { xid });
+        }
+        let own = facts.events.iter().filter(|event| event.xid == xid && event.touch != Touch::Hint);
+        match own.map(|event| event.end_lsn).min() {
+            Some(first_lsn) if first_lsn > lsn => Some(Ahead::ByRecord { xid, first_lsn }),
+            None if !has_image => Some(Ahead::WithoutRecord { xid }),
+            Some(_) | None => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A heap page of 8 KiB with one tuple of transaction `xmin`, deleted by `xmax` (0: by nobody).
+    fn heap_page(xmin: u32, xmax: u32, mask: u16) -> Vec<u8> {
+        let mut page = vec![0; 8192];
+        for (at, value) in [(12, 28_u16), (14, 8160), (16, 8192), (18, 0x2004)] {
+            page[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        page[24..28].copy_from_slice(&(8160_u32 | 1 << 15 | 32 << 17).to_le_bytes());
+        page[8160..8164].copy_from_slice(&xmin.to_le_bytes());
+        page[8164..8168].copy_from_slice(&xmax.to_le_bytes());
+        page[8180..8182].copy_from_slice(&mask.to_le_bytes());
+        page[8182] = 24;
+        page
+    }
+
+    fn event(xid: u32, end_lsn: u64, touch: Touch) -> BlockEvent {
+        BlockEvent { start_lsn: Lsn(end_lsn - 8), end_lsn: Lsn(end_lsn), xid, rmgr_id: 10, info: 0, touch }
+    }
+
+    fn judge(page: &[u8], lsn: u64, events: &[BlockEvent]) -> Option<Ahead> {
+        let facts = XidFacts { events, next_at_redo: 700, newest: Some(800) };
+        ahead_of_lsn(page, ForkNumber::Main, Lsn(lsn), &facts)
+    }
+
+    #[test]
+    fn change_behind_the_page_lsn_is_found() {
+        let events = [event(710, 100, Touch::Change), event(720, 200, Touch::Change)];
+        assert_eq!(judge(&heap_page(710, 0, infomask::XMAX_INVALID), 150, &events), None);
+        assert_eq!(
+            judge(&heap_page(710, 720, 0), 150, &events),
+            Some(Ahead::ByRecord { xid: 720, first_lsn: Lsn(200) })
+        );
+        assert_eq!(judge(&heap_page(710, 720, 0), 200, &events), None);
+    }
+
+    #[test]
+    fn transactions_from_before_the_redo_point_prove_nothing() {
+        assert_eq!(judge(&heap_page(699, 0, infomask::XMAX_INVALID), 150, &[event(699, 200, Touch::Change)]), None);
+    }
+
+    #[test]
+    fn transaction_without_record_is_found_unless_an_image_brought_it() {
+        let page = heap_page(710, 0, infomask::XMAX_INVALID);
+        assert_eq!(judge(&page, 150, &[]), Some(Ahead::WithoutRecord { xid: 710 }));
+        assert_eq!(judge(&page, 150, &[event(9, 100, Touch::Image { marks: None })]), None);
+        assert_eq!(judge(&heap_page(900, 0, 0), 150, &[]), Some(Ahead::FromTheFuture { xid: 900 }));
+    }
+
+    #[test]
+    fn frozen_rows_and_multixacts_name_no_transaction() {
+        let frozen = infomask::XMIN_COMMITTED | infomask::XMIN_INVALID | infomask::XMAX_IS_MULTI;
+        assert!(xids_of(&heap_page(710, 720, frozen), ForkNumber::Main).is_empty());
+        assert!(xids_of(&heap_page(2, 0, 0), ForkNumber::Main).is_empty());
+    }
+}

@@ -1,0 +1,456 @@
+//! What WAL says about chosen pages: every record that touches them, and every change of their relations' files.
+
+use std::ops::{ControlFlow, Range};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::sectors::SectorMarks;
+use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::walk::{WalkEnd, walk_run};
+use crate::cluster::wal::{WalReadError, WalSet};
+use crate::parsers::image::ImageDecoder;
+use crate::parsers::page::PageHeader;
+use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, RM_XLOG, RecordTypeName, record_type_name, rmgr_name};
+use crate::parsers::wal::payload::XlogPayload;
+use crate::parsers::wal::reader::Event;
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::version::Major;
+use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// Events that are kept in all. Behind that, what lies further is not known.
+const MAX_EVENTS: usize = 1_000_000;
+
+/// Images of which sectors are kept, in all.
+const MAX_IMAGES: usize = 100_000;
+
+/// `xl_info` of a hint-bit record (`XLOG_FPI_FOR_HINT`, `src/include/catalog/pg_control.h`).
+const FPI_FOR_HINT: u8 = 0xA0;
+
+/// The pages and relations that a history is wanted of.
+#[derive(Debug, Default)]
+pub struct Interest {
+    pages: FxHashMap<PageId, usize>,
+    list: Vec<PageId>,
+    rels: FxHashSet<RelFileLocator>,
+    /// Visibility map pages, by their relation.
+    maps: FxHashMap<RelFileLocator, Vec<(BlockNumber, usize)>>,
+}
+
+impl Interest {
+    /// Adds a page; returns its place in the history.
+    pub fn add(&mut self, page: PageId) -> usize {
+        let next = self.list.len();
+        let place = *self.pages.entry(page).or_insert(next);
+        if place == next {
+            self.list.push(page);
+            self.rels.insert(page.rel);
+            if page.fork == ForkNumber::Vm {
+                self.maps.entry(page.rel).or_default().push((page.block, place));
+            }
+        }
+        place
+    }
+
+    /// Adds a relation of which only creation, truncation and removal matter.
+    pub fn add_relation(&mut self, rel: RelFileLocator) {
+        self.rels.insert(rel);
+    }
+
+    /// Place of a page, if it was added.
+    #[must_use]
+    pub fn place(&self, page: PageId) -> Option<usize> {
+        self.pages.get(&page).copied()
+    }
+
+    /// The pages, in the order in which they were added.
+    #[must_use]
+    pub fn pages(&self) -> &[PageId] {
+        &self.list
+    }
+}
+
+/// What a record does to a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Redo puts the image into place without reading the page.
+    Image {
+        /// The image's sectors with the LSN that redo sets; `None` when it could not be restored, or was one too many.
+        marks: Option<Box<SectorMarks>>,
+    },
+    /// Redo builds the page anew without reading it.
+    Init,
+    /// Redo reads the page and changes it.
+    Change,
+    /// Only hint bits were set; redo does nothing, but the page's LSN moved on.
+    Hint,
+    /// A heap record that may clear bits of this visibility map page, without moving its LSN.
+    MapBits,
+}
+
+/// A record that touches a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockEvent {
+    /// Start of the record.
+    pub start_lsn: Lsn,
+    /// Its end: what the page's LSN becomes.
+    pub end_lsn: Lsn,
+    /// Transaction, 0 for none.
+    pub xid: u32,
+    /// Resource manager.
+    pub rmgr_id: u8,
+    /// `xl_info`.
+    pub info: u8,
+    /// What it does.
+    pub touch: Touch,
+}
+
+impl BlockEvent {
+    /// True when a page from before this record lacks a change that somebody may have committed. Hint bits can be lost,
+    /// with or without an image of the page in the record.
+    #[must_use]
+    pub const fn matters(&self) -> bool {
+        !matches!(self.touch, Touch::Hint) && !(self.rmgr_id == RM_XLOG && self.info & 0xF0 == FPI_FOR_HINT)
+    }
+
+    /// True when redo overwrites the page without reading it.
+    #[must_use]
+    pub const fn heals(&self) -> bool {
+        matches!(self.touch, Touch::Image { .. } | Touch::Init)
+    }
+
+    /// True when redo reads the page, and so fails on one that it cannot read. A visibility map page that cannot be read
+    /// is taken for an empty one.
+    #[must_use]
+    pub const fn reads(&self) -> bool {
+        matches!(self.touch, Touch::Change)
+    }
+
+    /// Resource manager and type, as `pg_waldump` prints them.
+    #[must_use]
+    pub fn name(&self, major: Option<Major>) -> String {
+        let record: Option<RecordTypeName> = major.map(|major| record_type_name(major, self.rmgr_id, self.info));
+        match record {
+            Some(name) => format!("{}/{name}", rmgr_name(self.rmgr_id)),
+            None => rmgr_name(self.rmgr_id).to_string(),
+        }
+    }
+}
+
+/// A change of a relation's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEvent {
+    /// Start of the record.
+    pub start_lsn: Lsn,
+    /// Its end.
+    pub end_lsn: Lsn,
+    /// What it says.
+    pub what: LifeCycle,
+}
+
+impl FileEvent {
+    /// True when the page is gone, or is another one, after this record.
+    #[must_use]
+    pub fn removes(&self, page: PageId) -> bool {
+        match &self.what {
+            LifeCycle::Created { rel, fork_code } => *rel == page.rel && *fork_code == page.fork.code(),
+            LifeCycle::Truncated { rel, keeps_blocks, .. } => {
+                // How much the maps lose follows from the main fork; any loss counts for all of their pages.
+                *rel == page.rel && (page.fork != ForkNumber::Main || page.block >= *keeps_blocks)
+            }
+            LifeCycle::Dropped { rels, .. } => rels.contains(&page.rel),
+            LifeCycle::DatabaseCreated { db_oid, spc_oid, copied_from } => {
+                copied_from.is_some() && (*db_oid, *spc_oid) == (page.rel.db_oid, page.rel.spc_oid)
+            }
+            LifeCycle::DatabaseDropped { db_oid, spc_oids } => {
+                *db_oid == page.rel.db_oid && spc_oids.contains(&page.rel.spc_oid)
+            }
+        }
+    }
+
+    /// True when the page's file, or the page itself, no longer exists after this record.
+    #[must_use]
+    pub fn ends(&self, page: PageId) -> bool {
+        match &self.what {
+            LifeCycle::Created { .. } | LifeCycle::DatabaseCreated { .. } => false,
+            LifeCycle::Truncated { .. } => page.fork == ForkNumber::Main && self.removes(page),
+            LifeCycle::Dropped { .. } | LifeCycle::DatabaseDropped { .. } => self.removes(page),
+        }
+    }
+
+    /// What happened, in words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let at = self.start_lsn;
+        match &self.what {
+            LifeCycle::Created { .. } => format!("the file is created at {at}"),
+            LifeCycle::Truncated { keeps_blocks, .. } => {
+                format!("the relation is truncated to {keeps_blocks} blocks at {at}")
+            }
+            LifeCycle::Dropped { committed: true, .. } => format!("the relation is dropped by the commit at {at}"),
+            LifeCycle::Dropped { committed: false, .. } => {
+                format!("the relation's creation is undone by the abort at {at}")
+            }
+            LifeCycle::DatabaseCreated { .. } => format!("the database is created as a copy at {at}"),
+            LifeCycle::DatabaseDropped { .. } => format!("the database is dropped at {at}"),
+        }
+    }
+}
+
+/// Everything that was found.
+#[derive(Debug, Default)]
+pub struct WalHistory {
+    /// By place in the interest: records that touch the page, by LSN.
+    events: Vec<Vec<BlockEvent>>,
+    files: FxHashMap<RelFileLocator, Vec<FileEvent>>,
+    databases: Vec<FileEvent>,
+    /// Stretches of WAL in which every record was read.
+    covered: Vec<Range<Lsn>>,
+    /// Version of the WAL.
+    pub major: Option<Major>,
+    /// Newest transaction that any record carries.
+    pub newest_xid: Option<u32>,
+    kept: usize,
+    images: usize,
+}
+
+/// How a walk over a part ended.
+#[derive(Debug)]
+pub struct Part {
+    /// Start of the first record, if there was one.
+    pub first_lsn: Option<Lsn>,
+    /// End of the last.
+    pub last_end_lsn: Option<Lsn>,
+    /// The rest.
+    pub walk: WalkEnd,
+}
+
+impl WalHistory {
+    /// An empty history of the pages of `interest`.
+    #[must_use]
+    pub fn new(interest: &Interest) -> Self {
+        Self { events: vec![Vec::new(); interest.list.len()], ..Self::default() }
+    }
+
+    /// Reads the records of `run` that start at or behind `start_lsn` and end at or before `end_lsn`, and adds what they
+    /// say. Call it for lower addresses first. `progress` is told the bytes read.
+    ///
+    /// # Errors
+    /// When the first segment cannot be opened.
+    pub fn read(
+        &mut self,
+        set: &WalSet,
+        run: &Range<usize>,
+        (start_lsn, end_lsn): (Lsn, Lsn),
+        interest: &Interest,
+        progress: &dyn Fn(u64) -> ControlFlow<()>,
+    ) -> Result<Part, WalReadError> {
+        self.major = self.major.or(set.major());
+        let plan = ScanPlan { start_lsn, end_lsn, ..ScanPlan::totals() };
+        let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();
+        let mut worker = Worker { decoder: ImageDecoder::new(), page: vec![0; block_size] };
+        let (mut first_lsn, mut last_end_lsn, mut open) = (None, None, None::<Lsn>);
+        let walk = walk_run(set, run, &plan, false, |event, bytes_read| {
+            let Event::Record(record) = event else { return progress(bytes_read) };
+            first_lsn.get_or_insert(record.start_lsn);
+            let start = *open.get_or_insert(record.start_lsn);
+            if !self.add(record, interest, &mut worker) {
+                // Nothing is known of what this record did: the stretch ends before it.
+                self.covered.push(start..record.start_lsn);
+                open = None;
+            }
+            last_end_lsn = Some(record.end_lsn);
+            progress(bytes_read)
+        })?;
+        if let Some((start, end)) = open.zip(last_end_lsn) {
+            self.cover(start..end);
+        }
+        Ok(Part { first_lsn, last_end_lsn, walk })
+    }
+
+    /// Adds a stretch, as part of the one before when it follows on.
+    fn cover(&mut self, stretch: Range<Lsn>) {
+        match self.covered.last_mut().filter(|last| last.end == stretch.start) {
+            Some(last) => last.end = stretch.end,
+            None => self.covered.push(stretch),
+        }
+    }
+
+    /// Joins the stretches on both sides of `lsn`, known to be the end of one record and the start of the next although a
+    /// page header lies between.
+    pub fn join_at(&mut self, before: Lsn, after: Lsn) {
+        let Some(upper) = self.covered.iter().position(|stretch| stretch.start == after) else { return };
+        let Some(lower) = self.covered.iter().position(|stretch| stretch.end == before) else { return };
+        if lower != upper {
+            let end = self.covered[upper].end;
+            self.covered[lower].end = end;
+            self.covered.remove(upper);
+        }
+    }
+
+    /// True when every record between the two addresses was read.
+    #[must_use]
+    pub fn covers(&self, from: Lsn, to: Lsn) -> bool {
+        from <= to && self.covered.iter().any(|stretch| stretch.start <= from && to <= stretch.end)
+    }
+
+    /// The stretches of WAL that were read without a gap.
+    #[must_use]
+    pub fn stretches(&self) -> &[Range<Lsn>] {
+        &self.covered
+    }
+
+    /// Records that touch the page at this place, by LSN.
+    #[must_use]
+    pub fn events(&self, place: usize) -> &[BlockEvent] {
+        self.events.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// Changes of the files that hold a page, by LSN.
+    pub fn file_events(&self, page: PageId) -> impl Iterator<Item = &FileEvent> {
+        let own = self.files.get(&page.rel).into_iter().flatten();
+        let mut all: Vec<&FileEvent> = own.chain(&self.databases).filter(|event| event.removes(page)).collect();
+        all.sort_by_key(|event| event.start_lsn);
+        all.into_iter()
+    }
+
+    /// Adds one record; false when it cannot be known what it did to the pages of interest.
+    fn add(&mut self, record: &Record<'_>, interest: &Interest, worker: &mut Worker) -> bool {
+        self.note_xid(record);
+        let mut known = self.add_files(record, interest);
+        if record.layout.block_count == 0 {
+            return known;
+        }
+        for block in record.blocks() {
+            if !interest.rels.contains(&block.rel) {
+                continue;
+            }
+            let Some(page) = block.page_id() else {
+                known = false;
+                continue;
+            };
+            if let Some(place) = interest.place(page) {
+                let touch = self.touch(record, &block, worker);
+                known &= self.push(place, record, touch);
+            }
+            let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);
+            if let Some(maps) = interest.maps.get(&page.rel).filter(|_| is_heap && page.fork == ForkNumber::Main) {
+                let pages_per_map = heap_blocks_per_map_page(record.block_size);
+                for (map_block, place) in maps.iter().filter(|(map, _)| *map == page.block / pages_per_map) {
+                    let own = record.blocks().any(|other| {
+                        other.rel == page.rel && other.fork() == Some(ForkNumber::Vm) && other.block == *map_block
+                    });
+                    if !own {
+                        known &= self.push(*place, record, Touch::MapBits);
+                    }
+                }
+            }
+        }
+        known
+    }
+
+    fn push(&mut self, place: usize, record: &Record<'_>, touch: Touch) -> bool {
+        if self.kept >= MAX_EVENTS {
+            return false;
+        }
+        self.kept += 1;
+        let Some(list) = self.events.get_mut(place) else { return false };
+        list.push(BlockEvent {
+            start_lsn: record.start_lsn,
+            end_lsn: record.end_lsn,
+            xid: record.header.xid,
+            rmgr_id: record.header.rmgr_id,
+            info: record.header.info,
+            touch,
+        });
+        true
+    }
+
+    fn touch(&mut self, record: &Record<'_>, block: &BlockRef<'_>, worker: &mut Worker) -> Touch {
+        if let Some(image) = block.image.filter(crate::parsers::image::BlockImage::applies) {
+            let keep = self.images < MAX_IMAGES && worker.decoder.restore(&image, &mut worker.page).is_ok();
+            if keep {
+                self.images += 1;
+                crate::parsers::restore::ready_page(&mut worker.page, record.end_lsn, block.block, false);
+            }
+            return Touch::Image { marks: keep.then(|| Box::new(SectorMarks::of(&worker.page))) };
+        }
+        if block.will_init() {
+            return Touch::Init;
+        }
+        let hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
+        if hint { Touch::Hint } else { Touch::Change }
+    }
+
+    fn note_xid(&mut self, record: &Record<'_>) {
+        let own = Some(record.header.xid).filter(|xid| *xid > 2);
+        let next = match record.header.rmgr_id {
+            RM_XLOG => match XlogPayload::of(record) {
+                Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) => {
+                    // The next transaction has not been handed out yet.
+                    u32::try_from(checkpoint.next_full_xid & 0xFFFF_FFFF).ok().map(|next| next.wrapping_sub(1))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        for xid in own.into_iter().chain(next) {
+            if self.newest_xid.is_none_or(|newest| is_newer_xid(xid, newest)) {
+                self.newest_xid = Some(xid);
+            }
+        }
+    }
+
+    fn add_files(&mut self, record: &Record<'_>, interest: &Interest) -> bool {
+        let what = match LifeCycle::of(record) {
+            Ok(None) => return true,
+            Ok(Some(what)) => what,
+            Err(_) => return false,
+        };
+        let (start_lsn, end_lsn) = (record.start_lsn, record.end_lsn);
+        let event = |what| FileEvent { start_lsn, end_lsn, what };
+        match what {
+            LifeCycle::Created { rel, .. } | LifeCycle::Truncated { rel, .. } => {
+                if interest.rels.contains(&rel) {
+                    self.files.entry(rel).or_default().push(event(what));
+                }
+            }
+            LifeCycle::Dropped { committed, time, rels } => {
+                for rel in rels.into_iter().filter(|rel| interest.rels.contains(rel)) {
+                    let what = LifeCycle::Dropped { committed, time, rels: vec![rel] };
+                    self.files.entry(rel).or_default().push(event(what));
+                }
+            }
+            LifeCycle::DatabaseCreated { db_oid, .. } | LifeCycle::DatabaseDropped { db_oid, .. } => {
+                if interest.rels.iter().any(|rel| rel.db_oid == db_oid) {
+                    self.databases.push(event(what));
+                }
+            }
+        }
+        !record.is_cut()
+    }
+}
+
+/// What restoring images needs.
+struct Worker {
+    decoder: ImageDecoder,
+    page: Vec<u8>,
+}
+
+/// Heap blocks whose bits one page of the visibility map holds: 2 bits each behind the page header.
+///
+/// Source: `HEAPBLOCKS_PER_PAGE`, `src/backend/access/heap/visibilitymap.c`.
+#[must_use]
+pub fn heap_blocks_per_map_page(block_size: u32) -> BlockNumber {
+    let header = u32::try_from(PageHeader::SIZE).unwrap_or_default();
+    block_size.saturating_sub(header).saturating_mul(4).max(1)
+}
+
+/// True when `xid` was handed out after `other`: numbers wrap around, so this is about distance.
+///
+/// Source: `TransactionIdFollows`, `src/backend/access/transam/transam.c`.
+#[must_use]
+pub const fn is_newer_xid(xid: u32, other: u32) -> bool {
+    xid.wrapping_sub(other).cast_signed() > 0
+}

@@ -1,0 +1,210 @@
+//! The verdict on one damaged page: what happened to it, what replay will do with it, and which image may be put back.
+
+use super::candidate::{Candidate, Evidence, Judged, Outcome, Source, Step, Weight, judge};
+use super::history::BlockEvent;
+use crate::types::{ForkNumber, Lsn, PageId};
+
+/// What to do about a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// Replay overwrites the page without reading it: nothing to do.
+    HealsInReplay,
+    /// An image can be put back, and nothing is lost.
+    Restore,
+    /// An image could be put back, but a part of the proof is missing.
+    RestoreUnproven,
+    /// The images there are lack changes that replay does not repeat.
+    LosesChanges,
+    /// There is no image that can be used.
+    NoImage,
+    /// Better left alone.
+    Leave,
+}
+
+impl Verdict {
+    /// All verdicts, in the order of reports.
+    pub const ALL: [Self; 6] =
+        [Self::Restore, Self::RestoreUnproven, Self::LosesChanges, Self::NoImage, Self::HealsInReplay, Self::Leave];
+
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HealsInReplay => "heals_in_replay",
+            Self::Restore => "restore",
+            Self::RestoreUnproven => "restore_unproven",
+            Self::LosesChanges => "loses_changes",
+            Self::NoImage => "no_image",
+            Self::Leave => "leave",
+        }
+    }
+}
+
+/// What a server meets when it is started without a repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OnStart {
+    /// Replay overwrites or removes the page before anything reads it.
+    Harmless,
+    /// Replay reads the page at this record and finds it unreadable: the server takes an image of its own, or stops.
+    Read {
+        /// The record.
+        lsn: Lsn,
+    },
+    /// Replay does not read the page: whoever reads it later gets an error, or wrong data.
+    Later,
+    /// Replay reads the page and does not notice the damage.
+    Unnoticed {
+        /// The first record that does.
+        lsn: Lsn,
+    },
+    /// Not known.
+    Unknown,
+}
+
+/// What is known of the page itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// The page.
+    pub page: PageId,
+    /// Its relation is reset by recovery.
+    pub is_unlogged: bool,
+    /// A server that reads it reports an error.
+    pub server_rejects: bool,
+    /// The file ends inside the page, or before it: there is no whole page to be replaced.
+    pub is_cut: bool,
+    /// The page is all zero, which is no damage unless it should have content.
+    pub is_zero: bool,
+}
+
+/// The verdict and everything that it rests on.
+#[derive(Clone, Debug)]
+pub struct PageVerdict {
+    /// What to do.
+    pub verdict: Verdict,
+    /// Place of the image to be put back among the candidates.
+    pub chosen: Option<usize>,
+    /// Every image, judged.
+    pub candidates: Vec<Judged>,
+    /// Why, in sentences.
+    pub reasons: Vec<String>,
+    /// What a start without a repair meets.
+    pub on_start: OnStart,
+}
+
+/// Judges a page that something is wrong with.
+#[must_use]
+pub fn judge_page(subject: &Subject, candidates: Vec<Candidate>, evidence: &Evidence<'_>) -> PageVerdict {
+    let page = subject.page;
+    let candidates: Vec<Judged> = candidates.into_iter().map(|candidate| judge(page, candidate, evidence)).collect();
+    let on_start = on_start(subject, evidence);
+    let early = |verdict, reason: String| (verdict, None, vec![reason]);
+    let (verdict, chosen, reasons) = if subject.is_unlogged && evidence.replay.recovery.replays() {
+        early(Verdict::Leave, "the relation is unlogged: recovery empties it from its init fork".to_owned())
+    } else if let Some((verdict, reason)) = in_replay(page, evidence) {
+        early(verdict, reason)
+    } else {
+        choose(subject, &candidates)
+    };
+    PageVerdict { verdict, chosen, candidates, reasons, on_start }
+}
+
+/// The first record that replay will meet which overwrites or reads the page.
+fn first_in_replay<'a>(evidence: &Evidence<'a>) -> Option<&'a BlockEvent> {
+    let replay = evidence.replay;
+    let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
+    evidence.events.iter().find(|event| event.start_lsn >= redo_lsn && (event.heals() || event.reads()))
+}
+
+/// A verdict that replay gives by itself.
+fn in_replay(page: PageId, evidence: &Evidence<'_>) -> Option<(Verdict, String)> {
+    let replay = evidence.replay;
+    let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
+    let first = first_in_replay(evidence);
+    let end = evidence.history.file_events(page).find(|event| event.start_lsn >= redo_lsn && event.ends(page));
+    if let Some(end) = end.filter(|end| first.is_none_or(|first| end.start_lsn < first.start_lsn)) {
+        return Some((Verdict::Leave, format!("replay removes the page before anything reads it: {}", end.words())));
+    }
+    let first = first.filter(|event| event.heals())?;
+    let how = match first.touch {
+        super::history::Touch::Init => "builds the page anew",
+        _ => "puts a full-page image into place",
+    };
+    let (name, at) = (first.name(evidence.history.major), first.start_lsn);
+    Some((
+        Verdict::HealsInReplay,
+        format!(
+            "the first record of this page from the redo point {redo_lsn} on, {name} at {at}, {how} without reading it"
+        ),
+    ))
+}
+
+fn on_start(subject: &Subject, evidence: &Evidence<'_>) -> OnStart {
+    let replay = evidence.replay;
+    if !replay.recovery.replays() {
+        return if replay.redo_lsn.is_some() { OnStart::Later } else { OnStart::Unknown };
+    }
+    if !replay.can_begin {
+        return OnStart::Unknown;
+    }
+    if subject.is_unlogged || in_replay(subject.page, evidence).is_some() {
+        return OnStart::Harmless;
+    }
+    let is_map = matches!(subject.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
+    match first_in_replay(evidence) {
+        // Unreadable map pages are taken for empty ones, and empty ones are made where there are none.
+        Some(_) if is_map && (subject.server_rejects || subject.is_zero || subject.is_cut) => OnStart::Harmless,
+        Some(first) if subject.server_rejects || subject.is_zero || subject.is_cut => {
+            OnStart::Read { lsn: first.start_lsn }
+        }
+        Some(first) => OnStart::Unnoticed { lsn: first.start_lsn },
+        None => OnStart::Later,
+    }
+}
+
+/// Chooses among the images: of the safe ones the newest, else the best of the others.
+fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, Vec<String>) {
+    let newest = |outcome: Outcome| {
+        let fits = candidates.iter().enumerate().filter(|(_, judged)| judged.outcome == outcome);
+        fits.max_by_key(|(place, judged)| (judged.candidate.page_lsn, is_dwb(judged), *place)).map(|(place, _)| place)
+    };
+    let is_map = matches!(subject.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
+    let of = |place: usize, keep: &dyn Fn(Weight) -> bool| -> Vec<String> {
+        let steps: &[Step] = candidates.get(place).map_or(&[], |judged| judged.steps.as_slice());
+        steps.iter().filter(|step| keep(step.weight)).map(|step| step.text.clone()).collect()
+    };
+    if let Some(place) = newest(Outcome::Safe) {
+        if subject.is_cut {
+            let reason = "the file ends before the page does: putting it back would make the file longer".to_owned();
+            return (Verdict::RestoreUnproven, Some(place), vec![reason]);
+        }
+        return (Verdict::Restore, Some(place), of(place, &|weight| weight == Weight::Supports));
+    }
+    if is_map && subject.server_rejects {
+        let map = if subject.page.fork == ForkNumber::Fsm { "free space map" } else { "visibility map" };
+        let reason = format!("a server takes an unreadable page of a {map} for an empty one, which loses nothing");
+        return (Verdict::Leave, None, vec![reason]);
+    }
+    if let Some(place) = newest(Outcome::Unproven) {
+        return (Verdict::RestoreUnproven, Some(place), of(place, &|weight| weight == Weight::Missing));
+    }
+    if let Some(place) = newest(Outcome::LosesChanges) {
+        return (Verdict::LosesChanges, Some(place), of(place, &|weight| weight >= Weight::Missing));
+    }
+    let mut reasons: Vec<String> = Vec::new();
+    if candidates.is_empty() {
+        reasons.push("neither the double write buffer nor WAL holds an image of this page".to_owned());
+    }
+    for judged in candidates {
+        let why = of_weight(judged, Weight::Against).join("; ");
+        reasons.push(format!("{} cannot be used: {why}", judged.candidate.source));
+    }
+    (Verdict::NoImage, None, reasons)
+}
+
+fn is_dwb(judged: &Judged) -> bool {
+    matches!(judged.candidate.source, Source::Dwb { .. })
+}
+
+fn of_weight(judged: &Judged, weight: Weight) -> Vec<&str> {
+    judged.steps.iter().filter(|step| step.weight == weight).map(|step| step.text.as_str()).collect()
+}

@@ -1,0 +1,16 @@
+//! The verdict: which pages are torn, and which image may be put back without losing anything.
+//!
+//! [`survey`] compares every slot with its page and gathers the damaged pages; [`history`] reads what WAL says about
+//! them; [`candidate`] judges each image, [`judge`] the page.
+
+pub mod candidate;
+pub mod check;
+pub mod compare;
+pub mod content;
+pub mod history;
+pub mod judge;
+pub mod outlook;
+pub mod replay;
+pub mod sectors;
+pub mod slots;
+pub mod survey;

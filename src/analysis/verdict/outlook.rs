@@ -1,0 +1,97 @@
+//! What happens when the server is started without a repair.
+
+use super::candidate::Outcome;
+use super::judge::OnStart;
+use super::replay::{Recovery, Replay};
+use super::survey::PageReport;
+use crate::types::Lsn;
+
+/// How a start will go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// A server may be running already.
+    Running,
+    /// It cannot be told.
+    Unknown,
+    /// It will not begin: WAL that replay needs is missing.
+    CannotBegin,
+    /// Replay meets a page that it cannot read, and stops.
+    Stops {
+        /// Place of the page in the report.
+        page: usize,
+        /// The record that reads it.
+        lsn: Lsn,
+    },
+    /// It starts without replay.
+    WithoutReplay,
+    /// Replay runs to its end.
+    Completes,
+}
+
+impl Start {
+    /// The word for JSON.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Unknown => "unknown",
+            Self::CannotBegin => "cannot_begin",
+            Self::Stops { .. } => "stops",
+            Self::WithoutReplay => "without_replay",
+            Self::Completes => "completes",
+        }
+    }
+}
+
+/// The prediction, with the pages by what becomes of them (places in the report).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// How a start will go.
+    pub start: Start,
+    /// Pages that the server's own double write buffer recovery puts right.
+    pub server_restores: Vec<usize>,
+    /// Pages for which it takes an image that is not proven.
+    pub server_guesses: Vec<usize>,
+    /// Damaged pages that replay changes without noticing.
+    pub unnoticed: Vec<usize>,
+    /// Damaged pages that stay as they are.
+    pub stay: Vec<usize>,
+}
+
+impl Outlook {
+    /// Foresees a start. `may_be_running`: a server may be up; `has_dwb`: the server uses a double write buffer.
+    #[must_use]
+    pub fn of(pages: &[PageReport], replay: &Replay, may_be_running: bool, has_dwb: bool) -> Self {
+        let mut outlook = Self {
+            start: Start::Completes,
+            server_restores: Vec::new(),
+            server_guesses: Vec::new(),
+            unnoticed: Vec::new(),
+            stay: Vec::new(),
+        };
+        let mut stops: Option<(Lsn, usize)> = None;
+        for (place, page) in pages.iter().enumerate() {
+            match &page.verdict.on_start {
+                OnStart::Read { lsn } => match page.server_takes.filter(|_| has_dwb && page.server_rejects) {
+                    Some(candidate) => {
+                        let judged = page.verdict.candidates.get(candidate);
+                        let safe = judged.is_some_and(|judged| judged.outcome == Outcome::Safe);
+                        if safe { &mut outlook.server_restores } else { &mut outlook.server_guesses }.push(place);
+                    }
+                    None => stops = Some(stops.map_or((*lsn, place), |first| first.min((*lsn, place)))),
+                },
+                OnStart::Unnoticed { .. } => outlook.unnoticed.push(place),
+                OnStart::Later | OnStart::Unknown => outlook.stay.push(place),
+                OnStart::Harmless => {}
+            }
+        }
+        outlook.start = match replay.recovery {
+            _ if may_be_running => Start::Running,
+            Recovery::Unknown => Start::Unknown,
+            Recovery::None | Recovery::AfterReset => Start::WithoutReplay,
+            _ if !replay.can_begin => Start::CannotBegin,
+            _ => stops.map_or(Start::Completes, |(lsn, page)| Start::Stops { page, lsn }),
+        };
+        outlook
+    }
+}

@@ -1,0 +1,262 @@
+//! What the server's recovery will do when it is started: where replay begins, how far WAL reaches, and what keeps that
+//! from being certain.
+
+use std::ops::{ControlFlow, Range};
+
+use super::history::{Interest, Part, WalHistory};
+use crate::analysis::wal::tail::{Tail, judge_tail};
+use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::wal::{WalReadError, WalSet};
+use crate::parsers::control::{ControlFile, DbState};
+use crate::types::{Lsn, TimelineId};
+
+/// Kind of recovery that a start will bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// The cluster was shut down cleanly: none.
+    None,
+    /// Replay of WAL from the last checkpoint's redo point to the end.
+    Crash,
+    /// A standby, or archive recovery that was cut off: replay from the restartpoint on, of WAL that may still come.
+    Archive,
+    /// A base backup: replay from where `backup_label` says.
+    Backup,
+    /// `pg_resetwal` was run: none, and what was to be replayed is lost.
+    AfterReset,
+    /// Not known: `pg_control` cannot be trusted, or `backup_label` not be read.
+    Unknown,
+}
+
+impl Recovery {
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Crash => "crash",
+            Self::Archive => "archive",
+            Self::Backup => "backup",
+            Self::AfterReset => "after_reset",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// True when WAL will be replayed, and with it unlogged relations be reset.
+    #[must_use]
+    pub const fn replays(self) -> bool {
+        matches!(self, Self::Crash | Self::Archive | Self::Backup)
+    }
+}
+
+/// Where replay begins and ends, as far as it is known.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// Kind of recovery.
+    pub recovery: Recovery,
+    /// Where replay begins; on a clean shutdown the last checkpoint. `None` when it is not known.
+    pub redo_lsn: Option<Lsn>,
+    /// End of the last valid record that replay will meet.
+    pub end_lsn: Option<Lsn>,
+    /// How WAL ends, in words.
+    pub end_words: String,
+    /// Replay can begin: the record at the redo point is in `pg_wal`.
+    pub can_begin: bool,
+    /// Next transaction at the checkpoint.
+    pub next_xid: Option<u32>,
+    /// Each of these keeps the verdict "safe" from being given to any page.
+    pub doubts: Vec<String>,
+    /// Bytes of WAL that were read.
+    pub bytes_read: u64,
+}
+
+impl Replay {
+    /// What `pg_control` and the recovery files say, before WAL was read.
+    #[must_use]
+    pub fn of(control: Option<&ControlFile>, signs: &RecoverySigns) -> Self {
+        let mut replay = Self {
+            recovery: Recovery::Unknown,
+            redo_lsn: None,
+            end_lsn: None,
+            end_words: String::new(),
+            can_begin: false,
+            next_xid: None,
+            doubts: Vec::new(),
+            bytes_read: 0,
+        };
+        let Some(control) = control else {
+            replay.doubts.push("pg_control cannot be trusted, so it is not known where replay begins".to_owned());
+            return replay;
+        };
+        replay.next_xid = u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok();
+        replay.redo_lsn = Some(control.checkpoint.redo_lsn);
+        let asked_for =
+            signs.signals.iter().any(|name| matches!(*name, "standby.signal" | "recovery.signal" | "recovery.conf"));
+        replay.recovery = match &signs.backup_label {
+            Some(Ok(label)) => {
+                replay.redo_lsn = label.redo_lsn;
+                replay.doubts.push(
+                    "the directory is a base backup: its files were copied while a server was writing".to_owned(),
+                );
+                Recovery::Backup
+            }
+            Some(Err(_)) => {
+                replay.redo_lsn = None;
+                replay.doubts.push("backup_label cannot be read, so it is not known where replay begins".to_owned());
+                Recovery::Unknown
+            }
+            None if control.wal_was_reset() => {
+                replay
+                    .doubts
+                    .push("pg_resetwal was run: WAL from before it says nothing about this cluster".to_owned());
+                Recovery::AfterReset
+            }
+            None if control.is_in_archive_recovery() || asked_for => Recovery::Archive,
+            None if control.prefix.state == DbState::SHUT_DOWN => Recovery::None,
+            None => Recovery::Crash,
+        };
+        if control.backup_start_lsn.is_valid() {
+            replay.doubts.push("a restored backup has not reached the end of the backup yet".to_owned());
+        }
+        if !signs.signals.is_empty() && !asked_for {
+            let names = signs.signals.join(", ");
+            replay.doubts.push(format!("{names} changes what recovery does"));
+        }
+        replay
+    }
+
+    /// The timeline that recovery follows: that of the checkpoint, or a later one that was already replayed.
+    ///
+    /// Source: `InitWalRecovery`, `src/backend/access/transam/xlogrecovery.c`.
+    #[must_use]
+    pub fn timeline(control: &ControlFile) -> TimelineId {
+        control.checkpoint.tli.max(control.min_recovery_timeline)
+    }
+
+    /// Reads WAL from the redo point to its end: sets the end, and adds to `history`.
+    ///
+    /// # Errors
+    /// When a segment that is there cannot be read.
+    pub fn read_to_end(
+        &mut self,
+        set: &WalSet,
+        control: Option<&ControlFile>,
+        history: &mut WalHistory,
+        interest: &Interest,
+        progress: &dyn Fn(u64) -> ControlFlow<()>,
+    ) -> Result<(), WalReadError> {
+        let Some(redo_lsn) = self.redo_lsn else { return Ok(()) };
+        let Some(run) = run_of(set, redo_lsn) else {
+            self.doubts.push(format!("WAL from the redo point {redo_lsn} on is not there"));
+            return Ok(());
+        };
+        let part = history.read(set, &run, (redo_lsn, Lsn(u64::MAX)), interest, progress)?;
+        self.bytes_read += part.walk.bytes_read;
+        if part.first_lsn != Some(redo_lsn) {
+            self.doubts.push(format!("there is no valid record at the redo point {redo_lsn}"));
+            return Ok(());
+        }
+        self.can_begin = true;
+        self.end_lsn = part.last_end_lsn;
+        self.judge_end(set, &run, &part)?;
+        self.hold_against(control);
+        Ok(())
+    }
+
+    fn judge_end(&mut self, set: &WalSet, run: &Range<usize>, part: &Part) -> Result<(), WalReadError> {
+        if let Some(error) = part.walk.error.as_ref().filter(|error| !error.is_behind_the_segment()) {
+            self.doubts.push(format!("WAL cannot be read to its end: {error}"));
+        }
+        let Some(end) = &part.walk.end else {
+            self.doubts.push("reading of WAL was broken off".to_owned());
+            return Ok(());
+        };
+        self.end_words = end.to_string();
+        match judge_tail(set, run, end)? {
+            Tail::RecordsFollow { first_lsn } => {
+                self.doubts.push(format!("{end}, yet sound records go on at {first_lsn}: WAL between is damaged"));
+            }
+            Tail::BeforeKnownEnd { known_lsn } => {
+                self.doubts.push(format!("{end}, yet pg_control knows of WAL at {known_lsn}"));
+            }
+            Tail::Gap => self.doubts.push(format!("{end}; a segment is missing behind it, later ones are there")),
+            Tail::Complete | Tail::EndOfWal => {}
+        }
+        Ok(())
+    }
+
+    /// Addresses that `pg_control` knows to have been written.
+    fn hold_against(&mut self, control: Option<&ControlFile>) {
+        let (Some(control), Some(end_lsn)) = (control, self.end_lsn) else { return };
+        if control.checkpoint_lsn >= end_lsn && self.recovery != Recovery::Backup {
+            let checkpoint = control.checkpoint_lsn;
+            self.doubts.push(format!("WAL ends at {end_lsn}, before the checkpoint record at {checkpoint}"));
+        }
+        if control.min_recovery_lsn > end_lsn {
+            let least = control.min_recovery_lsn;
+            self.doubts.push(format!("WAL ends at {end_lsn}, but the cluster is consistent only from {least} on"));
+        }
+        if self.recovery == Recovery::None && control.checkpoint.redo_lsn != control.checkpoint_lsn {
+            self.doubts.push("the state is \"shut down\", but the last checkpoint is not one of a shutdown".to_owned());
+        }
+    }
+
+    /// A page on disk whose LSN lies behind the end of WAL: the server had written WAL up to there before the page.
+    pub fn note_page_lsn(&mut self, newest_page_lsn: Lsn, page: &str) {
+        if let Some(end_lsn) = self.end_lsn.filter(|end| newest_page_lsn > *end) {
+            self.doubts.push(format!(
+                "{page} has LSN {newest_page_lsn}, but WAL ends at {end_lsn}: WAL that had been written is missing"
+            ));
+        }
+    }
+}
+
+/// The run of segments that holds an address.
+#[must_use]
+pub fn run_of(set: &WalSet, lsn: Lsn) -> Option<Range<usize>> {
+    let size = u64::from(set.geometry().wal_segment_size);
+    set.runs().into_iter().find(|run| {
+        set.segments()[run.clone()].iter().any(|file| file.start_lsn <= lsn && lsn < file.start_lsn.advanced_by(size))
+    })
+}
+
+/// Reads everything before the redo point, and all runs that do not hold it, into `history`. Lower addresses first, so
+/// call it before [`Replay::read_to_end`]. Returns the bytes read and what could not be.
+pub fn read_before(
+    set: &WalSet,
+    redo_lsn: Option<Lsn>,
+    history: &mut WalHistory,
+    interest: &Interest,
+    progress: &dyn Fn(u64) -> ControlFlow<()>,
+) -> (u64, Vec<WalReadError>) {
+    let (mut bytes_read, mut errors) = (0, Vec::new());
+    let own_run = redo_lsn.and_then(|lsn| run_of(set, lsn));
+    for run in set.runs() {
+        let is_behind = own_run.as_ref().is_some_and(|own| own.start < run.start);
+        if is_behind {
+            // Behind a gap nothing is replayed.
+            continue;
+        }
+        let limit = if own_run.as_ref() == Some(&run) { redo_lsn.unwrap_or(Lsn(u64::MAX)) } else { Lsn(u64::MAX) };
+        match history.read(set, &run, (Lsn::INVALID, limit), interest, progress) {
+            Ok(part) => {
+                bytes_read += part.walk.bytes_read;
+                if let Some((end, redo)) = part.last_end_lsn.zip(redo_lsn)
+                    && record_starts_at(set, end, redo)
+                {
+                    history.join_at(end, redo);
+                }
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    (bytes_read, errors)
+}
+
+/// True when a record that starts at `start` follows directly on one that ends at `end`: between them there is nothing,
+/// or the header of a page.
+fn record_starts_at(set: &WalSet, end: Lsn, start: Lsn) -> bool {
+    let geometry = set.geometry();
+    let at_page_start = end.0.is_multiple_of(u64::from(geometry.wal_block_size.max(1)));
+    let long = end.0.is_multiple_of(u64::from(geometry.wal_segment_size.max(1)));
+    end == start || at_page_start && end.advanced_by(if long { 40 } else { 24 }) == start
+}

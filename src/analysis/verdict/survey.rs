@@ -1,0 +1,447 @@
+//! Damaged pages one by one: what happened to each, with every image of it and the verdict.
+
+use std::cell::RefCell;
+
+use rustc_hash::FxHashMap;
+
+use super::candidate::{Candidate, Evidence, Source};
+use super::compare::{Comparison, compare_pages, same_but_checksum};
+use super::content::{Ahead, XidFacts, ahead_of_lsn};
+use super::history::{Interest, Touch, WalHistory};
+use super::judge::{OnStart, PageVerdict, Subject, Verdict, judge_page};
+use super::replay::Replay;
+use super::sectors::{Direction, MapImage, SectorMarks, TearMap, map_tear};
+use super::slots::{SlotRef, Suspicion};
+use crate::analysis::page_check::PageCondition;
+use crate::analysis::slot_facts::WritePath;
+use crate::analysis::staleness::{Confidence, Staleness};
+use crate::cluster::dwb_files::DwbSet;
+use crate::cluster::open::AccessError;
+use crate::cluster::page_source::{PageRead, PageSource};
+use crate::parsers::checksum::page_checksum;
+use crate::parsers::dwb::SlotIdRule;
+use crate::parsers::page::PageHeader;
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// Bits in which a page may differ from an image and still be called the image with flipped bits.
+const MOST_FLIPPED_BITS: u32 = 2;
+
+/// Everything that pages are judged by.
+pub struct Context<'a> {
+    /// The pages on disk.
+    pub pages: &'a dyn PageSource,
+    /// The double write buffer.
+    pub dwb: &'a DwbSet,
+    /// Judgement of its batches.
+    pub staleness: &'a Staleness,
+    /// Bytes of a page.
+    pub block_size: usize,
+    /// Page checksums are enforced.
+    pub checksums: bool,
+    /// Lowest number that can be a WAL address.
+    pub lowest_wal_lsn: Lsn,
+    /// What recovery will do.
+    pub replay: &'a Replay,
+    /// What WAL says about the pages of `interest`.
+    pub history: &'a WalHistory,
+    /// The pages that `history` is of.
+    pub interest: &'a Interest,
+    /// What keeps images of the double write buffer from being trusted.
+    pub dwb_doubts: &'a [String],
+    /// Special space of sound pages, by fork.
+    pub specials: RefCell<FxHashMap<(RelFileLocator, ForkNumber), Option<usize>>>,
+}
+
+/// One page that something is wrong with.
+#[derive(Clone, Debug)]
+pub struct PageReport {
+    /// The page.
+    pub page: PageId,
+    /// What it is.
+    pub disk: Comparison,
+    /// How sure that is.
+    pub strength: Confidence,
+    /// What is wrong with it by itself, in sentences.
+    pub damage: Vec<String>,
+    /// LSN in its header, where the header makes sense.
+    pub disk_lsn: Option<Lsn>,
+    /// Where its sectors come from; images beyond the candidates stand for an all-zero page.
+    pub tear: Option<TearMap>,
+    /// The verdict.
+    pub verdict: PageVerdict,
+    /// Something is wrong; false for a page that is in order, which is examined on demand.
+    pub is_wrong: bool,
+    /// Recovery resets the relation.
+    pub is_unlogged: bool,
+    /// A server that reads it reports an error.
+    pub server_rejects: bool,
+    /// The candidate that the patched server's own recovery would put into the place of an unreadable page.
+    pub server_takes: Option<usize>,
+}
+
+/// A page on disk, read and judged by itself.
+struct Disk {
+    bytes: Vec<u8>,
+    read: PageRead,
+    condition: PageCondition,
+    lsn: Option<Lsn>,
+    marks: SectorMarks,
+}
+
+impl Context<'_> {
+    /// Examines a page under suspicion, `slots` being those of this page.
+    ///
+    /// # Errors
+    /// When the page cannot be read.
+    pub fn examine(&self, page: PageId, suspicion: Suspicion, slots: &[SlotRef]) -> Result<PageReport, AccessError> {
+        let disk = self.read_disk(page)?;
+        let is_unlogged = page.fork != ForkNumber::Init && self.pages.has_fork(page.rel, ForkNumber::Init)?;
+        let events = self.interest.place(page).map_or(&[][..], |place| self.history.events(place));
+        let (mut candidates, server_takes) = self.dwb_candidates(page, &disk, slots);
+        candidates.extend(self.wal_candidates(page, &disk));
+        let tear = self.map_of(&disk, &candidates);
+        let is_cut = matches!(disk.read, PageRead::Partial { .. } | PageRead::BeyondEnd | PageRead::NoFile);
+        let is_zero = disk.condition == PageCondition::Zeroed;
+        let server_rejects = disk.condition.damage().is_some_and(|damage| damage.server_rejects);
+        let subject = Subject { page, is_unlogged, server_rejects, is_cut, is_zero };
+        let evidence = Evidence {
+            replay: self.replay,
+            history: self.history,
+            events,
+            lowest_wal_lsn: self.lowest_wal_lsn,
+            disk_lsn: disk.lsn,
+            dwb_doubts: self.dwb_doubts,
+        };
+        let mut verdict = judge_page(&subject, candidates, &evidence);
+        let told = self.tell(page, suspicion, &disk, &subject, tear.as_ref(), &verdict, slots);
+        let mut damage = disk.condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
+        let is_wrong = told.is_some();
+        let (comparison, strength, more) = told.unwrap_or_else(|| {
+            verdict.verdict = Verdict::Leave;
+            verdict.chosen = None;
+            verdict.reasons = vec!["nothing is wrong with the page".to_owned()];
+            (word_of(&disk, slots), Confidence::Proven, Vec::new())
+        });
+        damage.extend(more);
+        Ok(PageReport {
+            page,
+            disk: comparison,
+            strength,
+            damage,
+            disk_lsn: disk.lsn,
+            tear: tear.filter(|_| comparison == Comparison::Torn),
+            verdict,
+            is_wrong,
+            is_unlogged,
+            server_rejects,
+            server_takes,
+        })
+    }
+
+    fn read_disk(&self, page: PageId) -> Result<Disk, AccessError> {
+        let mut bytes = vec![0; self.block_size];
+        let read = self.pages.read_page(page, &mut bytes)?;
+        let condition = PageCondition::of(&bytes, page.fork, page.block, self.checksums);
+        let header = PageHeader::decode(0, &bytes).ok();
+        let sane =
+            header.filter(|header| header.faults(bytes.len()).is_empty() && header.oddities(bytes.len()).is_empty());
+        let lsn = sane.map(|header| header.lsn).filter(|lsn| *lsn >= self.lowest_wal_lsn);
+        let marks = SectorMarks::of(&bytes);
+        Ok(Disk { bytes, read, condition, lsn, marks })
+    }
+
+    fn dwb_candidates(&self, page: PageId, disk: &Disk, slots: &[SlotRef]) -> (Vec<Candidate>, Option<usize>) {
+        let mut candidates = Vec::new();
+        let mut accepted = Vec::new();
+        let mut buf = Vec::new();
+        for slot in slots {
+            let Some(file) = self.dwb.files.get(slot.file) else { continue };
+            let Ok(read) = file.read_slot(slot.index, &mut buf) else { continue };
+            if read.image.len() != self.block_size {
+                continue;
+            }
+            let header = PageHeader::decode(0, read.image).ok();
+            let condition = PageCondition::of(read.image, page.fork, page.block, false);
+            let faults = condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
+            let objection = (condition == PageCondition::Zeroed)
+                .then(|| "the image is all zero: it was taken before the page was filled".to_owned())
+                .or_else(|| self.other_kind(page, header.as_ref()));
+            // Under its lock a page is what its LSN says; only copies without one need the look into their content.
+            let ahead =
+                (slot.path != Some(WritePath::Eviction)).then(|| self.ahead(page, read.image, slot.page_lsn)).flatten();
+            let marks = SectorMarks::of(read.image);
+            let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
+            accepted.push(!rejected.damage().is_some_and(|damage| damage.server_rejects));
+            candidates.push(Candidate {
+                source: Source::Dwb {
+                    file: file.name.clone(),
+                    file_index: slot.file,
+                    slot_index: slot.index,
+                    slot_id: slot.slot_id,
+                    slot_lsn: slot.slot_lsn,
+                    batch: self.staleness.verdict(slot.file, slot.index),
+                    path: slot.path,
+                    is_verified: slot.is_verified,
+                },
+                page_lsn: slot.page_lsn,
+                sectors_matching: marks.matching(&disk.marks),
+                marks,
+                faults,
+                ahead,
+                objection,
+            });
+        }
+        let taken = self.server_choice(slots, candidates.len()).filter(|place| accepted.get(*place) == Some(&true));
+        (candidates, taken)
+    }
+
+    /// The slot that the patched server remembers for a page: the largest slot LSN; of equals the first that it reads,
+    /// or with sequence numbers the last written.
+    fn server_choice(&self, slots: &[SlotRef], count: usize) -> Option<usize> {
+        let sequence = |slot: &SlotRef| {
+            let rule = self.dwb.files.get(slot.file).map(|file| file.detection.layout.slot_id_rule());
+            rule == Some(SlotIdRule::Sequence)
+        };
+        let key = |slot: &SlotRef| {
+            let order = if sequence(slot) { (u64::from(slot.slot_id), 0) } else { (0, u64::MAX - slot.index) };
+            (slot.slot_lsn, order, usize::MAX - slot.file)
+        };
+        slots.iter().take(count).enumerate().max_by_key(|(_, slot)| key(slot)).map(|(place, _)| place)
+    }
+
+    fn wal_candidates(&self, page: PageId, disk: &Disk) -> Vec<Candidate> {
+        let Some(place) = self.interest.place(page) else { return Vec::new() };
+        let events = self.history.events(place).iter();
+        let images = events.filter_map(|event| match &event.touch {
+            Touch::Image { marks } => Some((event, marks.as_deref())),
+            _ => None,
+        });
+        images
+            .map(|(event, marks)| {
+                let objection = marks.is_none().then(|| "the image could not be unpacked".to_owned());
+                let marks = marks.cloned().unwrap_or_else(|| SectorMarks::zero(0));
+                Candidate {
+                    source: Source::Wal { record_lsn: event.start_lsn },
+                    page_lsn: event.end_lsn,
+                    sectors_matching: marks.matching(&disk.marks),
+                    marks,
+                    faults: Vec::new(),
+                    ahead: None,
+                    objection,
+                }
+            })
+            .collect()
+    }
+
+    fn map_of(&self, disk: &Disk, candidates: &[Candidate]) -> Option<TearMap> {
+        let zero = SectorMarks::zero(self.block_size);
+        let mut images: Vec<MapImage<'_>> = candidates
+            .iter()
+            .map(|candidate| MapImage { marks: &candidate.marks, lsn: Some(candidate.page_lsn) })
+            .collect();
+        images.push(MapImage { marks: &zero, lsn: None });
+        map_tear(&disk.marks, disk.lsn.unwrap_or_default(), &images)
+    }
+
+    fn ahead(&self, page: PageId, bytes: &[u8], lsn: Lsn) -> Option<Ahead> {
+        let place = self.interest.place(page)?;
+        let next_at_redo = self.replay.next_xid.filter(|_| self.replay.can_begin)?;
+        let facts = XidFacts { events: self.history.events(place), next_at_redo, newest: self.history.newest_xid };
+        ahead_of_lsn(bytes, page.fork, lsn, &facts)
+    }
+
+    /// Objection to an image whose special space is not that of the other pages of its fork.
+    fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<String> {
+        let own = self.block_size.checked_sub(usize::from(header?.special))?;
+        let expected = self.special_of(page)?;
+        (own != expected).then(|| {
+            format!("its special space has {own} bytes, that of other pages of the relation {expected}: another page's content")
+        })
+    }
+
+    /// Size of the special space of pages near `page`.
+    fn special_of(&self, page: PageId) -> Option<usize> {
+        if let Some(known) = self.specials.borrow().get(&(page.rel, page.fork)) {
+            return *known;
+        }
+        let mut buf = vec![0; self.block_size];
+        let near = [0, page.block.wrapping_sub(1), page.block.saturating_add(1), page.block.saturating_add(2)];
+        let found = near.into_iter().filter(|block| *block != page.block).find_map(|block| {
+            let other = PageId { block, ..page };
+            let whole = self.pages.read_page(other, &mut buf).ok()? == PageRead::Whole;
+            let sound = whole && PageCondition::of(&buf, page.fork, block, self.checksums) == PageCondition::Sound;
+            let header = PageHeader::decode(0, &buf).ok().filter(|_| sound)?;
+            self.block_size.checked_sub(usize::from(header.special))
+        });
+        self.specials.borrow_mut().insert((page.rel, page.fork), found);
+        found
+    }
+
+    /// What the page is, how sure that is, and what else is to be said of it; `None` when it is in order.
+    #[allow(clippy::too_many_arguments, reason = "the facts of one page, told apart only here")]
+    fn tell(
+        &self,
+        page: PageId,
+        suspicion: Suspicion,
+        disk: &Disk,
+        subject: &Subject,
+        tear: Option<&TearMap>,
+        verdict: &PageVerdict,
+        slots: &[SlotRef],
+    ) -> Option<(Comparison, Confidence, Vec<String>)> {
+        let settled = matches!(verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
+        // Something that is not there, or not filled, is damage only when replay or an image shows that it should be.
+        // Maps are filled as they are needed: a page of zeros is one.
+        let is_map = matches!(page.fork, ForkNumber::Fsm | ForkNumber::Vm);
+        let proven_missing = !settled
+            && !is_map
+            && (matches!(verdict.on_start, OnStart::Read { .. })
+                || verdict.chosen.is_some_and(|place| {
+                    verdict
+                        .candidates
+                        .get(place)
+                        .is_some_and(|judged| judged.outcome == super::candidate::Outcome::Safe)
+                }));
+        match (&disk.condition, disk.read) {
+            (_, PageRead::Partial { have_bytes }) => {
+                let what = format!("the file ends {have_bytes} bytes into the page");
+                Some((Comparison::Torn, Confidence::Proven, vec![what]))
+            }
+            (_, PageRead::BeyondEnd) => proven_missing.then(|| {
+                let what =
+                    "the file ends before this page, which replay or an image shows to have been there".to_owned();
+                (Comparison::BeyondEnd, Confidence::Likely, vec![what])
+            }),
+            (_, PageRead::NoFile) => None,
+            (PageCondition::Damaged(_), PageRead::Whole) => Some(self.tell_damaged(page, disk, tear, verdict)),
+            (PageCondition::Zeroed, _) => proven_missing.then(|| {
+                let what = "the page is all zero although replay or an image shows that it had content".to_owned();
+                (Comparison::Zeroed, Confidence::Likely, vec![what])
+            }),
+            (PageCondition::Sound, _) if suspicion == Suspicion::LostWrite => {
+                let reported = proven_missing && !subject.is_unlogged && disk.lsn.is_some();
+                reported.then(|| {
+                    let what = "a change from before the redo point is missing on disk: a write was lost".to_owned();
+                    (Comparison::DiskOlder, Confidence::Likely, vec![what])
+                })
+            }
+            (PageCondition::Sound, _) if !self.checksums && !subject.is_unlogged => {
+                self.tell_unchecked(page, disk, tear, slots)
+            }
+            (PageCondition::Sound, _) => None,
+        }
+    }
+
+    fn tell_damaged(
+        &self,
+        page: PageId,
+        disk: &Disk,
+        tear: Option<&TearMap>,
+        verdict: &PageVerdict,
+    ) -> (Comparison, Confidence, Vec<String>) {
+        let rejects = disk.condition.damage().is_some_and(|damage| damage.server_rejects);
+        let damaged = if rejects { Confidence::Proven } else { Confidence::Likely };
+        let count = disk.marks.len();
+        if let Some(judged) = verdict.candidates.iter().find(|judged| judged.candidate.sectors_matching == count) {
+            let what = format!("but for its checksum it equals {}", judged.candidate.source);
+            return (Comparison::Damaged, damaged, vec![what]);
+        }
+        let Some(tear) = tear else { return (Comparison::Damaged, damaged, Vec::new()) };
+        if let Some(what) = self.flipped_bits(disk, verdict) {
+            return (Comparison::Damaged, damaged, vec![what]);
+        }
+        let newer = tear.newer.and_then(|place| verdict.candidates.get(place));
+        let checksum_fits = tear.direction == Direction::Head
+            && newer.and_then(|judged| self.image_of(&judged.candidate.source)).is_some_and(|image| {
+                let stored = PageHeader::decode(0, &disk.bytes).map_or(0, |header| header.checksum);
+                self.checksums && stored == page_checksum(&image, page.block)
+            });
+        let strength = match tear.direction {
+            _ if tear.is_explained || checksum_fits => Confidence::Proven,
+            Direction::Head | Direction::Tail => Confidence::Likely,
+            Direction::Scattered => Confidence::Possible,
+        };
+        let mut more = Vec::new();
+        if checksum_fits && let Some(judged) = newer {
+            more.push(format!("its checksum is that of {}, of which only a part arrived", judged.candidate.source));
+        }
+        (Comparison::Torn, strength, more)
+    }
+
+    /// Bytes of an image in the double write buffer.
+    fn image_of(&self, source: &Source) -> Option<Vec<u8>> {
+        let Source::Dwb { file_index, slot_index, .. } = source else { return None };
+        let mut buf = Vec::new();
+        let slot = self.dwb.files.get(*file_index)?.read_slot(*slot_index, &mut buf).ok()?;
+        Some(slot.image.to_vec())
+    }
+
+    /// Says so when the page is an image but for a bit or two: no torn write does that.
+    fn flipped_bits(&self, disk: &Disk, verdict: &PageVerdict) -> Option<String> {
+        let nearly = |judged: &&super::candidate::Judged| judged.candidate.sectors_matching + 1 == disk.marks.len();
+        for judged in verdict.candidates.iter().filter(nearly) {
+            let Some(image) = self.image_of(&judged.candidate.source) else { continue };
+            let bits = |range: std::ops::Range<usize>| -> u32 {
+                let pairs =
+                    disk.bytes.get(range.clone()).into_iter().flatten().zip(image.get(range).into_iter().flatten());
+                pairs.map(|(one, other)| (one ^ other).count_ones()).sum()
+            };
+            let flipped = bits(0..8) + bits(10..disk.bytes.len());
+            if flipped <= MOST_FLIPPED_BITS {
+                let word = if flipped == 1 { "one bit" } else { "two bits" };
+                return Some(format!("it differs from {} in {word}", judged.candidate.source));
+            }
+        }
+        None
+    }
+
+    /// A sound page of a cluster without checksums: torn only on positive evidence.
+    fn tell_unchecked(
+        &self,
+        page: PageId,
+        disk: &Disk,
+        tear: Option<&TearMap>,
+        slots: &[SlotRef],
+    ) -> Option<(Comparison, Confidence, Vec<String>)> {
+        let own_lsn = disk.lsn?;
+        let mut buf = Vec::new();
+        let mut same_lsn = None;
+        for slot in slots.iter().filter(|slot| slot.page_lsn == own_lsn) {
+            let Some(Ok(read)) = self.dwb.files.get(slot.file).map(|file| file.read_slot(slot.index, &mut buf)) else {
+                continue;
+            };
+            if same_but_checksum(&disk.bytes, read.image) || compare_pages(&disk.bytes, read.image, page.fork).is_some()
+            {
+                // One image of the same LSN is the page but for hint bits.
+                return None;
+            }
+            // An image copied in the middle of a change says nothing about the page.
+            if self.ahead(page, read.image, slot.page_lsn).is_none() {
+                same_lsn = Some(slot);
+            }
+        }
+        if tear.is_some_and(|tear| tear.is_explained) {
+            let what = "its front and its back are of two versions of the page".to_owned();
+            return Some((Comparison::Torn, Confidence::Proven, vec![what]));
+        }
+        if let Some(Ahead::ByRecord { xid, first_lsn }) = self.ahead(page, &disk.bytes, own_lsn) {
+            let what = format!(
+                "its LSN is {own_lsn}, yet it shows transaction {xid}, whose first record for it ends at {first_lsn}"
+            );
+            return Some((Comparison::Torn, Confidence::Proven, vec![what]));
+        }
+        same_lsn.filter(|_| tear.is_some()).map(|slot| {
+            let what = format!("it has the LSN of slot {} and differs from it in more than hint bits", slot.index);
+            (Comparison::Torn, Confidence::Likely, vec![what])
+        })
+    }
+}
+
+/// How a page in order stands to the newest image of it; "identical" when there is none.
+fn word_of(disk: &Disk, slots: &[SlotRef]) -> Comparison {
+    match disk.read {
+        PageRead::NoFile => Comparison::MissingFile,
+        PageRead::BeyondEnd | PageRead::Partial { .. } => Comparison::BeyondEnd,
+        PageRead::Whole => slots.last().and_then(|slot| slot.comparison).unwrap_or(Comparison::Identical),
+    }
+}

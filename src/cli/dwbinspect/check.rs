@@ -1,0 +1,111 @@
+//! `pg_dwbinspect check`: which pages are torn, and which image may be put back.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::PROGRAM;
+use super::examination::{Examination, Request};
+use crate::analysis::verdict::check::slots_of;
+use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::judge::Verdict;
+use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::exit::{Outcome, Stop};
+use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
+use crate::output::json::{Item, lsn_text};
+use crate::output::sink::CsvShape;
+
+/// Find torn pages and say which image may be put back without losing anything
+///
+/// Compares every image of the double write buffer with its page, checks every page of every relation, and for each
+/// damaged page says what happened, which image is right, and whether putting it back is proven safe by pg_control and
+/// WAL. Nothing is written.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub struct CheckArgs {
+    /// Data directory of a stopped server
+    #[arg(value_name = "DATADIR")]
+    data_dir: PathBuf,
+    /// Look only at pages that the double write buffer holds
+    #[arg(long)]
+    dwb_only: bool,
+    /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
+    #[arg(long, value_name = "PATH")]
+    wal: Vec<PathBuf>,
+    /// Show every page that the double write buffer holds, not only damaged ones
+    #[arg(long)]
+    all: bool,
+    /// Show the evidence for every verdict
+    #[arg(long)]
+    explain: bool,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let jobs = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let request = Request { dwb_only: args.dwb_only, page: None, wal: args.wal.clone(), jobs };
+    let mut examined = Examination::run(&args.data_dir, &request, &|_, _| ControlFlow::Continue(()))?;
+    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
+    if let Some(format) = args.output.machine() {
+        let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
+        let paths = vec![args.data_dir.display().to_string()];
+        let mut sink = begin(format, shape, out, (PROGRAM, "check"), paths)?;
+        let mut shown = 0;
+        for report in &examined.report.pages {
+            let (path, relation) = (examined.path_of(report.page), examined.relation_name(report.page.rel));
+            let place = PlaceNames { path: &path, relation: relation.as_deref() };
+            sink.item(&Item::Page(page_row(report, &place)))?;
+            shown += 1;
+        }
+        if args.all {
+            let file_name =
+                |file: usize| examined.source.set.files.get(file).map_or_else(String::new, |file| file.name.clone());
+            for group in examined.report.slots.chunk_by(|one, other| one.page == other.page) {
+                let Some(page) = group.first().map(|slot| slot.page) else { continue };
+                if examined.report.pages.binary_search_by_key(&page, |report| report.page).is_ok() {
+                    continue;
+                }
+                let (path, relation) = (examined.path_of(page), examined.relation_name(page.rel));
+                let place = PlaceNames { path: &path, relation: relation.as_deref() };
+                let slots = slots_of(&examined.report.slots, page);
+                sink.item(&Item::Page(compared_row(page, slots, &file_name, &place)))?;
+                shown += 1;
+            }
+        }
+        let counts = counts(&examined);
+        return closing.end(sink, shown, counts);
+    }
+    let layout = args.output.layout();
+    closing.end_text(out, layout)
+}
+
+fn counts(examined: &Examination) -> Map<String, Value> {
+    let report = &examined.report;
+    let by_verdict = |verdict: Verdict| report.pages.iter().filter(|page| page.verdict.verdict == verdict).count();
+    let by_word = |word: Comparison| report.slots.iter().filter(|slot| slot.comparison == Some(word)).count();
+    let verdicts: Map<String, Value> =
+        Verdict::ALL.into_iter().map(|verdict| (verdict.name().to_owned(), json!(by_verdict(verdict)))).collect();
+    let words: Map<String, Value> =
+        Comparison::ALL.into_iter().map(|word| (word.name().to_owned(), json!(by_word(word)))).collect();
+    let mut counts = Map::new();
+    for (name, value) in [
+        ("damaged_pages", json!(report.pages.len())),
+        ("verdicts", Value::Object(verdicts)),
+        ("slots", Value::Object(words)),
+        ("recovery", json!(report.replay.recovery.name())),
+        ("redo_lsn", json!(report.replay.redo_lsn.map(lsn_text))),
+        ("end_lsn", json!(report.replay.end_lsn.map(lsn_text))),
+        ("doubts", json!(report.replay.doubts)),
+        ("on_start", outlook_value(&report.outlook)),
+    ] {
+        counts.insert(name.to_owned(), value);
+    }
+    counts
+}

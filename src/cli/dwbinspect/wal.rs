@@ -1,0 +1,58 @@
+//! The WAL that a check reads: that of the data directory, and that of an archive.
+
+use std::path::{Path, PathBuf};
+
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::verdict::replay::Replay;
+use crate::analysis::wal::set_notes::tell_notes;
+use crate::cli::exit::Stop;
+use crate::cluster::wal::{WalSet, WalSetError, WalSetOptions};
+use crate::parsers::control::ControlFile;
+use crate::repair::scratch::scratch_file;
+
+/// Opened WAL.
+#[derive(Debug, Default)]
+pub(super) struct WalSources {
+    /// What recovery will read.
+    pub(super) own: Option<WalSet>,
+    /// The same together with WAL from elsewhere, where that was given.
+    pub(super) all: Option<WalSet>,
+}
+
+impl WalSources {
+    /// Opens the WAL of `data_dir`, and with it what `elsewhere` names. What is odd about it goes to `findings` and
+    /// `coverage`.
+    ///
+    /// # Errors
+    /// When a path that was named holds no WAL of this cluster.
+    pub(super) fn open(
+        data_dir: &Path,
+        control: Option<&ControlFile>,
+        elsewhere: &[PathBuf],
+        findings: &mut Vec<Finding>,
+        coverage: &mut Coverage,
+    ) -> Result<Self, Stop> {
+        let options = || {
+            let mut options = WalSetOptions::new(&scratch_file);
+            options.system_identifier = control.map(|control| control.prefix.system_identifier);
+            options.timeline = control.map(Replay::timeline);
+            options
+        };
+        let mut sources = Self::default();
+        match WalSet::open(&[data_dir.to_owned()], options()) {
+            Ok(set) => sources.own = Some(set),
+            Err(error @ (WalSetError::NoWal { .. } | WalSetError::Access(_))) => coverage.skip("pg_wal", error),
+            Err(error) => return Err(Stop::Input(error.to_string())),
+        }
+        if !elsewhere.is_empty() {
+            let mut paths = vec![data_dir.to_owned()];
+            paths.extend_from_slice(elsewhere);
+            let all = WalSet::open(&paths, options()).map_err(|error| Stop::Input(error.to_string()))?;
+            sources.all = Some(all);
+        }
+        if let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) {
+            tell_notes(set, findings, coverage);
+        }
+        Ok(sources)
+    }
+}

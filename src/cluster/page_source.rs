@@ -1,0 +1,114 @@
+//! Pages of relations by their identity, read one at a time.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+use super::open::{AccessError, Links, ReadFile, real_directory};
+use super::relation_path::RelationPaths;
+use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
+
+/// What there is in the place of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageRead {
+    /// The whole page.
+    Whole,
+    /// The file ends inside the page.
+    Partial {
+        /// Bytes of the page that are there; the rest of the buffer is zero.
+        have_bytes: usize,
+    },
+    /// The fork is shorter.
+    BeyondEnd,
+    /// The fork has no file.
+    NoFile,
+}
+
+/// Something that pages of relations can be read from.
+pub trait PageSource {
+    /// Reads one page into `buf`, whose length is the block size. Bytes that are not there come out as zero.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or read for another reason than that it does not exist.
+    fn read_page(&self, page: PageId, buf: &mut [u8]) -> Result<PageRead, AccessError>;
+
+    /// True when the fork has a file.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    fn has_fork(&self, rel: RelFileLocator, fork: ForkNumber) -> Result<bool, AccessError>;
+}
+
+/// The relation files of a data directory. The file used last is kept open.
+#[derive(Debug)]
+pub struct RelationPages {
+    root: PathBuf,
+    paths: RelationPaths,
+    open: RefCell<Option<(PathBuf, Option<ReadFile>)>>,
+}
+
+impl RelationPages {
+    /// `root`: the data directory.
+    #[must_use]
+    pub fn new(root: &Path, paths: RelationPaths) -> Self {
+        Self { root: root.to_owned(), paths, open: RefCell::new(None) }
+    }
+
+    /// Where pages are.
+    #[must_use]
+    pub const fn paths(&self) -> &RelationPaths {
+        &self.paths
+    }
+
+    /// Makes sure that `path`, relative to the data directory, is the one kept open; `None` in place of a file that does
+    /// not exist.
+    fn keep_open(&self, path: &Path) -> Result<(), AccessError> {
+        let mut open = self.open.borrow_mut();
+        if open.as_ref().is_some_and(|(kept, _)| kept == path) {
+            return Ok(());
+        }
+        *open = None;
+        let full = self.root.join(path);
+        let directory = full.parent().map_or(Ok(()), real_directory);
+        let file = match directory.and_then(|()| ReadFile::open(&full, Links::Refuse)) {
+            Ok(file) => Some(file),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        };
+        *open = Some((path.to_owned(), file));
+        Ok(())
+    }
+
+    fn read_kept(&self, at: BlockNumber, buf: &mut [u8]) -> Result<Option<usize>, AccessError> {
+        let open = self.open.borrow();
+        let Some((_, Some(file))) = open.as_ref() else { return Ok(None) };
+        let offset = u64::from(at).saturating_mul(buf.len() as u64);
+        file.read_at(buf, offset).map(Some)
+    }
+}
+
+impl PageSource for RelationPages {
+    fn read_page(&self, page: PageId, buf: &mut [u8]) -> Result<PageRead, AccessError> {
+        buf.fill(0);
+        let (path, at) = self.paths.place(page);
+        self.keep_open(&path)?;
+        match self.read_kept(at, buf)? {
+            Some(have) if have == buf.len() => Ok(PageRead::Whole),
+            Some(0) => Ok(PageRead::BeyondEnd),
+            Some(have_bytes) => {
+                buf[have_bytes..].fill(0);
+                Ok(PageRead::Partial { have_bytes })
+            }
+            None if self.has_fork(page.rel, page.fork)? => Ok(PageRead::BeyondEnd),
+            None => Ok(PageRead::NoFile),
+        }
+    }
+
+    fn has_fork(&self, rel: RelFileLocator, fork: ForkNumber) -> Result<bool, AccessError> {
+        let path = self.root.join(self.paths.segment_file(rel, fork, 0));
+        match path.symlink_metadata() {
+            Ok(_) => Ok(true),
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(AccessError::io("look at", &path, source)),
+        }
+    }
+}

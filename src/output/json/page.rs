@@ -1,0 +1,200 @@
+//! JSON of damaged pages and of comparisons.
+
+use serde_json::{Map, Value, json};
+
+use super::lsn_text;
+use super::wal::Row;
+use crate::analysis::verdict::candidate::{Judged, Outcome, Source};
+use crate::analysis::verdict::judge::OnStart;
+use crate::analysis::verdict::outlook::{Outlook, Start};
+use crate::analysis::verdict::slots::SlotRef;
+use crate::analysis::verdict::survey::PageReport;
+use crate::types::PageId;
+
+/// Columns of a page in CSV, in order.
+pub const PAGE_COLUMNS: &[&str] = &[
+    "spc_oid",
+    "db_oid",
+    "rel_number",
+    "relation",
+    "fork",
+    "block",
+    "path",
+    "disk",
+    "strength",
+    "verdict",
+    "reasons",
+    "damage",
+];
+
+/// Where a page is, in names and numbers.
+pub struct PlaceNames<'a> {
+    /// Path of its file, relative to the data directory.
+    pub path: &'a str,
+    /// Name of the relation, where it is known.
+    pub relation: Option<&'a str>,
+}
+
+fn identity(row: &mut Row, page: PageId, place: &PlaceNames<'_>) {
+    for (name, value) in [
+        ("spc_oid", json!(page.rel.spc_oid)),
+        ("db_oid", json!(page.rel.db_oid)),
+        ("rel_number", json!(page.rel.rel_number)),
+        ("relation", json!(place.relation)),
+        ("fork", json!(page.fork.name())),
+        ("block", json!(page.block)),
+        ("path", json!(place.path)),
+    ] {
+        row.insert(name.to_owned(), value);
+    }
+}
+
+/// A page that something is wrong with, or that was examined on demand.
+#[must_use]
+pub fn page_row(report: &PageReport, place: &PlaceNames<'_>) -> Row {
+    let mut row = Row::new();
+    identity(&mut row, report.page, place);
+    let verdict = &report.verdict;
+    let candidates: Vec<Value> = verdict.candidates.iter().map(|judged| Value::Object(candidate(judged))).collect();
+    let chosen = verdict.chosen.and_then(|at| {
+        let mut object = candidate(verdict.candidates.get(at)?);
+        object
+            .retain(|name, _| ["source", "file", "slot_index", "slot_id", "lsn", "page_lsn"].contains(&name.as_str()));
+        object.insert("candidate".to_owned(), json!(at));
+        Some(object)
+    });
+    for (name, value) in [
+        ("disk", json!(report.disk.name())),
+        ("strength", json!(report.strength.name())),
+        ("damage", json!(report.damage)),
+        ("disk_lsn", json!(report.disk_lsn.map(lsn_text))),
+        ("tear", json!(tear(report))),
+        ("candidates", json!(candidates)),
+        ("verdict", json!(verdict.verdict.name())),
+        ("chosen", json!(chosen)),
+        ("reasons", json!(verdict.reasons)),
+        ("on_start", json!(on_start(report))),
+        ("unlogged", json!(report.is_unlogged)),
+    ] {
+        row.insert(name.to_owned(), value);
+    }
+    row
+}
+
+fn tear(report: &PageReport) -> Option<Map<String, Value>> {
+    let map = report.tear.as_ref()?;
+    let count = report.verdict.candidates.len();
+    let label = |at: &usize| if *at < count { json!(at) } else { json!("zero") };
+    let sectors: Vec<Vec<Value>> = map.sources.iter().map(|list| list.iter().map(label).collect()).collect();
+    let object = json!({
+        "direction": map.direction.name(),
+        "break_at": map.break_at(),
+        "break_min": map.boundary.start,
+        "break_max": map.boundary.end,
+        "newer": map.newer.as_ref().map(label),
+        "older": map.older.as_ref().map(label),
+        "sectors": sectors,
+    });
+    object.as_object().cloned()
+}
+
+fn candidate(judged: &Judged) -> Map<String, Value> {
+    let candidate = &judged.candidate;
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
+    put("source", json!(candidate.source.name()));
+    match &candidate.source {
+        Source::Dwb { file, slot_index, slot_id, slot_lsn, batch, path, .. } => {
+            put("file", json!(file));
+            put("slot_index", json!(slot_index));
+            put("slot_id", json!(slot_id));
+            put("slot_lsn", json!(lsn_text(*slot_lsn)));
+            put("batch", json!(batch.map(|(verdict, _)| verdict.name())));
+            put("written_by", json!(path.map(|path| path.name())));
+        }
+        Source::Wal { record_lsn } => put("lsn", json!(lsn_text(*record_lsn))),
+    }
+    put("page_lsn", json!(lsn_text(candidate.page_lsn)));
+    put("sectors_matching", json!(candidate.sectors_matching));
+    put("outcome", json!(outcome_name(judged.outcome)));
+    let evidence: Vec<Value> =
+        judged.steps.iter().map(|step| json!({"weight": step.weight.name(), "text": step.text})).collect();
+    put("evidence", json!(evidence));
+    if !judged.lost.is_empty() {
+        put("lost_lsns", json!(judged.lost.iter().map(|lsn| lsn_text(*lsn)).collect::<Vec<_>>()));
+    }
+    object
+}
+
+/// The word for reports and JSON.
+#[must_use]
+pub const fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Safe => "safe",
+        Outcome::Unproven => "unproven",
+        Outcome::LosesChanges => "loses_changes",
+        Outcome::Unusable => "unusable",
+    }
+}
+
+fn on_start(report: &PageReport) -> Value {
+    let with = |what: &str, lsn| json!({"what": what, "lsn": lsn_text(lsn)});
+    match report.verdict.on_start {
+        OnStart::Harmless => json!({"what": "harmless"}),
+        OnStart::Read { lsn } => with("read", lsn),
+        OnStart::Unnoticed { lsn } => with("unnoticed", lsn),
+        OnStart::Later => json!({"what": "later"}),
+        OnStart::Unknown => json!({"what": "unknown"}),
+    }
+}
+
+/// A page in order, with the slots that hold it.
+#[must_use]
+pub fn compared_row(
+    page: PageId,
+    slots: &[SlotRef],
+    file_name: &dyn Fn(usize) -> String,
+    place: &PlaceNames<'_>,
+) -> Row {
+    let mut row = Row::new();
+    identity(&mut row, page, place);
+    let candidates: Vec<Value> = slots
+        .iter()
+        .map(|slot| {
+            json!({
+                "source": "dwb",
+                "file": file_name(slot.file),
+                "slot_index": slot.index,
+                "slot_id": slot.slot_id,
+                "page_lsn": lsn_text(slot.page_lsn),
+                "comparison": slot.comparison.map(crate::analysis::verdict::compare::Comparison::name),
+            })
+        })
+        .collect();
+    let newest = slots.last().and_then(|slot| slot.comparison);
+    for (name, value) in [
+        ("disk", json!(newest.map(crate::analysis::verdict::compare::Comparison::name))),
+        ("candidates", json!(candidates)),
+        ("verdict", json!("leave")),
+    ] {
+        row.insert(name.to_owned(), value);
+    }
+    row
+}
+
+/// The prediction of a start, for the summary.
+#[must_use]
+pub fn outlook_value(outlook: &Outlook) -> Value {
+    let lsn = match &outlook.start {
+        Start::Stops { lsn, .. } => Some(lsn_text(*lsn)),
+        _ => None,
+    };
+    json!({
+        "start": outlook.start.name(),
+        "stops_at": lsn,
+        "server_restores": outlook.server_restores.len(),
+        "server_guesses": outlook.server_guesses.len(),
+        "unnoticed": outlook.unnoticed.len(),
+        "stay_damaged": outlook.stay.len(),
+    })
+}
