@@ -60,6 +60,14 @@ impl RelationPattern {
     }
 }
 
+impl RelationPattern {
+    /// The one relation that it stands for, when all three numbers were given.
+    #[must_use]
+    pub fn exact(&self) -> Option<RelFileLocator> {
+        Some(RelFileLocator { spc_oid: self.spc_oid?, db_oid: self.db_oid?, rel_number: self.rel_number })
+    }
+}
+
 impl FromStr for RelationPattern {
     type Err = String;
 

@@ -1,10 +1,12 @@
 //! Printing: functions take a writer. Computes nothing and judges nothing.
 
+pub mod check_text;
 pub mod colour;
 pub mod control_fields;
 pub mod escape;
 pub mod hexdump;
 pub mod json;
+pub mod page_text;
 pub mod progress;
 pub mod sink;
 pub mod text;

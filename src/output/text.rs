@@ -282,7 +282,7 @@ pub fn write_fact(out: &mut dyn Write, layout: Layout, label: &str, value: &str)
 }
 
 /// Writes words behind `lead`, broken at the width, further lines indented.
-fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, text: &str) -> io::Result<()> {
+pub(super) fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, text: &str) -> io::Result<()> {
     let room = usize::from(layout.width).saturating_sub(indent).max(20);
     write!(out, "{lead}")?;
     let mut column = 0;

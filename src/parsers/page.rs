@@ -234,6 +234,19 @@ pub enum LinePointerState {
     Dead,
 }
 
+impl LinePointerState {
+    /// The word for reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unused => "unused",
+            Self::Normal => "normal",
+            Self::Redirect => "redirect",
+            Self::Dead => "dead",
+        }
+    }
+}
+
 /// A line pointer: 4 bytes, bits 0 to 14 offset, 15 to 16 state, 17 to 31 length.
 ///
 /// Source: `ItemIdData`, `src/include/storage/itemid.h`.

@@ -11,6 +11,7 @@ use super::replay::{Replay, read_before};
 use super::slots::{CompareRules, SlotRef, Suspicion, compare_slots};
 use super::survey::{Context, PageReport};
 use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{HeaderAge, Staleness};
 use crate::analysis::trace::ClusterFacts;
 use crate::cluster::dwb_files::DwbSet;
@@ -117,7 +118,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
             suspects.entry(page).or_insert(suspicion);
         },
     );
-    let interest = interest_of(&suspects);
+    let interest = interest_of(&suspects, &input.slots);
     let mut history = WalHistory::new(&interest);
     let wal_progress = |bytes| progress(Stage::Wal, bytes);
     if broken_off {
@@ -187,13 +188,16 @@ pub fn slots_of(slots: &[SlotRef], page: PageId) -> &[SlotRef] {
     slots.get(first..first + count).unwrap_or_default()
 }
 
-fn interest_of(suspects: &BTreeMap<PageId, Suspicion>) -> Interest {
+fn interest_of(suspects: &BTreeMap<PageId, Suspicion>, slots: &[SlotRef]) -> Interest {
     let mut interest = Interest::default();
     for (page, suspicion) in suspects {
         if *suspicion == Suspicion::MissingFile {
             interest.add_relation(page.rel);
         } else {
-            interest.add(*page);
+            let place = interest.add(*page);
+            for slot in slots_of(slots, *page).iter().filter(|slot| slot.path != Some(WritePath::Eviction)) {
+                interest.watch(place, slot.page_lsn);
+            }
         }
     }
     interest

@@ -46,6 +46,11 @@ pub enum Ahead {
         /// The transaction.
         xid: u32,
     },
+    /// What the next record for the page puts there is there already.
+    NextChange {
+        /// Start of that record.
+        lsn: Lsn,
+    },
 }
 
 impl std::fmt::Display for Ahead {
@@ -60,6 +65,7 @@ impl std::fmt::Display for Ahead {
             Self::FromTheFuture { xid } => {
                 write!(f, "it shows transaction {xid}, which is newer than all that WAL knows")
             }
+            Self::NextChange { lsn } => write!(f, "it holds what only the record at {lsn} puts there"),
         }
     }
 }
@@ -102,6 +108,20 @@ pub fn ahead_of_lsn(page: &[u8], fork: ForkNumber, lsn: Lsn, facts: &XidFacts<'_
             Some(_) | None => None,
         }
     })
+}
+
+/// Shortest block data that is looked for in a page: shorter ones are found by chance.
+const SHORTEST_DATA_BYTES: usize = 12;
+
+/// Whether a page of an index already holds what `next`, the first change behind its LSN, puts there: an entry names its
+/// row, so it does not stand twice.
+#[must_use]
+pub fn holds_next_change(page: &[u8], fork: ForkNumber, next: Option<(Lsn, &[u8])>) -> Option<Ahead> {
+    let (lsn, data) = next.filter(|(_, data)| data.len() >= SHORTEST_DATA_BYTES)?;
+    let header = PageHeader::decode(0, page).ok()?;
+    let is_index = fork == ForkNumber::Main && PageKind::of(&header, page, fork) != PageKind::Heap;
+    let found = is_index && page.windows(data.len()).any(|window| window == data);
+    found.then_some(Ahead::NextChange { lsn })
 }
 
 #[cfg(test)]
@@ -153,6 +173,18 @@ mod tests {
         assert_eq!(judge(&page, 150, &[]), Some(Ahead::WithoutRecord { xid: 710 }));
         assert_eq!(judge(&page, 150, &[event(9, 100, Touch::Image { marks: None })]), None);
         assert_eq!(judge(&heap_page(900, 0, 0), 150, &[]), Some(Ahead::FromTheFuture { xid: 900 }));
+    }
+
+    #[test]
+    fn entry_of_the_next_record_is_found_in_an_index_page() {
+        let mut page = heap_page(3, 0, 0);
+        page[16..18].copy_from_slice(&8176_u16.to_le_bytes());
+        let data: Vec<u8> = (1..=16).collect();
+        assert_eq!(holds_next_change(&page, ForkNumber::Main, Some((Lsn(8), &data))), None);
+        page[8000..8016].copy_from_slice(&data);
+        let found = holds_next_change(&page, ForkNumber::Main, Some((Lsn(8), &data)));
+        assert_eq!(found, Some(Ahead::NextChange { lsn: Lsn(8) }));
+        assert_eq!(holds_next_change(&page, ForkNumber::Main, Some((Lsn(8), &data[..8]))), None);
     }
 
     #[test]

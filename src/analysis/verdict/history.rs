@@ -34,6 +34,8 @@ pub struct Interest {
     pages: FxHashMap<PageId, usize>,
     list: Vec<PageId>,
     rels: FxHashSet<RelFileLocator>,
+    /// By place: LSNs of images that were copied without a lock.
+    copied: Vec<Vec<Lsn>>,
     /// Visibility map pages, by their relation.
     maps: FxHashMap<RelFileLocator, Vec<(BlockNumber, usize)>>,
 }
@@ -45,6 +47,7 @@ impl Interest {
         let place = *self.pages.entry(page).or_insert(next);
         if place == next {
             self.list.push(page);
+            self.copied.push(Vec::new());
             self.rels.insert(page.rel);
             if page.fork == ForkNumber::Vm {
                 self.maps.entry(page.rel).or_default().push((page.block, place));
@@ -56,6 +59,14 @@ impl Interest {
     /// Adds a relation of which only creation, truncation and removal matter.
     pub fn add_relation(&mut self, rel: RelFileLocator) {
         self.rels.insert(rel);
+    }
+
+    /// Asks for what the first change behind `lsn` puts into the page at `place`: an image with that LSN which was
+    /// copied without a lock must not hold it yet.
+    pub fn watch(&mut self, place: usize, lsn: Lsn) {
+        if let Some(list) = self.copied.get_mut(place).filter(|list| !list.contains(&lsn)) {
+            list.push(lsn);
+        }
     }
 
     /// Place of a page, if it was added.
@@ -205,6 +216,8 @@ pub struct WalHistory {
     events: Vec<Vec<BlockEvent>>,
     files: FxHashMap<RelFileLocator, Vec<FileEvent>>,
     databases: Vec<FileEvent>,
+    /// By place and watched LSN: start and block data of the first change behind it.
+    next_data: FxHashMap<(usize, Lsn), (Lsn, Box<[u8]>)>,
     /// Stretches of WAL in which every record was read.
     covered: Vec<Range<Lsn>>,
     /// Version of the WAL.
@@ -307,6 +320,12 @@ impl WalHistory {
         self.events.get(place).map_or(&[], Vec::as_slice)
     }
 
+    /// Start of the first record behind `lsn` that changes the page, and the data that it puts there.
+    #[must_use]
+    pub fn next_change(&self, place: usize, lsn: Lsn) -> Option<(Lsn, &[u8])> {
+        self.next_data.get(&(place, lsn)).map(|(start, data)| (*start, data.as_ref()))
+    }
+
     /// Changes of the files that hold a page, by LSN.
     pub fn file_events(&self, page: PageId) -> impl Iterator<Item = &FileEvent> {
         let own = self.files.get(&page.rel).into_iter().flatten();
@@ -332,6 +351,11 @@ impl WalHistory {
             };
             if let Some(place) = interest.place(page) {
                 let touch = self.touch(record, &block, worker);
+                for lsn in interest.copied[place].iter().filter(|lsn| **lsn <= record.start_lsn && touch != Touch::Hint)
+                {
+                    let data = if touch == Touch::Change { block.data } else { &[] };
+                    self.next_data.entry((place, *lsn)).or_insert_with(|| (record.start_lsn, data.into()));
+                }
                 known &= self.push(place, record, touch);
             }
             let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::candidate::{Candidate, Evidence, Source};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
-use super::content::{Ahead, XidFacts, ahead_of_lsn};
+use super::content::{Ahead, XidFacts, ahead_of_lsn, holds_next_change};
 use super::history::{Interest, Touch, WalHistory};
 use super::judge::{OnStart, PageVerdict, Subject, Verdict, judge_page};
 use super::replay::Replay;
@@ -248,6 +248,7 @@ impl Context<'_> {
         let next_at_redo = self.replay.next_xid.filter(|_| self.replay.can_begin)?;
         let facts = XidFacts { events: self.history.events(place), next_at_redo, newest: self.history.newest_xid };
         ahead_of_lsn(bytes, page.fork, lsn, &facts)
+            .or_else(|| holds_next_change(bytes, page.fork, self.history.next_change(place, lsn)))
     }
 
     /// Objection to an image whose special space is not that of the other pages of its fork.

@@ -14,9 +14,14 @@ use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::judge::Verdict;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
+use crate::output::check_text::{
+    block_label, next_step, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
+};
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
+use crate::output::text::{Layout, write_fact};
+use crate::types::PageId;
 
 /// Find torn pages and say which image may be put back without losing anything
 ///
@@ -83,7 +88,37 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         return closing.end(sink, shown, counts);
     }
     let layout = args.output.layout();
+    write_text(args, &examined, out, layout)?;
     closing.end_text(out, layout)
+}
+
+fn write_text(args: &CheckArgs, examined: &Examination, out: &mut dyn Write, layout: Layout) -> std::io::Result<()> {
+    let report = &examined.report;
+    let name = |page: PageId| examined.short_name(page);
+    let title = |page: PageId| format!("{} block {}", examined.short_name(page), block_label(page));
+    writeln!(out, "{}", layout.paint.heading("State"))?;
+    let data_dir = args.data_dir.display().to_string();
+    write_fact(out, layout, "data directory", &data_dir)?;
+    write_fact(out, layout, "what happened", &examined.state)?;
+    write_fact(out, layout, "data checksums", &examined.checksums())?;
+    write_outlook(out, layout, &report.replay, &report.outlook, &report.pages, &title)?;
+    write_counts(out, layout, &report.pages)?;
+    if let Some(scanned) = &examined.scanned {
+        write_fact(out, layout, "pages checked", scanned)?;
+    }
+    write_slot_counts(out, layout, &report.slots)?;
+    write_fact(out, layout, "next", &next_step(&report.pages, &report.outlook, &data_dir))?;
+    write_pages(out, layout, &report.pages, &name)?;
+    if args.explain {
+        for page in &report.pages {
+            let title = format!("{} ({})", title(page.page), examined.path_of(page.page));
+            write_evidence(out, layout, page, &title)?;
+        }
+    }
+    if args.all {
+        write_slots(out, layout, &report.slots, &name, &|file| examined.file_name(file))?;
+    }
+    Ok(())
 }
 
 fn counts(examined: &Examination) -> Map<String, Value> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::source::Source;
 use super::wal::WalSources;
+use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::verdict::check::{CheckInput, CheckReport, Stage, check};
@@ -57,6 +58,10 @@ pub struct Examination {
     pub coverage: Coverage,
     /// Bytes of a page.
     pub block_size: usize,
+    /// What happened to the cluster, in a sentence.
+    pub state: String,
+    /// What the page scan looked at, in words, if it ran.
+    pub scanned: Option<String>,
 }
 
 impl Examination {
@@ -88,7 +93,7 @@ impl Examination {
         let (names, gaps) = RelationNames::read(directory);
         if !gaps.is_empty() {
             let first = gaps.first().map(ToString::to_string).unwrap_or_default();
-            let what = format!("{} gaps in the names of relations, the first: {first}", gaps.len());
+            let what = format!("gaps in the names of relations: {}, the first: {first}", gaps.len());
             findings.push(Finding::note("names_incomplete", what, "some relations are shown by their numbers"));
         }
         let wal = WalSources::open(data_dir, control, &request.wal, &mut findings, &mut coverage)?;
@@ -98,9 +103,14 @@ impl Examination {
         if let Some(page) = request.page {
             suspects.insert(page, Suspicion::Differs);
         }
+        let signs = directory.recovery_signs();
+        let state = control.map_or_else(
+            || "pg_control cannot be trusted, so it is not known what state the cluster is in.".to_owned(),
+            |control| state_in_words(control, &server, &signs),
+        );
         let input = CheckInput {
             control,
-            replay: Replay::of(control, &directory.recovery_signs()),
+            replay: Replay::of(control, &signs),
             facts: &source.facts,
             pages: &pages,
             block_size,
@@ -116,9 +126,13 @@ impl Examination {
             uses_dwb: uses_dwb(&source),
         };
         let mut report = check(input, progress);
+        if !report.pages.is_empty() {
+            let what = format!("{} pages are damaged", report.pages.len());
+            findings.push(Finding::problem("damaged_pages", what, "see the verdict on each"));
+        }
         findings.append(&mut report.findings);
         coverage.skipped.append(&mut report.coverage.skipped);
-        Ok(Self { source, dwb, names, paths, wal, report, findings, coverage, block_size })
+        Ok(Self { source, dwb, names, paths, wal, report, findings, coverage, block_size, state, scanned: None })
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
@@ -126,6 +140,32 @@ impl Examination {
     pub fn relation_name(&self, rel: RelFileLocator) -> Option<String> {
         let name = self.names.get(rel)?;
         Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
+    }
+
+    /// Name of a page's relation without its database where there is one, else its path.
+    #[must_use]
+    pub fn short_name(&self, page: PageId) -> String {
+        let Some(name) = self.names.get(page.rel) else {
+            return page.rel.to_string();
+        };
+        let doubt = if name.doubt.is_some() { "?" } else { "" };
+        match name.schema.as_deref() {
+            Some("pg_catalog") | None => format!("{}{doubt}", name.relation),
+            Some(schema) => format!("{schema}.{}{doubt}", name.relation),
+        }
+    }
+
+    /// Name of a file of the double write buffer.
+    #[must_use]
+    pub fn file_name(&self, file: usize) -> String {
+        self.source.set.files.get(file).map_or_else(String::new, |file| file.name.clone())
+    }
+
+    /// Whether pages carry checksums, in words.
+    #[must_use]
+    pub fn checksums(&self) -> String {
+        let control = self.source.directory.as_ref().and_then(|directory| directory.control().trusted());
+        control.map_or_else(|| "not known".to_owned(), |control| control.checksums.to_string())
     }
 
     /// Path of the file that holds a page, relative to the data directory.

@@ -5,6 +5,7 @@ mod check;
 mod dump;
 mod examination;
 mod info;
+mod page;
 mod source;
 mod wal;
 
@@ -32,6 +33,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::CheckArgs),
+    Page(page::PageArgs),
     Info(info::InfoArgs),
     Dump(Box<dump::DumpArgs>),
     Batches(batches::BatchesArgs),
@@ -47,6 +49,7 @@ enum Command {
 pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
         Command::Check(args) => check::run(&args, out),
+        Command::Page(args) => page::run(&args, out),
         Command::Info(args) => info::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
         Command::Batches(args) => batches::run(&args, out),

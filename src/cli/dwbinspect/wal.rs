@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::wal::set_notes::tell_notes;
 use crate::cli::exit::Stop;
@@ -51,7 +51,10 @@ impl WalSources {
             sources.all = Some(all);
         }
         if let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) {
-            tell_notes(set, findings, coverage);
+            let mut told = Vec::new();
+            tell_notes(set, &mut told, coverage);
+            // Segments that wait to be written again and the like are in every pg_wal.
+            findings.extend(told.into_iter().filter(|finding| finding.severity == Severity::Problem));
         }
         Ok(sources)
     }

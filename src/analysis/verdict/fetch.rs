@@ -1,0 +1,81 @@
+//! The bytes of an image, read again where it was found.
+
+use std::ops::ControlFlow;
+
+use super::candidate::Source;
+use super::replay::run_of;
+use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::walk::walk_run;
+use crate::cluster::dwb_files::{DwbSet, SlotReadError};
+use crate::cluster::wal::{WalReadError, WalSet};
+use crate::parsers::dwb::CrcVerdict;
+use crate::parsers::image::{ImageDecoder, ImageError};
+use crate::parsers::restore::ready_page;
+use crate::parsers::wal::reader::Event;
+use crate::types::{Lsn, PageId};
+
+/// Why an image could not be read again.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The slot cannot be read.
+    #[error(transparent)]
+    Slot(#[from] SlotReadError),
+    /// The slot is not what it was.
+    #[error("{0} no longer holds this page, or its CRC is wrong")]
+    SlotChanged(String),
+    /// WAL cannot be read.
+    #[error(transparent)]
+    Wal(#[from] WalReadError),
+    /// The record is not there any more.
+    #[error("WAL has no image of this page at {0}")]
+    NoRecord(Lsn),
+    /// The image cannot be unpacked.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+}
+
+/// Reads the bytes of an image of `page`: those of a slot as they stand there, those of WAL with the LSN that redo sets
+/// and without checksum.
+///
+/// # Errors
+/// When the place no longer holds an image of this page.
+pub fn fetch_image(
+    source: &Source,
+    page: PageId,
+    block_size: usize,
+    dwb: &DwbSet,
+    wal: Option<&WalSet>,
+) -> Result<Vec<u8>, FetchError> {
+    match source {
+        Source::Dwb { file_index, slot_index, .. } => {
+            let changed = || FetchError::SlotChanged(source.to_string());
+            let file = dwb.files.get(*file_index).ok_or_else(changed)?;
+            let mut buf = Vec::new();
+            let slot = file.read_slot(*slot_index, &mut buf)?;
+            let sound = slot.crc_verdict() != CrcVerdict::Bad && slot.header.page_id() == Some(page);
+            if sound && slot.image.len() == block_size { Ok(slot.image.to_vec()) } else { Err(changed()) }
+        }
+        Source::Wal { record_lsn } => {
+            let set = wal.ok_or(FetchError::NoRecord(*record_lsn))?;
+            let run = run_of(set, *record_lsn).ok_or(FetchError::NoRecord(*record_lsn))?;
+            let plan = ScanPlan { start_lsn: *record_lsn, ..ScanPlan::totals() };
+            let mut found = Err(FetchError::NoRecord(*record_lsn));
+            walk_run(set, &run, &plan, false, |event, _| {
+                let Event::Record(record) = event else { return ControlFlow::Continue(()) };
+                if record.start_lsn == *record_lsn {
+                    let image =
+                        record.blocks().find(|block| block.page_id() == Some(page)).and_then(|block| block.image);
+                    if let Some(image) = image {
+                        let mut bytes = vec![0; block_size];
+                        found = ImageDecoder::new().restore(&image, &mut bytes).map_err(FetchError::from).map(|()| {
+                            ready_page(&mut bytes, record.end_lsn, page.block, false);
+                            bytes
+                        });
+                    }
+                }
+                ControlFlow::Break(())
+            })?;
+            found
+        }
+    }
+}

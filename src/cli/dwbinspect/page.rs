@@ -1,0 +1,165 @@
+//! `pg_dwbinspect page`: everything about one block.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::PROGRAM;
+use super::examination::{Examination, Request};
+use crate::analysis::verdict::candidate::Source;
+use crate::analysis::verdict::fetch::fetch_image;
+use crate::analysis::verdict::history::BlockEvent;
+use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::exit::{Outcome, Stop};
+use crate::cli::values::RelationPattern;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationNames;
+use crate::cluster::page_source::{PageSource, RelationPages};
+use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
+use crate::cluster::relation_walk::walk_relations;
+use crate::output::check_text::{block_label, write_evidence};
+use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, page_row};
+use crate::output::json::{Item, lsn_text};
+use crate::output::page_text::{Version, touch_words, write_difference, write_headers, write_history, write_items};
+use crate::output::sink::CsvShape;
+use crate::output::text::Layout;
+use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
+
+/// Show everything about one block: disk and images side by side, its records in WAL, the verdict and its proof
+///
+/// RELATION is a name (table, schema.table or database.schema.table), numbers (REL, DB/REL or SPC/DB/REL), or the path
+/// of a relation file below the data directory, such as base/5/1259 or base/5/1259_vm; in a file that is not the first
+/// segment, BLOCK still counts from the start of the fork.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub struct PageArgs {
+    /// Data directory of a stopped server
+    #[arg(value_name = "DATADIR")]
+    data_dir: PathBuf,
+    /// Name, numbers, or path of a file
+    #[arg(value_name = "RELATION")]
+    relation: String,
+    /// Block within the fork
+    #[arg(value_name = "BLOCK")]
+    block: BlockNumber,
+    /// Fork: main, fsm, vm or init [default: main, or that of the path]
+    #[arg(long, value_name = "FORK")]
+    fork: Option<ForkNumber>,
+    /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
+    #[arg(long, value_name = "PATH")]
+    wal: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let (rel, fork) = find_relation(&args.data_dir, &args.relation)?;
+    let page = PageId { rel, fork: args.fork.unwrap_or(fork), block: args.block };
+    let request = Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: 1 };
+    let mut examined = Examination::run(&args.data_dir, &request, &|_, _| ControlFlow::Continue(()))?;
+    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
+    let (path, relation) = (examined.path_of(page), examined.relation_name(rel));
+    let place = PlaceNames { path: &path, relation: relation.as_deref() };
+    let report = &examined.report;
+    let events = report.interest.place(page).map_or(&[][..], |place| report.history.events(place));
+    if let Some(format) = args.output.machine() {
+        let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
+        let paths = vec![args.data_dir.display().to_string()];
+        let mut sink = begin(format, shape, out, (PROGRAM, "page"), paths)?;
+        for found in &report.pages {
+            let mut row = page_row(found, &place);
+            let history: Vec<_> = events.iter().map(|event| event_value(event, &examined)).collect();
+            row.insert("history".to_owned(), json!(history));
+            sink.item(&Item::Page(row))?;
+        }
+        return closing.end(sink, report.pages.len() as u64, serde_json::Map::new());
+    }
+    let layout = args.output.layout();
+    write_text(out, layout, page, &examined, events)?;
+    closing.end_text(out, layout)
+}
+
+fn event_value(event: &BlockEvent, examined: &Examination) -> serde_json::Value {
+    json!({
+        "lsn": lsn_text(event.start_lsn),
+        "end_lsn": lsn_text(event.end_lsn),
+        "record": event.name(examined.report.history.major),
+        "xid": event.xid,
+        "effect": touch_words(&event.touch),
+    })
+}
+
+fn write_text(
+    out: &mut dyn Write,
+    layout: Layout,
+    page: PageId,
+    examined: &Examination,
+    events: &[BlockEvent],
+) -> Result<(), Stop> {
+    let report = &examined.report;
+    let Some(found) = report.pages.first() else { return Ok(()) };
+    let title = format!("{} block {} ({})", examined.short_name(page), block_label(page), examined.path_of(page));
+    write_evidence(out, layout, found, title.trim_start())?;
+    let mut versions = Vec::new();
+    let mut bytes = vec![0; examined.block_size];
+    let root = examined.source.directory.as_ref().map_or(Path::new("."), DataDir::root);
+    let pages = RelationPages::new(root, examined.paths.clone());
+    if pages.read_page(page, &mut bytes).is_ok() {
+        versions.push(Version { title: "disk".to_owned(), bytes });
+    }
+    let wal = examined.wal.all.as_ref().or(examined.wal.own.as_ref());
+    for (place, judged) in found.verdict.candidates.iter().enumerate() {
+        let source: &Source = &judged.candidate.source;
+        if let Ok(bytes) = fetch_image(source, page, examined.block_size, &examined.source.set, wal) {
+            versions.push(Version::image(place, bytes));
+        }
+    }
+    write_headers(out, layout, page, &versions)?;
+    write_items(out, layout, page, &versions)?;
+    if let Some((disk, images)) = versions.split_first() {
+        for image in images {
+            write_difference(out, layout, disk, image)?;
+        }
+    }
+    write_history(out, layout, events, report.history.major, report.replay.redo_lsn)?;
+    Ok(())
+}
+
+/// Finds what the user named.
+fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNumber), Stop> {
+    let directory = DataDir::open(data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+    let version_directory = tablespace_version_directory(directory.major(), catalog);
+    let inner = Path::new(text).strip_prefix(directory.root()).unwrap_or(Path::new(text));
+    let mut found: Vec<(RelFileLocator, ForkNumber)> = Vec::new();
+    if let Ok(pattern) = text.parse::<RelationPattern>() {
+        let files = walk_relations(directory.root(), &version_directory).files;
+        found.extend(files.iter().filter(|file| pattern.matches(file.rel)).map(|file| (file.rel, ForkNumber::Main)));
+        if found.is_empty() {
+            found.extend(pattern.exact().map(|rel| (rel, ForkNumber::Main)));
+        }
+    } else if inner.components().count() > 1 {
+        let name = inner.file_name().and_then(|name| RelationFileName::parse(name.to_str()?));
+        let files = walk_relations(directory.root(), &version_directory).files;
+        let same = files.iter().filter(|file| file.path.parent() == inner.parent());
+        let wanted = same.filter(|file| name.is_some_and(|name| name.rel_number == file.rel.rel_number));
+        found.extend(wanted.map(|file| (file.rel, name.map_or(ForkNumber::Main, |name| name.fork))));
+    } else {
+        let (names, _) = RelationNames::read(&directory);
+        let fits = |full: String| full == text || full.ends_with(&format!(".{text}"));
+        found.extend(names.iter().filter(|(_, name)| fits(name.to_string())).map(|(rel, _)| (rel, ForkNumber::Main)));
+    }
+    found.sort_unstable();
+    found.dedup();
+    match found[..] {
+        [one] => Ok(one),
+        [] => Err(Stop::Input(format!("no relation \"{text}\" in {}", data_dir.display()))),
+        _ => {
+            let several: Vec<String> = found.iter().map(|(rel, _)| rel.to_string()).collect();
+            Err(Stop::Input(format!("\"{text}\" stands for several relations: {}", several.join(", "))))
+        }
+    }
+}

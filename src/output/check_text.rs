@@ -1,0 +1,368 @@
+//! What a check says to people: the state, what a start would bring, what to do, then page by page.
+
+use std::io::{self, Write};
+
+use super::json::page::outcome_name;
+use super::text::{Layout, plain_table, short, wrapped, write_fact, write_table};
+use crate::analysis::staleness::Confidence;
+use crate::analysis::verdict::candidate::{Judged, Source, Weight};
+use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::judge::{OnStart, Verdict};
+use crate::analysis::verdict::outlook::{Outlook, Start};
+use crate::analysis::verdict::replay::Replay;
+use crate::analysis::verdict::slots::SlotRef;
+use crate::analysis::verdict::survey::PageReport;
+use crate::output::colour::Paint;
+use crate::output::escape::printable;
+use crate::types::{ForkNumber, PageId};
+
+/// Pages that are named one by one in a sentence.
+const MOST_PAGES_IN_WORDS: usize = 3;
+
+/// How a page is called: by name where there is one.
+pub type Label<'a> = &'a dyn Fn(PageId) -> String;
+
+/// `fork block`, the fork left out where it is the main one.
+#[must_use]
+pub fn block_label(page: PageId) -> String {
+    match page.fork {
+        ForkNumber::Main => page.block.to_string(),
+        fork => format!("{fork} {}", page.block),
+    }
+}
+
+/// Where replay begins and ends, and what a start brings.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_outlook(
+    out: &mut dyn Write,
+    layout: Layout,
+    replay: &Replay,
+    outlook: &Outlook,
+    pages: &[PageReport],
+    label: Label<'_>,
+) -> io::Result<()> {
+    if let Some((redo, end)) = replay.redo_lsn.zip(replay.end_lsn) {
+        write_fact(out, layout, "replay", &format!("from {redo} to {end}, the end of valid WAL"))?;
+    } else if let Some(redo) = replay.redo_lsn {
+        write_fact(out, layout, "replay", &format!("from {redo}; where WAL ends is not known"))?;
+    }
+    write_fact(out, layout, "if started now", &start_sentence(replay, outlook, pages, label))?;
+    for doubt in &replay.doubts {
+        write_fact(out, layout, "doubt", doubt)?;
+    }
+    Ok(())
+}
+
+fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
+    let mut sentences = Vec::new();
+    let page_at = |place: &usize| pages.get(*place).map_or_else(String::new, |report| label(report.page));
+    sentences.push(match &outlook.start {
+        Start::Running => "a server may be running: nothing here is certain".to_owned(),
+        Start::Unknown => "cannot be told: where replay begins is not known".to_owned(),
+        Start::CannotBegin => "the server will not start: WAL from the redo point on is missing".to_owned(),
+        Start::Stops { page, lsn } => {
+            format!("the server will NOT start: replay stops at {lsn}, where it reads {}", page_at(page))
+        }
+        Start::WithoutReplay => "the server starts without replay".to_owned(),
+        Start::Completes if replay.doubts.is_empty() => "replay runs to its end and the server starts".to_owned(),
+        Start::Completes => "replay runs to the end of WAL that is there".to_owned(),
+    });
+    let list = |places: &[usize]| {
+        let named: Vec<String> = places.iter().take(MOST_PAGES_IN_WORDS).map(page_at).collect();
+        let more = if places.len() > MOST_PAGES_IN_WORDS { " …" } else { "" };
+        format!("{}{more}", named.join(", "))
+    };
+    let mut say = |places: &[usize], one: &str, many: &str| {
+        if !places.is_empty() {
+            let verb = if places.len() == 1 { one } else { many };
+            sentences.push(format!("{} {verb} ({})", places.len(), list(places)));
+        }
+    };
+    say(
+        &outlook.server_restores,
+        "page is put right by the server from its double write buffer",
+        "pages are put right by the server from its double write buffer",
+    );
+    say(
+        &outlook.server_guesses,
+        "page gets an image from the server that is NOT proven to be the right one",
+        "pages get images from the server that are NOT proven to be the right ones",
+    );
+    say(
+        &outlook.unnoticed,
+        "torn page is changed by replay without being noticed",
+        "torn pages are changed by replay without being noticed",
+    );
+    say(
+        &outlook.stay,
+        "damaged page is not touched by replay and fails when it is read",
+        "damaged pages are not touched by replay and fail when they are read",
+    );
+    sentences.join("; ")
+}
+
+/// Counts by verdict, one fact each.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_counts(out: &mut dyn Write, layout: Layout, pages: &[PageReport]) -> io::Result<()> {
+    if pages.is_empty() {
+        return write_fact(out, layout, "damaged pages", "none");
+    }
+    let mut parts = Vec::new();
+    for verdict in Verdict::ALL {
+        let count = pages.iter().filter(|page| page.verdict.verdict == verdict).count();
+        if count > 0 {
+            parts.push(format!("{count} {}", verdict.name()));
+        }
+    }
+    write_fact(out, layout, "damaged pages", &format!("{}: {}", pages.len(), parts.join(", ")))
+}
+
+/// What to do next, in a sentence or two.
+#[must_use]
+pub fn next_step(pages: &[PageReport], outlook: &Outlook, data_dir: &str) -> String {
+    let count = |verdict: Verdict| pages.iter().filter(|page| page.verdict.verdict == verdict).count();
+    let (safe, unproven) = (count(Verdict::Restore), count(Verdict::RestoreUnproven));
+    let lost = count(Verdict::NoImage) + count(Verdict::LosesChanges);
+    let mut steps = Vec::new();
+    if outlook.start == Start::Running {
+        return "stop the server, or look at a copy or snapshot".to_owned();
+    }
+    if safe > 0 {
+        let pages = if safe == 1 { "1 page" } else { &format!("{safe} pages") };
+        steps.push(format!("do not start the server yet: put back {pages} first, which loses nothing"));
+    }
+    if unproven > 0 {
+        steps.push(format!("decide about {unproven} unproven images: check --explain {data_dir} says what is missing"));
+    }
+    if lost > 0 {
+        steps.push(format!("{lost} pages need a backup or salvage: no image of them can be put back without loss"));
+    }
+    if steps.is_empty() {
+        let nothing = match outlook.start {
+            Start::CannotBegin => "bring back the missing WAL (--wal PATH to look into an archive)",
+            Start::Unknown => "bring back pg_control or backup_label from a backup",
+            _ => "nothing has to be repaired; the server can be started",
+        };
+        steps.push(nothing.to_owned());
+    }
+    steps.join("; ")
+}
+
+/// Damaged pages as a table.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_pages(out: &mut dyn Write, layout: Layout, pages: &[PageReport], name: Label<'_>) -> io::Result<()> {
+    if pages.is_empty() {
+        return Ok(());
+    }
+    let paint = layout.paint;
+    writeln!(out, "\n{}", paint.heading("Damaged pages"))?;
+    let mut table = plain_table(&["relation", "block", "disk", "", "tear", "verdict", "image"]);
+    for report in pages {
+        let image = report.verdict.chosen.and_then(|place| report.verdict.candidates.get(place));
+        table.add_row([
+            printable(&name(report.page)),
+            block_label(report.page),
+            paint.bad(report.disk.name()),
+            report.strength.name().to_owned(),
+            tear_words(report),
+            verdict_word(paint, report.verdict.verdict),
+            image.map_or_else(|| "-".to_owned(), image_words),
+        ]);
+    }
+    write_table(out, &table)
+}
+
+/// Direction and place of a tear.
+#[must_use]
+pub fn tear_words(report: &PageReport) -> String {
+    report.tear.as_ref().map_or_else(|| "-".to_owned(), |tear| format!("{} {}", tear.direction.name(), tear.break_at()))
+}
+
+fn image_words(judged: &Judged) -> String {
+    let lsn = short(judged.candidate.page_lsn);
+    match &judged.candidate.source {
+        Source::Dwb { file, slot_index, .. } => {
+            let number = file.strip_prefix("dwbuf_").unwrap_or(file);
+            format!("slot {number}:{slot_index} {lsn}")
+        }
+        Source::Wal { .. } => format!("WAL {lsn}"),
+    }
+}
+
+/// A verdict, painted by what it means.
+#[must_use]
+pub fn verdict_word(paint: Paint, verdict: Verdict) -> String {
+    let word = verdict.name();
+    match verdict {
+        Verdict::Restore | Verdict::HealsInReplay => paint.good(word),
+        Verdict::RestoreUnproven => paint.doubt(word),
+        Verdict::LosesChanges | Verdict::NoImage => paint.bad(word),
+        Verdict::Leave => paint.faint(word),
+    }
+}
+
+/// The evidence for one page.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, title: &str) -> io::Result<()> {
+    let paint = layout.paint;
+    writeln!(out, "\n{}", paint.heading(&printable(title)))?;
+    let strength = match report.strength {
+        Confidence::Proven => "proven",
+        Confidence::Likely => "likely",
+        Confidence::Possible => "possible",
+    };
+    let disk = format!("{} ({strength})", report.disk.name());
+    write_fact(out, layout, "on disk", &if report.is_wrong { disk } else { report.disk.name().to_owned() })?;
+    for what in &report.damage {
+        write_fact(out, layout, "", what)?;
+    }
+    if let Some(lsn) = report.disk_lsn {
+        write_fact(out, layout, "LSN on disk", &lsn.to_string())?;
+    }
+    if report.tear.is_some() {
+        write_sectors(out, layout, report)?;
+    }
+    write_fact(out, layout, "without repair", &on_start_words(&report.verdict.on_start))?;
+    write!(out, "  {:<24} {}", "verdict", verdict_word(paint, report.verdict.verdict))?;
+    match report.verdict.chosen.and_then(|place| report.verdict.candidates.get(place)) {
+        Some(judged) => writeln!(out, ": {}", judged.candidate.source)?,
+        None => writeln!(out)?,
+    }
+    if report.verdict.chosen.is_none() {
+        for reason in &report.verdict.reasons {
+            write_fact(out, layout, "", reason)?;
+        }
+    }
+    for (place, judged) in report.verdict.candidates.iter().enumerate() {
+        write_candidate(out, layout, report, place, judged)?;
+    }
+    Ok(())
+}
+
+fn write_candidate(
+    out: &mut dyn Write,
+    layout: Layout,
+    report: &PageReport,
+    place: usize,
+    judged: &Judged,
+) -> io::Result<()> {
+    let paint = layout.paint;
+    let candidate = &judged.candidate;
+    let chosen = if report.verdict.chosen == Some(place) { ", chosen" } else { "" };
+    let (count, all) = (candidate.sectors_matching, candidate.marks.len());
+    writeln!(
+        out,
+        "  {}{}: LSN {}, {count} of {all} sectors as on disk, {}{chosen}",
+        letter(place),
+        format_args!(" {}", candidate.source),
+        candidate.page_lsn,
+        outcome_name(judged.outcome),
+    )?;
+    for step in &judged.steps {
+        let mark = match step.weight {
+            Weight::Supports => paint.good("+"),
+            Weight::Notes => paint.faint("."),
+            Weight::Missing => paint.doubt("?"),
+            Weight::Loses | Weight::Against => paint.bad("-"),
+        };
+        wrapped(out, layout, &format!("    {mark} "), 6, &printable(&step.text))?;
+    }
+    Ok(())
+}
+
+/// Letter by which an image is called in the sector map.
+#[must_use]
+pub fn letter(place: usize) -> char {
+    const LETTERS: &[u8; 26] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    LETTERS.get(place).map_or('*', |byte| char::from(*byte))
+}
+
+/// One character a sector: the letter of the image that it equals, the newer first; `0` all zero, `.` of none.
+#[must_use]
+pub fn sector_line(report: &PageReport) -> String {
+    let Some(tear) = &report.tear else { return String::new() };
+    let count = report.verdict.candidates.len();
+    let show = |place: usize| if place < count { letter(place) } else { '0' };
+    let best = |list: &Vec<usize>| {
+        let preferred = [tear.newer, tear.older].into_iter().flatten().find(|place| list.contains(place));
+        preferred.or(list.first().copied()).map_or('.', show)
+    };
+    tear.sources.iter().map(best).collect()
+}
+
+fn write_sectors(out: &mut dyn Write, layout: Layout, report: &PageReport) -> io::Result<()> {
+    let Some(tear) = &report.tear else { return Ok(()) };
+    let line = sector_line(report);
+    write_fact(out, layout, "sectors of 512 bytes", &format!("{line}  (letters: images below, . of none)"))?;
+    let (first, last) = (tear.boundary.start, tear.boundary.end);
+    let place = if first == last { format!("at {first}") } else { format!("between {first} and {last}") };
+    write_fact(out, layout, "tear", &format!("{} written, broke {place}", tear.direction.name()))
+}
+
+fn on_start_words(on_start: &OnStart) -> String {
+    match on_start {
+        OnStart::Harmless => "harmless: nothing reads the page before it is overwritten, removed or reset".to_owned(),
+        OnStart::Read { lsn } => {
+            format!("replay reads it at {lsn} and stops, unless the server has an image of its own")
+        }
+        OnStart::Unnoticed { lsn } => format!("replay changes it at {lsn} without noticing the damage"),
+        OnStart::Later => "replay does not touch it; it fails, or gives wrong rows, when it is read".to_owned(),
+        OnStart::Unknown => "not known".to_owned(),
+    }
+}
+
+/// How many slots stand in which relation to their pages.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef]) -> io::Result<()> {
+    if slots.is_empty() {
+        return Ok(());
+    }
+    let parts: Vec<String> = Comparison::ALL
+        .into_iter()
+        .filter_map(|word| {
+            let count = slots.iter().filter(|slot| slot.comparison == Some(word)).count();
+            (count > 0).then(|| format!("{count} {}", word.name()))
+        })
+        .collect();
+    write_fact(out, layout, "images against pages", &parts.join(", "))
+}
+
+/// Every compared slot, one line each.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_slots(
+    out: &mut dyn Write,
+    layout: Layout,
+    slots: &[SlotRef],
+    name: Label<'_>,
+    file_name: &dyn Fn(usize) -> String,
+) -> io::Result<()> {
+    if slots.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", layout.paint.heading("Images against pages"))?;
+    let mut table = plain_table(&["relation", "block", "slot", "LSN", "disk"]);
+    for slot in slots {
+        let file = file_name(slot.file);
+        let number = file.strip_prefix("dwbuf_").unwrap_or(&file).to_owned();
+        table.add_row([
+            printable(&name(slot.page)),
+            block_label(slot.page),
+            format!("{number}:{}", slot.index),
+            short(slot.page_lsn),
+            slot.comparison.map_or("not compared", Comparison::name).to_owned(),
+        ]);
+    }
+    write_table(out, &table)
+}

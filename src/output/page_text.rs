@@ -1,0 +1,210 @@
+//! One page and its images side by side: headers, line pointers, bytes that differ, and the records of WAL.
+
+use std::io::{self, Write};
+
+use super::check_text::letter;
+use super::escape::{ascii_or_dot, printable};
+use super::text::{Layout, plain_table, write_table};
+use crate::analysis::slot_facts::SECTOR_BYTES;
+use crate::analysis::verdict::history::{BlockEvent, Touch};
+use crate::parsers::checksum::page_checksum;
+use crate::parsers::page::{LinePointer, PageHeader, line_pointers};
+use crate::parsers::page_kind::PageKind;
+use crate::parsers::wal::version::Major;
+use crate::types::{Lsn, PageId};
+
+/// Bytes in a row of the comparison.
+const ROW_BYTES: usize = 8;
+
+/// Records that are shown from either end of a long history.
+const MOST_RECORDS: usize = 20;
+
+/// A version of the page: what it is called, and its bytes.
+pub struct Version {
+    /// `disk`, or the letter of an image.
+    pub title: String,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Version {
+    /// An image of the candidate at this place.
+    #[must_use]
+    pub fn image(place: usize, bytes: Vec<u8>) -> Self {
+        Self { title: letter(place).to_string(), bytes }
+    }
+}
+
+/// Header fields, a column for each version.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_headers(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[Version]) -> io::Result<()> {
+    writeln!(out, "\n{}", layout.paint.heading("Page header"))?;
+    let titles: Vec<&str> = [""].into_iter().chain(versions.iter().map(|version| version.title.as_str())).collect();
+    let mut table = plain_table(&titles);
+    let headers: Vec<Option<PageHeader>> =
+        versions.iter().map(|version| PageHeader::decode(0, &version.bytes).ok()).collect();
+    let mut row = |name: &str, cell: &dyn Fn(&PageHeader, &[u8]) -> String| {
+        let cells = headers.iter().zip(versions).map(|(header, version)| {
+            header.as_ref().map_or_else(|| "-".to_owned(), |header| cell(header, &version.bytes))
+        });
+        table.add_row([name.to_owned()].into_iter().chain(cells));
+    };
+    row("pd_lsn", &|header, _| header.lsn.to_string());
+    row("pd_checksum", &|header, _| format!("{:#06x}", header.checksum));
+    row("computed", &|_, bytes| format!("{:#06x}", page_checksum(bytes, page.block)));
+    row("pd_flags", &|header, _| format!("{:#06x}", header.flags));
+    row("pd_lower", &|header, _| header.lower.to_string());
+    row("pd_upper", &|header, _| header.upper.to_string());
+    row("pd_special", &|header, _| header.special.to_string());
+    row("size, version", &|header, _| format!("{}, {}", header.page_size(), header.layout_version()));
+    row("pd_prune_xid", &|header, _| header.prune_xid.to_string());
+    row("kind", &|header, bytes| PageKind::of(header, bytes, page.fork).name().to_owned());
+    row("items", &|header, bytes| {
+        pointers_of(header, bytes, page).map_or_else(|| "-".to_owned(), |list| list.len().to_string())
+    });
+    write_table(out, &table)
+}
+
+/// Line pointers, where the page has them.
+fn pointers_of(header: &PageHeader, bytes: &[u8], page: PageId) -> Option<Vec<LinePointer>> {
+    PageKind::of(header, bytes, page.fork).has_line_pointers().then(|| line_pointers(header, bytes).collect())
+}
+
+/// Line pointers in which the versions differ.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_items(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[Version]) -> io::Result<()> {
+    let lists: Vec<Vec<LinePointer>> = versions
+        .iter()
+        .map(|version| {
+            let header = PageHeader::decode(0, &version.bytes).ok();
+            header.and_then(|header| pointers_of(&header, &version.bytes, page)).unwrap_or_default()
+        })
+        .collect();
+    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+    if longest == 0 {
+        return Ok(());
+    }
+    let differs =
+        |item: &usize| lists.iter().any(|list| list.get(*item) != lists.first().and_then(|first| first.get(*item)));
+    let shown: Vec<usize> = (0..longest).filter(|item| versions.len() == 1 || differs(item)).collect();
+    let equal = longest - shown.len();
+    writeln!(out, "\n{}", layout.paint.heading("Line pointers (offset, length, state)"))?;
+    let titles: Vec<&str> = ["item"].into_iter().chain(versions.iter().map(|version| version.title.as_str())).collect();
+    let mut table = plain_table(&titles);
+    for item in &shown {
+        let cells =
+            lists.iter().map(|list| list.get(*item).map_or_else(|| "-".to_owned(), |pointer| pointer_words(*pointer)));
+        table.add_row([(item + 1).to_string()].into_iter().chain(cells));
+    }
+    if !shown.is_empty() {
+        write_table(out, &table)?;
+    }
+    if versions.len() > 1 {
+        writeln!(out, "  {equal} of {longest} are the same in all versions")?;
+    }
+    Ok(())
+}
+
+fn pointer_words(pointer: LinePointer) -> String {
+    format!("{} {} {}", pointer.offset(), pointer.length(), pointer.state().name())
+}
+
+/// Bytes that differ between the disk and one image, by sector.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_difference(out: &mut dyn Write, layout: Layout, disk: &Version, image: &Version) -> io::Result<()> {
+    let paint = layout.paint;
+    writeln!(out, "\n{}", paint.heading(&format!("Bytes on disk against {}", image.title)))?;
+    let mut same = true;
+    let sectors = disk.bytes.chunks(SECTOR_BYTES).zip(image.bytes.chunks(SECTOR_BYTES)).enumerate();
+    for (sector, (on_disk, in_image)) in sectors {
+        let count = on_disk.iter().zip(in_image).filter(|(one, other)| one != other).count();
+        if count == 0 {
+            continue;
+        }
+        same = false;
+        let start = sector * SECTOR_BYTES;
+        writeln!(out, "  sector {sector}, bytes {start} to {}: {count} differ", start + on_disk.len())?;
+        let rows = on_disk.chunks(ROW_BYTES).zip(in_image.chunks(ROW_BYTES)).enumerate();
+        for (row, (left, right)) in rows.filter(|(_, (left, right))| left != right) {
+            let at = start + row * ROW_BYTES;
+            let differs: Vec<bool> = left.iter().zip(right).map(|(one, other)| one != other).collect();
+            let side = |bytes: &[u8], painted: &dyn Fn(&str) -> String| {
+                let cells = bytes.iter().zip(&differs);
+                let hex: Vec<String> = cells
+                    .map(|(byte, differs)| {
+                        let text = format!("{byte:02x}");
+                        if *differs { painted(&text) } else { text }
+                    })
+                    .collect();
+                format!("{} {}", hex.join(" "), bytes.iter().map(|byte| ascii_or_dot(*byte)).collect::<String>())
+            };
+            let marks: String = differs.iter().map(|differs| if *differs { '*' } else { '.' }).collect();
+            let left = side(left, &|text| paint.bad(text));
+            let right = side(right, &|text| paint.good(text));
+            writeln!(out, "  {at:04x}  {left}  {marks}  {right}")?;
+        }
+    }
+    if same {
+        writeln!(out, "  the same")?;
+    }
+    Ok(())
+}
+
+/// Records that touch the page, with the redo point between them.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_history(
+    out: &mut dyn Write,
+    layout: Layout,
+    events: &[BlockEvent],
+    major: Option<Major>,
+    redo_lsn: Option<Lsn>,
+) -> io::Result<()> {
+    writeln!(out, "\n{}", layout.paint.heading("Records of this page in WAL"))?;
+    if events.is_empty() {
+        return writeln!(out, "  none in the WAL that is there");
+    }
+    let mut table = plain_table(&["record", "ends at", "type", "xid", "effect"]);
+    let long = events.len() > 2 * MOST_RECORDS;
+    let mut redo_shown = false;
+    for (place, event) in events.iter().enumerate() {
+        if let Some(redo) = redo_lsn.filter(|redo| !redo_shown && event.start_lsn >= *redo) {
+            redo_shown = true;
+            table.add_row([redo.to_string(), String::new(), "-- replay begins here --".to_owned()]);
+        }
+        if long && place == MOST_RECORDS {
+            let left_out = events.len() - 2 * MOST_RECORDS;
+            table.add_row(["…".to_owned(), String::new(), format!("{left_out} records left out")]);
+        }
+        if long && (MOST_RECORDS..events.len() - MOST_RECORDS).contains(&place) {
+            continue;
+        }
+        table.add_row([
+            event.start_lsn.to_string(),
+            event.end_lsn.to_string(),
+            printable(&event.name(major)),
+            event.xid.to_string(),
+            touch_words(&event.touch).to_owned(),
+        ]);
+    }
+    write_table(out, &table)
+}
+
+/// What a record does to the page.
+#[must_use]
+pub const fn touch_words(touch: &Touch) -> &'static str {
+    match touch {
+        Touch::Image { .. } => "full-page image",
+        Touch::Init => "builds it anew",
+        Touch::Change => "changes it",
+        Touch::Hint => "hint bits only",
+        Touch::MapBits => "may clear bits of it",
+    }
+}
