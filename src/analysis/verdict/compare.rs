@@ -92,7 +92,7 @@ pub fn same_but_checksum(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// The page with everything masked that a server changes without WAL: checksum, flags and `pd_prune_xid` of the page
-/// header, hint bits of heap tuples, "dead" marks of index entries, bits of the maps, and the hole between line pointers
+/// header, hint bits of heap tuples, "dead" marks of index entries, bits of the maps, the free pages that an SP-GiST metapage remembers, and the hole between line pointers
 /// and tuples. `None` when the header makes no sense.
 ///
 /// Source: `MarkBufferDirtyHint`, `src/backend/storage/buffer/bufmgr.c`, and its callers; `bufmask.c` in
@@ -114,6 +114,10 @@ fn without_hints(page: &[u8], fork: ForkNumber) -> Option<Vec<u8>> {
         return Some(masked);
     }
     let kind = PageKind::of(&header, page, fork);
+    if kind == PageKind::SpGistMeta {
+        // It only remembers where there was room last.
+        masked.get_mut(PageHeader::SIZE..usize::from(header.lower))?.fill(0);
+    }
     if matches!(kind, PageKind::Heap | PageKind::Sequence) {
         for tuple in page_tuples(&header, page) {
             mask_tuple(masked.get_mut(tuple.offset..)?);
@@ -133,10 +137,16 @@ fn without_hints(page: &[u8], fork: ForkNumber) -> Option<Vec<u8>> {
     Some(masked)
 }
 
-/// Masks the hint bits of a heap tuple: whether its transactions are known to have committed or failed (bits 0x0F00 of
-/// `t_infomask`, bytes 20 and 21).
+/// Masks what replay leaves different in a heap tuple: whether its transactions are known to have committed or failed
+/// (bits 0x0F00 of `t_infomask`, bytes 20 and 21), and the command number (bytes 8 to 12 and bit 0x0020), which means
+/// nothing once its transaction is over.
 fn mask_tuple(tuple: &mut [u8]) {
-    if let Some(high) = tuple.get_mut(..TupleHeader::SIZE).and_then(|header| header.get_mut(21)) {
+    let Some(header) = tuple.get_mut(..TupleHeader::SIZE) else { return };
+    if let Some(command) = header.get_mut(8..12) {
+        command.fill(0);
+    }
+    if let Some([low, high]) = header.get_mut(20..22) {
+        *low &= 0xDF;
         *high &= 0xF0;
     }
 }

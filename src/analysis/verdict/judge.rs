@@ -100,7 +100,7 @@ pub fn judge_page(subject: &Subject, candidates: Vec<Candidate>, evidence: &Evid
     let early = |verdict, reason: String| (verdict, None, vec![reason]);
     let (verdict, chosen, reasons) = if subject.is_unlogged && evidence.replay.recovery.replays() {
         early(Verdict::Leave, "the relation is unlogged: recovery empties it from its init fork".to_owned())
-    } else if let Some((verdict, reason)) = in_replay(page, evidence) {
+    } else if let Some((verdict, reason)) = in_replay(subject, evidence) {
         early(verdict, reason)
     } else {
         choose(subject, &candidates)
@@ -116,13 +116,16 @@ fn first_in_replay<'a>(evidence: &Evidence<'a>) -> Option<&'a BlockEvent> {
 }
 
 /// A verdict that replay gives by itself.
-fn in_replay(page: PageId, evidence: &Evidence<'_>) -> Option<(Verdict, String)> {
+fn in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<(Verdict, String)> {
     let replay = evidence.replay;
     let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
     let first = first_in_replay(evidence);
+    let page = subject.page;
     let end = evidence.history.file_events(page).find(|event| event.start_lsn >= redo_lsn && event.ends(page));
-    if let Some(end) = end.filter(|end| first.is_none_or(|first| end.start_lsn < first.start_lsn)) {
-        return Some((Verdict::Leave, format!("replay removes the page before anything reads it: {}", end.words())));
+    // Replay passes over records of a page that is not there, if it finds later that the page was to go.
+    let passed_over = subject.is_cut || subject.is_zero;
+    if let Some(end) = end.filter(|end| passed_over || first.is_none_or(|first| end.start_lsn < first.start_lsn)) {
+        return Some((Verdict::Leave, format!("replay removes the page before anything needs it: {}", end.words())));
     }
     let first = first.filter(|event| event.heals())?;
     let how = match first.touch {
@@ -146,7 +149,7 @@ fn on_start(subject: &Subject, evidence: &Evidence<'_>) -> OnStart {
     if !replay.can_begin {
         return OnStart::Unknown;
     }
-    if subject.is_unlogged || in_replay(subject.page, evidence).is_some() {
+    if subject.is_unlogged || in_replay(subject, evidence).is_some() {
         return OnStart::Harmless;
     }
     let is_map = matches!(subject.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
