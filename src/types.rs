@@ -206,6 +206,15 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// True when a server can have pages and segment files of these sizes.
+    #[must_use]
+    pub const fn is_possible(&self) -> bool {
+        self.block_size >= MIN_BLOCK_SIZE
+            && self.block_size <= MAX_BLOCK_SIZE
+            && self.block_size.is_power_of_two()
+            && self.rel_segment_blocks > 0
+    }
+
     /// Address of the first byte after a WAL record of `length_bytes` that starts at `start_lsn`, rounded up to the
     /// next record position: the value that a page's LSN takes. Page headers inside the record are counted in.
     #[must_use]

@@ -123,10 +123,21 @@ impl PageDamage {
     /// Everything that is wrong, one sentence each, the checksum first.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
-        let checksum = self.checksum.iter().map(ToString::to_string);
+        self.checksum.iter().map(ToString::to_string).chain(self.structure()).collect()
+    }
+
+    /// Everything that is wrong apart from the checksum, one sentence each.
+    #[must_use]
+    pub fn structure(&self) -> Vec<String> {
         let faults = self.faults.iter().map(ToString::to_string);
         let tuple = self.tuple_fault.iter().map(|(item, fault)| format!("item {item}: {fault}"));
-        checksum.chain(faults).chain(tuple).collect()
+        faults.chain(tuple).collect()
+    }
+
+    /// True when the page has no header (`pd_upper` is 0) but is not all zero.
+    #[must_use]
+    pub fn is_new_not_zero(&self) -> bool {
+        self.faults.contains(&PageFault::NewPageNotZero)
     }
 
     /// True when the wrong checksum is the only thing that is wrong.

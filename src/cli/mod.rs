@@ -6,3 +6,4 @@ pub mod exit;
 mod generate;
 mod values;
 pub mod walfpi;
+mod work;

@@ -68,6 +68,15 @@ impl RelationPattern {
     }
 }
 
+impl std::fmt::Display for RelationPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for part in [self.spc_oid, self.db_oid].into_iter().flatten() {
+            write!(f, "{part}/")?;
+        }
+        write!(f, "{}", self.rel_number)
+    }
+}
+
 impl FromStr for RelationPattern {
     type Err = String;
 
@@ -160,7 +169,8 @@ mod tests {
     fn relation_patterns() {
         let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 16_384 };
         for text in ["16384", "5/16384", "1663/5/16384"] {
-            assert!(text.parse::<RelationPattern>().unwrap().matches(rel));
+            let pattern: RelationPattern = text.parse().unwrap();
+            assert!(pattern.matches(rel) && pattern.to_string() == text);
         }
         assert!(!"6/16384".parse::<RelationPattern>().unwrap().matches(rel));
         for text in ["", "a", "1/2/3/4", "1/", "-1"] {

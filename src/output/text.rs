@@ -282,7 +282,10 @@ pub fn write_fact(out: &mut dyn Write, layout: Layout, label: &str, value: &str)
 }
 
 /// Writes words behind `lead`, broken at the width, further lines indented.
-pub(super) fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, text: &str) -> io::Result<()> {
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, text: &str) -> io::Result<()> {
     let room = usize::from(layout.width).saturating_sub(indent).max(20);
     write!(out, "{lead}")?;
     let mut column = 0;

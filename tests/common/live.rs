@@ -25,7 +25,9 @@ pub fn find_programs() -> Option<PathBuf> {
         .into_iter()
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
-        .filter(|bin| ["initdb", "pg_ctl", "psql", "pg_waldump"].iter().all(|name| bin.join(name).exists()))
+        .filter(|bin| {
+            ["initdb", "pg_ctl", "psql", "pg_waldump", "pg_checksums"].iter().all(|name| bin.join(name).exists())
+        })
         .collect();
     found.sort();
     found.pop()

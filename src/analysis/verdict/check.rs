@@ -78,6 +78,8 @@ pub struct CheckReport {
 /// Stages of a check, for progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Every page of every relation is read; bytes.
+    Scan,
     /// Slots are compared with their pages; bytes of images.
     Slots,
     /// WAL is read; bytes.

@@ -122,7 +122,8 @@ impl BlockEvent {
     /// with or without an image of the page in the record.
     #[must_use]
     pub const fn matters(&self) -> bool {
-        !matches!(self.touch, Touch::Hint) && !(self.rmgr_id == RM_XLOG && self.info & 0xF0 == FPI_FOR_HINT)
+        let is_hint = self.rmgr_id == RM_XLOG && self.info & 0xF0 == FPI_FOR_HINT;
+        !is_hint && !matches!(self.touch, Touch::Hint)
     }
 
     /// True when redo overwrites the page without reading it.
@@ -209,6 +210,15 @@ impl FileEvent {
     }
 }
 
+/// The first change of a page behind a watched LSN.
+#[derive(Debug)]
+struct NextChange {
+    /// Start of the record.
+    start_lsn: Lsn,
+    /// What it puts into the page.
+    data: Box<[u8]>,
+}
+
 /// Everything that was found.
 #[derive(Debug, Default)]
 pub struct WalHistory {
@@ -216,8 +226,8 @@ pub struct WalHistory {
     events: Vec<Vec<BlockEvent>>,
     files: FxHashMap<RelFileLocator, Vec<FileEvent>>,
     databases: Vec<FileEvent>,
-    /// By place and watched LSN: start and block data of the first change behind it.
-    next_data: FxHashMap<(usize, Lsn), (Lsn, Box<[u8]>)>,
+    /// By place and watched LSN.
+    next_data: FxHashMap<(usize, Lsn), NextChange>,
     /// Stretches of WAL in which every record was read.
     covered: Vec<Range<Lsn>>,
     /// Version of the WAL.
@@ -323,7 +333,7 @@ impl WalHistory {
     /// Start of the first record behind `lsn` that changes the page, and the data that it puts there.
     #[must_use]
     pub fn next_change(&self, place: usize, lsn: Lsn) -> Option<(Lsn, &[u8])> {
-        self.next_data.get(&(place, lsn)).map(|(start, data)| (*start, data.as_ref()))
+        self.next_data.get(&(place, lsn)).map(|next| (next.start_lsn, next.data.as_ref()))
     }
 
     /// Changes of the files that hold a page, by LSN.
@@ -354,7 +364,9 @@ impl WalHistory {
                 for lsn in interest.copied[place].iter().filter(|lsn| **lsn <= record.start_lsn && touch != Touch::Hint)
                 {
                     let data = if touch == Touch::Change { block.data } else { &[] };
-                    self.next_data.entry((place, *lsn)).or_insert_with(|| (record.start_lsn, data.into()));
+                    self.next_data
+                        .entry((place, *lsn))
+                        .or_insert_with(|| NextChange { start_lsn: record.start_lsn, data: data.into() });
                 }
                 known &= self.push(place, record, touch);
             }

@@ -1,19 +1,20 @@
 //! `pg_dwbinspect check`: which pages are torn, and which image may be put back.
 
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
+use super::bars::Bars;
 use super::examination::{Examination, Request};
 use crate::analysis::verdict::check::slots_of;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::judge::Verdict;
 use crate::cli::context::{Closing, OutputArgs, begin};
-use crate::cli::exit::{Outcome, Stop};
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::work::JobsArg;
 use crate::output::check_text::{
     block_label, next_step, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
 };
@@ -29,7 +30,7 @@ use crate::types::PageId;
 /// damaged page says what happened, which image is right, and whether putting it back is proven safe by pg_control and
 /// WAL. Nothing is written.
 #[derive(Debug, Args)]
-#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct CheckArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
@@ -46,17 +47,31 @@ pub struct CheckArgs {
     /// Show the evidence for every verdict
     #[arg(long)]
     explain: bool,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    jobs: JobsArg,
     #[command(flatten)]
     output: OutputArgs,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  pg_dwbinspect check /var/lib/pgsql/data
+  pg_dwbinspect check --explain /var/lib/pgsql/data
+  pg_dwbinspect check --wal /archive/wal DATADIR
+  pg_dwbinspect check --format ndjson DATADIR | jq 'select(.type == \"page\")'
+
+Verdicts:
+  restore           an image can be put back; nothing is lost
+  restore_unproven  an image could be put back; a part of the proof is missing
+  loses_changes     every image lacks committed changes
+  no_image          there is no image that can be used
+  heals_in_replay   recovery overwrites the page; nothing to do
+  leave             unlogged, about to be removed, or rebuilt by the server
+";
+
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let jobs = args.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let request = Request { dwb_only: args.dwb_only, page: None, wal: args.wal.clone(), jobs };
-    let mut examined = Examination::run(&args.data_dir, &request, &|_, _| ControlFlow::Continue(()))?;
+    let request = Request { dwb_only: args.dwb_only, page: None, wal: args.wal.clone(), jobs: args.jobs.count() };
+    let mut examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     if let Some(format) = args.output.machine() {
         let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::source::Source;
+use super::verify_ground::{ChecksumRule, Ground};
 use super::wal::WalSources;
 use crate::analysis::cluster_report::state_in_words;
-use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::page_check::PageCondition;
+use crate::analysis::page_scan::{ScanOptions, scan_pages};
+use crate::analysis::segment_check::segment_findings;
 use crate::analysis::verdict::check::{CheckInput, CheckReport, Stage, check};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
@@ -16,14 +20,13 @@ use crate::cli::exit::Stop;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::RelationPages;
-use crate::cluster::relation_path::RelationPaths;
-use crate::types::{PageId, RelFileLocator};
+use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
+use crate::cluster::relation_walk::{Walk, walk_relations};
+use crate::types::{Geometry, Lsn, PageId, RelFileLocator};
 
-/// Page size of servers as they are delivered, in bytes; taken where nothing says otherwise.
-const USUAL_BLOCK_SIZE: u32 = 8192;
-
-/// Pages in a segment file of such servers.
-const USUAL_SEGMENT_BLOCKS: u32 = 131_072;
+/// Sizes of servers as they are delivered; taken where nothing says otherwise.
+const USUAL_GEOMETRY: Geometry =
+    Geometry { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 8192, wal_segment_size: 1 << 24 };
 
 /// What is looked at.
 #[derive(Clone, Debug, Default)]
@@ -42,8 +45,6 @@ pub struct Request {
 pub struct Examination {
     /// The directory and its double write buffer.
     pub source: Source,
-    /// Judgement of the buffer.
-    pub dwb: DwbReport,
     /// Names of relations.
     pub names: RelationNames,
     /// Where pages are.
@@ -64,16 +65,26 @@ pub struct Examination {
     pub scanned: Option<String>,
 }
 
+/// Somebody who is told how far an examination is, and can break it off.
+pub trait Watch: Sync {
+    /// `done` of about `total` of this stage are done; 0 in all: not known.
+    fn at(&self, stage: Stage, done: u64, total: u64) -> ControlFlow<()>;
+}
+
+/// What the relation files told.
+#[derive(Default)]
+struct Scanned {
+    suspects: BTreeMap<PageId, Suspicion>,
+    newest: Option<(Lsn, PageId)>,
+    words: Option<String>,
+}
+
 impl Examination {
     /// Opens and judges a data directory.
     ///
     /// # Errors
     /// When the path is no data directory, or WAL that was named is none.
-    pub fn run(
-        data_dir: &Path,
-        request: &Request,
-        progress: &dyn Fn(Stage, u64) -> ControlFlow<()>,
-    ) -> Result<Self, Stop> {
+    pub fn run(data_dir: &Path, request: &Request, watch: &dyn Watch) -> Result<Self, Stop> {
         let directory = DataDir::open(data_dir).map_err(|error| Stop::Input(error.to_string()))?;
         let source = Source::of_data_dir(directory);
         let Some(directory) = source.directory.as_ref() else {
@@ -86,10 +97,12 @@ impl Examination {
         });
         let mut coverage = std::mem::take(&mut dwb.coverage);
         let control = directory.control().trusted();
-        let block_size = source.facts.block_size.or(source.set.files.first().map(|file| file.detection.block_size));
-        let block_size = usize::try_from(block_size.unwrap_or(USUAL_BLOCK_SIZE)).unwrap_or_default();
-        let paths =
-            source.relation_paths().unwrap_or_else(|| RelationPaths::new(directory.major(), 0, USUAL_SEGMENT_BLOCKS));
+        let catalog = control.map_or(0, |control| control.prefix.catalog_version_no);
+        let walk = walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog));
+        let ground = Ground::of(directory, &walk.files, &mut coverage, &mut findings);
+        let geometry = ground.map_or(USUAL_GEOMETRY, |ground| ground.geometry);
+        let block_size = usize::try_from(geometry.block_size).unwrap_or_default();
+        let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
         let (names, gaps) = RelationNames::read(directory);
         if !gaps.is_empty() {
             let first = gaps.first().map(ToString::to_string).unwrap_or_default();
@@ -99,15 +112,28 @@ impl Examination {
         let wal = WalSources::open(data_dir, control, &request.wal, &mut findings, &mut coverage)?;
         let server = directory.server_sign();
         let pages = RelationPages::new(directory.root(), paths.clone());
-        let mut suspects = BTreeMap::new();
+        let mut scanned = Scanned::default();
         if let Some(page) = request.page {
-            suspects.insert(page, Suspicion::Differs);
+            scanned.suspects.insert(page, Suspicion::Differs);
+        } else {
+            for error in &walk.skipped {
+                coverage.skip("relation files", error);
+            }
+            if let Some(ground) = ground.filter(|_| !request.dwb_only) {
+                let read_again = server.may_be_running();
+                scanned = scan(directory, &walk, &ground, request.jobs, read_again, watch, &mut coverage);
+                if ground.by_control {
+                    findings.extend(segment_findings(&walk.files, geometry, |_| true));
+                }
+            }
         }
         let signs = directory.recovery_signs();
         let state = control.map_or_else(
             || "pg_control cannot be trusted, so it is not known what state the cluster is in.".to_owned(),
             |control| state_in_words(control, &server, &signs),
         );
+        let path_of = |page: PageId| format!("{} block {}", paths.place(page).0.display(), page.block);
+        let slot_bytes = (slots.len() * block_size) as u64;
         let input = CheckInput {
             control,
             replay: Replay::of(control, &signs),
@@ -117,22 +143,32 @@ impl Examination {
             dwb: &source.set,
             staleness: &dwb.staleness,
             slots,
-            suspects,
-            newest_page: None,
+            suspects: scanned.suspects,
+            newest_page: scanned.newest.map(|(lsn, page)| (lsn, path_of(page))),
             own_wal: wal.own.as_ref(),
             all_wal: wal.all.as_ref(),
             may_be_running: server.may_be_running(),
             keep_all: request.page.is_some(),
             uses_dwb: uses_dwb(&source),
         };
-        let mut report = check(input, progress);
+        let wal_bytes =
+            wal.own.as_ref().map_or(0, |set| set.segments().len() as u64 * u64::from(set.geometry().wal_segment_size));
+        let mut report = check(input, &|stage, done| {
+            let total = match stage {
+                Stage::Slots => slot_bytes,
+                Stage::Wal => wal_bytes,
+                Stage::Scan | Stage::Pages => 0,
+            };
+            watch.at(stage, done, total)
+        });
         if !report.pages.is_empty() {
-            let what = format!("{} pages are damaged", report.pages.len());
+            let what = format!("damaged pages: {}", report.pages.len());
             findings.push(Finding::problem("damaged_pages", what, "see the verdict on each"));
         }
         findings.append(&mut report.findings);
         coverage.skipped.append(&mut report.coverage.skipped);
-        Ok(Self { source, dwb, names, paths, wal, report, findings, coverage, block_size, state, scanned: None })
+        let scanned = scanned.words;
+        Ok(Self { source, names, paths, wal, report, findings, coverage, block_size, state, scanned })
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
@@ -173,6 +209,47 @@ impl Examination {
     pub fn path_of(&self, page: PageId) -> String {
         self.paths.place(page).0.display().to_string()
     }
+}
+
+/// Reads every page of every relation file.
+fn scan(
+    directory: &DataDir,
+    walk: &Walk,
+    ground: &Ground,
+    jobs: usize,
+    read_again: bool,
+    watch: &dyn Watch,
+    coverage: &mut Coverage,
+) -> Scanned {
+    let total: u64 = walk.files.iter().map(|file| file.size_bytes).sum();
+    let (done, interrupted) = (AtomicU64::new(0), AtomicBool::new(false));
+    let options = ScanOptions {
+        jobs,
+        checksums: ground.checksums != ChecksumRule::Off,
+        geometry: ground.geometry,
+        read_again,
+        interrupted: &interrupted,
+        progress: &|bytes| {
+            let before = done.fetch_add(bytes, Ordering::Relaxed);
+            if watch.at(Stage::Scan, before + bytes, total).is_break() {
+                interrupted.store(true, Ordering::Relaxed);
+            }
+        },
+    };
+    let mut scanned = Scanned::default();
+    let counted = ground.checksums == ChecksumRule::Counted;
+    let found = scan_pages(directory.root(), &walk.files, &options, coverage, |bad| {
+        // Where a wrong checksum proves nothing, the page is judged as if there were none.
+        let judged = counted.then(|| PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false));
+        if judged.is_none_or(|judged| judged.damage().is_some()) {
+            scanned.suspects.insert(bad.page, Suspicion::Damaged);
+        }
+    });
+    scanned.suspects.extend(found.partial_pages.iter().map(|partial| (partial.page, Suspicion::Cut)));
+    scanned.newest = found.counts.newest;
+    let counts = &found.counts;
+    scanned.words = Some(format!("{} in {} files, {} of them all zero", counts.pages, walk.files.len(), counts.zeroed));
+    scanned
 }
 
 /// The configuration says that the server writes pages into the double write buffer first.

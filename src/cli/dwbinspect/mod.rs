@@ -1,5 +1,6 @@
 //! `pg_dwbinspect`.
 
+mod bars;
 mod batches;
 mod check;
 mod dump;
@@ -7,6 +8,10 @@ mod examination;
 mod info;
 mod page;
 mod source;
+mod verify;
+mod verify_ground;
+mod verify_select;
+mod verify_text;
 mod wal;
 
 use std::io::Write;
@@ -18,7 +23,7 @@ use super::generate;
 
 const PROGRAM: &str = "pg_dwbinspect";
 
-/// Inspects the double write buffer (DWB) of a stopped PostgreSQL data directory
+/// Finds torn pages in a stopped PostgreSQL data directory, and images that can be put back
 ///
 /// Nothing is ever written into the data directory by the commands below, so they can be run on the only copy of the
 /// data, and on a copy or a file system snapshot just as well. Stop the server first: files that change while they are
@@ -37,6 +42,7 @@ enum Command {
     Info(info::InfoArgs),
     Dump(Box<dump::DumpArgs>),
     Batches(batches::BatchesArgs),
+    Verify(Box<verify::VerifyArgs>),
     /// Print the manual page
     #[command(hide = true)]
     Man,
@@ -53,6 +59,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Info(args) => info::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
         Command::Batches(args) => batches::run(&args, out),
+        Command::Verify(args) => verify::run(&args, out),
         Command::Man => generate::man(Cli::command(), out),
         Command::Completions(args) => generate::completions(&args, Cli::command(), out),
     };

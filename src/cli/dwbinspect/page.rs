@@ -1,13 +1,13 @@
 //! `pg_dwbinspect page`: everything about one block.
 
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 
 use super::PROGRAM;
+use super::bars::Bars;
 use super::examination::{Examination, Request};
 use crate::analysis::verdict::candidate::Source;
 use crate::analysis::verdict::fetch::fetch_image;
@@ -59,7 +59,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let (rel, fork) = find_relation(&args.data_dir, &args.relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block: args.block };
     let request = Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: 1 };
-    let mut examined = Examination::run(&args.data_dir, &request, &|_, _| ControlFlow::Continue(()))?;
+    let mut examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     let (path, relation) = (examined.path_of(page), examined.relation_name(rel));
     let place = PlaceNames { path: &path, relation: relation.as_deref() };

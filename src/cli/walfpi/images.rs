@@ -8,13 +8,14 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::names::Names;
-use super::source::{Notes, Source, interrupt_flag};
+use super::source::{Notes, Source};
 use crate::analysis::wal::cause::{Cause, CauseTeller};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::cli::context::{Closing, OutputArgs};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::{PageFilter, Span};
+use crate::cli::work::interrupt_flag;
 use crate::cluster::wal::WalSet;
 use crate::output::escape::printable;
 use crate::output::json::wal::{Row, fork_name};

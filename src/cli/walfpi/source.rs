@@ -3,7 +3,6 @@
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
@@ -246,15 +245,6 @@ pub struct Notes<'a> {
     pub findings: &'a mut Vec<Finding>,
     /// What was not looked at.
     pub coverage: &'a mut Coverage,
-}
-
-/// A flag that Ctrl-C raises, so that what was counted so far can be shown.
-#[must_use]
-pub fn interrupt_flag() -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    // Without a handler Ctrl-C ends the program at once, which loses only the partial result.
-    drop(signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&flag)));
-    flag
 }
 
 /// Says that a result is partial.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::images::redo_points;
 use super::names::Names;
-use super::source::{CommonArgs, Source, interrupt_flag, note_interruption};
+use super::source::{CommonArgs, Source, note_interruption};
 use super::stats_text::{write_groups, write_intervals};
 use crate::analysis::finding::Finding;
 use crate::analysis::wal::cause::CauseTeller;
@@ -19,6 +19,7 @@ use crate::analysis::wal::partial::{ScanPlan, scan_segment};
 use crate::analysis::wal::tally::Tally;
 use crate::cli::context::Closing;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::work::{JobsArg, interrupt_flag};
 use crate::output::json::wal::{Naming, group_row, interval_row, put_tally, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::progress::Progress;
@@ -48,9 +49,8 @@ pub struct StatsArgs {
     /// Order of rows [default: by key; for relation and block by image bytes]
     #[arg(long, value_enum, value_name = "COLUMN")]
     sort: Option<Sort>,
-    /// Threads that read [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    jobs: JobsArg,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -151,18 +151,13 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     let names = Names::open(&args.common.names)?;
     let mut source = Source::open(&args.common.source)?;
     source.add_name_notes(&names);
-    let jobs = args.jobs.map_or_else(all_cores, usize::from);
+    let jobs = args.jobs.count();
     let group = args.by.group();
     let counted = match group {
         Some(GroupBy::Cause) => count_causes(&mut source, args, jobs),
         _ => count(&mut source, args, group, jobs),
     };
     show(args, source, counted, &names, out)
-}
-
-/// Threads by default.
-fn all_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Counts with several threads.

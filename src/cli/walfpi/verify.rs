@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::json;
 
-use super::source::{Source, SourceArgs, interrupt_flag, note_interruption};
+use super::source::{Source, SourceArgs, note_interruption};
 use crate::analysis::finding::Finding;
 use crate::analysis::wal::tail::Tail;
 use crate::analysis::wal::walk::{Damage, walk_run};
 use crate::cli::context::{Closing, OutputArgs};
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::work::interrupt_flag;
 use crate::output::json::wal::Row;
 use crate::output::json::{Item, lsn_text};
 use crate::output::progress::Progress;

@@ -8,11 +8,13 @@ use serde_json::{Map, Value};
 use crate::analysis::finding::{Finding, Severity, Skipped};
 use crate::types::Lsn;
 
+mod bad_page;
 mod dwb;
 pub mod page;
 mod slot;
 pub mod wal;
 
+pub use bad_page::{BAD_PAGE_COLUMNS, bad_page_row};
 pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson};
 pub use slot::{SLOT_COLUMNS, SlotJson};
 

@@ -1,0 +1,348 @@
+//! One piece of a relation file: read, cut into pages, each judged.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustc_hash::FxHashSet;
+
+use super::page_check::PageCondition;
+use super::page_scan::{BadPage, Gap, PIECE_BYTES, PageCounts, PartialPage, Piece, ScanOptions};
+use crate::cluster::open::{AccessError, Links, ReadFile};
+use crate::cluster::relation_walk::RelationFile;
+use crate::parsers::page::PageHeader;
+use crate::types::{PageId, RelFileLocator};
+
+/// How often a page that fails is read again while a server may be writing it.
+const READS_AGAIN: u32 = 4;
+
+/// Pause before pages are read again: far longer than the write of a page takes.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// Pauses in all. A cluster with so much damage is not torn by reading; without an end to the pauses it would take hours.
+const MOST_PAUSES: u32 = 400;
+
+/// Why the rest of a file is missing.
+const SHORTER: &str = "the file has become shorter since the directory was listed";
+
+/// What the pieces of one portion gave, in order.
+#[derive(Debug, Default)]
+pub(super) struct PortionDone {
+    /// Counts of the pages.
+    pub counts: PageCounts,
+    /// Damaged pages.
+    pub bad: Vec<BadPage>,
+    /// Partial pages that files end in.
+    pub partial_pages: Vec<PartialPage>,
+    /// What could not be read.
+    pub gaps: Vec<Gap>,
+}
+
+/// Reads the pieces of one thread into one buffer.
+pub(super) struct PieceReader<'a> {
+    root: &'a Path,
+    files: &'a [RelationFile],
+    options: &'a ScanOptions<'a>,
+    pauses: &'a AtomicU32,
+    unlogged: &'a FxHashSet<RelFileLocator>,
+    open: Option<(usize, Result<ReadFile, String>)>,
+    buf: Vec<u8>,
+}
+
+impl<'a> PieceReader<'a> {
+    /// A reader of files below `root`; all readers count their pauses in one place.
+    pub(super) fn new(
+        root: &'a Path,
+        files: &'a [RelationFile],
+        options: &'a ScanOptions<'a>,
+        pauses: &'a AtomicU32,
+        unlogged: &'a FxHashSet<RelFileLocator>,
+    ) -> Self {
+        let length = usize::try_from(PIECE_BYTES).unwrap_or(usize::MAX);
+        Self { root, files, options, pauses, unlogged, open: None, buf: vec![0; length] }
+    }
+
+    /// Reads and judges a piece; adds what it gave to `done`.
+    pub(super) fn read(&mut self, piece: Piece, done: &mut PortionDone) {
+        let (root, files) = (self.root, self.files);
+        let relation = &files[piece.file];
+        if self.open.as_ref().is_none_or(|(file, _)| *file != piece.file) {
+            let opened = ReadFile::open(&root.join(&relation.path), Links::Refuse);
+            self.open = Some((piece.file, opened.map_err(|error| error.to_string())));
+        }
+        let end = piece.offset + piece.length;
+        match &self.open {
+            Some((_, Ok(file))) => {
+                let read = |buf: &mut [u8], offset| file.read_at(buf, offset);
+                let is_logged = !self.unlogged.contains(&relation.rel);
+                Judge { piece, relation, options: self.options, pauses: self.pauses, read: &read, is_logged }
+                    .judge(&mut self.buf, done);
+                if end == relation.size_bytes && file.size_bytes() > end {
+                    let reason = "the file has grown since the directory was listed".to_owned();
+                    done.gaps.push(Gap { file: piece.file, from: end, to: file.size_bytes(), reason });
+                }
+            }
+            Some((_, Err(reason))) => {
+                done.gaps.push(Gap { file: piece.file, from: piece.offset, to: end, reason: reason.clone() });
+            }
+            None => {}
+        }
+    }
+}
+
+/// Fills the buffer from an offset of the file as far as the file reaches.
+type Read<'a> = &'a dyn Fn(&mut [u8], u64) -> Result<usize, AccessError>;
+
+/// Judges the pages of one piece.
+struct Judge<'a> {
+    piece: Piece,
+    relation: &'a RelationFile,
+    options: &'a ScanOptions<'a>,
+    pauses: &'a AtomicU32,
+    read: Read<'a>,
+    is_logged: bool,
+}
+
+impl Judge<'_> {
+    fn judge(&self, buf: &mut [u8], done: &mut PortionDone) {
+        let Some(buf) = usize::try_from(self.piece.length).ok().and_then(|length| buf.get_mut(..length)) else {
+            return;
+        };
+        let (first_bad, first_gap) = (done.bad.len(), done.gaps.len());
+        match (self.read)(buf, self.piece.offset) {
+            Ok(filled) => {
+                self.pages(buf.get(..filled).unwrap_or_default(), 0, done);
+                self.note_missing(0, filled, buf.len(), done);
+            }
+            // Somewhere in the piece: page by page, so that only what cannot be read is left out.
+            Err(_) => {
+                for (index, page) in buf.chunks_mut(self.block_size()).enumerate() {
+                    let at = index * self.block_size();
+                    match (self.read)(page, self.piece.offset + at as u64) {
+                        Ok(filled) => {
+                            self.pages(page.get(..filled).unwrap_or_default(), at, done);
+                            self.note_missing(at, filled, page.len(), done);
+                        }
+                        Err(error) => done.gaps.push(self.gap(at, at + page.len(), &error.to_string())),
+                    }
+                }
+            }
+        }
+        if self.options.read_again && done.bad.len() > first_bad {
+            let mut failed = done.bad.split_off(first_bad);
+            self.read_again(&mut failed, done);
+            done.bad.append(&mut failed);
+        }
+        for page in done.bad.iter().skip(first_bad) {
+            done.counts.add_damage(&page.damage);
+        }
+        if let Some(gaps) = done.gaps.get_mut(first_gap..) {
+            gaps.sort_by_key(|gap| gap.from);
+        }
+    }
+
+    fn block_size(&self) -> usize {
+        usize::try_from(self.options.geometry.block_size).unwrap_or(usize::MAX)
+    }
+
+    /// A gap from one place in the piece to another.
+    fn gap(&self, from: usize, to: usize, reason: &str) -> Gap {
+        let at = |place: usize| self.piece.offset + place as u64;
+        Gap { file: self.piece.file, from: at(from), to: at(to), reason: reason.to_owned() }
+    }
+
+    /// Says so when fewer bytes came than the file had. The start of a page that is cut off now counts as missing.
+    fn note_missing(&self, at: usize, filled: usize, asked: usize, done: &mut PortionDone) {
+        if filled < asked {
+            done.gaps.push(self.gap(at + filled / self.block_size() * self.block_size(), at + asked, SHORTER));
+        }
+    }
+
+    fn page_id(&self, at: usize) -> PageId {
+        let index = u32::try_from(at / self.block_size()).unwrap_or(u32::MAX);
+        let block = self.piece.block.saturating_add(index);
+        PageId { rel: self.relation.rel, fork: self.relation.name.fork, block }
+    }
+
+    /// Judges bytes that start at a page, `at` bytes into the piece.
+    fn pages(&self, bytes: &[u8], at: usize, done: &mut PortionDone) {
+        let pages = bytes.chunks_exact(self.block_size());
+        let rest = pages.remainder();
+        done.counts.bytes += bytes.len() as u64;
+        for (index, bytes) in pages.enumerate() {
+            let at = at + index * self.block_size();
+            let page = self.page_id(at);
+            match PageCondition::of(bytes, page.fork, page.block, self.options.checksums) {
+                PageCondition::Damaged(damage) => done.bad.push(BadPage {
+                    file: self.piece.file,
+                    page,
+                    offset: self.piece.offset + at as u64,
+                    damage: *damage,
+                    bytes: bytes.to_vec(),
+                }),
+                condition => {
+                    done.counts.add(&condition);
+                    let header = PageHeader::decode(0, bytes).ok().filter(|_| self.is_logged);
+                    done.counts.newest = done.counts.newest.max(header.map(|header| (header.lsn, page)));
+                }
+            }
+        }
+        let at = at + bytes.len() - rest.len();
+        let offset = self.piece.offset + at as u64;
+        if !rest.is_empty() && offset + rest.len() as u64 == self.relation.size_bytes {
+            let page = self.page_id(at);
+            let (have_bytes, bytes) = (rest.len(), rest.to_vec());
+            done.partial_pages.push(PartialPage { file: self.piece.file, page, offset, have_bytes, bytes });
+        }
+    }
+
+    /// Reads the pages that failed a few times more; those that are sound in the end were being written.
+    fn read_again(&self, failed: &mut Vec<BadPage>, done: &mut PortionDone) {
+        for _ in 0..READS_AGAIN {
+            if failed.is_empty() || self.options.interrupted.load(Ordering::Relaxed) {
+                return;
+            }
+            if self.pauses.fetch_add(1, Ordering::Relaxed) < MOST_PAUSES {
+                std::thread::sleep(PAUSE);
+            }
+            failed.retain_mut(|page| {
+                let reason = match (self.read)(&mut page.bytes, page.offset) {
+                    Ok(filled) if filled == page.bytes.len() => {
+                        let PageId { fork, block, .. } = page.page;
+                        return match PageCondition::of(&page.bytes, fork, block, self.options.checksums) {
+                            PageCondition::Damaged(damage) => {
+                                page.damage = *damage;
+                                true
+                            }
+                            condition => {
+                                done.counts.add(&condition);
+                                false
+                            }
+                        };
+                    }
+                    Ok(_) => SHORTER.to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                let to = page.offset + page.bytes.len() as u64;
+                done.gaps.push(Gap { file: page.file, from: page.offset, to, reason });
+                false
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io;
+    use std::ops::Range;
+    use std::path::PathBuf;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::cluster::relation_path::RelationFileName;
+    use crate::types::{Geometry, RelFileLocator};
+
+    const PAGE: usize = 1024;
+    const GEOMETRY: Geometry =
+        Geometry { block_size: 1024, rel_segment_blocks: 100, wal_block_size: 8192, wal_segment_size: 1 << 20 };
+
+    /// Judges a file of all-zero pages in its second segment, read by `read`, listed with `listed` bytes.
+    fn judged(listed: usize, read_again: bool, read: Read<'_>) -> PortionDone {
+        let name = RelationFileName::parse("16384.1").unwrap();
+        let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: name.rel_number };
+        let relation = RelationFile { path: PathBuf::from("16384.1"), rel, name, size_bytes: listed as u64 };
+        let interrupted = AtomicBool::new(false);
+        let options = ScanOptions {
+            jobs: 1,
+            checksums: true,
+            geometry: GEOMETRY,
+            read_again,
+            interrupted: &interrupted,
+            progress: &|_| {},
+        };
+        let piece = Piece { file: 3, offset: 0, length: listed as u64, block: 100 };
+        let mut done = PortionDone::default();
+        let pauses = AtomicU32::new(0);
+        let judge = Judge { piece, relation: &relation, options: &options, pauses: &pauses, read, is_logged: true };
+        judge.judge(&mut vec![7; listed], &mut done);
+        done
+    }
+
+    /// Reads zeros up to `size`; fails where a read touches `broken`.
+    fn zeros(size: usize, broken: Range<u64>) -> impl Fn(&mut [u8], u64) -> Result<usize, AccessError> {
+        move |buf, offset| {
+            if offset < broken.end && offset + buf.len() as u64 > broken.start {
+                return Err(AccessError::io("read", Path::new("16384.1"), io::Error::from_raw_os_error(5)));
+            }
+            let filled = buf.len().min(size.saturating_sub(offset as usize));
+            buf[..filled].fill(0);
+            Ok(filled)
+        }
+    }
+
+    fn gaps(done: &PortionDone) -> Vec<(u64, u64)> {
+        done.gaps.iter().map(|gap| (gap.from, gap.to)).collect()
+    }
+
+    #[test]
+    fn only_pages_that_cannot_be_read_are_left_out() {
+        let done = judged(8 * PAGE + 5, false, &zeros(8 * PAGE + 5, 3000..3001));
+        assert_eq!((done.counts.pages, done.counts.zeroed), (7, 7));
+        assert_eq!(gaps(&done), [(2048, 3072)]);
+        assert!(done.gaps[0].reason.contains("cannot read 16384.1"), "{:?}", done.gaps);
+        assert_eq!((done.partial_pages[0].page.block, done.partial_pages[0].have_bytes), (108, 5));
+        assert_eq!(done.counts.bytes, 7 * PAGE as u64 + 5);
+    }
+
+    #[test]
+    fn file_that_became_shorter_is_a_gap_and_has_no_partial_page() {
+        let done = judged(8 * PAGE, false, &zeros(5 * PAGE + 100, 0..0));
+        assert_eq!((done.counts.pages, done.partial_pages.len()), (5, 0));
+        assert_eq!(gaps(&done), [(5 * 1024, 8 * 1024)]);
+        // The same where it has to be read page by page.
+        let done = judged(8 * PAGE, false, &zeros(5 * PAGE + 100, 0..1));
+        assert_eq!((done.counts.pages, done.partial_pages.len()), (4, 0));
+        assert_eq!(gaps(&done), [(0, 1024), (5 * 1024, 6 * 1024), (6 * 1024, 7 * 1024), (7 * 1024, 8 * 1024)]);
+    }
+
+    /// Page 2 is torn in the first `times` reads of it.
+    fn torn(times: usize, seen: &Cell<usize>) -> impl Fn(&mut [u8], u64) -> Result<usize, AccessError> + '_ {
+        move |buf, offset| {
+            buf.fill(0);
+            let place = (2 * PAGE as u64).checked_sub(offset).map(|at| at as usize).filter(|at| *at < buf.len());
+            if let Some(at) = place {
+                seen.set(seen.get() + 1);
+                buf[at] = u8::from(seen.get() <= times);
+            }
+            Ok(buf.len())
+        }
+    }
+
+    #[test]
+    fn page_that_is_being_written_is_read_again() {
+        let seen = Cell::new(0);
+        let done = judged(4 * PAGE, true, &torn(3, &seen));
+        assert_eq!((done.counts.zeroed, done.counts.damaged, seen.get()), (4, 0, 4));
+        let seen = Cell::new(0);
+        let done = judged(4 * PAGE, true, &torn(usize::MAX, &seen));
+        assert_eq!((done.counts.pages, done.counts.damaged, seen.get()), (4, 1, 5));
+        assert_eq!((done.bad[0].page.block, done.bad[0].offset, done.bad[0].file), (102, 2048, 3));
+        let seen = Cell::new(0);
+        let done = judged(4 * PAGE, false, &torn(1, &seen));
+        assert_eq!((done.counts.damaged, seen.get()), (1, 1), "nobody writes: once is enough");
+    }
+
+    #[test]
+    fn page_that_is_gone_when_read_again_is_a_gap() {
+        let reads = Cell::new(0);
+        let done = judged(4 * PAGE, true, &|buf, _| {
+            reads.set(reads.get() + 1);
+            buf.fill(0);
+            buf[0] = 1;
+            Ok(if reads.get() == 1 { buf.len() } else { 0 })
+        });
+        assert_eq!((done.counts.pages, done.counts.damaged), (3, 0));
+        assert_eq!(gaps(&done), [(0, 1024)]);
+    }
+}

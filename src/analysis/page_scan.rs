@@ -1,0 +1,324 @@
+//! Reads every page of relation files with several threads and judges each by itself.
+//!
+//! The files are cut into pieces of at most 512 KiB, and these put together to portions of about 2 MiB. Each thread
+//! takes every n-th portion, and what it found is handed over in their order, so that the result does not depend on the
+//! number of threads. A thread is at most a few portions ahead: memory depends on the number of threads and files alone.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use rustc_hash::FxHashSet;
+
+use super::finding::Coverage;
+use super::page_check::{PageCondition, PageDamage};
+use super::page_read::{PieceReader, PortionDone};
+use crate::cluster::relation_walk::RelationFile;
+use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
+
+/// Most bytes of one piece: a multiple of every block size.
+pub(super) const PIECE_BYTES: u64 = 512 * 1024;
+
+/// Bytes from which on a portion is full. Handing over wakes a thread, which is worth the reading of about a page.
+const PORTION_BYTES: u64 = 4 * PIECE_BYTES;
+
+/// Finished portions that may wait to be handed over, per thread.
+const AHEAD_PER_WORKER: usize = 2;
+
+/// How files are read and pages judged.
+pub struct ScanOptions<'a> {
+    /// Threads; at least one is used.
+    pub jobs: usize,
+    /// Whether pages carry checksums.
+    pub checksums: bool,
+    /// Block and segment size.
+    pub geometry: Geometry,
+    /// A server may be writing at this moment: a page that fails is read again before that is believed.
+    pub read_again: bool,
+    /// Raised by the user to break off.
+    pub interrupted: &'a AtomicBool,
+    /// Told how many bytes more are done, from any thread.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// A page with something wrong, and its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadPage {
+    /// Place of its file in the list.
+    pub file: usize,
+    /// Which page it is, by the place that it was read from.
+    pub page: PageId,
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// What is wrong.
+    pub damage: PageDamage,
+    /// The page.
+    pub bytes: Vec<u8>,
+}
+
+/// The end of a file whose length is no multiple of the block size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartialPage {
+    /// Place of its file in the list.
+    pub file: usize,
+    /// Which page it would be.
+    pub page: PageId,
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// Bytes that are there, fewer than a page.
+    pub have_bytes: usize,
+    /// These bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageCounts {
+    /// Whole pages that were read: the sum of the next three.
+    pub pages: u64,
+    /// Nothing wrong.
+    pub sound: u64,
+    /// All zero.
+    pub zeroed: u64,
+    /// Something wrong.
+    pub damaged: u64,
+    /// Damaged pages whose checksum is wrong.
+    pub checksum_failures: u64,
+    /// Damaged pages that a server refuses.
+    pub rejected: u64,
+    /// Damaged pages without header that are not all zero.
+    pub new_not_zero: u64,
+    /// Bytes that were read, partial pages included.
+    pub bytes: u64,
+    /// Newest LSN of a sound page of a logged relation, and which page.
+    pub newest: Option<(Lsn, PageId)>,
+}
+
+impl PageCounts {
+    /// Counts a page that is not damaged; a damaged one by [`Self::add_damage`].
+    pub(super) fn add(&mut self, condition: &PageCondition) {
+        match condition {
+            PageCondition::Sound => self.sound += 1,
+            PageCondition::Zeroed => self.zeroed += 1,
+            PageCondition::Damaged(damage) => return self.add_damage(damage),
+        }
+        self.pages += 1;
+    }
+
+    /// Counts a damaged page.
+    pub(super) fn add_damage(&mut self, damage: &PageDamage) {
+        self.pages += 1;
+        self.damaged += 1;
+        self.checksum_failures += u64::from(damage.checksum.is_some());
+        self.rejected += u64::from(damage.server_rejects);
+        self.new_not_zero += u64::from(damage.is_new_not_zero());
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.pages += other.pages;
+        self.sound += other.sound;
+        self.zeroed += other.zeroed;
+        self.damaged += other.damaged;
+        self.checksum_failures += other.checksum_failures;
+        self.rejected += other.rejected;
+        self.new_not_zero += other.new_not_zero;
+        self.bytes += other.bytes;
+        self.newest = self.newest.max(other.newest);
+    }
+}
+
+/// What a scan gave besides the damaged pages.
+#[derive(Debug, Default)]
+pub struct PageScan {
+    /// Counts.
+    pub counts: PageCounts,
+    /// Ends of files that are no whole page, in the order of the files.
+    pub partial_pages: Vec<PartialPage>,
+    /// The user broke off: counts and list cover a part of the files only.
+    pub interrupted: bool,
+}
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Place of the file in the list.
+    pub file: usize,
+    /// Where it starts.
+    pub offset: u64,
+    /// Its length, not 0.
+    pub length: u64,
+    /// Block of its first page.
+    pub block: BlockNumber,
+}
+
+/// Bytes that could not be looked at, and why.
+#[derive(Debug)]
+pub(super) struct Gap {
+    /// Place of the file in the list.
+    pub file: usize,
+    /// First byte.
+    pub from: u64,
+    /// Byte behind the last.
+    pub to: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// Reads all pages of `files`, whose paths are relative to `root`, and hands every damaged one to `found`, in the order
+/// of the files and of the blocks. What could not be read is added to `coverage`; pages are counted as examined.
+///
+/// A file is read as far as it reached when the directory was listed. A file that is longer or shorter by now is
+/// reported, since then a server or somebody else changes it.
+pub fn scan_pages(
+    root: &Path,
+    files: &[RelationFile],
+    options: &ScanOptions<'_>,
+    coverage: &mut Coverage,
+    mut found: impl FnMut(BadPage),
+) -> PageScan {
+    let mut scan = PageScan::default();
+    let geometry = options.geometry;
+    if !geometry.is_possible() {
+        let (block, segment) = (geometry.block_size, geometry.rel_segment_blocks);
+        let reason = format!("pages of {block} bytes, {segment} in a segment: no server can be built so");
+        coverage.skip("relation files", reason);
+        return scan;
+    }
+    let jobs = options.jobs.clamp(1, 1024);
+    let mut gaps = Gaps { files, open: None, coverage };
+    for (index, file) in files.iter().enumerate() {
+        let readable = readable_bytes(file, geometry);
+        if readable < file.size_bytes {
+            let reason = "no block has a number that high".to_owned();
+            gaps.add(Gap { file: index, from: readable, to: file.size_bytes, reason });
+        }
+    }
+    gaps.flush();
+    let pauses = AtomicU32::new(0);
+    // LSNs of unlogged relations count their own changes.
+    let is_init = |file: &&RelationFile| file.name.fork == ForkNumber::Init;
+    let unlogged: FxHashSet<RelFileLocator> = files.iter().filter(is_init).map(|file| file.rel).collect();
+    std::thread::scope(|scope| {
+        let receivers: Vec<Receiver<PortionDone>> = (0..jobs)
+            .map(|worker| {
+                let (sender, receiver) = sync_channel(AHEAD_PER_WORKER);
+                let reader = PieceReader::new(root, files, options, &pauses, &unlogged);
+                let own = portions(files, geometry).skip(worker).step_by(jobs);
+                scope.spawn(move || work(reader, own, options, &sender));
+                receiver
+            })
+            .collect();
+        // Dropped at the end of this block or by a panic in it: then the threads find nobody to send to, and end.
+        for (_, receiver) in portions(files, geometry).zip(receivers.iter().cycle()) {
+            let Ok(done) = receiver.recv() else {
+                scan.interrupted = options.interrupted.load(Ordering::Relaxed);
+                break;
+            };
+            scan.counts.merge(&done.counts);
+            scan.partial_pages.extend(done.partial_pages);
+            done.gaps.into_iter().for_each(|gap| gaps.add(gap));
+            done.bad.into_iter().for_each(&mut found);
+        }
+        drop(receivers);
+    });
+    gaps.flush();
+    coverage.examined += scan.counts.pages;
+    if scan.interrupted {
+        coverage.skip("the rest of the relation files", "interrupted: the figures are partial");
+    }
+    scan
+}
+
+/// Reads portions until there are no more, the user breaks off, or nobody wants to know.
+fn work(
+    mut reader: PieceReader<'_>,
+    portions: impl Iterator<Item = Vec<Piece>>,
+    options: &ScanOptions<'_>,
+    sender: &SyncSender<PortionDone>,
+) {
+    for portion in portions {
+        let mut done = PortionDone::default();
+        for piece in portion {
+            if options.interrupted.load(Ordering::Relaxed) {
+                return;
+            }
+            reader.read(piece, &mut done);
+            (options.progress)(piece.length);
+        }
+        if sender.send(done).is_err() {
+            return;
+        }
+    }
+}
+
+/// Bytes of a file at whose place a block can be: less than its size only for names and lengths that no server makes.
+fn readable_bytes(file: &RelationFile, geometry: Geometry) -> u64 {
+    // The highest number, 0xFFFFFFFF, means "none".
+    let blocks = u64::from(BlockNumber::MAX).saturating_sub(first_block(file, geometry));
+    file.size_bytes.min(blocks * u64::from(geometry.block_size))
+}
+
+/// Number of a file's first block, as far as it goes.
+fn first_block(file: &RelationFile, geometry: Geometry) -> u64 {
+    u64::from(file.name.rel_segment) * u64::from(geometry.rel_segment_blocks)
+}
+
+/// All pieces of all files, in order.
+fn pieces(files: &[RelationFile], geometry: Geometry) -> impl Iterator<Item = Piece> {
+    let block_size = u64::from(geometry.block_size);
+    files.iter().enumerate().flat_map(move |(index, file)| {
+        let (size, first) = (readable_bytes(file, geometry), first_block(file, geometry));
+        (0..size.div_ceil(PIECE_BYTES)).map(move |number| {
+            let offset = number * PIECE_BYTES;
+            Piece {
+                file: index,
+                offset,
+                length: PIECE_BYTES.min(size - offset),
+                block: u32::try_from(first + offset / block_size).unwrap_or(BlockNumber::MAX),
+            }
+        })
+    })
+}
+
+/// The pieces put together to portions.
+fn portions(files: &[RelationFile], geometry: Geometry) -> impl Iterator<Item = Vec<Piece>> {
+    let mut pieces = pieces(files, geometry);
+    std::iter::from_fn(move || {
+        let (mut portion, mut bytes) = (Vec::new(), 0);
+        while bytes < PORTION_BYTES {
+            let Some(piece) = pieces.next() else { break };
+            bytes += piece.length;
+            portion.push(piece);
+        }
+        (!portion.is_empty()).then_some(portion)
+    })
+}
+
+/// Joins gaps that follow each other for the same reason, so that a file which cannot be read is told of once.
+struct Gaps<'a> {
+    files: &'a [RelationFile],
+    open: Option<Gap>,
+    coverage: &'a mut Coverage,
+}
+
+impl Gaps<'_> {
+    fn add(&mut self, gap: Gap) {
+        match &mut self.open {
+            Some(open) if open.file == gap.file && open.to == gap.from && open.reason == gap.reason => open.to = gap.to,
+            _ => {
+                self.flush();
+                self.open = Some(gap);
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        let Some(gap) = self.open.take() else { return };
+        let file = &self.files[gap.file];
+        let reason = match (gap.from, gap.to) {
+            (0, to) if to >= file.size_bytes => gap.reason,
+            (from, to) => format!("{} bytes from {from:#X} on: {}", to - from, gap.reason),
+        };
+        self.coverage.skip(file.path.display().to_string(), reason);
+    }
+}

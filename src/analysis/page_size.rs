@@ -1,0 +1,43 @@
+//! The page size of a cluster whose control file does not tell it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::cluster::open::{Links, ReadFile};
+use crate::cluster::relation_walk::RelationFile;
+use crate::parsers::page::{LAYOUT_VERSION, PageHeader};
+use crate::types::{MAX_BLOCK_SIZE, MIN_BLOCK_SIZE};
+
+/// The page size that the first page of every file names, and the number of files that name one. Pages without header,
+/// and those whose header breaks a rule, have no say.
+///
+/// # Errors
+/// When no header names a size, or not all name the same: then where pages begin is not known.
+pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32, u64), String> {
+    let mut named = BTreeMap::<u32, u64>::new();
+    for file in files.iter().filter(|file| file.size_bytes >= u64::from(MIN_BLOCK_SIZE)) {
+        // A file that cannot be read has no say; reading its pages will report it.
+        let Ok(opened) = ReadFile::open(&root.join(&file.path), Links::Refuse) else { continue };
+        let Ok(Some(bytes)) = opened.bytes_at(0, PageHeader::SIZE) else { continue };
+        if let Ok(header) = PageHeader::decode(0, &bytes)
+            && let Some(size) = named_size(&header)
+        {
+            *named.entry(size).or_default() += 1;
+        }
+    }
+    match named.iter().collect::<Vec<_>>()[..] {
+        [(size, count)] => Ok((*size, *count)),
+        [] => Err("no page header names a page size".to_owned()),
+        _ => {
+            let words: Vec<String> = named.iter().map(|(size, count)| format!("{size} in {count} files")).collect();
+            Err(format!("page headers name different page sizes: {}", words.join(", ")))
+        }
+    }
+}
+
+fn named_size(header: &PageHeader) -> Option<u32> {
+    let size = header.page_size();
+    let possible = (MIN_BLOCK_SIZE..=MAX_BLOCK_SIZE).contains(&u32::from(size)) && size.is_power_of_two();
+    let sound = !header.is_new() && header.layout_version() == LAYOUT_VERSION;
+    (possible && sound && header.faults(usize::from(size)).is_empty()).then(|| u32::from(size))
+}

@@ -1,0 +1,44 @@
+//! Progress of an examination on the terminal, and Ctrl-C.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::examination::Watch;
+use crate::analysis::verdict::check::Stage;
+use crate::cli::work::interrupt_flag;
+use crate::output::progress::Progress;
+
+/// One bar after the other, a stage each.
+pub(super) struct Bars {
+    interrupted: Arc<AtomicBool>,
+    open: Mutex<Option<(Stage, Progress)>>,
+}
+
+impl Bars {
+    /// No bar yet.
+    pub(super) fn new() -> Self {
+        Self { interrupted: interrupt_flag(), open: Mutex::new(None) }
+    }
+}
+
+impl Watch for Bars {
+    fn at(&self, stage: Stage, done: u64, total: u64) -> ControlFlow<()> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if total > 0 {
+            if open.as_ref().is_none_or(|(shown, _)| *shown != stage) {
+                *open = None;
+                *open = Some((stage, Progress::bytes(total)));
+            }
+            if let Some((_, bar)) = open.as_ref() {
+                bar.done(done);
+            }
+        } else {
+            *open = None;
+        }
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}

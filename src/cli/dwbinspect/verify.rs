@@ -1,0 +1,359 @@
+//! `pg_dwbinspect verify`: every page of every relation file, judged by itself.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::PROGRAM;
+use super::verify_ground::{ChecksumRule, Ground, doubt_page_size};
+use super::verify_select::{SelectArgs, Selection};
+use super::verify_text::{Listing, write_summary};
+use crate::analysis::cluster_report::{inspect_directory, state_in_words};
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::page_check::{PageCondition, PageDamage};
+use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
+use crate::analysis::segment_check::segment_findings;
+use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::work::{JobsArg, interrupt_flag};
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::name_gaps::NameGap;
+use crate::cluster::names::RelationNames;
+use crate::cluster::relation_path::tablespace_version_directory;
+use crate::cluster::relation_walk::{RelationFile, walk_relations};
+use crate::output::json::{BAD_PAGE_COLUMNS, Item, bad_page_row};
+use crate::output::progress::Progress;
+use crate::output::sink::CsvShape;
+use crate::parsers::control::DbState;
+use crate::types::{ForkNumber, PageId, RelFileLocator};
+
+/// Check every page of every relation file
+///
+/// Checks the checksum of each page if the cluster has them, its header, its line pointers, and that a page without
+/// header is all zero. Where no checksum vouches for a heap page, its tuples are looked at too. Also checks that files
+/// end with a whole page and that no segment is missing or short. The cluster need not have been shut down cleanly:
+/// then pages count as damaged that recovery may still repair. Files of temporary relations are not read; a server
+/// removes them when it starts.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
+pub struct VerifyArgs {
+    /// Data directory
+    #[arg(value_name = "DATADIR")]
+    data_dir: PathBuf,
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    select: SelectArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pg_dwbinspect verify /var/lib/pgsql/data
+  pg_dwbinspect verify --database shop --fork main DATADIR
+  pg_dwbinspect verify --path 'base/5/16384*' --path global DATADIR
+  pg_dwbinspect verify --format csv DATADIR > damaged.csv
+
+What pg_checksums --check finds is found here too. It looks at checksums alone, passes
+pages without header that are not all zero, and refuses a cluster that crashed.
+";
+
+/// A damaged page as it is shown.
+pub(super) struct Damaged<'a> {
+    /// Which page it is.
+    pub page: PageId,
+    /// Its file, relative to the data directory.
+    pub path: &'a str,
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// What is wrong.
+    pub damage: &'a PageDamage,
+    /// Name of its relation, where it is known.
+    pub relation: Option<String>,
+    /// The relation is unlogged: recovery after a crash empties it.
+    pub is_unlogged: bool,
+}
+
+/// The result apart from the list of pages.
+pub(super) struct Summary {
+    /// Data directory as given.
+    pub path: String,
+    /// State of the cluster in one sentence; `None` without a control file to trust.
+    pub state: Option<String>,
+    /// State of data checksums, in words.
+    pub checksums: String,
+    /// Files that were selected.
+    pub files: u64,
+    /// Files with damaged pages.
+    pub damaged_files: u64,
+    /// Counts; wrong checksums that are not judged are no damage here.
+    pub counts: PageCounts,
+    /// Pages with a wrong checksum where that is not judged.
+    pub checksums_not_judged: Option<u64>,
+    /// Files that end inside a page.
+    pub partial_pages: u64,
+    /// Damaged pages of unlogged relations.
+    pub unlogged: u64,
+}
+
+pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let directory = DataDir::open(&args.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let mut check = Check::new(&directory);
+    let Some(format) = args.output.machine() else {
+        let mut listing = Listing::default();
+        let summary = check.run(args, &mut |page| {
+            listing.add(page);
+            Ok(())
+        })?;
+        let layout = args.output.layout();
+        write_summary(out, layout, &summary)?;
+        listing.write(out, layout)?;
+        return Closing::new(check.findings, &check.coverage).end_text(out, layout);
+    };
+    let shape = CsvShape::Rows { plural: "pages", columns: BAD_PAGE_COLUMNS };
+    let mut sink = begin(format, shape, out, (PROGRAM, "verify"), vec![args.data_dir.display().to_string()])?;
+    let summary = check.run(args, &mut |page| {
+        let mut row = bad_page_row(page.page, page.damage, page.relation.as_deref(), page.path, page.offset);
+        row.insert("unlogged".to_owned(), json!(page.is_unlogged));
+        sink.item(&Item::Page(row))
+    })?;
+    Closing::new(check.findings, &check.coverage).end(sink, summary.counts.damaged, summary.fields())
+}
+
+/// Names of relations, read when the first is needed.
+#[derive(Default)]
+struct LazyNames(Option<(RelationNames, Vec<NameGap>)>);
+
+impl LazyNames {
+    fn read(&mut self, directory: &DataDir) -> &RelationNames {
+        &self.0.get_or_insert_with(|| RelationNames::read(directory)).0
+    }
+
+    /// A question mark follows a name that may be wrong.
+    fn of(&mut self, directory: &DataDir, rel: RelFileLocator) -> Option<String> {
+        let name = self.read(directory).get(rel)?;
+        Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
+    }
+
+    fn gaps(&self) -> &[NameGap] {
+        self.0.as_ref().map_or(&[], |(_, gaps)| gaps)
+    }
+}
+
+/// What is scanned and how.
+struct Plan<'a> {
+    jobs: usize,
+    files: &'a [RelationFile],
+    ground: &'a Ground,
+    read_again: bool,
+    unlogged: &'a HashSet<RelFileLocator>,
+}
+
+/// A run of the command.
+struct Check<'a> {
+    directory: &'a DataDir,
+    findings: Vec<Finding>,
+    coverage: Coverage,
+    names: LazyNames,
+}
+
+impl<'a> Check<'a> {
+    fn new(directory: &'a DataDir) -> Self {
+        Self { directory, findings: Vec::new(), coverage: Coverage::default(), names: LazyNames::default() }
+    }
+
+    /// Reads and judges everything that is asked for.
+    fn run(&mut self, args: &VerifyArgs, visit: &mut dyn FnMut(&Damaged<'_>) -> io::Result<()>) -> io::Result<Summary> {
+        let directory = self.directory;
+        let (server, signs) = (directory.server_sign(), directory.recovery_signs());
+        self.findings = inspect_directory(directory, &server, &signs, &mut self.coverage);
+        let control = directory.control().trusted();
+        let catalog = control.map_or(0, |control| control.prefix.catalog_version_no);
+        let walk = walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog));
+        for error in &walk.skipped {
+            self.coverage.skip("relation files", error);
+        }
+        let selection = self.select(args, &walk.files);
+        let files: Vec<RelationFile> = walk.files.iter().filter(|file| selection.takes(file)).cloned().collect();
+        let mut summary = Summary {
+            path: directory.root().display().to_string(),
+            state: control.map(|control| state_in_words(control, &server, &signs)),
+            checksums: "not known".to_owned(),
+            files: files.len() as u64,
+            damaged_files: 0,
+            counts: PageCounts::default(),
+            checksums_not_judged: None,
+            partial_pages: 0,
+            unlogged: 0,
+        };
+        let Some(ground) = Ground::of(directory, &walk.files, &mut self.coverage, &mut self.findings) else {
+            return Ok(summary);
+        };
+        if let Some(control) = control.filter(|_| ground.by_control) {
+            summary.checksums = control.checksums.to_string();
+        }
+        let clean = |state| [DbState::SHUT_DOWN, DbState::SHUT_DOWN_IN_RECOVERY].contains(&state);
+        let is_clean = signs.backup_label.is_none() && control.is_some_and(|control| clean(control.prefix.state));
+        if !is_clean && control.is_some() && !server.may_be_running() {
+            let what = "the cluster was not shut down cleanly".to_owned();
+            let why = "pages that recovery restores from WAL or the double write buffer still count as damaged";
+            self.findings.push(Finding::note("not_shut_down", what, why));
+        }
+        if ground.by_control {
+            self.findings.extend(segment_findings(&walk.files, ground.geometry, |file| selection.takes(file)));
+        }
+        // Only unlogged relations have such a fork.
+        let init = |file: &&RelationFile| file.name.fork == ForkNumber::Init;
+        let unlogged: HashSet<RelFileLocator> = walk.files.iter().filter(init).map(|file| file.rel).collect();
+        let plan = Plan {
+            jobs: args.jobs.count(),
+            files: &files,
+            ground: &ground,
+            read_again: server.may_be_running(),
+            unlogged: &unlogged,
+        };
+        let scan = self.scan(&plan, visit, &mut summary)?;
+        self.conclude(&scan, &files, &ground, &summary, is_clean);
+        Ok(summary)
+    }
+
+    fn select<'b>(&mut self, args: &'b VerifyArgs, files: &[RelationFile]) -> Selection<'b> {
+        let directory = self.directory;
+        if !Selection::needs_names(&args.select) {
+            return Selection::new(&args.select, directory.root(), files, |_| None, &mut self.coverage);
+        }
+        let names = self.names.read(directory);
+        let name_of = |oid| names.database(oid).map(str::to_owned);
+        Selection::new(&args.select, directory.root(), files, name_of, &mut self.coverage)
+    }
+
+    fn scan(
+        &mut self,
+        plan: &Plan<'_>,
+        visit: &mut dyn FnMut(&Damaged<'_>) -> io::Result<()>,
+        summary: &mut Summary,
+    ) -> io::Result<PageScan> {
+        let &Plan { jobs, files, ground, read_again, unlogged } = plan;
+        let interrupted = interrupt_flag();
+        let progress = Progress::bytes(files.iter().map(|file| file.size_bytes).sum());
+        let options = ScanOptions {
+            jobs,
+            checksums: ground.checksums != ChecksumRule::Off,
+            geometry: ground.geometry,
+            read_again,
+            interrupted: &interrupted,
+            progress: &|bytes| progress.advance(bytes),
+        };
+        let counted = ground.checksums == ChecksumRule::Counted;
+        let (directory, names) = (self.directory, &mut self.names);
+        let (mut failed, mut last_file) = (None, None);
+        let (mut structural, mut rejected) = (0, 0);
+        let scan = scan_pages(directory.root(), files, &options, &mut self.coverage, |bad| {
+            if failed.is_some() {
+                return;
+            }
+            // Judged again as if there were no checksums, where a wrong one proves nothing.
+            let judged = counted.then(|| PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false));
+            let damage = match &judged {
+                None => &bad.damage,
+                Some(PageCondition::Damaged(damage)) => damage,
+                Some(_) => return,
+            };
+            structural += 1;
+            rejected += u64::from(damage.server_rejects);
+            if last_file.replace(bad.file) != Some(bad.file) {
+                summary.damaged_files += 1;
+            }
+            let path = files[bad.file].path.display().to_string();
+            let relation = names.of(directory, bad.page.rel);
+            let is_unlogged = unlogged.contains(&bad.page.rel) && bad.page.fork != ForkNumber::Init;
+            summary.unlogged += u64::from(is_unlogged);
+            let page = Damaged { page: bad.page, path: &path, offset: bad.offset, damage, relation, is_unlogged };
+            if let Err(error) = visit(&page) {
+                failed = Some(error);
+                interrupted.store(true, Ordering::Relaxed);
+            }
+        });
+        drop(progress);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        summary.counts = scan.counts;
+        summary.partial_pages = scan.partial_pages.len() as u64;
+        if counted {
+            let counts = &mut summary.counts;
+            summary.checksums_not_judged = Some(counts.checksum_failures);
+            counts.sound += counts.damaged - structural;
+            (counts.damaged, counts.rejected, counts.checksum_failures) = (structural, rejected, 0);
+        }
+        Ok(scan)
+    }
+
+    /// Findings about what was scanned.
+    fn conclude(
+        &mut self,
+        scan: &PageScan,
+        files: &[RelationFile],
+        ground: &Ground,
+        summary: &Summary,
+        is_clean: bool,
+    ) {
+        for partial in &scan.partial_pages {
+            let what = format!("ends with {} bytes of block {}", partial.have_bytes, partial.page.block);
+            let why = "the server ignores what is no whole page: the file or its growth was cut off";
+            let path = files[partial.file].path.display().to_string();
+            self.findings.push(Finding::problem("partial_page", what, why).in_file(&path).at(partial.offset));
+        }
+        let counts = &summary.counts;
+        if counts.damaged > 0 {
+            let what = format!("{} of {} pages are damaged", counts.damaged, counts.pages);
+            let why = match is_clean {
+                true => "nothing repairs them: no replay will happen",
+                false => "recovery may repair those that changed since the last checkpoint, not the others",
+            };
+            self.findings.push(Finding::problem("damaged_pages", what, why));
+        }
+        if summary.unlogged > 0 && !is_clean {
+            let what = format!("{} of the damaged pages belong to unlogged relations", summary.unlogged);
+            self.findings.push(Finding::note("unlogged", what, "recovery after a crash empties these relations"));
+        }
+        let share = (counts.damaged, counts.pages);
+        self.findings.extend(doubt_page_size(self.directory, files, ground.geometry, share));
+        for gap in self.names.gaps() {
+            let why = "names of relations may be missing or out of date; pages are judged without them";
+            self.findings.push(Finding::note("names", gap.to_string(), why));
+        }
+    }
+}
+
+impl Summary {
+    /// Fields of the last line of machine formats.
+    fn fields(&self) -> Map<String, Value> {
+        let counts = &self.counts;
+        [
+            ("state_in_words", json!(self.state)),
+            ("checksums", json!(self.checksums)),
+            ("files", json!(self.files)),
+            ("bytes", json!(counts.bytes)),
+            ("pages", json!(counts.pages)),
+            ("sound", json!(counts.sound)),
+            ("zeroed", json!(counts.zeroed)),
+            ("damaged", json!(counts.damaged)),
+            ("damaged_files", json!(self.damaged_files)),
+            ("checksum_failures", json!(counts.checksum_failures)),
+            ("checksums_not_judged", json!(self.checksums_not_judged)),
+            ("rejected", json!(counts.rejected)),
+            ("new_not_zero", json!(counts.new_not_zero)),
+            ("unlogged", json!(self.unlogged)),
+            ("partial_pages", json!(self.partial_pages)),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! What `verify` builds on: page size, segment size, and whether pages carry checksums.
+
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::page_size::page_size_by_headers;
+use crate::cluster::control_file::CONTROL_PATH;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::relation_walk::RelationFile;
+use crate::parsers::control::{ChecksumState, ControlFile};
+use crate::types::Geometry;
+
+/// Share of damaged pages from which on they are held against the page size: one in so many.
+const SUSPICIOUS_SHARE: u64 = 2;
+
+/// Bytes of a full segment file, unless a server was built in another way.
+const USUAL_SEGMENT_BYTES: u32 = 1 << 30;
+
+/// What a wrong checksum of a page means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChecksumRule {
+    /// Nothing: the field holds anything.
+    Off,
+    /// Damage.
+    Damage,
+    /// Not known, or not every page has one: it is counted and no more.
+    Counted,
+}
+
+/// What pages are judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground {
+    /// Sizes.
+    pub geometry: Geometry,
+    /// All of it is what the control file says.
+    pub by_control: bool,
+    /// What checksums say.
+    pub checksums: ChecksumRule,
+}
+
+impl Ground {
+    /// Finds out by the control file, or, where it cannot be trusted, what the pages themselves tell. What is not known
+    /// is added to `coverage`. `None`: not even the page size is known.
+    pub fn of(
+        directory: &DataDir,
+        files: &[RelationFile],
+        coverage: &mut Coverage,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Self> {
+        let control = directory.control().trusted();
+        if let Some(control) = control.filter(|control| control.geometry.is_possible()) {
+            let checksums = rule_of(control, coverage, findings);
+            return Some(Self { geometry: control.geometry, by_control: true, checksums });
+        }
+        let why = if control.is_some() { "pg_control tells impossible sizes" } else { "pg_control cannot be trusted" };
+        match page_size_by_headers(directory.root(), files) {
+            Ok((block_size, count)) => {
+                let reason = format!(
+                    "{why}: pages of {block_size} bytes by the headers of {count} files; segments of 1 GiB are assumed; \
+                     whether pages have checksums is not known: wrong ones are counted, not judged"
+                );
+                coverage.skip("data checksums and segments", reason);
+                let rel_segment_blocks = USUAL_SEGMENT_BYTES / block_size;
+                let geometry =
+                    Geometry { block_size, rel_segment_blocks, wal_block_size: block_size, wal_segment_size: 1 << 24 };
+                Some(Self { geometry, by_control: false, checksums: ChecksumRule::Counted })
+            }
+            Err(reason) => {
+                coverage.skip("relation files", format!("{why}, and {reason}"));
+                None
+            }
+        }
+    }
+}
+
+/// A finding when so many pages are damaged that the page size of the control file may be the wrong one, and the pages'
+/// own headers name another.
+pub fn doubt_page_size(
+    directory: &DataDir,
+    files: &[RelationFile],
+    geometry: Geometry,
+    (damaged, pages): (u64, u64),
+) -> Option<Finding> {
+    if damaged == 0 || damaged * SUSPICIOUS_SHARE < pages {
+        return None;
+    }
+    let (named, count) = page_size_by_headers(directory.root(), files).ok()?;
+    (named != geometry.block_size).then(|| {
+        let what = format!("pages of {} bytes, the headers of {count} files say {named}", geometry.block_size);
+        let why = "pages were looked for at wrong places: what is said of them means nothing";
+        Finding::problem("block_size", what, why).in_file(CONTROL_PATH)
+    })
+}
+
+fn rule_of(control: &ControlFile, coverage: &mut Coverage, findings: &mut Vec<Finding>) -> ChecksumRule {
+    let state = control.checksums;
+    match state {
+        ChecksumState::On => ChecksumRule::Damage,
+        ChecksumState::Off => {
+            let why = "only headers, line pointers and tuples could be checked: most damage shows in none of them";
+            findings.push(Finding::note("checksums_off", "data checksums are off".to_owned(), why));
+            ChecksumRule::Off
+        }
+        ChecksumState::TurningOn | ChecksumState::TurningOff => {
+            let what = format!("data checksums are {state}");
+            let why = "pages may lack theirs: wrong checksums are counted but not judged";
+            findings.push(Finding::note("checksums_changing", what, why));
+            ChecksumRule::Counted
+        }
+        ChecksumState::Unknown(_) => {
+            let reason = format!("pg_control says {state}: wrong checksums are counted but not judged");
+            coverage.skip("data checksums", reason);
+            ChecksumRule::Counted
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Text of `verify`: the summary, and damaged pages by file.
+
+use std::io::{self, Write};
+
+use super::verify::{Damaged, Summary};
+use crate::output::escape::printable;
+use crate::output::text::{Layout, wrapped, write_fact};
+
+/// Pages of one file that are listed.
+const MOST_PAGES: usize = 20;
+
+/// Files that are listed.
+const MOST_FILES: usize = 200;
+
+/// Writes the summary.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_summary(out: &mut dyn Write, layout: Layout, summary: &Summary) -> io::Result<()> {
+    writeln!(out, "{}", layout.paint.heading("Pages"))?;
+    let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
+    fact("data directory", &summary.path)?;
+    fact("what happened", summary.state.as_deref().unwrap_or("not known: pg_control cannot be trusted"))?;
+    fact("data checksums", &summary.checksums)?;
+    let counts = &summary.counts;
+    fact("checked", &format!("{} in {}, {} bytes", pages(counts.pages), files(summary.files), counts.bytes))?;
+    let damaged = match counts.damaged {
+        0 => "none".to_owned(),
+        count => format!(
+            "{} in {}: {} with a wrong checksum, {} that a server refuses",
+            pages(count),
+            files(summary.damaged_files),
+            counts.checksum_failures,
+            counts.rejected
+        ),
+    };
+    fact("damaged", &damaged)?;
+    fact("all zero", &pages(counts.zeroed))?;
+    if let Some(count) = summary.checksums_not_judged {
+        fact("checksum differs", &format!("{}, which is not judged", pages(count)))?;
+    }
+    Ok(())
+}
+
+fn pages(count: u64) -> String {
+    if count == 1 { "1 page".to_owned() } else { format!("{count} pages") }
+}
+
+fn files(count: u64) -> String {
+    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+}
+
+/// Damaged pages, by file, as far as people read lists.
+#[derive(Debug, Default)]
+pub struct Listing {
+    files: Vec<ListedFile>,
+    further_pages: u64,
+}
+
+#[derive(Debug)]
+struct ListedFile {
+    path: String,
+    relation: Option<String>,
+    is_unlogged: bool,
+    pages: Vec<(u32, u64, String)>,
+    further: u64,
+}
+
+impl Listing {
+    /// Adds a page; those of one file follow each other.
+    pub fn add(&mut self, page: &Damaged<'_>) {
+        if self.files.last().is_none_or(|file| file.path != page.path) {
+            if self.files.len() >= MOST_FILES {
+                self.further_pages += 1;
+                return;
+            }
+            self.files.push(ListedFile {
+                path: page.path.to_owned(),
+                relation: page.relation.clone(),
+                is_unlogged: page.is_unlogged,
+                pages: Vec::new(),
+                further: 0,
+            });
+        }
+        let Some(file) = self.files.last_mut() else { return };
+        if file.pages.len() < MOST_PAGES {
+            file.pages.push((page.page.block, page.offset, page.damage.to_string()));
+        } else {
+            file.further += 1;
+        }
+    }
+
+    /// Writes the list; nothing when it is empty.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn write(&self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let paint = layout.paint;
+        writeln!(out, "\n{}", paint.heading("Damaged pages"))?;
+        for file in &self.files {
+            let name = file.relation.as_ref().map_or_else(String::new, |name| format!(", {}", printable(name)));
+            let unlogged = if file.is_unlogged { ", unlogged" } else { "" };
+            writeln!(out, "  {}{name}{unlogged}", printable(&file.path))?;
+            for (block, offset, words) in &file.pages {
+                wrapped(out, layout, "    ", 6, &format!("block {block} at {offset:#X}: {words}"))?;
+            }
+            if file.further > 0 {
+                writeln!(out, "    and {} more; --format json lists all", pages(file.further))?;
+            }
+        }
+        if self.further_pages > 0 {
+            writeln!(out, "  and {} in further files; --format json lists all", pages(self.further_pages))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! Long work: how many threads do it, and how the user breaks it off.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+
+/// How many threads work.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct JobsArg {
+    /// Threads that read [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
+}
+
+impl JobsArg {
+    /// The number of threads.
+    #[must_use]
+    pub fn count(self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.jobs.map_or_else(all, usize::from)
+    }
+}
+
+/// A flag that Ctrl-C raises, so that what was counted so far can be shown.
+#[must_use]
+pub fn interrupt_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    // Without a handler Ctrl-C ends the program at once, which loses only the partial result.
+    drop(signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&flag)));
+    flag
+}
