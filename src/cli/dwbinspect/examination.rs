@@ -168,6 +168,12 @@ impl Examination {
         control.map_or_else(|| "not known".to_owned(), |control| control.checksums.to_string())
     }
 
+    /// The configuration says that the server uses a double write buffer.
+    #[must_use]
+    pub fn uses_dwb(&self) -> bool {
+        uses_dwb(&self.source)
+    }
+
     /// Path of the file that holds a page, relative to the data directory.
     #[must_use]
     pub fn path_of(&self, page: PageId) -> String {

@@ -6,6 +6,9 @@ mod dump;
 mod examination;
 mod info;
 mod page;
+mod page_name;
+mod repair;
+mod repair_text;
 mod source;
 mod wal;
 
@@ -34,6 +37,8 @@ pub struct Cli {
 enum Command {
     Check(check::CheckArgs),
     Page(page::PageArgs),
+    Repair(Box<repair::RepairArgs>),
+    Undo(repair::UndoArgs),
     Info(info::InfoArgs),
     Dump(Box<dump::DumpArgs>),
     Batches(batches::BatchesArgs),
@@ -49,6 +54,8 @@ enum Command {
 pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
         Command::Check(args) => check::run(&args, out),
+        Command::Repair(args) => repair::run(&args, out),
+        Command::Undo(args) => repair::run_undo(&args, out),
         Command::Page(args) => page::run(&args, out),
         Command::Info(args) => info::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),
