@@ -355,7 +355,7 @@ fn checksums_count_as_damage_only_while_they_are_on() {
         let summary = summary(&ran);
         assert_eq!((ran.status, &summary["damaged"]), (status, &damaged.into()), "{code}: {}", ran.stdout);
         assert_eq!(summary["checksums_not_judged"], not_judged, "{code}");
-        assert_eq!(kinds(&ran), BTreeSet::from([kind.to_owned()]), "{code}");
+        assert!(kinds(&ran).contains(kind), "{code}: {:?}", kinds(&ran));
     }
 }
 
@@ -451,10 +451,14 @@ fn interruption_gives_partial_counts() {
 }
 
 #[test]
-fn closed_pipe_ends_the_run() {
+fn closed_pipe_ends_the_run_at_once() {
+    let (_keep, data) = small_clean();
+    fs::write(data.join("base/5/8888"), vec![1; 2000 * BLOCK]).unwrap();
+    // Reading all of it would take far longer than the test waits.
+    fs::File::create(data.join("base/5/9999")).unwrap().set_len(1 << 40).unwrap();
     let output = std::process::Command::new("bash")
-        .args(["-c", "set -o pipefail; \"$0\" verify --format ndjson \"$1\" | head -n 0; exit ${PIPESTATUS[0]}"])
-        .args([env!("CARGO_BIN_EXE_pg_dwbinspect"), arg(&cluster("wrapped"))])
+        .args(["-c", "timeout 30 \"$0\" verify --format ndjson \"$1\" | head -n 0; exit ${PIPESTATUS[0]}"])
+        .args([env!("CARGO_BIN_EXE_pg_dwbinspect"), arg(&data)])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(141), "{}", String::from_utf8_lossy(&output.stderr));

@@ -133,7 +133,10 @@ pub fn next_step(pages: &[PageReport], outlook: &Outlook, data_dir: &str) -> Str
     }
     if safe > 0 {
         let pages = if safe == 1 { "1 page" } else { &format!("{safe} pages") };
-        steps.push(format!("do not start the server yet: put back {pages} first, which loses nothing"));
+        steps.push(format!(
+            "do not start the server yet: `pg_dwbinspect repair {data_dir}` plans to put back {pages}, which loses nothing, \
+             and --apply does it"
+        ));
     }
     if unproven > 0 {
         steps.push(format!("decide about {unproven} unproven images: check --explain {data_dir} says what is missing"));

@@ -1,4 +1,11 @@
 //! The only code that opens files for writing.
 
+pub mod apply;
 pub mod export;
+pub mod guard;
+pub mod journal;
+pub mod plan;
+pub mod plan_file;
+pub mod prepare;
 pub mod scratch;
+mod target;

@@ -73,6 +73,8 @@ pub struct PageReport {
     pub is_wrong: bool,
     /// Recovery resets the relation.
     pub is_unlogged: bool,
+    /// The file ends inside the page or before it.
+    pub is_cut: bool,
     /// A server that reads it reports an error.
     pub server_rejects: bool,
     /// The candidate that the patched server's own recovery would put into the place of an unreadable page.
@@ -133,6 +135,7 @@ impl Context<'_> {
             verdict,
             is_wrong,
             is_unlogged,
+            is_cut,
             server_rejects,
             server_takes,
         })

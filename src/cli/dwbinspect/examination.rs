@@ -178,6 +178,12 @@ impl Examination {
         Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
     }
 
+    /// The user broke it off: the result is partial.
+    #[must_use]
+    pub fn interrupted(&self) -> bool {
+        self.coverage.skipped.iter().any(|skipped| skipped.reason.starts_with("interrupted"))
+    }
+
     /// Name of a page's relation without its database where there is one, else its path.
     #[must_use]
     pub fn short_name(&self, page: PageId) -> String {
@@ -202,6 +208,12 @@ impl Examination {
     pub fn checksums(&self) -> String {
         let control = self.source.directory.as_ref().and_then(|directory| directory.control().trusted());
         control.map_or_else(|| "not known".to_owned(), |control| control.checksums.to_string())
+    }
+
+    /// The configuration says that the server uses a double write buffer.
+    #[must_use]
+    pub fn uses_dwb(&self) -> bool {
+        uses_dwb(&self.source)
     }
 
     /// Path of the file that holds a page, relative to the data directory.

@@ -7,6 +7,9 @@ mod dump;
 mod examination;
 mod info;
 mod page;
+mod page_name;
+mod repair;
+mod repair_text;
 mod source;
 mod verify;
 mod verify_ground;
@@ -25,8 +28,8 @@ const PROGRAM: &str = "pg_dwbinspect";
 
 /// Finds torn pages in a stopped PostgreSQL data directory, and images that can be put back
 ///
-/// Nothing is ever written into the data directory by the commands below, so they can be run on the only copy of the
-/// data, and on a copy or a file system snapshot just as well. Stop the server first: files that change while they are
+/// Nothing is ever written into the data directory but by `repair --apply` and `undo`, so the other commands can be run on
+/// the only copy of the data, and on a copy or a file system snapshot just as well. Stop the server first: files that change while they are
 /// read give answers that are out of date.
 #[derive(Debug, Parser)]
 #[command(name = PROGRAM, version, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
@@ -39,6 +42,8 @@ pub struct Cli {
 enum Command {
     Check(check::CheckArgs),
     Page(page::PageArgs),
+    Repair(Box<repair::RepairArgs>),
+    Undo(repair::UndoArgs),
     Info(info::InfoArgs),
     Dump(Box<dump::DumpArgs>),
     Batches(batches::BatchesArgs),
@@ -55,6 +60,8 @@ enum Command {
 pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
         Command::Check(args) => check::run(&args, out),
+        Command::Repair(args) => repair::run(&args, out),
+        Command::Undo(args) => repair::run_undo(&args, out),
         Command::Page(args) => page::run(&args, out),
         Command::Info(args) => info::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),

@@ -1,0 +1,98 @@
+//! How a user names one page.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::cluster::relation_path::RelationPaths;
+use crate::types::{BlockNumber, ForkNumber, PageId};
+
+/// A relation, fork and block as a user names them: `base/5/1259_vm:0`, `5/1259:0`, `public.note:7`; or `all`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageName {
+    relation: String,
+    block: Option<BlockNumber>,
+}
+
+impl PageName {
+    /// True for the word that stands for every page.
+    #[must_use]
+    pub const fn is_all(&self) -> bool {
+        self.block.is_none()
+    }
+
+    /// True when `page` is meant. `name`: the name of its relation, where it is known.
+    #[must_use]
+    pub fn matches(&self, page: PageId, paths: &RelationPaths, name: Option<&str>) -> bool {
+        if self.block != Some(page.block) {
+            return false;
+        }
+        let own = Path::new(&self.relation);
+        let suffix = if page.fork == ForkNumber::Main { String::new() } else { format!("_{}", page.fork) };
+        let numbers = format!("{}{suffix}", page.rel);
+        let by_name = name.is_some_and(|name| {
+            let name = format!("{}{suffix}", name.trim_end_matches('?'));
+            name == self.relation || name.ends_with(&format!(".{}", self.relation))
+        });
+        let by_numbers = numbers == self.relation || numbers.ends_with(&format!("/{}", self.relation));
+        own == paths.segment_file(page.rel, page.fork, 0) || own == paths.place(page).0 || by_numbers || by_name
+    }
+}
+
+impl std::fmt::Display for PageName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.block {
+            Some(block) => write!(f, "{}:{block}", self.relation),
+            None => f.write_str("all"),
+        }
+    }
+}
+
+impl FromStr for PageName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "all" {
+            return Ok(Self { relation: String::new(), block: None });
+        }
+        let wrong = || format!("\"{text}\" is no page: expected RELATION:BLOCK, as in base/5/1259:0");
+        let (relation, block) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let block = block.parse().map_err(|_| wrong())?;
+        if relation.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self { relation: relation.to_owned(), block: Some(block) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::RelFileLocator;
+
+    #[test]
+    fn pages_are_found_by_path_number_and_name() {
+        let paths = RelationPaths::new(19, 1, 131_072);
+        let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 1259 };
+        let page = PageId { rel, fork: ForkNumber::Main, block: 131_073 };
+        let map = PageId { fork: ForkNumber::Vm, ..page };
+        let is = |text: &str, page| text.parse::<PageName>().unwrap().matches(page, &paths, Some("db.public.note"));
+        for text in
+            ["base/5/1259", "base/5/1259.1", "5/1259", "1663/5/1259", "1259", "note", "public.note", "db.public.note"]
+        {
+            assert!(is(&format!("{text}:131073"), page), "{text}");
+            assert!(!is(&format!("{text}:131073"), map), "{text}");
+            assert!(!is(&format!("{text}:1"), page), "{text}");
+        }
+        assert!(is("base/5/1259_vm:131073", map));
+        assert!(is("note_vm:131073", map));
+        assert!(!is("259:131073", page) && !is("ote:131073", page));
+    }
+
+    #[test]
+    fn wrong_names_are_refused() {
+        for text in ["", "1259", ":0", "1259:", "1259:x", "1259:-1", "1259:4294967296"] {
+            assert!(text.parse::<PageName>().is_err(), "{text}");
+        }
+        assert!("all".parse::<PageName>().unwrap().is_all());
+    }
+}

@@ -1,0 +1,401 @@
+//! `pg_dwbinspect repair` and `undo`: put proven images back, and take that back.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::bars::Bars;
+use super::examination::{Examination, Request};
+use super::page_name::PageName;
+use super::repair_text::{write_applied, write_plan, write_undone};
+use crate::analysis::verdict::candidate::Source;
+use crate::analysis::verdict::fetch::fetch_image;
+use crate::analysis::verdict::survey::PageReport;
+use crate::cli::context::OutputArgs;
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::values::RelationPattern;
+use crate::cli::work::JobsArg;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::open::{Links, read_small};
+use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
+use crate::cluster::relation_path::RelationPaths;
+use crate::parsers::control::ControlFile;
+use crate::repair::apply::{Applied, ApplyError, Direction, carry_out, control_crc};
+use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards};
+use crate::repair::journal::{Journal, JournalEntry, Manifest, NewJournal};
+use crate::repair::plan::{Permission, Plan, SourceKind};
+use crate::repair::prepare::{Material, final_bytes};
+use crate::types::PageId;
+
+/// Longest plan that is read, in bytes.
+const PLAN_LIMIT_BYTES: u64 = 512 << 20;
+
+/// Room that a journal needs besides the pages, in bytes.
+const JOURNAL_EXTRA_BYTES: u64 = 1 << 20;
+
+/// Which images are put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SourceChoice {
+    /// Those of the double write buffer.
+    Dwb,
+    /// Full-page images in WAL.
+    Wal,
+}
+
+/// Guards that may be overridden.
+#[derive(Clone, Copy, Debug, Args)]
+struct OverrideArgs {
+    /// Write into a cluster that was shut down cleanly
+    #[arg(long, help_heading = "Overrides")]
+    allow_shut_down: bool,
+    /// Write into a standby or a cluster with recovery signal files
+    #[arg(long, help_heading = "Overrides")]
+    allow_standby: bool,
+    /// Write although the data directory belongs to another user
+    #[arg(long, help_heading = "Overrides")]
+    allow_other_user: bool,
+}
+
+impl OverrideArgs {
+    const fn overrides(self) -> Overrides {
+        Overrides { shut_down: self.allow_shut_down, standby: self.allow_standby, other_user: self.allow_other_user }
+    }
+}
+
+/// Put proven images back, offline, with a journal and an undo
+///
+/// Without --apply nothing is written: the plan is shown, page by page. With --apply the old bytes of every page go into
+/// a journal first, then each page is overwritten, synced and read back. Only images that `check` calls safe are used
+/// unless a flag says otherwise. PAGE is the path of a file below the data directory and a block, as in
+/// base/5/1259:0 or base/5/1259_vm:0; numbers (5/1259:0) and names (public.note:0) will do too.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
+pub struct RepairArgs {
+    /// Data directory of a stopped server
+    #[arg(value_name = "DATADIR")]
+    data_dir: PathBuf,
+    /// Carry the plan out
+    #[arg(long, conflicts_with = "dry_run")]
+    apply: bool,
+    /// Show the plan and write nothing: the default
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Save the plan as JSON; with --apply: carry out this saved plan
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Only these pages
+    #[arg(long, value_name = "PAGE", help_heading = "Selection", value_delimiter = ',')]
+    page: Vec<PageName>,
+    /// Only these relations: REL, DB/REL or SPC/DB/REL as numbers
+    #[arg(long, value_name = "REL", help_heading = "Selection", value_delimiter = ',')]
+    relation: Vec<RelationPattern>,
+    /// Only images from here
+    #[arg(long, value_enum, help_heading = "Selection")]
+    source: Option<SourceChoice>,
+    /// Put unproven images back as well: of these pages, or of "all"
+    #[arg(long, value_name = "PAGE|all", help_heading = "Selection", value_delimiter = ',')]
+    allow_unproven: Vec<PageName>,
+    /// Put an image back although committed changes are lost, for this page
+    #[arg(long, value_name = "PAGE", help_heading = "Selection", value_delimiter = ',')]
+    lose_changes: Vec<PageName>,
+    /// Where the old bytes are kept [default: pgforensics_undo_TIME_ID beside the data directory]
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+    /// Finish a repair that was cut off
+    #[arg(long, value_name = "JOURNAL_DIR", conflicts_with_all = ["apply", "dry_run", "plan", "journal"])]
+    resume: Option<PathBuf>,
+    /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
+    #[arg(long, value_name = "PATH")]
+    wal: Vec<PathBuf>,
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    overrides: OverrideArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pg_dwbinspect repair DATADIR                     the plan; nothing is written
+  pg_dwbinspect repair DATADIR --apply             carry it out
+  pg_dwbinspect repair DATADIR --plan plan.json    save it, to be edited and carried out with
+  pg_dwbinspect repair DATADIR --apply --plan plan.json
+  pg_dwbinspect undo DATADIR JOURNAL_DIR           take it back
+  pg_dwbinspect repair DATADIR --resume JOURNAL_DIR
+";
+
+/// Put the bytes back that a repair overwrote
+///
+/// Refuses when a page is no longer what the repair wrote, or when a server was started since.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub struct UndoArgs {
+    /// Data directory of a stopped server
+    #[arg(value_name = "DATADIR")]
+    data_dir: PathBuf,
+    /// The journal of the repair
+    #[arg(value_name = "JOURNAL_DIR")]
+    journal: PathBuf,
+    #[command(flatten)]
+    overrides: OverrideArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs `undo`.
+pub(super) fn run_undo(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let (journal, applied) =
+        replay_journal(&args.data_dir, &args.journal, args.overrides.overrides(), Direction::Back)?;
+    write_undone(out, &args.output, &journal, applied, Direction::Back)?;
+    Ok(Outcome::Clean)
+}
+
+fn replay_journal(
+    data_dir: &Path,
+    journal: &Path,
+    overrides: Overrides,
+    direction: Direction,
+) -> Result<(Journal, Applied), Stop> {
+    let directory = DataDir::open(data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let _lock = guarded(&directory, overrides)?;
+    let control =
+        directory.control().trusted().ok_or_else(|| Stop::Input("pg_control cannot be trusted".to_owned()))?;
+    let journal = Journal::open(journal).map_err(|error| Stop::Input(error.to_string()))?;
+    let system = control.prefix.system_identifier;
+    let applied = carry_out(directory.root(), system, &paths_of(&directory, control), &journal, direction, |_| true)
+        .map_err(|error| refused(&error))?;
+    Ok((journal, applied))
+}
+
+fn refused(error: &ApplyError) -> Stop {
+    Stop::Input(error.to_string())
+}
+
+fn paths_of(directory: &DataDir, control: &ControlFile) -> RelationPaths {
+    RelationPaths::new(directory.major(), control.prefix.catalog_version_no, control.geometry.rel_segment_blocks)
+}
+
+/// Takes the lock when nothing forbids writing.
+fn guarded(directory: &DataDir, overrides: Overrides) -> Result<RepairLock, Stop> {
+    let guards = find_guards(directory, overrides);
+    if !guards.is_empty() {
+        return Err(Stop::Input(list_guards(&guards)));
+    }
+    RepairLock::take(directory.root()).map_err(|guard| Stop::Input(list_guards(&[guard])))
+}
+
+fn list_guards(guards: &[Guard]) -> String {
+    let lines: Vec<String> = guards.iter().map(|guard| format!("refused: {guard}")).collect();
+    lines.join("\n")
+}
+
+/// Runs `repair`.
+pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let overrides = args.overrides.overrides();
+    if let Some(journal) = &args.resume {
+        let (journal, applied) = replay_journal(&args.data_dir, journal, overrides, Direction::Forward)?;
+        write_undone(out, &args.output, &journal, applied, Direction::Forward)?;
+        return Ok(Outcome::Clean);
+    }
+    // Taken before the check, so that what was checked is what is written.
+    let directory = DataDir::open(&args.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let lock = if args.apply { Some(guarded(&directory, overrides)?) } else { None };
+    let request = Request { dwb_only: false, page: None, wal: args.wal.clone(), jobs: args.jobs.count() };
+    let examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
+    if examined.interrupted() {
+        return Err(Stop::Input("interrupted: nothing was written".to_owned()));
+    }
+    let session = Session::new(args, &examined)?;
+    let permission = session.permission(args)?;
+    let plan = session.plan(args, &permission)?;
+    if lock.is_none() {
+        if let Some(file) = &args.plan {
+            crate::repair::plan_file::save(file, &plan, &protected(&examined))
+                .map_err(|error| Stop::Input(error.to_string()))?;
+        }
+        let guards = find_guards(&directory, overrides);
+        let outcome = Outcome::of(plan.steps.len() + plan.left.len(), 0);
+        write_plan(out, &args.output, &plan, &guards, args.plan.as_deref(), outcome.status())?;
+        return Ok(outcome);
+    }
+    if plan.steps.is_empty() {
+        let outcome = Outcome::of(plan.left.len(), 0);
+        write_plan(out, &args.output, &plan, &[], None, outcome.status())?;
+        return Ok(outcome);
+    }
+    let (journal, applied) = session.apply(args, &plan)?;
+    let complete = examined.report.pages.iter().all(|page| {
+        let planned = plan.steps.iter().any(|step| step.page.page_id() == Some(page.page));
+        planned || matches!(page.verdict.verdict.name(), "heals_in_replay" | "leave")
+    });
+    let outcome = Outcome::of(usize::from(!complete), 0);
+    write_applied(out, &args.output, &examined, &plan, &journal, applied, outcome.status())?;
+    Ok(outcome)
+}
+
+/// Directories that neither plan nor journal may be written into.
+fn protected(examined: &Examination) -> Vec<PathBuf> {
+    examined.source.protected()
+}
+
+/// A repair in progress.
+struct Session<'a> {
+    examined: &'a Examination,
+    root: &'a Path,
+    control: &'a ControlFile,
+    pages: RelationPages,
+}
+
+impl<'a> Session<'a> {
+    fn new(args: &RepairArgs, examined: &'a Examination) -> Result<Self, Stop> {
+        let directory = examined.source.directory.as_ref();
+        let directory =
+            directory.ok_or_else(|| Stop::Input(format!("{} is no data directory", args.data_dir.display())))?;
+        let control = directory.control().trusted();
+        let control = control
+            .ok_or_else(|| Stop::Input("refused: pg_control cannot be trusted, so nothing can be proven".to_owned()))?;
+        let pages = RelationPages::new(directory.root(), examined.paths.clone());
+        Ok(Self { examined, root: directory.root(), control, pages })
+    }
+
+    fn reports(&self) -> &'a [PageReport] {
+        &self.examined.report.pages
+    }
+
+    fn find(&self, name: &PageName) -> Result<PageId, Stop> {
+        let matches = |report: &&PageReport| {
+            let page = report.page;
+            name.matches(page, &self.examined.paths, self.examined.relation_name(page.rel).as_deref())
+        };
+        let found: Vec<PageId> = self.reports().iter().filter(matches).map(|report| report.page).collect();
+        match found[..] {
+            [page] => Ok(page),
+            [] => Err(Stop::Input(format!("no damaged page is called {name}; `check` lists them"))),
+            _ => Err(Stop::Input(format!("{name} stands for several damaged pages: give the path of the file"))),
+        }
+    }
+
+    fn permission(&self, args: &RepairArgs) -> Result<Permission, Stop> {
+        let (all, named): (Vec<&PageName>, Vec<&PageName>) = args.allow_unproven.iter().partition(|name| name.is_all());
+        let find = |names: &[&PageName]| names.iter().map(|name| self.find(name)).collect::<Result<Vec<_>, _>>();
+        Ok(Permission {
+            source: args.source.map(|source| match source {
+                SourceChoice::Dwb => SourceKind::Dwb,
+                SourceChoice::Wal => SourceKind::Wal,
+            }),
+            all_unproven: !all.is_empty(),
+            unproven: find(&named)?,
+            lose_changes: find(&args.lose_changes.iter().collect::<Vec<_>>())?,
+        })
+    }
+
+    fn plan(&self, args: &RepairArgs, permission: &Permission) -> Result<Plan, Stop> {
+        let fetch = |source: &Source, page: PageId| self.fetch(source, page);
+        let disk = |page: PageId| {
+            let mut bytes = vec![0; self.examined.block_size];
+            let read = self.pages.read_page(page, &mut bytes)?;
+            Ok((read == PageRead::Whole).then_some(bytes))
+        };
+        let path = |page: PageId| self.examined.path_of(page);
+        let name = |rel| self.examined.relation_name(rel);
+        let material = Material {
+            system_identifier: self.control.prefix.system_identifier,
+            redo_lsn: self.control.checkpoint.redo_lsn,
+            checksums: self.control.checksums.is_written(),
+            pages: self.reports(),
+            fetch: &fetch,
+            disk: &disk,
+            path: &path,
+            name: &name,
+        };
+        let stop = |error: crate::repair::prepare::PrepareError| Stop::Input(error.to_string());
+        if let Some(file) = args.plan.as_ref().filter(|_| args.apply) {
+            let text =
+                read_small(file, Links::Follow, PLAN_LIMIT_BYTES).map_err(|error| Stop::Input(error.to_string()))?;
+            let plan: Plan = serde_json::from_slice(&text)
+                .map_err(|error| Stop::Input(format!("{} is no plan: {error}", file.display())))?;
+            material.confirm(&plan, permission).map_err(stop)?;
+            return Ok(plan);
+        }
+        let pages = args.page.iter().map(|name| self.find(name)).collect::<Result<Vec<PageId>, Stop>>()?;
+        let wanted = |report: &PageReport| {
+            let by_page = pages.contains(&report.page);
+            let by_relation = args.relation.iter().any(|pattern| pattern.matches(report.page.rel));
+            by_page || by_relation || (pages.is_empty() && args.relation.is_empty())
+        };
+        material.plan(permission, &wanted).map_err(stop)
+    }
+
+    fn fetch(&self, source: &Source, page: PageId) -> Result<Vec<u8>, crate::analysis::verdict::fetch::FetchError> {
+        let wal = self.examined.wal.all.as_ref().or(self.examined.wal.own.as_ref());
+        fetch_image(source, page, self.examined.block_size, &self.examined.source.set, wal)
+    }
+
+    /// Writes the journal, then the pages.
+    fn apply(&self, args: &RepairArgs, plan: &Plan) -> Result<(Journal, Applied), Stop> {
+        let stop = |error: &dyn std::fmt::Display| Stop::Input(error.to_string());
+        let system = self.control.prefix.system_identifier;
+        let crc = control_crc(self.root).map_err(|error| stop(&error))?;
+        let block_size = self.examined.block_size;
+        let directory = args.journal.clone().unwrap_or_else(|| default_journal(self.root));
+        let needed = (plan.steps.len() as u64 * block_size as u64 * 2).saturating_add(JOURNAL_EXTRA_BYTES);
+        let manifest = Manifest::new(self.root, system, crc, block_size);
+        let protected = protected(self.examined);
+        let mut journal =
+            NewJournal::create(&directory, &protected, manifest, plan, needed).map_err(|error| stop(&error))?;
+        let checksums = self.control.checksums.is_written();
+        for step in &plan.steps {
+            let changed = |what: &str| {
+                Stop::Input(format!("{} block {}: {what}; nothing was written", step.path, step.page.block))
+            };
+            let page = step.page.page_id().ok_or_else(|| changed("no such fork"))?;
+            let report = self.reports().iter().find(|report| report.page == page);
+            let candidates = report.map_or(&[][..], |report| &report.verdict.candidates);
+            let source = candidates
+                .iter()
+                .map(|judged| &judged.candidate.source)
+                .find(|source| crate::repair::plan::PlanSource::of(source) == step.image)
+                .ok_or_else(|| changed("its image is gone"))?;
+            let after = final_bytes(self.fetch(source, page).map_err(|error| stop(&error))?, page.block, checksums);
+            let mut before = vec![0; block_size];
+            let read = self.pages.read_page(page, &mut before).map_err(|error| stop(&error))?;
+            let crc = crate::repair::plan::crc_text;
+            if read != PageRead::Whole || crc(&before) != step.before_crc {
+                return Err(changed("the page has changed"));
+            }
+            if crc(&after) != step.after_crc {
+                return Err(changed("its image has changed"));
+            }
+            let (path, at) = self.examined.paths.place(page);
+            let entry = JournalEntry {
+                page: step.page.clone(),
+                path: path.display().to_string(),
+                offset: u64::from(at) * block_size as u64,
+                before_crc: step.before_crc.clone(),
+                after_crc: step.after_crc.clone(),
+            };
+            journal.add(entry, &before, &after).map_err(|error| stop(&error))?;
+        }
+        let journal = journal.finish().map_err(|error| stop(&error))?;
+        let applied = carry_out(self.root, system, &self.examined.paths, &journal, Direction::Forward, |_| true);
+        match applied {
+            Ok(applied) => Ok((journal, applied)),
+            Err(error) => {
+                let (data, undo) = (self.root.display(), journal.directory().display());
+                Err(Stop::Input(format!(
+                    "{error}\nthe old bytes are in {undo}: `repair {data} --resume {undo}` finishes, `undo {data} {undo}` takes back"
+                )))
+            }
+        }
+    }
+}
+
+/// A new directory beside the data directory.
+fn default_journal(root: &Path) -> PathBuf {
+    let real = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let name = format!("pgforensics_undo_{time}_{}", std::process::id());
+    real.parent().unwrap_or(Path::new("/")).join(name)
+}

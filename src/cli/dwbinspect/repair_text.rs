@@ -1,0 +1,247 @@
+//! What `repair` and `undo` print.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::PROGRAM;
+use super::examination::Examination;
+use crate::analysis::verdict::outlook::Outlook;
+use crate::cli::context::{OutputArgs, begin};
+use crate::cli::exit::Stop;
+use crate::output::check_text::write_outlook;
+use crate::output::escape::printable;
+use crate::output::json::{Item, SummaryJson};
+use crate::output::sink::CsvShape;
+use crate::output::text::{Layout, plain_table, write_fact, write_table};
+use crate::repair::apply::{Applied, Direction};
+use crate::repair::guard::Guard;
+use crate::repair::journal::Journal;
+use crate::repair::plan::{Plan, PlanPage, PlanStep};
+
+/// Columns of a step in CSV.
+const STEP_COLUMNS: &[&str] = &[
+    "spc_oid",
+    "db_oid",
+    "rel_number",
+    "fork",
+    "block",
+    "relation",
+    "path",
+    "source",
+    "file",
+    "slot_index",
+    "lsn",
+    "page_lsn",
+    "verdict",
+    "before_crc",
+    "after_crc",
+    "warnings",
+];
+
+fn row(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(row)) => row,
+        _ => Map::new(),
+    }
+}
+
+/// A step as one flat row: the image's fields beside the page's.
+fn step_row(step: &PlanStep) -> Map<String, Value> {
+    let mut flat = row(step);
+    if let Some(Value::Object(image)) = flat.remove("image") {
+        flat.extend(image);
+    }
+    flat
+}
+
+/// Steps and pages left alone in a machine format; `None` when text is wanted.
+fn machine(
+    out: &mut dyn Write,
+    output: &OutputArgs,
+    command: &'static str,
+    plan: &Plan,
+    counts: Value,
+    exit_status: u8,
+) -> Result<bool, Stop> {
+    let Some(format) = output.machine() else { return Ok(false) };
+    let shape = CsvShape::Rows { plural: "steps", columns: STEP_COLUMNS };
+    let mut sink = begin(format, shape, out, (PROGRAM, command), Vec::new())?;
+    for step in &plan.steps {
+        sink.item(&Item::Step(step_row(step)))?;
+    }
+    for left in &plan.left {
+        sink.item(&Item::Left(row(left)))?;
+    }
+    let counts = counts.as_object().cloned().unwrap_or_default();
+    let shown = plan.steps.len() as u64;
+    sink.end(&SummaryJson {
+        examined: shown + plan.left.len() as u64,
+        shown,
+        exit_status,
+        counts,
+        ..SummaryJson::default()
+    })?;
+    Ok(true)
+}
+
+fn place(page: &PlanPage, relation: Option<&str>) -> String {
+    let fork = if page.fork == "main" { String::new() } else { format!(" {}", page.fork) };
+    let rel = relation.map_or_else(|| format!("{}/{}/{}", page.spc_oid, page.db_oid, page.rel_number), printable);
+    format!("{rel}{fork} block {}", page.block)
+}
+
+/// A plan that was not carried out.
+pub(super) fn write_plan(
+    out: &mut dyn Write,
+    output: &OutputArgs,
+    plan: &Plan,
+    guards: &[Guard],
+    saved: Option<&Path>,
+    exit_status: u8,
+) -> Result<(), Stop> {
+    let guard_list: Vec<Value> =
+        guards.iter().map(|guard| json!({"kind": guard.kind, "what": guard.to_string()})).collect();
+    let counts = json!({"steps": plan.steps.len(), "left": plan.left.len(), "guards": guard_list, "applied": false});
+    if machine(out, output, "repair", plan, counts, exit_status)? {
+        return Ok(());
+    }
+    let layout = output.layout();
+    let paint = layout.paint;
+    writeln!(out, "{}", paint.heading("Plan (nothing was written)"))?;
+    if plan.steps.is_empty() {
+        write_fact(out, layout, "pages to write", "none")?;
+    } else {
+        write_steps(out, layout, plan)?;
+    }
+    write_left(out, layout, plan)?;
+    if !guards.is_empty() {
+        writeln!(out, "\n{}", paint.heading("What forbids --apply"))?;
+        for guard in guards {
+            write_fact(out, layout, guard.kind, &guard.to_string())?;
+        }
+    }
+    if let Some(path) = saved {
+        writeln!(out, "\nThe plan was saved as {}.", path.display())?;
+    }
+    if !plan.steps.is_empty() && guards.is_empty() {
+        writeln!(out, "\n--apply carries it out; the old bytes are kept in a journal.")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Result<()> {
+    let mut table = plain_table(&["page", "image", "LSN", "verdict"]);
+    for step in &plan.steps {
+        table.add_row([
+            place(&step.page, step.relation.as_deref()),
+            step.image.to_string(),
+            step.page_lsn.clone(),
+            step.verdict.clone(),
+        ]);
+    }
+    write_table(out, &table)?;
+    for step in plan.steps.iter().filter(|step| !step.warnings.is_empty()) {
+        writeln!(
+            out,
+            "\n  {}",
+            layout.paint.bad(&format!("WARNING: {}", place(&step.page, step.relation.as_deref())))
+        )?;
+        for warning in &step.warnings {
+            write_fact(out, layout, "may be lost or wrong", warning)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Result<()> {
+    if plan.left.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", layout.paint.heading("Damaged pages that are left as they are"))?;
+    for left in &plan.left {
+        let reason = left.reasons.join("; ");
+        write_fact(out, layout, &left.verdict, &format!("{}: {reason}", place(&left.page, left.relation.as_deref())))?;
+    }
+    Ok(())
+}
+
+/// A plan that was carried out.
+pub(super) fn write_applied(
+    out: &mut dyn Write,
+    output: &OutputArgs,
+    examined: &Examination,
+    plan: &Plan,
+    journal: &Journal,
+    applied: Applied,
+    exit_status: u8,
+) -> Result<(), Stop> {
+    let directory = journal.directory().display().to_string();
+    let counts = json!({
+        "steps": plan.steps.len(),
+        "left": plan.left.len(),
+        "applied": true,
+        "written": applied.written,
+        "journal": directory,
+    });
+    if machine(out, output, "repair", plan, counts, exit_status)? {
+        return Ok(());
+    }
+    let layout = output.layout();
+    writeln!(out, "{}", layout.paint.heading("Repaired"))?;
+    write_fact(out, layout, "pages written", &applied.written.to_string())?;
+    write_fact(out, layout, "old bytes", &directory)?;
+    let root = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
+    write_fact(out, layout, "to take it back", &format!("{PROGRAM} undo {root} {directory}"))?;
+    let remaining: Vec<_> = examined
+        .report
+        .pages
+        .iter()
+        .filter(|page| !plan.steps.iter().any(|step| step.page.page_id() == Some(page.page)))
+        .cloned()
+        .collect();
+    let outlook = Outlook::of(&remaining, &examined.report.replay, false, examined.uses_dwb());
+    let label = |page: crate::types::PageId| {
+        format!("{} block {}", examined.short_name(page), crate::output::check_text::block_label(page))
+    };
+    write_outlook(out, layout, &examined.report.replay, &outlook, &remaining, &label)?;
+    write_steps(out, layout, plan)?;
+    write_left(out, layout, plan)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// A journal that was carried out again or taken back.
+pub(super) fn write_undone(
+    out: &mut dyn Write,
+    output: &OutputArgs,
+    journal: &Journal,
+    applied: Applied,
+    direction: Direction,
+) -> Result<(), Stop> {
+    let (command, title) = match direction {
+        Direction::Forward => ("repair", "Repair finished"),
+        Direction::Back => ("undo", "Repair taken back"),
+    };
+    let directory = journal.directory().display().to_string();
+    if let Some(format) = output.machine() {
+        let sink = begin(format, CsvShape::Pairs, out, (PROGRAM, command), Vec::new())?;
+        let counts = json!({"written": applied.written, "already": applied.already, "journal": directory});
+        let counts = counts.as_object().cloned().unwrap_or_default();
+        let shown = (applied.written + applied.already) as u64;
+        sink.end(&SummaryJson { examined: shown, shown, counts, ..SummaryJson::default() })?;
+        return Ok(());
+    }
+    let layout = output.layout();
+    writeln!(out, "{}", layout.paint.heading(title))?;
+    write_fact(out, layout, "pages written", &applied.written.to_string())?;
+    if applied.already > 0 {
+        write_fact(out, layout, "already in place", &applied.already.to_string())?;
+    }
+    write_fact(out, layout, "journal", &directory)?;
+    out.flush()?;
+    Ok(())
+}

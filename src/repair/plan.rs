@@ -1,0 +1,223 @@
+//! What a repair will do, page by page. Pure: made from verdicts, saved and read as JSON, and never taken at its word when
+//! it is carried out.
+
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::verdict::candidate::{Outcome, Source};
+use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::verdict::survey::PageReport;
+use crate::types::{ForkNumber, PageId, RelFileLocator};
+
+/// Number of the plan's format.
+pub const PLAN_SCHEMA: u32 = 1;
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// See [`PLAN_SCHEMA`].
+    pub schema: u32,
+    /// The cluster that it was made for.
+    pub system_identifier: String,
+    /// Where replay begins in that cluster.
+    pub redo_lsn: String,
+    /// Pages to be overwritten.
+    pub steps: Vec<PlanStep>,
+    /// Damaged pages that are left as they are.
+    #[serde(default)]
+    pub left: Vec<LeftPage>,
+}
+
+/// A page as a plan names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PlanPage {
+    /// Tablespace.
+    pub spc_oid: u32,
+    /// Database.
+    pub db_oid: u32,
+    /// File number.
+    pub rel_number: u32,
+    /// Fork.
+    pub fork: String,
+    /// Block within the fork.
+    pub block: u32,
+}
+
+impl PlanPage {
+    /// The page with this identity.
+    #[must_use]
+    pub fn of(page: PageId) -> Self {
+        let RelFileLocator { spc_oid, db_oid, rel_number } = page.rel;
+        Self { spc_oid, db_oid, rel_number, fork: page.fork.name().to_owned(), block: page.block }
+    }
+
+    /// The identity; `None` for a fork that does not exist.
+    #[must_use]
+    pub fn page_id(&self) -> Option<PageId> {
+        let rel = RelFileLocator { spc_oid: self.spc_oid, db_oid: self.db_oid, rel_number: self.rel_number };
+        Some(PageId { rel, fork: self.fork.parse::<ForkNumber>().ok()?, block: self.block })
+    }
+}
+
+/// Where an image comes from, as a plan names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "source", rename_all = "snake_case")]
+pub enum PlanSource {
+    /// A slot of the double write buffer.
+    Dwb {
+        /// File name.
+        file: String,
+        /// Place in the file.
+        slot_index: u64,
+    },
+    /// An image in WAL.
+    Wal {
+        /// Start of the record.
+        lsn: String,
+    },
+}
+
+impl PlanSource {
+    /// The place of a candidate.
+    #[must_use]
+    pub fn of(source: &Source) -> Self {
+        match source {
+            Source::Dwb { file, slot_index, .. } => Self::Dwb { file: file.clone(), slot_index: *slot_index },
+            Source::Wal { record_lsn } => Self::Wal { lsn: record_lsn.to_string() },
+        }
+    }
+}
+
+impl std::fmt::Display for PlanSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Dwb { file, slot_index } => write!(f, "{file} slot {slot_index}"),
+            Self::Wal { lsn } => write!(f, "WAL image at {lsn}"),
+        }
+    }
+}
+
+/// One page to be overwritten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// Which page.
+    #[serde(flatten)]
+    pub page: PlanPage,
+    /// Name of its relation, for readers.
+    #[serde(default)]
+    pub relation: Option<String>,
+    /// Its file, relative to the data directory, for readers.
+    #[serde(default)]
+    pub path: String,
+    /// The image.
+    pub image: PlanSource,
+    /// LSN that the page will have, for readers.
+    #[serde(default)]
+    pub page_lsn: String,
+    /// CRC-32C of the page as it was on disk, eight hexadecimal digits.
+    pub before_crc: String,
+    /// CRC-32C of the page as it will be written.
+    pub after_crc: String,
+    /// The verdict at the time, for readers.
+    #[serde(default)]
+    pub verdict: String,
+    /// What may be lost, where the verdict is not "restore".
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// One page that is left alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftPage {
+    /// Which page.
+    #[serde(flatten)]
+    pub page: PlanPage,
+    /// Name of its relation.
+    #[serde(default)]
+    pub relation: Option<String>,
+    /// The verdict.
+    pub verdict: String,
+    /// Why it is left.
+    pub reasons: Vec<String>,
+}
+
+/// A CRC as a plan spells it.
+#[must_use]
+pub fn crc_text(bytes: &[u8]) -> String {
+    format!("{:08x}", crate::parsers::crc::crc32c(bytes))
+}
+
+/// Which sources may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// The double write buffer.
+    Dwb,
+    /// WAL.
+    Wal,
+}
+
+/// What the user allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permission {
+    /// Images of one kind of source only.
+    pub source: Option<SourceKind>,
+    /// Put back images whose proof has a gap, for all pages.
+    pub all_unproven: bool,
+    /// The same for these pages.
+    pub unproven: Vec<PageId>,
+    /// Put back images although changes are lost, for these pages.
+    pub lose_changes: Vec<PageId>,
+}
+
+impl Permission {
+    /// True when an image of `page` with this outcome may be written.
+    #[must_use]
+    pub fn allows(&self, page: PageId, outcome: Outcome) -> bool {
+        match outcome {
+            Outcome::Safe => true,
+            Outcome::Unproven => self.all_unproven || self.unproven.contains(&page),
+            Outcome::LosesChanges => self.lose_changes.contains(&page),
+            Outcome::Unusable => false,
+        }
+    }
+}
+
+/// The candidate that would be put back, by the verdict and what the user allows; or why none is.
+///
+/// # Errors
+/// A sentence for each reason why the page is left as it is.
+pub fn choose(report: &PageReport, permission: &Permission) -> Result<usize, Vec<String>> {
+    let verdict = &report.verdict;
+    if matches!(verdict.verdict, Verdict::HealsInReplay | Verdict::Leave | Verdict::NoImage) {
+        return Err(verdict.reasons.clone());
+    }
+    if report.is_cut {
+        return Err(vec!["the file ends before the page does: no page is there to be overwritten".to_owned()]);
+    }
+    let of_source = |source: &Source| match permission.source {
+        None => true,
+        Some(SourceKind::Dwb) => matches!(source, Source::Dwb { .. }),
+        Some(SourceKind::Wal) => matches!(source, Source::Wal { .. }),
+    };
+    let usable = |place: &usize| {
+        verdict
+            .candidates
+            .get(*place)
+            .is_some_and(|judged| of_source(&judged.candidate.source) && permission.allows(report.page, judged.outcome))
+    };
+    if let Some(place) = verdict.chosen.filter(usable) {
+        return Ok(place);
+    }
+    let best = (0..verdict.candidates.len()).filter(usable).min_by_key(|place| {
+        verdict.candidates.get(*place).map(|judged| (judged.outcome, std::cmp::Reverse(judged.candidate.page_lsn)))
+    });
+    best.ok_or_else(|| {
+        let mut reasons = verdict.reasons.clone();
+        match verdict.verdict {
+            Verdict::RestoreUnproven => reasons.push("--allow-unproven puts the image back all the same".to_owned()),
+            Verdict::LosesChanges => reasons.push("--lose-changes with the page's name puts the image back".to_owned()),
+            _ => reasons.push("no image of the chosen source may be used".to_owned()),
+        }
+        reasons
+    })
+}

@@ -1,0 +1,172 @@
+//! What keeps `pg_dwbinspect repair --apply` from writing.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Ran, arg, cluster, copy_tree, dwbinspect};
+
+fn copy_of(case: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let data = temporary.path().join("data");
+    copy_tree(&cluster(case), &data);
+    (temporary, data)
+}
+
+fn apply(data: &Path, flags: &[&str]) -> Ran {
+    let journal = data.parent().expect("parent").join("journal");
+    let ran = dwbinspect(&[&["repair", arg(data), "--apply", "--journal", arg(&journal)], flags].concat());
+    if ran.status == 2 {
+        assert!(!journal.exists() || !journal.join("journal.json").exists(), "no journal is left: {}", ran.stderr);
+    }
+    ran
+}
+
+/// Sets a field of `pg_control` and its CRC.
+fn edit_control(data: &Path, offset: usize, bytes: &[u8]) {
+    let path = data.join("global/pg_control");
+    let mut control = fs::read(&path).expect("read");
+    control[offset..offset + bytes.len()].copy_from_slice(bytes);
+    // The CRC of version 1901 lies behind the fields; the first place where it fits is it.
+    let old = fs::read(&path).expect("read");
+    let at = (200..400)
+        .step_by(4)
+        .find(|at| old[*at..at + 4] == crc32c::crc32c(&old[..*at]).to_le_bytes())
+        .expect("CRC of pg_control");
+    let crc = crc32c::crc32c(&control[..at]).to_le_bytes();
+    control[at..at + 4].copy_from_slice(&crc);
+    fs::write(&path, control).expect("write");
+}
+
+#[test]
+fn backup_label_and_signal_files() {
+    let (_kept, data) = copy_of("checkpoint");
+    fs::write(data.join("backup_label"), "START WAL LOCATION: 0/7FB918 (file 000000010000000000000007)\n")
+        .expect("write");
+    let ran = apply(&data, &[]);
+    assert!(ran.status == 2 && ran.stderr.contains("backup_label"), "{}", ran.stderr);
+    fs::remove_file(data.join("backup_label")).expect("remove");
+    for name in ["standby.signal", "recovery.signal"] {
+        fs::write(data.join(name), "").expect("write");
+        let ran = apply(&data, &[]);
+        assert!(
+            ran.status == 2 && ran.stderr.contains(name) && ran.stderr.contains("--allow-standby"),
+            "{}",
+            ran.stderr
+        );
+        fs::remove_file(data.join(name)).expect("remove");
+    }
+    assert_eq!(apply(&data, &[]).status, 0);
+}
+
+#[test]
+fn damaged_or_foreign_control_file() {
+    let (_kept, data) = copy_of("checkpoint");
+    let path = data.join("global/pg_control");
+    let sound = fs::read(&path).expect("read");
+    let mut damaged = sound.clone();
+    damaged[40] ^= 1;
+    fs::write(&path, &damaged).expect("write");
+    let ran = apply(&data, &[]);
+    assert!(ran.status == 2 && ran.stderr.contains("pg_control"), "{}", ran.stderr);
+    fs::write(&path, &sound).expect("write");
+    fs::write(data.join("PG_VERSION"), "15\n").expect("write");
+    let ran = apply(&data, &[]);
+    assert!(ran.status == 2 && ran.stderr.contains("version"), "{}", ran.stderr);
+}
+
+#[test]
+fn cleanly_shut_down_cluster() {
+    let (_kept, data) = copy_of("checkpoint");
+    // State 1 at byte 16: shut down.
+    edit_control(&data, 16, &1_u32.to_le_bytes());
+    let ran = apply(&data, &[]);
+    assert!(ran.status == 2 && ran.stderr.contains("--allow-shut-down"), "{}", ran.stderr);
+}
+
+#[test]
+fn running_server_and_left_over_pid_files() {
+    let (_kept, data) = copy_of("checkpoint");
+    let pid_file = data.join("postmaster.pid");
+    // A process that lives and works in the data directory, as a server does.
+    let mut sleeper = Command::new("sleep").arg("60").current_dir(&data).spawn().expect("sleep");
+    fs::write(&pid_file, format!("{}\n{}\n", sleeper.id(), data.display())).expect("write");
+    let ran = apply(&data, &[]);
+    sleeper.kill().expect("kill");
+    sleeper.wait().expect("wait");
+    assert!(ran.status == 2 && ran.stderr.contains("lives"), "{}", ran.stderr);
+    fs::write(&pid_file, "garbage\n").expect("write");
+    assert_eq!(apply(&data, &[]).status, 2);
+    // The process is gone: no server.
+    fs::write(&pid_file, format!("{}\n{}\n", i32::MAX, data.display())).expect("write");
+    assert_eq!(apply(&data, &[]).status, 0);
+}
+
+#[test]
+fn two_repairs_at_once() {
+    let (_kept, data) = copy_of("checkpoint");
+    let held = fs::File::open(&data).expect("open");
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive).expect("lock");
+    let ran = apply(&data, &[]);
+    assert!(ran.status == 2 && ran.stderr.contains("another repair"), "{}", ran.stderr);
+    drop(held);
+    assert_eq!(apply(&data, &[]).status, 0);
+}
+
+#[test]
+fn other_owner() {
+    if !rustix::process::geteuid().is_root() {
+        return common::skipped("only root can give files away");
+    }
+    let (_kept, data) = copy_of("checkpoint");
+    std::os::unix::fs::chown(&data, Some(65_534), Some(65_534)).expect("chown");
+    let ran = apply(&data, &[]);
+    assert!(ran.status == 2 && ran.stderr.contains("--allow-other-user"), "{}", ran.stderr);
+    assert_eq!(apply(&data, &["--allow-other-user"]).status, 0);
+}
+
+#[test]
+fn killed_at_any_time_it_is_finished_or_taken_back() {
+    let (_kept, data) = copy_of("checkpoint");
+    let pages = |data: &Path| -> Vec<Vec<u8>> {
+        ["1259", "2619", "2662", "2663", "2665"]
+            .map(|file| fs::read(data.join("base/5").join(file)).expect("read"))
+            .into()
+    };
+    let crashed = pages(&data);
+    let mut whole = None;
+    for round in 0..12_u64 {
+        let journal = data.parent().expect("parent").join(format!("journal{round}"));
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("pg_dwbinspect"))
+            .args(["repair", arg(&data), "--apply", "--journal", arg(&journal)])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("program runs");
+        // From before the journal is begun to after the last page.
+        for _ in 0..10_000 {
+            if journal.exists() || child.try_wait().expect("wait").is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(round * 9));
+        child.kill().expect("kill");
+        child.wait().expect("wait");
+        if journal.join("journal.json").exists() && round % 2 == 0 {
+            let resumed = dwbinspect(&["repair", arg(&data), "--resume", arg(&journal)]);
+            assert_eq!(resumed.status, 0, "round {round}: {}", resumed.stderr);
+            let now = pages(&data);
+            assert_eq!(*whole.get_or_insert(now.clone()), now, "round {round}");
+            assert_ne!(now, crashed, "round {round}");
+        }
+        let undone = dwbinspect(&["undo", arg(&data), arg(&journal)]);
+        assert!(
+            undone.status == 0 || undone.stderr.contains("no complete journal") || !journal.exists(),
+            "{}",
+            undone.stderr
+        );
+        assert_eq!(pages(&data), crashed, "round {round}");
+    }
+}
