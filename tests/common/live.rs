@@ -1,12 +1,15 @@
 //! A PostgreSQL server of the machine, for tests that need a real one.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
 /// User that a server is run as when the tests run as root, which it refuses.
@@ -36,31 +39,81 @@ pub fn find_programs() -> Option<PathBuf> {
 impl Server {
     /// Makes a cluster with checksums and 1 MB segments and starts it. `None`, said loudly, when there is no server.
     pub fn start(settings: &str) -> Option<Self> {
+        let server = Self::create(settings)?;
+        assert!(server.launch(&[]), "the server does not start: {}", server.log());
+        Some(server)
+    }
+
+    /// Makes a cluster as [`Self::start`] does and does not start it.
+    pub fn create(settings: &str) -> Option<Self> {
         let Some(bin) = find_programs() else {
             super::common::skipped("no PostgreSQL server is installed here");
             return None;
         };
+        let server = Self::in_new_directory(bin, geteuid().is_root().then_some(NOBODY));
+        server.must(
+            "initdb",
+            &["-k", "-N", "--wal-segsize=1", "--locale=C", "-E", "UTF8", "-U", "postgres", "-D", text(&server.data())],
+        );
+        server.configure(&format!(
+            "listen_addresses = ''\nfsync = off\nautovacuum = off\nwal_keep_size = 2GB\n{settings}\n"
+        ));
+        Some(server)
+    }
+
+    /// A copy of a cluster whose server does not run, in a directory of its own; not started. Tablespaces must lie
+    /// inside the data directory.
+    pub fn copy(&self) -> Self {
+        let copy = Self::in_new_directory(self.bin.clone(), self.user);
+        // Keeps owners and modes, without which the server refuses a data directory.
+        let status = Command::new("cp").arg("-a").arg(self.data()).arg(copy.data()).status().expect("cp runs");
+        assert!(status.success(), "cp: {status}");
+        // The process it names is not that of the copy, and its number may be in use again.
+        drop(fs::remove_file(copy.data().join("postmaster.pid")));
+        copy.configure("");
+        copy
+    }
+
+    fn in_new_directory(bin: PathBuf, user: Option<u32>) -> Self {
         let directory = tempfile::tempdir().expect("temporary directory");
-        let user = rustix::process::geteuid().is_root().then_some(NOBODY);
         if let Some(user) = user {
             chown(directory.path(), Some(user), Some(user)).expect("chown");
         }
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
-        let server = Self { bin, directory, user };
-        let data = server.data();
-        server.must(
-            "initdb",
-            &["-k", "-N", "--wal-segsize=1", "--locale=C", "-E", "UTF8", "-U", "postgres", "-D", text(&data)],
-        );
-        let common = format!(
-            "listen_addresses = ''\nunix_socket_directories = '{}'\nfsync = off\nautovacuum = off\nwal_keep_size = 2GB\n{settings}\n",
-            server.directory.path().display()
-        );
-        let conf = data.join("postgresql.conf");
+        Self { bin, directory, user }
+    }
+
+    fn configure(&self, settings: &str) {
+        let conf = self.data().join("postgresql.conf");
         let old = fs::read_to_string(&conf).expect("conf");
-        fs::write(&conf, old + &common).expect("conf");
-        server.must("pg_ctl", &["start", "-w", "-D", text(&data), "-l", text(&server.directory.path().join("log"))]);
-        Some(server)
+        let here = format!("unix_socket_directories = '{}'\n{settings}", self.directory.path().display());
+        fs::write(&conf, old + &here).expect("conf");
+    }
+
+    /// Starts the server, with more variables in its environment; false when it does not come up.
+    pub fn launch(&self, environment: &[(&str, OsString)]) -> bool {
+        let (data, log) = (self.data(), self.directory.path().join("log"));
+        let mut command = self.command("pg_ctl", &["start", "-w", "-D", text(&data), "-l", text(&log)]);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        command.status().expect("pg_ctl runs").success()
+    }
+
+    /// What the server has said so far.
+    pub fn log(&self) -> String {
+        let log = fs::read(self.directory.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// Processes that work in the data directory, which are those of the server.
+    pub fn processes(&self) -> Vec<Pid> {
+        // Without a data directory, which initdb may have failed to make, there is no server either.
+        let Ok(data) = fs::canonicalize(self.data()) else { return Vec::new() };
+        let pids = fs::read_dir("/proc").expect("list").filter_map(|entry| {
+            let entry = entry.ok()?;
+            let pid = entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)?;
+            (fs::read_link(entry.path().join("cwd")).ok()? == data).then_some(pid)
+        });
+        pids.collect()
     }
 
     /// The data directory.
@@ -92,6 +145,14 @@ impl Server {
         )
     }
 
+    /// Starts to run one SQL statement and does not wait for it; says nothing of how it ends.
+    pub fn start_sql(&self, statement: &str) -> Child {
+        let host = text(self.directory.path());
+        let mut command = self.command("psql", &["-XAtq", "-h", host, "-U", "postgres", "-d", "postgres"]);
+        command.args(["-c", statement]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("psql runs")
+    }
+
     /// Stops the server; `mode` as pg_ctl takes it.
     pub fn stop(&self, mode: &str) {
         self.must("pg_ctl", &["stop", "-w", "-m", mode, "-D", text(&self.data())]);
@@ -107,22 +168,38 @@ impl Server {
 
     /// Runs one of the server's programs.
     pub fn run(&self, program: &str, args: &[&str]) -> Output {
+        self.command(program, args).output().expect("program runs")
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(self.bin.join(program));
         command.args(args).env("LC_ALL", "C").env("TZ", "UTC").current_dir(self.directory.path());
         if program == "pg_ctl" {
             // The server must not keep the pipes of the test open.
-            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+            command.stdout(Stdio::null()).stderr(Stdio::null());
         }
         if let Some(user) = self.user {
             command.uid(user).gid(user);
         }
-        command.output().expect("program runs")
+        command
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if self.processes().is_empty() {
+            return;
+        }
         drop(self.run("pg_ctl", &["stop", "-m", "immediate", "-D", text(&self.data())]));
+        let mut left = self.processes();
+        while !left.is_empty() {
+            for pid in left {
+                // One that has ended meanwhile is no matter.
+                kill_process(pid, Signal::KILL).unwrap_or_default();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            left = self.processes();
+        }
     }
 }
 
