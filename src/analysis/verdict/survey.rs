@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::candidate::{Candidate, Evidence, Source};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
-use super::content::{Ahead, XidFacts, ahead_of_lsn, holds_next_change};
+use super::content::{Ahead, XidFacts, ahead_of_lsn, holds_next_change, other_block};
 use super::history::{Interest, Touch, WalHistory};
 use super::judge::{OnStart, PageVerdict, Subject, Verdict, judge_page};
 use super::replay::Replay;
@@ -168,7 +168,8 @@ impl Context<'_> {
             let faults = condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
             let objection = (condition == PageCondition::Zeroed)
                 .then(|| "the image is all zero: it was taken before the page was filled".to_owned())
-                .or_else(|| self.other_kind(page, header.as_ref()));
+                .or_else(|| self.other_kind(page, header.as_ref()))
+                .or_else(|| other_block(read.image, page.fork, page.block));
             // Under its lock a page is what its LSN says; only copies without one need the look into their content.
             let ahead =
                 (slot.path != Some(WritePath::Eviction)).then(|| self.ahead(page, read.image, slot.page_lsn)).flatten();
