@@ -280,7 +280,7 @@ impl WalHistory {
             let start = *open.get_or_insert(record.start_lsn);
             if !self.add(record, interest, &mut worker) {
                 // Nothing is known of what this record did: the stretch ends before it.
-                self.covered.push(start..record.start_lsn);
+                self.cover(start..record.start_lsn);
                 open = None;
             }
             last_end_lsn = Some(record.end_lsn);
@@ -300,15 +300,11 @@ impl WalHistory {
         }
     }
 
-    /// Joins the stretches on both sides of `lsn`, known to be the end of one record and the start of the next although a
-    /// page header lies between.
-    pub fn join_at(&mut self, before: Lsn, after: Lsn) {
-        let Some(upper) = self.covered.iter().position(|stretch| stretch.start == after) else { return };
-        let Some(lower) = self.covered.iter().position(|stretch| stretch.end == before) else { return };
-        if lower != upper {
-            let end = self.covered[upper].end;
-            self.covered[lower].end = end;
-            self.covered.remove(upper);
+    /// Makes the stretch that ends at `before` end at `after`, where the next record starts: between them lies nothing but
+    /// the header of a page.
+    pub fn extend(&mut self, before: Lsn, after: Lsn) {
+        if let Some(stretch) = self.covered.iter_mut().find(|stretch| stretch.end == before) {
+            stretch.end = after;
         }
     }
 

@@ -243,7 +243,7 @@ pub fn read_before(
                 if let Some((end, redo)) = part.last_end_lsn.zip(redo_lsn)
                     && record_starts_at(set, end, redo)
                 {
-                    history.join_at(end, redo);
+                    history.extend(end, redo);
                 }
             }
             Err(error) => errors.push(error),
