@@ -165,6 +165,7 @@ impl Context<'_> {
             let faults = condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
             let objection = (condition == PageCondition::Zeroed)
                 .then(|| "the image is all zero: it was taken before the page was filled".to_owned())
+                .or_else(|| not_a_map(page.fork, header.as_ref(), self.block_size))
                 .or_else(|| self.other_kind(page, header.as_ref()));
             // Under its lock a page is what its LSN says; only copies without one need the look into their content.
             let ahead =
@@ -446,3 +447,13 @@ fn word_of(disk: &Disk, slots: &[SlotRef]) -> Comparison {
         PageRead::Whole => slots.last().and_then(|slot| slot.comparison).unwrap_or(Comparison::Identical),
     }
 }
+/// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL cannot tell whose
+/// content it is: a free space map is not logged.
+fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<String> {
+    let header = header.filter(|_| matches!(fork, ForkNumber::Fsm | ForkNumber::Vm))?;
+    let is_bare = usize::from(header.lower) == PageHeader::SIZE
+        && usize::from(header.upper) == block_size
+        && usize::from(header.special) == block_size;
+    (!is_bare).then(|| "it has line pointers or tuples, which no page of a map has: another page's content".to_owned())
+}
+
