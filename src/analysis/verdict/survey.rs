@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use rustc_hash::FxHashMap;
 
-use super::candidate::{Candidate, Evidence, Source};
+use super::candidate::{Candidate, Evidence, Judged, Outcome, Source};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
 use super::content::{Ahead, XidFacts, ahead_of_lsn, holds_next_change};
 use super::history::{Interest, Touch, WalHistory};
@@ -298,12 +298,7 @@ impl Context<'_> {
         let proven_missing = !settled
             && !is_map
             && (matches!(verdict.on_start, OnStart::Read { .. })
-                || verdict.chosen.is_some_and(|place| {
-                    verdict
-                        .candidates
-                        .get(place)
-                        .is_some_and(|judged| judged.outcome == super::candidate::Outcome::Safe)
-                }));
+                || verdict.candidates.iter().any(|judged| self.shows_missing(judged, suspicion, disk)));
         match (&disk.condition, disk.read) {
             (_, PageRead::Partial { have_bytes }) => {
                 let what = format!("the file ends {have_bytes} bytes into the page");
@@ -331,6 +326,20 @@ impl Context<'_> {
                 self.tell_unchecked(page, disk, tear, slots)
             }
             (PageCondition::Sound, _) => None,
+        }
+    }
+
+    /// True when an image proves that the page on disk lacks something: the image is safe, or WAL shows a change behind
+    /// it that the page lacks too.
+    fn shows_missing(&self, judged: &Judged, suspicion: Suspicion, disk: &Disk) -> bool {
+        let is_newer = |lsn: Lsn| disk.lsn.is_none_or(|own| lsn > own);
+        // Replay repeats what came behind the redo point: a sound page may well lack it.
+        let is_due =
+            |lsn: Lsn| suspicion != Suspicion::LostWrite || self.replay.redo_lsn.is_some_and(|redo| lsn <= redo);
+        match judged.outcome {
+            Outcome::Safe => is_newer(judged.candidate.page_lsn) && is_due(judged.candidate.page_lsn),
+            Outcome::LosesChanges => judged.lost.iter().any(|lsn| is_newer(*lsn)),
+            Outcome::Unproven | Outcome::Unusable => false,
         }
     }
 
@@ -380,7 +389,7 @@ impl Context<'_> {
 
     /// Says so when the page is an image but for a bit or two: no torn write does that.
     fn flipped_bits(&self, disk: &Disk, verdict: &PageVerdict) -> Option<String> {
-        let nearly = |judged: &&super::candidate::Judged| judged.candidate.sectors_matching + 1 == disk.marks.len();
+        let nearly = |judged: &&Judged| judged.candidate.sectors_matching + 1 == disk.marks.len();
         for judged in verdict.candidates.iter().filter(nearly) {
             let Some(image) = self.image_of(&judged.candidate.source) else { continue };
             let bits = |range: std::ops::Range<usize>| -> u32 {
