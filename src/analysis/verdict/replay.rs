@@ -195,6 +195,8 @@ impl Replay {
             let least = control.min_recovery_lsn;
             self.doubts.push(format!("WAL ends at {end_lsn}, but the cluster is consistent only from {least} on"));
         }
+            // The server reads that record before it replays anything.
+            self.can_begin = false;
         if self.recovery == Recovery::None && control.checkpoint.redo_lsn != control.checkpoint_lsn {
             self.doubts.push("the state is \"shut down\", but the last checkpoint is not one of a shutdown".to_owned());
         }
