@@ -243,6 +243,8 @@ pub struct WalHistory {
 pub struct Part {
     /// Start of the first record, if there was one.
     pub first_lsn: Option<Lsn>,
+    /// Its end.
+    pub first_end_lsn: Option<Lsn>,
     /// End of the last.
     pub last_end_lsn: Option<Lsn>,
     /// The rest.
@@ -273,10 +275,11 @@ impl WalHistory {
         let plan = ScanPlan { start_lsn, end_lsn, ..ScanPlan::totals() };
         let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();
         let mut worker = Worker { decoder: ImageDecoder::new(), page: vec![0; block_size] };
-        let (mut first_lsn, mut last_end_lsn, mut open) = (None, None, None::<Lsn>);
+        let (mut first_lsn, mut first_end_lsn, mut last_end_lsn, mut open) = (None, None, None, None::<Lsn>);
         let walk = walk_run(set, run, &plan, false, |event, bytes_read| {
             let Event::Record(record) = event else { return progress(bytes_read) };
             first_lsn.get_or_insert(record.start_lsn);
+            first_end_lsn.get_or_insert(record.end_lsn);
             let start = *open.get_or_insert(record.start_lsn);
             if !self.add(record, interest, &mut worker) {
                 // Nothing is known of what this record did: the stretch ends before it.
@@ -289,7 +292,7 @@ impl WalHistory {
         if let Some((start, end)) = open.zip(last_end_lsn) {
             self.cover(start..end);
         }
-        Ok(Part { first_lsn, last_end_lsn, walk })
+        Ok(Part { first_lsn, first_end_lsn, last_end_lsn, walk })
     }
 
     /// Adds a stretch, as part of the one before when it follows on.

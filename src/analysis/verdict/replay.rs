@@ -159,6 +159,12 @@ impl Replay {
         self.end_lsn = part.last_end_lsn;
         self.judge_end(set, &run, &part)?;
         self.hold_against(control);
+        if self.recovery == Recovery::None && part.first_end_lsn < part.last_end_lsn {
+            let end = part.last_end_lsn.unwrap_or_default();
+            self.doubts.push(format!(
+                "the state is \"shut down\" at {redo_lsn}, yet WAL goes on behind it to {end}: pg_control is too old"
+            ));
+        }
         Ok(())
     }
 
@@ -189,14 +195,14 @@ impl Replay {
         let (Some(control), Some(end_lsn)) = (control, self.end_lsn) else { return };
         if control.checkpoint_lsn >= end_lsn && self.recovery != Recovery::Backup {
             let checkpoint = control.checkpoint_lsn;
+            // The server reads that record before it replays anything.
+            self.can_begin = false;
             self.doubts.push(format!("WAL ends at {end_lsn}, before the checkpoint record at {checkpoint}"));
         }
         if control.min_recovery_lsn > end_lsn {
             let least = control.min_recovery_lsn;
             self.doubts.push(format!("WAL ends at {end_lsn}, but the cluster is consistent only from {least} on"));
         }
-            // The server reads that record before it replays anything.
-            self.can_begin = false;
         if self.recovery == Recovery::None && control.checkpoint.redo_lsn != control.checkpoint_lsn {
             self.doubts.push("the state is \"shut down\", but the last checkpoint is not one of a shutdown".to_owned());
         }

@@ -448,14 +448,6 @@ impl Context<'_> {
     }
 }
 
-/// How a page in order stands to the newest image of it; "identical" when there is none.
-fn word_of(disk: &Disk, slots: &[SlotRef]) -> Comparison {
-    match disk.read {
-        PageRead::NoFile => Comparison::MissingFile,
-        PageRead::BeyondEnd | PageRead::Partial { .. } => Comparison::BeyondEnd,
-        PageRead::Whole => slots.last().and_then(|slot| slot.comparison).unwrap_or(Comparison::Identical),
-    }
-}
 /// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL cannot tell whose
 /// content it is: a free space map is not logged.
 fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<String> {
@@ -466,3 +458,11 @@ fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -
     (!is_bare).then(|| "it has line pointers or tuples, which no page of a map has: another page's content".to_owned())
 }
 
+/// How a page in order stands to the newest image of it; "identical" when there is none.
+fn word_of(disk: &Disk, slots: &[SlotRef]) -> Comparison {
+    match disk.read {
+        PageRead::NoFile => Comparison::MissingFile,
+        PageRead::BeyondEnd | PageRead::Partial { .. } => Comparison::BeyondEnd,
+        PageRead::Whole => slots.last().and_then(|slot| slot.comparison).unwrap_or(Comparison::Identical),
+    }
+}
