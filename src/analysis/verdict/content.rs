@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::history::{BlockEvent, Touch, is_newer_xid};
+use super::events::{BlockEvent, Touch};
+use super::history::is_newer_xid;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;
