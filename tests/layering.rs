@@ -84,7 +84,7 @@ fn only_one_module_is_unsafe() {
         .filter(|(_, text)| text.contains("allow(unsafe_code)"))
         .map(|(name, _)| name)
         .collect();
-    assert_eq!(lifted, ["parsers/checksum_dispatch.rs"]);
+    assert_eq!(lifted, ["parsers/cpu_dispatch.rs"]);
 }
 
 #[test]

@@ -515,7 +515,7 @@ fn record_that_is_no_record_of_its_type_is_a_finding() {
     let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     bytes[at + 16] = 0x10;
     bytes[at + 17] = 0;
-    let crc = crc32c_of_two(&bytes[at + 24..at + length], &bytes[at..at + 20]);
+    let crc = crc32c_of_two(&bytes[at + 24..at + length], bytes[at..].first_chunk::<20>().unwrap());
     bytes[at + 20..at + 24].copy_from_slice(&crc.to_le_bytes());
     fs::write(&path, bytes).unwrap();
     let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);

@@ -1,9 +1,9 @@
 //! The page checksum of `data_checksum_version` 1: 32 interleaved FNV-like lanes, folded to 16 bits.
 //!
-//! The body is plain safe Rust that the compiler vectorises; the private `checksum_dispatch` module picks, at run time,
+//! The body is plain safe Rust that the compiler vectorises; the private `cpu_dispatch` module picks, at run time,
 //! the copy of it that was compiled for the widest registers of this machine.
 
-use super::checksum_dispatch;
+use super::cpu_dispatch;
 
 /// Words taken in one round, one a lane.
 const LANES: usize = 32;
@@ -66,7 +66,7 @@ const CHECKSUM_WORD: usize = 2;
 /// Source: `pg_checksum_page`, `src/include/storage/checksum_impl.h`.
 #[must_use]
 pub fn page_checksum(page: &[u8], block: u32) -> u16 {
-    fold(checksum_dispatch::mix(page), block)
+    fold(cpu_dispatch::mix(page), block)
 }
 
 /// Turns the mixed lanes and the block number into 1 ..= 65535.
@@ -75,7 +75,7 @@ fn fold(mixed: u32, block: u32) -> u16 {
     u16::try_from(reduced.saturating_add(1)).unwrap_or(u16::MAX)
 }
 
-/// The whole computation up to the block number. Inlined into each copy that `checksum_dispatch` compiles; a closure
+/// The whole computation up to the block number. Inlined into each copy that `cpu_dispatch` compiles; a closure
 /// here would be compiled for the baseline registers and cost half the speed.
 #[inline(always)]
 pub(super) fn mix_body(page: &[u8]) -> u32 {
@@ -180,7 +180,7 @@ mod tests {
     fn all_register_widths_agree() {
         let page: Vec<u8> = (0..32_768_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for size in [0, 1, 127, 128, 1024, 8192, 32_768] {
-            assert_eq!(checksum_dispatch::mix(&page[..size]), mix_body(&page[..size]), "size {size}");
+            assert_eq!(cpu_dispatch::mix(&page[..size]), mix_body(&page[..size]), "size {size}");
         }
     }
 }

@@ -24,9 +24,9 @@
 
 pub mod catalog;
 pub mod checksum;
-mod checksum_dispatch;
 pub mod control;
 pub mod control_layout;
+mod cpu_dispatch;
 pub mod crc;
 pub mod decode;
 pub mod dwb;

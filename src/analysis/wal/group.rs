@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::cause::Cause;
 use super::tally::Tally;
 use crate::parsers::image::Compression;
-use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::names::type_key;
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Oid, RelFileLocator, TimelineId};
@@ -70,7 +70,7 @@ pub enum Key {
 #[derive(Clone, Debug)]
 pub struct Groups {
     by: GroupBy,
-    /// By resource manager and type: `rmgr_id * 16 + key / 16`.
+    /// By resource manager and type: `rmgr_id * 16 + key / 16`; empty when records are grouped otherwise.
     dense: Vec<Tally>,
     sparse: FxHashMap<Key, Tally>,
     segment_size: u64,
@@ -86,21 +86,27 @@ impl Groups {
     }
 
     /// Counts a record. Causes are not known here: see [`Self::add_cause`].
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, record: &Record<'_>) {
+        let key = type_key(record.header.rmgr_id, record.header.info);
+        match self.dense.get_mut(usize::from(record.header.rmgr_id) * 16 + usize::from(key >> 4)) {
+            Some(tally) => tally.add_record(record),
+            // A copy, so that the record itself need not be in memory where this is not taken.
+            None => self.add_sparse(&{ *record }),
+        }
+    }
+
+    #[inline(never)]
+    fn add_sparse(&mut self, record: &Record<'_>) {
         match self.by {
-            GroupBy::Rmgr | GroupBy::Record => {
-                let key = type_key(record.header.rmgr_id, record.header.info);
-                let index = usize::from(record.header.rmgr_id) * 16 + usize::from(key >> 4);
-                self.dense[index].add_record(record);
-            }
+            GroupBy::Rmgr | GroupBy::Record => {}
             GroupBy::Segment => {
                 let key = Key::Segment(record.tli, record.start_lsn.0 / self.segment_size);
                 self.sparse.entry(key).or_default().add_record(record);
             }
-            GroupBy::Compression => {
-                self.add_images(record, |block| block.image.map(|image| Key::Compression(image.compression())))
-            }
+            GroupBy::Compression => self.add_images(record, |block| {
+                block.image.map(|image| Key::Compression(record.major.image_compression(image.bimg_info)))
+            }),
             GroupBy::Relation => self.add_blocks(record, |block| Key::Relation(block.rel)),
             GroupBy::Fork => self.add_blocks(record, |block| Key::Fork(block.fork_code())),
             GroupBy::Block => self.add_blocks(record, |block| Key::Block(block.rel, block.fork_code(), block.block)),
@@ -118,7 +124,7 @@ impl Groups {
 
     /// Adds the groups of another part.
     pub fn merge(&mut self, other: &Self) {
-        for (own, other) in self.dense.iter_mut().zip(&other.dense) {
+        for (own, other) in self.dense.iter_mut().zip(&other.dense).filter(|(_, other)| other.records > 0) {
             own.add(other);
         }
         for (key, tally) in &other.sparse {
@@ -152,19 +158,19 @@ impl Groups {
     }
 
     /// By blocks: see the type's description.
-    fn add_blocks(&mut self, record: &Record<'_>, key_of: impl Fn(&BlockRef<'_>) -> Key) {
+    fn add_blocks(&mut self, record: &Record<'_>, key_of: impl Fn(&BlockHead) -> Key) {
         let mut rest = u64::from(record.length_without_images());
         let mut first = None;
         let mut seen: Vec<Key> = Vec::new();
-        for block in record.blocks() {
+        for (_, block) in record.block_heads() {
             let key = key_of(&block);
             first.get_or_insert(key);
             let tally = self.sparse.entry(key).or_default();
-            let data = block.data.len() as u64;
+            let data = u64::from(block.data_length);
             rest = rest.saturating_sub(data);
             tally.record_bytes += data;
             if let Some(image) = block.image {
-                tally.add_image(image.bytes.len(), record.block_size);
+                tally.add_image(image.length, record.block_size);
             }
             if !seen.contains(&key) {
                 seen.push(key);
@@ -177,14 +183,14 @@ impl Groups {
     }
 
     /// By images: only images and the records that have them; all else goes to `Key::None`.
-    fn add_images(&mut self, record: &Record<'_>, mut key_of: impl FnMut(&BlockRef<'_>) -> Option<Key>) {
+    fn add_images(&mut self, record: &Record<'_>, mut key_of: impl FnMut(&BlockHead) -> Option<Key>) {
         let rest = u64::from(record.length_without_images());
         let mut seen: Vec<Key> = Vec::new();
         if record.layout.image_count > 0 {
-            for block in record.blocks() {
+            for (_, block) in record.block_heads() {
                 let (Some(key), Some(image)) = (key_of(&block), block.image) else { continue };
                 let tally = self.sparse.entry(key).or_default();
-                tally.add_image(image.bytes.len(), record.block_size);
+                tally.add_image(image.length, record.block_size);
                 if !seen.contains(&key) {
                     seen.push(key);
                     tally.records += 1;

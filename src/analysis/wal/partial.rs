@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use super::block_set::BlockSet;
+use super::block_set::{BlockSet, RecentBlocks};
 use super::group::{GroupBy, Groups};
 use super::tally::{Decay, Tally};
 use crate::cluster::wal::WalReadError;
 use crate::cluster::wal::WalSet;
 use crate::parsers::error::ParseError;
+use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::reader::{Aborted, Event, ReaderOptions};
 use crate::parsers::wal::record::Record;
@@ -117,10 +118,13 @@ struct Counter<'a> {
     plan: &'a ScanPlan,
     cuts: &'a [Lsn],
     grid_bytes: u64,
+    recent: RecentBlocks,
     partial: SegmentPartial,
 }
 
 impl Counter<'_> {
+    /// Always inlined: what is not asked for of a record need not be put together then.
+    #[inline(always)]
     fn record(&mut self, record: &Record<'_>) {
         let partial = &mut self.partial;
         if record.start_lsn < self.plan.start_lsn || partial.reached_end {
@@ -134,17 +138,25 @@ impl Counter<'_> {
         partial.counted_to = Some(record.end_lsn);
         while let Some((cut, rest)) = self.cuts.split_first().filter(|(cut, _)| **cut <= record.start_lsn) {
             partial.cut(*cut);
+            self.recent.clear();
             self.cuts = rest;
         }
         if record.header.rmgr_id == 0 {
-            partial.xlog_record(record);
+            let slices = partial.slices.len();
+            // A copy, so that other records need not be in memory as a whole.
+            partial.xlog_record(&{ *record });
+            if partial.slices.len() > slices {
+                self.recent.clear();
+            }
         }
         let Some(slice) = partial.slices.last_mut() else { return };
         slice.tally.add_record(record);
         slice.decay.add(record, self.grid_bytes);
         if self.plan.blocks && record.layout.block_count > 0 {
-            for block in record.blocks() {
-                slice.blocks.insert(block.rel, block.fork_code(), block.block);
+            for (_, block) in record.block_heads() {
+                if self.recent.is_new(block.rel, block.fork_code(), block.block) {
+                    slice.blocks.insert(block.rel, block.fork_code(), block.block);
+                }
             }
         }
         if let Some(groups) = &mut partial.groups {
@@ -223,7 +235,7 @@ pub fn scan_segment(
     // A start inside the segment is entered at its page.
     let wanted = if index == from { plan.start_lsn.0 } else { 0 };
     let first_page = Lsn(file_start.0.max(wanted - wanted % block));
-    let options = reader_options(set);
+    let options = ReaderOptions { keep: Keep::Heads, ..reader_options(set) };
     let mut scan = SegmentScan::new(options, first_page, limit_lsn).map_err(WalReadError::Sizes)?;
     let partial = SegmentPartial {
         index,
@@ -240,7 +252,7 @@ pub fn scan_segment(
         error: None,
     };
     let grid_bytes = u64::from(geometry.wal_segment_size) / DECAY_POINTS;
-    let mut counter = Counter { plan, cuts, grid_bytes, partial };
+    let mut counter = Counter { plan, cuts, grid_bytes, recent: RecentBlocks::default(), partial };
     let mut skip = first_page.0 - file_start.0;
     let mut file = from;
     'files: while file < run.end && !scan.is_finished() {
@@ -274,7 +286,12 @@ pub fn scan_segment(
             let passed = skip.min(piece.len() as u64);
             skip -= passed;
             let mut input = &piece[usize::try_from(passed).unwrap_or(piece.len())..];
-            while let Some(event) = scan.next(&mut input) {
+            loop {
+                let own = scan.position() >= segment_start;
+                if own {
+                    scan.take_plain(&mut input, |record| counter.record(record));
+                }
+                let Some(event) = scan.next(&mut input) else { break };
                 match event {
                     Event::Record(record) if record.start_lsn >= segment_start => counter.record(&record),
                     Event::Aborted(aborted) => counter.partial.aborted.push(aborted),

@@ -40,15 +40,17 @@ impl Tally {
         let images = u64::from(record.layout.image_count);
         self.records += 1;
         self.record_bytes += u64::from(record.length_without_images());
-        self.fpi_count += images;
-        self.fpi_bytes += u64::from(record.fpi_length());
-        self.fpi_raw_bytes += images * u64::from(record.block_size);
+        if images > 0 {
+            self.fpi_count += images;
+            self.fpi_bytes += u64::from(record.fpi_length());
+            self.fpi_raw_bytes += images * u64::from(record.block_size);
+        }
     }
 
     /// Counts one image of `stored` bytes that stands for a page of `raw` bytes.
-    pub fn add_image(&mut self, stored: usize, raw: u32) {
+    pub fn add_image(&mut self, stored: u16, raw: u32) {
         self.fpi_count += 1;
-        self.fpi_bytes += stored as u64;
+        self.fpi_bytes += u64::from(stored);
         self.fpi_raw_bytes += u64::from(raw);
     }
 
@@ -72,10 +74,10 @@ pub struct Decay {
 }
 
 impl Decay {
-    /// Counts a record at its place; places closer than `grid_bytes` share a point.
+    /// Counts a record at its place; places closer than `grid_bytes`, a power of two, share a point.
     #[inline]
     pub fn add(&mut self, record: &Record<'_>, grid_bytes: u64) {
-        let place = Lsn(record.start_lsn.0 - record.start_lsn.0 % grid_bytes.max(1));
+        let place = Lsn(record.start_lsn.0 & !grid_bytes.saturating_sub(1));
         let (bytes, images) = (u64::from(record.header.tot_len), u64::from(record.fpi_length()));
         match self.points.last_mut() {
             Some((last, all, fpi)) if *last == place => {

@@ -199,7 +199,7 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parsers::crc::{crc32c, crc32c_of_two};
+    use crate::parsers::crc::{crc32c, crc32c_append};
 
     fn page(block: u32) -> Vec<u8> {
         let mut page = vec![0; 8192];
@@ -228,7 +228,7 @@ mod tests {
             return [header, page].concat();
         }
         put(&mut header, &[0, 1663, 5, 100, 0, block, 0x1000 + block, 0, block, 1]);
-        let crc = crc32c_of_two(&header[4..], &page);
+        let crc = crc32c_append(crc32c(&header[4..]), &page);
         header[..4].copy_from_slice(&crc.to_le_bytes());
         let mut slot = [header, page].concat();
         if layout == 2 {

@@ -5,7 +5,7 @@ use nom::error::context;
 
 use super::patch::{Patch, SlotField};
 use super::{FileHeader, SlotHeader, SlotIdRule};
-use crate::parsers::crc::{crc32c, crc32c_of_two};
+use crate::parsers::crc::{crc32c, crc32c_append};
 use crate::parsers::decode::{decode_at, le_i32, le_u16, le_u32, le_u64};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, RelFileLocator};
@@ -115,7 +115,7 @@ pub(super) fn decode_slot_header(base: u64, buf: &[u8]) -> Result<SlotHeader, Pa
 
 /// CRC of a slot of revisions B and C: header bytes 4..40, then the image.
 pub(super) fn slot_crc(header: &[u8], image: &[u8]) -> Option<u32> {
-    header.get(4..40).map(|covered| crc32c_of_two(covered, image))
+    header.get(4..40).map(|covered| crc32c_append(crc32c(covered), image))
 }
 
 /// Revision B.

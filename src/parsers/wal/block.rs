@@ -10,6 +10,11 @@
 //!
 //! Source: `DecodeXLogRecord`, `src/backend/access/transam/xlogreader.c`; `src/include/access/xlogrecord.h`.
 
+mod quick;
+mod refs;
+
+pub use refs::{BlockHeads, BlockRefs};
+
 use nom::Parser;
 use nom::error::context;
 
@@ -29,6 +34,7 @@ const ID_MAIN_SHORT: u8 = 255;
 /// No fragment header is longer, its id included: 27 bytes in a block reference with a compressed image.
 const MAX_FRAGMENT_HEADER: u64 = 32;
 
+const FORK_MASK: u8 = 0x0F;
 const HAS_IMAGE: u8 = 0x10;
 const HAS_DATA: u8 = 0x20;
 const WILL_INIT: u8 = 0x40;
@@ -73,7 +79,7 @@ impl BlockRef<'_> {
     /// The code of the fork as stored, 0 to 15.
     #[must_use]
     pub const fn fork_code(&self) -> u8 {
-        self.fork_flags & 0x0F
+        self.fork_flags & FORK_MASK
     }
 
     /// Which page this is, unless the fork is unknown.
@@ -108,27 +114,54 @@ pub struct BodyLayout {
     pub origin: Option<u16>,
 }
 
-/// Fragment header of a block reference.
-#[derive(Clone, Copy)]
-struct BlockHeader {
-    fork_flags: u8,
-    data_length: u16,
-    image: Option<ImageHeader>,
-    rel: RelFileLocator,
-    block: BlockNumber,
+/// What must be there of a record whose end was not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Fragment headers, images and block data: only main data may be missing.
+    Blocks,
+    /// Fragment headers, which tell which blocks there are and how long everything is.
+    Heads,
 }
 
-#[derive(Clone, Copy)]
-struct ImageHeader {
-    length: u16,
-    hole_offset: u16,
-    hole_length: u16,
-    bimg_info: u8,
+/// Fragment header of a block reference: all about it but the bytes of its image and data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockHead {
+    /// Fork and flags as stored.
+    pub fork_flags: u8,
+    /// Bytes of block data.
+    pub data_length: u16,
+    /// The image, if the record has one of this block.
+    pub image: Option<ImageHead>,
+    /// The relation; taken from the reference before when the record says "same relation".
+    pub rel: RelFileLocator,
+    /// Block within the fork.
+    pub block: BlockNumber,
+}
+
+/// Header of a full-page image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageHead {
+    /// Bytes of the image as stored.
+    pub length: u16,
+    /// See [`BlockImage::hole_offset`].
+    pub hole_offset: u16,
+    /// See [`BlockImage::hole_length`].
+    pub hole_length: u16,
+    /// See [`BlockImage::bimg_info`].
+    pub bimg_info: u8,
+}
+
+impl BlockHead {
+    /// The code of the fork as stored, 0 to 15.
+    #[must_use]
+    pub const fn fork_code(&self) -> u8 {
+        self.fork_flags & FORK_MASK
+    }
 }
 
 /// Reads an image header and checks the rules about holes.
 #[inline]
-fn image_header(i: &[u8], major: Major, block_size: u32) -> Step<'_, ImageHeader> {
+fn image_header(i: &[u8], major: Major, block_size: u32) -> Step<'_, ImageHead> {
     let start = i;
     let (i, length) = context("length", le_u16).parse(i)?;
     let (i, hole_offset) = context("hole_offset", le_u16).parse(i)?;
@@ -156,12 +189,12 @@ fn image_header(i: &[u8], major: Major, block_size: u32) -> Step<'_, ImageHeader
     if !has_hole && hole_length != 0 {
         return invalid(start, "length", stored, "a whole page, for there is neither hole nor compression");
     }
-    Ok((i, ImageHeader { length, hole_offset, hole_length, bimg_info }))
+    Ok((i, ImageHead { length, hole_offset, hole_length, bimg_info }))
 }
 
 /// Reads a block reference behind its id.
 #[inline]
-fn block_header(i: &[u8], major: Major, block_size: u32, rel_before: Option<RelFileLocator>) -> Step<'_, BlockHeader> {
+fn block_header(i: &[u8], major: Major, block_size: u32, rel_before: Option<RelFileLocator>) -> Step<'_, BlockHead> {
     let flags_at = i;
     let (i, fork_flags) = context("fork_flags", le_u8).parse(i)?;
     let length_at = i;
@@ -187,7 +220,7 @@ fn block_header(i: &[u8], major: Major, block_size: u32, rel_before: Option<RelF
         }
     };
     let (i, block) = context("block number", le_u32).parse(i)?;
-    Ok((i, BlockHeader { fork_flags, data_length, image, rel, block }))
+    Ok((i, BlockHead { fork_flags, data_length, image, rel, block }))
 }
 
 impl BodyLayout {
@@ -202,27 +235,32 @@ impl BodyLayout {
     /// `Truncated` or `Invalid` with the fragment header's field.
     #[inline]
     pub fn decode(start_lsn: Lsn, major: Major, block_size: u32, body: &[u8]) -> Result<Self, ParseError> {
-        Self::decode_cut(start_lsn, major, block_size, body, 0)
+        Self::decode_cut(start_lsn, major, block_size, body, (0, Keep::Blocks))
     }
 
-    /// As [`Self::decode`] for a body of which only the bytes `kept` are at hand, followed by `beyond` bytes more. What is
-    /// beyond must be main data.
+    /// As [`Self::decode`] for a body of which only the bytes `kept` are at hand, followed by `beyond` bytes more. What
+    /// `keep` names must not be beyond.
     ///
     /// # Errors
-    /// As [`Self::decode`], and `Invalid` when anything but main data is beyond.
+    /// As [`Self::decode`], and `Invalid` when something is beyond that must not be.
     #[inline]
     pub fn decode_cut(
         start_lsn: Lsn,
         major: Major,
         block_size: u32,
         kept: &[u8],
-        beyond: u64,
+        (beyond, keep): (u64, Keep),
     ) -> Result<Self, ParseError> {
+        if beyond == 0
+            && let Some(layout) = Self::quick(major, block_size, kept)
+        {
+            return Ok(layout);
+        }
         let base = start_lsn.0.saturating_add(24);
-        decode_at("XLogRecord body", base, kept, |i| Self::walk(i, beyond, major, block_size))
+        decode_at("XLogRecord body", base, kept, |i| Self::walk(i, (beyond, keep), major, block_size))
     }
 
-    fn walk(body: &[u8], beyond: u64, major: Major, block_size: u32) -> Step<'_, Self> {
+    fn walk(body: &[u8], (beyond, keep): (u64, Keep), major: Major, block_size: u32) -> Step<'_, Self> {
         let kept = |i: &[u8]| u64::try_from(i.len()).unwrap_or(u64::MAX);
         let mut layout = Self::default();
         let mut data_total = 0_u64;
@@ -282,7 +320,7 @@ impl BodyLayout {
             return invalid(i, "length", data_total, "fragments fill the rest of the record exactly");
         }
         let blocks_total = data_total.saturating_sub(u64::from(main_length));
-        if blocks_total > kept(i) {
+        if keep == Keep::Blocks && blocks_total > kept(i) {
             return invalid(i, "length", blocks_total, "all but main data lies in the part that is kept");
         }
         layout.headers_length = u32::try_from(body.len().saturating_sub(i.len())).unwrap_or(u32::MAX);
@@ -291,11 +329,20 @@ impl BodyLayout {
     }
 
     /// The block references of `body`, which is the one that this layout was decoded from.
+    #[inline]
     #[must_use]
     pub fn blocks<'a>(&self, major: Major, block_size: u32, body: &'a [u8]) -> BlockRefs<'a> {
         let headers_length = usize::try_from(self.headers_length).unwrap_or(usize::MAX);
         let (headers, payload) = body.split_at_checked(headers_length).unwrap_or_default();
-        BlockRefs { headers, payload, major, block_size, rel: None, left: self.block_count }
+        let heads = BlockHeads { headers, major, block_size, rel: None, left: self.block_count };
+        BlockRefs { heads, payload }
+    }
+
+    /// As [`Self::blocks`] without the bytes of images and data: those of a body that was cut may be missing.
+    #[inline]
+    #[must_use]
+    pub fn block_heads<'a>(&self, major: Major, block_size: u32, body: &'a [u8]) -> BlockHeads<'a> {
+        self.blocks(major, block_size, body).heads
     }
 
     /// The main data of `body`, which is the one that this layout was decoded from; it comes last. Of a body that was cut,
@@ -303,65 +350,6 @@ impl BodyLayout {
     #[must_use]
     pub fn main_data<'a>(&self, body: &'a [u8]) -> &'a [u8] {
         body.get(usize::try_from(self.main_start).unwrap_or(usize::MAX)..).unwrap_or_default()
-    }
-}
-
-/// Iterator over a record's block references. Yields what [`BodyLayout::decode`] has checked, without storing it.
-#[derive(Clone, Debug)]
-pub struct BlockRefs<'a> {
-    headers: &'a [u8],
-    payload: &'a [u8],
-    major: Major,
-    block_size: u32,
-    rel: Option<RelFileLocator>,
-    left: u8,
-}
-
-impl<'a> BlockRefs<'a> {
-    /// The next reference, or nothing when the headers are not what they were when checked.
-    fn read_one(&mut self) -> Option<BlockRef<'a>> {
-        let mut headers = self.headers;
-        let block_id = loop {
-            let (&id, rest) = headers.split_first()?;
-            headers = match id {
-                0..=MAX_BLOCK_ID => {
-                    headers = rest;
-                    break id;
-                }
-                ID_TOP_XID => rest.get(4..)?,
-                ID_ORIGIN => rest.get(2..)?,
-                _ => return None,
-            };
-        };
-        let (headers, header) = block_header(headers, self.major, self.block_size, self.rel).ok()?;
-        self.headers = headers;
-        self.rel = Some(header.rel);
-        let image = match header.image {
-            Some(ImageHeader { length, hole_offset, hole_length, bimg_info }) => {
-                let (bytes, rest) = self.payload.split_at_checked(usize::from(length))?;
-                self.payload = rest;
-                Some(BlockImage { bytes, hole_offset, hole_length, bimg_info, major: self.major })
-            }
-            None => None,
-        };
-        let (data, rest) = self.payload.split_at_checked(usize::from(header.data_length))?;
-        self.payload = rest;
-        let BlockHeader { fork_flags, rel, block, .. } = header;
-        Some(BlockRef { block_id, fork_flags, rel, block, image, data })
-    }
-}
-
-impl<'a> Iterator for BlockRefs<'a> {
-    type Item = BlockRef<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<BlockRef<'a>> {
-        self.left = self.left.checked_sub(1)?;
-        let block = self.read_one();
-        if block.is_none() {
-            self.left = 0;
-        }
-        block
     }
 }
 

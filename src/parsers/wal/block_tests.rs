@@ -93,7 +93,7 @@ fn only_main_data_may_be_cut() {
     let body = joined(&[&headers, &[1; 100], &[2; 3], &[3; 1000]]);
     let before = headers.len() + 103;
     let cut_at = |at: usize, beyond: usize| {
-        BodyLayout::decode_cut(Lsn(0x1000), Major::V18, 8192, &body[..at], beyond as u64)
+        BodyLayout::decode_cut(Lsn(0x1000), Major::V18, 8192, &body[..at], (beyond as u64, Keep::Blocks))
             .map_err(|error| error.to_string())
     };
     let whole = decode(Major::V18, &body).unwrap();

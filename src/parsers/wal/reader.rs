@@ -5,6 +5,8 @@
 //! put together in one buffer, which grows only as bytes really come and is used again for the next. The buffer never holds
 //! more than [`KEPT_RECORD_BYTES`]: what a record has beyond goes into its checksum and is counted, but not kept.
 //!
+//! [`WalReader::take_plain`] is the short way through records that lie inside one page and have nothing odd about them.
+//!
 //! ```
 //! use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
 //! # use pgforensics::types::{Geometry, Lsn};
@@ -28,11 +30,13 @@ mod buffer;
 mod event;
 mod options;
 mod pages;
+mod plain;
 mod stop;
 
-pub use buffer::KEPT_RECORD_BYTES;
+pub use buffer::{HEAD_RECORD_BYTES, KEPT_RECORD_BYTES};
 pub use event::{Aborted, Event};
 pub use options::{MAX_SEGMENT_SIZE, MAX_WAL_BLOCK_SIZE, MIN_SEGMENT_SIZE, ReaderError, ReaderOptions};
+pub use plain::Plain;
 
 use self::buffer::RecordBuffer;
 use super::block::BodyLayout;
@@ -131,6 +135,7 @@ impl WalReader {
         let page = PageHeader { magic: 0, info: 0, tli: TimelineId(0), page_addr: first, rem_len: 0, long: None };
         Ok(Self {
             major: options.major.unwrap_or(Major::V19),
+            buffer: RecordBuffer::new(options.keep),
             options,
             lsn: first,
             state: State::Page,
@@ -138,7 +143,6 @@ impl WalReader {
             timelines: None,
             staged: Vec::with_capacity(PageHeader::LONG_SIZE),
             collecting: None,
-            buffer: RecordBuffer::default(),
             link: None,
             aborted: None,
             last_record: None,
@@ -321,7 +325,25 @@ impl WalReader {
         self.buffer.clear();
         self.collecting = Some(Collecting { start_lsn, tli, page_info, tot_len: 0 });
         self.state = State::Collect;
+        self.collect_sound_start(input, start_lsn);
         Flow::Again
+    }
+
+    /// Takes all that this page and `input` have of a record whose header is there and sound, in one go. Anything else is
+    /// left to [`Self::collect`].
+    fn collect_sound_start(&mut self, input: &mut &[u8], start_lsn: Lsn) {
+        let available = input.get(..self.left_in_page()).unwrap_or(input);
+        if available.len() < RecordHeader::SIZE {
+            return;
+        }
+        if let Ok(header) = self.judge_header(start_lsn, available)
+            && let Some(collecting) = &mut self.collecting
+        {
+            collecting.tot_len = header.tot_len;
+            let wanted = usize::try_from(header.tot_len).unwrap_or(usize::MAX);
+            let piece = self.consume(input, wanted.min(available.len()));
+            self.buffer.push(piece);
+        }
     }
 
     fn collect<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
@@ -409,8 +431,8 @@ impl WalReader {
         let body = bytes.get(RecordHeader::SIZE..).unwrap_or_default();
         let block_size = self.options.geometry.block_size;
         let beyond = u64::from(header.tot_len).saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        let layout =
-            BodyLayout::decode_cut(start_lsn, self.major, block_size, body, beyond).map_err(EndReason::Body)?;
+        let layout = BodyLayout::decode_cut(start_lsn, self.major, block_size, body, (beyond, self.options.keep))
+            .map_err(EndReason::Body)?;
         if let Some(expected) = self.aborted
             && let Some(found) = payload::overwritten_lsn(&header, layout.main_data(body))
             && found != expected

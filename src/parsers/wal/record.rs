@@ -3,7 +3,7 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::block::{BlockRefs, BodyLayout};
+use super::block::{BlockHeads, BlockRefs, BodyLayout};
 use super::names::{RecordTypeName, record_type_name};
 use super::page;
 use super::version::Major;
@@ -170,15 +170,17 @@ impl RecordHeader {
     }
 }
 
-/// CRC-32C of a whole record, page headers removed: the body first, then the header up to `xl_crc`.
+/// CRC-32C of a whole record, page headers removed: the body first, then the header up to `xl_crc`. 0 for what is shorter
+/// than a header.
 ///
 /// Source: `ValidXLogRecord`, `src/backend/access/transam/xlogreader.c`.
 #[inline]
 #[must_use]
 pub fn record_crc(record: &[u8]) -> u32 {
-    let body = record.get(RecordHeader::SIZE..).unwrap_or_default();
-    let header = record.get(..RecordHeader::CHECKED_SIZE).unwrap_or(record);
-    crc32c_of_two(body, header)
+    match (record.get(RecordHeader::SIZE..), record.first_chunk::<{ RecordHeader::CHECKED_SIZE }>()) {
+        (Some(body), Some(header)) => crc32c_of_two(body, header),
+        _ => 0,
+    }
 }
 
 /// One record that passed every check. Copying it copies no bytes.
@@ -195,8 +197,8 @@ pub struct Record<'a> {
     pub header: RecordHeader,
     /// What the body holds and where.
     pub layout: BodyLayout,
-    /// Header and body, page headers removed. Of a record longer than [`super::reader::KEPT_RECORD_BYTES`] the first that
-    /// many bytes, see [`Self::is_cut`].
+    /// Header and body, page headers removed. Of a record longer than [`super::reader::KEPT_RECORD_BYTES`], or than
+    /// [`super::reader::HEAD_RECORD_BYTES`] where only heads are kept, the first that many bytes, see [`Self::is_cut`].
     pub bytes: &'a [u8],
     /// Major whose format the record has.
     pub major: Major,
@@ -211,7 +213,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// True when [`Self::bytes`] lacks the end of the main data, which was checked but not kept.
+    /// True when [`Self::bytes`] lacks the end of the record, which was checked but not kept.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX) < u64::from(self.header.tot_len)
@@ -223,10 +225,19 @@ impl<'a> Record<'a> {
         self.bytes.get(RecordHeader::SIZE..).unwrap_or_default()
     }
 
-    /// The blocks that the record refers to, by ascending id.
+    /// The blocks that the record refers to, by ascending id. Those whose bytes were not kept are missing: only records
+    /// read with [`super::block::Keep::Heads`] can lack any, and [`Self::block_heads`] has them all.
     #[must_use]
     pub fn blocks(&self) -> BlockRefs<'a> {
         self.layout.blocks(self.major, self.block_size, self.body())
+    }
+
+    /// As [`Self::blocks`], without the bytes of images and data, which a record read with [`super::block::Keep::Heads`]
+    /// may lack.
+    #[inline]
+    #[must_use]
+    pub fn block_heads(&self) -> BlockHeads<'a> {
+        self.layout.block_heads(self.major, self.block_size, self.body())
     }
 
     /// The part of the record that belongs to no block; its beginning when the record [is cut](Self::is_cut).

@@ -7,6 +7,7 @@
 use super::end::{EndOfWal, EndReason};
 use super::payload::overwritten_lsn;
 use super::reader::{Event, ReaderError, ReaderOptions, WalReader};
+use super::record::Record;
 use super::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
 
@@ -83,6 +84,18 @@ impl SegmentScan {
         };
         let options = ReaderOptions { limit: Some(limit_lsn), ..options };
         Ok(Self { reader: WalReader::new(options, start_lsn)?, summary })
+    }
+
+    /// As [`WalReader::take_plain`]. What it leaves in `input` is for [`Self::next`].
+    #[inline]
+    pub fn take_plain<'c>(&mut self, input: &mut &'c [u8], visit: impl FnMut(&Record<'c>)) {
+        if let Some(plain) = self.reader.take_plain(input, visit) {
+            let summary = &mut self.summary;
+            summary.last_record = Some(plain.last_record);
+            summary.next_position = Some(record_position(self.reader.geometry(), plain.end_lsn));
+            summary.aborted = None;
+            summary.records = summary.records.saturating_add(plain.records);
+        }
     }
 
     /// As [`WalReader::next`]. Give bytes behind the limit too, until [`Self::is_finished`].

@@ -1,6 +1,7 @@
 //! Where a record is put together that does not lie inside one page.
 
 use crate::parsers::crc::{crc32c, crc32c_append};
+use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::record::{RecordHeader, record_crc};
 
 /// Bytes of a record that are kept, its header included; what a longer one has beyond is only checked and counted.
@@ -9,10 +10,15 @@ use crate::parsers::wal::record::{RecordHeader, record_crc};
 /// 32768 bytes of image and 65535 bytes of data each. So only main data is ever cut.
 pub const KEPT_RECORD_BYTES: usize = 8 << 20;
 
+/// Bytes of a record that are kept when only its fragment headers are wanted. They come first and take 904 bytes at most,
+/// behind the 24 bytes of the record header: 33 block references of 27 bytes, and 13 bytes of other kinds.
+pub const HEAD_RECORD_BYTES: usize = 1024;
+
 /// The beginning of a record, and what its checksum needs to know of the rest.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RecordBuffer {
     kept: Vec<u8>,
+    most_bytes: usize,
     /// Bytes that came beyond those kept.
     beyond: usize,
     /// CRC-32C of the body so far, once there are bytes beyond.
@@ -20,6 +26,14 @@ pub(super) struct RecordBuffer {
 }
 
 impl RecordBuffer {
+    pub(super) const fn new(keep: Keep) -> Self {
+        let most_bytes = match keep {
+            Keep::Blocks => KEPT_RECORD_BYTES,
+            Keep::Heads => HEAD_RECORD_BYTES,
+        };
+        Self { kept: Vec::new(), most_bytes, beyond: 0, body_crc: 0 }
+    }
+
     /// Makes room for another record.
     pub(super) fn clear(&mut self) {
         self.kept.clear();
@@ -28,9 +42,9 @@ impl RecordBuffer {
 
     /// Takes the next bytes of the record.
     pub(super) fn push(&mut self, piece: &[u8]) {
-        let room = KEPT_RECORD_BYTES.saturating_sub(self.kept.len());
+        let room = self.most_bytes.saturating_sub(self.kept.len());
         let (now, rest) = piece.split_at_checked(room).unwrap_or((piece, &[]));
-        if self.kept.capacity() > KEPT_RECORD_BYTES / 2 {
+        if self.kept.capacity() > self.most_bytes / 2 {
             // Growing as a vector does by itself would overshoot the maximum.
             self.kept.reserve_exact(room);
         }
@@ -50,7 +64,7 @@ impl RecordBuffer {
         self.kept.len().saturating_add(self.beyond)
     }
 
-    /// The first bytes of the record, at most [`KEPT_RECORD_BYTES`].
+    /// The first bytes of the record.
     pub(super) fn kept(&self) -> &[u8] {
         &self.kept
     }

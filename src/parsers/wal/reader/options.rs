@@ -1,5 +1,6 @@
 //! What a reader is told beforehand.
 
+use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn, MIN_BLOCK_SIZE, TimelineId};
 
@@ -23,6 +24,8 @@ pub struct ReaderOptions {
     pub timelines: Vec<TimelineId>,
     /// Records that start here or behind are not read; the one before is read to its end.
     pub limit: Option<Lsn>,
+    /// What is kept of records that do not lie inside one page; less is faster.
+    pub keep: Keep,
     /// Goes on behind damage, at the next page that starts a record. Such records are marked.
     pub resynchronise: bool,
 }
@@ -37,6 +40,7 @@ impl ReaderOptions {
             system_identifier: None,
             timelines: Vec::new(),
             limit: None,
+            keep: Keep::Blocks,
             resynchronise: false,
         }
     }

@@ -1,0 +1,133 @@
+//! The short way through bodies that hold what nearly all bodies hold, field by field at fixed places. Whatever is out of
+//! the ordinary, or wrong, is left to the careful way, which alone says what is wrong.
+
+use super::{BlockHead, BodyLayout, HAS_DATA, HAS_IMAGE, ID_MAIN_SHORT, MAX_BLOCK_ID, SAME_REL, block_header};
+use crate::parsers::wal::version::Major;
+use crate::types::RelFileLocator;
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Reads a block reference without an image, behind its id. `None`: look carefully.
+#[inline(always)]
+pub(super) fn block_head(i: &[u8], rel_before: Option<RelFileLocator>) -> Option<(&[u8], BlockHead)> {
+    const OWN_REL: usize = 19;
+    const SAME: usize = 7;
+    let fork_flags = *i.first()?;
+    let (rest, rel, block) = match fork_flags & (HAS_IMAGE | SAME_REL) {
+        0 => {
+            let (head, rest) = i.split_first_chunk::<OWN_REL>()?;
+            let (spc_oid, db_oid, rel_number) = (u32_at(head, 3)?, u32_at(head, 7)?, u32_at(head, 11)?);
+            (rest, RelFileLocator { spc_oid, db_oid, rel_number }, u32_at(head, 15)?)
+        }
+        SAME_REL => {
+            let (head, rest) = i.split_first_chunk::<SAME>()?;
+            (rest, rel_before?, u32_at(head, 3)?)
+        }
+        _ => return None,
+    };
+    let data_length = u16_at(i, 1)?;
+    ((fork_flags & HAS_DATA != 0) == (data_length > 0))
+        .then_some((rest, BlockHead { fork_flags, data_length, image: None, rel, block }))
+}
+
+impl BodyLayout {
+    /// As `walk` over a whole body. `None`: walk it.
+    ///
+    /// Always inlined: a result that goes through memory is written in small parts and read back in large ones, which
+    /// takes longer than all the rest.
+    #[inline(always)]
+    pub(in crate::parsers::wal) fn quick(major: Major, block_size: u32, body: &[u8]) -> Option<Self> {
+        let mut layout = Self::default();
+        let (mut i, mut data_total, mut next_id) = (body, 0_usize, 0_u8);
+        let (mut rel, mut main_length) = (None, 0_usize);
+        while i.len() > data_total {
+            let (&id, rest) = i.split_first()?;
+            match id {
+                0..=MAX_BLOCK_ID if id >= next_id => {
+                    next_id = id.saturating_add(1);
+                    let (rest, head) = match block_head(rest, rel) {
+                        Some(found) => found,
+                        None => block_header(rest, major, block_size, rel).ok()?,
+                    };
+                    i = rest;
+                    rel = Some(head.rel);
+                    layout.block_count = layout.block_count.saturating_add(1);
+                    data_total = data_total.saturating_add(usize::from(head.data_length));
+                    if let Some(image) = head.image {
+                        layout.image_count = layout.image_count.saturating_add(1);
+                        layout.fpi_length = layout.fpi_length.saturating_add(u32::from(image.length));
+                        data_total = data_total.saturating_add(usize::from(image.length));
+                    }
+                }
+                ID_MAIN_SHORT => {
+                    let (&length, rest) = rest.split_first()?;
+                    main_length = usize::from(length);
+                    data_total = data_total.saturating_add(main_length);
+                    i = rest;
+                    break;
+                }
+                _ => return None,
+            }
+        }
+        if i.len() != data_total {
+            return None;
+        }
+        layout.headers_length = u32::try_from(body.len().checked_sub(i.len())?).ok()?;
+        layout.main_start = u32::try_from(body.len().checked_sub(main_length)?).ok()?;
+        Some(layout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::parsers::decode::decode_at;
+    use crate::parsers::wal::block::Keep;
+    use crate::parsers::wal::tests::{VECTORS, bytes_of};
+
+    /// Where the short way finds something, the careful way finds the same.
+    fn agree(major: Major, body: &[u8]) -> bool {
+        let careful = decode_at("body", 0, body, |i| BodyLayout::walk(i, (0, Keep::Blocks), major, 8192));
+        match BodyLayout::quick(major, 8192, body) {
+            Some(layout) => careful.as_ref() == Ok(&layout),
+            None => true,
+        }
+    }
+
+    #[test]
+    fn short_way_and_careful_way_agree_on_real_records_and_their_mutations() {
+        let mut taken = 0;
+        for vector in VECTORS {
+            let bytes = bytes_of(vector.hex);
+            let body = &bytes[24..];
+            taken += usize::from(BodyLayout::quick(vector.major, 8192, body).is_some());
+            assert!(agree(vector.major, body), "{}", vector.name);
+            for at in 0..body.len().min(96) {
+                for value in [0, 1, 0x10, 0x20, 0x80, 0xA0, 252, 253, 254, 255] {
+                    let mut changed = body.to_vec();
+                    changed[at] = value;
+                    assert!(agree(vector.major, &changed), "{} byte {at} = {value}", vector.name);
+                }
+                assert!(agree(vector.major, &body[..at]), "{} cut at {at}", vector.name);
+            }
+        }
+        assert!(taken * 2 > VECTORS.len(), "{taken} of {}", VECTORS.len());
+    }
+
+    proptest! {
+        #[test]
+        fn short_way_and_careful_way_agree_on_anything(
+            bytes in prop::collection::vec(prop_oneof![0_u8..3, Just(0x20), Just(0x80), Just(255), any::<u8>()], 0..80)
+        ) {
+            prop_assert!(agree(Major::V16, &bytes));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The short way through WAL pages, held against the careful one: on real WAL of every major, sound and damaged, in pieces
+//! of many sizes, with records kept whole and with only their heads.
+
+#[path = "common/wal.rs"]
+mod common;
+
+use common::{Fixture, geometry_of};
+use pgforensics::parsers::crc::crc32c;
+use pgforensics::parsers::wal::block::{BlockHead, BodyLayout, Keep};
+use pgforensics::parsers::wal::end::EndOfWal;
+use pgforensics::parsers::wal::reader::{Event, HEAD_RECORD_BYTES, ReaderOptions, WalReader};
+use pgforensics::parsers::wal::record::{Record, RecordHeader};
+use pgforensics::types::Lsn;
+use proptest::prelude::*;
+
+/// All about a record; of its bytes those that are kept in any case.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    place: (Lsn, Lsn, Lsn),
+    header: RecordHeader,
+    layout: BodyLayout,
+    first_bytes: u32,
+    all_bytes: Option<u32>,
+    blocks: Vec<(u8, BlockHead)>,
+    page: (u32, u16, bool),
+}
+
+fn seen(record: &Record<'_>, keep: Keep) -> Seen {
+    let first = &record.bytes[..record.bytes.len().min(HEAD_RECORD_BYTES)];
+    Seen {
+        place: (record.start_lsn, record.end_lsn, record.data_end_lsn),
+        header: record.header,
+        layout: record.layout,
+        first_bytes: crc32c(first),
+        all_bytes: (keep == Keep::Blocks).then(|| crc32c(record.bytes)),
+        blocks: record.block_heads().collect(),
+        page: (record.tli.0, record.page_info, record.recovered),
+    }
+}
+
+/// What was read: records, damage, the end, and how many records went the short way.
+type Outcome = (Vec<Seen>, Vec<EndOfWal>, EndOfWal, u64);
+
+fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize, short: bool) -> Outcome {
+    let keep = options.keep;
+    let mut reader = WalReader::new(options.clone(), first).unwrap();
+    let (mut records, mut damage, mut plain) = (Vec::new(), Vec::new(), 0);
+    for mut piece in bytes.chunks(piece_bytes) {
+        loop {
+            if short && let Some(taken) = reader.take_plain(&mut piece, |record| records.push(seen(record, keep))) {
+                plain += taken.records;
+                assert_eq!(records.last().map(|last| last.place.0), Some(taken.last_record));
+            }
+            match reader.next(&mut piece) {
+                Some(Event::Record(record)) => records.push(seen(&record, keep)),
+                Some(Event::Damage(end)) => damage.push(end),
+                Some(Event::Aborted(_) | Event::End(_)) => {}
+                None => break,
+            }
+        }
+    }
+    (records, damage, reader.finish(), plain)
+}
+
+/// The two ways must give the same, however the bytes come.
+fn assert_same(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize) -> u64 {
+    let careful = read(bytes, first, options, 1 << 20, false);
+    let short = read(bytes, first, options, piece_bytes, true);
+    assert_eq!(short.0.len(), careful.0.len(), "pieces of {piece_bytes}: {}; careful: {}", short.2, careful.2);
+    for (short, careful) in short.0.iter().zip(&careful.0) {
+        assert_eq!(short, careful);
+    }
+    assert_eq!((short.1, short.2), (careful.1, careful.2));
+    short.3
+}
+
+fn wal_of(major: u32) -> (Vec<u8>, Lsn, ReaderOptions) {
+    let fixture = Fixture::load(major);
+    let (geometry, first) = geometry_of(&fixture);
+    let bytes = fixture.segments.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+    (bytes, first, ReaderOptions::new(geometry))
+}
+
+#[test]
+fn both_ways_read_the_same_records_of_every_major() {
+    for major in 10..=19 {
+        let (bytes, first, whole) = wal_of(major);
+        let heads = ReaderOptions { keep: Keep::Heads, ..whole.clone() };
+        for piece_bytes in [1 << 20, 256 << 10, 8192, 5000, 56] {
+            let plain = assert_same(&bytes, first, &whole, piece_bytes);
+            assert!(plain > 0 || piece_bytes < 8192, "{major}: the short way was never taken");
+            assert_same(&bytes, first, &heads, piece_bytes);
+        }
+        // Only what is asked for is kept, and nothing but that differs.
+        let (all, head) = (read(&bytes, first, &whole, 1 << 20, true), read(&bytes, first, &heads, 1 << 20, true));
+        let told = |seen: &Seen| (seen.place, seen.header, seen.layout, seen.first_bytes, seen.blocks.clone());
+        assert!(all.0.iter().map(told).eq(head.0.iter().map(told)), "{major}");
+        assert_eq!(all.2, head.2);
+    }
+}
+
+#[test]
+fn both_ways_find_the_same_damage() {
+    let (sound, first, options) = wal_of(17);
+    let sound = &sound[..2 << 20];
+    let damage = (0..sound.len(), 0_u8..8, 0_usize..4, prop::sample::select(vec![256_usize << 10, 8192, 777]));
+    proptest!(ProptestConfig::with_cases(150), |((at, bit, kind, piece_bytes) in damage)| {
+        let mut bytes = sound.to_vec();
+        match kind {
+            0 => bytes[at] ^= 1 << bit,
+            1 => bytes.truncate(at),
+            2 => bytes[at..].iter_mut().take(600).for_each(|byte| *byte = 0),
+            _ => bytes.copy_within(0..(sound.len() - at).min(9000), at),
+        }
+        for resynchronise in [false, true] {
+            for keep in [Keep::Blocks, Keep::Heads] {
+                let limit = (bit == 0).then(|| first.advanced_by(1 << 20));
+                let options = ReaderOptions { resynchronise, keep, limit, ..options.clone() };
+                assert_same(&bytes, first, &options, piece_bytes);
+            }
+        }
+    });
+}
