@@ -10,6 +10,7 @@ pub mod page_scan;
 pub mod page_size;
 pub mod segment_check;
 pub mod slot_facts;
+pub mod slot_row;
 pub mod staleness;
 pub mod trace;
 pub mod verdict;

@@ -55,7 +55,9 @@ pub fn write_outlook(
     Ok(())
 }
 
-fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
+/// What a start of the server brings, in a sentence.
+#[must_use]
+pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
     let mut sentences = Vec::new();
     let page_at = |place: &usize| pages.get(*place).map_or_else(String::new, |report| label(report.page));
     sentences.push(match &outlook.start {
@@ -187,7 +189,9 @@ pub fn tear_words(report: &PageReport) -> String {
     report.tear.as_ref().map_or_else(|| "-".to_owned(), |tear| format!("{} {}", tear.direction.name(), tear.break_at()))
 }
 
-fn image_words(judged: &Judged) -> String {
+/// Where an image comes from, in a few characters.
+#[must_use]
+pub fn image_words(judged: &Judged) -> String {
     let lsn = short(judged.candidate.page_lsn);
     match &judged.candidate.source {
         Source::Dwb { file, slot_index, .. } => {

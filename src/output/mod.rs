@@ -10,3 +10,4 @@ pub mod page_text;
 pub mod progress;
 pub mod sink;
 pub mod text;
+pub mod wal_text;

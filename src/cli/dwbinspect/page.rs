@@ -58,7 +58,7 @@ pub struct PageArgs {
 pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let (rel, fork) = find_relation(&args.data_dir, &args.relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block: args.block };
-    let request = Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: 1 };
+    let request = Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: 1, keep_slots: false };
     let mut examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     let (path, relation) = (examined.path_of(page), examined.relation_name(rel));

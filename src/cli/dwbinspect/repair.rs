@@ -202,7 +202,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     // Taken before the check, so that what was checked is what is written.
     let directory = DataDir::open(&args.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
     let lock = if args.apply { Some(guarded(&directory, overrides)?) } else { None };
-    let request = Request { dwb_only: false, page: None, wal: args.wal.clone(), jobs: args.jobs.count() };
+    let request = Request { dwb_only: false, page: None, wal: args.wal.clone(), jobs: args.jobs.count(), keep_slots: false };
     let examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
     if examined.interrupted() {
         return Err(Stop::Input("interrupted: nothing was written".to_owned()));

@@ -6,7 +6,6 @@ mod list;
 mod names;
 mod source;
 mod stats;
-mod stats_text;
 mod verify;
 
 use std::io::Write;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::images::redo_points;
 use super::names::Names;
 use super::source::{CommonArgs, Source, note_interruption};
-use super::stats_text::{write_groups, write_intervals};
+use crate::output::wal_text::{write_groups, write_intervals};
 use crate::analysis::finding::Finding;
 use crate::analysis::wal::cause::CauseTeller;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
