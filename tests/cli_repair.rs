@@ -1,17 +1,15 @@
 //! `pg_dwbinspect repair` and `undo` on real crashed clusters.
 
 mod common;
-#[path = "common/truth.rs"]
-mod truth;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use common::truth::{page_of, same_page, torn_writes};
 use common::{DWB_CASES, Ran, arg, cluster, copy_tree, dwbinspect};
 use serde_json::Value;
-use truth::{page_of, same_page, torn_writes};
 
 /// A copy of a cluster and a place for journals.
 struct Copy {
@@ -90,7 +88,7 @@ fn every_cluster_is_repaired_to_the_intended_pages_and_back() {
         }
         assert_eq!(applied.status, 0, "{case}: {} {}", applied.stdout, applied.stderr);
         let after = copy.fingerprint();
-        let torn = torn_writes(&cluster(case));
+        let torn = torn_writes(case);
         let mut repaired = 0;
         for torn in torn.iter().filter(|torn| !torn.is_invisible) {
             let page = page_of(&copy.data, &torn.file, torn.block);

@@ -237,7 +237,9 @@ pub fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, 
     if report.tear.is_some() {
         write_sectors(out, layout, report)?;
     }
-    write_fact(out, layout, "without repair", &on_start_words(&report.verdict.on_start))?;
+    if report.is_wrong {
+        write_fact(out, layout, "without repair", &on_start_words(&report.verdict.on_start))?;
+    }
     write!(out, "  {:<24} {}", "verdict", verdict_word(paint, report.verdict.verdict))?;
     match report.verdict.chosen.and_then(|place| report.verdict.candidates.get(place)) {
         Some(judged) => writeln!(out, ": {}", judged.candidate.source)?,

@@ -6,7 +6,7 @@ use super::check_text::letter;
 use super::escape::{ascii_or_dot, printable};
 use super::text::{Layout, plain_table, write_table};
 use crate::analysis::slot_facts::SECTOR_BYTES;
-use crate::analysis::verdict::history::{BlockEvent, Touch};
+use crate::analysis::verdict::events::{BlockEvent, Touch};
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::page::{LinePointer, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;

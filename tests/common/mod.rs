@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use serde_json::Value;
 
+pub mod edit;
+pub mod truth;
 #[path = "../../fixtures/unpack.rs"]
 pub mod unpack;
+pub mod wal_tail;
 
 /// The crashed clusters with a double write buffer.
 pub const DWB_CASES: [&str; 7] = ["aligned", "checkpoint", "clean", "evict", "nochecksums", "tablespace", "wrapped"];

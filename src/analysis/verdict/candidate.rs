@@ -4,7 +4,8 @@
 //! between its own LSN and R changed the page; from R on, replay brings it forward.
 
 use super::content::Ahead;
-use super::history::{BlockEvent, FileEvent, WalHistory};
+use super::events::{BlockEvent, FileEvent, Touch};
+use super::history::WalHistory;
 use super::replay::Replay;
 use super::sectors::SectorMarks;
 use crate::analysis::slot_facts::WritePath;
@@ -275,7 +276,9 @@ fn judge_place(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain
     if matches!(candidate.source, Source::Wal { .. }) {
         return;
     }
-    if evidence.events.iter().any(|event| event.end_lsn == lsn) {
+    // Clearing bits of a map does not move its LSN.
+    let sets_lsn = |event: &&BlockEvent| event.touch != Touch::MapBits;
+    if evidence.events.iter().filter(sets_lsn).any(|event| event.end_lsn == lsn) {
         chain.add(Weight::Supports, format!("the WAL record that ends at its LSN {lsn} is of this page"));
     } else if evidence.history.stretches().iter().any(|stretch| stretch.start < lsn && lsn <= stretch.end) {
         chain.add(
@@ -296,16 +299,19 @@ fn judge_completeness(page: PageId, candidate: &Candidate, evidence: &Evidence<'
     if !evidence.replay.can_begin {
         return chain.add(Weight::Missing, format!("WAL from the redo point {redo_lsn} on cannot be read"));
     }
-    if lsn >= redo_lsn {
+    let replays = evidence.replay.recovery.replays();
+    if replays && lsn >= redo_lsn {
         return chain.add(
             Weight::Supports,
             format!("its LSN {lsn} is not older than the redo point {redo_lsn}: replay repeats all that came later"),
         );
     }
-    let inside = |event: &&BlockEvent| event.end_lsn > lsn && event.start_lsn < redo_lsn && event.matters();
+    // Without replay nothing is repeated, not even what WAL holds behind the checkpoint.
+    let is_repeated = |start_lsn: Lsn| replays && start_lsn >= redo_lsn;
+    let inside = |event: &&BlockEvent| event.end_lsn > lsn && !is_repeated(event.start_lsn) && event.matters();
     let lost: Vec<&BlockEvent> = evidence.events.iter().filter(inside).collect();
     let removed: Option<&FileEvent> =
-        evidence.history.file_events(page).find(|event| event.end_lsn > lsn && event.start_lsn < redo_lsn);
+        evidence.history.file_events(page).find(|event| event.end_lsn > lsn && !is_repeated(event.start_lsn));
     if let Some(event) = removed {
         chain.add(Weight::Against, format!("{}, so the image is of an older page", event.words()));
     }
@@ -321,10 +327,12 @@ fn judge_completeness(page: PageId, candidate: &Candidate, evidence: &Evidence<'
             count => format!(" and {count} more"),
         };
         let named = named.join(", ");
-        chain.add(
-            Weight::Loses,
-            format!("replay from {redo_lsn} does not repeat what it lacks of before: {named}{more}"),
-        );
+        let text = if replays {
+            format!("replay from {redo_lsn} does not repeat what it lacks of before: {named}{more}")
+        } else {
+            format!("no replay repeats what it lacks: {named}{more}")
+        };
+        chain.add(Weight::Loses, text);
         chain.lost = lost.iter().map(|event| event.end_lsn).collect();
     } else if evidence.history.covers(lsn, redo_lsn) {
         chain.add(

@@ -4,6 +4,7 @@ use std::ops::{ControlFlow, Range};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::events::{BlockEvent, FPI_FOR_HINT, FileEvent, Touch};
 use super::sectors::SectorMarks;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::{WalkEnd, walk_run};
@@ -12,7 +13,7 @@ use crate::parsers::image::ImageDecoder;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, RM_XLOG, RecordTypeName, record_type_name, rmgr_name};
+use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, RM_XLOG};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::reader::Event;
 use crate::parsers::wal::record::Record;
@@ -24,9 +25,6 @@ const MAX_EVENTS: usize = 1_000_000;
 
 /// Images of which sectors are kept, in all.
 const MAX_IMAGES: usize = 100_000;
-
-/// `xl_info` of a hint-bit record (`XLOG_FPI_FOR_HINT`, `src/include/catalog/pg_control.h`).
-const FPI_FOR_HINT: u8 = 0xA0;
 
 /// The pages and relations that a history is wanted of.
 #[derive(Debug, Default)]
@@ -82,134 +80,6 @@ impl Interest {
     }
 }
 
-/// What a record does to a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Touch {
-    /// Redo puts the image into place without reading the page.
-    Image {
-        /// The image's sectors with the LSN that redo sets; `None` when it could not be restored, or was one too many.
-        marks: Option<Box<SectorMarks>>,
-    },
-    /// Redo builds the page anew without reading it.
-    Init,
-    /// Redo reads the page and changes it.
-    Change,
-    /// Only hint bits were set; redo does nothing, but the page's LSN moved on.
-    Hint,
-    /// A heap record that may clear bits of this visibility map page, without moving its LSN.
-    MapBits,
-}
-
-/// A record that touches a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockEvent {
-    /// Start of the record.
-    pub start_lsn: Lsn,
-    /// Its end: what the page's LSN becomes.
-    pub end_lsn: Lsn,
-    /// Transaction, 0 for none.
-    pub xid: u32,
-    /// Resource manager.
-    pub rmgr_id: u8,
-    /// `xl_info`.
-    pub info: u8,
-    /// What it does.
-    pub touch: Touch,
-}
-
-impl BlockEvent {
-    /// True when a page from before this record lacks a change that somebody may have committed. Hint bits can be lost,
-    /// with or without an image of the page in the record.
-    #[must_use]
-    pub const fn matters(&self) -> bool {
-        let is_hint = self.rmgr_id == RM_XLOG && self.info & 0xF0 == FPI_FOR_HINT;
-        !is_hint && !matches!(self.touch, Touch::Hint)
-    }
-
-    /// True when redo overwrites the page without reading it.
-    #[must_use]
-    pub const fn heals(&self) -> bool {
-        matches!(self.touch, Touch::Image { .. } | Touch::Init)
-    }
-
-    /// True when redo reads the page, and so fails on one that it cannot read. A visibility map page that cannot be read
-    /// is taken for an empty one.
-    #[must_use]
-    pub const fn reads(&self) -> bool {
-        matches!(self.touch, Touch::Change)
-    }
-
-    /// Resource manager and type, as `pg_waldump` prints them.
-    #[must_use]
-    pub fn name(&self, major: Option<Major>) -> String {
-        let record: Option<RecordTypeName> = major.map(|major| record_type_name(major, self.rmgr_id, self.info));
-        match record {
-            Some(name) => format!("{}/{name}", rmgr_name(self.rmgr_id)),
-            None => rmgr_name(self.rmgr_id).to_string(),
-        }
-    }
-}
-
-/// A change of a relation's files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileEvent {
-    /// Start of the record.
-    pub start_lsn: Lsn,
-    /// Its end.
-    pub end_lsn: Lsn,
-    /// What it says.
-    pub what: LifeCycle,
-}
-
-impl FileEvent {
-    /// True when the page is gone, or is another one, after this record.
-    #[must_use]
-    pub fn removes(&self, page: PageId) -> bool {
-        match &self.what {
-            LifeCycle::Created { rel, fork_code } => *rel == page.rel && *fork_code == page.fork.code(),
-            LifeCycle::Truncated { rel, keeps_blocks, .. } => {
-                // How much the maps lose follows from the main fork; any loss counts for all of their pages.
-                *rel == page.rel && (page.fork != ForkNumber::Main || page.block >= *keeps_blocks)
-            }
-            LifeCycle::Dropped { rels, .. } => rels.contains(&page.rel),
-            LifeCycle::DatabaseCreated { db_oid, spc_oid, copied_from } => {
-                copied_from.is_some() && (*db_oid, *spc_oid) == (page.rel.db_oid, page.rel.spc_oid)
-            }
-            LifeCycle::DatabaseDropped { db_oid, spc_oids } => {
-                *db_oid == page.rel.db_oid && spc_oids.contains(&page.rel.spc_oid)
-            }
-        }
-    }
-
-    /// True when the page's file, or the page itself, no longer exists after this record.
-    #[must_use]
-    pub fn ends(&self, page: PageId) -> bool {
-        match &self.what {
-            LifeCycle::Created { .. } | LifeCycle::DatabaseCreated { .. } => false,
-            LifeCycle::Truncated { .. } => page.fork == ForkNumber::Main && self.removes(page),
-            LifeCycle::Dropped { .. } | LifeCycle::DatabaseDropped { .. } => self.removes(page),
-        }
-    }
-
-    /// What happened, in words.
-    #[must_use]
-    pub fn words(&self) -> String {
-        let at = self.start_lsn;
-        match &self.what {
-            LifeCycle::Created { .. } => format!("the file is created at {at}"),
-            LifeCycle::Truncated { keeps_blocks, .. } => {
-                format!("the relation is truncated to {keeps_blocks} blocks at {at}")
-            }
-            LifeCycle::Dropped { committed: true, .. } => format!("the relation is dropped by the commit at {at}"),
-            LifeCycle::Dropped { committed: false, .. } => {
-                format!("the relation's creation is undone by the abort at {at}")
-            }
-            LifeCycle::DatabaseCreated { .. } => format!("the database is created as a copy at {at}"),
-            LifeCycle::DatabaseDropped { .. } => format!("the database is dropped at {at}"),
-        }
-    }
-}
-
 /// The first change of a page behind a watched LSN.
 #[derive(Debug)]
 struct NextChange {
@@ -234,6 +104,8 @@ pub struct WalHistory {
     pub major: Option<Major>,
     /// Newest transaction that any record carries.
     pub newest_xid: Option<u32>,
+    /// Checkpoint records: start, and where replay from it begins.
+    checkpoints: Vec<(Lsn, Lsn)>,
     kept: usize,
     images: usize,
 }
@@ -243,6 +115,8 @@ pub struct WalHistory {
 pub struct Part {
     /// Start of the first record, if there was one.
     pub first_lsn: Option<Lsn>,
+    /// Its end.
+    pub first_end_lsn: Option<Lsn>,
     /// End of the last.
     pub last_end_lsn: Option<Lsn>,
     /// The rest.
@@ -273,14 +147,15 @@ impl WalHistory {
         let plan = ScanPlan { start_lsn, end_lsn, ..ScanPlan::totals() };
         let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();
         let mut worker = Worker { decoder: ImageDecoder::new(), page: vec![0; block_size] };
-        let (mut first_lsn, mut last_end_lsn, mut open) = (None, None, None::<Lsn>);
+        let (mut first_lsn, mut first_end_lsn, mut last_end_lsn, mut open) = (None, None, None, None::<Lsn>);
         let walk = walk_run(set, run, &plan, false, |event, bytes_read| {
             let Event::Record(record) = event else { return progress(bytes_read) };
             first_lsn.get_or_insert(record.start_lsn);
+            first_end_lsn.get_or_insert(record.end_lsn);
             let start = *open.get_or_insert(record.start_lsn);
             if !self.add(record, interest, &mut worker) {
                 // Nothing is known of what this record did: the stretch ends before it.
-                self.covered.push(start..record.start_lsn);
+                self.cover(start..record.start_lsn);
                 open = None;
             }
             last_end_lsn = Some(record.end_lsn);
@@ -289,7 +164,7 @@ impl WalHistory {
         if let Some((start, end)) = open.zip(last_end_lsn) {
             self.cover(start..end);
         }
-        Ok(Part { first_lsn, last_end_lsn, walk })
+        Ok(Part { first_lsn, first_end_lsn, last_end_lsn, walk })
     }
 
     /// Adds a stretch, as part of the one before when it follows on.
@@ -300,15 +175,11 @@ impl WalHistory {
         }
     }
 
-    /// Joins the stretches on both sides of `lsn`, known to be the end of one record and the start of the next although a
-    /// page header lies between.
-    pub fn join_at(&mut self, before: Lsn, after: Lsn) {
-        let Some(upper) = self.covered.iter().position(|stretch| stretch.start == after) else { return };
-        let Some(lower) = self.covered.iter().position(|stretch| stretch.end == before) else { return };
-        if lower != upper {
-            let end = self.covered[upper].end;
-            self.covered[lower].end = end;
-            self.covered.remove(upper);
+    /// Makes the stretch that ends at `before` end at `after`, where the next record starts: between them lies nothing but
+    /// the header of a page.
+    pub fn extend(&mut self, before: Lsn, after: Lsn) {
+        if let Some(stretch) = self.covered.iter_mut().find(|stretch| stretch.end == before) {
+            stretch.end = after;
         }
     }
 
@@ -322,6 +193,12 @@ impl WalHistory {
     #[must_use]
     pub fn stretches(&self) -> &[Range<Lsn>] {
         &self.covered
+    }
+
+    /// True when the record at `start_lsn` is that of a checkpoint with this redo point.
+    #[must_use]
+    pub fn has_checkpoint(&self, start_lsn: Lsn, redo_lsn: Lsn) -> bool {
+        self.checkpoints.contains(&(start_lsn, redo_lsn))
     }
 
     /// Records that touch the page at this place, by LSN.
@@ -405,11 +282,13 @@ impl WalHistory {
 
     fn touch(&mut self, record: &Record<'_>, block: &BlockRef<'_>, worker: &mut Worker) -> Touch {
         if let Some(image) = block.image.filter(crate::parsers::image::BlockImage::applies) {
-            let keep = self.images < MAX_IMAGES && worker.decoder.restore(&image, &mut worker.page).is_ok();
-            if keep {
-                self.images += 1;
-                crate::parsers::restore::ready_page(&mut worker.page, record.end_lsn, block.block, false);
+            // Redo stops at an image that it cannot unpack, as it does at a page that it cannot read.
+            if worker.decoder.restore(&image, &mut worker.page).is_err() {
+                return Touch::Change;
             }
+            let keep = self.images < MAX_IMAGES;
+            self.images += usize::from(keep);
+            crate::parsers::restore::ready_page(&mut worker.page, record.end_lsn, block.block, false);
             return Touch::Image { marks: keep.then(|| Box::new(SectorMarks::of(&worker.page))) };
         }
         if block.will_init() {
@@ -424,6 +303,7 @@ impl WalHistory {
         let next = match record.header.rmgr_id {
             RM_XLOG => match XlogPayload::of(record) {
                 Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) => {
+                    self.checkpoints.push((record.start_lsn, checkpoint.redo_lsn));
                     // The next transaction has not been handed out yet.
                     u32::try_from(checkpoint.next_full_xid & 0xFFFF_FFFF).ok().map(|next| next.wrapping_sub(1))
                 }

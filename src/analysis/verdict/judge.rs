@@ -1,7 +1,7 @@
 //! The verdict on one damaged page: what happened to it, what replay will do with it, and which image may be put back.
 
 use super::candidate::{Candidate, Evidence, Judged, Outcome, Source, Step, Weight, judge};
-use super::history::BlockEvent;
+use super::events::BlockEvent;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// What to do about a page.
@@ -129,7 +129,7 @@ fn in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<(Verdict, Str
     }
     let first = first.filter(|event| event.heals())?;
     let how = match first.touch {
-        super::history::Touch::Init => "builds the page anew",
+        super::events::Touch::Init => "builds the page anew",
         _ => "puts a full-page image into place",
     };
     let (name, at) = (first.name(evidence.history.major), first.start_lsn);

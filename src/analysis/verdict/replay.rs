@@ -158,7 +158,13 @@ impl Replay {
         self.can_begin = true;
         self.end_lsn = part.last_end_lsn;
         self.judge_end(set, &run, &part)?;
-        self.hold_against(control);
+        self.hold_against(control, history);
+        if self.recovery == Recovery::None && part.first_end_lsn < part.last_end_lsn {
+            let end = part.last_end_lsn.unwrap_or_default();
+            self.doubts.push(format!(
+                "the state is \"shut down\" at {redo_lsn}, yet WAL goes on behind it to {end}: pg_control is too old"
+            ));
+        }
         Ok(())
     }
 
@@ -185,11 +191,19 @@ impl Replay {
     }
 
     /// Addresses that `pg_control` knows to have been written.
-    fn hold_against(&mut self, control: Option<&ControlFile>) {
+    fn hold_against(&mut self, control: Option<&ControlFile>, history: &WalHistory) {
         let (Some(control), Some(end_lsn)) = (control, self.end_lsn) else { return };
         if control.checkpoint_lsn >= end_lsn && self.recovery != Recovery::Backup {
             let checkpoint = control.checkpoint_lsn;
+            // The server reads that record before it replays anything.
+            self.can_begin = false;
             self.doubts.push(format!("WAL ends at {end_lsn}, before the checkpoint record at {checkpoint}"));
+        } else if self.recovery != Recovery::Backup
+            && !history.has_checkpoint(control.checkpoint_lsn, control.checkpoint.redo_lsn)
+        {
+            let checkpoint = control.checkpoint_lsn;
+            self.can_begin = false;
+            self.doubts.push(format!("the record at {checkpoint} is not the checkpoint that pg_control speaks of"));
         }
         if control.min_recovery_lsn > end_lsn {
             let least = control.min_recovery_lsn;
@@ -243,7 +257,7 @@ pub fn read_before(
                 if let Some((end, redo)) = part.last_end_lsn.zip(redo_lsn)
                     && record_starts_at(set, end, redo)
                 {
-                    history.join_at(end, redo);
+                    history.extend(end, redo);
                 }
             }
             Err(error) => errors.push(error),

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 
 use rustc_hash::FxHashMap;
 
-use super::candidate::{Candidate, Evidence, Source};
+use super::candidate::{Candidate, Evidence, Judged, Outcome, Source};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
-use super::content::{Ahead, XidFacts, ahead_of_lsn, holds_next_change};
-use super::history::{Interest, Touch, WalHistory};
+use super::content::{Ahead, XidFacts, ahead_of_lsn, holds_next_change, other_block};
+use super::events::Touch;
+use super::history::{Interest, WalHistory};
 use super::judge::{OnStart, PageVerdict, Subject, Verdict, judge_page};
 use super::replay::Replay;
 use super::sectors::{Direction, MapImage, SectorMarks, TearMap, map_tear};
@@ -168,7 +169,9 @@ impl Context<'_> {
             let faults = condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
             let objection = (condition == PageCondition::Zeroed)
                 .then(|| "the image is all zero: it was taken before the page was filled".to_owned())
-                .or_else(|| self.other_kind(page, header.as_ref()));
+                .or_else(|| not_a_map(page.fork, header.as_ref(), self.block_size))
+                .or_else(|| self.other_kind(page, header.as_ref()))
+                .or_else(|| other_block(read.image, page.fork, page.block));
             // Under its lock a page is what its LSN says; only copies without one need the look into their content.
             let ahead =
                 (slot.path != Some(WritePath::Eviction)).then(|| self.ahead(page, read.image, slot.page_lsn)).flatten();
@@ -221,7 +224,8 @@ impl Context<'_> {
         });
         images
             .map(|(event, marks)| {
-                let objection = marks.is_none().then(|| "the image could not be unpacked".to_owned());
+                let objection =
+                    marks.is_none().then(|| "there are too many images in WAL to look at this one".to_owned());
                 let marks = marks.cloned().unwrap_or_else(|| SectorMarks::zero(0));
                 Candidate {
                     source: Source::Wal { record_lsn: event.start_lsn },
@@ -300,12 +304,7 @@ impl Context<'_> {
         let proven_missing = !settled
             && !is_map
             && (matches!(verdict.on_start, OnStart::Read { .. })
-                || verdict.chosen.is_some_and(|place| {
-                    verdict
-                        .candidates
-                        .get(place)
-                        .is_some_and(|judged| judged.outcome == super::candidate::Outcome::Safe)
-                }));
+                || verdict.candidates.iter().any(|judged| self.shows_missing(judged, suspicion, disk)));
         match (&disk.condition, disk.read) {
             (_, PageRead::Partial { have_bytes }) => {
                 let what = format!("the file ends {have_bytes} bytes into the page");
@@ -333,6 +332,20 @@ impl Context<'_> {
                 self.tell_unchecked(page, disk, tear, slots)
             }
             (PageCondition::Sound, _) => None,
+        }
+    }
+
+    /// True when an image proves that the page on disk lacks something: the image is safe, or WAL shows a change behind
+    /// it that the page lacks too.
+    fn shows_missing(&self, judged: &Judged, suspicion: Suspicion, disk: &Disk) -> bool {
+        let is_newer = |lsn: Lsn| disk.lsn.is_none_or(|own| lsn > own);
+        // Replay repeats what came behind the redo point: a sound page may well lack it.
+        let is_due =
+            |lsn: Lsn| suspicion != Suspicion::LostWrite || self.replay.redo_lsn.is_some_and(|redo| lsn <= redo);
+        match judged.outcome {
+            Outcome::Safe => is_newer(judged.candidate.page_lsn) && is_due(judged.candidate.page_lsn),
+            Outcome::LosesChanges => judged.lost.iter().any(|lsn| is_newer(*lsn)),
+            Outcome::Unproven | Outcome::Unusable => false,
         }
     }
 
@@ -382,7 +395,7 @@ impl Context<'_> {
 
     /// Says so when the page is an image but for a bit or two: no torn write does that.
     fn flipped_bits(&self, disk: &Disk, verdict: &PageVerdict) -> Option<String> {
-        let nearly = |judged: &&super::candidate::Judged| judged.candidate.sectors_matching + 1 == disk.marks.len();
+        let nearly = |judged: &&Judged| judged.candidate.sectors_matching + 1 == disk.marks.len();
         for judged in verdict.candidates.iter().filter(nearly) {
             let Some(image) = self.image_of(&judged.candidate.source) else { continue };
             let bits = |range: std::ops::Range<usize>| -> u32 {
@@ -439,6 +452,16 @@ impl Context<'_> {
             (Comparison::Torn, Confidence::Likely, vec![what])
         })
     }
+}
+
+/// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL cannot tell whose
+/// content it is: a free space map is not logged.
+fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<String> {
+    let header = header.filter(|_| matches!(fork, ForkNumber::Fsm | ForkNumber::Vm))?;
+    let is_bare = usize::from(header.lower) == PageHeader::SIZE
+        && usize::from(header.upper) == block_size
+        && usize::from(header.special) == block_size;
+    (!is_bare).then(|| "it has line pointers or tuples, which no page of a map has: another page's content".to_owned())
 }
 
 /// How a page in order stands to the newest image of it; "identical" when there is none.

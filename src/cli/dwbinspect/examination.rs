@@ -178,8 +178,10 @@ impl Examination {
             };
             watch.at(stage, done, total)
         });
-        if !report.pages.is_empty() {
-            let what = format!("damaged pages: {}", report.pages.len());
+        // A page that was asked for is reported even when it is in order.
+        let damaged = report.pages.iter().filter(|page| page.is_wrong).count();
+        if damaged > 0 {
+            let what = format!("damaged pages: {damaged}");
             findings.push(Finding::problem("damaged_pages", what, "see the verdict on each"));
         }
         findings.append(&mut report.findings);

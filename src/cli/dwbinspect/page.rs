@@ -10,14 +10,14 @@ use super::PROGRAM;
 use super::bars::Bars;
 use super::examination::{Examination, Request};
 use crate::analysis::verdict::candidate::Source;
+use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::fetch::fetch_image;
-use crate::analysis::verdict::history::BlockEvent;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::RelationPattern;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
-use crate::cluster::page_source::{PageSource, RelationPages};
+use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
 use crate::cluster::relation_walk::walk_relations;
 use crate::output::check_text::{block_label, write_evidence};
@@ -107,7 +107,7 @@ fn write_text(
     let mut bytes = vec![0; examined.block_size];
     let root = examined.source.directory.as_ref().map_or(Path::new("."), DataDir::root);
     let pages = RelationPages::new(root, examined.paths.clone());
-    if pages.read_page(page, &mut bytes).is_ok() {
+    if matches!(pages.read_page(page, &mut bytes), Ok(PageRead::Whole | PageRead::Partial { .. })) {
         versions.push(Version { title: "disk".to_owned(), bytes });
     }
     let wal = examined.wal.all.as_ref().or(examined.wal.own.as_ref());
@@ -117,9 +117,11 @@ fn write_text(
             versions.push(Version::image(place, bytes));
         }
     }
-    write_headers(out, layout, page, &versions)?;
-    write_items(out, layout, page, &versions)?;
-    if let Some((disk, images)) = versions.split_first() {
+    if !versions.is_empty() {
+        write_headers(out, layout, page, &versions)?;
+        write_items(out, layout, page, &versions)?;
+    }
+    if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.title == "disk") {
         for image in images {
             write_difference(out, layout, disk, image)?;
         }

@@ -1,0 +1,138 @@
+//! What one record of WAL does to a page, or to the files that hold it.
+
+use super::sectors::SectorMarks;
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::names::{RM_XLOG, RecordTypeName, record_type_name, rmgr_name};
+use crate::parsers::wal::version::Major;
+use crate::types::{ForkNumber, Lsn, PageId};
+
+/// `xl_info` of a hint-bit record (`XLOG_FPI_FOR_HINT`, `src/include/catalog/pg_control.h`).
+pub(super) const FPI_FOR_HINT: u8 = 0xA0;
+
+/// What a record does to a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Redo puts the image into place without reading the page.
+    Image {
+        /// The image's sectors with the LSN that redo sets; `None` when there are too many.
+        marks: Option<Box<SectorMarks>>,
+    },
+    /// Redo builds the page anew without reading it.
+    Init,
+    /// Redo reads the page and changes it.
+    Change,
+    /// Only hint bits were set; redo does nothing, but the page's LSN moved on.
+    Hint,
+    /// A heap record that may clear bits of this visibility map page, without moving its LSN.
+    MapBits,
+}
+
+/// A record that touches a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockEvent {
+    /// Start of the record.
+    pub start_lsn: Lsn,
+    /// Its end: what the page's LSN becomes.
+    pub end_lsn: Lsn,
+    /// Transaction, 0 for none.
+    pub xid: u32,
+    /// Resource manager.
+    pub rmgr_id: u8,
+    /// `xl_info`.
+    pub info: u8,
+    /// What it does.
+    pub touch: Touch,
+}
+
+impl BlockEvent {
+    /// True when a page from before this record lacks a change that somebody may have committed. Hint bits can be lost,
+    /// with or without an image of the page in the record.
+    #[must_use]
+    pub const fn matters(&self) -> bool {
+        let is_hint = self.rmgr_id == RM_XLOG && self.info & 0xF0 == FPI_FOR_HINT;
+        !is_hint && !matches!(self.touch, Touch::Hint)
+    }
+
+    /// True when redo overwrites the page without reading it.
+    #[must_use]
+    pub const fn heals(&self) -> bool {
+        matches!(self.touch, Touch::Image { .. } | Touch::Init)
+    }
+
+    /// True when redo reads the page, and so fails on one that it cannot read. A visibility map page that cannot be read
+    /// is taken for an empty one.
+    #[must_use]
+    pub const fn reads(&self) -> bool {
+        matches!(self.touch, Touch::Change)
+    }
+
+    /// Resource manager and type, as `pg_waldump` prints them.
+    #[must_use]
+    pub fn name(&self, major: Option<Major>) -> String {
+        let record: Option<RecordTypeName> = major.map(|major| record_type_name(major, self.rmgr_id, self.info));
+        match record {
+            Some(name) => format!("{}/{name}", rmgr_name(self.rmgr_id)),
+            None => rmgr_name(self.rmgr_id).to_string(),
+        }
+    }
+}
+
+/// A change of a relation's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEvent {
+    /// Start of the record.
+    pub start_lsn: Lsn,
+    /// Its end.
+    pub end_lsn: Lsn,
+    /// What it says.
+    pub what: LifeCycle,
+}
+
+impl FileEvent {
+    /// True when the page is gone, or is another one, after this record.
+    #[must_use]
+    pub fn removes(&self, page: PageId) -> bool {
+        match &self.what {
+            LifeCycle::Created { rel, fork_code } => *rel == page.rel && *fork_code == page.fork.code(),
+            LifeCycle::Truncated { rel, keeps_blocks, .. } => {
+                // How much the maps lose follows from the main fork; any loss counts for all of their pages.
+                *rel == page.rel && (page.fork != ForkNumber::Main || page.block >= *keeps_blocks)
+            }
+            LifeCycle::Dropped { rels, .. } => rels.contains(&page.rel),
+            LifeCycle::DatabaseCreated { db_oid, spc_oid, copied_from } => {
+                copied_from.is_some() && (*db_oid, *spc_oid) == (page.rel.db_oid, page.rel.spc_oid)
+            }
+            LifeCycle::DatabaseDropped { db_oid, spc_oids } => {
+                *db_oid == page.rel.db_oid && spc_oids.contains(&page.rel.spc_oid)
+            }
+        }
+    }
+
+    /// True when the page's file, or the page itself, no longer exists after this record.
+    #[must_use]
+    pub fn ends(&self, page: PageId) -> bool {
+        match &self.what {
+            LifeCycle::Created { .. } | LifeCycle::DatabaseCreated { .. } => false,
+            LifeCycle::Truncated { .. } => page.fork == ForkNumber::Main && self.removes(page),
+            LifeCycle::Dropped { .. } | LifeCycle::DatabaseDropped { .. } => self.removes(page),
+        }
+    }
+
+    /// What happened, in words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let at = self.start_lsn;
+        match &self.what {
+            LifeCycle::Created { .. } => format!("the file is created at {at}"),
+            LifeCycle::Truncated { keeps_blocks, .. } => {
+                format!("the relation is truncated to {keeps_blocks} blocks at {at}")
+            }
+            LifeCycle::Dropped { committed: true, .. } => format!("the relation is dropped by the commit at {at}"),
+            LifeCycle::Dropped { committed: false, .. } => {
+                format!("the relation's creation is undone by the abort at {at}")
+            }
+            LifeCycle::DatabaseCreated { .. } => format!("the database is created as a copy at {at}"),
+            LifeCycle::DatabaseDropped { .. } => format!("the database is dropped at {at}"),
+        }
+    }
+}

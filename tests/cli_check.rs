@@ -1,0 +1,239 @@
+//! `pg_dwbinspect check` on real crashed clusters, against what is known of each torn write.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::edit::same_page;
+use common::truth::{Torn, check, check_with, chosen_image, torn_writes};
+use common::{DWB_CASES, arg, cluster, dwbinspect, packed_rows, unpack};
+use serde_json::Value;
+
+/// Bytes that a disk writes in one piece.
+const SECTOR: usize = 512;
+
+/// Blocks of base/5/16399 in `nochecksums` that are, on disk, the whole page from before the write: the bytes that
+/// reached the disk were there already.
+const OLD_WHOLE_PAGES: [u32; 3] = [2828, 3752, 3973];
+
+/// Used slots of a case as an independent reader of the format found them: database and file number, fork and block.
+fn slots(case: &str) -> BTreeMap<(String, String, u32), usize> {
+    let rows = packed_rows(&unpack::fixtures().join(format!("dwb/expected/{case}.slots.tsv.zst")));
+    let mut slots = BTreeMap::new();
+    for row in rows.iter().filter(|row| row["state"] == "used" && row["crc"] == "good") {
+        let block = row["block"].parse().unwrap();
+        let rel = format!("{}/{}", row["db_oid"], row["rel_number"]);
+        *slots.entry((rel, row["fork"].clone(), block)).or_default() += 1;
+    }
+    slots
+}
+
+/// Torn writes that can be seen on disk and of which a slot holds an image.
+fn visible(case: &str) -> Vec<Torn> {
+    let slots = slots(case);
+    let mut torn = torn_writes(case);
+    torn.retain(|torn| {
+        let mut parts = torn.file.rsplit('/');
+        let (name, database) = (parts.next().unwrap(), parts.next().unwrap());
+        let rel = format!("{database}/{}", name.split('_').next().unwrap());
+        let seen = match case {
+            "nochecksums" => !(torn.is_invisible || name == "16399" && OLD_WHOLE_PAGES.contains(&torn.block)),
+            _ => !torn.checksum_fits,
+        };
+        seen && slots.contains_key(&(rel, torn.fork_name().to_owned(), torn.block))
+    });
+    torn
+}
+
+/// The unlogged table, `scratch`.
+fn is_unlogged(row: &Value) -> bool {
+    ["base/5/16418", "pg_tblspc/16384/PG_19_202602051/5/16419"].contains(&row["path"].as_str().unwrap())
+}
+
+/// Database and file number, fork and block of a row.
+fn key_of(row: &Value) -> (String, String, u32) {
+    let rel = format!("{}/{}", row["db_oid"], row["rel_number"]);
+    (rel, row["fork"].as_str().unwrap().to_owned(), number(&row["block"]) as u32)
+}
+
+fn number(value: &Value) -> usize {
+    usize::try_from(value.as_u64().unwrap_or_else(|| panic!("a number: {value}"))).unwrap()
+}
+
+#[test]
+fn every_visible_torn_write_is_told_and_nothing_else() {
+    for case in DWB_CASES {
+        let checked = check(&cluster(case));
+        let visible = visible(case);
+        assert_eq!(visible.is_empty(), case == "clean");
+        for torn in &visible {
+            let row = checked.pages.iter().find(|row| torn.is_in(row));
+            let row = row.unwrap_or_else(|| panic!("{case}: {} block {} is not told", torn.file, torn.block));
+            assert_eq!(row["disk"], "torn", "{case}: {row:#}");
+        }
+        for row in &checked.pages {
+            assert!(visible.iter().any(|torn| torn.is_in(row)), "{case}: no write was cut there: {row:#}");
+        }
+        assert_eq!(number(&checked.summary["damaged_pages"]), visible.len());
+        assert_eq!((checked.ran.status, checked.ran.stderr.as_str()), (i32::from(case != "clean"), ""), "{case}");
+    }
+}
+
+#[test]
+fn tear_is_where_the_write_was_cut() {
+    for case in DWB_CASES {
+        let data = cluster(case);
+        let checked = check(&data);
+        for torn in visible(case) {
+            let row = checked.pages.iter().find(|row| torn.is_in(row)).unwrap();
+            let tear = &row["tear"];
+            let is_head = torn.reached.start == 0;
+            assert_eq!(tear["direction"], if is_head { "head" } else { "tail" }, "{case}: {row:#}");
+            let cut = if is_head { torn.reached.end } else { torn.reached.start };
+            let (first, last) = (number(&tear["break_min"]), number(&tear["break_max"]));
+            assert!((first..=last).contains(&cut), "{case}: cut at {cut}: {row:#}");
+            assert!((first..=last).contains(&number(&tear["break_at"])), "{case}: {row:#}");
+            let sources = tear["sectors"].as_array().unwrap();
+            assert_eq!(sources.len(), 16);
+            let from = |image: &Value, range: std::ops::Range<usize>| {
+                sources[range.start / SECTOR..range.end / SECTOR]
+                    .iter()
+                    .all(|list| list.as_array().unwrap().contains(image))
+            };
+            // The part that arrived is that of the image which was being written.
+            assert!(from(&tear["newer"], torn.reached.clone()), "{case}: {row:#}");
+            let mut newer = row.clone();
+            newer["chosen"] = row["candidates"][number(&tear["newer"])].clone();
+            assert!(same_page(&chosen_image(&data, &newer), &torn.intended), "{case}: {row:#}");
+            if !tear["older"].is_null() {
+                let rest = if is_head { cut..8192 } else { 0..cut };
+                assert!(from(&tear["older"], rest), "{case}: {row:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn image_that_is_to_be_put_back_is_what_the_server_meant_to_write() {
+    for case in DWB_CASES {
+        let data = cluster(case);
+        let checked = check(&data);
+        for torn in visible(case) {
+            let row = checked.pages.iter().find(|row| torn.is_in(row)).unwrap();
+            if is_unlogged(row) {
+                assert_eq!((&row["verdict"], &row["chosen"]), (&"leave".into(), &Value::Null), "{case}: {row:#}");
+                continue;
+            }
+            if row["verdict"] == "heals_in_replay" {
+                assert!(row["chosen"].is_null() && case == "checkpoint", "{case}: {row:#}");
+                continue;
+            }
+            assert_eq!(row["verdict"], "restore", "{case}: {row:#}");
+            assert!(same_page(&chosen_image(&data, row), &torn.intended), "{case}: {row:#}");
+        }
+    }
+}
+
+#[test]
+fn start_is_foreseen_as_the_server_itself_did() {
+    // By the fixtures' README: the server repairs that many pages and starts, or stops at the first of them; without
+    // checksums it sees nothing. The cluster `aligned` was not tried.
+    for (case, start, restores) in [
+        ("clean", "without_replay", 0),
+        ("evict", "completes", 8),
+        ("wrapped", "completes", 14),
+        ("tablespace", "completes", 7),
+        ("nochecksums", "completes", 0),
+        ("checkpoint", "stops", 0),
+    ] {
+        let summary = check(&cluster(case)).summary;
+        let on_start = &summary["on_start"];
+        assert_eq!((&on_start["start"], &on_start["server_restores"]), (&start.into(), &restores.into()), "{case}");
+        assert_eq!(summary["doubts"], Value::Array(Vec::new()), "{case}");
+    }
+}
+
+#[test]
+fn checkpoint_that_its_server_cannot_start_on() {
+    let checked = check(&cluster("checkpoint"));
+    let verdicts = &checked.summary["verdicts"];
+    assert_eq!((&verdicts["restore"], &verdicts["heals_in_replay"]), (&6.into(), &1.into()));
+    // The server: "invalid page in block 0 of relation base/5/1259".
+    let stops_at = &checked.summary["on_start"]["stops_at"];
+    let row = checked.pages.iter().find(|row| row["on_start"]["lsn"] == *stops_at).unwrap();
+    assert_eq!((&row["path"], &row["block"]), (&"base/5/1259".into(), &0.into()));
+    assert_eq!(row["relation"], "postgres.pg_catalog.pg_class");
+}
+
+#[test]
+fn pages_without_an_image_are_the_only_ones_that_a_scan_adds() {
+    for case in DWB_CASES {
+        let data = cluster(case);
+        let (few, all) = (check(&data), check_with(&data, &["--jobs", "2"]));
+        let (torn, slots) = (torn_writes(case), slots(case));
+        for row in &few.pages {
+            assert!(all.pages.contains(row), "{case}: {row:#}");
+        }
+        for row in all.pages.iter().filter(|row| !few.pages.contains(row)) {
+            assert!(torn.iter().any(|torn| torn.is_in(row)), "{case}: no write was cut there: {row:#}");
+            let key = key_of(row);
+            assert!(!slots.contains_key(&key), "{case}: {row:#}");
+        }
+    }
+}
+
+#[test]
+fn all_lists_every_page_that_a_slot_holds_once() {
+    for case in DWB_CASES {
+        let checked = check_with(&cluster(case), &["--dwb-only", "--all"]);
+        let slots = slots(case);
+        let mut seen = BTreeSet::new();
+        for row in &checked.pages {
+            let key = key_of(row);
+            let images = row["candidates"].as_array().unwrap().iter().filter(|image| image["source"] == "dwb").count();
+            assert_eq!(slots.get(&key), Some(&images), "{case}: {row:#}");
+            assert!(seen.insert(key), "{case}: twice: {row:#}");
+        }
+        assert_eq!(seen.len(), slots.len(), "{case}");
+        let words = checked.summary["slots"].as_object().unwrap().values().map(number).sum::<usize>();
+        assert_eq!(words, slots.values().sum::<usize>(), "{case}: every slot has a word");
+    }
+}
+
+#[test]
+fn formats_say_the_same() {
+    let data = cluster("checkpoint");
+    let rows = check(&data).pages;
+    let ran = dwbinspect(&["check", "--dwb-only", "--format", "json", arg(&data)]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let mut listed = document["pages"].as_array().unwrap().clone();
+    let tag = |row: &mut Value| row.as_object_mut().unwrap().insert("type".to_owned(), "page".into());
+    listed.iter_mut().for_each(|row| drop(tag(row)));
+    assert_eq!(listed, rows);
+    let ran = dwbinspect(&["check", "--dwb-only", "--format", "csv", arg(&data)]);
+    let mut lines = csv::Reader::from_reader(ran.stdout.as_bytes());
+    let verdict = lines.headers().unwrap().iter().position(|name| name == "verdict").unwrap();
+    let verdicts: Vec<String> = lines.records().map(|line| line.unwrap()[verdict].to_owned()).collect();
+    assert_eq!(verdicts, rows.iter().map(|row| row["verdict"].as_str().unwrap().to_owned()).collect::<Vec<_>>());
+    let ran = dwbinspect(&["check", "--dwb-only", "--explain", "--width", "200", arg(&data)]);
+    assert_eq!(ran.status, 1);
+    for row in &rows {
+        let line = format!("block {} ({})", row["block"], row["path"].as_str().unwrap());
+        assert!(ran.stdout.contains(&line), "{line} in {}", ran.stdout);
+    }
+}
+
+#[test]
+fn input_that_cannot_be_checked() {
+    let temporary = tempfile::tempdir().unwrap();
+    for (args, words) in [
+        (vec!["check", "/no/such/directory"], "No such file"),
+        (vec!["check", arg(temporary.path())], "PG_VERSION"),
+        (vec!["check", "--wal", "/no/such/archive", arg(&cluster("evict"))], "/no/such/archive"),
+        (vec!["check", "--wal", arg(temporary.path()), arg(&cluster("clean")), "--jobs", "0"], "--jobs"),
+    ] {
+        let ran = dwbinspect(&args);
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
+    }
+}
