@@ -9,6 +9,7 @@ mod page_read;
 pub mod page_scan;
 pub mod page_size;
 pub mod segment_check;
+pub mod select;
 pub mod slot_facts;
 pub mod slot_row;
 pub mod staleness;

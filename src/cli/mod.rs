@@ -4,6 +4,8 @@ mod context;
 pub mod dwbinspect;
 pub mod exit;
 mod generate;
+mod screen;
+mod stamps;
 mod values;
 pub mod walfpi;
 mod work;

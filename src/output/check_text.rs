@@ -43,16 +43,24 @@ pub fn write_outlook(
     pages: &[PageReport],
     label: Label<'_>,
 ) -> io::Result<()> {
-    if let Some((redo, end)) = replay.redo_lsn.zip(replay.end_lsn) {
-        write_fact(out, layout, "replay", &format!("from {redo} to {end}, the end of valid WAL"))?;
-    } else if let Some(redo) = replay.redo_lsn {
-        write_fact(out, layout, "replay", &format!("from {redo}; where WAL ends is not known"))?;
+    if let Some(words) = replay_words(replay) {
+        write_fact(out, layout, "replay", &words)?;
     }
     write_fact(out, layout, "if started now", &start_sentence(replay, outlook, pages, label))?;
     for doubt in &replay.doubts {
         write_fact(out, layout, "doubt", doubt)?;
     }
     Ok(())
+}
+
+/// Where replay begins and ends; `None` when not even the beginning is known.
+#[must_use]
+pub fn replay_words(replay: &Replay) -> Option<String> {
+    let redo = replay.redo_lsn?;
+    Some(match replay.end_lsn {
+        Some(end) => format!("from {redo} to {end}, the end of valid WAL"),
+        None => format!("from {redo}; where WAL ends is not known"),
+    })
 }
 
 /// What a start of the server brings, in a sentence.
@@ -328,22 +336,24 @@ fn on_start_words(on_start: &OnStart) -> String {
     }
 }
 
+/// How many slots stand in which relation to their pages; `None` when there are no slots.
+#[must_use]
+pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
+    let count = |word: Comparison| slots.iter().filter(|slot| slot.comparison == Some(word)).count();
+    let counted = Comparison::ALL.into_iter().map(|word| (word, count(word))).filter(|(_, count)| *count > 0);
+    let parts: Vec<String> = counted.map(|(word, count)| format!("{count} {}", word.name())).collect();
+    (!slots.is_empty()).then(|| parts.join(", "))
+}
+
 /// How many slots stand in which relation to their pages.
 ///
 /// # Errors
 /// When the output cannot be written to.
 pub fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef]) -> io::Result<()> {
-    if slots.is_empty() {
-        return Ok(());
+    match compared_words(slots) {
+        Some(words) => write_fact(out, layout, "images against pages", &words),
+        None => Ok(()),
     }
-    let parts: Vec<String> = Comparison::ALL
-        .into_iter()
-        .filter_map(|word| {
-            let count = slots.iter().filter(|slot| slot.comparison == Some(word)).count();
-            (count > 0).then(|| format!("{count} {}", word.name()))
-        })
-        .collect();
-    write_fact(out, layout, "images against pages", &parts.join(", "))
 }
 
 /// Every compared slot, one line each.

@@ -6,6 +6,7 @@ pub mod control_fields;
 pub mod escape;
 pub mod hexdump;
 pub mod json;
+pub mod page_parts;
 pub mod page_text;
 pub mod progress;
 pub mod sink;

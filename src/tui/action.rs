@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::facts::{PageSheet, PlanSheet, Progress, Survey, WalSurvey};
+use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
 use super::state::View;
+use crate::repair::plan::Plan;
 use crate::types::PageId;
 
 /// What a key stands for.
@@ -33,10 +34,14 @@ pub enum Command {
     First,
     /// To the last line.
     Last,
-    /// The part to the left.
+    /// A byte or some columns to the left.
     Left,
-    /// The part to the right.
+    /// The same to the right.
     Right,
+    /// The next part of the page.
+    NextPart,
+    /// The part before.
+    PreviousPart,
     /// Open the selected line.
     Open,
     /// Compare with the next image.
@@ -61,6 +66,8 @@ pub enum Command {
     Export,
     /// Save the plan.
     Save,
+    /// Go through everything but the writing.
+    DryRun,
     /// Carry the plan out.
     Apply,
     /// Read everything again.
@@ -94,6 +101,8 @@ pub enum Action {
     Progressed(Progress),
     /// The check is done.
     Surveyed(Arc<Survey>),
+    /// The cluster cannot be checked.
+    SurveyFailed(String),
     /// WAL went on.
     WalProgressed(Progress),
     /// WAL was read.
@@ -108,10 +117,16 @@ pub enum Action {
     Told(String),
     /// Something did not work.
     Failed(String),
-    /// Pages were written: what was said about it.
-    Applied(String),
+    /// Something of a repair did not work, or a dry run met something that forbids it.
+    Refused(String),
+    /// A dry run met nothing that forbids the repair.
+    Rehearsed(String),
+    /// Pages were written.
+    Applied(Arc<AppliedSheet>),
     /// Files have changed since they were read.
     FilesChanged,
+    /// The program is to end as soon as nothing is being written.
+    Terminate,
 }
 
 /// Something to be done outside of the state.
@@ -119,22 +134,35 @@ pub enum Action {
 pub enum Effect {
     /// End the program.
     Quit,
+    /// End the program with this error.
+    Fail(String),
     /// Stop until continued.
     Suspend,
     /// Draw everything anew.
     Redraw,
-    /// Check the cluster again.
+    /// Check the cluster.
     Survey,
+    /// Count what is in WAL.
+    ReadWal,
     /// Read a page and its images.
     ReadPage(PageId),
     /// Make a plan for these pages; for all proven ones when there are none.
     MakePlan(Vec<PageId>),
-    /// Save the plan for these pages as a new file.
-    SavePlan(Vec<PageId>),
-    /// Carry out the plan for these pages.
-    ApplyPlan(Vec<PageId>),
+    /// Save this plan as a new file.
+    SavePlan(Plan),
+    /// Do everything that carrying out this plan does, but write nothing. The pages are those that were marked.
+    DryRun(Plan, Vec<PageId>),
+    /// Carry out this plan. The pages are those that were marked.
+    ApplyPlan(Plan, Vec<PageId>),
     /// Hand a text to the terminal's clipboard.
     Copy(String),
-    /// Write a text into a new file with this name.
-    Export(String, String),
+    /// Write the view as text and as JSON into new files with this name.
+    Export {
+        /// Name without its ending.
+        name: String,
+        /// The view as text.
+        text: String,
+        /// The same as JSON.
+        json: String,
+    },
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::slot_row::SlotRow;
+use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
@@ -41,9 +42,37 @@ pub struct Survey {
     /// Every slot, by file and place.
     pub slots: Vec<SlotRow>,
     /// Batches of the double write buffer.
-    pub batches: Vec<BatchJson>,
+    pub batches: Vec<BatchLine>,
+    /// How many images stand in which relation to their pages, in words.
+    pub compared: Option<String>,
     /// Exit status that `check` would have.
     pub exit_status: u8,
+    /// The document that `check --format json` would print.
+    pub json: String,
+}
+
+/// A batch as a line of a list.
+#[derive(Clone, Debug)]
+pub struct BatchLine {
+    /// What `batches` says about it.
+    pub json: BatchJson,
+    /// Verdict of its slots.
+    pub verdict: BatchVerdict,
+    /// First slot: file (place in the set) and index.
+    pub first: (usize, u64),
+    /// Last slot.
+    pub last: (usize, u64),
+}
+
+impl BatchLine {
+    /// Whether a slot belongs to it. Batches of one verdict do not overlap.
+    #[must_use]
+    pub fn holds(&self, row: &SlotRow) -> bool {
+        let place = (row.file, row.index);
+        row.batch.is_some_and(|(verdict, reason)| verdict == self.verdict && reason != BatchReason::Unreliable)
+            && self.first <= place
+            && place <= self.last
+    }
 }
 
 impl Survey {
@@ -105,19 +134,21 @@ pub struct PageSheet {
     pub headers: Vec<String>,
     /// Records of the page in WAL, in lines.
     pub history: Vec<String>,
+    /// The document that `page --format json` would print.
+    pub json: String,
 }
 
 /// Full-page images in WAL.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WalSurvey {
     /// Checkpoint intervals in order.
     pub intervals: Vec<Interval>,
     /// All of it.
     pub total: Tally,
-    /// Relations with the most image bytes.
-    pub relations: Vec<(String, Tally)>,
-    /// Why images were written.
-    pub causes: Vec<(String, Tally)>,
+    /// Relations with the most image bytes, as soon as they are counted.
+    pub relations: Option<Vec<(String, Tally)>>,
+    /// Why images were written, as soon as that is counted.
+    pub causes: Option<Vec<(String, Tally)>>,
     /// Problems and what was not looked at.
     pub notes: Vec<String>,
 }
@@ -125,12 +156,25 @@ pub struct WalSurvey {
 /// A repair plan and what stands in its way.
 #[derive(Debug)]
 pub struct PlanSheet {
+    /// The pages that it was asked for; none: every proven one.
+    pub pages: Vec<PageId>,
     /// The plan.
     pub plan: Plan,
     /// Reasons not to write.
     pub guards: Vec<String>,
-    /// The command that does the same.
+    /// The command that shows the same.
     pub command: String,
+}
+
+/// What was written, and how to take it back.
+#[derive(Debug)]
+pub struct AppliedSheet {
+    /// Pages that were written.
+    pub written: usize,
+    /// Directory of the journal.
+    pub journal: String,
+    /// The command that takes it back.
+    pub undo: String,
 }
 
 /// How far some work is.

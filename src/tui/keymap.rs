@@ -37,6 +37,10 @@ const fn char_key(c: char) -> Key {
 
 const LISTS: &[View] = &[View::Triage, View::Slots];
 
+const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots];
+
+const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
+
 /// Every key.
 pub const KEYS: &[Binding] = &[
     bind(&[char_key('?'), Key::Plain(KeyCode::F(1))], Command::Help, &[], "?", "this help", "help"),
@@ -49,7 +53,7 @@ pub const KEYS: &[Binding] = &[
     bind(&[char_key('4')], Command::Show(View::Page), &[], "4", "Page: one page and its images", ""),
     bind(&[char_key('5')], Command::Show(View::Wal), &[], "5", "WAL: full-page images", ""),
     bind(&[char_key('6')], Command::Show(View::Plan), &[], "6", "Plan: what a repair would do", ""),
-    bind(&[Key::Plain(KeyCode::Enter)], Command::Open, LISTS, "enter", "open the page", "open"),
+    bind(&[Key::Plain(KeyCode::Enter)], Command::Open, OPENING, "enter", "open the page, or the slots of the batch", "open"),
     bind(&[Key::Plain(KeyCode::Esc)], Command::Back, &[], "esc", "close, go back", ""),
     bind(&[Key::Plain(KeyCode::Up), char_key('k')], Command::Up, &[], "up, k", "one line up", ""),
     bind(&[Key::Plain(KeyCode::Down), char_key('j')], Command::Down, &[], "down, j", "one line down", ""),
@@ -64,27 +68,30 @@ pub const KEYS: &[Binding] = &[
     ),
     bind(&[Key::Plain(KeyCode::Home), char_key('g')], Command::First, &[], "home, g", "first line", ""),
     bind(&[Key::Plain(KeyCode::End), char_key('G')], Command::Last, &[], "end, G", "last line", ""),
-    bind(&[Key::Plain(KeyCode::Left), char_key('h')], Command::Left, &[View::Page], "left, h", "part to the left", ""),
+    bind(&[char_key('p')], Command::NextPart, &[View::Page], "p", "verdict, bytes, header, records", "part"),
+    bind(&[char_key('P')], Command::PreviousPart, &[View::Page], "P", "part before", ""),
     bind(
-        &[Key::Plain(KeyCode::Right), char_key('l')],
-        Command::Right,
+        &[Key::Plain(KeyCode::Left), char_key('h')],
+        Command::Left,
         &[View::Page],
-        "right, l",
-        "verdict, bytes, header, records",
-        "part",
+        "left, h",
+        "a byte to the left; outside of bytes: sideways",
+        "",
     ),
+    bind(&[Key::Plain(KeyCode::Right), char_key('l')], Command::Right, &[View::Page], "right, l", "the same to the right", ""),
     bind(&[char_key('i')], Command::NextImage, &[View::Page], "i", "compare the disk with the next image", "image"),
-    bind(&[char_key('/')], Command::Search, LISTS, "/", "search: relation:block, words, column=word, >=LSN", "search"),
-    bind(&[char_key('n')], Command::NextMatch, LISTS, "n", "next match; without a search: next damaged page", "next"),
-    bind(&[char_key('N')], Command::PreviousMatch, LISTS, "N", "match before", ""),
+    bind(&[char_key('/')], Command::Search, LISTS, "/", "search: 5/1259:0, names, words, terms of dump", "search"),
+    bind(&[char_key('n')], Command::NextMatch, FINDING, "n", "next match, damaged page or byte that differs", "next"),
+    bind(&[char_key('N')], Command::PreviousMatch, FINDING, "N", "the one before", ""),
     bind(&[char_key('f')], Command::OnlyMatches, &[View::Slots], "f", "show only matches, or all", "filter"),
     bind(&[char_key('s')], Command::Sort, &[View::Slots], "s", "sort by the next column", "sort"),
     bind(&[char_key('S')], Command::Reverse, &[View::Slots], "S", "turn the order round", ""),
     bind(&[char_key('m')], Command::Mark, &[View::Triage, View::Slots, View::Page], "m", "mark for repair", "mark"),
+    bind(&[char_key('d')], Command::DryRun, &[View::Plan], "d", "dry run: all but the writing", "dry run"),
     bind(&[char_key('w')], Command::Save, &[View::Plan], "w", "save the plan as JSON, a new file", "save"),
     bind(&[char_key('a')], Command::Apply, &[View::Plan], "a", "carry the plan out, after the word apply", "apply"),
-    bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", ""),
-    bind(&[char_key('e')], Command::Export, &[], "e", "write this view into a new text file", ""),
+    bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
+    bind(&[char_key('e')], Command::Export, &[], "e", "export this view into new files: text and JSON", "export"),
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
     bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "draw the screen anew", ""),

@@ -49,6 +49,13 @@ impl Look {
         self.coloured(Color::Cyan).add_modifier(Modifier::BOLD)
     }
 
+    /// The image or batch with this number: neighbours differ. Its letter says which it is.
+    #[must_use]
+    pub fn number(self, at: usize) -> Style {
+        const COLOURS: [Color; 5] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::Blue, Color::Green];
+        COLOURS.get(at % COLOURS.len()).map_or(Style::new(), |colour| self.coloured(*colour))
+    }
+
     /// The selected line.
     #[must_use]
     pub fn selected(self) -> Style {

@@ -3,8 +3,11 @@
 //! What is shown is judged elsewhere and comes from workers as finished facts.
 
 pub mod action;
+pub mod command_line;
+pub mod export;
 pub mod facts;
 pub mod keymap;
+mod lists;
 pub mod look;
 pub mod query;
 pub mod run;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::facts::{PageSheet, PlanSheet, Progress, Survey, WalSurvey};
+use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
 use super::look::Look;
 use super::query::Query;
 use crate::types::PageId;
@@ -117,8 +117,12 @@ pub struct Prompt {
 pub struct Subject {
     /// `pg_dwbinspect` or `pg_walfpi`.
     pub program: &'static str,
-    /// The path, as it was given.
+    /// The path, as it was given; for WAL, all paths.
     pub path: String,
+    /// The same as arguments of a command, with what else was given.
+    pub arguments: String,
+    /// The arguments that say the same to `pg_walfpi`.
+    pub wal_arguments: String,
     /// Views that there are.
     pub views: Vec<View>,
 }
@@ -169,8 +173,8 @@ pub struct State {
     pub wal_error: Option<String>,
     /// Selected damaged page.
     pub triage_at: usize,
-    /// First line of the batches that is shown.
-    pub batches_top: usize,
+    /// Selected batch.
+    pub batch_at: usize,
     /// The list of slots.
     pub slots: SlotList,
     /// Selected interval.
@@ -183,12 +187,18 @@ pub struct State {
     pub part: Part,
     /// First line of the part that is shown.
     pub page_top: usize,
+    /// First column of the part that is shown.
+    pub page_left: usize,
+    /// The byte that the cursor is on.
+    pub cursor: usize,
     /// The image that the disk is compared with, from 0.
     pub image: usize,
     /// Pages marked for repair.
     pub marks: BTreeSet<PageId>,
     /// The plan.
     pub plan: Option<Arc<PlanSheet>>,
+    /// What was written last.
+    pub applied: Option<Arc<AppliedSheet>>,
     /// First line of the plan that is shown.
     pub plan_top: usize,
     /// What is being typed.
@@ -199,8 +209,16 @@ pub struct State {
     pub message: Option<(bool, String)>,
     /// Files have changed since they were read.
     pub changed: bool,
+    /// The cluster is being checked.
+    pub surveying: bool,
+    /// WAL is being read.
+    pub reading_wal: bool,
+    /// A dry run goes on.
+    pub rehearsing: bool,
     /// A repair is being carried out.
     pub applying: bool,
+    /// The program ends when nothing is being written any more.
+    pub terminating: bool,
 }
 
 impl State {
@@ -223,22 +241,29 @@ impl State {
             wal_progress: None,
             wal_error: None,
             triage_at: 0,
-            batches_top: 0,
+            batch_at: 0,
             slots: SlotList::default(),
             interval_at: 0,
             page: None,
             sheet: None,
             part: Part::Verdict,
             page_top: 0,
+            page_left: 0,
+            cursor: 0,
             image: 0,
             marks: BTreeSet::new(),
             plan: None,
+            applied: None,
             plan_top: 0,
             prompt: None,
             query: Query::default(),
             message: None,
             changed: false,
+            surveying: false,
+            reading_wal: false,
+            rehearsing: false,
             applying: false,
+            terminating: false,
         }
     }
 
@@ -261,7 +286,7 @@ impl State {
         match self.view {
             View::Triage => survey.pages.get(self.triage_at).map(|line| line.page),
             View::Slots => self.slots.order.get(self.slots.at).and_then(|at| survey.slots.get(*at)?.page),
-            View::Page => self.page,
+            View::Page => self.page.filter(|_| self.sheet.is_some()),
             View::Batches | View::Wal | View::Plan => None,
         }
     }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::action::{Action, Command, Effect};
+use super::command_line::command_line;
+use super::export::json_text;
 use super::facts::Survey;
-use super::query::{Query, slot_words};
+use super::lists::{find, order_slots};
+use super::query::Query;
 use super::state::{Column, Part, Prompt, PromptKind, State, View};
 use super::view;
-use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::judge::Verdict;
 use crate::types::PageId;
 
@@ -44,13 +46,26 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Progressed(progress) => state.progress = Some(progress),
         Action::WalProgressed(progress) => state.wal_progress = Some(progress),
         Action::Surveyed(survey) => return surveyed(state, survey),
+        Action::SurveyFailed(why) => {
+            state.surveying = false;
+            state.progress = None;
+            if state.survey.is_none() {
+                return vec![Effect::Fail(why)];
+            }
+            state.message = Some((true, why));
+        }
         Action::WalRead(wal) => {
-            state.wal_progress = None;
+            // More follows as long as something has not been counted.
+            state.reading_wal = wal.relations.is_none() || wal.causes.is_none();
+            if !state.reading_wal {
+                state.wal_progress = None;
+            }
             state.wal_error = None;
             state.interval_at = state.interval_at.min(wal.intervals.len().saturating_sub(1));
             state.wal = Some(wal);
         }
         Action::WalFailed(why) => {
+            state.reading_wal = false;
             state.wal_progress = None;
             state.wal_error = Some(why);
         }
@@ -61,24 +76,67 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             }
         }
         Action::Planned(plan) => {
-            state.plan = Some(plan);
-            clamp(state);
+            // One that was asked for before the marks changed is of no use.
+            if plan.pages == marked(state) {
+                state.plan = Some(plan);
+                clamp(state);
+            }
         }
         Action::Told(words) => state.message = Some((false, words)),
-        Action::Failed(words) => {
+        Action::Failed(words) => state.message = Some((true, words)),
+        Action::Refused(words) => {
             state.applying = false;
+            state.rehearsing = false;
             state.message = Some((true, words));
+            return end_if_wanted(state);
         }
-        Action::Applied(words) => {
-            state.applying = false;
+        Action::Rehearsed(words) => {
+            state.rehearsing = false;
             state.message = Some((false, words));
-            state.marks.clear();
-            state.sheet = None;
-            return vec![Effect::Survey];
         }
-        Action::FilesChanged => state.changed = true,
+        Action::Applied(applied) => {
+            state.applying = false;
+            state.message = Some((false, format!("{} written; {} takes it back", applied.written, applied.undo)));
+            state.applied = Some(applied);
+            state.marks.clear();
+            let mut effects = end_if_wanted(state);
+            effects.extend(survey(state));
+            return effects;
+        }
+        Action::FilesChanged => state.changed = !state.surveying && !state.applying,
+        Action::Terminate => {
+            state.terminating = true;
+            state.message = Some((true, "asked to end: a repair is finished first".to_owned()));
+            return end_if_wanted(state);
+        }
     }
     Vec::new()
+}
+
+/// What a program has to do first.
+pub fn begin(state: &mut State) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    if state.subject.views.contains(&View::Triage) {
+        effects.extend(survey(state));
+    }
+    effects.extend(read_wal(state));
+    effects
+}
+
+/// Checks the cluster, unless that is being done.
+fn survey(state: &mut State) -> Vec<Effect> {
+    state.changed = false;
+    state.sheet = None;
+    state.plan = None;
+    if std::mem::replace(&mut state.surveying, true) { Vec::new() } else { vec![Effect::Survey] }
+}
+
+fn read_wal(state: &mut State) -> Vec<Effect> {
+    if std::mem::replace(&mut state.reading_wal, true) { Vec::new() } else { vec![Effect::ReadWal] }
+}
+
+fn end_if_wanted(state: &State) -> Vec<Effect> {
+    if state.terminating && !state.applying { vec![Effect::Quit] } else { Vec::new() }
 }
 
 fn command_of(state: &mut State, command: Command) -> Vec<Effect> {
@@ -101,8 +159,10 @@ fn command_of(state: &mut State, command: Command) -> Vec<Effect> {
         Command::PageDown => move_by(state, state.body_rows() as isize),
         Command::First => move_by(state, isize::MIN),
         Command::Last => move_by(state, isize::MAX),
-        Command::Left => step_part(state, Part::ALL.len() - 1),
-        Command::Right => step_part(state, 1),
+        Command::Left => sideways(state, -1),
+        Command::Right => sideways(state, 1),
+        Command::NextPart => step_part(state, 1),
+        Command::PreviousPart => step_part(state, Part::ALL.len() - 1),
         Command::NextImage => {
             let images = state.sheet.as_ref().map_or(0, |sheet| sheet.versions.len().saturating_sub(1));
             state.image = if images == 0 { 0 } else { (state.image + 1) % images };
@@ -131,33 +191,53 @@ fn command_of(state: &mut State, command: Command) -> Vec<Effect> {
         }
         Command::Mark => return mark(state),
         Command::Copy => {
-            let text = view::command_line(state);
+            let text = command_line(state);
             state.message = Some((false, format!("copied: {text}")));
             return vec![Effect::Copy(text)];
         }
         Command::Export => return vec![export(state)],
-        Command::Save => return vec![Effect::SavePlan(marked(state))],
-        Command::Apply => match &state.plan {
-            Some(plan) if plan.plan.steps.is_empty() => {
-                state.message = Some((true, "the plan writes nothing".to_owned()));
+        Command::Save => {
+            if let Some(plan) = &state.plan {
+                return vec![Effect::SavePlan(plan.plan.clone())];
             }
-            Some(plan) if !plan.guards.is_empty() => {
-                state.message = Some((true, "refused: see the reasons above the plan".to_owned()));
+            state.message = Some((true, "there is no plan yet".to_owned()));
+        }
+        Command::DryRun => {
+            if let Some(plan) = state.plan.clone().filter(|_| may_write(state)) {
+                state.rehearsing = true;
+                state.message = Some((false, "dry run: checking once more; nothing is written".to_owned()));
+                return vec![Effect::DryRun(plan.plan.clone(), marked(state))];
             }
-            Some(_) => state.prompt = Some(Prompt { kind: PromptKind::Apply, text: String::new() }),
-            None => state.message = Some((true, "there is no plan yet".to_owned())),
-        },
+        }
+        Command::Apply => {
+            if may_write(state) {
+                state.prompt = Some(Prompt { kind: PromptKind::Apply, text: String::new() });
+            }
+        }
+        Command::Reload if state.surveying || state.applying => {
+            state.message = Some((true, "the cluster is being read: wait until that has ended".to_owned()));
+        }
         Command::Reload => {
-            state.changed = false;
-            state.sheet = None;
-            state.plan = None;
             state.message = Some((false, "reading again".to_owned()));
-            return vec![Effect::Survey];
+            return begin(state);
         }
         Command::Suspend => return vec![Effect::Suspend],
         Command::Redraw => return vec![Effect::Redraw],
     }
     Vec::new()
+}
+
+/// Whether a repair may be begun; says why not.
+fn may_write(state: &mut State) -> bool {
+    let refusal = match &state.plan {
+        _ if state.applying || state.rehearsing => "this is being done already",
+        None => "there is no plan yet",
+        Some(plan) if plan.plan.steps.is_empty() => "the plan writes nothing",
+        Some(plan) if !plan.guards.is_empty() => "refused: see the reasons above the plan",
+        Some(_) => return true,
+    };
+    state.message = Some((true, refusal.to_owned()));
+    false
 }
 
 fn back(state: &mut State) {
@@ -196,13 +276,17 @@ fn show(state: &mut State, view: View) -> Vec<Effect> {
         }
     }
     state.view = view;
-    if view == View::Plan && state.plan.is_none() && state.survey.is_some() {
+    clamp(state);
+    if view == View::Plan && state.plan.is_none() && state.survey.is_some() && !state.surveying {
         return vec![Effect::MakePlan(marked(state))];
     }
     Vec::new()
 }
 
 fn open(state: &mut State) -> Vec<Effect> {
+    if state.view == View::Batches {
+        return open_batch(state);
+    }
     match state.selected_page() {
         Some(page) => open_page(state, page),
         None if state.survey.is_some() => {
@@ -213,12 +297,26 @@ fn open(state: &mut State) -> Vec<Effect> {
     }
 }
 
+/// Goes to the first slot of the selected batch.
+fn open_batch(state: &mut State) -> Vec<Effect> {
+    let Some(survey) = state.survey.clone() else { return Vec::new() };
+    let Some(batch) = survey.batches.get(state.batch_at) else { return Vec::new() };
+    state.slots.only = false;
+    state.slots.column = 0;
+    state.slots.descending = false;
+    order_slots(state);
+    state.slots.at = survey.slots.iter().position(|row| batch.holds(row)).unwrap_or(0);
+    show(state, View::Slots)
+}
+
 fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
     state.help = false;
     state.came_from = state.view;
     state.view = View::Page;
-    state.page_top = 0;
-    state.image = 0;
+    if state.page != Some(page) {
+        (state.page_top, state.page_left, state.cursor, state.image) = (0, 0, 0, 0);
+        state.part = Part::Verdict;
+    }
     state.page = Some(page);
     if state.sheet.as_ref().is_some_and(|sheet| sheet.page == page) {
         return Vec::new();
@@ -230,7 +328,22 @@ fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
 fn step_part(state: &mut State, step: usize) {
     let at = Part::ALL.iter().position(|part| *part == state.part).unwrap_or(0);
     state.part = Part::ALL.get((at + step) % Part::ALL.len()).copied().unwrap_or(Part::Verdict);
-    state.page_top = 0;
+    (state.page_top, state.page_left) = (0, 0);
+}
+
+/// Moves the cursor by bytes, or a wide part by columns.
+fn sideways(state: &mut State, by: isize) {
+    if state.part == Part::Bytes {
+        move_cursor(state, by);
+    } else {
+        const COLUMNS: isize = 8;
+        state.page_left = state.page_left.saturating_add_signed(by * COLUMNS).min(view::widest(state));
+    }
+}
+
+fn move_cursor(state: &mut State, by: isize) {
+    let count = state.sheet.as_ref().and_then(|sheet| sheet.versions.first()).map_or(0, |disk| disk.bytes.len());
+    state.cursor = moved(state.cursor, by, count);
 }
 
 fn moved(at: usize, by: isize, count: usize) -> usize {
@@ -252,7 +365,13 @@ fn move_by(state: &mut State, by: isize) {
             let count = state.wal.as_ref().map_or(0, |wal| wal.intervals.len());
             state.interval_at = moved(state.interval_at, by, count);
         }
-        View::Batches => state.batches_top = moved(state.batches_top, by, view::scroll_range(state)),
+        View::Batches => {
+            let count = state.survey.as_ref().map_or(0, |survey| survey.batches.len());
+            state.batch_at = moved(state.batch_at, by, count);
+        }
+        View::Page if state.part == Part::Bytes => {
+            move_cursor(state, by.saturating_mul(view::row_bytes(state) as isize));
+        }
         View::Page => state.page_top = moved(state.page_top, by, view::scroll_range(state)),
         View::Plan => state.plan_top = moved(state.plan_top, by, view::scroll_range(state)),
     }
@@ -265,9 +384,11 @@ fn clamp(state: &mut State) {
 
 fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.progress = None;
+    state.surveying = false;
     state.changed = false;
     state.opened = Some(survey.state.clone());
     state.triage_at = state.triage_at.min(survey.pages.len().saturating_sub(1));
+    state.batch_at = state.batch_at.min(survey.batches.len().saturating_sub(1));
     state.marks.retain(|page| survey.damaged(*page).is_some());
     state.survey = Some(survey);
     state.plan = None;
@@ -280,29 +401,6 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
         effects.push(Effect::MakePlan(marked(state)));
     }
     effects
-}
-
-/// Puts slots into the order that was asked for; the selected one stays selected.
-fn order_slots(state: &mut State) {
-    let Some(survey) = state.survey.clone() else { return };
-    let selected = state.slots.order.get(state.slots.at).copied();
-    let slots = &survey.slots;
-    let fits = |at: &usize| !state.slots.only || slots.get(*at).is_some_and(|row| state.query.fits_slot(row, &survey));
-    let mut order: Vec<usize> = (0..slots.len()).filter(fits).collect();
-    let row = |at: usize| slots.get(at);
-    match Column::ALL.get(state.slots.column).copied().unwrap_or(Column::Slot) {
-        Column::Slot => {}
-        Column::Page => order.sort_by_key(|at| row(*at).map(|row| (row.rel, row.fork, row.block))),
-        Column::PageLsn => order.sort_by_key(|at| row(*at).map(|row| row.page_lsn)),
-        Column::Condition => order.sort_by_key(|at| row(*at).map(|row| row.condition)),
-        Column::Batch => order.sort_by_key(|at| row(*at).map(|row| row.batch)),
-        Column::Disk => order.sort_by_key(|at| row(*at).map(|row| slot_words(row)[2])),
-    }
-    if state.slots.descending {
-        order.reverse();
-    }
-    state.slots.at = selected.and_then(|wanted| order.iter().position(|at| *at == wanted)).unwrap_or(0);
-    state.slots.order = order;
 }
 
 fn enter(state: &mut State) -> Vec<Effect> {
@@ -321,48 +419,17 @@ fn enter(state: &mut State) -> Vec<Effect> {
             Err(why) => state.message = Some((true, why)),
         },
         PromptKind::Apply if prompt.text == APPLY_WORD => {
-            state.applying = true;
-            state.message = Some((false, "checking once more, then writing".to_owned()));
-            return vec![Effect::ApplyPlan(marked(state))];
+            if let Some(plan) = state.plan.clone().filter(|_| may_write(state)) {
+                state.applying = true;
+                state.message = Some((false, "checking once more, then writing".to_owned()));
+                return vec![Effect::ApplyPlan(plan.plan.clone(), marked(state))];
+            }
         }
         PromptKind::Apply => {
             state.message = Some((false, "nothing was written: the word is apply".to_owned()));
         }
     }
     Vec::new()
-}
-
-/// Goes to the next line that fits, round the end. Without a search: to the next damaged page. `here`: the selected line
-/// may be it.
-fn find(state: &mut State, forward: bool, here: bool) {
-    let Some(survey) = state.survey.clone() else { return };
-    let (at, count) = match state.view {
-        View::Triage => (state.triage_at, survey.pages.len()),
-        View::Slots => (state.slots.at, state.slots.order.len()),
-        _ => return,
-    };
-    let fits = |place: usize| match state.view {
-        View::Triage => {
-            let line = survey.pages.get(place);
-            line.is_some_and(|line| state.query.is_empty() || state.query.fits_page(line))
-        }
-        _ => state.slots.order.get(place).and_then(|at| survey.slots.get(*at)).is_some_and(|row| {
-            if state.query.is_empty() {
-                matches!(row.comparison, Some(Comparison::Torn | Comparison::Damaged | Comparison::Zeroed))
-            } else {
-                state.query.fits_slot(row, &survey)
-            }
-        }),
-    };
-    let steps = if here { 0..count } else { 1..count + 1 };
-    let found =
-        steps.map(|step| if forward { (at + step) % count } else { (at + count - step % count) % count }).find(|at| fits(*at));
-    match found {
-        Some(found) if state.view == View::Triage => state.triage_at = found,
-        Some(found) => state.slots.at = found,
-        None if state.query.is_empty() => state.message = Some((true, "no damaged page".to_owned())),
-        None => state.message = Some((true, format!("nothing fits {}", state.query.text()))),
-    }
 }
 
 fn marked(state: &State) -> Vec<PageId> {
@@ -401,7 +468,7 @@ fn mark(state: &mut State) -> Vec<Effect> {
 
 fn export(state: &State) -> Effect {
     let name = format!("{}_{}", state.subject.program, state.view.name().to_lowercase());
-    Effect::Export(name, view::whole_text(state))
+    Effect::Export { name, text: view::whole_text(state), json: json_text(state) }
 }
 
 fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
@@ -416,6 +483,7 @@ fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     let Some(at) = view::line_at(state, row) else { return Vec::new() };
     let selected = match state.view {
         View::Triage => &mut state.triage_at,
+        View::Batches => &mut state.batch_at,
         View::Slots => &mut state.slots.at,
         View::Wal => &mut state.interval_at,
         _ => return Vec::new(),

@@ -101,11 +101,14 @@ impl Examination {
         };
         let (mut slots, mut rows) = (Vec::new(), Vec::new());
         let dwb_bytes: u64 = source.set.files.iter().map(DwbFile::size_bytes).sum();
-        let mut read_bytes = 0;
+        let (mut read_bytes, mut is_wanted) = (0, true);
         let (mut dwb, mut findings) = source.examine_slots(|file, facts| {
             read_bytes += source.set.files.get(file).map_or(0, |file| u64::from(file.detection.block_size));
-            // Whoever wants to break it off is heard at the next stage: slots are soon read.
-            drop(watch.at(Stage::Read, read_bytes, dwb_bytes));
+            // The stages that follow ask again, and say that they were broken off.
+            is_wanted &= watch.at(Stage::Read, read_bytes, dwb_bytes).is_continue();
+            if !is_wanted {
+                return;
+            }
             if request.keep_slots {
                 rows.push(SlotRow::of(file, facts));
             }

@@ -1,21 +1,36 @@
 //! What was written between completed checkpoints, and where in the buffer it stands.
 
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::{Body, waiting};
+use super::triage::style_of as style_of_verdict;
+use super::{Body, fact, highlight, waiting};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
-use crate::analysis::staleness::BatchVerdict;
+use crate::analysis::verdict::judge::Verdict;
+use crate::output::check_text::letter;
 use crate::output::json::{BatchJson, time_text};
 use crate::output::text::short_lsn;
-use crate::tui::facts::Survey;
+use crate::tui::facts::{BatchLine, Survey};
 use crate::tui::look::Look;
 use crate::tui::state::State;
 use crate::types::Lsn;
 
 /// Columns in front of the strip.
-const LEAD: usize = 8;
+const LEAD: usize = 9;
+
+/// Width from which on first and last slot have columns.
+const WIDE: usize = 110;
+
+/// Letters by which verdicts are called in the strip, the worst first.
+const VERDICTS: [(Verdict, char); 6] = [
+    (Verdict::NoImage, 'N'),
+    (Verdict::LosesChanges, 'L'),
+    (Verdict::RestoreUnproven, 'U'),
+    (Verdict::Restore, 'R'),
+    (Verdict::HealsInReplay, 'H'),
+    (Verdict::Leave, 'l'),
+];
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
@@ -25,25 +40,23 @@ pub(super) fn body(state: &State) -> Body<'_> {
         let words = "This cluster has no double write buffer, or it holds no slots.";
         return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
     }
-    let mut head = strip(look, width, survey);
+    let mut head = strip(state, survey);
     head.push(Line::default());
-    let columns = format!(
-        "{:<9} {:<8} {:>7}  {:<13} {:<13} {:>11} {:>11}",
-        "batch", "sure", "slots", "first", "last", "lowest lsn", "highest lsn"
-    );
-    head.push(Line::styled(look.cut(&columns, width), look.heading()));
-    let mut lines = Vec::new();
-    for batch in &survey.batches {
-        lines.extend(describe(state, survey, batch));
-    }
+    let names = ["", "batch", "sure", "slots", "LSN from", "to", "by", "first slot", "last slot", "relations"];
+    head.push(Line::styled(cells(look, width, &names.map(str::to_owned)), look.heading()));
     if survey.batches.is_empty() {
-        lines.push(Line::raw("no slot of the buffer is in use"));
+        head.push(Line::raw("no slot of the buffer is in use"));
     }
-    Body::text(head, lines, state.batches_top)
+    let line = move |at: usize| batch_line(state, survey, at);
+    let mut body = Body::list(head, survey.batches.len(), state.batch_at, line);
+    body.foot = foot(state, survey);
+    body
 }
 
-/// The whole buffer in one line, by batch and by what is wrong.
-fn strip(look: Look, width: usize, survey: &Survey) -> Vec<Line<'static>> {
+/// The whole buffer in two lines: by batch, and by what is wrong with the pages.
+fn strip(state: &State, survey: &Survey) -> Vec<Line<'static>> {
+    let look = state.look;
+    let width = state.columns();
     let room = width.saturating_sub(LEAD + 1).max(1);
     let count = survey.slots.len();
     let cells = room.min(count.max(1));
@@ -51,95 +64,149 @@ fn strip(look: Look, width: usize, survey: &Survey) -> Vec<Line<'static>> {
     let mut batch = vec![Span::styled(look.fit("batch", LEAD), look.heading())];
     let mut pages = vec![Span::styled(look.fit("pages", LEAD), look.heading())];
     for cell in 0..cells {
-        let (letter, style) = batch_of(look, slots_of(cell));
+        let (letter, style) = batch_of(state, survey, slots_of(cell));
         batch.push(Span::styled(letter.to_string(), style));
         let (letter, style) = worst_of(look, survey, slots_of(cell));
         pages.push(Span::styled(letter.to_string(), style));
     }
     let per = count.div_ceil(cells.max(1));
-    let scale = format!("{count} slots in the order of their places, up to {per} to a column");
+    let scale = format!("{count} slots in the order of their places, up to {per} to a column; . never written");
+    let verdicts = "R restore  U unproven  L loses changes  N no image  H heals  l leave  x slot fails its CRC";
     vec![
         Line::styled(look.cut(&scale, width), look.faint()),
         Line::from(batch),
         Line::from(pages),
-        Line::styled(
-            look.cut("C current  s stale  u undecided  . never written;  ! its page is damaged  x slot fails its CRC", width),
-            look.faint(),
-        ),
+        Line::styled(look.cut(verdicts, width), look.faint()),
     ]
 }
 
-/// The most frequent batch of some slots; a current one is never hidden.
-fn batch_of(look: Look, slots: &[SlotRow]) -> (char, Style) {
-    let of = |verdict| slots.iter().filter(|row| row.batch.is_some_and(|(batch, _)| batch == verdict)).count();
-    let (current, undecided, stale) =
-        (of(BatchVerdict::Current), of(BatchVerdict::Undecided), of(BatchVerdict::Stale));
-    match () {
-        () if current > 0 => ('C', look.good()),
-        () if undecided > 0 && undecided >= stale => ('u', look.doubt()),
-        () if stale > 0 => ('s', look.faint()),
-        () => ('.', look.faint()),
+/// The batch that most of some slots belong to; a current one is never hidden.
+fn batch_of(state: &State, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
+    let look = state.look;
+    let count = |batch: &BatchLine| slots.iter().filter(|row| batch.holds(row)).count();
+    let held: Vec<(usize, usize)> =
+        survey.batches.iter().map(count).enumerate().filter(|(_, count)| *count > 0).collect();
+    let current = held.iter().find(|(at, _)| survey.batches.get(*at).is_some_and(|batch| batch.json.batch == "current"));
+    match current.or_else(|| held.iter().max_by_key(|(_, count)| *count)) {
+        Some((at, _)) => {
+            let bold = if *at == state.batch_at { look.selected() } else { Style::new() };
+            (letter(*at), look.number(*at).patch(bold))
+        }
+        None if slots.iter().all(|row| row.condition == Condition::Empty) => ('.', look.faint()),
+        None => ('?', look.doubt()),
     }
 }
 
 /// The worst that is known of some slots and their pages.
 fn worst_of(look: Look, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
-    let damaged = |row: &SlotRow| row.page.is_some_and(|page| survey.damaged(page).is_some());
-    if slots.iter().any(damaged) {
-        ('!', look.bad())
-    } else if slots.iter().any(|row| matches!(row.condition, Condition::Torn | Condition::Damaged)) {
-        ('x', look.bad())
-    } else {
-        ('-', look.faint())
+    let verdicts: Vec<Verdict> =
+        slots.iter().filter_map(|row| survey.damaged(row.page?)).map(|line| line.verdict).collect();
+    let worst = VERDICTS.iter().find(|(verdict, _)| verdicts.contains(verdict));
+    match worst {
+        Some((verdict, letter)) => (*letter, style_of_verdict(look, *verdict).add_modifier(Modifier::BOLD)),
+        None if slots.iter().any(|row| matches!(row.condition, Condition::Torn | Condition::Damaged)) => {
+            ('x', look.bad())
+        }
+        None if slots.iter().all(|row| row.condition == Condition::Empty) => ('.', look.faint()),
+        None => ('-', look.faint()),
     }
 }
 
-fn describe(state: &State, survey: &Survey, batch: &BatchJson) -> Vec<Line<'static>> {
+fn cells(look: Look, width: usize, cells: &[String; 10]) -> String {
+    let [lead, batch, sure, slots, low, high, by, first, last, relations] = cells;
+    let mut text = format!(
+        "{}{}{}{} {} {} {}",
+        look.fit(lead, 4),
+        look.fit(batch, 10),
+        look.fit(sure, 9),
+        look.fit_right(slots, 6),
+        look.fit_right(low, 11),
+        look.fit_right(high, 11),
+        look.fit(by, 11)
+    );
+    if width >= WIDE {
+        text.push_str(&look.fit(&format!(" {first}"), 13));
+        text.push_str(&look.fit(&format!(" {last}"), 13));
+    }
+    let room = width.saturating_sub(super::columns(&text) + 1);
+    format!("{text} {}", look.cut(relations, room))
+}
+
+fn relations(survey: &Survey, batch: &BatchJson) -> String {
+    let name = |numbers: &String| {
+        let named = survey.names.iter().find(|(rel, _)| rel.to_string() == *numbers);
+        named.map_or(numbers, |(_, name)| name).clone()
+    };
+    let named: Vec<String> = batch.top_relations.iter().map(name).collect();
+    let more = if batch.relations > named.len() { ", and more" } else { "" };
+    format!("{}: {}{more}", batch.relations, named.join(", "))
+}
+
+fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
-    let width = state.columns();
+    let Some(BatchLine { json: batch, .. }) = survey.batches.get(at) else { return Line::default() };
+    let is_selected = at == state.batch_at;
     let style = match batch.batch {
         "current" => look.good(),
         "stale" => look.faint(),
         _ => look.doubt(),
     };
-    let place = |slot: &str| look.cut(slot.strip_prefix("dwbuf_").unwrap_or(slot), 13);
-    let row = format!(
-        "{:<9} {:<8} {:>7}  {:<13} {:<13} {:>11} {:>11}",
-        batch.batch,
-        batch.confidence,
-        batch.slots,
+    let place = |slot: &str| slot.strip_prefix("dwbuf_").unwrap_or(slot).to_owned();
+    let words = [
+        format!("{} {}", if is_selected { look.pointer() } else { " " }, letter(at)),
+        batch.batch.to_owned(),
+        batch.confidence.to_owned(),
+        batch.slots.to_string(),
+        short_lsn(&batch.lowest_lsn),
+        short_lsn(&batch.highest_lsn),
+        batch.written_by.to_owned(),
         place(&batch.first_slot),
         place(&batch.last_slot),
-        short_lsn(&batch.lowest_lsn),
-        short_lsn(&batch.highest_lsn)
-    );
-    let mut lines = vec![Line::styled(look.cut(&row, width), style)];
+        relations(survey, batch),
+    ];
+    highlight(look, is_selected, Line::styled(cells(look, state.columns(), &words), style))
+}
+
+/// The selected batch in words.
+fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
+    let look = state.look;
+    let width = state.columns();
+    let Some(BatchLine { json: batch, .. }) = survey.batches.get(state.batch_at) else { return Vec::new() };
     let by = match batch.written_by {
-        "mixed" => format!("checkpoint {} and eviction {}", batch.from_checkpoint, batch.from_eviction),
-        "unknown" => "nobody knows whom: images carry no checksums".to_owned(),
-        other => other.to_owned(),
+        "unknown" => "unknown: images without checksums do not show whether a checkpoint or an eviction wrote them",
+        _ => &format!("checkpoint {}, eviction {}", batch.from_checkpoint, batch.from_eviction),
     };
-    let relations: Vec<String> = batch
-        .top_relations
-        .iter()
-        .map(|numbers| survey.names.iter().find(|(rel, _)| rel.to_string() == *numbers).map_or(numbers, |(_, name)| name))
-        .cloned()
-        .collect();
-    let more = if batch.relations > relations.len() { ", and more" } else { "" };
-    let mut words = format!("written by {by}; {} relations: {}{more}", batch.relations, relations.join(", "));
-    if let Some(time) = time_of(state, batch) {
-        words.push_str(&format!("; {time}"));
-    }
-    for line in look.wrap(&words, width.saturating_sub(11)) {
-        lines.push(Line::raw(format!("          {line}")));
-    }
+    let mut lines = vec![Line::default()];
+    lines.extend(fact(look, width, "slots", &format!("{} to {}", batch.first_slot, batch.last_slot), Style::new()));
+    lines.extend(fact(look, width, "written by", by, Style::new()));
+    lines.extend(fact(look, width, "time", &time_of(state, batch), Style::new()));
+    lines.extend(fact(look, width, "relations", &relations(survey, batch), Style::new()));
     lines
 }
 
-/// When the newest image of a batch was made, as far as checkpoints in WAL tell.
-fn time_of(state: &State, batch: &BatchJson) -> Option<String> {
-    let highest: Lsn = batch.highest_lsn.parse().ok()?;
-    let wal = state.wal.as_ref()?;
-    let began = wal.intervals.iter().rev().find(|interval| interval.start_lsn <= highest)?;
-    began.checkpoint.map(|seen| format!("newest after the redo point of the checkpoint of {}", time_text(seen.time_s)))
+/// When the images of a batch were made, as far as checkpoints in WAL tell.
+fn time_of(state: &State, batch: &BatchJson) -> String {
+    let lsn = |text: &str| text.parse::<Lsn>().ok().filter(|lsn| lsn.is_valid());
+    let Some(((low, high), wal)) =
+        lsn(&batch.lowest_lsn).zip(lsn(&batch.highest_lsn)).zip(state.wal.as_deref())
+    else {
+        return if state.reading_wal { "WAL is being read" } else { "not known: WAL does not tell" }.to_owned();
+    };
+    // The time in a checkpoint record is that of its redo point.
+    let seen = wal.intervals.iter().filter_map(|interval| interval.checkpoint);
+    let (mut before, mut after) = (None, None);
+    for checkpoint in seen {
+        if checkpoint.redo_lsn <= low {
+            before = Some(checkpoint);
+        }
+        if checkpoint.redo_lsn > high && after.is_none() {
+            after = Some(checkpoint);
+        }
+    }
+    match (before, after) {
+        (Some(before), Some(after)) => format!("from {} to {}", time_text(before.time_s), time_text(after.time_s)),
+        (Some(before), None) => format!("after {}", time_text(before.time_s)),
+        (None, Some(after)) => format!("before {}", time_text(after.time_s)),
+        (None, None) => "not known: there is no checkpoint around it in WAL".to_owned(),
+    }
 }

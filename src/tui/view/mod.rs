@@ -104,6 +104,10 @@ pub fn view(state: &State, frame: &mut Frame<'_>) {
         frame.render_widget(Paragraph::new(words), area);
         return;
     }
+    if state.size.0 != area.width || state.size.1 != area.height {
+        // The terminal was resized and the state does not know yet: drawn anew at once.
+        return;
+    }
     let mut lines = vec![tabs(state)];
     lines.extend(body(state).lines(state.body_rows()));
     lines.push(status(state));
@@ -145,34 +149,16 @@ pub fn whole_text(state: &State) -> String {
     text
 }
 
-/// The command that shows the same without a screen.
+/// Bytes in a row of the hex dump.
 #[must_use]
-pub fn command_line(state: &State) -> String {
-    let path = quoted(&state.subject.path);
-    let program = state.subject.program;
-    match state.view {
-        View::Triage => format!("{program} check --explain {path}"),
-        View::Batches => format!("{program} batches {path}"),
-        View::Slots => format!("{program} dump {path}"),
-        View::Page => match &state.sheet {
-            Some(sheet) => {
-                let (file, block) = sheet.argument.rsplit_once(':').unwrap_or((&sheet.argument, "0"));
-                format!("{program} page {path} {} {block}", quoted(file))
-            }
-            None => format!("{program} check --all {path}"),
-        },
-        View::Wal => format!("pg_walfpi stats {path}"),
-        View::Plan => {
-            state.plan.as_ref().map_or_else(|| format!("{program} repair {path}"), |plan| plan.command.clone())
-        }
-    }
+pub fn row_bytes(state: &State) -> usize {
+    page::row_bytes(state)
 }
 
-/// A word as a shell reads it.
+/// How far the open part of a page can be moved to the left.
 #[must_use]
-pub fn quoted(word: &str) -> String {
-    let harmless = |c: char| c.is_ascii_alphanumeric() || "/._-+:,@%=".contains(c);
-    if !word.is_empty() && word.chars().all(harmless) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+pub fn widest(state: &State) -> usize {
+    page::widest(state)
 }
 
 fn tabs(state: &State) -> Line<'static> {
@@ -224,10 +210,13 @@ fn status(state: &State) -> Line<'static> {
             Span::styled(" ", look.selected()),
         ]);
     }
+    if let Some(progress) = state.progress.as_ref().filter(|_| state.applying || state.rehearsing) {
+        return progress_line(look, progress, width);
+    }
     if let Some((is_bad, words)) = &state.message {
         return Line::styled(look.cut(words, width), if *is_bad { look.bad() } else { look.heading() });
     }
-    if let Some(progress) = &state.progress {
+    if let Some(progress) = state.progress.as_ref().filter(|_| state.surveying) {
         return progress_line(look, progress, width);
     }
     if state.changed {

@@ -20,6 +20,12 @@ pub(super) fn body(state: &State) -> Body<'_> {
         return Body::text(lines, Vec::new(), 0);
     };
     let plan = &sheet.plan;
+    let mut head = Vec::new();
+    if let Some(applied) = &state.applied {
+        let words = format!("{} pages were written; the old bytes are in {}", applied.written, applied.journal);
+        head.extend(fact(look, width, "repaired", &words, look.good()));
+        head.extend(fact(look, width, "take back", &applied.undo, Style::new()));
+    }
     let pages = if state.marks.is_empty() { "every proven page" } else { "the marked pages" };
     let count = plan.steps.len();
     let words = match count {
@@ -27,13 +33,13 @@ pub(super) fn body(state: &State) -> Body<'_> {
         1 => format!("1 page would be overwritten ({pages})"),
         _ => format!("{count} pages would be overwritten ({pages})"),
     };
-    let mut head = fact(look, width, "plan", &words, if count == 0 { look.doubt() } else { Style::new() });
+    head.extend(fact(look, width, "plan", &words, if count == 0 { look.doubt() } else { Style::new() }));
     for guard in &sheet.guards {
         head.extend(fact(look, width, "refused", guard, look.bad()));
     }
     let how = match (count, sheet.guards.is_empty()) {
         (0, _) => "",
-        (_, true) => "a carries it out after you type the word apply; old bytes go into a journal first; w saves it",
+        (_, true) => "d rehearses it; a carries it out after you type the word apply; old bytes go into a journal first; w saves it",
         (_, false) => "w saves it; it cannot be carried out while the reasons above hold",
     };
     if !how.is_empty() {

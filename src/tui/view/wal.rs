@@ -95,8 +95,8 @@ fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
     let most = if state.body_rows() > 30 { MOST_NAMED_HIGH } else { MOST_NAMED };
     let half = width / 2;
     let all = wal.total.fpi_bytes.max(1) as f64;
-    let left = named(look, "relations with most image bytes", &wal.relations, half.saturating_sub(2), most, all);
-    let right = named(look, "why images were written", &wal.causes, half, most, all);
+    let left = named(look, "relations with most image bytes", wal.relations.as_deref(), half.saturating_sub(2), most, all);
+    let right = named(look, "why images were written", wal.causes.as_deref(), half, most, all);
     for at in 0..left.len().max(right.len()) {
         let cell = |column: &[String], width: usize| look.fit(column.get(at).map_or("", String::as_str), width);
         let text = format!("{}  {}", cell(&left, half.saturating_sub(2)), cell(&right, half));
@@ -105,8 +105,19 @@ fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
     lines
 }
 
-fn named(look: Look, title: &str, rows: &[(String, Tally)], width: usize, most: usize, all: f64) -> Vec<String> {
+fn named(
+    look: Look,
+    title: &str,
+    rows: Option<&[(String, Tally)]>,
+    width: usize,
+    most: usize,
+    all: f64,
+) -> Vec<String> {
     let mut lines = vec![title.to_owned()];
+    let Some(rows) = rows else {
+        lines.push("being counted".to_owned());
+        return lines;
+    };
     for (name, tally) in rows.iter().filter(|(_, tally)| tally.fpi_bytes > 0).take(most) {
         let share = tally.fpi_bytes as f64 / all;
         let room = width.saturating_sub(22);
