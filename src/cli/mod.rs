@@ -8,4 +8,4 @@ mod screen;
 mod stamps;
 mod values;
 pub mod walfpi;
-mod work;
+pub mod work;

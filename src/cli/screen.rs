@@ -11,7 +11,7 @@ use super::exit::{Outcome, Stop};
 use crate::output::escape::printable;
 use crate::repair::export::{ExportDir, ExportError};
 use crate::tui::action::Action;
-use crate::tui::look::Look;
+use crate::tui::look::{Look, pages};
 use crate::tui::run::{Ended, run};
 use crate::tui::state::Subject;
 use crate::tui::worker::{Backend, Tell};
@@ -76,19 +76,18 @@ pub fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Re
 pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let state = &ended.state;
     if let Some(applied) = &state.applied {
-        writeln!(out, "{} pages were written; to take it back:\n  {}", applied.written, printable(&applied.undo))?;
+        writeln!(out, "{} written; to take it back:\n  {}", pages(applied.written), printable(&applied.undo))?;
     }
     let Some(survey) = &state.survey else {
         writeln!(out, "left before the check had ended: nothing is known yet")?;
         out.flush()?;
         return Ok(Outcome::Incomplete);
     };
-    let wide = |words: &str| printable(words);
     writeln!(out, "damaged pages: {}", survey.pages.len())?;
-    writeln!(out, "if started now: {}", wide(&survey.start))?;
-    writeln!(out, "next: {}", wide(&survey.next))?;
+    writeln!(out, "if started now: {}", printable(&survey.start))?;
+    writeln!(out, "next: {}", printable(&survey.next))?;
     for skipped in survey.skipped.iter().take(3) {
-        writeln!(out, "not looked at: {}", wide(skipped))?;
+        writeln!(out, "not looked at: {}", printable(skipped))?;
     }
     out.flush()?;
     Ok(match survey.exit_status {

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::analysis::wal::group::{GroupBy, Key};
-use crate::analysis::wal::interval::{Interval, IntervalKind};
-use crate::analysis::wal::tally::Tally;
 use super::escape::printable;
 use super::json::time_text;
 use super::json::wal::{Naming, group_row, stats_columns};
 use super::text::{Layout, plain_table, right_align, short, write_table};
+use crate::analysis::wal::group::{GroupBy, Key};
+use crate::analysis::wal::interval::{Interval, IntervalKind};
+use crate::analysis::wal::tally::Tally;
 
 /// Width from which on a checkpoint row shows everything.
 const WIDE: u16 = 130;

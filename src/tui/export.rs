@@ -6,9 +6,9 @@ use super::facts::Survey;
 use super::query::slot_words;
 use super::state::{State, View};
 use crate::analysis::slot_row::SlotRow;
+use crate::output::json::SCHEMA;
 use crate::output::json::lsn_text;
 use crate::output::json::wal::{Row, interval_row, put_tally};
-use crate::output::json::SCHEMA;
 
 /// What the open view shows, as a JSON document. Triage and Page are the documents of `check` and `page`.
 #[must_use]

@@ -53,7 +53,14 @@ pub const KEYS: &[Binding] = &[
     bind(&[char_key('4')], Command::Show(View::Page), &[], "4", "Page: one page and its images", ""),
     bind(&[char_key('5')], Command::Show(View::Wal), &[], "5", "WAL: full-page images", ""),
     bind(&[char_key('6')], Command::Show(View::Plan), &[], "6", "Plan: what a repair would do", ""),
-    bind(&[Key::Plain(KeyCode::Enter)], Command::Open, OPENING, "enter", "open the page, or the slots of the batch", "open"),
+    bind(
+        &[Key::Plain(KeyCode::Enter)],
+        Command::Open,
+        OPENING,
+        "enter",
+        "open the page, or the slots of the batch",
+        "open",
+    ),
     bind(&[Key::Plain(KeyCode::Esc)], Command::Back, &[], "esc", "close, go back", ""),
     bind(&[Key::Plain(KeyCode::Up), char_key('k')], Command::Up, &[], "up, k", "one line up", ""),
     bind(&[Key::Plain(KeyCode::Down), char_key('j')], Command::Down, &[], "down, j", "one line down", ""),
@@ -78,7 +85,14 @@ pub const KEYS: &[Binding] = &[
         "a byte to the left; outside of bytes: sideways",
         "",
     ),
-    bind(&[Key::Plain(KeyCode::Right), char_key('l')], Command::Right, &[View::Page], "right, l", "the same to the right", ""),
+    bind(
+        &[Key::Plain(KeyCode::Right), char_key('l')],
+        Command::Right,
+        &[View::Page],
+        "right, l",
+        "the same to the right",
+        "",
+    ),
     bind(&[char_key('i')], Command::NextImage, &[View::Page], "i", "compare the disk with the next image", "image"),
     bind(&[char_key('/')], Command::Search, LISTS, "/", "search: 5/1259:0, names, words, terms of dump", "search"),
     bind(&[char_key('n')], Command::NextMatch, FINDING, "n", "next match, damaged page or byte that differs", "next"),
@@ -139,9 +153,8 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
             _ => None,
         };
     }
-    let binding = KEYS
-        .iter()
-        .find(|binding| binding.keys.contains(&key) && binding.applies(state.view, &state.subject.views))?;
+    let binding =
+        KEYS.iter().find(|binding| binding.keys.contains(&key) && binding.applies(state.view, &state.subject.views))?;
     Some(Action::Do(binding.command))
 }
 

@@ -1,9 +1,9 @@
 //! Lists: their order, and going from match to match.
 
+use super::facts::Survey;
 use super::query::slot_words;
 use super::state::{Column, State, View};
 use crate::analysis::slot_row::SlotRow;
-use crate::analysis::verdict::compare::Comparison;
 
 /// Puts slots into the order that was asked for; the selected one stays selected.
 pub(super) fn order_slots(state: &mut State) {
@@ -47,7 +47,7 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
             let fits = state.query.slots(&survey);
             let any = state.query.is_empty();
             let row = |at: usize| state.slots.order.get(at).and_then(|at| survey.slots.get(*at));
-            let fits = |at: usize| row(at).is_some_and(|row| if any { is_damaged(row) } else { fits(row) });
+            let fits = |at: usize| row(at).is_some_and(|row| if any { is_damaged(row, &survey) } else { fits(row) });
             next_place(state.slots.at, state.slots.order.len(), forward, here, &fits)
         }
         _ => return,
@@ -60,9 +60,9 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
     }
 }
 
-/// A slot whose page on disk is not in order.
-fn is_damaged(row: &SlotRow) -> bool {
-    matches!(row.comparison, Some(Comparison::Torn | Comparison::Damaged | Comparison::Zeroed))
+/// A slot of a page that triage lists.
+fn is_damaged(row: &SlotRow, survey: &Survey) -> bool {
+    row.page.is_some_and(|page| survey.damaged(page).is_some())
 }
 
 fn next_place(at: usize, count: usize, forward: bool, here: bool, fits: &dyn Fn(usize) -> bool) -> Option<usize> {

@@ -129,6 +129,20 @@ impl Look {
         format!("{}{text}", " ".repeat(width.saturating_sub(columns(&text))))
     }
 
+    /// The end of a text, filled with blanks: the end of a long name says more than its beginning.
+    #[must_use]
+    pub fn fit_end(self, text: &str, width: usize) -> String {
+        let text = self.plain(text);
+        if columns(&text) <= width {
+            return self.fit(&text, width);
+        }
+        let mut skip = 1;
+        while columns(&text.chars().skip(skip).collect::<String>()) + 1 > width && skip < text.len() {
+            skip += 1;
+        }
+        self.fit(&format!("{}{}", self.ellipsis(), text.chars().skip(skip).collect::<String>()), width)
+    }
+
     /// Harmless text; ASCII only where that is wanted.
     #[must_use]
     pub fn plain(self, text: &str) -> String {
@@ -182,6 +196,12 @@ fn ascii_for(c: char) -> char {
     }
 }
 
+/// `1 page`, `2 pages`.
+#[must_use]
+pub fn pages(count: usize) -> String {
+    if count == 1 { "1 page".to_owned() } else { format!("{count} pages") }
+}
+
 /// Columns that a text takes.
 #[must_use]
 pub fn columns(text: &str) -> usize {
@@ -200,6 +220,9 @@ mod tests {
         assert_eq!(FINE.fit("abc", 5), "abc  ");
         assert_eq!(FINE.cut("abcdef", 4), "abc…");
         assert_eq!(PLAIN.cut("abcdef", 4), "abc~");
+        assert_eq!(FINE.fit_end("abcdef", 4), "…def");
+        assert_eq!(FINE.fit_end("abc", 4), "abc ");
+        assert_eq!(columns(&FINE.fit_end("日本語の表", 4)), 4);
         assert_eq!(columns(&FINE.fit("日本語の表", 7)), 7);
         assert_eq!(FINE.cut("a\u{1b}[2J", 20), "a\\u{1b}[2J");
         assert_eq!(PLAIN.cut("日本", 4), "??");

@@ -9,9 +9,8 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
-};
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::layout::Rect;
 
 use super::state::State;
 use super::view::view;
@@ -91,7 +90,9 @@ impl Screen {
     /// # Errors
     /// When the terminal cannot be written to.
     pub fn clear(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        // `Terminal::clear` asks the terminal where its cursor is, and the thread that reads input would get the answer.
+        let (columns, rows) = self.size()?;
+        self.terminal.resize(Rect::new(0, 0, columns, rows))
     }
 
     /// Gives the terminal back, stops the program until it is continued, and takes the terminal again.

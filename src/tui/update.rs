@@ -7,6 +7,7 @@ use super::command_line::command_line;
 use super::export::json_text;
 use super::facts::Survey;
 use super::lists::{find, order_slots};
+use super::look::pages;
 use super::query::Query;
 use super::state::{Column, Part, Prompt, PromptKind, State, View};
 use super::view;
@@ -96,7 +97,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::Applied(applied) => {
             state.applying = false;
-            state.message = Some((false, format!("{} written; {} takes it back", applied.written, applied.undo)));
+            state.message = Some((false, format!("{} written; 6 tells how to take it back", pages(applied.written))));
             state.applied = Some(applied);
             state.marks.clear();
             let mut effects = end_if_wanted(state);

@@ -70,7 +70,13 @@ Verdicts:
 ";
 
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let request = Request { dwb_only: args.dwb_only, page: None, wal: args.wal.clone(), jobs: args.jobs.count(), keep_slots: false };
+    let request = Request {
+        dwb_only: args.dwb_only,
+        page: None,
+        wal: args.wal.clone(),
+        jobs: args.jobs.count(),
+        keep_slots: false,
+    };
     let mut examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     if let Some(format) = args.output.machine() {

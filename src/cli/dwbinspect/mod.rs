@@ -1,5 +1,6 @@
 //! `pg_dwbinspect`.
 
+pub mod backend;
 mod bars;
 mod batches;
 mod check;

@@ -262,13 +262,8 @@ impl RepairArgs {
     fn examine(&self, lock: bool, watch: &dyn Watch) -> Result<(Option<RepairLock>, Examination), Stop> {
         let directory = DataDir::open(&self.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
         let lock = if lock { Some(guarded(&directory, self.overrides.overrides())?) } else { None };
-        let request = Request {
-            dwb_only: false,
-            page: None,
-            wal: self.wal.clone(),
-            jobs: self.jobs.count(),
-            keep_slots: false,
-        };
+        let request =
+            Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs.count(), keep_slots: false };
         let examined = Examination::run(&self.data_dir, &request, watch)?;
         if examined.interrupted() {
             return Err(Stop::Input("interrupted: nothing was written".to_owned()));

@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use super::count::{Counted, count, count_causes};
 use super::names::Names;
 use super::source::{CommonArgs, Source};
-use crate::output::wal_text::{write_groups, write_intervals};
 use crate::analysis::wal::group::{GroupBy, Groups, Key};
 use crate::analysis::wal::tally::Tally;
 use crate::cli::context::Closing;
@@ -17,6 +16,7 @@ use crate::cli::work::{JobsArg, interrupt_flag};
 use crate::output::json::wal::{Naming, group_row, interval_row, put_tally, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
+use crate::output::wal_text::{write_groups, write_intervals};
 
 /// Show how much of the WAL is full-page images, and of what
 ///

@@ -61,11 +61,10 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
         arguments,
         views: vec![View::Wal],
     };
-    let stamps = Stamps::of(args.source.paths.clone());
     let range = SourceArgs { paths: args.source.paths.clone(), ..args.source };
     let names = NameArgs { names: args.names.names.clone() };
     let request = WalRequest { source: range, names, jobs: args.jobs.count() };
-    let backend = WalBackend { request, opened: Mutex::new(Some(source)), stamps: Mutex::new(stamps) };
+    let backend = WalBackend { request, opened: Mutex::new(Some(source)), stamps: Mutex::default() };
     let ended = show(subject, args.screen, Arc::new(backend))?;
     let Some(wal) = &ended.state.wal else {
         writeln!(out, "left before WAL was read: nothing is known yet")?;
@@ -80,7 +79,8 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     Ok(Outcome::of(wal.notes.len() - skipped, skipped))
 }
 
-struct WalBackend {
+/// Does the work on WAL.
+pub struct WalBackend {
     request: WalRequest,
     /// What was opened before the screen came up, until it is read.
     opened: Mutex<Option<Source>>,

@@ -8,6 +8,7 @@ use super::{Body, fact, highlight, waiting};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::wal::partial::CheckpointSeen;
 use crate::output::check_text::letter;
 use crate::output::json::{BatchJson, time_text};
 use crate::output::text::short_lsn;
@@ -21,6 +22,9 @@ const LEAD: usize = 9;
 
 /// Width from which on first and last slot have columns.
 const WIDE: usize = 110;
+
+/// Width from which on the time has a column.
+const WIDER: usize = 130;
 
 /// Letters by which verdicts are called in the strip, the worst first.
 const VERDICTS: [(Verdict, char); 6] = [
@@ -42,7 +46,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     }
     let mut head = strip(state, survey);
     head.push(Line::default());
-    let names = ["", "batch", "sure", "slots", "LSN from", "to", "by", "first slot", "last slot", "relations"];
+    let names =
+        ["", "batch", "sure", "slots", "LSN from", "to", "by", "first slot", "last slot", "time (UTC)", "relations"];
     head.push(Line::styled(cells(look, width, &names.map(str::to_owned)), look.heading()));
     if survey.batches.is_empty() {
         head.push(Line::raw("no slot of the buffer is in use"));
@@ -86,7 +91,8 @@ fn batch_of(state: &State, survey: &Survey, slots: &[SlotRow]) -> (char, Style) 
     let count = |batch: &BatchLine| slots.iter().filter(|row| batch.holds(row)).count();
     let held: Vec<(usize, usize)> =
         survey.batches.iter().map(count).enumerate().filter(|(_, count)| *count > 0).collect();
-    let current = held.iter().find(|(at, _)| survey.batches.get(*at).is_some_and(|batch| batch.json.batch == "current"));
+    let current =
+        held.iter().find(|(at, _)| survey.batches.get(*at).is_some_and(|batch| batch.json.batch == "current"));
     match current.or_else(|| held.iter().max_by_key(|(_, count)| *count)) {
         Some((at, _)) => {
             let bold = if *at == state.batch_at { look.selected() } else { Style::new() };
@@ -112,8 +118,8 @@ fn worst_of(look: Look, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
     }
 }
 
-fn cells(look: Look, width: usize, cells: &[String; 10]) -> String {
-    let [lead, batch, sure, slots, low, high, by, first, last, relations] = cells;
+fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
+    let [lead, batch, sure, slots, low, high, by, first, last, time, relations] = cells;
     let mut text = format!(
         "{}{}{}{} {} {} {}",
         look.fit(lead, 4),
@@ -127,6 +133,9 @@ fn cells(look: Look, width: usize, cells: &[String; 10]) -> String {
     if width >= WIDE {
         text.push_str(&look.fit(&format!(" {first}"), 13));
         text.push_str(&look.fit(&format!(" {last}"), 13));
+    }
+    if width >= WIDER {
+        text.push_str(&look.fit(&format!(" {time}"), 34));
     }
     let room = width.saturating_sub(super::columns(&text) + 1);
     format!("{text} {}", look.cut(relations, room))
@@ -162,6 +171,7 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         batch.written_by.to_owned(),
         place(&batch.first_slot),
         place(&batch.last_slot),
+        time_of(state, batch),
         relations(survey, batch),
     ];
     highlight(look, is_selected, Line::styled(cells(look, state.columns(), &words), style))
@@ -187,26 +197,22 @@ fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
 /// When the images of a batch were made, as far as checkpoints in WAL tell.
 fn time_of(state: &State, batch: &BatchJson) -> String {
     let lsn = |text: &str| text.parse::<Lsn>().ok().filter(|lsn| lsn.is_valid());
-    let Some(((low, high), wal)) =
-        lsn(&batch.lowest_lsn).zip(lsn(&batch.highest_lsn)).zip(state.wal.as_deref())
-    else {
-        return if state.reading_wal { "WAL is being read" } else { "not known: WAL does not tell" }.to_owned();
+    let range = lsn(&batch.lowest_lsn).zip(lsn(&batch.highest_lsn));
+    let Some(((low, high), wal)) = range.zip(state.wal.as_deref()) else {
+        return if state.reading_wal { "WAL is being read" } else { "not known" }.to_owned();
     };
     // The time in a checkpoint record is that of its redo point.
-    let seen = wal.intervals.iter().filter_map(|interval| interval.checkpoint);
-    let (mut before, mut after) = (None, None);
-    for checkpoint in seen {
-        if checkpoint.redo_lsn <= low {
-            before = Some(checkpoint);
-        }
-        if checkpoint.redo_lsn > high && after.is_none() {
-            after = Some(checkpoint);
-        }
-    }
-    match (before, after) {
-        (Some(before), Some(after)) => format!("from {} to {}", time_text(before.time_s), time_text(after.time_s)),
-        (Some(before), None) => format!("after {}", time_text(before.time_s)),
-        (None, Some(after)) => format!("before {}", time_text(after.time_s)),
-        (None, None) => "not known: there is no checkpoint around it in WAL".to_owned(),
+    let seen = || wal.intervals.iter().filter_map(|interval| interval.checkpoint);
+    let time = |checkpoint: CheckpointSeen| time_text(checkpoint.time_s);
+    let oldest = seen().filter(|checkpoint| checkpoint.redo_lsn <= low).last().map(time);
+    let newest = seen().filter(|checkpoint| checkpoint.redo_lsn <= high).last().map(time);
+    let end = seen().find(|checkpoint| checkpoint.redo_lsn > high).map(time);
+    match (oldest, newest, end) {
+        (Some(oldest), _, Some(end)) => format!("{oldest} to {end}"),
+        (Some(oldest), _, None) => format!("after {oldest}"),
+        (None, Some(newest), None) => format!("newest after {newest}"),
+        (None, Some(newest), Some(end)) => format!("newest {newest} to {end}"),
+        (None, None, Some(end)) => format!("before {end}"),
+        (None, None, None) => "not known: no checkpoint in WAL is near".to_owned(),
     }
 }

@@ -71,6 +71,16 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Which lines are shown of how many; nothing when all are.
+    fn place(&self, rows: usize) -> String {
+        let list = self.split(rows).1;
+        if self.count <= list {
+            return String::new();
+        }
+        let top = self.top(rows);
+        format!("{}-{} of {}", top + 1, (top + list).min(self.count), self.count)
+    }
+
     fn lines(&self, rows: usize) -> Vec<Line<'static>> {
         let (head, list, foot) = self.split(rows);
         let top = self.top(rows);
@@ -109,8 +119,9 @@ pub fn view(state: &State, frame: &mut Frame<'_>) {
         return;
     }
     let mut lines = vec![tabs(state)];
-    lines.extend(body(state).lines(state.body_rows()));
-    lines.push(status(state));
+    let body = body(state);
+    lines.extend(body.lines(state.body_rows()));
+    lines.push(status(state, &body.place(state.body_rows())));
     lines.push(hints(state));
     frame.render_widget(Paragraph::new(Text::from(lines)), area);
 }
@@ -196,9 +207,20 @@ pub fn tab_at(state: &State, column: u16) -> Option<View> {
     })
 }
 
-fn status(state: &State) -> Line<'static> {
+/// The line above the keys; at its end where in a long list one is.
+fn status(state: &State, place: &str) -> Line<'static> {
+    let width = state.columns().saturating_sub(columns(place) + 1);
+    let mut line = status_words(state, width);
+    if !place.is_empty() {
+        let used = line.width();
+        line.push_span(Span::raw(" ".repeat((width + 1).saturating_sub(used))));
+        line.push_span(Span::styled(place.to_owned(), state.look.faint()));
+    }
+    line
+}
+
+fn status_words(state: &State, width: usize) -> Line<'static> {
     let look = state.look;
-    let width = state.columns();
     if let Some(Prompt { kind, text }) = &state.prompt {
         let lead = match kind {
             PromptKind::Search => "search (enter: go, esc: leave): ",
@@ -255,7 +277,7 @@ fn hints(state: &State) -> Line<'static> {
         if binding.hint.is_empty() || !binding.applies(state.view, &state.subject.views) {
             continue;
         }
-        let words = format!(" {} ", binding.hint);
+        let words = format!(" {}  ", binding.hint);
         used += columns(binding.label) + columns(&words);
         if used > state.columns() {
             break;

@@ -108,7 +108,7 @@ fn sector_map(look: Look, sheet: &PageSheet) -> Vec<Line<'static>> {
         }
         lines.push(Line::from(spans));
     }
-    let words = format!("{:12}letters: images that this sector of {SECTOR_BYTES} bytes equals; 0 all zero; . none", "");
+    let words = format!("{:12}letters: images with the same {SECTOR_BYTES} bytes; 0 all zero; . none", "");
     lines.push(Line::styled(words, look.faint()));
     lines
 }
@@ -204,21 +204,15 @@ fn bytes<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Line<'static>
     body
 }
 
-fn hex_line(
-    look: Look,
-    start: usize,
-    left: &[u8],
-    right: Option<&[u8]>,
-    side: usize,
-    cursor: usize,
-) -> Line<'static> {
+fn hex_line(look: Look, start: usize, left: &[u8], right: Option<&[u8]>, side: usize, cursor: usize) -> Line<'static> {
     let differs = |at: usize| right.is_some_and(|right| right.get(at) != left.get(at));
     let any = (0..left.len()).any(differs);
     let mark = if any { '!' } else { ' ' };
     let mut spans = vec![Span::styled(format!("{start:04x}{mark} "), if any { look.bad() } else { look.faint() })];
     let show = |bytes: &[u8], style: Style, spans: &mut Vec<Span<'static>>| {
         for (at, byte) in bytes.iter().enumerate() {
-            let style = if differs(at) { style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED) } else { Style::new() };
+            let style =
+                if differs(at) { style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED) } else { Style::new() };
             let is_here = start + at == cursor;
             let style = if is_here { style.patch(look.selected()) } else { style };
             spans.push(Span::styled(format!("{byte:02x}"), style));

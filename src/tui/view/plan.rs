@@ -5,6 +5,7 @@ use ratatui::text::Line;
 
 use super::{Body, fact, waiting};
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep};
+use crate::tui::look::pages;
 use crate::tui::state::State;
 
 pub(super) fn body(state: &State) -> Body<'_> {
@@ -22,16 +23,15 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let plan = &sheet.plan;
     let mut head = Vec::new();
     if let Some(applied) = &state.applied {
-        let words = format!("{} pages were written; the old bytes are in {}", applied.written, applied.journal);
+        let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal);
         head.extend(fact(look, width, "repaired", &words, look.good()));
         head.extend(fact(look, width, "take back", &applied.undo, Style::new()));
     }
-    let pages = if state.marks.is_empty() { "every proven page" } else { "the marked pages" };
+    let which = if state.marks.is_empty() { "every proven page" } else { "the marked pages" };
     let count = plan.steps.len();
     let words = match count {
         0 => "nothing would be written".to_owned(),
-        1 => format!("1 page would be overwritten ({pages})"),
-        _ => format!("{count} pages would be overwritten ({pages})"),
+        _ => format!("{} would be overwritten ({which})", pages(count)),
     };
     head.extend(fact(look, width, "plan", &words, if count == 0 { look.doubt() } else { Style::new() }));
     for guard in &sheet.guards {
@@ -39,7 +39,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
     }
     let how = match (count, sheet.guards.is_empty()) {
         (0, _) => "",
-        (_, true) => "d rehearses it; a carries it out after you type the word apply; old bytes go into a journal first; w saves it",
+        (_, true) => {
+            "d rehearses it; a carries it out after you type the word apply; old bytes go into a journal first; w saves it"
+        }
         (_, false) => "w saves it; it cannot be carried out while the reasons above hold",
     };
     if !how.is_empty() {
@@ -71,9 +73,10 @@ fn step_lines(state: &State, step: &PlanStep) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
     let is_safe = step.warnings.is_empty();
-    let words = format!("{}: {} from {}", place(&step.page, step.relation.as_deref()), step.verdict, step.image);
+    let words = format!("{}:{} {} from {}", step.path, step.page.block, step.verdict, step.image);
     let mut lines = vec![Line::styled(look.cut(&words, width), if is_safe { look.good() } else { look.doubt() })];
-    let words = format!("    {}, LSN {}, CRC {} becomes {}", step.path, step.page_lsn, step.before_crc, step.after_crc);
+    let name = place(&step.page, step.relation.as_deref());
+    let words = format!("    LSN {}, CRC {} becomes {}, {name}", step.page_lsn, step.before_crc, step.after_crc);
     lines.push(Line::styled(look.cut(&words, width), look.faint()));
     for warning in &step.warnings {
         let wrapped = look.wrap(&format!("not proven: {warning}"), width.saturating_sub(5));

@@ -6,7 +6,6 @@ use ratatui::text::Line;
 use super::{Body, highlight, waiting};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
-use crate::analysis::verdict::compare::Comparison;
 use crate::output::text::short;
 use crate::tui::facts::Survey;
 use crate::tui::look::Look;
@@ -54,16 +53,16 @@ pub(super) fn body(state: &State) -> Body<'_> {
 fn cells(look: Look, width: usize, lead: &str, cells: &[String; 7], more: [String; 2]) -> String {
     let [slot, relation, block, lsn, crc, batch, disk] = cells;
     let wide = width >= WIDE;
-    let fixed = 2 + 10 + 12 + 12 + 7 + 11 + 15 + if wide { 22 } else { 0 };
+    let fixed = 2 + 9 + 10 + 12 + 6 + 10 + 15 + if wide { 22 } else { 0 };
     let mut text = format!(
         "{}{}{}{} {} {}{}{}",
         look.fit(lead, 2),
-        look.fit(slot, 10),
-        look.fit(relation, width.saturating_sub(fixed + 2)),
-        look.fit_right(block, 12),
+        look.fit(slot, 9),
+        look.fit_end(relation, width.saturating_sub(fixed + 2)),
+        look.fit_right(block, 10),
         look.fit_right(lsn, 12),
-        look.fit(&format!(" {crc}"), 7),
-        look.fit(batch, 11),
+        look.fit(&format!(" {crc}"), 6),
+        look.fit(batch, 10),
         look.fit(disk, 15)
     );
     if wide {
@@ -101,7 +100,7 @@ fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     ];
     let more = [known(by.to_owned()), known(row.slot_id.to_string())];
     let text = cells(look, state.columns(), &lead, &words, more);
-    highlight(look, is_selected, Line::styled(text, style_of(look, row)))
+    highlight(look, is_selected, Line::styled(text, style_of(look, survey, row)))
 }
 
 /// `file:slot`, the file by its number.
@@ -114,12 +113,15 @@ fn slot_name(survey: &Survey, row: &SlotRow) -> String {
     }
 }
 
-fn style_of(look: Look, row: &SlotRow) -> Style {
-    match (row.condition, row.comparison) {
-        (Condition::Empty, _) => look.faint(),
-        (Condition::Torn | Condition::Damaged, _) => look.bad(),
-        (_, Some(Comparison::Torn | Comparison::Damaged | Comparison::Zeroed | Comparison::DiskOlder)) => look.bad(),
-        (Condition::Unverifiable, _) => look.doubt(),
-        _ => Style::new(),
+/// As triage paints the page; a slot that fails its CRC stands out as well.
+fn style_of(look: Look, survey: &Survey, row: &SlotRow) -> Style {
+    if let Some(line) = row.page.and_then(|page| survey.damaged(page)) {
+        return super::triage::style_of(look, line.verdict);
+    }
+    match row.condition {
+        Condition::Empty => look.faint(),
+        Condition::Torn | Condition::Damaged => look.bad(),
+        Condition::Unverifiable => look.doubt(),
+        Condition::Sound => Style::new(),
     }
 }

@@ -35,9 +35,16 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.extend(fact(look, width, "doubt", doubt, look.doubt()));
     }
     head.extend(fact(look, width, "next step", &survey.next, Style::new()));
+    if survey.pages.iter().any(|page| matches!(page.verdict, Verdict::Restore | Verdict::RestoreUnproven)) {
+        let words = "enter: why, page by page; 6: the repair plan, before anything is written";
+        head.extend(fact(look, width, "here", words, Style::new()));
+    }
     if state.body_rows() > 30 {
         head.extend(fact(look, width, "replay", &survey.replay, Style::new()));
         head.extend(fact(look, width, "checksums", &survey.checksums, Style::new()));
+        if let Some(compared) = &survey.compared {
+            head.extend(fact(look, width, "images", compared, Style::new()));
+        }
         if let Some(scanned) = &survey.scanned {
             head.extend(fact(look, width, "pages", scanned, Style::new()));
         }
@@ -52,12 +59,11 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.push(Line::styled(words, if survey.exit_status == 2 { look.doubt() } else { look.good() }));
     } else {
         head.extend(counts(look, width, survey));
-        head.push(Line::default());
-        head.push(Line::styled(row(look, width, " ", &heading()), look.heading()));
+        head.push(Line::styled(row(look, width, " ", &heading(survey.pages.len())), look.heading()));
     }
     let line = move |at: usize| page_line(state, survey, at);
     let mut body = Body::list(head, survey.pages.len(), state.triage_at, line);
-    body.foot = findings(look, width, survey, state.body_rows() / 5);
+    body.foot = findings(look, width, survey, state.body_rows() / 7);
     body
 }
 
@@ -100,8 +106,9 @@ pub(super) fn style_of(look: Look, verdict: Verdict) -> Style {
     }
 }
 
-fn heading() -> [String; 7] {
-    ["damaged pages", "block", "on disk", "sure", "tear", "verdict", "image"].map(str::to_owned)
+fn heading(count: usize) -> [String; 7] {
+    let pages = format!("{count} damaged");
+    [&pages, "block", "on disk", "sure", "tear", "verdict", "image"].map(str::to_owned)
 }
 
 /// One row; columns that a narrow screen has no room for are left out.
@@ -112,7 +119,7 @@ fn row(look: Look, width: usize, lead: &str, cells: &[String; 7]) -> String {
     let mut text = format!(
         "{}{} {} {}",
         look.fit(lead, 3),
-        look.fit(relation, width.saturating_sub(fixed + 1)),
+        look.fit_end(relation, width.saturating_sub(fixed + 1)),
         look.fit_right(block, 8),
         look.fit(&format!(" {disk}"), 11)
     );
@@ -158,11 +165,8 @@ fn findings(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<
     let rows = rows.max(2);
     let count = all.len();
     let shown = if count > rows { rows - 1 } else { count };
-    let mut lines: Vec<Line<'static>> = all
-        .into_iter()
-        .take(shown)
-        .map(|(style, words)| Line::styled(look.cut(&words, width), style))
-        .collect();
+    let mut lines: Vec<Line<'static>> =
+        all.into_iter().take(shown).map(|(style, words)| Line::styled(look.cut(&words, width), style)).collect();
     if shown < count {
         lines.push(Line::styled(format!("and {} more; `check` lists them all", count - shown), look.faint()));
     }

@@ -2,7 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
-use super::{Body, highlight, progress_line};
+use super::{Body, columns, highlight, progress_line};
 use crate::analysis::wal::tally::Tally;
 use crate::output::json::time_text;
 use crate::output::text::short;
@@ -13,6 +13,9 @@ use crate::tui::state::State;
 
 /// Relations and causes that are named.
 const MOST_NAMED: usize = 5;
+
+/// Width from which on names have a bar behind them.
+const WIDE: usize = 50;
 
 /// The same on a high screen.
 const MOST_NAMED_HIGH: usize = 12;
@@ -47,11 +50,24 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.push(Line::styled(look.cut(note, width), look.doubt()));
     }
     head.push(Line::default());
-    let columns = format!("  {:>11} {:<9}{:>7} {:>8} {:>6}  {}", "redo point", "time", "WAL", "images", "share", "images in WAL");
-    head.push(Line::styled(look.cut(&columns, width), look.heading()));
+    let heading = format!(
+        "  {:>11} {:<9}{:>7} {:>8} {:>6}  {} decay",
+        "redo point",
+        "time",
+        "WAL",
+        "images",
+        "%",
+        look.fit("images of all bytes", bar_room(width))
+    );
+    head.push(Line::styled(look.cut(&heading, width), look.heading()));
     let mut body = Body::list(head, wal.intervals.len(), state.interval_at, move |at| interval_line(state, wal, at));
     body.foot = foot(state, wal);
     body
+}
+
+/// Columns of the bars.
+fn bar_room(width: usize) -> usize {
+    width.saturating_sub(52 + 10).min(60)
 }
 
 fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
@@ -71,8 +87,12 @@ fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
         percent(share)
     );
     let decay: String = interval.decay.iter().map(|share| look.level(*share)).collect();
-    let room = state.columns().saturating_sub(52 + 10).min(60);
-    let line = Line::from(vec![Span::raw(text), Span::styled(look.bar(share, room), look.doubt()), Span::raw(format!(" {decay}"))]);
+    let room = bar_room(state.columns());
+    let line = Line::from(vec![
+        Span::raw(text),
+        Span::styled(look.bar(share, room), look.doubt()),
+        Span::raw(format!(" {decay}")),
+    ]);
     highlight(look, is_selected, line)
 }
 
@@ -85,9 +105,12 @@ fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
         let parts: Vec<String> = interval
             .decay
             .iter()
-            .map(|share| share.map_or_else(|| "-".to_owned(), |share| format!("{}{:.0}%", look.level(Some(share)), share * 100.0)))
+            .map(|share| {
+                share
+                    .map_or_else(|| "-".to_owned(), |share| format!("{}{:.0}%", look.level(Some(share)), share * 100.0))
+            })
             .collect();
-        let words = format!("share in equal parts of the selected interval: {}", parts.join(" "));
+        let words = format!("decay of the selected interval: {}", parts.join(" "));
         lines.push(Line::raw(look.cut(&words, width)));
         let words = format!("{} distinct blocks, begun by {}", interval.distinct_blocks, interval.kind.name());
         lines.push(Line::raw(look.cut(&words, width)));
@@ -95,7 +118,8 @@ fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
     let most = if state.body_rows() > 30 { MOST_NAMED_HIGH } else { MOST_NAMED };
     let half = width / 2;
     let all = wal.total.fpi_bytes.max(1) as f64;
-    let left = named(look, "relations with most image bytes", wal.relations.as_deref(), half.saturating_sub(2), most, all);
+    let left =
+        named(look, "relations with most image bytes", wal.relations.as_deref(), half.saturating_sub(2), most, all);
     let right = named(look, "why images were written", wal.causes.as_deref(), half, most, all);
     for at in 0..left.len().max(right.len()) {
         let cell = |column: &[String], width: usize| look.fit(column.get(at).map_or("", String::as_str), width);
@@ -120,14 +144,9 @@ fn named(
     };
     for (name, tally) in rows.iter().filter(|(_, tally)| tally.fpi_bytes > 0).take(most) {
         let share = tally.fpi_bytes as f64 / all;
-        let room = width.saturating_sub(22);
-        lines.push(format!(
-            "{} {:>7} {:>5}% {}",
-            look.fit(name, room),
-            size(tally.fpi_bytes),
-            percent(share),
-            look.bar(share, 6)
-        ));
+        let bar = if width >= WIDE { format!(" {}", look.bar(share, 6)) } else { String::new() };
+        let figures = format!(" {:>7} {:>5}%{bar}", size(tally.fpi_bytes), percent(share));
+        lines.push(format!("{}{figures}", look.fit_end(name, width.saturating_sub(columns(&figures) + 1))));
     }
     lines
 }
