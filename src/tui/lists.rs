@@ -16,17 +16,25 @@ pub(super) fn order_slots(state: &mut State) {
     let row = |at: usize| slots.get(at);
     match Column::ALL.get(state.slots.column).copied().unwrap_or(Column::Slot) {
         Column::Slot => {}
-        Column::Page => order.sort_by_key(|at| row(*at).map(|row| (row.rel, row.fork, row.block))),
-        Column::PageLsn => order.sort_by_key(|at| row(*at).map(|row| row.page_lsn)),
-        Column::Condition => order.sort_by_key(|at| row(*at).map(|row| row.condition)),
-        Column::Batch => order.sort_by_key(|at| row(*at).map(|row| row.batch)),
-        Column::Disk => order.sort_by_key(|at| row(*at).map(|row| slot_words(row)[2])),
+        Column::Page => order.sort_by_cached_key(|at| row(*at).map(|row| (row.rel, row.fork, row.block))),
+        Column::PageLsn => order.sort_by_cached_key(|at| row(*at).map(|row| row.page_lsn)),
+        Column::Condition => order.sort_by_cached_key(|at| row(*at).map(|row| row.condition)),
+        Column::Batch => order.sort_by_cached_key(|at| row(*at).map(|row| row.batch)),
+        Column::Disk => order.sort_by_cached_key(|at| row(*at).map(|row| slot_words(row)[2])),
     }
     if state.slots.descending {
         order.reverse();
     }
     state.slots.at = selected.and_then(|wanted| order.iter().position(|at| *at == wanted)).unwrap_or(0);
     state.slots.order = order;
+}
+
+/// Turns the order round; the selected slot stays selected.
+pub(super) fn reverse_slots(state: &mut State) {
+    let list = &mut state.slots;
+    list.descending = !list.descending;
+    list.order.reverse();
+    list.at = list.order.len().saturating_sub(list.at + 1);
 }
 
 /// Goes to the next line or byte that fits, round the end. Without a search: to the next damaged page. `here`: the

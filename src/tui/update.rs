@@ -6,7 +6,7 @@ use super::action::{Action, Command, Effect};
 use super::command_line::command_line;
 use super::export::json_text;
 use super::facts::Survey;
-use super::lists::{find, order_slots};
+use super::lists::{find, order_slots, reverse_slots};
 use super::look::pages;
 use super::query::Query;
 use super::state::{Column, Part, Prompt, PromptKind, State, View};
@@ -186,10 +186,7 @@ fn command_of(state: &mut State, command: Command) -> Vec<Effect> {
             state.slots.column = (state.slots.column + 1) % Column::ALL.len();
             order_slots(state);
         }
-        Command::Reverse => {
-            state.slots.descending = !state.slots.descending;
-            order_slots(state);
-        }
+        Command::Reverse => reverse_slots(state),
         Command::Mark => return mark(state),
         Command::Copy => {
             let text = command_line(state);

@@ -29,14 +29,19 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.extend(waiting(state));
         return Body::text(head, Vec::new(), 0);
     };
-    let is_bad = !survey.pages.is_empty() || survey.exit_status != 0;
-    head.extend(fact(look, width, "if started", &survey.start, if is_bad { look.bad() } else { look.good() }));
+    let needs_care = |page: &PageLine| !matches!(page.verdict, Verdict::HealsInReplay | Verdict::Leave);
+    let style = match survey.exit_status {
+        _ if survey.pages.iter().any(needs_care) => look.bad(),
+        0 => look.good(),
+        _ => look.doubt(),
+    };
+    head.extend(fact(look, width, "if started", &survey.start, style));
     for doubt in &survey.doubts {
         head.extend(fact(look, width, "doubt", doubt, look.doubt()));
     }
     head.extend(fact(look, width, "next step", &survey.next, Style::new()));
     if survey.pages.iter().any(|page| matches!(page.verdict, Verdict::Restore | Verdict::RestoreUnproven)) {
-        let words = "enter: why, page by page; 6: the repair plan, before anything is written";
+        let words = "enter: why, page by page; 6: the repair plan";
         head.extend(fact(look, width, "here", words, Style::new()));
     }
     if state.body_rows() > 30 {

@@ -57,7 +57,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         "WAL",
         "images",
         "%",
-        look.fit("images of all bytes", bar_room(width))
+        look.fit("share of images", bar_room(width))
     );
     head.push(Line::styled(look.cut(&heading, width), look.heading()));
     let mut body = Body::list(head, wal.intervals.len(), state.interval_at, move |at| interval_line(state, wal, at));
