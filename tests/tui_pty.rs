@@ -238,7 +238,7 @@ fn bad_directories(place: &Path) -> Vec<(PathBuf, &'static str)> {
     } else {
         let closed = place.join("closed");
         fs::create_dir(&closed).expect("directory");
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("mode");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("mode");
         bad.push((closed, "closed"));
     }
     bad

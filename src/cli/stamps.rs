@@ -30,23 +30,25 @@ impl Stamps {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
     fn changed_new_and_lost_files_are_seen() {
         let temporary = tempfile::tempdir().unwrap();
-        let path = |name: &str| temporary.path().join(name);
-        std::fs::write(path("one"), "1").unwrap();
-        let look = || Stamps::of([path("one"), path("other")]);
+        let make = || tempfile::Builder::new().prefix("one").rand_bytes(0).tempfile_in(temporary.path()).unwrap();
+        let look = || Stamps::of([temporary.path().join("one")]);
         let before = look();
         assert!(!before.have_changed());
-        std::fs::write(path("one"), "22").unwrap();
-        assert!(before.have_changed());
+        let mut file = make();
+        assert!(before.have_changed(), "new");
         let before = look();
-        std::fs::write(path("other"), "").unwrap();
-        assert!(before.have_changed());
+        assert!(!before.have_changed());
+        file.write_all(b"1").unwrap();
+        assert!(before.have_changed(), "changed");
         let before = look();
-        std::fs::remove_file(path("one")).unwrap();
-        assert!(before.have_changed());
+        drop(file);
+        assert!(before.have_changed(), "lost");
     }
 }

@@ -160,8 +160,7 @@ impl Look {
         let mut lines = vec![String::new()];
         for word in self.plain(text).split(' ') {
             let mut word = word.to_owned();
-            loop {
-                let Some(line) = lines.last_mut() else { break };
+            while let Some(line) = lines.last_mut() {
                 let used = columns(line);
                 let gap = usize::from(used > 0);
                 if used + gap + columns(&word) <= width {

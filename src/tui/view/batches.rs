@@ -204,8 +204,8 @@ fn time_of(state: &State, batch: &BatchJson) -> String {
     // The time in a checkpoint record is that of its redo point.
     let seen = || wal.intervals.iter().filter_map(|interval| interval.checkpoint);
     let time = |checkpoint: CheckpointSeen| time_text(checkpoint.time_s);
-    let oldest = seen().filter(|checkpoint| checkpoint.redo_lsn <= low).last().map(time);
-    let newest = seen().filter(|checkpoint| checkpoint.redo_lsn <= high).last().map(time);
+    let oldest = seen().rfind(|checkpoint| checkpoint.redo_lsn <= low).map(time);
+    let newest = seen().rfind(|checkpoint| checkpoint.redo_lsn <= high).map(time);
     let end = seen().find(|checkpoint| checkpoint.redo_lsn > high).map(time);
     match (oldest, newest, end) {
         (Some(oldest), _, Some(end)) => format!("{oldest} to {end}"),
