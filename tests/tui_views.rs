@@ -173,6 +173,8 @@ fn names_from_disk_cannot_drive_the_terminal() {
     for view in ["1", "2", "3", "5", "6"] {
         screen.keys(&[view]);
         let buffer = draw(&screen.state);
+        // It is told, not swallowed: at least in the path or the message.
+        assert!(text_of(&buffer).contains("\\u{1b}"), "view {view}: {}", text_of(&buffer));
         let is_harmful = |c: char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c);
         let harmful = buffer.content.iter().find(|cell| cell.symbol().chars().any(is_harmful));
         assert_eq!(harmful, None, "view {view}");

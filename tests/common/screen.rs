@@ -35,7 +35,7 @@ pub const LARGE: (u16, u16) = (140, 45);
 pub fn short_paths() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = tempfile::tempdir().expect("temporary directory").keep();
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("temporary directory").keep();
         for case in DWB_CASES {
             let real = cluster(case).canonicalize().expect("fixture");
             std::os::unix::fs::symlink(real, place.join(case)).expect("link");
@@ -109,17 +109,10 @@ impl Driven {
         Self::open(Path::new(case), FINE, size)
     }
 
-    /// A screen of a fixture in this state; pages and plans are read from a cluster that was checked once for all.
-    pub fn of_state(case: &str, state: State) -> Self {
-        static CHECKED: OnceLock<(String, Arc<ClusterBackend>)> = OnceLock::new();
-        let (checked, backend) = CHECKED.get_or_init(|| {
-            let mut driven = Self::of(case, SMALL);
-            driven.asked.clear();
-            (case.to_owned(), driven.backend)
-        });
-        assert_eq!(checked, case, "one cluster for all rows of a table");
+    /// Another screen of the same cluster in this state; what was read is shared.
+    pub fn again(&self, state: State) -> Self {
         let (sender, events) = channel();
-        Self { state, asked: Vec::new(), backend: Arc::clone(backend), tell: Tell::new(sender), events }
+        Self { state, asked: Vec::new(), backend: Arc::clone(&self.backend), tell: Tell::new(sender), events }
     }
 
     fn work(&mut self, effects: Vec<Effect>) {
