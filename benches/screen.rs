@@ -34,7 +34,7 @@ fn row(index: u64) -> SlotRow {
     let number = |spread: u64| u32::try_from(index.wrapping_mul(spread) % RELATIONS).unwrap_or(0);
     let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 16_384 + number(2_654_435_761) };
     let (fork, block) = (ForkNumber::Main, u32::try_from(index).unwrap_or(0) % 7919);
-    let verdict = if index % 3 == 0 { BatchVerdict::Current } else { BatchVerdict::Stale };
+    let verdict = if index.is_multiple_of(3) { BatchVerdict::Current } else { BatchVerdict::Stale };
     SlotRow {
         file: 0,
         index,
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         let start = Instant::now();
         let mut state = State::new(subject.clone(), fine, (140, 45));
         begin(&mut state);
-        drop(terminal.draw(|frame| view(&state, frame)));
+        let Ok(_) = terminal.draw(|frame| view(&state, frame));
         times.push(start.elapsed());
     }
     tell("first picture", FIRST_PICTURE, times);
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
     for _ in 0..ROUNDS {
         let start = Instant::now();
         update(&mut state, Action::Surveyed(Arc::clone(&survey)));
-        drop(terminal.draw(|frame| view(&state, frame)));
+        let Ok(_) = terminal.draw(|frame| view(&state, frame));
         times.push(start.elapsed());
     }
     tell("the check arrives", ANSWER, times);
@@ -127,7 +127,7 @@ fn main() -> ExitCode {
                     update(&mut state, action);
                 }
             }
-            drop(terminal.draw(|frame| view(&state, frame)));
+            let Ok(_) = terminal.draw(|frame| view(&state, frame));
             times.push(start.elapsed());
         }
         tell(what, ANSWER, times);

@@ -1,6 +1,6 @@
 //! Drawing: from the state alone, and without changing it.
 //!
-//! Each view is a [`Body`]: lines that stay, lines of a list of which only those on the screen are made, and lines below.
+//! Each view is a `Body`: lines that stay, lines of a list of which only those on the screen are made, and lines below.
 
 mod batches;
 mod help;
