@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use pgforensics::parsers::checksum::page_checksum;
 
-use crate::common::cluster;
+use crate::common::{cluster, dwb_format};
 
 /// Bytes of a page.
 pub const PAGE: usize = 8192;
@@ -214,7 +214,7 @@ impl ClusterCopy {
 
     /// Writes a slot with a right CRC: the page that it says it holds, its LSN, its number and the image.
     pub fn set_slot(&self, index: u32, slot_id: u32, key: Key, slot_lsn: u64, image: &[u8]) {
-        self.patch(DWB_FILE, slot_offset(index), &slot_bytes(slot_id, key, slot_lsn, image));
+        self.patch(DWB_FILE, slot_offset(index), &dwb_format::slot(slot_id, key.locator(), key.fork, key.block, slot_lsn, image));
     }
 
     /// Makes a slot one that was never written.
@@ -247,20 +247,6 @@ pub fn slot_at(file: &Path, offset: u64) -> (Key, u64, Vec<u8>) {
     let fork = u8::try_from(number(16)).unwrap_or(u8::MAX);
     let key = Key { spc: number(4), db: number(8), rel: number(12), fork, block: number(20) };
     (key, lsn, slot[40..].to_vec())
-}
-
-fn slot_bytes(slot_id: u32, key: Key, slot_lsn: u64, image: &[u8]) -> Vec<u8> {
-    let mut slot = vec![0; 4];
-    slot.extend(key.locator());
-    slot.extend(u32::from(key.fork).to_le_bytes());
-    slot.extend(key.block.to_le_bytes());
-    slot.extend(slot_lsn.to_le_bytes());
-    slot.extend(slot_id.to_le_bytes());
-    slot.extend([1, 0, 0, 0]);
-    slot.extend(image);
-    let crc = ::crc32c::crc32c(&slot[4..]);
-    slot[..4].copy_from_slice(&crc.to_le_bytes());
-    slot
 }
 
 /// Numbers of the control file (version 1901) that tests change.

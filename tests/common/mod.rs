@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use serde_json::Value;
 
+pub mod dwb_format;
 pub mod edit;
 pub mod truth;
 #[path = "../../fixtures/unpack.rs"]
