@@ -10,6 +10,7 @@ pub mod name_gaps;
 pub mod names;
 pub mod names_file;
 pub mod open;
+mod page_sizes;
 pub mod page_source;
 pub mod relation_path;
 pub mod relation_walk;

@@ -73,7 +73,7 @@ fn guard_control(directory: &DataDir, overrides: Overrides, guards: &mut Vec<Gua
         let advice = "bring pg_control back from a backup; without it nothing can be proven";
         return forbid(
             "control",
-            "pg_control cannot be trusted: missing, of an unknown version, or its CRC is wrong",
+            "pg_control cannot be trusted: missing, of an unknown version, or its CRC or sizes are wrong",
             advice,
             None,
         );

@@ -235,7 +235,7 @@ impl Journal {
         if manifest.schema != JOURNAL_SCHEMA {
             return Err(damaged(&path, "made by another version of this program"));
         }
-        let sane = manifest.block_size.is_power_of_two() && (1024..=32_768).contains(&manifest.block_size);
+        let sane = u32::try_from(manifest.block_size).is_ok_and(crate::types::is_block_size);
         if !sane {
             return Err(damaged(&path, "page size that no server has"));
         }
