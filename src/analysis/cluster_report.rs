@@ -42,17 +42,17 @@ fn inspect_server(server: &ServerSign, coverage: &mut Coverage, findings: &mut V
             )
             .in_file(file),
         ),
-        ServerSign::Running { why, .. } => findings.push(
-            Finding::problem(
-                "server_running",
-                why.clone(),
-                "files change while they are read: nothing here is certain",
-            )
-            .in_file(file),
-        ),
+        ServerSign::Running { why, .. } => findings.push(Finding::problem(
+            "server_running",
+            why.clone(),
+            "files change while they are read: nothing here is certain",
+        )),
         ServerSign::Unclear { why } => findings.push(
             Finding::problem("pid_file_unclear", why.clone(), "a running server cannot be ruled out").in_file(file),
         ),
+        ServerSign::Hidden { why } => {
+            findings.push(Finding::problem("server_unclear", why.clone(), "a running server cannot be ruled out"));
+        }
         ServerSign::Unreadable(error) => coverage.skip(file, error),
     }
 }

@@ -2,6 +2,7 @@
 //! new version before anything is written, and each is written, synced and read back through one handle.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -11,8 +12,11 @@ use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::open::{AccessError, Links, read_small};
 use crate::cluster::relation_path::RelationPaths;
-use crate::cluster::running::look_for_server;
+use crate::cluster::running::{look_at_pid_file, look_for_server};
 use crate::parsers::control::CONTROL_FILE_SIZE;
+
+/// Time after which all processes of the machine are asked again whether they are a server of the directory.
+const BETWEEN_SEARCHES: Duration = Duration::from_millis(500);
 
 /// Which way a journal is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,11 +130,19 @@ pub fn carry_out(
         return Err(ApplyError::CutOff);
     }
     let mut applied = Applied::default();
+    let mut asked = None::<Instant>;
     for (place, entry) in manifest.entries.iter().enumerate() {
         if !watch(Moment::Before(place)) {
             return Err(ApplyError::CutOff);
         }
-        let sign = look_for_server(root);
+        // Asking every process is too dear for every page.
+        let sign = match asked.is_some_and(|asked| asked.elapsed() < BETWEEN_SEARCHES) {
+            true => look_at_pid_file(root),
+            false => {
+                asked = Some(Instant::now());
+                look_for_server(root)
+            }
+        };
         if sign.may_be_running() {
             return Err(ApplyError::ServerAppeared(format!("{sign:?}")));
         }
