@@ -15,7 +15,7 @@ pub mod page_source;
 pub mod relation_path;
 pub mod relation_walk;
 pub mod running;
-mod server_process;
+pub mod server_process;
 pub mod settings;
 pub mod wal;
 mod xact_log;

@@ -15,7 +15,7 @@ const MOST_OPEN_FILES: usize = 4096;
 
 /// What the processes of the machine tell of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Search {
+pub enum Search {
     /// None works in the directory.
     None,
     /// This one does.
@@ -36,7 +36,8 @@ pub(super) enum Search {
 /// files of the cluster that it has open. A shell that merely stands in the directory is none.
 ///
 /// `proc`: where the system lists its processes. Processes that end meanwhile are passed over.
-pub(super) fn find_server(data_dir: &Path, proc: &Path) -> Search {
+#[must_use]
+pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
     let Ok(own) = data_dir.metadata() else { return Search::None };
     let processes = match fs::read_dir(proc) {
         Ok(processes) => processes,
@@ -119,92 +120,4 @@ fn has_cluster_open(process: &Path) -> bool {
         let first = below.and_then(|below| below.components().next().map(|part| part.as_os_str().to_owned()));
         first.is_some_and(|first| SERVER_DIRECTORIES.iter().any(|directory| first == *directory))
     })
-}
-
-#[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "tests make the files that they look at")]
-mod tests {
-    use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
-
-    use super::*;
-
-    /// A list of processes like that of the system, and a data directory.
-    struct Machine {
-        temporary: tempfile::TempDir,
-    }
-
-    impl Machine {
-        fn new() -> Self {
-            let machine = Self { temporary: tempfile::tempdir().unwrap() };
-            fs::create_dir_all(machine.data().join("base/5")).unwrap();
-            fs::create_dir_all(machine.proc().join("1")).unwrap();
-            fs::write(machine.proc().join("uptime"), "1").unwrap();
-            machine
-        }
-
-        fn data(&self) -> PathBuf {
-            self.temporary.path().join("data")
-        }
-
-        fn proc(&self) -> PathBuf {
-            self.temporary.path().join("proc")
-        }
-
-        fn process(&self, pid: i32, command: &str, cwd: &Path) -> PathBuf {
-            let process = self.proc().join(pid.to_string());
-            fs::create_dir_all(process.join("fd")).unwrap();
-            fs::write(process.join("comm"), format!("{command}\n")).unwrap();
-            symlink(cwd, process.join("cwd")).unwrap();
-            process
-        }
-
-        fn search(&self) -> Search {
-            find_server(&self.data(), &self.proc())
-        }
-    }
-
-    #[test]
-    fn server_is_found_by_where_it_works() {
-        for name in ["postgres", "postmaster", "edb-postgres"] {
-            let machine = Machine::new();
-            machine.process(40, name, machine.temporary.path());
-            assert_eq!(machine.search(), Search::None, "a server of another directory");
-            machine.process(41, name, &machine.data());
-            assert_eq!(machine.search(), Search::Server { pid: 41, command: name.to_owned() });
-        }
-    }
-
-    #[test]
-    fn shell_in_the_directory_is_no_server_until_it_holds_files_of_the_cluster() {
-        let machine = Machine::new();
-        let shell = machine.process(50, "bash", &machine.data());
-        symlink(machine.data().join("postgresql.conf"), shell.join("fd/3")).unwrap();
-        assert_eq!(machine.search(), Search::None);
-        symlink(machine.data().join("base/5/1259"), shell.join("fd/4")).unwrap();
-        assert!(matches!(machine.search(), Search::Server { pid: 50, .. }));
-        let renamed = Machine::new();
-        symlink("/opt/bin/postgres", renamed.process(51, "db", &renamed.data()).join("exe")).unwrap();
-        assert!(matches!(renamed.search(), Search::Server { pid: 51, .. }));
-    }
-
-    #[test]
-    fn own_process_and_processes_that_end_are_passed_over() {
-        let machine = Machine::new();
-        machine.process(i32::try_from(std::process::id()).unwrap(), "postgres", &machine.data());
-        machine.process(60, "postgres", &machine.temporary.path().join("gone"));
-        fs::create_dir_all(machine.proc().join("61")).unwrap();
-        assert_eq!(machine.search(), Search::None);
-    }
-
-    #[test]
-    fn server_whose_directory_cannot_be_seen_is_not_ruled_out() {
-        // A link to itself cannot be followed, like one that the system does not show.
-        let machine = Machine::new();
-        machine.process(70, "sshd", &machine.proc().join("70/cwd"));
-        assert_eq!(machine.search(), Search::None);
-        machine.process(71, "postgres", &machine.proc().join("71/cwd"));
-        assert!(matches!(machine.search(), Search::Unclear { .. }));
-        assert!(matches!(find_server(&machine.data(), &machine.data().join("none")), Search::Unclear { .. }));
-    }
 }
