@@ -1,5 +1,6 @@
 //! `pg_dwbinspect`.
 
+pub mod backend;
 mod bars;
 mod batches;
 mod check;
@@ -11,7 +12,9 @@ mod page_name;
 mod repair;
 mod repair_select;
 mod repair_text;
+mod sheets;
 mod source;
+mod tui;
 mod verify;
 mod verify_ground;
 mod verify_select;
@@ -41,6 +44,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Tui(tui::TuiArgs),
     Check(check::CheckArgs),
     Page(page::PageArgs),
     Repair(Box<repair::RepairArgs>),
@@ -60,6 +64,7 @@ enum Command {
 /// Runs the program: results to `out`, notes to `errors`.
 pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
+        Command::Tui(args) => tui::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Repair(args) => repair::run(&args, out),
         Command::Undo(args) => repair::run_undo(&args, out),
