@@ -25,6 +25,33 @@ pub const MIN_BLOCK_SIZE: u32 = 1024;
 /// Largest data block that a server can be built with, in bytes.
 pub const MAX_BLOCK_SIZE: u32 = 32768;
 
+/// Largest WAL page that a server can be built with, in bytes.
+pub const MAX_WAL_BLOCK_SIZE: u32 = 65536;
+
+/// Smallest WAL segment, in bytes.
+pub const MIN_WAL_SEGMENT_SIZE: u32 = 1 << 20;
+
+/// Largest WAL segment, in bytes.
+pub const MAX_WAL_SEGMENT_SIZE: u32 = 1 << 30;
+
+/// True for the size of a data page that a server can be built with.
+#[must_use]
+pub const fn is_block_size(size: u32) -> bool {
+    size.is_power_of_two() && size >= MIN_BLOCK_SIZE && size <= MAX_BLOCK_SIZE
+}
+
+/// True for the size of a WAL page that a server can be built with.
+#[must_use]
+pub const fn is_wal_block_size(size: u32) -> bool {
+    size.is_power_of_two() && size >= MIN_BLOCK_SIZE && size <= MAX_WAL_BLOCK_SIZE
+}
+
+/// True for the size of a WAL segment that a server accepts.
+#[must_use]
+pub const fn is_wal_segment_size(size: u32) -> bool {
+    size.is_power_of_two() && size >= MIN_WAL_SEGMENT_SIZE && size <= MAX_WAL_SEGMENT_SIZE
+}
+
 /// A byte address in the WAL stream; 0 means "none".
 ///
 /// Source: `XLogRecPtr`, `src/include/access/xlogdefs.h`.
@@ -209,10 +236,7 @@ impl Geometry {
     /// True when a server can have pages and segment files of these sizes.
     #[must_use]
     pub const fn is_possible(&self) -> bool {
-        self.block_size >= MIN_BLOCK_SIZE
-            && self.block_size <= MAX_BLOCK_SIZE
-            && self.block_size.is_power_of_two()
-            && self.rel_segment_blocks > 0
+        is_block_size(self.block_size) && self.rel_segment_blocks > 0
     }
 
     /// Address of the first byte after a WAL record of `length_bytes` that starts at `start_lsn`, rounded up to the

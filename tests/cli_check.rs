@@ -237,3 +237,39 @@ fn input_that_cannot_be_checked() {
         assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn sizes_of_pg_control_are_held_against_the_pages() {
+    let copy = common::edit::ClusterCopy::of("checkpoint");
+    // Offsets of blcksz, relseg_size, xlog_blcksz and xlog_seg_size in version 1901.
+    for (at, size) in [
+        (224, 0x7FFF_FFFF),
+        (224, 16_384),
+        (224, 4096),
+        (224, 0),
+        (228, 0),
+        (228, u32::MAX),
+        (236, 0x7FFF_FFFF),
+        (236, 0),
+        (240, 0x7FFF_FFFF),
+        (240, 512),
+    ] {
+        let sound = copy.read("global/pg_control");
+        let mut control = sound.clone();
+        control[at..at + 4].copy_from_slice(&u32::to_le_bytes(size));
+        let crc = crc32c::crc32c(&control[..304]);
+        control[304..308].copy_from_slice(&crc.to_le_bytes());
+        copy.write("global/pg_control", &control);
+        let ran = dwbinspect(&["check", arg(copy.data()), "--format", "ndjson"]);
+        assert_eq!(ran.status, 2, "{at} {size}: {}", ran.stderr);
+        let findings = ran.of_type("finding");
+        let finding = findings.iter().find(|finding| finding["kind"] == "control_sizes").expect("finding");
+        assert_eq!(finding["offset"], format!("{at:#X}").replace("0X", "0x"), "{finding}");
+        for page in ran.of_type("page") {
+            assert!(page["verdict"] != "restore" && page["verdict"] != "heals_in_replay", "{at} {size}: {page}");
+        }
+        let ran = dwbinspect(&["repair", arg(copy.data()), "--apply", "--journal", arg(&copy.beside("journal"))]);
+        assert!(ran.status == 2 && ran.stderr.contains("pg_control"), "{at} {size}: {}", ran.stderr);
+        copy.write("global/pg_control", &sound);
+    }
+}

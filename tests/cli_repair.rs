@@ -225,6 +225,133 @@ fn selection_narrows_the_plan() {
 }
 
 #[test]
+fn selection_narrows_a_saved_plan() {
+    let copy = Copy::of("checkpoint");
+    let path = copy.temporary.path().join("plan.json");
+    copy.repair(&["--plan", arg(&path)]);
+    let before = copy.fingerprint();
+    let with = |more: &[&str]| {
+        let journal = copy.journal();
+        copy.repair(&[&["--apply", "--plan", arg(&path), "--journal", arg(&journal)], more].concat())
+    };
+    // What the plan does not have is an error: pages that are in order, that replay heals, that another source has.
+    for (args, said) in [
+        (&["--page", "base/5/1259:7"][..], "no damaged page"),
+        (&["--page", "base/5/1249:56"], "no step for --page base/5/1249:56"),
+        (&["--relation", "2663,1249"], "no step for --relation 1249"),
+        (&["--source", "wal"], "no step for --source wal"),
+        (&["--page", "base/5/1259:0", "--source", "wal"], "no step for --page"),
+    ] {
+        let ran = with(args);
+        assert!(ran.status == 2 && ran.stderr.contains(said), "{args:?}: {}{}", ran.stdout, ran.stderr);
+        assert!(copy.fingerprint() == before && !copy.journal().exists(), "{args:?}");
+    }
+    for (args, written) in [(&["--page", "base/5/1259:0", "--source", "dwb"][..], 1), (&["--relation", "2663"], 2)] {
+        let ran = with(&[args, &["--format", "ndjson"]].concat());
+        assert_eq!(ran.status, 1, "pages are left damaged: {}", ran.stderr);
+        assert_eq!(ran.of_type("summary")[0]["written"], written, "{args:?}: {}", ran.stdout);
+        assert_eq!(ran.of_type("step").len(), written, "{args:?}");
+        let left = ran.of_type("left").iter().filter(|left| left["reasons"][0] == "not selected").count();
+        assert_eq!(left, 6 - written, "{args:?}: {}", ran.stdout);
+        assert_eq!(copy.undo().status, 0);
+        assert_eq!(copy.fingerprint(), before);
+        fs::remove_dir_all(copy.journal()).expect("journal");
+    }
+}
+
+#[test]
+fn what_an_edited_plan_says_drives_no_terminal() {
+    let copy = Copy::of("checkpoint");
+    let path = copy.temporary.path().join("plan.json");
+    copy.repair(&["--plan", arg(&path)]);
+    let plan: Value = serde_json::from_slice(&fs::read(&path).expect("plan")).expect("JSON");
+    let evil = "\u{1b}]0;x\u{7}\u{1b}[2J\r";
+    let run = |plan: &Value| {
+        let file = copy.temporary.path().join("evil.json");
+        fs::write(&file, plan.to_string()).expect("plan");
+        let ran = copy.repair(&["--apply", "--plan", arg(&file), "--journal", arg(&copy.journal())]);
+        let is_raw = |text: &str| text.chars().any(|c| c.is_control() && c != '\n');
+        assert!(!is_raw(&ran.stdout) && !is_raw(&ran.stderr), "{}{}", ran.stdout, ran.stderr);
+        ran
+    };
+    for field in ["fork", "before_crc", "after_crc"] {
+        let mut plan = plan.clone();
+        plan["steps"][0][field] = evil.into();
+        assert_eq!(run(&plan).status, 2, "{field}");
+    }
+    for (pointer, name) in [("/steps/0/image", "file"), ("", "system_identifier"), ("", evil)] {
+        let mut plan = plan.clone();
+        plan.pointer_mut(pointer).expect("place")[name] = evil.into();
+        assert_eq!(run(&plan).status, 2, "{name}");
+    }
+    // What is only there for readers is not taken from the file: what is shown is what is so.
+    let mut plan = plan;
+    let taken: Vec<Value> = plan["steps"].as_array_mut().expect("steps").drain(3..).collect();
+    for step in plan["steps"].as_array_mut().expect("steps") {
+        for field in ["relation", "path", "page_lsn", "verdict"] {
+            step[field] = evil.into();
+        }
+        step["warnings"] = [evil].into();
+    }
+    for step in taken {
+        let mut left = step.clone();
+        for field in ["image", "path", "page_lsn", "before_crc", "after_crc", "warnings"] {
+            left.as_object_mut().expect("step").remove(field);
+        }
+        for field in ["relation", "verdict", "fork"] {
+            left[field] = evil.into();
+        }
+        left["reasons"] = [evil].into();
+        plan["left"].as_array_mut().expect("left").push(left);
+    }
+    let ran = run(&plan);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert!(ran.stdout.contains("restore") && !ran.stdout.contains("may be lost"), "{}", ran.stdout);
+}
+
+/// Puts something else into the place of a path; the second is where to put what was there.
+type Replace = fn(&Path, &Path);
+
+#[test]
+fn what_could_not_be_looked_at_is_told() {
+    let link: Replace = |path, aside| {
+        fs::rename(path, aside).expect("move");
+        symlink(aside, path).expect("link");
+    };
+    let fifo: Replace = |path, aside| {
+        fs::rename(path, aside).expect("move");
+        assert!(std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
+    };
+    let directory: Replace = |path, aside| {
+        fs::rename(path, aside).expect("move");
+        fs::create_dir(path).expect("directory");
+    };
+    let replaced = [("base/5", link), ("base/5/1259", link), ("base/5/1259", fifo), ("base/5/1259", directory)];
+    for (case, (name, replace)) in replaced.into_iter().enumerate() {
+        let copy = Copy::of("checkpoint");
+        replace(&copy.data.join(name), &copy.temporary.path().join("aside"));
+        let check = dwbinspect(&["check", arg(&copy.data), "--format", "ndjson"]);
+        assert_eq!(check.status, 2, "{case}: {}", check.stdout);
+        let text = copy.repair(&[]);
+        assert_eq!(text.status, 2, "{case}: {}", text.stdout);
+        assert!(text.stdout.contains("Not looked at") && text.stdout.contains(name), "{case}: {}", text.stdout);
+        let planned = copy.repair(&["--format", "ndjson"]);
+        assert_eq!(planned.of_type("skipped"), check.of_type("skipped"), "{case}");
+        let summary = &planned.of_type("summary")[0];
+        assert_eq!((&summary["exit_status"], planned.status), (&2.into(), 2), "{case}: {summary}");
+        assert_eq!(summary["skipped"], check.of_type("skipped").len(), "{case}");
+        // What is proven is written all the same.
+        let steps = planned.of_type("step").len();
+        assert_eq!(steps == 0, name == "base/5", "{case}: {}", planned.stdout);
+        let applied = copy.repair(&["--apply", "--journal", arg(&copy.journal()), "--format", "ndjson"]);
+        assert_eq!(applied.status, 2, "{case}: {}", applied.stderr);
+        assert_eq!(applied.of_type("skipped"), check.of_type("skipped"), "{case}");
+        assert_eq!(applied.of_type("step").len(), steps, "{case}");
+        assert_eq!(copy.journal().exists(), steps > 0, "{case}");
+    }
+}
+
+#[test]
 fn journal_is_refused_where_it_does_harm() {
     let copy = Copy::of("checkpoint");
     let before = copy.fingerprint();
@@ -282,7 +409,19 @@ fn undo_refuses_pages_that_changed_and_damaged_journals() {
     let ran = copy.undo();
     assert!(ran.status == 2 && ran.stderr.contains("server was started"), "{}", ran.stderr);
     fs::write(&control, sound).expect("write");
-    assert_eq!(copy.undo().status, 0);
+    // Without its manifest the journal says what its log tells.
+    let (manifest, aside) = (copy.journal().join("journal.json"), copy.temporary.path().join("aside"));
+    fs::rename(&manifest, &aside).expect("move");
+    let ran = copy.undo();
+    assert!(ran.status == 2 && ran.stderr.contains("6 pages were overwritten"), "{}", ran.stderr);
+    fs::rename(&aside, &manifest).expect("move");
+    // A log that nothing can be added to, and that would block whoever opens it.
+    let log = copy.journal().join("audit.ndjson");
+    fs::remove_file(&log).expect("remove");
+    assert!(std::process::Command::new("mkfifo").arg(&log).status().expect("mkfifo").success());
+    let ran = copy.undo();
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("not in its log"), "{}", ran.stdout);
 }
 
 #[test]

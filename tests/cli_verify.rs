@@ -321,20 +321,20 @@ fn page_size_is_not_guessed_from_headers_that_disagree() {
 }
 
 #[test]
-fn control_file_with_another_page_size_is_doubted() {
+fn control_file_with_another_page_size_is_not_trusted() {
     let (_keep, data) = small_clean();
     let control = fs::read(data.join("global/pg_control")).unwrap();
     assert_eq!(control[BLOCK_SIZE_AT..BLOCK_SIZE_AT + 4], 8192_u32.to_le_bytes());
-    change_control(&data, BLOCK_SIZE_AT, &4096_u32.to_le_bytes());
-    let ran = verify(&data, &[]);
-    assert_eq!(ran.status, 1);
-    assert!(kinds(&ran).contains("block_size"), "{:?}", kinds(&ran));
-    // A size that no server has: the pages' own is used, and nothing is taken for granted.
-    for size in [0, 3000, 1 << 31] {
+    // Sizes that a server can have, and sizes that none has: the pages' own is used, and nothing is taken for granted.
+    for size in [4096, 16_384, 0, 3000, 0x7FFF_FFFF, 1 << 31] {
         change_control(&data, BLOCK_SIZE_AT, &u32::to_le_bytes(size));
         let ran = verify(&data, &[]);
         assert_eq!((ran.status, &summary(&ran)["damaged"]), (2, &0.into()), "{size}: {}", ran.stdout);
-        assert!(ran.stdout.contains("impossible sizes"), "{size}: {}", ran.stdout);
+        assert!(ran.stdout.contains("wrong sizes"), "{size}: {}", ran.stdout);
+        let findings = ran.of_type("finding");
+        let finding = findings.iter().find(|finding| finding["kind"] == "control_sizes").expect("finding");
+        assert_eq!(finding["offset"], "0xE0", "{size}");
+        assert!(finding["what"].as_str().unwrap().contains(&format!("blcksz is {size}")), "{size}: {finding}");
     }
 }
 

@@ -170,3 +170,48 @@ fn killed_at_any_time_it_is_finished_or_taken_back() {
         assert_eq!(pages(&data), crashed, "round {round}");
     }
 }
+
+/// Runs a shell under the name of a server in a directory, until its input is closed.
+fn process_named(name: &str, directory: &Path, program: &Path) -> std::process::Child {
+    fs::copy("/bin/sh", program.join(name)).expect("copy of the shell");
+    let mut command = Command::new(program.join(name));
+    command.args(["-c", "read line"]).current_dir(directory).stdin(std::process::Stdio::piped());
+    command.spawn().expect("shell")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn server_that_the_pid_file_says_nothing_of() {
+    let (kept, data) = copy_of("checkpoint");
+    let before = fs::read(data.join("base/5/1259")).expect("read");
+    let pid_file = data.join("postmaster.pid");
+    for pid in [None, Some("1"), Some("2147483647")] {
+        match pid {
+            None => fs::remove_file(&pid_file).ok(),
+            // Numbers of another PID namespace: process 1 is another one here, the other is none.
+            Some(pid) => fs::write(&pid_file, format!("{pid}\n{}\n", data.display())).ok(),
+        };
+        let mut server = process_named("postgres", &data, kept.path());
+        let ran = apply(&data, &[]);
+        let info = dwbinspect(&["info", arg(&data), "--format", "ndjson"]);
+        let check = dwbinspect(&["check", arg(&data), "--format", "ndjson"]);
+        server.kill().expect("kill");
+        server.wait().expect("wait");
+        assert!(
+            ran.status == 2 && ran.stderr.contains("(postgres) works in this directory"),
+            "{pid:?}: {}",
+            ran.stderr
+        );
+        assert_eq!(fs::read(data.join("base/5/1259")).expect("read"), before, "{pid:?}");
+        for ran in [info, check] {
+            let findings = ran.of_type("finding");
+            assert!(findings.iter().any(|finding| finding["kind"] == "server_running"), "{pid:?}: {}", ran.stdout);
+        }
+    }
+    // A shell that stands in the directory writes nothing.
+    let mut shell = process_named("shell", &data, kept.path());
+    let ran = apply(&data, &[]);
+    shell.kill().expect("kill");
+    shell.wait().expect("wait");
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+}

@@ -42,24 +42,23 @@ fn inspect_server(server: &ServerSign, coverage: &mut Coverage, findings: &mut V
             )
             .in_file(file),
         ),
-        ServerSign::Running { why, .. } => findings.push(
-            Finding::problem(
-                "server_running",
-                why.clone(),
-                "files change while they are read: nothing here is certain",
-            )
-            .in_file(file),
-        ),
+        ServerSign::Running { why, .. } => findings.push(Finding::problem(
+            "server_running",
+            why.clone(),
+            "files change while they are read: nothing here is certain",
+        )),
         ServerSign::Unclear { why } => findings.push(
             Finding::problem("pid_file_unclear", why.clone(), "a running server cannot be ruled out").in_file(file),
         ),
+        ServerSign::Hidden { why } => {
+            findings.push(Finding::problem("server_unclear", why.clone(), "a running server cannot be ruled out"));
+        }
         ServerSign::Unreadable(error) => coverage.skip(file, error),
     }
 }
 
 fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut Vec<Finding>) {
     let file = crate::cluster::control_file::CONTROL_PATH;
-    let mut problem = |kind, what: String, why| findings.push(Finding::problem(kind, what, why).in_file(file));
     match directory.control() {
         ControlRead::Unreadable(error) => coverage.skip(file, error),
         ControlRead::Short(error) => coverage.skip(file, error),
@@ -68,7 +67,15 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
             let order = if prefix.is_byte_swapped() { ", from a machine with the other byte order" } else { "" };
             coverage.skip(file, format!("version {version} is not known{order}; only the first 20 bytes were read"));
         }
+        ControlRead::WrongSizes(_, faults) => {
+            for fault in faults {
+                let why = "nothing in this file can be trusted; it is not used to judge pages, slots or WAL";
+                let finding = Finding::problem("control_sizes", fault.to_string(), why);
+                findings.push(finding.in_file(file).at(fault.offset));
+            }
+        }
         ControlRead::Known(control) => {
+            let mut problem = |kind, what: String, why| findings.push(Finding::problem(kind, what, why).in_file(file));
             if !control.crc_is_good() {
                 problem(
                     "control_crc",

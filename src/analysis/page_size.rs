@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::cluster::open::{Links, ReadFile};
 use crate::cluster::relation_walk::RelationFile;
-use crate::parsers::page::{LAYOUT_VERSION, PageHeader};
-use crate::types::{MAX_BLOCK_SIZE, MIN_BLOCK_SIZE};
+use crate::parsers::page::PageHeader;
+use crate::types::MIN_BLOCK_SIZE;
 
 /// The page size that the first page of every file names, and the number of files that name one. Pages without header,
 /// and those whose header breaks a rule, have no say.
@@ -20,7 +20,7 @@ pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32,
         let Ok(opened) = ReadFile::open(&root.join(&file.path), Links::Refuse) else { continue };
         let Ok(Some(bytes)) = opened.bytes_at(0, PageHeader::SIZE) else { continue };
         if let Ok(header) = PageHeader::decode(0, &bytes)
-            && let Some(size) = named_size(&header)
+            && let Some(size) = header.named_page_size()
         {
             *named.entry(size).or_default() += 1;
         }
@@ -33,11 +33,4 @@ pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32,
             Err(format!("page headers name different page sizes: {}", words.join(", ")))
         }
     }
-}
-
-fn named_size(header: &PageHeader) -> Option<u32> {
-    let size = header.page_size();
-    let possible = (MIN_BLOCK_SIZE..=MAX_BLOCK_SIZE).contains(&u32::from(size)) && size.is_power_of_two();
-    let sound = !header.is_new() && header.layout_version() == LAYOUT_VERSION;
-    (possible && sound && header.faults(usize::from(size)).is_empty()).then(|| u32::from(size))
 }

@@ -7,8 +7,7 @@ use crate::cluster::dwb_files::DwbFile;
 use crate::parsers::control::ControlFile;
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::dwb::SlotIdRule;
-use crate::parsers::wal::reader::MIN_SEGMENT_SIZE;
-use crate::types::Lsn;
+use crate::types::{Lsn, MIN_WAL_SEGMENT_SIZE};
 
 /// What batches are told by: 16 bytes a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +134,7 @@ impl Default for ClusterFacts {
             checksums_written: None,
             block_size: None,
             setting_mb: None,
-            lowest_wal_lsn: Lsn(u64::from(MIN_SEGMENT_SIZE)),
+            lowest_wal_lsn: Lsn(u64::from(MIN_WAL_SEGMENT_SIZE)),
         }
     }
 }

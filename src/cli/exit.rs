@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use crate::output::escape::printable;
+
 /// What the exit status means, for help texts.
 pub const EXIT_STATUS: &str = "\
 Exit status:
@@ -74,7 +76,9 @@ impl Stop {
             return Outcome::PipeClosed;
         }
         // Nobody is left to tell when standard error is closed too; the exit status still says it.
-        let told = writeln!(errors, "{program}: {self}");
+        let text = self.to_string();
+        let lines: Vec<String> = text.lines().map(printable).collect();
+        let told = writeln!(errors, "{program}: {}", lines.join("\n"));
         drop(told);
         Outcome::Incomplete
     }

@@ -20,9 +20,7 @@ use crate::parsers::catalog::{
 use crate::parsers::error::ParseError;
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::heap::{Liveness, TupleHeader};
-use crate::types::{
-    DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, MAX_BLOCK_SIZE, MIN_BLOCK_SIZE, Oid, RelFileLocator,
-};
+use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
 
 /// Longest `pg_filenode.map` that is read, in bytes.
 const MAP_LIMIT_BYTES: u64 = 4096;
@@ -155,8 +153,6 @@ impl Reader {
     fn new(dir: &DataDir, layout: &'static CatalogLayout, gaps: &mut Vec<NameGap>) -> Self {
         let control = dir.control().trusted();
         let sizes = control.map(|control| (control.geometry.block_size, control.geometry.rel_segment_blocks));
-        let possible = |size: u32| size.is_power_of_two() && (MIN_BLOCK_SIZE..=MAX_BLOCK_SIZE).contains(&size);
-        let sizes = sizes.filter(|(block_size, segment)| possible(*block_size) && *segment > 0);
         let (block_size, rel_segment_blocks) = sizes.unwrap_or(USUAL_BLOCKS);
         if sizes.is_none() {
             gaps.push(NameGap::Control { block_size });

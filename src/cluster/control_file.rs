@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::open::{AccessError, Links, ReadFile, real_directory};
-use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, ControlPrefix};
+use super::page_sizes::page_sizes_named;
+use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, ControlPrefix, SizeFault};
 use crate::parsers::error::ParseError;
 
 /// Path below the data directory.
@@ -21,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub enum ControlRead {
     /// Decoded; its CRC may still be wrong.
     Known(Box<ControlFile>),
+    /// Decoded, with a right CRC, yet with sizes that no server has or that are not those of the pages.
+    WrongSizes(Box<ControlFile>, Vec<SizeFault>),
     /// A version that this program does not know; only the fixed part could be decoded.
     UnknownVersion(ControlPrefix),
     /// The file ends inside the struct.
@@ -30,17 +33,20 @@ pub enum ControlRead {
 }
 
 impl ControlRead {
-    /// The decoded file if its CRC is right: the only form in which its values may be built upon.
+    /// The decoded file if its CRC and its sizes are right: the only form in which its values may be built upon.
     #[must_use]
     pub fn trusted(&self) -> Option<&ControlFile> {
-        self.known().filter(|control| control.crc_is_good())
+        match self {
+            Self::Known(control) if control.crc_is_good() => Some(control),
+            _ => None,
+        }
     }
 
     /// The decoded file, right or wrong.
     #[must_use]
     pub fn known(&self) -> Option<&ControlFile> {
         match self {
-            Self::Known(control) => Some(control),
+            Self::Known(control) | Self::WrongSizes(control, _) => Some(control),
             _ => None,
         }
     }
@@ -69,13 +75,33 @@ pub fn read_control(data_dir: &Path) -> ControlRead {
             Err(error) => return ControlRead::Short(error),
         };
         let same_twice = previous == Some(control.computed_crc);
-        if control.crc_is_good() || same_twice || attempt + 1 == ATTEMPTS {
+        if control.crc_is_good() {
+            return held_against_pages(data_dir, control);
+        }
+        if same_twice || attempt + 1 == ATTEMPTS {
             return ControlRead::Known(Box::new(control));
         }
         previous = Some(control.computed_crc);
         std::thread::sleep(PAUSE);
     }
     unreachable!("the loop returns at the latest after the last attempt")
+}
+
+/// A right CRC says that the file is as it was written, not that it is the one of these pages.
+fn held_against_pages(data_dir: &Path, control: ControlFile) -> ControlRead {
+    let mut faults = control.size_faults();
+    if faults.is_empty() {
+        let named = page_sizes_named(data_dir);
+        let votes = |size: u32| named.get(&size).copied().unwrap_or_default();
+        let most = named.iter().max_by_key(|(_, pages)| **pages);
+        if let Some((size, pages)) = most.filter(|(_, pages)| **pages > votes(control.geometry.block_size)) {
+            faults.push(control.page_size_fault(*size, *pages));
+        }
+    }
+    match faults.is_empty() {
+        true => ControlRead::Known(Box::new(control)),
+        false => ControlRead::WrongSizes(Box::new(control), faults),
+    }
 }
 
 fn read_prefix(file: &ReadFile) -> Result<Vec<u8>, AccessError> {

@@ -8,9 +8,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::open::{AccessError, Links, read_small};
+use super::server_process::{Search, find_server, is_server_name};
 
 /// Longest `postmaster.pid` that is read, in bytes.
 const PID_FILE_LIMIT_BYTES: u64 = 8192;
+
+/// Where the system lists its processes.
+const PROCESSES: &str = "/proc";
 
 /// What `postmaster.pid` and the system say about a running server.
 #[derive(Debug)]
@@ -31,7 +35,7 @@ pub enum ServerSign {
     },
     /// A server runs on this directory, or it cannot be ruled out.
     Running {
-        /// The number in the file.
+        /// The number in the file, or that of the process that was found.
         pid: i32,
         /// What makes us think so.
         why: String,
@@ -39,6 +43,11 @@ pub enum ServerSign {
     /// `postmaster.pid` is there but cannot be understood.
     Unclear {
         /// Why.
+        why: String,
+    },
+    /// There are processes that cannot be looked at, and one of them may be a server of this directory.
+    Hidden {
+        /// Which, and why.
         why: String,
     },
     /// `postmaster.pid` is there but cannot be read.
@@ -49,7 +58,7 @@ impl ServerSign {
     /// True when a server runs or that cannot be ruled out.
     #[must_use]
     pub const fn may_be_running(&self) -> bool {
-        matches!(self, Self::Running { .. } | Self::Unclear { .. } | Self::Unreadable(_))
+        matches!(self, Self::Running { .. } | Self::Unclear { .. } | Self::Hidden { .. } | Self::Unreadable(_))
     }
 }
 
@@ -77,9 +86,27 @@ impl PidFile {
     }
 }
 
-/// Looks for a server on a data directory.
+/// Looks for a server on a data directory: by `postmaster.pid`, and among the processes of the machine.
 #[must_use]
 pub fn look_for_server(data_dir: &Path) -> ServerSign {
+    let sign = look_at_pid_file(data_dir);
+    // The file says nothing of a server in another container, or of one whose file was removed.
+    if sign.may_be_running() || !cfg!(target_os = "linux") {
+        return sign;
+    }
+    match find_server(data_dir, Path::new(PROCESSES)) {
+        Search::None => sign,
+        Search::Server { pid, command } => {
+            let why = format!("process {pid} ({command}) works in this directory");
+            ServerSign::Running { pid, why }
+        }
+        Search::Unclear { why } => ServerSign::Hidden { why },
+    }
+}
+
+/// What `postmaster.pid` alone says: less than [`look_for_server`], and cheaper.
+#[must_use]
+pub fn look_at_pid_file(data_dir: &Path) -> ServerSign {
     let path = data_dir.join("postmaster.pid");
     let text = match read_small(&path, Links::Refuse, PID_FILE_LIMIT_BYTES) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -131,10 +158,6 @@ fn judge_process(pid: i32, data_dir: &Path) -> ServerSign {
             ServerSign::Running { pid, why: format!("process {pid} ({name}) lives and may be the server") }
         }
     }
-}
-
-fn is_server_name(command: &str) -> bool {
-    ["postgres", "postmaster"].iter().any(|name| command.starts_with(name))
 }
 
 /// Processes attached to a System V shared memory block, `None` when there is no such block or no way to ask.

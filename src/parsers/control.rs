@@ -8,7 +8,7 @@ use super::crc::crc32c;
 use super::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64};
 use super::error::ParseError;
 use super::wal::checkpoint::CheckPoint;
-use crate::types::{Geometry, Lsn, TimelineId};
+use crate::types::{Geometry, Lsn, TimelineId, is_block_size, is_wal_block_size, is_wal_segment_size};
 
 /// Bytes of the file; the struct sits at offset 0, the rest is zero.
 ///
@@ -17,6 +17,9 @@ pub const CONTROL_FILE_SIZE: usize = 8192;
 
 /// Offset of the first record in a segment: behind the long page header, in bytes.
 const FIRST_RECORD_OFFSET: u64 = 40;
+
+/// Most blocks in one segment file of a relation: the server counts them in a signed number.
+const MAX_SEGMENT_BLOCKS: u32 = 0x7FFF_FFFF;
 
 /// The fields that stand at the same place in every version: bytes 0 to 24.
 ///
@@ -182,6 +185,43 @@ impl std::fmt::Display for ChecksumState {
     }
 }
 
+/// A size in `pg_control` that cannot be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeFault {
+    /// The server's name of the field.
+    pub field: &'static str,
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    /// What the field says.
+    pub found: u32,
+    /// What it should say.
+    pub expected: SizeExpected,
+}
+
+/// What a size in `pg_control` should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SizeExpected {
+    /// A rule of the server, in words.
+    Rule(&'static str),
+    /// The size that the pages themselves name.
+    Headers {
+        /// The size.
+        size: u32,
+        /// Pages that name it.
+        pages: u64,
+    },
+}
+
+impl std::fmt::Display for SizeFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is {}, ", self.field, self.found)?;
+        match &self.expected {
+            SizeExpected::Rule(rule) => write!(f, "expected {rule}"),
+            SizeExpected::Headers { size, pages } => write!(f, "the headers of {pages} pages say {size}"),
+        }
+    }
+}
+
 /// `pg_control` of a known version.
 ///
 /// Offsets: [`ControlLayout`]. Source: `ControlFileData`, `src/include/catalog/pg_control.h` of each major.
@@ -298,6 +338,41 @@ impl ControlFile {
             && first_record
             && settings
             && !self.wal_log_hints
+    }
+
+    /// Sizes that no server can be built with, in the order of the file; nothing may be read by them.
+    #[must_use]
+    pub fn size_faults(&self) -> Vec<SizeFault> {
+        let Geometry { block_size, rel_segment_blocks, wal_block_size, wal_segment_size } = self.geometry;
+        let mut faults = Vec::new();
+        let mut demand = |holds: bool, field, found, expected| {
+            if !holds {
+                faults.push(self.size_fault(field, found, SizeExpected::Rule(expected)));
+            }
+        };
+        demand(is_block_size(block_size), Field::Blcksz, block_size, "a power of two from 1024 to 32768");
+        let blocks = rel_segment_blocks;
+        demand(blocks > 0 && blocks <= MAX_SEGMENT_BLOCKS, Field::RelsegSize, blocks, "1 to 2147483647 blocks");
+        let rule = "a power of two from 1024 to 65536";
+        demand(is_wal_block_size(wal_block_size), Field::XlogBlcksz, wal_block_size, rule);
+        let rule = "a power of two from 1 MiB to 1 GiB";
+        demand(is_wal_segment_size(wal_segment_size), Field::XlogSegSize, wal_segment_size, rule);
+        if let Some(pages) = self.slru_pages_per_segment {
+            demand(pages > 0, Field::SlruPagesPerSegment, pages, "1 or more");
+        }
+        faults
+    }
+
+    /// The page size is not the one that `pages` page headers name.
+    #[must_use]
+    pub fn page_size_fault(&self, named: u32, pages: u64) -> SizeFault {
+        self.size_fault(Field::Blcksz, self.geometry.block_size, SizeExpected::Headers { size: named, pages })
+    }
+
+    fn size_fault(&self, field: Field, found: u32, expected: SizeExpected) -> SizeFault {
+        let layout = ControlLayout::of_version(self.prefix.pg_control_version);
+        let offset = layout.and_then(|layout| layout.offset(field)).unwrap_or_default();
+        SizeFault { field: field.name(), offset: u64::try_from(offset).unwrap_or_default(), found, expected }
     }
 
     fn decode_layout(prefix: ControlPrefix, layout: &ControlLayout, buf: &[u8]) -> Result<Self, ParseError> {

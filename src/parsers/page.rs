@@ -5,7 +5,7 @@ use nom::error::context;
 
 use super::decode::{decode_at, le_u16, le_u32};
 use super::error::ParseError;
-use crate::types::Lsn;
+use crate::types::{Lsn, is_block_size};
 
 /// Layout version of every page since major 8.3, in the low byte of `pd_pagesize_version`.
 ///
@@ -92,6 +92,15 @@ impl PageHeader {
     #[must_use]
     pub const fn layout_version(&self) -> u16 {
         self.pagesize_version & 0x00FF
+    }
+
+    /// Page size that a sound header with content names; `None` for any other header, which proves nothing of its page.
+    #[must_use]
+    pub fn named_page_size(&self) -> Option<u32> {
+        let size = self.page_size();
+        let sound =
+            !self.is_new() && self.layout_version() == LAYOUT_VERSION && self.faults(usize::from(size)).is_empty();
+        (is_block_size(u32::from(size)) && sound).then(|| u32::from(size))
     }
 
     /// Number of line pointers between the header and `lower`; 0 when `lower` lies inside the header.

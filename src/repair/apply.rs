@@ -2,8 +2,9 @@
 //! new version before anything is written, and each is written, synced and read back through one handle.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::journal::{Journal, JournalEntry, JournalError};
 use super::target::TargetFile;
@@ -11,8 +12,11 @@ use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::open::{AccessError, Links, read_small};
 use crate::cluster::relation_path::RelationPaths;
-use crate::cluster::running::look_for_server;
+use crate::cluster::running::{look_at_pid_file, look_for_server};
 use crate::parsers::control::CONTROL_FILE_SIZE;
+
+/// Time after which all processes of the machine are asked again whether they are a server of the directory.
+const BETWEEN_SEARCHES: Duration = Duration::from_millis(500);
 
 /// Which way a journal is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +87,28 @@ pub enum ApplyError {
 }
 
 /// What was done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Pages that were written.
     pub written: usize,
     /// Pages that were there already.
     pub already: usize,
+    /// Why the journal's log lacks lines of it: only bytes that are put back are written all the same.
+    pub unlogged: Option<String>,
+}
+
+impl Applied {
+    /// Adds a line to the journal's log. Overwriting without a log is refused. To put bytes back takes nothing away that
+    /// is not in the journal, and a medium that is full or read-only must not stand in the way of it.
+    fn log(&mut self, journal: &Journal, direction: Direction, event: &str, details: Value) -> Result<(), ApplyError> {
+        match journal.audit(event, details) {
+            Err(error) if direction == Direction::Back => {
+                self.unlogged.get_or_insert(error.to_string());
+                Ok(())
+            }
+            logged => Ok(logged?),
+        }
+    }
 }
 
 /// CRC-32C of `pg_control`, as text: whether a server was started in between shows in it.
@@ -121,16 +141,25 @@ pub fn carry_out(
         return Err(ApplyError::ServerWasStarted);
     }
     check_all(root, paths, journal)?;
-    journal.audit(&format!("{}_begins", direction.word()), json!({"pages": manifest.entries.len()}))?;
+    let mut applied = Applied::default();
+    let pages = json!({"pages": manifest.entries.len()});
+    applied.log(journal, direction, &format!("{}_begins", direction.word()), pages)?;
     if !watch(Moment::Checked) {
         return Err(ApplyError::CutOff);
     }
-    let mut applied = Applied::default();
+    let mut asked = None::<Instant>;
     for (place, entry) in manifest.entries.iter().enumerate() {
         if !watch(Moment::Before(place)) {
             return Err(ApplyError::CutOff);
         }
-        let sign = look_for_server(root);
+        // Asking every process is too dear for every page.
+        let sign = match asked.is_some_and(|asked| asked.elapsed() < BETWEEN_SEARCHES) {
+            true => look_at_pid_file(root),
+            false => {
+                asked = Some(Instant::now());
+                look_for_server(root)
+            }
+        };
         if sign.may_be_running() {
             return Err(ApplyError::ServerAppeared(format!("{sign:?}")));
         }
@@ -149,19 +178,17 @@ pub fn carry_out(
             target.sync_directory()?;
             applied.written += 1;
         }
-        journal.audit("page", entry_json(entry, direction))?;
+        applied.log(journal, direction, "page", entry_json(entry, direction))?;
         if !watch(Moment::Written(place)) {
             return Err(ApplyError::CutOff);
         }
     }
-    journal.audit(
-        &format!("{}_done", direction.word()),
-        json!({"written": applied.written, "already": applied.already}),
-    )?;
+    let counts = json!({"written": applied.written, "already": applied.already});
+    applied.log(journal, direction, &format!("{}_done", direction.word()), counts)?;
     Ok(applied)
 }
 
-fn entry_json(entry: &JournalEntry, direction: Direction) -> serde_json::Value {
+fn entry_json(entry: &JournalEntry, direction: Direction) -> Value {
     let crc = if direction == Direction::Forward { &entry.after_crc } else { &entry.before_crc };
     json!({"path": entry.path, "offset": entry.offset, "block": entry.page.block, "crc": crc, "what": direction.word()})
 }

@@ -84,6 +84,10 @@ impl Case {
     }
 }
 
+fn done(written: usize, already: usize) -> Applied {
+    Applied { written, already, unlogged: None }
+}
+
 fn moments() -> Vec<Moment> {
     let pages = (0..3).flat_map(|place| [Moment::Before(place), Moment::Written(place)]);
     [Moment::Checked].into_iter().chain(pages).collect()
@@ -93,10 +97,10 @@ fn moments() -> Vec<Moment> {
 fn repair_and_undo_restore_every_byte() {
     let case = Case::new();
     let journal = case.journal();
-    assert_eq!(case.run(&journal, Direction::Forward, None).unwrap(), Applied { written: 3, already: 0 });
+    assert_eq!(case.run(&journal, Direction::Forward, None).unwrap(), done(3, 0));
     assert_eq!(case.content(), case.new);
-    assert_eq!(case.run(&journal, Direction::Forward, None).unwrap(), Applied { written: 0, already: 3 });
-    assert_eq!(case.run(&journal, Direction::Back, None).unwrap(), Applied { written: 3, already: 0 });
+    assert_eq!(case.run(&journal, Direction::Forward, None).unwrap(), done(0, 3));
+    assert_eq!(case.run(&journal, Direction::Back, None).unwrap(), done(3, 0));
     assert_eq!(case.content(), case.old);
 }
 
@@ -229,6 +233,51 @@ fn journal_without_manifest_was_never_used() {
     drop(case.new_journal());
     let opened = Journal::open(&case.temporary.path().join("journal"));
     assert!(matches!(opened, Err(JournalError::Incomplete(_))), "{opened:?}");
+}
+
+#[test]
+fn journal_that_lost_its_manifest_says_what_its_log_tells() {
+    for (stop_at, undone, words) in [
+        (None, false, "3 pages were overwritten and not put back"),
+        (Some(Moment::Written(0)), false, "1 page was overwritten and not put back"),
+        (Some(Moment::Checked), false, "the first page may have been overwritten"),
+        (None, true, "all 3 pages that were overwritten were put back"),
+    ] {
+        let case = Case::new();
+        let journal = case.journal();
+        assert_eq!(case.run(&journal, Direction::Forward, stop_at).is_ok(), stop_at.is_none());
+        if undone {
+            case.run(&journal, Direction::Back, None).unwrap();
+        }
+        fs::remove_file(journal.directory().join("journal.json")).unwrap();
+        let told = Journal::open(journal.directory()).unwrap_err();
+        assert!(matches!(told, JournalError::ManifestGone { .. }), "{told}");
+        assert!(told.to_string().contains(words) && told.to_string().contains("before.pages"), "{told}");
+    }
+}
+
+/// What stands in the place of the log.
+type Replace = fn(&Path);
+
+#[test]
+fn log_that_cannot_be_written_stops_a_repair_but_no_undo() {
+    let others: [Replace; 3] = [
+        |path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success()),
+        |path| fs::create_dir(path).unwrap(),
+        |path| std::os::unix::fs::symlink("/dev/full", path).unwrap(),
+    ];
+    for replace in others {
+        let case = Case::new();
+        let journal = case.journal();
+        let log = journal.directory().join("audit.ndjson");
+        replace(&log);
+        assert!(matches!(case.run(&journal, Direction::Forward, None), Err(ApplyError::Journal(_))));
+        assert_eq!(case.content(), case.old);
+        case.put(&case.new);
+        let undone = case.run(&journal, Direction::Back, None).unwrap();
+        assert_eq!((undone.written, undone.unlogged.is_some()), (3, true), "{undone:?}");
+        assert_eq!(case.content(), case.old);
+    }
 }
 
 #[test]

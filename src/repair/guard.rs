@@ -60,10 +60,13 @@ pub fn find_guards(directory: &DataDir, overrides: Overrides) -> Vec<Guard> {
 fn guard_server(sign: &ServerSign, guards: &mut Vec<Guard>) {
     let what = match sign {
         ServerSign::NoPidFile | ServerSign::ProcessGone { .. } | ServerSign::OtherProcess { .. } => return,
-        ServerSign::Running { why, .. } | ServerSign::Unclear { why } => why.clone(),
+        ServerSign::Running { why, .. } | ServerSign::Unclear { why } | ServerSign::Hidden { why } => why.clone(),
         ServerSign::Unreadable(error) => error.to_string(),
     };
-    let advice = "stop the server; if there is none, look into postmaster.pid";
+    let advice = match sign {
+        ServerSign::Hidden { .. } => "stop the server, or let a user look who sees its processes",
+        _ => "stop the server; if there is none, look into postmaster.pid",
+    };
     guards.push(Guard { kind: "server_running", what, advice, flag: None });
 }
 
@@ -73,7 +76,7 @@ fn guard_control(directory: &DataDir, overrides: Overrides, guards: &mut Vec<Gua
         let advice = "bring pg_control back from a backup; without it nothing can be proven";
         return forbid(
             "control",
-            "pg_control cannot be trusted: missing, of an unknown version, or its CRC is wrong",
+            "pg_control cannot be trusted: missing, of an unknown version, or its CRC or sizes are wrong",
             advice,
             None,
         );

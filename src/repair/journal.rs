@@ -8,9 +8,11 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::audit;
 use super::plan::{Plan, PlanPage, crc_text};
 use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
 
@@ -23,7 +25,6 @@ const MANIFEST_LIMIT_BYTES: u64 = 512 << 20;
 const MANIFEST: &str = "journal.json";
 const BEFORE: &str = "before.pages";
 const AFTER: &str = "after.pages";
-const AUDIT: &str = "audit.ndjson";
 const PLAN: &str = "plan.json";
 
 /// Why a journal cannot be made or used.
@@ -53,9 +54,19 @@ pub enum JournalError {
         /// What is needed.
         needed_bytes: u64,
     },
-    /// The directory holds no journal that was finished: nothing was overwritten with it.
-    #[error("{} holds no complete journal: no page was overwritten with it", .0.display())]
+    /// The directory holds no journal that was finished, and no log, without which nothing is overwritten.
+    #[error("{} holds no complete journal: it has no journal.json, and no log, which is made before a page is overwritten", .0.display())]
     Incomplete(PathBuf),
+    /// There was a journal, and its manifest is gone.
+    #[error("{} has lost its journal.json, without which nothing is put back: {told}; {images}", directory.display())]
+    ManifestGone {
+        /// The journal.
+        directory: PathBuf,
+        /// What its log tells.
+        told: String,
+        /// Where the old bytes are.
+        images: &'static str,
+    },
     /// The journal is damaged.
     #[error("{}: {what}", path.display())]
     Damaged {
@@ -219,7 +230,13 @@ impl Journal {
         let path = directory.join(MANIFEST);
         let bytes = match read_small(&path, Links::Refuse, MANIFEST_LIMIT_BYTES) {
             Err(error) if error.is_not_found() && directory.is_dir() => {
-                return Err(JournalError::Incomplete(directory.to_owned()));
+                let directory = directory.to_owned();
+                let Some(told) = audit::told(&directory)? else { return Err(JournalError::Incomplete(directory)) };
+                let images = match directory.join(BEFORE).is_file() {
+                    true => "the old bytes are in before.pages, in the order of the log",
+                    false => "before.pages with the old bytes is gone too",
+                };
+                return Err(JournalError::ManifestGone { directory, told, images });
             }
             other => other?,
         };
@@ -235,7 +252,7 @@ impl Journal {
         if manifest.schema != JOURNAL_SCHEMA {
             return Err(damaged(&path, "made by another version of this program"));
         }
-        let sane = manifest.block_size.is_power_of_two() && (1024..=32_768).contains(&manifest.block_size);
+        let sane = u32::try_from(manifest.block_size).is_ok_and(crate::types::is_block_size);
         if !sane {
             return Err(damaged(&path, "page size that no server has"));
         }
@@ -292,22 +309,7 @@ impl Journal {
     /// # Errors
     /// When the system refuses.
     pub fn audit(&self, event: &str, details: Value) -> Result<(), JournalError> {
-        let path = self.directory.join(AUDIT);
-        let fail = |source| AccessError::io("write", &path, source);
-        let mut line = json!({"time": jiff::Timestamp::now().to_string(), "event": event});
-        if let (Some(line), Value::Object(details)) = (line.as_object_mut(), details) {
-            line.extend(details);
-        }
-        let opened = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default())
-            .open(&path);
-        let mut file = opened.map_err(fail)?;
-        file.write_all(format!("{line}\n").as_bytes()).map_err(fail)?;
-        file.sync_data().map_err(fail)?;
-        Ok(())
+        Ok(audit::append(&self.directory, event, details)?)
     }
 }
 
@@ -323,7 +325,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), AccessError> {
 }
 
 fn sync_directory(path: &Path) -> Result<(), AccessError> {
-    File::open(path)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|source| AccessError::io("sync directory", path, source))
+    let flags = OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = OpenOptions::new().read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or_default()).open(path);
+    opened.and_then(|directory| directory.sync_all()).map_err(|source| AccessError::io("sync directory", path, source))
 }

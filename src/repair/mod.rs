@@ -1,6 +1,7 @@
 //! The only code that opens files for writing.
 
 pub mod apply;
+mod audit;
 pub mod export;
 pub mod guard;
 pub mod journal;

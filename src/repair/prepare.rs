@@ -119,11 +119,12 @@ impl Material<'_> {
         })
     }
 
-    /// Holds a saved plan against what is there now: every step must be one that could be planned today.
+    /// Holds a saved plan against what is there now: every step must be one that could be planned today. Gives the steps
+    /// as they are planned today, so that nothing the file says of them is taken at its word.
     ///
     /// # Errors
     /// When the plan is for another cluster, or a step does not fit.
-    pub fn confirm(&self, plan: &Plan, permission: &Permission) -> Result<(), PrepareError> {
+    pub fn confirm(&self, plan: &Plan, permission: &Permission) -> Result<Vec<PlanStep>, PrepareError> {
         if plan.schema != PLAN_SCHEMA {
             return Err(PrepareError::OtherPlan(format!("the plan has format {}, not {PLAN_SCHEMA}", plan.schema)));
         }
@@ -132,6 +133,7 @@ impl Material<'_> {
             return Err(PrepareError::OtherPlan(format!("the plan is for system {theirs}, this one is {ours}")));
         }
         let mut seen = std::collections::BTreeSet::new();
+        let mut steps = Vec::with_capacity(plan.steps.len());
         for step in &plan.steps {
             let refused = |what: String| PrepareError::Refused {
                 path: step.page.page_id().map_or_else(|| step.path.clone(), |page| (self.path)(page)),
@@ -173,7 +175,8 @@ impl Material<'_> {
             if now.after_crc != step.after_crc {
                 return Err(refused(format!("{} is not what it was when the plan was made", step.image)));
             }
+            steps.push(now);
         }
-        Ok(())
+        Ok(steps)
     }
 }

@@ -122,7 +122,7 @@ const fn server_name(server: &ServerSign) -> &'static str {
         ServerSign::ProcessGone { .. } => "gone",
         ServerSign::OtherProcess { .. } => "other_process",
         ServerSign::Running { .. } => "running",
-        ServerSign::Unclear { .. } => "unclear",
+        ServerSign::Unclear { .. } | ServerSign::Hidden { .. } => "unclear",
         ServerSign::Unreadable(_) => "unreadable",
     }
 }

@@ -10,6 +10,7 @@ mod info;
 mod page;
 mod page_name;
 mod repair;
+mod repair_select;
 mod repair_text;
 mod sheets;
 mod source;

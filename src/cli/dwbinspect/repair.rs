@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum};
 use super::bars::Bars;
 use super::examination::{Examination, Request, Watch};
 use super::page_name::PageName;
-use super::repair_text::{write_applied, write_plan, write_undone};
+use super::repair_select::Selection;
+use super::repair_text::{Ending, write_applied, write_plan, write_undone};
 use crate::analysis::verdict::candidate::Source;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
@@ -24,7 +25,7 @@ use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Applied, ApplyError, Direction, carry_out, control_crc};
 use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards};
 use crate::repair::journal::{Journal, JournalEntry, Manifest, NewJournal};
-use crate::repair::plan::{Permission, Plan, SourceKind};
+use crate::repair::plan::{Permission, Plan, PlanStep, SourceKind};
 use crate::repair::prepare::{Material, PrepareError, final_bytes};
 use crate::types::PageId;
 
@@ -81,7 +82,7 @@ pub struct RepairArgs {
     /// Show the plan and write nothing: the default
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Save the plan as JSON; with --apply: carry out this saved plan
+    /// Save the plan as JSON; with --apply: carry out this saved plan, or what is selected of it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Only these pages
@@ -148,7 +149,7 @@ pub struct UndoArgs {
 pub(super) fn run_undo(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let (journal, applied) =
         replay_journal(&args.data_dir, &args.journal, args.overrides.overrides(), Direction::Back)?;
-    write_undone(out, &args.output, &journal, applied, Direction::Back)?;
+    write_undone(out, &args.output, &journal, &applied, Direction::Back)?;
     Ok(Outcome::Clean)
 }
 
@@ -196,7 +197,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let overrides = args.overrides.overrides();
     if let Some(journal) = &args.resume {
         let (journal, applied) = replay_journal(&args.data_dir, journal, overrides, Direction::Forward)?;
-        write_undone(out, &args.output, &journal, applied, Direction::Forward)?;
+        write_undone(out, &args.output, &journal, &applied, Direction::Forward)?;
         return Ok(Outcome::Clean);
     }
     let directory = DataDir::open(&args.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
@@ -210,23 +211,23 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
                 .map_err(|error| Stop::Input(error.to_string()))?;
         }
         let guards = find_guards(&directory, overrides);
-        let outcome = Outcome::of(plan.steps.len() + plan.left.len(), 0);
-        write_plan(out, &args.output, &plan, &guards, args.plan.as_deref(), outcome.status())?;
-        return Ok(outcome);
+        let ending = Ending::new(plan.steps.len() + plan.left.len(), &examined.coverage);
+        write_plan(out, &args.output, &plan, &guards, args.plan.as_deref(), &ending)?;
+        return Ok(ending.outcome);
     }
     if plan.steps.is_empty() {
-        let outcome = Outcome::of(plan.left.len(), 0);
-        write_plan(out, &args.output, &plan, &[], None, outcome.status())?;
-        return Ok(outcome);
+        let ending = Ending::new(plan.left.len(), &examined.coverage);
+        write_plan(out, &args.output, &plan, &[], None, &ending)?;
+        return Ok(ending.outcome);
     }
     let (journal, applied) = session.apply(args, &plan)?;
     let complete = examined.report.pages.iter().all(|page| {
         let planned = plan.steps.iter().any(|step| step.page.page_id() == Some(page.page));
         planned || matches!(page.verdict.verdict.name(), "heals_in_replay" | "leave")
     });
-    let outcome = Outcome::of(usize::from(!complete), 0);
-    write_applied(out, &args.output, &examined, &plan, &journal, applied, outcome.status())?;
-    Ok(outcome)
+    let ending = Ending::new(usize::from(!complete), &examined.coverage);
+    write_applied(out, &args.output, &examined, &plan, (&journal, &applied), &ending)?;
+    Ok(ending.outcome)
 }
 
 impl RepairArgs {
@@ -375,26 +376,23 @@ impl<'a> Session<'a> {
         work(&material).map_err(|error| Stop::Input(error.to_string()))
     }
 
-    fn confirm(&self, plan: &Plan, permission: &Permission) -> Result<(), Stop> {
+    fn confirm(&self, plan: &Plan, permission: &Permission) -> Result<Vec<PlanStep>, Stop> {
         self.with_material(|material| material.confirm(plan, permission))
     }
 
     fn plan(&self, args: &RepairArgs, permission: &Permission) -> Result<Plan, Stop> {
+        let pages = args.page.iter().map(|name| Ok((self.find(name)?, name))).collect::<Result<Vec<_>, Stop>>()?;
+        let selection = Selection { pages, relations: &args.relation, source: permission.source };
         if let Some(file) = args.plan.as_ref().filter(|_| args.apply) {
             let text =
                 read_small(file, Links::Follow, PLAN_LIMIT_BYTES).map_err(|error| Stop::Input(error.to_string()))?;
-            let plan: Plan = serde_json::from_slice(&text)
+            let mut plan: Plan = serde_json::from_slice(&text)
                 .map_err(|error| Stop::Input(format!("{} is no plan: {error}", file.display())))?;
-            self.confirm(&plan, permission)?;
+            selection.narrow(&mut plan)?;
+            plan.steps = self.confirm(&plan, permission)?;
             return Ok(plan);
         }
-        let pages = args.page.iter().map(|name| self.find(name)).collect::<Result<Vec<PageId>, Stop>>()?;
-        let wanted = |report: &PageReport| {
-            let by_page = pages.contains(&report.page);
-            let by_relation = args.relation.iter().any(|pattern| pattern.matches(report.page.rel));
-            by_page || by_relation || (pages.is_empty() && args.relation.is_empty())
-        };
-        self.with_material(|material| material.plan(permission, &wanted))
+        self.with_material(|material| material.plan(permission, &|report| selection.takes_report(report)))
     }
 
     fn fetch(&self, source: &Source, page: PageId) -> Result<Vec<u8>, crate::analysis::verdict::fetch::FetchError> {

@@ -8,14 +8,15 @@ use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::examination::Examination;
+use crate::analysis::finding::Coverage;
 use crate::analysis::verdict::outlook::Outlook;
 use crate::cli::context::{OutputArgs, begin};
-use crate::cli::exit::Stop;
+use crate::cli::exit::{Outcome, Stop};
 use crate::output::check_text::write_outlook;
 use crate::output::escape::printable;
-use crate::output::json::{Item, SummaryJson};
+use crate::output::json::{Item, SkippedJson, SummaryJson};
 use crate::output::sink::CsvShape;
-use crate::output::text::{Layout, plain_table, write_fact, write_table};
+use crate::output::text::{Layout, plain_table, write_fact, write_findings, write_table};
 use crate::repair::apply::{Applied, Direction};
 use crate::repair::guard::Guard;
 use crate::repair::journal::Journal;
@@ -57,6 +58,22 @@ fn step_row(step: &PlanStep) -> Map<String, Value> {
     flat
 }
 
+/// How a repair ends: what the check before it could not look at, and the exit status.
+pub(super) struct Ending {
+    skipped: Vec<SkippedJson>,
+    /// The exit status; what was not looked at may need a repair as well.
+    pub outcome: Outcome,
+}
+
+impl Ending {
+    /// `left`: damaged pages that still need something.
+    pub(super) fn new(left: usize, coverage: &Coverage) -> Self {
+        let skipped: Vec<SkippedJson> = coverage.skipped.iter().map(SkippedJson::from).collect();
+        let outcome = Outcome::of(left, skipped.len());
+        Self { skipped, outcome }
+    }
+}
+
 /// Steps and pages left alone in a machine format; `None` when text is wanted.
 fn machine(
     out: &mut dyn Write,
@@ -64,7 +81,7 @@ fn machine(
     command: &'static str,
     plan: &Plan,
     counts: Value,
-    exit_status: u8,
+    ending: &Ending,
 ) -> Result<bool, Stop> {
     let Some(format) = output.machine() else { return Ok(false) };
     let shape = CsvShape::Rows { plural: "steps", columns: STEP_COLUMNS };
@@ -75,12 +92,16 @@ fn machine(
     for left in &plan.left {
         sink.item(&Item::Left(row(left)))?;
     }
+    for skipped in &ending.skipped {
+        sink.item(&Item::Skipped(skipped.clone()))?;
+    }
     let counts = counts.as_object().cloned().unwrap_or_default();
     let shown = plan.steps.len() as u64;
     sink.end(&SummaryJson {
         examined: shown + plan.left.len() as u64,
         shown,
-        exit_status,
+        skipped: ending.skipped.len(),
+        exit_status: ending.outcome.status(),
         counts,
         ..SummaryJson::default()
     })?;
@@ -88,7 +109,7 @@ fn machine(
 }
 
 fn place(page: &PlanPage, relation: Option<&str>) -> String {
-    let fork = if page.fork == "main" { String::new() } else { format!(" {}", page.fork) };
+    let fork = if page.fork == "main" { String::new() } else { format!(" {}", printable(&page.fork)) };
     let rel = relation.map_or_else(|| format!("{}/{}/{}", page.spc_oid, page.db_oid, page.rel_number), printable);
     format!("{rel}{fork} block {}", page.block)
 }
@@ -100,12 +121,12 @@ pub(super) fn write_plan(
     plan: &Plan,
     guards: &[Guard],
     saved: Option<&Path>,
-    exit_status: u8,
+    ending: &Ending,
 ) -> Result<(), Stop> {
     let guard_list: Vec<Value> =
         guards.iter().map(|guard| json!({"kind": guard.kind, "what": guard.to_string()})).collect();
     let counts = json!({"steps": plan.steps.len(), "left": plan.left.len(), "guards": guard_list, "applied": false});
-    if machine(out, output, "repair", plan, counts, exit_status)? {
+    if machine(out, output, "repair", plan, counts, ending)? {
         return Ok(());
     }
     let layout = output.layout();
@@ -124,11 +145,12 @@ pub(super) fn write_plan(
         }
     }
     if let Some(path) = saved {
-        writeln!(out, "\nThe plan was saved as {}.", path.display())?;
+        writeln!(out, "\nThe plan was saved as {}.", printable(&path.display().to_string()))?;
     }
     if !plan.steps.is_empty() && guards.is_empty() {
         writeln!(out, "\n--apply carries it out; the old bytes are kept in a journal.")?;
     }
+    write_findings(out, layout, &[], &ending.skipped)?;
     out.flush()?;
     Ok(())
 }
@@ -138,9 +160,9 @@ fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Res
     for step in &plan.steps {
         table.add_row([
             place(&step.page, step.relation.as_deref()),
-            step.image.to_string(),
-            step.page_lsn.clone(),
-            step.verdict.clone(),
+            printable(&step.image.to_string()),
+            printable(&step.page_lsn),
+            printable(&step.verdict),
         ]);
     }
     write_table(out, &table)?;
@@ -164,7 +186,12 @@ fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Resu
     writeln!(out, "\n{}", layout.paint.heading("Damaged pages that are left as they are"))?;
     for left in &plan.left {
         let reason = left.reasons.join("; ");
-        write_fact(out, layout, &left.verdict, &format!("{}: {reason}", place(&left.page, left.relation.as_deref())))?;
+        write_fact(
+            out,
+            layout,
+            &printable(&left.verdict),
+            &format!("{}: {reason}", place(&left.page, left.relation.as_deref())),
+        )?;
     }
     Ok(())
 }
@@ -175,9 +202,8 @@ pub(super) fn write_applied(
     output: &OutputArgs,
     examined: &Examination,
     plan: &Plan,
-    journal: &Journal,
-    applied: Applied,
-    exit_status: u8,
+    (journal, applied): (&Journal, &Applied),
+    ending: &Ending,
 ) -> Result<(), Stop> {
     let directory = journal.directory().display().to_string();
     let counts = json!({
@@ -187,7 +213,7 @@ pub(super) fn write_applied(
         "written": applied.written,
         "journal": directory,
     });
-    if machine(out, output, "repair", plan, counts, exit_status)? {
+    if machine(out, output, "repair", plan, counts, ending)? {
         return Ok(());
     }
     let layout = output.layout();
@@ -210,6 +236,7 @@ pub(super) fn write_applied(
     write_outlook(out, layout, &examined.report.replay, &outlook, &remaining, &label)?;
     write_steps(out, layout, plan)?;
     write_left(out, layout, plan)?;
+    write_findings(out, layout, &[], &ending.skipped)?;
     out.flush()?;
     Ok(())
 }
@@ -219,7 +246,7 @@ pub(super) fn write_undone(
     out: &mut dyn Write,
     output: &OutputArgs,
     journal: &Journal,
-    applied: Applied,
+    applied: &Applied,
     direction: Direction,
 ) -> Result<(), Stop> {
     let (command, title) = match direction {
@@ -229,7 +256,12 @@ pub(super) fn write_undone(
     let directory = journal.directory().display().to_string();
     if let Some(format) = output.machine() {
         let sink = begin(format, CsvShape::Pairs, out, (PROGRAM, command), Vec::new())?;
-        let counts = json!({"written": applied.written, "already": applied.already, "journal": directory});
+        let counts = json!({
+            "written": applied.written,
+            "already": applied.already,
+            "journal": directory,
+            "unlogged": applied.unlogged,
+        });
         let counts = counts.as_object().cloned().unwrap_or_default();
         let shown = (applied.written + applied.already) as u64;
         sink.end(&SummaryJson { examined: shown, shown, counts, ..SummaryJson::default() })?;
@@ -242,6 +274,9 @@ pub(super) fn write_undone(
         write_fact(out, layout, "already in place", &applied.already.to_string())?;
     }
     write_fact(out, layout, "journal", &directory)?;
+    if let Some(why) = &applied.unlogged {
+        write_fact(out, layout, "not in its log", why)?;
+    }
     out.flush()?;
     Ok(())
 }

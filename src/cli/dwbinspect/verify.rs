@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use super::verify_ground::{ChecksumRule, Ground, doubt_page_size};
+use super::verify_ground::{ChecksumRule, Ground};
 use super::verify_select::{SelectArgs, Selection};
 use super::verify_text::{Listing, write_summary};
 use crate::analysis::cluster_report::{inspect_directory, state_in_words};
@@ -218,7 +218,7 @@ impl<'a> Check<'a> {
             unlogged: &unlogged,
         };
         let scan = self.scan(&plan, visit, &mut summary)?;
-        self.conclude(&scan, &files, &ground, &summary, is_clean);
+        self.conclude(&scan, &files, &summary, is_clean);
         Ok(summary)
     }
 
@@ -295,14 +295,7 @@ impl<'a> Check<'a> {
     }
 
     /// Findings about what was scanned.
-    fn conclude(
-        &mut self,
-        scan: &PageScan,
-        files: &[RelationFile],
-        ground: &Ground,
-        summary: &Summary,
-        is_clean: bool,
-    ) {
+    fn conclude(&mut self, scan: &PageScan, files: &[RelationFile], summary: &Summary, is_clean: bool) {
         for partial in &scan.partial_pages {
             let what = format!("ends with {} bytes of block {}", partial.have_bytes, partial.page.block);
             let why = "the server ignores what is no whole page: the file or its growth was cut off";
@@ -322,8 +315,6 @@ impl<'a> Check<'a> {
             let what = format!("{} of the damaged pages belong to unlogged relations", summary.unlogged);
             self.findings.push(Finding::note("unlogged", what, "recovery after a crash empties these relations"));
         }
-        let share = (counts.damaged, counts.pages);
-        self.findings.extend(doubt_page_size(self.directory, files, ground.geometry, share));
         for gap in self.names.gaps() {
             let why = "names of relations may be missing or out of date; pages are judged without them";
             self.findings.push(Finding::note("names", gap.to_string(), why));

@@ -2,14 +2,11 @@
 
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::page_size::page_size_by_headers;
-use crate::cluster::control_file::CONTROL_PATH;
+use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::control::{ChecksumState, ControlFile};
 use crate::types::Geometry;
-
-/// Share of damaged pages from which on they are held against the page size: one in so many.
-const SUSPICIOUS_SHARE: u64 = 2;
 
 /// Bytes of a full segment file, unless a server was built in another way.
 const USUAL_SEGMENT_BYTES: u32 = 1 << 30;
@@ -46,11 +43,14 @@ impl Ground {
         findings: &mut Vec<Finding>,
     ) -> Option<Self> {
         let control = directory.control().trusted();
-        if let Some(control) = control.filter(|control| control.geometry.is_possible()) {
+        if let Some(control) = control {
             let checksums = rule_of(control, coverage, findings);
             return Some(Self { geometry: control.geometry, by_control: true, checksums });
         }
-        let why = if control.is_some() { "pg_control tells impossible sizes" } else { "pg_control cannot be trusted" };
+        let why = match directory.control() {
+            ControlRead::WrongSizes(..) => "pg_control tells wrong sizes",
+            _ => "pg_control cannot be trusted",
+        };
         match page_size_by_headers(directory.root(), files) {
             Ok((block_size, count)) => {
                 let reason = format!(
@@ -69,25 +69,6 @@ impl Ground {
             }
         }
     }
-}
-
-/// A finding when so many pages are damaged that the page size of the control file may be the wrong one, and the pages'
-/// own headers name another.
-pub fn doubt_page_size(
-    directory: &DataDir,
-    files: &[RelationFile],
-    geometry: Geometry,
-    (damaged, pages): (u64, u64),
-) -> Option<Finding> {
-    if damaged == 0 || damaged * SUSPICIOUS_SHARE < pages {
-        return None;
-    }
-    let (named, count) = page_size_by_headers(directory.root(), files).ok()?;
-    (named != geometry.block_size).then(|| {
-        let what = format!("pages of {} bytes, the headers of {count} files say {named}", geometry.block_size);
-        let why = "pages were looked for at wrong places: what is said of them means nothing";
-        Finding::problem("block_size", what, why).in_file(CONTROL_PATH)
-    })
 }
 
 fn rule_of(control: &ControlFile, coverage: &mut Coverage, findings: &mut Vec<Finding>) -> ChecksumRule {

@@ -13,7 +13,7 @@ use super::notes::{NoteKind, NoteLevel};
 use super::set::WalSetError;
 use super::tar::{Counted, Member, MemberKind, TarError, TarWalk, is_tar};
 use crate::cluster::open::{Links, ReadFile};
-use crate::parsers::wal::reader::MAX_SEGMENT_SIZE;
+use crate::types::MAX_WAL_SEGMENT_SIZE;
 
 /// Size that a segment with a damaged first page is taken to have while nothing better is known.
 const DEFAULT_SEGMENT_SIZE: u64 = 16 << 20;
@@ -133,7 +133,7 @@ impl Collector<'_> {
                         continue;
                     };
                     segment_size = header.map(|header| u64::from(header.segment_size)).or(segment_size);
-                    let limit = segment_size.unwrap_or(DEFAULT_SEGMENT_SIZE).min(u64::from(MAX_SEGMENT_SIZE));
+                    let limit = segment_size.unwrap_or(DEFAULT_SEGMENT_SIZE).min(u64::from(MAX_WAL_SEGMENT_SIZE));
                     let spilled = self.spill(&mut peeled.stream, limit)?;
                     let mut size_bytes = spilled.size_bytes;
                     let mut failed = spilled.failed;

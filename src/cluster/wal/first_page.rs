@@ -1,9 +1,10 @@
 //! What the first page of a file says about the file.
 
 use crate::parsers::wal::page::{LONG_HEADER, PageHeader};
-use crate::parsers::wal::reader::{MAX_SEGMENT_SIZE, MAX_WAL_BLOCK_SIZE, MIN_SEGMENT_SIZE};
 use crate::parsers::wal::version::{Major, UnknownMagic};
-use crate::types::{Lsn, MIN_BLOCK_SIZE, TimelineId};
+use crate::types::{
+    Lsn, MAX_WAL_BLOCK_SIZE, MIN_BLOCK_SIZE, MIN_WAL_SEGMENT_SIZE, TimelineId, is_wal_block_size, is_wal_segment_size,
+};
 
 /// Bytes that are looked at: the largest first page and a header behind it.
 pub(super) const HEAD_BYTES: usize = 65536 + PageHeader::LONG_SIZE;
@@ -83,11 +84,10 @@ fn sound(header: &PageHeader, major: Major) -> Result<SegmentHeader, String> {
     let Some(long) = header.long else {
         return Err(format!("page at {} inside a segment, without long header", header.page_addr));
     };
-    let power = |size: u32, low: u32, high: u32| size.is_power_of_two() && (low..=high).contains(&size);
-    if !power(long.segment_size, MIN_SEGMENT_SIZE, MAX_SEGMENT_SIZE) {
+    if !is_wal_segment_size(long.segment_size) {
         return Err(format!("long header with segment size {}", long.segment_size));
     }
-    if !power(long.block_size, MIN_BLOCK_SIZE, MAX_WAL_BLOCK_SIZE) {
+    if !is_wal_block_size(long.block_size) {
         return Err(format!("long header with WAL page size {}", long.block_size));
     }
     if header.tli.0 == 0 {
@@ -114,7 +114,7 @@ fn second_page(head: &[u8]) -> Option<SecondPage> {
         let header = PageHeader::decode(Lsn(u64::from(block_size)), page).ok()?;
         let major = Major::from_magic(header.magic).ok()?;
         let first_lsn = Lsn(header.page_addr.0.checked_sub(u64::from(block_size))?);
-        let fits = first_lsn.0.is_multiple_of(u64::from(MIN_SEGMENT_SIZE)) && header.info & LONG_HEADER == 0;
+        let fits = first_lsn.0.is_multiple_of(u64::from(MIN_WAL_SEGMENT_SIZE)) && header.info & LONG_HEADER == 0;
         fits.then_some(SecondPage { major, first_lsn, block_size })
     })
 }

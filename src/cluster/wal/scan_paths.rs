@@ -88,6 +88,10 @@ impl Collector<'_> {
                     ControlRead::UnknownVersion(prefix) => {
                         format!("version {} of the control file is not known", prefix.pg_control_version)
                     }
+                    ControlRead::WrongSizes(_, faults) => {
+                        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                        faults.join("; ")
+                    }
                     ControlRead::Known(_) => "its checksum is wrong".to_owned(),
                 };
                 let label = data.control_path().display().to_string();

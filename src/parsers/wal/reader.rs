@@ -35,7 +35,7 @@ mod stop;
 
 pub use buffer::{HEAD_RECORD_BYTES, KEPT_RECORD_BYTES};
 pub use event::{Aborted, Event};
-pub use options::{MAX_SEGMENT_SIZE, MAX_WAL_BLOCK_SIZE, MIN_SEGMENT_SIZE, ReaderError, ReaderOptions};
+pub use options::{ReaderError, ReaderOptions};
 pub use plain::Plain;
 
 use self::buffer::RecordBuffer;

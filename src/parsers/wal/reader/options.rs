@@ -2,14 +2,7 @@
 
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
-use crate::types::{Geometry, Lsn, MIN_BLOCK_SIZE, TimelineId};
-
-/// Largest WAL page that a server can be built with, in bytes.
-pub const MAX_WAL_BLOCK_SIZE: u32 = 65536;
-/// Smallest WAL segment, in bytes.
-pub const MIN_SEGMENT_SIZE: u32 = 1 << 20;
-/// Largest WAL segment, in bytes.
-pub const MAX_SEGMENT_SIZE: u32 = 1 << 30;
+use crate::types::{Geometry, Lsn, TimelineId, is_wal_block_size, is_wal_segment_size};
 
 /// What the reader knows beforehand, and how it is to read.
 #[derive(Clone, Debug)]
@@ -64,10 +57,10 @@ impl ReaderOptions {
     /// Whether these sizes and this first address are possible.
     pub(super) fn check(&self, first: Lsn) -> Result<(), ReaderError> {
         let Geometry { wal_block_size, wal_segment_size, .. } = self.geometry;
-        if !wal_block_size.is_power_of_two() || !(MIN_BLOCK_SIZE..=MAX_WAL_BLOCK_SIZE).contains(&wal_block_size) {
+        if !is_wal_block_size(wal_block_size) {
             return Err(ReaderError::BlockSize(wal_block_size));
         }
-        if !wal_segment_size.is_power_of_two() || !(MIN_SEGMENT_SIZE..=MAX_SEGMENT_SIZE).contains(&wal_segment_size) {
+        if !is_wal_segment_size(wal_segment_size) {
             return Err(ReaderError::SegmentSize(wal_segment_size));
         }
         if !first.0.is_multiple_of(u64::from(wal_block_size)) {

@@ -1,0 +1,75 @@
+//! Which pages and images of a plan are carried out.
+
+use super::page_name::PageName;
+use crate::analysis::verdict::survey::PageReport;
+use crate::cli::exit::Stop;
+use crate::cli::values::RelationPattern;
+use crate::repair::plan::{LeftPage, Plan, PlanSource, PlanStep, SourceKind};
+use crate::types::PageId;
+
+/// What was asked for on the command line; everything when nothing was.
+pub(super) struct Selection<'a> {
+    /// Pages, with the names that they were given by.
+    pub pages: Vec<(PageId, &'a PageName)>,
+    /// Relations.
+    pub relations: &'a [RelationPattern],
+    /// Source of images.
+    pub source: Option<SourceKind>,
+}
+
+impl Selection<'_> {
+    /// True when the page was asked for, by itself or with its relation.
+    pub(super) fn takes(&self, page: PageId) -> bool {
+        let by_page = self.pages.iter().any(|(wanted, _)| *wanted == page);
+        let by_relation = self.relations.iter().any(|pattern| pattern.matches(page.rel));
+        by_page || by_relation || (self.pages.is_empty() && self.relations.is_empty())
+    }
+
+    /// True when the page of a report was asked for.
+    pub(super) fn takes_report(&self, report: &PageReport) -> bool {
+        self.takes(report.page)
+    }
+
+    fn takes_step(&self, step: &PlanStep) -> bool {
+        let by_source = match (self.source, &step.image) {
+            (None, _) => true,
+            (Some(SourceKind::Dwb), image) => matches!(image, PlanSource::Dwb { .. }),
+            (Some(SourceKind::Wal), image) => matches!(image, PlanSource::Wal { .. }),
+        };
+        // A page that does not exist is refused when the plan is confirmed.
+        by_source && step.page.page_id().is_none_or(|page| self.takes(page))
+    }
+
+    /// Takes the other steps out of a plan that was read from a file.
+    ///
+    /// # Errors
+    /// When something that was asked for is not in the plan.
+    pub(super) fn narrow(&self, plan: &mut Plan) -> Result<(), Stop> {
+        let (taken, others): (Vec<PlanStep>, Vec<PlanStep>) =
+            std::mem::take(&mut plan.steps).into_iter().partition(|step| self.takes_step(step));
+        let has = |wanted: &dyn Fn(PageId) -> bool| taken.iter().filter_map(|step| step.page.page_id()).any(wanted);
+        let missing = |what: &dyn std::fmt::Display| Stop::Input(format!("the plan has no step for {what}"));
+        for (page, name) in &self.pages {
+            if !has(&|planned| planned == *page) {
+                return Err(missing(&format_args!("--page {name}")));
+            }
+        }
+        for pattern in self.relations {
+            if !has(&|planned| pattern.matches(planned.rel)) {
+                return Err(missing(&format_args!("--relation {pattern}")));
+            }
+        }
+        if let Some(source) = self.source.filter(|_| taken.is_empty()) {
+            let word = if source == SourceKind::Dwb { "dwb" } else { "wal" };
+            return Err(missing(&format_args!("--source {word}")));
+        }
+        plan.steps = taken;
+        plan.left.extend(others.into_iter().map(|step| LeftPage {
+            page: step.page,
+            relation: step.relation,
+            verdict: step.verdict,
+            reasons: vec!["not selected".to_owned()],
+        }));
+        Ok(())
+    }
+}
