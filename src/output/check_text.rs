@@ -65,6 +65,14 @@ fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], labe
         Start::Stops { page, lsn } => {
             format!("the server will NOT start: replay stops at {lsn}, where it reads {}", page_at(page))
         }
+        Start::InvalidPages { page } => format!(
+            "the server will NOT start: replay passes over records of {}, which is not there, and stops over that (\"WAL \
+             contains references to invalid pages\") once the cluster would be consistent",
+            page_at(page)
+        ),
+        Start::DependsOnDwb => "it depends on the server's own double write buffer, which the start itself overwrites from its \
+                                first slot on: replay stops at a page whose image is gone by then, and no image is left"
+            .to_owned(),
         Start::WithoutReplay => "the server starts without replay".to_owned(),
         Start::Completes if replay.doubts.is_empty() => "replay runs to its end and the server starts".to_owned(),
         Start::Completes => "replay runs to the end of WAL that is there".to_owned(),
@@ -82,13 +90,18 @@ fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], labe
     };
     say(
         &outlook.server_restores,
-        "page is put right by the server from its double write buffer",
-        "pages are put right by the server from its double write buffer",
+        "page is put right by the server if the slot still holds the image when replay reads the page",
+        "pages are put right by the server if the slots still hold the images when replay reads the pages",
     );
     say(
         &outlook.server_guesses,
         "page gets an image from the server that is NOT proven to be the right one",
         "pages get images from the server that are NOT proven to be the right ones",
+    );
+    say(
+        &outlook.passed_over,
+        "page is not there or all zero: replay passes over its changes, which are lost without a word",
+        "pages are not there or all zero: replay passes over their changes, which are lost without a word",
     );
     say(
         &outlook.unnoticed,
@@ -316,9 +329,13 @@ fn on_start_words(on_start: &OnStart) -> String {
     match on_start {
         OnStart::Harmless => "harmless: nothing reads the page before it is overwritten, removed or reset".to_owned(),
         OnStart::Read { lsn } => {
-            format!("replay reads it at {lsn} and stops, unless the server has an image of its own")
+            format!("replay reads it at {lsn} and stops, unless the server's own buffer still holds an image then")
         }
         OnStart::Unnoticed { lsn } => format!("replay changes it at {lsn} without noticing the damage"),
+        OnStart::PassedOver { lsn } => format!(
+            "replay finds nothing to change at {lsn} and passes over this and all later changes of the page, which are lost; \
+             a standby or backup stops over it instead"
+        ),
         OnStart::Later => "replay does not touch it; it fails, or gives wrong rows, when it is read".to_owned(),
         OnStart::Unknown => "not known".to_owned(),
     }

@@ -5,6 +5,7 @@ use std::ops::{ControlFlow, Range};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::events::{BlockEvent, FPI_FOR_HINT, FileEvent, Touch};
+use super::needed::Needed;
 use super::sectors::SectorMarks;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::{WalkEnd, walk_run};
@@ -106,6 +107,8 @@ pub struct WalHistory {
     pub newest_xid: Option<u32>,
     /// Checkpoint records: start, and where replay from it begins.
     checkpoints: Vec<(Lsn, Lsn)>,
+    /// What replay needs on disk; collected only where it is asked for.
+    pub needed: Option<Needed>,
     kept: usize,
     images: usize,
 }
@@ -229,6 +232,9 @@ impl WalHistory {
             return known;
         }
         for block in record.blocks() {
+            if let Some(needed) = &mut self.needed {
+                needed.add_block(record, &block);
+            }
             if !interest.rels.contains(&block.rel) {
                 continue;
             }
@@ -324,6 +330,9 @@ impl WalHistory {
             Ok(Some(what)) => what,
             Err(_) => return false,
         };
+        if let Some(needed) = &mut self.needed {
+            needed.add_files(record.start_lsn, &what);
+        }
         let (start_lsn, end_lsn) = (record.start_lsn, record.end_lsn);
         let event = |what| FileEvent { start_lsn, end_lsn, what };
         match what {

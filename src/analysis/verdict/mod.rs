@@ -11,6 +11,7 @@ pub mod events;
 pub mod fetch;
 pub mod history;
 pub mod judge;
+pub mod needed;
 pub mod outlook;
 pub mod replay;
 pub mod sectors;

@@ -22,8 +22,16 @@ pub enum Start {
         /// The record that reads it.
         lsn: Lsn,
     },
+    /// Replay passes over records of a page that is not there, and stops once the cluster would be consistent.
+    InvalidPages {
+        /// Place of the page in the report.
+        page: usize,
+    },
     /// It starts without replay.
     WithoutReplay,
+    /// Replay runs to its end if the server's own double write buffer still holds the images that it needs when it comes to
+    /// their pages: the start itself overwrites slots.
+    DependsOnDwb,
     /// Replay runs to its end.
     Completes,
 }
@@ -37,6 +45,8 @@ impl Start {
             Self::Unknown => "unknown",
             Self::CannotBegin => "cannot_begin",
             Self::Stops { .. } => "stops",
+            Self::InvalidPages { .. } => "invalid_pages",
+            Self::DependsOnDwb => "depends_on_dwb",
             Self::WithoutReplay => "without_replay",
             Self::Completes => "completes",
         }
@@ -48,12 +58,14 @@ impl Start {
 pub struct Outlook {
     /// How a start will go.
     pub start: Start,
-    /// Pages that the server's own double write buffer recovery puts right.
+    /// Pages that the server's own double write buffer recovery puts right, if the slot is not overwritten before.
     pub server_restores: Vec<usize>,
-    /// Pages for which it takes an image that is not proven.
+    /// Pages for which it takes an image that is not proven, under the same condition.
     pub server_guesses: Vec<usize>,
     /// Damaged pages that replay changes without noticing.
     pub unnoticed: Vec<usize>,
+    /// Pages that are not there or all zero, whose changes replay passes over.
+    pub passed_over: Vec<usize>,
     /// Damaged pages that stay as they are.
     pub stay: Vec<usize>,
 }
@@ -67,6 +79,7 @@ impl Outlook {
             server_restores: Vec::new(),
             server_guesses: Vec::new(),
             unnoticed: Vec::new(),
+            passed_over: Vec::new(),
             stay: Vec::new(),
         };
         let mut stops: Option<(Lsn, usize)> = None;
@@ -81,6 +94,7 @@ impl Outlook {
                     None => stops = Some(stops.map_or((*lsn, place), |first| first.min((*lsn, place)))),
                 },
                 OnStart::Unnoticed { .. } => outlook.unnoticed.push(place),
+                OnStart::PassedOver { .. } => outlook.passed_over.push(place),
                 OnStart::Later | OnStart::Unknown => outlook.stay.push(place),
                 OnStart::Harmless => {}
             }
@@ -90,7 +104,12 @@ impl Outlook {
             Recovery::Unknown => Start::Unknown,
             Recovery::None | Recovery::AfterReset => Start::WithoutReplay,
             _ if !replay.can_begin => Start::CannotBegin,
-            _ => stops.map_or(Start::Completes, |(lsn, page)| Start::Stops { page, lsn }),
+            recovery => match (stops, outlook.passed_over.first()) {
+                (Some((lsn, page)), _) => Start::Stops { page, lsn },
+                (None, Some(page)) if recovery != Recovery::Crash => Start::InvalidPages { page: *page },
+                _ if !outlook.server_restores.is_empty() || !outlook.server_guesses.is_empty() => Start::DependsOnDwb,
+                _ => Start::Completes,
+            },
         };
         outlook
     }

@@ -1,5 +1,6 @@
 //! Everything that `check`, `page` and what builds on them start with: the data directory opened, read and judged.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -13,15 +14,16 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
-use crate::analysis::verdict::check::{CheckInput, CheckReport, Stage, check};
+use crate::analysis::verdict::check::{CheckInput, CheckReport, NewestPage, Stage, check};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
 use crate::cli::exit::Stop;
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::names::RelationNames;
+use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
 use crate::cluster::relation_walk::{Walk, walk_relations};
+use crate::parsers::catalog::Persistence;
 use crate::types::{Geometry, Lsn, PageId, RelFileLocator};
 
 /// Sizes of servers as they are delivered; taken where nothing says otherwise.
@@ -31,7 +33,7 @@ const USUAL_GEOMETRY: Geometry =
 /// What is looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Leave relation files alone but for pages that the double write buffer holds.
+    /// Judge only pages that the double write buffer holds; of the others LSNs are looked at where an image would be safe.
     pub dwb_only: bool,
     /// Only this page.
     pub page: Option<PageId>,
@@ -92,8 +94,7 @@ impl Examination {
         };
         let mut slots = Vec::new();
         let (mut dwb, mut findings) = source.examine_slots(|file, facts| {
-            let wanted = |slot: &SlotRef| request.page.is_none_or(|page| page == slot.page);
-            slots.extend(SlotRef::of(file, facts).filter(wanted));
+            slots.extend(SlotRef::of(file, facts));
         });
         let mut coverage = std::mem::take(&mut dwb.coverage);
         let control = directory.control().trusted();
@@ -134,6 +135,17 @@ impl Examination {
         );
         let path_of = |page: PageId| format!("{} block {}", paths.place(page).0.display(), page.block);
         let slot_bytes = (slots.len() * block_size) as u64;
+        let late = RefCell::new(Coverage::default());
+        let look = || {
+            let Some(ground) = ground else { return Err("where they are is not known".to_owned()) };
+            let mut coverage = late.borrow_mut();
+            let read_again = server.may_be_running();
+            let found = scan(directory, &walk, &ground, request.jobs, read_again, watch, &mut coverage);
+            match coverage.skipped.iter().find(|skipped| skipped.reason.starts_with("interrupted")) {
+                Some(skipped) => Err(skipped.reason.clone()),
+                None => Ok(found.newest.map(|(lsn, page)| (lsn, path_of(page)))),
+            }
+        };
         let input = CheckInput {
             control,
             replay: Replay::of(control, &signs),
@@ -144,7 +156,14 @@ impl Examination {
             staleness: &dwb.staleness,
             slots,
             suspects: scanned.suspects,
-            newest_page: scanned.newest.map(|(lsn, page)| (lsn, path_of(page))),
+            only: request.page,
+            find_missing: request.page.is_none() && !request.dwb_only,
+            exists: &|rel| names.get(rel).is_some_and(is_certain),
+            newest_page: if scanned.words.is_some() {
+                NewestPage::Known(scanned.newest.map(|(lsn, page)| (lsn, path_of(page))))
+            } else {
+                NewestPage::Ask(&look)
+            },
             own_wal: wal.own.as_ref(),
             all_wal: wal.all.as_ref(),
             may_be_running: server.may_be_running(),
@@ -169,6 +188,7 @@ impl Examination {
         }
         findings.append(&mut report.findings);
         coverage.skipped.append(&mut report.coverage.skipped);
+        coverage.skipped.append(&mut late.into_inner().skipped);
         let scanned = scanned.words;
         Ok(Self { source, names, paths, wal, report, findings, coverage, block_size, state, scanned })
     }
@@ -223,6 +243,11 @@ impl Examination {
     pub fn path_of(&self, page: PageId) -> String {
         self.paths.place(page).0.display().to_string()
     }
+}
+
+/// A name from a committed row that nothing speaks against, of a relation with files that recovery keeps.
+fn is_certain(name: &RelationName) -> bool {
+    name.doubt.is_none() && name.persistence == Some(Persistence::Permanent)
 }
 
 /// Reads every page of every relation file.
