@@ -161,6 +161,11 @@ pub fn next_step(pages: &[PageReport], outlook: &Outlook, data_dir: &str) -> Str
         let nothing = match outlook.start {
             Start::CannotBegin => "bring back the missing WAL (--wal PATH to look into an archive)",
             Start::Unknown => "bring back pg_control or backup_label from a backup",
+            _ if !outlook.checksums => {
+                "nothing was found that has to be repaired, which without data checksums does not prove that all is well: a \
+                 torn page whose halves make sense together stays unseen, and the server does not notice it either; hold the \
+                 data against a backup or a standby"
+            }
             _ => "nothing has to be repaired; the server can be started",
         };
         steps.push(nothing.to_owned());

@@ -14,6 +14,7 @@ use super::outlook::Outlook;
 use super::replay::{Replay, read_before};
 use super::slots::{CompareRules, SlotRef, Suspicion, compare_slots};
 use super::survey::{Context, PageReport};
+use super::unchecked::FirstTouches;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{HeaderAge, Staleness};
@@ -55,6 +56,8 @@ pub struct CheckInput<'a> {
     pub suspects: BTreeMap<PageId, Suspicion>,
     /// Only this page; slots of others tell how far WAL had been written, no more.
     pub only: Option<PageId>,
+    /// Heap pages of a cluster without checksums that show a transaction from behind the redo point.
+    pub late_pages: Vec<PageId>,
     /// Look for pages that replay needs and that are not there.
     pub find_missing: bool,
     /// Whether the catalog has a relation with these files, beyond doubt.
@@ -143,6 +146,9 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
     );
     let mut interest = interest_of(&suspects, &input.slots, input.exists);
     let mut history = WalHistory::new(&interest);
+    let late_pages = std::mem::take(&mut input.late_pages);
+    history.first_touches =
+        replay.next_xid.filter(|_| !late_pages.is_empty()).map(|next| FirstTouches::of(late_pages, next));
     history.needed = replay.redo_lsn.filter(|_| input.find_missing).map(Needed::from);
     if broken_off {
         replay.doubts.push("the check was broken off".to_owned());
@@ -152,8 +158,11 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         read_wal(&input, &mut replay, &mut history, &interest, &mut unread, progress);
         let missing = history.needed.take().filter(|_| replay.can_begin && replay.recovery.replays());
         let missing = missing.map(|needed| needed.missing(input.pages, input.block_size, &mut coverage));
+        let ahead = history.first_touches.take().filter(|_| replay.can_begin);
+        let ahead = ahead.map(|touches| touches.ahead(input.pages, input.block_size, &mut coverage));
+        let ahead = ahead.into_iter().flatten().map(|page| (page, Suspicion::Differs));
         let further: Vec<_> =
-            missing.into_iter().flatten().filter(|(page, _)| interest.place(*page).is_none()).collect();
+            missing.into_iter().flatten().chain(ahead).filter(|(page, _)| interest.place(*page).is_none()).collect();
         if !further.is_empty() {
             // Nobody suspected these pages: what WAL says of them is read now, together with all the rest.
             let rels: FxHashSet<RelFileLocator> = further.iter().map(|(page, _)| page.rel).collect();
@@ -173,7 +182,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         replay.note_page_lsn(*lsn, page);
     }
     let mut report = CheckReport {
-        outlook: Outlook::of(&[], &replay, input.may_be_running, input.uses_dwb),
+        outlook: Outlook::of(&[], &replay, input.may_be_running, input.uses_dwb, checksums),
         replay,
         pages: Vec::new(),
         slots: std::mem::take(&mut input.slots),
@@ -206,7 +215,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         report.coverage.skip("the rest of the check", "interrupted: pages are missing from the result");
     }
     settle_slots(&mut report);
-    report.outlook = Outlook::of(&report.pages, &report.replay, input.may_be_running, input.uses_dwb);
+    report.outlook = Outlook::of(&report.pages, &report.replay, input.may_be_running, input.uses_dwb, checksums);
     report
 }
 

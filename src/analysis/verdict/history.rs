@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::events::{BlockEvent, FPI_FOR_HINT, FileEvent, Touch};
 use super::needed::Needed;
 use super::sectors::SectorMarks;
+use super::unchecked::FirstTouches;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::{WalkEnd, walk_run};
 use crate::cluster::wal::{WalReadError, WalSet};
@@ -109,6 +110,8 @@ pub struct WalHistory {
     checkpoints: Vec<(Lsn, Lsn)>,
     /// What replay needs on disk; collected only where it is asked for.
     pub needed: Option<Needed>,
+    /// Which transaction came to which page when; collected only where it is asked for.
+    pub first_touches: Option<FirstTouches>,
     kept: usize,
     images: usize,
 }
@@ -234,6 +237,9 @@ impl WalHistory {
         for block in record.blocks() {
             if let Some(needed) = &mut self.needed {
                 needed.add_block(record, &block);
+            }
+            if let Some(touches) = &mut self.first_touches {
+                touches.add_block(record, &block);
             }
             if !interest.rels.contains(&block.rel) {
                 continue;

@@ -17,3 +17,4 @@ pub mod replay;
 pub mod sectors;
 pub mod slots;
 pub mod survey;
+pub mod unchecked;

@@ -68,12 +68,15 @@ pub struct Outlook {
     pub passed_over: Vec<usize>,
     /// Damaged pages that stay as they are.
     pub stay: Vec<usize>,
+    /// Pages have checksums; without them a torn page can stay unseen.
+    pub checksums: bool,
 }
 
 impl Outlook {
-    /// Foresees a start. `may_be_running`: a server may be up; `has_dwb`: the server uses a double write buffer.
+    /// Foresees a start. `may_be_running`: a server may be up; `has_dwb`: the server uses a double write buffer;
+    /// `checksums`: pages have them.
     #[must_use]
-    pub fn of(pages: &[PageReport], replay: &Replay, may_be_running: bool, has_dwb: bool) -> Self {
+    pub fn of(pages: &[PageReport], replay: &Replay, may_be_running: bool, has_dwb: bool, checksums: bool) -> Self {
         let mut outlook = Self {
             start: Start::Completes,
             server_restores: Vec::new(),
@@ -81,6 +84,7 @@ impl Outlook {
             unnoticed: Vec::new(),
             passed_over: Vec::new(),
             stay: Vec::new(),
+            checksums,
         };
         let mut stops: Option<(Lsn, usize)> = None;
         for (place, page) in pages.iter().enumerate() {

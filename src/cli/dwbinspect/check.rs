@@ -149,6 +149,7 @@ fn counts(examined: &Examination) -> Map<String, Value> {
         ("damaged_pages", json!(report.pages.len())),
         ("verdicts", Value::Object(verdicts)),
         ("slots", Value::Object(words)),
+        ("unproven_pages", json!(examined.unproven_pages)),
         ("recovery", json!(report.replay.recovery.name())),
         ("redo_lsn", json!(report.replay.redo_lsn.map(lsn_text))),
         ("end_lsn", json!(report.replay.end_lsn.map(lsn_text))),

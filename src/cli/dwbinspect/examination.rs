@@ -17,6 +17,7 @@ use crate::analysis::segment_check::segment_findings;
 use crate::analysis::verdict::check::{CheckInput, CheckReport, NewestPage, Stage, check};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
+use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::cli::exit::Stop;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::{RelationName, RelationNames};
@@ -63,6 +64,8 @@ pub struct Examination {
     pub block_size: usize,
     /// What happened to the cluster, in a sentence.
     pub state: String,
+    /// Pages that nothing proves to be whole, for want of checksums, if all pages were read.
+    pub unproven_pages: Option<u64>,
     /// What the page scan looked at, in words, if it ran.
     pub scanned: Option<String>,
 }
@@ -79,6 +82,8 @@ struct Scanned {
     suspects: BTreeMap<PageId, Suspicion>,
     newest: Option<(Lsn, PageId)>,
     words: Option<String>,
+    late: Vec<PageId>,
+    sound: u64,
 }
 
 impl Examination {
@@ -114,6 +119,10 @@ impl Examination {
         let server = directory.server_sign();
         let pages = RelationPages::new(directory.root(), paths.clone());
         let mut scanned = Scanned::default();
+        let unchecked = control.filter(|control| !control.checksums.is_enforced());
+        // On pages without checksums the transactions themselves tell.
+        let late_from =
+            unchecked.and_then(|control| u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok());
         if let Some(page) = request.page {
             scanned.suspects.insert(page, Suspicion::Differs);
         } else {
@@ -122,7 +131,7 @@ impl Examination {
             }
             if let Some(ground) = ground.filter(|_| !request.dwb_only) {
                 let read_again = server.may_be_running();
-                scanned = scan(directory, &walk, &ground, request.jobs, read_again, watch, &mut coverage);
+                scanned = scan(directory, &walk, &ground, request.jobs, late_from, read_again, watch, &mut coverage);
                 if ground.by_control {
                     findings.extend(segment_findings(&walk.files, geometry, |_| true));
                 }
@@ -140,7 +149,7 @@ impl Examination {
             let Some(ground) = ground else { return Err("where they are is not known".to_owned()) };
             let mut coverage = late.borrow_mut();
             let read_again = server.may_be_running();
-            let found = scan(directory, &walk, &ground, request.jobs, read_again, watch, &mut coverage);
+            let found = scan(directory, &walk, &ground, request.jobs, late_from, read_again, watch, &mut coverage);
             match coverage.skipped.iter().find(|skipped| skipped.reason.starts_with("interrupted")) {
                 Some(skipped) => Err(skipped.reason.clone()),
                 None => Ok(found.newest.map(|(lsn, page)| (lsn, path_of(page)))),
@@ -157,6 +166,7 @@ impl Examination {
             slots,
             suspects: scanned.suspects,
             only: request.page,
+            late_pages: scanned.late,
             find_missing: request.page.is_none() && !request.dwb_only,
             exists: &|rel| names.get(rel).is_some_and(is_certain),
             newest_page: if scanned.words.is_some() {
@@ -189,8 +199,12 @@ impl Examination {
         findings.append(&mut report.findings);
         coverage.skipped.append(&mut report.coverage.skipped);
         coverage.skipped.append(&mut late.into_inner().skipped);
-        let scanned = scanned.words;
-        Ok(Self { source, names, paths, wal, report, findings, coverage, block_size, state, scanned })
+        let unproven_pages = unchecked.filter(|_| scanned.words.is_some()).map(|_| scanned.sound);
+        let scanned = scanned.words.map(|words| match unproven_pages {
+            Some(count) => format!("{words}; without checksums nothing proves {count} of them whole"),
+            None => words,
+        });
+        Ok(Self { source, names, paths, wal, report, findings, coverage, block_size, state, unproven_pages, scanned })
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
@@ -256,6 +270,7 @@ fn scan(
     walk: &Walk,
     ground: &Ground,
     jobs: usize,
+    late_from: Option<u32>,
     read_again: bool,
     watch: &dyn Watch,
     coverage: &mut Coverage,
@@ -268,6 +283,7 @@ fn scan(
         geometry: ground.geometry,
         read_again,
         interrupted: &interrupted,
+        notable: &|page, bytes| late_from.is_some_and(|next| shows_late_transaction(bytes, page.fork, next)),
         progress: &|bytes| {
             let before = done.fetch_add(bytes, Ordering::Relaxed);
             if watch.at(Stage::Scan, before + bytes, total).is_break() {
@@ -286,7 +302,9 @@ fn scan(
     });
     scanned.suspects.extend(found.partial_pages.iter().map(|partial| (partial.page, Suspicion::Cut)));
     scanned.newest = found.counts.newest;
+    scanned.late = found.notable;
     let counts = &found.counts;
+    scanned.sound = counts.sound;
     scanned.words = Some(format!("{} in {} files, {} of them all zero", counts.pages, walk.files.len(), counts.zeroed));
     scanned
 }
