@@ -334,7 +334,7 @@ fn on_start_words(on_start: &OnStart) -> String {
     match on_start {
         OnStart::Harmless => "harmless: nothing reads the page before it is overwritten, removed or reset".to_owned(),
         OnStart::Read { lsn } => {
-            format!("replay reads it at {lsn} and stops, unless the server's own buffer still holds an image then")
+            format!("replay reads it at {lsn} and stops, unless the server has an image of its own")
         }
         OnStart::Unnoticed { lsn } => format!("replay changes it at {lsn} without noticing the damage"),
         OnStart::PassedOver { lsn } => format!(

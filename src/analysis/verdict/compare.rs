@@ -216,7 +216,7 @@ mod tests {
         other[8136] = 9;
         assert_eq!(compare(&other, &page(3)), None, "the transaction of the tuple is logged");
         let (mut heap, mut image) = (page(7), page(3));
-        [&mut heap, &mut image].map(|page| page[8184] = 0);
+        (heap[8184], image[8184]) = (0, 0);
         assert_eq!(compare(&heap, &image), None, "without the mark it is no sequence");
     }
 

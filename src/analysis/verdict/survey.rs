@@ -320,9 +320,9 @@ impl Context<'_> {
             }),
             (_, PageRead::NoFile) => {
                 let what = if proven_missing {
-                    "the relation has no file, though replay or an image shows that this page should be there"
+                    "the relation has no file, so all of its pages are gone; replay or an image shows that there should be one"
                 } else if !settled && !is_map && !subject.is_unlogged && self.should_exist(page) {
-                    "the relation has no file, though the catalog has the relation and WAL does not say that it was dropped"
+                    "the relation has no file, so all of its pages are gone; the catalog has it, and WAL does not say that it was dropped"
                 } else {
                     return None;
                 };

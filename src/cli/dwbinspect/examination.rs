@@ -149,7 +149,7 @@ impl Examination {
             let Some(ground) = ground else { return Err("where they are is not known".to_owned()) };
             let mut coverage = late.borrow_mut();
             let read_again = server.may_be_running();
-            let found = scan(directory, &walk, &ground, request.jobs, late_from, read_again, watch, &mut coverage);
+            let found = scan(directory, &walk, &ground, request.jobs, None, read_again, watch, &mut coverage);
             match coverage.skipped.iter().find(|skipped| skipped.reason.starts_with("interrupted")) {
                 Some(skipped) => Err(skipped.reason.clone()),
                 None => Ok(found.newest.map(|(lsn, page)| (lsn, path_of(page)))),
