@@ -17,6 +17,9 @@ const RM_SMGR: u8 = 2;
 const RM_DBASE: u8 = 4;
 const RM_HEAP2: u8 = 9;
 const RM_HEAP: u8 = 10;
+const RM_BTREE: u8 = 11;
+/// Item number that no page of the cluster has used.
+const FREE_ITEM: u16 = 250;
 
 /// A record that was appended: where it starts and ends.
 pub type Place = Range<u64>;
@@ -173,8 +176,24 @@ impl WalTail {
 
     /// Heap `INSERT` without image: redo reads the page and changes it.
     pub fn change(&mut self, key: Key) -> Place {
-        let body = Body::default().block(key, &[2, 8, 24, 0x61, 0x62, 0x63, 0x64]).main(&[1, 0, 0]);
+        self.insert(key, FREE_ITEM)
+    }
+
+    /// Heap `INSERT` under this item number.
+    pub fn insert(&mut self, key: Key, item: u16) -> Place {
+        let [low, high] = item.to_le_bytes();
+        let body = Body::default().block(key, &[2, 8, 24, 0x61, 0x62, 0x63, 0x64]).main(&[low, high, 0]);
         self.own(RM_HEAP, 0, &body)
+    }
+
+    /// Heap2 `PRUNE` (`PRUNE_ON_ACCESS` from 17 on): redo moves rows.
+    pub fn prune(&mut self, key: Key) -> Place {
+        self.own(RM_HEAP2, 0x10, &Body::default().block(key, &[1, 0]).main(&[0; 8]))
+    }
+
+    /// B-tree `UNLINK_PAGE` of two blocks: both get the same LSN.
+    pub fn unlink(&mut self, first: Key, second: Key) -> Place {
+        self.own(RM_BTREE, 0x80, &Body::default().block(first, &[]).block(second, &[]).main(&[0; 20]))
     }
 
     /// Heap `INSERT+INIT`: redo builds the page anew.
@@ -190,7 +209,7 @@ impl WalTail {
 
     /// A change with an image that serves to check replay alone: redo reads the page.
     pub fn change_with_image_to_compare(&mut self, key: Key, page: &[u8]) -> Place {
-        self.own(RM_HEAP, 0, &Body::default().image(key, page, false).main(&[1, 0, 0]))
+        self.own(RM_HEAP, 0, &Body::default().image(key, page, false).main(&[FREE_ITEM as u8, 0, 0]))
     }
 
     /// XLOG `FPI_FOR_HINT` without image, as a server with a double write buffer writes it.

@@ -167,6 +167,89 @@ fn copy_of_a_checkpoint_without_a_sign_of_change_is_restored() {
     assert_eq!(checked.summary["on_start"]["start"], "stops");
 }
 
+/// An image that was copied without a lock, and what comes next in WAL.
+fn unlocked_before(next: impl FnOnce(&mut Scene)) -> (Row, u32) {
+    let mut scene = Scene::new();
+    let change = scene.wal.change(scene.key);
+    let image = scene.version(b'!', change.end);
+    let slot = scene.slot(&unsealed(&image));
+    scene.tear(&image);
+    next(&mut scene);
+    (scene.row(), slot)
+}
+
+#[test]
+fn unlocked_copy_is_restored_only_when_it_shows_that_it_lacks_the_next_change() {
+    // The item of the next row is free in the image.
+    let (row, slot) = unlocked_before(|scene| {
+        scene.wal.insert(scene.key, 250);
+    });
+    row.assert_restores(slot);
+    // It is used: the row is there before its record.
+    let (row, slot) = unlocked_before(|scene| {
+        scene.wal.insert(scene.key, 1);
+    });
+    assert_eq!((row.verdict(), row.outcome_of(slot)), ("no_image", "unusable"), "{row}");
+    assert!(row.evidence().contains("it holds what only the record at"), "{}", row.evidence());
+    // Rows that were moved do not show.
+    let (row, slot) = unlocked_before(|scene| {
+        scene.wal.prune(scene.key);
+    });
+    assert_eq!((row.verdict(), row.outcome_of(slot)), ("restore_unproven", "unproven"), "{row}");
+    assert!(row.evidence().contains("already does not show"), "{}", row.evidence());
+}
+
+#[test]
+fn locked_copy_is_what_its_lsn_says() {
+    let (scene, slot) = torn_after_redo(|scene| {
+        scene.wal.prune(scene.key);
+    });
+    scene.row().assert_restores(slot);
+}
+
+#[test]
+fn unlocked_copy_of_an_index_page_with_the_lsn_of_two_blocks_is_not_proven() {
+    let image_of = |seal: bool, partner: bool| {
+        let mut scene = Scene::new();
+        scene.key = Key::main(16_415, 3);
+        let other = scene.key.at(if partner { 4 } else { 3 });
+        let record = if partner { scene.wal.unlink(scene.key, other) } else { scene.wal.change(scene.key) };
+        let mut image = scene.copy.page(scene.key);
+        set_page_lsn(&mut image, record.end);
+        let image = sealed(&image, scene.key.block);
+        let old = scene.copy.page(scene.key);
+        let slot = scene.slot(&if seal { image.clone() } else { unsealed(&image) });
+        let mut disk = torn(&image, &old, 512);
+        disk[4096] ^= 0xFF;
+        scene.set_disk(&disk);
+        (scene.row(), slot)
+    };
+    let (row, slot) = image_of(false, true);
+    assert_eq!(row.outcome_of(slot), "unproven", "{row}");
+    assert!(row.evidence().contains("nothing in the image says which it is"), "{}", row.evidence());
+    // One block in the record, or a checksum, which is of one block only.
+    for (seal, partner) in [(false, false), (true, true)] {
+        let (row, slot) = image_of(seal, partner);
+        assert_eq!(row.outcome_of(slot), "safe", "{seal} {partner}: {row}");
+    }
+}
+
+#[test]
+fn metapage_is_never_restored_into_another_block() {
+    let mut scene = Scene::new();
+    scene.key = Key::main(16_415, 3);
+    let record = scene.wal.unlink(scene.key, scene.key.at(0));
+    let mut image = scene.copy.page(scene.key.at(0));
+    set_page_lsn(&mut image, record.end);
+    let slot = scene.slot(&unsealed(&image));
+    let mut disk = scene.copy.page(scene.key);
+    disk[4096] ^= 0xFF;
+    scene.set_disk(&disk);
+    let row = scene.row();
+    assert_eq!(row.outcome_of(slot), "unusable", "{row}");
+    assert!(row.evidence().contains("a metapage, which only block 0 is"), "{}", row.evidence());
+}
+
 /// A torn page and two changes behind the redo point, with an image of each; `spoil` then does something to the newer.
 fn two_images(spoil: impl FnOnce(&mut Scene, u32, Vec<u8>)) -> (Row, u32, u32) {
     let mut scene = Scene::new();

@@ -81,6 +81,8 @@ pub struct Candidate {
     pub ahead: Option<Ahead>,
     /// Something else that speaks against it.
     pub objection: Option<String>,
+    /// Questions about its content that nothing answers.
+    pub unsettled: Vec<String>,
 }
 
 /// What a statement means for the use of an image.
@@ -249,6 +251,9 @@ fn judge_image(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain
     }
     if let Some(objection) = &candidate.objection {
         chain.add(Weight::Against, objection.clone());
+    }
+    for question in &candidate.unsettled {
+        chain.add(Weight::Missing, question.clone());
     }
 }
 

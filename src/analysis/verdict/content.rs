@@ -8,7 +8,7 @@ use super::history::is_newer_xid;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;
-use crate::types::{BlockNumber, ForkNumber, Lsn};
+use crate::types::{ForkNumber, Lsn};
 
 /// First transaction id that is handed out to anybody; lower ones have a meaning of their own.
 ///
@@ -111,45 +111,6 @@ pub fn ahead_of_lsn(page: &[u8], fork: ForkNumber, lsn: Lsn, facts: &XidFacts<'_
     })
 }
 
-/// Why the content of an image is that of another block, as far as it tells: rows that nobody replaced name their own
-/// block, and a B-tree page never links to itself. Records that touch two blocks give both the same LSN, so the LSN alone
-/// does not tell them apart.
-#[must_use]
-pub fn other_block(page: &[u8], fork: ForkNumber, block: BlockNumber) -> Option<String> {
-    let header = PageHeader::decode(0, page).ok().filter(|_| fork == ForkNumber::Main)?;
-    match PageKind::of(&header, page, fork) {
-        PageKind::Heap => {
-            let tuples = page_tuples(&header, page).filter_map(|tuple| TupleHeader::decode(0, tuple.bytes).ok());
-            let named: Vec<BlockNumber> =
-                tuples.filter(|tuple| tuple.has(infomask::XMAX_INVALID)).map(|tuple| tuple.ctid_block).collect();
-            let other = named.first().filter(|_| !named.contains(&block))?;
-            Some(format!("none of its rows says that it stands in block {block}; the first says {other}"))
-        }
-        PageKind::Btree => {
-            let links = page.get(usize::from(header.special)..)?.first_chunk::<8>()?;
-            let (left, right) = links.split_at(4);
-            let number = |bytes: &[u8]| bytes.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes));
-            let to_itself = number(left) == Some(block) || number(right) == Some(block);
-            to_itself.then(|| format!("it links to block {block} as its neighbour, so it is not that block"))
-        }
-        _ => None,
-    }
-}
-
-/// Shortest block data that is looked for in a page: shorter ones are found by chance.
-const SHORTEST_DATA_BYTES: usize = 12;
-
-/// Whether a page of an index already holds what `next`, the first change behind its LSN, puts there: an entry names its
-/// row, so it does not stand twice.
-#[must_use]
-pub fn holds_next_change(page: &[u8], fork: ForkNumber, next: Option<(Lsn, &[u8])>) -> Option<Ahead> {
-    let (lsn, data) = next.filter(|(_, data)| data.len() >= SHORTEST_DATA_BYTES)?;
-    let header = PageHeader::decode(0, page).ok()?;
-    let is_index = fork == ForkNumber::Main && PageKind::of(&header, page, fork) != PageKind::Heap;
-    let found = is_index && page.windows(data.len()).any(|window| window == data);
-    found.then_some(Ahead::NextChange { lsn })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,7 +130,15 @@ mod tests {
     }
 
     fn event(xid: u32, end_lsn: u64, touch: Touch) -> BlockEvent {
-        BlockEvent { start_lsn: Lsn(end_lsn - 8), end_lsn: Lsn(end_lsn), xid, rmgr_id: 10, info: 0, touch }
+        BlockEvent {
+            start_lsn: Lsn(end_lsn - 8),
+            end_lsn: Lsn(end_lsn),
+            xid,
+            rmgr_id: 10,
+            info: 0,
+            touch,
+            ..BlockEvent::default()
+        }
     }
 
     fn judge(page: &[u8], lsn: u64, events: &[BlockEvent]) -> Option<Ahead> {
@@ -199,36 +168,6 @@ mod tests {
         assert_eq!(judge(&page, 150, &[]), Some(Ahead::WithoutRecord { xid: 710 }));
         assert_eq!(judge(&page, 150, &[event(9, 100, Touch::Image { marks: None })]), None);
         assert_eq!(judge(&heap_page(900, 0, 0), 150, &[]), Some(Ahead::FromTheFuture { xid: 900 }));
-    }
-
-    #[test]
-    fn content_of_another_block_is_told() {
-        let mut heap = heap_page(710, 0, infomask::XMAX_INVALID);
-        heap[8160 + 14] = 7;
-        assert_eq!(other_block(&heap, ForkNumber::Main, 7), None);
-        assert!(other_block(&heap, ForkNumber::Main, 8).is_some());
-        // A row that was replaced names the place of its successor.
-        let replaced = heap_page(710, 720, 0);
-        assert_eq!(other_block(&replaced, ForkNumber::Main, 8), None);
-        // A B-tree leaf between blocks 4 and 5: special space of 16 bytes.
-        let mut leaf = vec![0; 8192];
-        for (at, value) in [(12, 24_u16), (14, 8176), (16, 8176), (18, 0x2004), (8176, 4), (8180, 5), (8188, 1)] {
-            leaf[at..at + 2].copy_from_slice(&value.to_le_bytes());
-        }
-        assert_eq!(other_block(&leaf, ForkNumber::Main, 9), None);
-        assert!(other_block(&leaf, ForkNumber::Main, 4).is_some() && other_block(&leaf, ForkNumber::Main, 5).is_some());
-    }
-
-    #[test]
-    fn entry_of_the_next_record_is_found_in_an_index_page() {
-        let mut page = heap_page(3, 0, 0);
-        page[16..18].copy_from_slice(&8176_u16.to_le_bytes());
-        let data: Vec<u8> = (1..=16).collect();
-        assert_eq!(holds_next_change(&page, ForkNumber::Main, Some((Lsn(8), &data))), None);
-        page[8000..8016].copy_from_slice(&data);
-        let found = holds_next_change(&page, ForkNumber::Main, Some((Lsn(8), &data)));
-        assert_eq!(found, Some(Ahead::NextChange { lsn: Lsn(8) }));
-        assert_eq!(holds_next_change(&page, ForkNumber::Main, Some((Lsn(8), &data[..8]))), None);
     }
 
     #[test]

@@ -4,13 +4,13 @@ use super::sectors::SectorMarks;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_XLOG, RecordTypeName, record_type_name, rmgr_name};
 use crate::parsers::wal::version::Major;
-use crate::types::{ForkNumber, Lsn, PageId};
+use crate::types::{BlockNumber, ForkNumber, Lsn, PageId};
 
 /// `xl_info` of a hint-bit record (`XLOG_FPI_FOR_HINT`, `src/include/catalog/pg_control.h`).
 pub(super) const FPI_FOR_HINT: u8 = 0xA0;
 
 /// What a record does to a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Touch {
     /// Redo puts the image into place without reading the page.
     Image {
@@ -20,6 +20,7 @@ pub enum Touch {
     /// Redo builds the page anew without reading it.
     Init,
     /// Redo reads the page and changes it.
+    #[default]
     Change,
     /// Only hint bits were set; redo does nothing, but the page's LSN moved on.
     Hint,
@@ -28,7 +29,7 @@ pub enum Touch {
 }
 
 /// A record that touches a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockEvent {
     /// Start of the record.
     pub start_lsn: Lsn,
@@ -42,6 +43,10 @@ pub struct BlockEvent {
     pub info: u8,
     /// What it does.
     pub touch: Touch,
+    /// Index of the page in the record.
+    pub block_id: u8,
+    /// Other blocks of the same fork that the record changes, with their index: they get the same LSN.
+    pub partners: Box<[(u8, BlockNumber)]>,
 }
 
 impl BlockEvent {

@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::events::{BlockEvent, FPI_FOR_HINT, FileEvent, Touch};
 use super::needed::Needed;
+use super::next_change::NextChange;
 use super::sectors::SectorMarks;
 use super::unchecked::FirstTouches;
 use crate::analysis::wal::partial::ScanPlan;
@@ -82,15 +83,6 @@ impl Interest {
     }
 }
 
-/// The first change of a page behind a watched LSN.
-#[derive(Debug)]
-struct NextChange {
-    /// Start of the record.
-    start_lsn: Lsn,
-    /// What it puts into the page.
-    data: Box<[u8]>,
-}
-
 /// Everything that was found.
 #[derive(Debug, Default)]
 pub struct WalHistory {
@@ -99,7 +91,7 @@ pub struct WalHistory {
     files: FxHashMap<RelFileLocator, Vec<FileEvent>>,
     databases: Vec<FileEvent>,
     /// By place and watched LSN.
-    next_data: FxHashMap<(usize, Lsn), NextChange>,
+    next_changes: FxHashMap<(usize, Lsn), NextChange>,
     /// Stretches of WAL in which every record was read.
     covered: Vec<Range<Lsn>>,
     /// Version of the WAL.
@@ -213,10 +205,10 @@ impl WalHistory {
         self.events.get(place).map_or(&[], Vec::as_slice)
     }
 
-    /// Start of the first record behind `lsn` that changes the page, and the data that it puts there.
+    /// The first record behind `lsn`, an LSN that was watched, that changes the page.
     #[must_use]
-    pub fn next_change(&self, place: usize, lsn: Lsn) -> Option<(Lsn, &[u8])> {
-        self.next_data.get(&(place, lsn)).map(|next| (next.start_lsn, next.data.as_ref()))
+    pub fn next_change(&self, place: usize, lsn: Lsn) -> Option<&NextChange> {
+        self.next_changes.get(&(place, lsn))
     }
 
     /// Changes of the files that hold a page, by LSN.
@@ -252,12 +244,11 @@ impl WalHistory {
                 let touch = self.touch(record, &block, worker);
                 for lsn in interest.copied[place].iter().filter(|lsn| **lsn <= record.start_lsn && touch != Touch::Hint)
                 {
-                    let data = if touch == Touch::Change { block.data } else { &[] };
-                    self.next_data
+                    self.next_changes
                         .entry((place, *lsn))
-                        .or_insert_with(|| NextChange { start_lsn: record.start_lsn, data: data.into() });
+                        .or_insert_with(|| NextChange::of(record, &block, touch == Touch::Change));
                 }
-                known &= self.push(place, record, touch);
+                known &= self.push(place, record, touch, Some(&block));
             }
             let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);
             if let Some(maps) = interest.maps.get(&page.rel).filter(|_| is_heap && page.fork == ForkNumber::Main) {
@@ -267,7 +258,7 @@ impl WalHistory {
                         other.rel == page.rel && other.fork() == Some(ForkNumber::Vm) && other.block == *map_block
                     });
                     if !own {
-                        known &= self.push(*place, record, Touch::MapBits);
+                        known &= self.push(*place, record, Touch::MapBits, None);
                     }
                 }
             }
@@ -275,12 +266,19 @@ impl WalHistory {
         known
     }
 
-    fn push(&mut self, place: usize, record: &Record<'_>, touch: Touch) -> bool {
+    fn push(&mut self, place: usize, record: &Record<'_>, touch: Touch, own: Option<&BlockRef<'_>>) -> bool {
         if self.kept >= MAX_EVENTS {
             return false;
         }
         self.kept += 1;
         let Some(list) = self.events.get_mut(place) else { return false };
+        let is_partner = |other: &BlockRef<'_>| {
+            own.is_some_and(|own| {
+                (own.rel, own.fork_code()) == (other.rel, other.fork_code()) && own.block_id != other.block_id
+            })
+        };
+        let others = record.blocks().filter(is_partner).map(|other| (other.block_id, other.block));
+        let partners = if record.layout.block_count > 1 { others.collect() } else { Box::default() };
         list.push(BlockEvent {
             start_lsn: record.start_lsn,
             end_lsn: record.end_lsn,
@@ -288,6 +286,8 @@ impl WalHistory {
             rmgr_id: record.header.rmgr_id,
             info: record.header.info,
             touch,
+            block_id: own.map_or(0, |own| own.block_id),
+            partners,
         });
         true
     }

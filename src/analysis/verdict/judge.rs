@@ -129,15 +129,22 @@ fn in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<(Verdict, Str
     let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
     let first = first_in_replay(evidence);
     let page = subject.page;
-    let end = evidence.history.file_events(page).find(|event| event.start_lsn >= redo_lsn && event.ends(page));
+    let mut ends = evidence.history.file_events(page).filter(|event| event.start_lsn >= redo_lsn && event.ends(page));
     // Replay passes over records of a page that is not there, if it finds later that the page was to go.
     let passed_over = subject.is_cut || subject.is_zero;
+    let end = if passed_over {
+        let changed_behind =
+            |end: Lsn| evidence.events.iter().find(|event| event.start_lsn > end && (event.heals() || event.reads()));
+        ends.last().filter(|end| !changed_behind(end.start_lsn).is_some_and(BlockEvent::reads))
+    } else {
+        ends.find(|end| first.is_none_or(|first| end.start_lsn < first.start_lsn))
+    };
     let mut brought =
         evidence.history.file_events(page).filter(|event| event.start_lsn >= redo_lsn && event.brings(page));
     if let Some(event) = brought.next().filter(|_| passed_over) {
         return Some((Verdict::Leave, format!("replay makes the file anew: {}", event.words())));
     }
-    if let Some(end) = end.filter(|end| passed_over || first.is_none_or(|first| end.start_lsn < first.start_lsn)) {
+    if let Some(end) = end {
         return Some((Verdict::Leave, format!("replay removes the page before anything needs it: {}", end.words())));
     }
     let first = first.filter(|event| event.heals())?;

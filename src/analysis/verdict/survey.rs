@@ -6,21 +6,18 @@ use rustc_hash::FxHashMap;
 
 use super::candidate::{Candidate, Evidence, Judged, Outcome, Source};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
-use super::content::{Ahead, XidFacts, ahead_of_lsn, holds_next_change, other_block};
-use super::events::Touch;
+use super::content::Ahead;
 use super::history::{Interest, WalHistory};
 use super::judge::{OnStart, PageVerdict, Subject, Verdict, judge_page};
 use super::replay::Replay;
 use super::sectors::{Direction, MapImage, SectorMarks, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
 use crate::analysis::page_check::PageCondition;
-use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{Confidence, Staleness};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::AccessError;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::checksum::page_checksum;
-use crate::parsers::dwb::SlotIdRule;
 use crate::parsers::page::PageHeader;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
@@ -85,12 +82,12 @@ pub struct PageReport {
 }
 
 /// A page on disk, read and judged by itself.
-struct Disk {
-    bytes: Vec<u8>,
-    read: PageRead,
-    condition: PageCondition,
-    lsn: Option<Lsn>,
-    marks: SectorMarks,
+pub(super) struct Disk {
+    pub(super) bytes: Vec<u8>,
+    pub(super) read: PageRead,
+    pub(super) condition: PageCondition,
+    pub(super) lsn: Option<Lsn>,
+    pub(super) marks: SectorMarks,
 }
 
 impl Context<'_> {
@@ -157,92 +154,6 @@ impl Context<'_> {
         Ok(Disk { bytes, read, condition, lsn, marks })
     }
 
-    fn dwb_candidates(&self, page: PageId, disk: &Disk, slots: &[SlotRef]) -> (Vec<Candidate>, Option<usize>) {
-        let mut candidates = Vec::new();
-        let mut accepted = Vec::new();
-        let mut buf = Vec::new();
-        for slot in slots {
-            let Some(file) = self.dwb.files.get(slot.file) else { continue };
-            let Ok(read) = file.read_slot(slot.index, &mut buf) else { continue };
-            if read.image.len() != self.block_size {
-                continue;
-            }
-            let header = PageHeader::decode(0, read.image).ok();
-            let condition = PageCondition::of(read.image, page.fork, page.block, false);
-            let faults = condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
-            let objection = (condition == PageCondition::Zeroed)
-                .then(|| "the image is all zero: it was taken before the page was filled".to_owned())
-                .or_else(|| not_a_map(page.fork, header.as_ref(), self.block_size))
-                .or_else(|| self.other_kind(page, header.as_ref()))
-                .or_else(|| other_block(read.image, page.fork, page.block));
-            // Under its lock a page is what its LSN says; only copies without one need the look into their content.
-            let ahead =
-                (slot.path != Some(WritePath::Eviction)).then(|| self.ahead(page, read.image, slot.page_lsn)).flatten();
-            let marks = SectorMarks::of(read.image);
-            let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
-            accepted.push(!rejected.damage().is_some_and(|damage| damage.server_rejects));
-            candidates.push(Candidate {
-                source: Source::Dwb {
-                    file: file.name.clone(),
-                    file_index: slot.file,
-                    slot_index: slot.index,
-                    slot_id: slot.slot_id,
-                    slot_lsn: slot.slot_lsn,
-                    batch: self.staleness.verdict(slot.file, slot.index),
-                    path: slot.path,
-                    is_verified: slot.is_verified,
-                },
-                page_lsn: slot.page_lsn,
-                sectors_matching: marks.matching(&disk.marks),
-                marks,
-                faults,
-                ahead,
-                objection,
-            });
-        }
-        let taken = self.server_choice(slots, candidates.len()).filter(|place| accepted.get(*place) == Some(&true));
-        (candidates, taken)
-    }
-
-    /// The slot that the patched server remembers for a page: the largest slot LSN; of equals the first that it reads,
-    /// or with sequence numbers the last written.
-    fn server_choice(&self, slots: &[SlotRef], count: usize) -> Option<usize> {
-        let sequence = |slot: &SlotRef| {
-            let rule = self.dwb.files.get(slot.file).map(|file| file.detection.layout.slot_id_rule());
-            rule == Some(SlotIdRule::Sequence)
-        };
-        let key = |slot: &SlotRef| {
-            let order = if sequence(slot) { (u64::from(slot.slot_id), 0) } else { (0, u64::MAX - slot.index) };
-            (slot.slot_lsn, order, usize::MAX - slot.file)
-        };
-        slots.iter().take(count).enumerate().max_by_key(|(_, slot)| key(slot)).map(|(place, _)| place)
-    }
-
-    fn wal_candidates(&self, page: PageId, disk: &Disk) -> Vec<Candidate> {
-        let Some(place) = self.interest.place(page) else { return Vec::new() };
-        let events = self.history.events(place).iter();
-        let images = events.filter_map(|event| match &event.touch {
-            Touch::Image { marks } => Some((event, marks.as_deref())),
-            _ => None,
-        });
-        images
-            .map(|(event, marks)| {
-                let objection =
-                    marks.is_none().then(|| "there are too many images in WAL to look at this one".to_owned());
-                let marks = marks.cloned().unwrap_or_else(|| SectorMarks::zero(0));
-                Candidate {
-                    source: Source::Wal { record_lsn: event.start_lsn },
-                    page_lsn: event.end_lsn,
-                    sectors_matching: marks.matching(&disk.marks),
-                    marks,
-                    faults: Vec::new(),
-                    ahead: None,
-                    objection,
-                }
-            })
-            .collect()
-    }
-
     fn map_of(&self, disk: &Disk, candidates: &[Candidate]) -> Option<TearMap> {
         let zero = SectorMarks::zero(self.block_size);
         let mut images: Vec<MapImage<'_>> = candidates
@@ -251,41 +162,6 @@ impl Context<'_> {
             .collect();
         images.push(MapImage { marks: &zero, lsn: None });
         map_tear(&disk.marks, disk.lsn.unwrap_or_default(), &images)
-    }
-
-    fn ahead(&self, page: PageId, bytes: &[u8], lsn: Lsn) -> Option<Ahead> {
-        let place = self.interest.place(page)?;
-        let next_at_redo = self.replay.next_xid.filter(|_| self.replay.can_begin)?;
-        let facts = XidFacts { events: self.history.events(place), next_at_redo, newest: self.history.newest_xid };
-        ahead_of_lsn(bytes, page.fork, lsn, &facts)
-            .or_else(|| holds_next_change(bytes, page.fork, self.history.next_change(place, lsn)))
-    }
-
-    /// Objection to an image whose special space is not that of the other pages of its fork.
-    fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<String> {
-        let own = self.block_size.checked_sub(usize::from(header?.special))?;
-        let expected = self.special_of(page)?;
-        (own != expected).then(|| {
-            format!("its special space has {own} bytes, that of other pages of the relation {expected}: another page's content")
-        })
-    }
-
-    /// Size of the special space of pages near `page`.
-    fn special_of(&self, page: PageId) -> Option<usize> {
-        if let Some(known) = self.specials.borrow().get(&(page.rel, page.fork)) {
-            return *known;
-        }
-        let mut buf = vec![0; self.block_size];
-        let near = [0, page.block.wrapping_sub(1), page.block.saturating_add(1), page.block.saturating_add(2)];
-        let found = near.into_iter().filter(|block| *block != page.block).find_map(|block| {
-            let other = PageId { block, ..page };
-            let whole = self.pages.read_page(other, &mut buf).ok()? == PageRead::Whole;
-            let sound = whole && PageCondition::of(&buf, page.fork, block, self.checksums) == PageCondition::Sound;
-            let header = PageHeader::decode(0, &buf).ok().filter(|_| sound)?;
-            self.block_size.checked_sub(usize::from(header.special))
-        });
-        self.specials.borrow_mut().insert((page.rel, page.fork), found);
-        found
     }
 
     /// What the page is, how sure that is, and what else is to be said of it; `None` when it is in order.
@@ -450,7 +326,7 @@ impl Context<'_> {
                 return None;
             }
             // An image copied in the middle of a change says nothing about the page.
-            if self.ahead(page, read.image, slot.page_lsn).is_none() {
+            if self.ahead(page, read.image, slot.page_lsn, &mut Vec::new()).is_none() {
                 same_lsn = Some(slot);
             }
         }
@@ -458,7 +334,7 @@ impl Context<'_> {
             let what = "its front and its back are of two versions of the page".to_owned();
             return Some((Comparison::Torn, Confidence::Proven, vec![what]));
         }
-        if let Some(Ahead::ByRecord { xid, first_lsn }) = self.ahead(page, &disk.bytes, own_lsn) {
+        if let Some(Ahead::ByRecord { xid, first_lsn }) = self.early_transaction(page, &disk.bytes, own_lsn) {
             let what = format!(
                 "its LSN is {own_lsn}, yet it shows transaction {xid}, whose first record for it ends at {first_lsn}"
             );
@@ -469,16 +345,6 @@ impl Context<'_> {
             (Comparison::Torn, Confidence::Likely, vec![what])
         })
     }
-}
-
-/// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL cannot tell whose
-/// content it is: a free space map is not logged.
-fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<String> {
-    let header = header.filter(|_| matches!(fork, ForkNumber::Fsm | ForkNumber::Vm))?;
-    let is_bare = usize::from(header.lower) == PageHeader::SIZE
-        && usize::from(header.upper) == block_size
-        && usize::from(header.special) == block_size;
-    (!is_bare).then(|| "it has line pointers or tuples, which no page of a map has: another page's content".to_owned())
 }
 
 /// How a page in order stands to the newest image of it; "identical" when there is none.

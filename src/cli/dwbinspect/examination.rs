@@ -130,8 +130,8 @@ impl Examination {
                 coverage.skip("relation files", error);
             }
             if let Some(ground) = ground.filter(|_| !request.dwb_only) {
-                let read_again = server.may_be_running();
-                scanned = scan(directory, &walk, &ground, request.jobs, late_from, read_again, watch, &mut coverage);
+                let rules = ScanRules { jobs: request.jobs, late_from, read_again: server.may_be_running() };
+                scanned = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
                 if ground.by_control {
                     findings.extend(segment_findings(&walk.files, geometry, |_| true));
                 }
@@ -148,8 +148,8 @@ impl Examination {
         let look = || {
             let Some(ground) = ground else { return Err("where they are is not known".to_owned()) };
             let mut coverage = late.borrow_mut();
-            let read_again = server.may_be_running();
-            let found = scan(directory, &walk, &ground, request.jobs, None, read_again, watch, &mut coverage);
+            let rules = ScanRules { jobs: request.jobs, late_from: None, read_again: server.may_be_running() };
+            let found = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
             match coverage.skipped.iter().find(|skipped| skipped.reason.starts_with("interrupted")) {
                 Some(skipped) => Err(skipped.reason.clone()),
                 None => Ok(found.newest.map(|(lsn, page)| (lsn, path_of(page)))),
@@ -264,14 +264,21 @@ fn is_certain(name: &RelationName) -> bool {
     name.doubt.is_none() && name.persistence == Some(Persistence::Permanent)
 }
 
+/// How relation files are read.
+struct ScanRules {
+    jobs: usize,
+    /// Transactions from this one on are looked for on heap pages.
+    late_from: Option<u32>,
+    /// A server may be writing.
+    read_again: bool,
+}
+
 /// Reads every page of every relation file.
 fn scan(
     directory: &DataDir,
     walk: &Walk,
     ground: &Ground,
-    jobs: usize,
-    late_from: Option<u32>,
-    read_again: bool,
+    &ScanRules { jobs, late_from, read_again }: &ScanRules,
     watch: &dyn Watch,
     coverage: &mut Coverage,
 ) -> Scanned {

@@ -1,0 +1,202 @@
+//! The images of a page, from the double write buffer and from WAL, with all that their content says about them.
+
+use super::candidate::{Candidate, Source};
+use super::content::{Ahead, XidFacts, ahead_of_lsn};
+use super::events::{BlockEvent, Touch};
+use super::identity::{Identity, identity_of};
+use super::next_change::Standing;
+use super::sectors::SectorMarks;
+use super::slots::SlotRef;
+use super::survey::{Context, Disk};
+use crate::analysis::page_check::PageCondition;
+use crate::analysis::slot_facts::WritePath;
+use crate::cluster::page_source::PageRead;
+use crate::parsers::dwb::SlotIdRule;
+use crate::parsers::page::PageHeader;
+use crate::types::{ForkNumber, Lsn, PageId};
+
+impl Context<'_> {
+    pub(super) fn dwb_candidates(
+        &self,
+        page: PageId,
+        disk: &Disk,
+        slots: &[SlotRef],
+    ) -> (Vec<Candidate>, Option<usize>) {
+        let mut candidates = Vec::new();
+        let mut accepted = Vec::new();
+        let mut buf = Vec::new();
+        for slot in slots {
+            let Some(file) = self.dwb.files.get(slot.file) else { continue };
+            let Ok(read) = file.read_slot(slot.index, &mut buf) else { continue };
+            if read.image.len() != self.block_size {
+                continue;
+            }
+            let header = PageHeader::decode(0, read.image).ok();
+            let condition = PageCondition::of(read.image, page.fork, page.block, false);
+            let faults = condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
+            let objection = (condition == PageCondition::Zeroed)
+                .then(|| "the image is all zero: it was taken before the page was filled".to_owned())
+                .or_else(|| not_a_map(page.fork, header.as_ref(), self.block_size))
+                .or_else(|| self.other_kind(page, header.as_ref()));
+            let identity = identity_of(read.image, page.fork, page.block, self.record_at(page, slot.page_lsn));
+            let mut unsettled = Vec::new();
+            // Under its lock a page is what its LSN says, and its own checksum says which block it is; only copies
+            // without one need the look into their content.
+            let is_locked = slot.path == Some(WritePath::Eviction);
+            let (objection, is_identified) = match identity {
+                Identity::Other(why) => (objection.or(Some(why)), false),
+                Identity::Own => (objection, true),
+                Identity::Silent => (objection, is_locked),
+            };
+            let ahead = match is_locked {
+                true => None,
+                false => self.ahead(page, read.image, slot.page_lsn, &mut unsettled),
+            };
+            unsettled.extend(self.mistakable(page, slot.page_lsn).filter(|_| !is_identified));
+            let marks = SectorMarks::of(read.image);
+            let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
+            accepted.push(!rejected.damage().is_some_and(|damage| damage.server_rejects));
+            candidates.push(Candidate {
+                source: Source::Dwb {
+                    file: file.name.clone(),
+                    file_index: slot.file,
+                    slot_index: slot.index,
+                    slot_id: slot.slot_id,
+                    slot_lsn: slot.slot_lsn,
+                    batch: self.staleness.verdict(slot.file, slot.index),
+                    path: slot.path,
+                    is_verified: slot.is_verified,
+                },
+                page_lsn: slot.page_lsn,
+                sectors_matching: marks.matching(&disk.marks),
+                marks,
+                faults,
+                ahead,
+                objection,
+                unsettled,
+            });
+        }
+        let taken = self.server_choice(slots, candidates.len()).filter(|place| accepted.get(*place) == Some(&true));
+        (candidates, taken)
+    }
+
+    /// The slot that the patched server remembers for a page: the largest slot LSN; of equals the first that it reads,
+    /// or with sequence numbers the last written.
+    fn server_choice(&self, slots: &[SlotRef], count: usize) -> Option<usize> {
+        let sequence = |slot: &SlotRef| {
+            let rule = self.dwb.files.get(slot.file).map(|file| file.detection.layout.slot_id_rule());
+            rule == Some(SlotIdRule::Sequence)
+        };
+        let key = |slot: &SlotRef| {
+            let order = if sequence(slot) { (u64::from(slot.slot_id), 0) } else { (0, u64::MAX - slot.index) };
+            (slot.slot_lsn, order, usize::MAX - slot.file)
+        };
+        slots.iter().take(count).enumerate().max_by_key(|(_, slot)| key(slot)).map(|(place, _)| place)
+    }
+
+    pub(super) fn wal_candidates(&self, page: PageId, disk: &Disk) -> Vec<Candidate> {
+        let Some(place) = self.interest.place(page) else { return Vec::new() };
+        let events = self.history.events(place).iter();
+        let images = events.filter_map(|event| match &event.touch {
+            Touch::Image { marks } => Some((event, marks.as_deref())),
+            _ => None,
+        });
+        images
+            .map(|(event, marks)| {
+                let objection =
+                    marks.is_none().then(|| "there are too many images in WAL to look at this one".to_owned());
+                let marks = marks.cloned().unwrap_or_else(|| SectorMarks::zero(0));
+                Candidate {
+                    source: Source::Wal { record_lsn: event.start_lsn },
+                    page_lsn: event.end_lsn,
+                    sectors_matching: marks.matching(&disk.marks),
+                    marks,
+                    faults: Vec::new(),
+                    ahead: None,
+                    objection,
+                    unsettled: Vec::new(),
+                }
+            })
+            .collect()
+    }
+
+    /// The first transaction in a page that proves it to be ahead of its LSN.
+    pub(super) fn early_transaction(&self, page: PageId, bytes: &[u8], lsn: Lsn) -> Option<Ahead> {
+        let place = self.interest.place(page)?;
+        let next_at_redo = self.replay.next_xid.filter(|_| self.replay.can_begin)?;
+        let facts = XidFacts { events: self.history.events(place), next_at_redo, newest: self.history.newest_xid };
+        ahead_of_lsn(bytes, page.fork, lsn, &facts)
+    }
+
+    /// Whether an image that was copied without a lock is ahead of its LSN; what cannot be told goes to `unsettled`.
+    pub(super) fn ahead(&self, page: PageId, bytes: &[u8], lsn: Lsn, unsettled: &mut Vec<String>) -> Option<Ahead> {
+        if let Some(ahead) = self.early_transaction(page, bytes, lsn) {
+            return Some(ahead);
+        }
+        let place = self.interest.place(page)?;
+        let next = self.history.next_change(place, lsn)?;
+        let at = next.start_lsn;
+        match next.standing(bytes, page.fork) {
+            Standing::Absent => None,
+            Standing::Present => Some(Ahead::NextChange { lsn: at }),
+            Standing::Unclear => {
+                let what = next.name();
+                unsettled.push(format!(
+                    "it was copied without a lock, and whether it holds the change of {what} at {at} already does not show"
+                ));
+                None
+            }
+        }
+    }
+
+    /// The record that the LSN of an image names, if WAL has it.
+    fn record_at(&self, page: PageId, lsn: Lsn) -> Option<&BlockEvent> {
+        let place = self.interest.place(page)?;
+        self.history.events(place).iter().find(|event| event.end_lsn == lsn && event.touch != Touch::MapBits)
+    }
+
+    /// Says so when the record that an image's LSN names gave other blocks of the relation the same LSN.
+    fn mistakable(&self, page: PageId, lsn: Lsn) -> Option<String> {
+        let event = self.record_at(page, lsn).filter(|event| !event.partners.is_empty())?;
+        let blocks: Vec<String> = event.partners.iter().take(4).map(|(_, block)| block.to_string()).collect();
+        let (at, blocks) = (event.start_lsn, blocks.join(", "));
+        Some(format!("the record at {at} gave block {blocks} the same LSN, and nothing in the image says which it is"))
+    }
+
+    /// Objection to an image whose special space is not that of the other pages of its fork.
+    fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<String> {
+        let own = self.block_size.checked_sub(usize::from(header?.special))?;
+        let expected = self.special_of(page)?;
+        (own != expected).then(|| {
+            format!("its special space has {own} bytes, that of other pages of the relation {expected}: another page's content")
+        })
+    }
+
+    /// Size of the special space of pages near `page`.
+    fn special_of(&self, page: PageId) -> Option<usize> {
+        if let Some(known) = self.specials.borrow().get(&(page.rel, page.fork)) {
+            return *known;
+        }
+        let mut buf = vec![0; self.block_size];
+        let near = [0, page.block.wrapping_sub(1), page.block.saturating_add(1), page.block.saturating_add(2)];
+        let found = near.into_iter().filter(|block| *block != page.block).find_map(|block| {
+            let other = PageId { block, ..page };
+            let whole = self.pages.read_page(other, &mut buf).ok()? == PageRead::Whole;
+            let sound = whole && PageCondition::of(&buf, page.fork, block, self.checksums) == PageCondition::Sound;
+            let header = PageHeader::decode(0, &buf).ok().filter(|_| sound)?;
+            self.block_size.checked_sub(usize::from(header.special))
+        });
+        self.specials.borrow_mut().insert((page.rel, page.fork), found);
+        found
+    }
+}
+
+/// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL cannot tell whose
+/// content it is: a free space map is not logged.
+fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<String> {
+    let header = header.filter(|_| matches!(fork, ForkNumber::Fsm | ForkNumber::Vm))?;
+    let is_bare = usize::from(header.lower) == PageHeader::SIZE
+        && usize::from(header.upper) == block_size
+        && usize::from(header.special) == block_size;
+    (!is_bare).then(|| "it has line pointers or tuples, which no page of a map has: another page's content".to_owned())
+}

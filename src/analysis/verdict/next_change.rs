@@ -1,0 +1,248 @@
+//! Whether an image that was copied without a lock holds the first change behind its LSN already. A server changes a page
+//! first, writes the record next and sets the page's LSN last: a copy made in between says too little of itself, and
+//! replay would make the same change twice.
+
+use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
+use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, record_type_name, rmgr_name};
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::version::Major;
+use crate::types::{ForkNumber, Lsn};
+
+/// Resource manager of B-trees.
+const RM_BTREE: u8 = 11;
+
+/// Shortest data that is looked for in a page: shorter ones are found by chance.
+const SHORTEST_DATA_BYTES: usize = 12;
+
+/// Bytes of the main data that are kept: all that the records looked into have, but for very many rows in one record.
+const MAIN_BYTES: usize = 1024;
+
+/// The first change of a page behind some LSN.
+#[derive(Clone, Debug)]
+pub struct NextChange {
+    /// Start of the record.
+    pub start_lsn: Lsn,
+    /// Version of the WAL.
+    pub major: Major,
+    /// Resource manager.
+    pub rmgr_id: u8,
+    /// `xl_info`.
+    pub info: u8,
+    /// Index of the page in the record.
+    pub block_id: u8,
+    /// Whether redo reads the page; one that it overwrites may hold anything.
+    pub reads: bool,
+    /// What the record puts into the page.
+    pub data: Box<[u8]>,
+    /// The beginning of what belongs to no page.
+    pub main: Box<[u8]>,
+}
+
+/// How an image stands to the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It does not hold the change, or redo of the change does not mind if it does.
+    Absent,
+    /// It holds the change.
+    Present,
+    /// That cannot be told.
+    Unclear,
+}
+
+/// What a record does to one page, as far as doing it twice matters.
+enum Effect {
+    /// Redo sets fields to what they are to be, however they were: tuple headers, flags, links, bits.
+    Repeatable,
+    /// Rows come to stand under these item numbers, which must be free.
+    Rows(Vec<u16>),
+    /// The block data comes to stand somewhere in the page, once.
+    Entry,
+    /// Something else.
+    Other,
+}
+
+impl NextChange {
+    /// What `record` does to its block `block`; `reads`: redo does not overwrite the page.
+    #[must_use]
+    pub fn of(record: &Record<'_>, block: &BlockRef<'_>, reads: bool) -> Self {
+        let main = record.main_data();
+        Self {
+            start_lsn: record.start_lsn,
+            major: record.major,
+            rmgr_id: record.header.rmgr_id,
+            info: record.header.info,
+            block_id: block.block_id,
+            reads,
+            data: if reads { block.data.into() } else { Box::default() },
+            main: main.get(..MAIN_BYTES).unwrap_or(main).into(),
+        }
+    }
+
+    /// Resource manager and type, as `pg_waldump` prints them.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", rmgr_name(self.rmgr_id), record_type_name(self.major, self.rmgr_id, self.info))
+    }
+
+    /// How `page` stands to the change.
+    #[must_use]
+    pub fn standing(&self, page: &[u8], fork: ForkNumber) -> Standing {
+        if !self.reads {
+            return Standing::Absent;
+        }
+        match self.effect(fork) {
+            Effect::Repeatable => Standing::Absent,
+            Effect::Rows(items) => rows_standing(page, &items),
+            Effect::Entry if self.is_found_in(page) => Standing::Present,
+            Effect::Entry => Standing::Absent,
+            // Found is found, wherever the access method keeps its entries; not found proves nothing.
+            Effect::Other if self.is_found_in(page) => Standing::Present,
+            Effect::Other => Standing::Unclear,
+        }
+    }
+
+    fn is_found_in(&self, page: &[u8]) -> bool {
+        self.data.len() >= SHORTEST_DATA_BYTES && page.windows(self.data.len()).any(|window| *window == *self.data)
+    }
+
+    fn main_u16(&self, at: usize) -> Option<u16> {
+        self.main.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
+    }
+
+    /// Sources: `heap_xlog_insert`, `heap_xlog_multi_insert`, `heap_xlog_update` and their kin in
+    /// `src/backend/access/heap/heapam.c` (`heapam_xlog.c` since 18); `src/include/access/heapam_xlog.h`;
+    /// `btree_xlog_insert`, `src/backend/access/nbtree/nbtxlog.c`; `src/include/access/nbtxlog.h`.
+    fn effect(&self, fork: ForkNumber) -> Effect {
+        if fork == ForkNumber::Vm {
+            return Effect::Repeatable;
+        }
+        let rows = |item: Option<u16>| item.map_or(Effect::Other, |item| Effect::Rows(vec![item]));
+        match (self.rmgr_id, self.info & 0x70) {
+            (RM_HEAP, 0x00) => rows(self.main_u16(0)),
+            // UPDATE and HOT_UPDATE: the new row in block 0; of the old one only the header changes.
+            (RM_HEAP, 0x20 | 0x40) if self.block_id == 0 => rows(self.main_u16(12)),
+            // DELETE, the old row of an UPDATE, CONFIRM, LOCK, INPLACE.
+            (RM_HEAP, 0x10 | 0x20 | 0x40..=0x70) => Effect::Repeatable,
+            (RM_HEAP2, 0x50) => self.multi_insert_items().map_or(Effect::Other, Effect::Rows),
+            // VISIBLE, LOCK_UPDATED.
+            (RM_HEAP2, 0x40 | 0x60) => Effect::Repeatable,
+            // Freezing, and giving dead items free, move nothing.
+            (RM_HEAP2, 0x20) if self.major < Major::V17 => Effect::Repeatable,
+            (RM_HEAP2, 0x30) if self.major >= Major::V14 => Effect::Repeatable,
+            (RM_BTREE, _) => match (self.info & 0xF0, self.block_id) {
+                // INSERT_LEAF, INSERT_UPPER, INSERT_META: the entry in block 0, a flag in the child, the whole metapage.
+                (0x00 | 0x10 | 0x20, 0) if self.data.len() >= SHORTEST_DATA_BYTES => Effect::Entry,
+                (0x10 | 0x20, 1 | 2) => Effect::Repeatable,
+                // SPLIT_L, SPLIT_R: the link of the right neighbour, a flag in the child.
+                (0x30 | 0x40, 2 | 3) => Effect::Repeatable,
+                _ => Effect::Other,
+            },
+            _ => Effect::Other,
+        }
+    }
+
+    /// Item numbers of `xl_heap_multi_insert`: flags, a byte of padding, the count, then the numbers.
+    fn multi_insert_items(&self) -> Option<Vec<u16>> {
+        let count = usize::from(self.main_u16(2)?);
+        (0..count).map(|index| self.main_u16(4 + 2 * index)).collect()
+    }
+}
+
+/// Whether the rows stand in the page that a record puts under these numbers.
+fn rows_standing(page: &[u8], items: &[u16]) -> Standing {
+    let Ok(header) = PageHeader::decode(0, page) else { return Standing::Unclear };
+    let used: Vec<bool> =
+        line_pointers(&header, page).map(|pointer| pointer.state() != LinePointerState::Unused).collect();
+    let is_used =
+        |item: &u16| usize::from(*item).checked_sub(1).and_then(|index| used.get(index)).copied().unwrap_or(false);
+    match items.iter().filter(|item| is_used(item)).count() {
+        0 => Standing::Absent,
+        _ => Standing::Present,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(rmgr_id: u8, info: u8, block_id: u8, data: &[u8], main: &[u8]) -> NextChange {
+        let (start_lsn, major) = (Lsn(8), Major::V16);
+        NextChange { start_lsn, major, rmgr_id, info, block_id, reads: true, data: data.into(), main: main.into() }
+    }
+
+    /// A page with two items, the second unused, and these bytes at 8000.
+    fn page(entry: &[u8]) -> Vec<u8> {
+        let mut page = vec![0; 8192];
+        for (at, value) in [(12, 32_u16), (14, 8000), (16, 8192), (18, 0x2004)] {
+            page[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        page[24..28].copy_from_slice(&(8000_u32 | 1 << 15 | 64 << 17).to_le_bytes());
+        page[8000..8000 + entry.len()].copy_from_slice(entry);
+        page
+    }
+
+    fn standing(change: &NextChange, page: &[u8]) -> Standing {
+        change.standing(page, ForkNumber::Main)
+    }
+
+    #[test]
+    fn new_rows_are_looked_for_under_their_item_number() {
+        let page = page(&[]);
+        for (item, expected) in [(1, Standing::Present), (2, Standing::Absent), (3, Standing::Absent)] {
+            let insert = change(RM_HEAP, 0x00, 0, &[], &[item, 0, 0]);
+            assert_eq!(standing(&insert, &page), expected, "INSERT {item}");
+            // Old transaction, old item, flags; new transaction, new item.
+            let update = [9, 9, 9, 9, 1, 0, 0, 0, 0, 0, 0, 0, item, 0];
+            for info in [0x20, 0x40] {
+                assert_eq!(standing(&change(RM_HEAP, info, 0, &[], &update), &page), expected, "UPDATE {item}");
+                assert_eq!(standing(&change(RM_HEAP, info, 1, &[], &update), &page), Standing::Absent);
+            }
+            let multi = change(RM_HEAP2, 0x50, 0, &[], &[0, 0, 2, 0, 7, 0, item, 0]);
+            assert_eq!(standing(&multi, &page), expected, "MULTI_INSERT {item}");
+        }
+        // A record too short for what it says proves nothing.
+        assert_eq!(standing(&change(RM_HEAP, 0x00, 0, &[], &[1]), &page), Standing::Unclear);
+        assert_eq!(standing(&change(RM_HEAP2, 0x50, 0, &[], &[0, 0, 9, 0, 7, 0]), &page), Standing::Unclear);
+    }
+
+    #[test]
+    fn what_redo_can_do_twice_does_no_harm() {
+        for (rmgr_id, info, block_id) in
+            [(RM_HEAP, 0x10, 0), (RM_HEAP, 0x60, 0), (RM_HEAP, 0x70, 0), (RM_HEAP2, 0x40, 0), (RM_BTREE, 0x30, 2)]
+        {
+            assert_eq!(standing(&change(rmgr_id, info, block_id, &[], &[]), &page(&[])), Standing::Absent);
+        }
+        let overwritten = NextChange { reads: false, ..change(RM_BTREE, 0xC0, 0, &[], &[]) };
+        assert_eq!(standing(&overwritten, &page(&[])), Standing::Absent);
+    }
+
+    #[test]
+    fn entries_of_a_btree_are_looked_for_by_their_bytes() {
+        let entry: Vec<u8> = (1..=16).collect();
+        let insert = change(RM_BTREE, 0x00, 0, &entry, &[]);
+        assert_eq!(standing(&insert, &page(&[])), Standing::Absent);
+        assert_eq!(standing(&insert, &page(&entry)), Standing::Present);
+        assert_eq!(standing(&change(RM_BTREE, 0x00, 0, &entry[..8], &[]), &page(&[])), Standing::Unclear);
+    }
+
+    #[test]
+    fn removals_and_other_access_methods_are_unclear_unless_their_bytes_are_found() {
+        let entry: Vec<u8> = (1..=16).collect();
+        // VACUUM and DELETE of a B-tree, PRUNE of a heap, hash, GIN, GiST, SP-GiST, BRIN.
+        for (rmgr_id, info) in [
+            (RM_BTREE, 0xC0),
+            (RM_BTREE, 0x70),
+            (RM_HEAP2, 0x10),
+            (12, 0x10),
+            (13, 0x20),
+            (14, 0),
+            (16, 0x10),
+            (17, 0x20),
+        ] {
+            let record = change(rmgr_id, info, 0, &entry, &[]);
+            assert_eq!(standing(&record, &page(&[])), Standing::Unclear, "{}", record.name());
+            assert_eq!(standing(&record, &page(&entry)), Standing::Present, "{}", record.name());
+        }
+    }
+}
