@@ -1,7 +1,7 @@
 //! Pages that replay needs and that are zero, cut off or gone, though no slot holds them.
 
 use super::scene::{Row, Scene, torn_after_redo};
-use crate::common::edit::{Key, PAGE};
+use crate::common::edit::{ControlField, DWB_FILE, Key, PAGE, sealed, set_page_lsn};
 use crate::common::truth::{Checked, check_with};
 use crate::common::{arg, dwbinspect};
 
@@ -165,4 +165,51 @@ fn slot_of_a_missing_file_shows_that_the_relation_should_have_one() {
     let gone = Key { rel: 60_000, ..scene.key };
     scene.slot_of(gone, scene.wal.end(), &scene.old.clone());
     assert!(scene.check().page(gone).is_none());
+}
+
+/// The page of a scene in which its first row is of transaction `xid`, which nobody knows to have ended.
+fn with_row_of(scene: &Scene, xid: u32) -> Vec<u8> {
+    let mut page = scene.old.clone();
+    let word = u32::from_le_bytes(page[24..28].try_into().unwrap());
+    let offset = (word & 0x7FFF) as usize;
+    page[offset..offset + 4].copy_from_slice(&xid.to_le_bytes());
+    // Neither committed nor aborted, as far as the row says; and deleted by nobody.
+    page[offset + 21] = 0x08;
+    page
+}
+
+#[test]
+fn heap_page_without_checksum_that_is_ahead_of_its_lsn_is_found_without_a_slot() {
+    for (is_late, checksums) in [(true, 0), (false, 0), (true, 1)] {
+        let mut scene = Scene::new();
+        scene.copy.set_control(&[(ControlField::ChecksumVersion, checksums)]);
+        let change = scene.wal.change(scene.key);
+        let mut page = with_row_of(&scene, scene.wal.xid);
+        if !is_late {
+            set_page_lsn(&mut page, change.end);
+        }
+        scene.set_disk(&sealed(&page, scene.key.block));
+        let checked = full(&scene);
+        let found = checked.page(scene.key);
+        assert_eq!(found.is_some(), is_late && checksums == 0, "{is_late}, {checksums}: {found:?}");
+        if let Some(row) = found {
+            assert_eq!((&row["disk"], &row["strength"]), (&"torn".into(), &"proven".into()), "{row}");
+        }
+        assert_eq!(checked.summary["unproven_pages"].as_u64().is_some(), checksums == 0);
+    }
+}
+
+#[test]
+fn without_checksums_nothing_is_called_in_order() {
+    let says = |checksums| {
+        let scene = Scene::new();
+        scene.copy.set_control(&[(ControlField::ChecksumVersion, checksums)]);
+        for index in 0..127 {
+            scene.copy.clear_slot(DWB_FILE, index);
+        }
+        dwbinspect(&["check", "--width", "400", arg(scene.copy.data())]).stdout
+    };
+    let text = says(0);
+    assert!(!text.contains("the server can be started"), "{text}");
+    assert!(text.contains("without checksums nothing proves"), "{text}");
 }
