@@ -7,4 +7,5 @@ pub mod cluster;
 pub mod output;
 pub mod parsers;
 pub mod repair;
+pub mod tui;
 pub mod types;

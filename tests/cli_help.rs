@@ -13,8 +13,11 @@ const PROGRAMS: [&str; 2] = ["pg_dwbinspect", "pg_walfpi"];
 #[test]
 fn help_of_every_command() {
     for (program, commands) in [
-        ("pg_dwbinspect", ["", "check", "page", "repair", "undo", "info", "dump", "batches", "verify"].as_slice()),
-        ("pg_walfpi", ["", "stats", "list", "extract", "verify"].as_slice()),
+        (
+            "pg_dwbinspect",
+            ["", "tui", "check", "page", "repair", "undo", "info", "dump", "batches", "verify"].as_slice(),
+        ),
+        ("pg_walfpi", ["", "stats", "list", "extract", "verify", "tui"].as_slice()),
     ] {
         for command in commands {
             for flag in ["-h", "--help"] {

@@ -56,6 +56,13 @@ impl PageCondition {
     /// Line pointers and tuples are looked at only below a header that makes sense, since it says where they are.
     #[must_use]
     pub fn of(page: &[u8], fork: ForkNumber, block: BlockNumber, checksums: bool) -> Self {
+        Self::with_checksum(page, fork, || checksums.then(|| page_checksum(page, block)))
+    }
+
+    /// As [`Self::of`]; `computed` gives the checksum of the bytes where the server sets checksums. It is not asked for
+    /// on a page without header.
+    #[must_use]
+    pub fn with_checksum(page: &[u8], fork: ForkNumber, computed: impl FnOnce() -> Option<u16>) -> Self {
         let Ok(header) = PageHeader::decode(0, page) else {
             // Too short to hold a header: no page at all. Callers hand over whole pages.
             return Self::Damaged(Box::new(PageDamage {
@@ -77,8 +84,9 @@ impl PageCondition {
                 server_rejects: true,
             }));
         }
-        let checksum = checksums
-            .then(|| ChecksumMismatch { stored: header.checksum, computed: page_checksum(page, block) })
+        let computed = computed();
+        let checksum = computed
+            .map(|computed| ChecksumMismatch { stored: header.checksum, computed })
             .filter(|sums| sums.stored != sums.computed);
         let header_is_sane = faults.is_empty();
         let server_rejects = checksum.is_some() || !header_is_sane;
@@ -89,7 +97,7 @@ impl PageCondition {
             if kind.has_line_pointers() {
                 faults.extend(line_pointer_faults(&header, page));
             }
-            if kind == PageKind::Heap && (checksum.is_some() || !checksums) {
+            if kind == PageKind::Heap && (checksum.is_some() || computed.is_none()) {
                 tuple_fault = first_tuple_fault(&header, page);
             }
         }

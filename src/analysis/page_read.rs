@@ -10,6 +10,7 @@ use super::page_check::PageCondition;
 use super::page_scan::{BadPage, Gap, PIECE_BYTES, PageCounts, PartialPage, Piece, ScanOptions};
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::cluster::relation_walk::RelationFile;
+use crate::parsers::checksum::page_checksums;
 use crate::parsers::page::PageHeader;
 use crate::types::{PageId, RelFileLocator};
 
@@ -171,10 +172,14 @@ impl Judge<'_> {
         let pages = bytes.chunks_exact(self.block_size());
         let rest = pages.remainder();
         done.counts.bytes += bytes.len() as u64;
+        let mut sums = Vec::new();
+        if self.options.checksums {
+            page_checksums(bytes, self.block_size(), self.page_id(at).block, &mut sums);
+        }
         for (index, bytes) in pages.enumerate() {
             let at = at + index * self.block_size();
             let page = self.page_id(at);
-            match PageCondition::of(bytes, page.fork, page.block, self.options.checksums) {
+            match PageCondition::with_checksum(bytes, page.fork, || sums.get(index).copied()) {
                 PageCondition::Damaged(damage) => done.bad.push(BadPage {
                     file: self.piece.file,
                     page,

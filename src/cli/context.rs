@@ -38,6 +38,20 @@ pub enum ColourChoice {
     Never,
 }
 
+impl ColourChoice {
+    /// Whether colours are written to standard output.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => {
+                io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
+        }
+    }
+}
+
 /// How results are printed.
 #[derive(Clone, Debug, Args)]
 pub struct OutputArgs {
@@ -53,15 +67,17 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// Text without colours.
+    #[must_use]
+    pub const fn plain() -> Self {
+        Self { format: Format::Text, colour: ColourChoice::Never, width: None }
+    }
+
     /// Layout of text on this terminal.
     #[must_use]
     pub fn layout(&self) -> Layout {
         let terminal = io::stdout().is_terminal();
-        let on = match self.colour {
-            ColourChoice::Always => true,
-            ColourChoice::Never => false,
-            ColourChoice::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        };
+        let on = self.colour.is_on();
         let asked =
             || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col >= 40);
         let width = self.width.or_else(|| terminal.then(asked).flatten()).unwrap_or(DEFAULT_WIDTH);

@@ -1,99 +1,10 @@
 //! Parsers of argument values: a wrong one fails before any file is opened.
 
-use std::str::FromStr;
-
 use clap::Args;
 
+pub use crate::analysis::select::{RelationPattern, Span};
 use crate::parsers::dwb::Slot;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
-
-/// `N`, `FIRST-LAST`, `FIRST-` or `-LAST`; both ends belong to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span<T> {
-    first: Option<T>,
-    last: Option<T>,
-}
-
-impl<T: PartialOrd> Span<T> {
-    /// True when the value lies inside.
-    pub fn contains(&self, value: &T) -> bool {
-        self.first.as_ref().is_none_or(|first| first <= value) && self.last.as_ref().is_none_or(|last| value <= last)
-    }
-}
-
-impl<T: FromStr + PartialOrd + Copy> FromStr for Span<T> {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("\"{text}\" is no range: expected N, FIRST-LAST, FIRST- or -LAST");
-        let part = |part: &str| match part {
-            "" => Ok(None),
-            part => part.parse().map(Some).map_err(|_| wrong()),
-        };
-        let span = match text.split_once('-') {
-            Some((first, last)) => Self { first: part(first)?, last: part(last)? },
-            None => Self { first: part(text)?, last: part(text)? },
-        };
-        match (span.first, span.last) {
-            (None, None) => Err(wrong()),
-            (Some(first), Some(last)) if first > last => Err(format!("range \"{text}\" ends before it begins")),
-            _ => Ok(span),
-        }
-    }
-}
-
-/// `REL`, `DB/REL` or `SPC/DB/REL`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RelationPattern {
-    spc_oid: Option<u32>,
-    db_oid: Option<u32>,
-    rel_number: u32,
-}
-
-impl RelationPattern {
-    /// True when the relation fits.
-    #[must_use]
-    pub fn matches(&self, rel: RelFileLocator) -> bool {
-        rel.rel_number == self.rel_number
-            && self.db_oid.is_none_or(|oid| oid == rel.db_oid)
-            && self.spc_oid.is_none_or(|oid| oid == rel.spc_oid)
-    }
-}
-
-impl RelationPattern {
-    /// The one relation that it stands for, when all three numbers were given.
-    #[must_use]
-    pub fn exact(&self) -> Option<RelFileLocator> {
-        Some(RelFileLocator { spc_oid: self.spc_oid?, db_oid: self.db_oid?, rel_number: self.rel_number })
-    }
-}
-
-impl std::fmt::Display for RelationPattern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for part in [self.spc_oid, self.db_oid].into_iter().flatten() {
-            write!(f, "{part}/")?;
-        }
-        write!(f, "{}", self.rel_number)
-    }
-}
-
-impl FromStr for RelationPattern {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("\"{text}\" is no relation: expected REL, DB/REL or SPC/DB/REL as numbers");
-        let mut numbers = Vec::new();
-        for part in text.split('/') {
-            numbers.push(part.parse::<u32>().map_err(|_| wrong())?);
-        }
-        match numbers[..] {
-            [rel_number] => Ok(Self { spc_oid: None, db_oid: None, rel_number }),
-            [db_oid, rel_number] => Ok(Self { spc_oid: None, db_oid: Some(db_oid), rel_number }),
-            [spc_oid, db_oid, rel_number] => Ok(Self { spc_oid: Some(spc_oid), db_oid: Some(db_oid), rel_number }),
-            _ => Err(wrong()),
-        }
-    }
-}
 
 /// Which pages are shown.
 #[derive(Clone, Debug, Args)]

@@ -43,10 +43,8 @@ pub fn write_outlook(
     pages: &[PageReport],
     label: Label<'_>,
 ) -> io::Result<()> {
-    if let Some((redo, end)) = replay.redo_lsn.zip(replay.end_lsn) {
-        write_fact(out, layout, "replay", &format!("from {redo} to {end}, the end of valid WAL"))?;
-    } else if let Some(redo) = replay.redo_lsn {
-        write_fact(out, layout, "replay", &format!("from {redo}; where WAL ends is not known"))?;
+    if let Some(words) = replay_words(replay) {
+        write_fact(out, layout, "replay", &words)?;
     }
     write_fact(out, layout, "if started now", &start_sentence(replay, outlook, pages, label))?;
     for doubt in &replay.doubts {
@@ -55,7 +53,19 @@ pub fn write_outlook(
     Ok(())
 }
 
-fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
+/// Where replay begins and ends; `None` when not even the beginning is known.
+#[must_use]
+pub fn replay_words(replay: &Replay) -> Option<String> {
+    let redo = replay.redo_lsn?;
+    Some(match replay.end_lsn {
+        Some(end) => format!("from {redo} to {end}, the end of valid WAL"),
+        None => format!("from {redo}; where WAL ends is not known"),
+    })
+}
+
+/// What a start of the server brings, in a sentence.
+#[must_use]
+pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
     let mut sentences = Vec::new();
     let page_at = |place: &usize| pages.get(*place).map_or_else(String::new, |report| label(report.page));
     sentences.push(match &outlook.start {
@@ -205,7 +215,9 @@ pub fn tear_words(report: &PageReport) -> String {
     report.tear.as_ref().map_or_else(|| "-".to_owned(), |tear| format!("{} {}", tear.direction.name(), tear.break_at()))
 }
 
-fn image_words(judged: &Judged) -> String {
+/// Where an image comes from, in a few characters.
+#[must_use]
+pub fn image_words(judged: &Judged) -> String {
     let lsn = short(judged.candidate.page_lsn);
     match &judged.candidate.source {
         Source::Dwb { file, slot_index, .. } => {
@@ -346,22 +358,24 @@ fn on_start_words(on_start: &OnStart) -> String {
     }
 }
 
+/// How many slots stand in which relation to their pages; `None` when there are no slots.
+#[must_use]
+pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
+    let count = |word: Comparison| slots.iter().filter(|slot| slot.comparison == Some(word)).count();
+    let counted = Comparison::ALL.into_iter().map(|word| (word, count(word))).filter(|(_, count)| *count > 0);
+    let parts: Vec<String> = counted.map(|(word, count)| format!("{count} {}", word.name())).collect();
+    (!slots.is_empty()).then(|| parts.join(", "))
+}
+
 /// How many slots stand in which relation to their pages.
 ///
 /// # Errors
 /// When the output cannot be written to.
 pub fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef]) -> io::Result<()> {
-    if slots.is_empty() {
-        return Ok(());
+    match compared_words(slots) {
+        Some(words) => write_fact(out, layout, "images against pages", &words),
+        None => Ok(()),
     }
-    let parts: Vec<String> = Comparison::ALL
-        .into_iter()
-        .filter_map(|word| {
-            let count = slots.iter().filter(|slot| slot.comparison == Some(word)).count();
-            (count > 0).then(|| format!("{count} {}", word.name()))
-        })
-        .collect();
-    write_fact(out, layout, "images against pages", &parts.join(", "))
 }
 
 /// Every compared slot, one line each.

@@ -1,13 +1,19 @@
-//! A progress bar on standard error, where that is a terminal.
+//! Progress: a bar on standard error, where that is a terminal, or somebody who is told.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Shows bytes done, bytes in all, and rate; nothing when standard error is no terminal.
-#[derive(Debug)]
 pub struct Progress {
-    bar: ProgressBar,
+    shown: Shown,
+}
+
+enum Shown {
+    Bar(ProgressBar),
+    Told { done: AtomicU64, watch: Arc<dyn Fn(u64) + Send + Sync> },
 }
 
 impl Progress {
@@ -19,22 +25,39 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Self { bar }
+        Self { shown: Shown::Bar(bar) }
+    }
+
+    /// No bar: `watch` is told how many bytes are done.
+    #[must_use]
+    pub fn told(watch: Arc<dyn Fn(u64) + Send + Sync>) -> Self {
+        Self { shown: Shown::Told { done: AtomicU64::new(0), watch } }
     }
 
     /// Sets how many bytes are done.
     pub fn done(&self, bytes: u64) {
-        self.bar.set_position(bytes);
+        match &self.shown {
+            Shown::Bar(bar) => bar.set_position(bytes),
+            Shown::Told { done, watch } => {
+                done.store(bytes, Ordering::Relaxed);
+                watch(bytes);
+            }
+        }
     }
 
     /// Adds to the bytes done.
     pub fn advance(&self, bytes: u64) {
-        self.bar.inc(bytes);
+        match &self.shown {
+            Shown::Bar(bar) => bar.inc(bytes),
+            Shown::Told { done, watch } => watch(done.fetch_add(bytes, Ordering::Relaxed) + bytes),
+        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        if let Shown::Bar(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
     }
 }

@@ -69,6 +69,27 @@ pub fn page_checksum(page: &[u8], block: u32) -> u16 {
     fold(cpu_dispatch::mix(page), block)
 }
 
+/// The checksums of consecutive pages of `page_bytes` bytes each, the first of them block `first_block`, appended to
+/// `sums`. Bytes behind the last whole page are not looked at.
+///
+/// Two pages are computed at a time: a step waits for the multiplication before it, and the other page fills the wait.
+pub fn page_checksums(pages: &[u8], page_bytes: usize, first_block: u32, sums: &mut Vec<u16>) {
+    let mut block = first_block;
+    let mut pairs = pages.chunks_exact(page_bytes.max(1).saturating_mul(2));
+    for pair in &mut pairs {
+        let (one, other) = pair.split_at(page_bytes);
+        let mixed = cpu_dispatch::mix_two(one, other);
+        for mixed in mixed {
+            sums.push(fold(mixed, block));
+            block = block.wrapping_add(1);
+        }
+    }
+    for page in pairs.remainder().chunks_exact(page_bytes.max(1)) {
+        sums.push(page_checksum(page, block));
+        block = block.wrapping_add(1);
+    }
+}
+
 /// Turns the mixed lanes and the block number into 1 ..= 65535.
 fn fold(mixed: u32, block: u32) -> u16 {
     let reduced = (mixed ^ block) % 65_535;
@@ -82,15 +103,42 @@ pub(super) fn mix_body(page: &[u8]) -> u32 {
     let mut lanes = LANE_START;
     let mut rounds = page.chunks_exact(ROUND_BYTES);
     if let Some(first) = rounds.next() {
-        let mut words = words_of(first);
-        if let Some(word) = words.get_mut(CHECKSUM_WORD) {
-            *word &= 0xFFFF_0000;
-        }
-        step(&mut lanes, &words);
+        step(&mut lanes, &first_words(first));
     }
     for round in rounds {
         step(&mut lanes, &words_of(round));
     }
+    finish(lanes)
+}
+
+/// The same for two pages of equal length, in turns.
+#[inline(always)]
+pub(super) fn mix_two_body(one: &[u8], other: &[u8]) -> [u32; 2] {
+    let (mut lanes, mut other_lanes) = (LANE_START, LANE_START);
+    let mut rounds = one.chunks_exact(ROUND_BYTES).zip(other.chunks_exact(ROUND_BYTES));
+    if let Some((first, other)) = rounds.next() {
+        step(&mut lanes, &first_words(first));
+        step(&mut other_lanes, &first_words(other));
+    }
+    for (round, other) in rounds {
+        step(&mut lanes, &words_of(round));
+        step(&mut other_lanes, &words_of(other));
+    }
+    [finish(lanes), finish(other_lanes)]
+}
+
+/// The words of the first round, the stored checksum taken as zero.
+#[inline(always)]
+fn first_words(round: &[u8]) -> [u32; LANES] {
+    let mut words = words_of(round);
+    if let Some(word) = words.get_mut(CHECKSUM_WORD) {
+        *word &= 0xFFFF_0000;
+    }
+    words
+}
+
+#[inline(always)]
+fn finish(mut lanes: [u32; LANES]) -> u32 {
     step(&mut lanes, &[0; LANES]);
     step(&mut lanes, &[0; LANES]);
     let mut mixed = 0;
@@ -181,6 +229,24 @@ mod tests {
         let page: Vec<u8> = (0..32_768_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for size in [0, 1, 127, 128, 1024, 8192, 32_768] {
             assert_eq!(cpu_dispatch::mix(&page[..size]), mix_body(&page[..size]), "size {size}");
+            let (one, other) = (&page[..size / 2], &page[size / 2..size / 2 * 2]);
+            assert_eq!(cpu_dispatch::mix_two(one, other), [mix_body(one), mix_body(other)], "size {size}");
+        }
+    }
+
+    #[test]
+    fn pages_together_have_the_sums_of_pages_alone() {
+        let bytes: Vec<u8> = (0..50_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+        for size in [1024, 8192, 16_384] {
+            for count in 0..=5 {
+                let pages = &bytes[..bytes.len().min(count * size + 100)];
+                let mut sums = vec![7];
+                page_checksums(pages, size, u32::MAX - 1, &mut sums);
+                let alone = pages.chunks_exact(size).zip(0_u32..);
+                let expected: Vec<u16> =
+                    alone.map(|(page, at)| page_checksum(page, (u32::MAX - 1).wrapping_add(at))).collect();
+                assert_eq!(sums[1..], expected, "{count} pages of {size}");
+            }
         }
     }
 }

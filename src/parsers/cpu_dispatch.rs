@@ -4,7 +4,7 @@
 //! feature is present, and the compiler cannot see the run-time test that proves it.
 #![allow(unsafe_code)]
 
-use super::checksum::mix_body;
+use super::checksum::{mix_body, mix_two_body};
 
 /// Mixes a page; see [`mix_body`].
 #[cfg(target_arch = "x86_64")]
@@ -26,6 +26,38 @@ pub(super) fn mix(page: &[u8]) -> u32 {
 #[target_feature(enable = "avx2")]
 fn mix_avx2(page: &[u8]) -> u32 {
     mix_body(page)
+}
+
+/// Mixes two pages of equal length; see [`mix_two_body`].
+#[cfg(target_arch = "x86_64")]
+pub(super) fn mix_two(one: &[u8], other: &[u8]) -> [u32; 2] {
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the feature that the callee was compiled for has just been detected.
+        return unsafe { mix_two_avx512(one, other) };
+    }
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the feature that the callee was compiled for has just been detected.
+        return unsafe { mix_two_avx2(one, other) };
+    }
+    [mix_body(one), mix_body(other)]
+}
+
+/// Mixes two pages; see [`mix_two_body`].
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn mix_two(one: &[u8], other: &[u8]) -> [u32; 2] {
+    mix_two_body(one, other)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn mix_two_avx2(one: &[u8], other: &[u8]) -> [u32; 2] {
+    mix_two_body(one, other)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn mix_two_avx512(one: &[u8], other: &[u8]) -> [u32; 2] {
+    mix_two_body(one, other)
 }
 
 /// CRC-32C of `first` followed by `second` with the CPU's own instruction, one word after the other: for a few hundred

@@ -100,6 +100,8 @@ pub struct CheckReport {
 /// Stages of a check, for progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// The double write buffer is read and judged by itself; bytes of images.
+    Read,
     /// Every page of every relation is read; bytes.
     Scan,
     /// Slots are compared with their pages; bytes of images.

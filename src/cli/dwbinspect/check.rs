@@ -1,7 +1,7 @@
 //! `pg_dwbinspect check`: which pages are torn, and which image may be put back.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ use crate::output::check_text::{
 };
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
 use crate::output::json::{Item, lsn_text};
-use crate::output::sink::CsvShape;
+use crate::output::sink::{CsvShape, Machine};
 use crate::output::text::{Layout, write_fact};
 use crate::types::PageId;
 
@@ -73,41 +73,55 @@ Verdicts:
 ";
 
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let request = Request { dwb_only: args.dwb_only, page: None, wal: args.wal.clone(), jobs: args.jobs.count() };
+    let request = Request {
+        dwb_only: args.dwb_only,
+        page: None,
+        wal: args.wal.clone(),
+        jobs: args.jobs.count(),
+        keep_slots: false,
+    };
     let mut examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     if let Some(format) = args.output.machine() {
-        let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
-        let paths = vec![args.data_dir.display().to_string()];
-        let mut sink = begin(format, shape, out, (PROGRAM, "check"), paths)?;
-        let mut shown = 0;
-        for report in &examined.report.pages {
-            let (path, relation) = (examined.path_of(report.page), examined.relation_name(report.page.rel));
-            let place = PlaceNames { path: &path, relation: relation.as_deref() };
-            sink.item(&Item::Page(page_row(report, &place)))?;
-            shown += 1;
-        }
-        if args.all {
-            let file_name =
-                |file: usize| examined.source.set.files.get(file).map_or_else(String::new, |file| file.name.clone());
-            for group in examined.report.slots.chunk_by(|one, other| one.page == other.page) {
-                let Some(page) = group.first().map(|slot| slot.page) else { continue };
-                if examined.report.pages.binary_search_by_key(&page, |report| report.page).is_ok() {
-                    continue;
-                }
-                let (path, relation) = (examined.path_of(page), examined.relation_name(page.rel));
-                let place = PlaceNames { path: &path, relation: relation.as_deref() };
-                let slots = slots_of(&examined.report.slots, page);
-                sink.item(&Item::Page(compared_row(page, slots, &file_name, &place)))?;
-                shown += 1;
-            }
-        }
-        let counts = counts(&examined);
-        return closing.end(sink, shown, counts);
+        return write_machine(&examined, closing, args.all, format, &args.data_dir, out);
     }
     let layout = args.output.layout();
     write_text(args, &examined, out, layout)?;
     closing.end_text(out, layout)
+}
+
+/// The document of a check.
+pub(super) fn write_machine(
+    examined: &Examination,
+    closing: Closing,
+    all: bool,
+    format: Machine,
+    data_dir: &Path,
+    out: &mut dyn Write,
+) -> Result<Outcome, Stop> {
+    let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
+    let mut sink = begin(format, shape, out, (PROGRAM, "check"), vec![data_dir.display().to_string()])?;
+    let mut shown = 0;
+    for report in &examined.report.pages {
+        let (path, relation) = (examined.path_of(report.page), examined.relation_name(report.page.rel));
+        let place = PlaceNames { path: &path, relation: relation.as_deref() };
+        sink.item(&Item::Page(page_row(report, &place)))?;
+        shown += 1;
+    }
+    if all {
+        for group in examined.report.slots.chunk_by(|one, other| one.page == other.page) {
+            let Some(page) = group.first().map(|slot| slot.page) else { continue };
+            if examined.report.pages.binary_search_by_key(&page, |report| report.page).is_ok() {
+                continue;
+            }
+            let (path, relation) = (examined.path_of(page), examined.relation_name(page.rel));
+            let place = PlaceNames { path: &path, relation: relation.as_deref() };
+            let slots = slots_of(&examined.report.slots, page);
+            sink.item(&Item::Page(compared_row(page, slots, &|file| examined.file_name(file), &place)))?;
+            shown += 1;
+        }
+    }
+    closing.end(sink, shown, counts(examined))
 }
 
 fn write_text(args: &CheckArgs, examined: &Examination, out: &mut dyn Write, layout: Layout) -> std::io::Result<()> {

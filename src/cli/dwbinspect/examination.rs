@@ -10,16 +10,19 @@ use super::source::Source;
 use super::verify_ground::{ChecksumRule, Ground};
 use super::wal::WalSources;
 use crate::analysis::cluster_report::state_in_words;
+use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
+use crate::analysis::slot_row::{SlotRow, settle};
 use crate::analysis::verdict::check::{CheckInput, CheckReport, NewestPage, Stage, check};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::cli::exit::Stop;
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
@@ -42,6 +45,8 @@ pub struct Request {
     pub wal: Vec<PathBuf>,
     /// Threads for the page scan.
     pub jobs: usize,
+    /// Keep a row for every slot, used or not.
+    pub keep_slots: bool,
 }
 
 /// A data directory, read and judged.
@@ -56,6 +61,10 @@ pub struct Examination {
     pub wal: WalSources,
     /// The verdicts.
     pub report: CheckReport,
+    /// The double write buffer by itself.
+    pub dwb: DwbReport,
+    /// Every slot, if that was asked for.
+    pub rows: Vec<SlotRow>,
     /// Findings about everything.
     pub findings: Vec<Finding>,
     /// What was not looked at.
@@ -97,8 +106,19 @@ impl Examination {
         let Some(directory) = source.directory.as_ref() else {
             return Err(Stop::Input(format!("{} is no data directory", data_dir.display())));
         };
-        let mut slots = Vec::new();
+        let (mut slots, mut rows) = (Vec::new(), Vec::new());
+        let dwb_bytes: u64 = source.set.files.iter().map(DwbFile::size_bytes).sum();
+        let (mut read_bytes, mut is_wanted) = (0, true);
         let (mut dwb, mut findings) = source.examine_slots(|file, facts| {
+            read_bytes += source.set.files.get(file).map_or(0, |file| u64::from(file.detection.block_size));
+            // The stages that follow ask again, and say that they were broken off.
+            is_wanted &= watch.at(Stage::Read, read_bytes, dwb_bytes).is_continue();
+            if !is_wanted {
+                return;
+            }
+            if request.keep_slots {
+                rows.push(SlotRow::of(file, facts));
+            }
             slots.extend(SlotRef::of(file, facts));
         });
         let mut coverage = std::mem::take(&mut dwb.coverage);
@@ -186,7 +206,7 @@ impl Examination {
             let total = match stage {
                 Stage::Slots => slot_bytes,
                 Stage::Wal => wal_bytes,
-                Stage::Scan | Stage::Pages => 0,
+                Stage::Read | Stage::Scan | Stage::Pages => 0,
             };
             watch.at(stage, done, total)
         });
@@ -204,7 +224,22 @@ impl Examination {
             Some(count) => format!("{words}; without checksums nothing proves {count} of them whole"),
             None => words,
         });
-        Ok(Self { source, names, paths, wal, report, findings, coverage, block_size, state, unproven_pages, scanned })
+        settle(&mut rows, &dwb.staleness, &report.slots);
+        Ok(Self {
+            source,
+            names,
+            paths,
+            wal,
+            report,
+            dwb,
+            rows,
+            findings,
+            coverage,
+            block_size,
+            state,
+            unproven_pages,
+            scanned,
+        })
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.

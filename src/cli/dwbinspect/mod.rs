@@ -1,5 +1,6 @@
 //! `pg_dwbinspect`.
 
+pub mod backend;
 mod bars;
 mod batches;
 mod check;
@@ -10,7 +11,9 @@ mod page;
 mod page_name;
 mod repair;
 mod repair_text;
+mod sheets;
 mod source;
+mod tui;
 mod verify;
 mod verify_ground;
 mod verify_select;
@@ -40,6 +43,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Tui(tui::TuiArgs),
     Check(check::CheckArgs),
     Page(page::PageArgs),
     Repair(Box<repair::RepairArgs>),
@@ -59,6 +63,7 @@ enum Command {
 /// Runs the program: results to `out`, notes to `errors`.
 pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
+        Command::Tui(args) => tui::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Repair(args) => repair::run(&args, out),
         Command::Undo(args) => repair::run_undo(&args, out),

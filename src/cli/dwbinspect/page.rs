@@ -12,6 +12,7 @@ use super::examination::{Examination, Request};
 use crate::analysis::verdict::candidate::Source;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::fetch::fetch_image;
+use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::RelationPattern;
@@ -25,7 +26,7 @@ use crate::output::check_text::{block_label, write_evidence};
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, page_row};
 use crate::output::json::{Item, lsn_text};
 use crate::output::page_text::{Version, touch_words, write_difference, write_headers, write_history, write_items};
-use crate::output::sink::CsvShape;
+use crate::output::sink::{CsvShape, Machine};
 use crate::output::text::Layout;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
@@ -61,28 +62,47 @@ pub struct PageArgs {
 pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let (rel, fork) = find_relation(&args.data_dir, &args.relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block: args.block };
-    let request = Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: args.jobs.count() };
+    let request =
+        Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: args.jobs.count(), keep_slots: false };
     let mut examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
-    let (path, relation) = (examined.path_of(page), examined.relation_name(rel));
-    let place = PlaceNames { path: &path, relation: relation.as_deref() };
-    let report = &examined.report;
-    let events = report.interest.place(page).map_or(&[][..], |place| report.history.events(place));
     if let Some(format) = args.output.machine() {
-        let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
-        let paths = vec![args.data_dir.display().to_string()];
-        let mut sink = begin(format, shape, out, (PROGRAM, "page"), paths)?;
-        for found in &report.pages {
-            let mut row = page_row(found, &place);
-            let history: Vec<_> = events.iter().map(|event| event_value(event, &examined)).collect();
-            row.insert("history".to_owned(), json!(history));
-            sink.item(&Item::Page(row))?;
-        }
-        return closing.end(sink, report.pages.len() as u64, serde_json::Map::new());
+        let found: Vec<&PageReport> = examined.report.pages.iter().collect();
+        return write_machine(&examined, closing, &found, format, &args.data_dir, out);
     }
     let layout = args.output.layout();
-    write_text(out, layout, page, &examined, events)?;
+    if let Some(found) = examined.report.pages.first() {
+        write_text(out, layout, found, &examined)?;
+    }
     closing.end_text(out, layout)
+}
+
+/// The document of some pages.
+pub(super) fn write_machine(
+    examined: &Examination,
+    closing: Closing,
+    pages: &[&PageReport],
+    format: Machine,
+    data_dir: &Path,
+    out: &mut dyn Write,
+) -> Result<Outcome, Stop> {
+    let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
+    let mut sink = begin(format, shape, out, (PROGRAM, "page"), vec![data_dir.display().to_string()])?;
+    for found in pages {
+        let (path, relation) = (examined.path_of(found.page), examined.relation_name(found.page.rel));
+        let mut row = page_row(found, &PlaceNames { path: &path, relation: relation.as_deref() });
+        let history: Vec<_> =
+            events_of(examined, found.page).iter().map(|event| event_value(event, examined)).collect();
+        row.insert("history".to_owned(), json!(history));
+        sink.item(&Item::Page(row))?;
+    }
+    closing.end(sink, pages.len() as u64, serde_json::Map::new())
+}
+
+/// Records of a page in WAL.
+pub(super) fn events_of(examined: &Examination, page: PageId) -> &[BlockEvent] {
+    let report = &examined.report;
+    report.interest.place(page).map_or(&[][..], |place| report.history.events(place))
 }
 
 fn event_value(event: &BlockEvent, examined: &Examination) -> serde_json::Value {
@@ -95,17 +115,33 @@ fn event_value(event: &BlockEvent, examined: &Examination) -> serde_json::Value 
     })
 }
 
-fn write_text(
-    out: &mut dyn Write,
-    layout: Layout,
-    page: PageId,
-    examined: &Examination,
-    events: &[BlockEvent],
-) -> Result<(), Stop> {
-    let report = &examined.report;
-    let Some(found) = report.pages.first() else { return Ok(()) };
+/// How a page is called: by name and path.
+pub(super) fn title_of(examined: &Examination, page: PageId) -> String {
     let title = format!("{} block {} ({})", examined.short_name(page), block_label(page), examined.path_of(page));
-    write_evidence(out, layout, found, title.trim_start())?;
+    title.trim_start().to_owned()
+}
+
+fn write_text(out: &mut dyn Write, layout: Layout, found: &PageReport, examined: &Examination) -> Result<(), Stop> {
+    let page = found.page;
+    write_evidence(out, layout, found, &title_of(examined, page))?;
+    let versions = versions_of(examined, found);
+    if !versions.is_empty() {
+        write_headers(out, layout, page, &versions)?;
+        write_items(out, layout, page, &versions)?;
+    }
+    if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.title == "disk") {
+        for image in images {
+            write_difference(out, layout, disk, image)?;
+        }
+    }
+    let report = &examined.report;
+    write_history(out, layout, events_of(examined, page), report.history.major, report.replay.redo_lsn)?;
+    Ok(())
+}
+
+/// The page on disk, where there is one, then every image that can be read.
+pub(super) fn versions_of(examined: &Examination, found: &PageReport) -> Vec<Version> {
+    let page = found.page;
     let mut versions = Vec::new();
     let mut bytes = vec![0; examined.block_size];
     let root = examined.source.directory.as_ref().map_or(Path::new("."), DataDir::root);
@@ -120,17 +156,7 @@ fn write_text(
             versions.push(Version::image(place, bytes));
         }
     }
-    if !versions.is_empty() {
-        write_headers(out, layout, page, &versions)?;
-        write_items(out, layout, page, &versions)?;
-    }
-    if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.title == "disk") {
-        for image in images {
-            write_difference(out, layout, disk, image)?;
-        }
-    }
-    write_history(out, layout, events, report.history.major, report.replay.redo_lsn)?;
-    Ok(())
+    versions
 }
 
 /// Finds what the user named.

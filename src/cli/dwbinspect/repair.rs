@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::bars::Bars;
-use super::examination::{Examination, Request};
+use super::examination::{Examination, Request, Watch};
 use super::page_name::PageName;
 use super::repair_text::{write_applied, write_plan, write_undone};
 use crate::analysis::verdict::candidate::Source;
@@ -25,7 +25,7 @@ use crate::repair::apply::{Applied, ApplyError, Direction, carry_out, control_cr
 use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards};
 use crate::repair::journal::{Journal, JournalEntry, Manifest, NewJournal};
 use crate::repair::plan::{Permission, Plan, SourceKind};
-use crate::repair::prepare::{Material, final_bytes};
+use crate::repair::prepare::{Material, PrepareError, final_bytes};
 use crate::types::PageId;
 
 /// Longest plan that is read, in bytes.
@@ -199,14 +199,8 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         write_undone(out, &args.output, &journal, applied, Direction::Forward)?;
         return Ok(Outcome::Clean);
     }
-    // Taken before the check, so that what was checked is what is written.
     let directory = DataDir::open(&args.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
-    let lock = if args.apply { Some(guarded(&directory, overrides)?) } else { None };
-    let request = Request { dwb_only: false, page: None, wal: args.wal.clone(), jobs: args.jobs.count() };
-    let examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
-    if examined.interrupted() {
-        return Err(Stop::Input("interrupted: nothing was written".to_owned()));
-    }
+    let (lock, examined) = args.examine(args.apply, &Bars::new())?;
     let session = Session::new(args, &examined)?;
     let permission = session.permission(args)?;
     let plan = session.plan(args, &permission)?;
@@ -233,6 +227,73 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let outcome = Outcome::of(usize::from(!complete), 0);
     write_applied(out, &args.output, &examined, &plan, &journal, applied, outcome.status())?;
     Ok(outcome)
+}
+
+impl RepairArgs {
+    /// A repair of these pages, or of every proven one when there are none; `unproven`: those that may be put back
+    /// although a part of the proof is missing.
+    pub(super) fn of_pages(
+        data_dir: &Path,
+        wal: &[PathBuf],
+        jobs: JobsArg,
+        page: Vec<PageName>,
+        allow_unproven: Vec<PageName>,
+    ) -> Self {
+        Self {
+            data_dir: data_dir.to_owned(),
+            apply: false,
+            dry_run: false,
+            plan: None,
+            allow_unproven,
+            page,
+            relation: Vec::new(),
+            source: None,
+            lose_changes: Vec::new(),
+            journal: None,
+            resume: None,
+            wal: wal.to_vec(),
+            jobs,
+            overrides: OverrideArgs { allow_shut_down: false, allow_standby: false, allow_other_user: false },
+            output: OutputArgs::plain(),
+        }
+    }
+
+    /// Reads and judges the cluster. The lock is taken before, so that what was checked is what is written.
+    fn examine(&self, lock: bool, watch: &dyn Watch) -> Result<(Option<RepairLock>, Examination), Stop> {
+        let directory = DataDir::open(&self.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+        let lock = if lock { Some(guarded(&directory, self.overrides.overrides())?) } else { None };
+        let request =
+            Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs.count(), keep_slots: false };
+        let examined = Examination::run(&self.data_dir, &request, watch)?;
+        if examined.interrupted() {
+            return Err(Stop::Input("interrupted: nothing was written".to_owned()));
+        }
+        Ok((lock, examined))
+    }
+
+    /// The plan for a cluster that was judged already, and what forbids carrying it out.
+    pub(super) fn plan_for(&self, examined: &Examination) -> Result<(Plan, Vec<Guard>), Stop> {
+        let session = Session::new(self, examined)?;
+        let plan = session.plan(self, &session.permission(self)?)?;
+        let guards = examined.source.directory.as_ref().map_or_else(Vec::new, |directory| {
+            DataDir::open(directory.root())
+                .map_or_else(|_| Vec::new(), |fresh| find_guards(&fresh, self.overrides.overrides()))
+        });
+        Ok((plan, guards))
+    }
+
+    /// Judges the cluster again, holds the plan against it, and carries it out unless `dry`.
+    pub(super) fn carry_out(
+        &self,
+        plan: &Plan,
+        dry: bool,
+        watch: &dyn Watch,
+    ) -> Result<Option<(Journal, Applied)>, Stop> {
+        let (_lock, examined) = self.examine(true, watch)?;
+        let session = Session::new(self, &examined)?;
+        session.confirm(plan, &session.permission(self)?)?;
+        if dry { Ok(None) } else { session.apply(self, plan).map(Some) }
+    }
 }
 
 /// Directories that neither plan nor journal may be written into.
@@ -291,7 +352,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    fn plan(&self, args: &RepairArgs, permission: &Permission) -> Result<Plan, Stop> {
+    /// Has something done with all that plans are made from.
+    fn with_material<T>(&self, work: impl FnOnce(&Material<'_>) -> Result<T, PrepareError>) -> Result<T, Stop> {
         let fetch = |source: &Source, page: PageId| self.fetch(source, page);
         let disk = |page: PageId| {
             let mut bytes = vec![0; self.examined.block_size];
@@ -310,13 +372,20 @@ impl<'a> Session<'a> {
             path: &path,
             name: &name,
         };
-        let stop = |error: crate::repair::prepare::PrepareError| Stop::Input(error.to_string());
+        work(&material).map_err(|error| Stop::Input(error.to_string()))
+    }
+
+    fn confirm(&self, plan: &Plan, permission: &Permission) -> Result<(), Stop> {
+        self.with_material(|material| material.confirm(plan, permission))
+    }
+
+    fn plan(&self, args: &RepairArgs, permission: &Permission) -> Result<Plan, Stop> {
         if let Some(file) = args.plan.as_ref().filter(|_| args.apply) {
             let text =
                 read_small(file, Links::Follow, PLAN_LIMIT_BYTES).map_err(|error| Stop::Input(error.to_string()))?;
             let plan: Plan = serde_json::from_slice(&text)
                 .map_err(|error| Stop::Input(format!("{} is no plan: {error}", file.display())))?;
-            material.confirm(&plan, permission).map_err(stop)?;
+            self.confirm(&plan, permission)?;
             return Ok(plan);
         }
         let pages = args.page.iter().map(|name| self.find(name)).collect::<Result<Vec<PageId>, Stop>>()?;
@@ -325,7 +394,7 @@ impl<'a> Session<'a> {
             let by_relation = args.relation.iter().any(|pattern| pattern.matches(report.page.rel));
             by_page || by_relation || (pages.is_empty() && args.relation.is_empty())
         };
-        material.plan(permission, &wanted).map_err(stop)
+        self.with_material(|material| material.plan(permission, &wanted))
     }
 
     fn fetch(&self, source: &Source, page: PageId) -> Result<Vec<u8>, crate::analysis::verdict::fetch::FetchError> {

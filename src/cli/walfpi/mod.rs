@@ -1,12 +1,14 @@
 //! `pg_walfpi`.
 
+mod count;
 mod extract;
 mod images;
 mod list;
-mod names;
-mod source;
+pub(super) mod names;
+pub(super) mod screen;
+pub(super) mod source;
 mod stats;
-mod stats_text;
+mod tui;
 mod verify;
 
 use std::io::Write;
@@ -38,6 +40,7 @@ enum Command {
     List(Box<list::ListArgs>),
     Extract(Box<extract::ExtractArgs>),
     Verify(verify::VerifyArgs),
+    Tui(Box<tui::TuiArgs>),
     /// Print the query that makes a file for --names
     ///
     /// Run it in each database, for example with psql -XAtq, and put the outputs one behind the other into one file.
@@ -57,6 +60,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::List(args) => list::run(&args, out),
         Command::Extract(args) => extract::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
+        Command::Tui(args) => tui::run(&args, out),
         Command::NamesQuery => names_query(out),
         Command::Man => generate::man(Cli::command(), out),
         Command::Completions(args) => generate::completions(&args, Cli::command(), out),

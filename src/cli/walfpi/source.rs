@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
@@ -53,7 +54,11 @@ pub struct Source {
     /// What was read and what was not.
     pub coverage: Coverage,
     paths: Vec<String>,
+    watch: Option<WatchBytes>,
 }
+
+/// Told how many bytes are done.
+pub type WatchBytes = Arc<dyn Fn(u64) + Send + Sync>;
 
 impl Source {
     /// Opens what the paths stand for.
@@ -76,6 +81,7 @@ impl Source {
             findings: Vec::new(),
             coverage: Coverage::default(),
             paths: args.paths.iter().map(|path| path.display().to_string()).collect(),
+            watch: None,
         };
         tell_notes(&source.set, &mut source.findings, &mut source.coverage);
         source.confirm_version();
@@ -142,6 +148,20 @@ impl Source {
         self.set.segments().len() as u64 * size
     }
 
+    /// Has somebody else told about progress: there will be no bar.
+    pub fn watched_by(&mut self, watch: WatchBytes) {
+        self.watch = Some(watch);
+    }
+
+    /// Progress over all bytes.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        match &self.watch {
+            Some(watch) => Progress::told(Arc::clone(watch)),
+            None => Progress::bytes(self.total_bytes()),
+        }
+    }
+
     /// Shows every record of the plan in order, with a progress bar, until `visit` or the user breaks off.
     pub fn each_record(
         &mut self,
@@ -150,7 +170,7 @@ impl Source {
         interrupted: &AtomicBool,
         mut visit: impl FnMut(&mut Notes<'_>, &Record<'_>) -> ControlFlow<()>,
     ) {
-        let progress = Progress::bytes(self.total_bytes());
+        let progress = self.progress();
         let mut before = 0;
         for run in self.set.runs() {
             let mut notes = Notes { findings: &mut self.findings, coverage: &mut self.coverage };

@@ -1,30 +1,22 @@
 //! `pg_walfpi stats`: how much of the WAL is images, by checkpoint or by anything else.
 
 use std::io::Write;
-use std::ops::ControlFlow;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::images::redo_points;
+use super::count::{Counted, count, count_causes};
 use super::names::Names;
-use super::source::{CommonArgs, Source, note_interruption};
-use super::stats_text::{write_groups, write_intervals};
-use crate::analysis::finding::Finding;
-use crate::analysis::wal::cause::CauseTeller;
-use crate::analysis::wal::collect::{collect_run, end_of_part};
+use super::source::{CommonArgs, Source};
 use crate::analysis::wal::group::{GroupBy, Groups, Key};
-use crate::analysis::wal::interval::{Interval, IntervalFold};
-use crate::analysis::wal::partial::{ScanPlan, scan_segment};
 use crate::analysis::wal::tally::Tally;
 use crate::cli::context::Closing;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{JobsArg, interrupt_flag};
 use crate::output::json::wal::{Naming, group_row, interval_row, put_tally, stats_columns};
 use crate::output::json::{Item, lsn_text};
-use crate::output::progress::Progress;
 use crate::output::sink::CsvShape;
-use crate::types::Lsn;
+use crate::output::wal_text::{write_groups, write_intervals};
 
 /// Show how much of the WAL is full-page images, and of what
 ///
@@ -130,105 +122,18 @@ impl Sort {
     }
 }
 
-/// What was counted.
-#[derive(Default)]
-struct Counted {
-    total: Tally,
-    groups: Option<Groups>,
-    intervals: Vec<Interval>,
-    from: Option<Lsn>,
-    to: Option<Lsn>,
-}
-
-impl Counted {
-    fn reach(&mut self, from: Option<Lsn>, to: Option<Lsn>) {
-        self.from = self.from.or(from);
-        self.to = to.or(self.to);
-    }
-}
-
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
     let mut source = Source::open(&args.common.source)?;
     source.add_name_notes(&names);
     let jobs = args.jobs.count();
     let group = args.by.group();
+    let plan = Source::plan(&args.common.source);
     let counted = match group {
-        Some(GroupBy::Cause) => count_causes(&mut source, args, jobs),
-        _ => count(&mut source, args, group, jobs),
+        Some(GroupBy::Cause) => count_causes(&mut source, plan, jobs, &interrupt_flag()),
+        _ => count(&mut source, plan, group, jobs, &interrupt_flag()),
     };
     show(args, source, counted, &names, out)
-}
-
-/// Counts with several threads.
-fn count(source: &mut Source, args: &StatsArgs, group: Option<GroupBy>, jobs: usize) -> Counted {
-    let plan = ScanPlan { group, blocks: group.is_none(), ..Source::plan(&args.common.source) };
-    let interrupted = interrupt_flag();
-    let progress = Progress::bytes(source.total_bytes());
-    let mut counted = Counted::default();
-    let mut fold = IntervalFold::new();
-    let mut undecoded = Vec::new();
-    for run in source.set.runs() {
-        let set = &source.set;
-        let end = collect_run(set, &run, &plan, jobs, &interrupted, |part| {
-            progress.advance(part.bytes_read);
-            counted.total.add(&part.total());
-            counted.reach(part.counted_from, part.counted_to);
-            undecoded.extend(part.undecoded.take());
-            if let Some(groups) = part.groups.take() {
-                match &mut counted.groups {
-                    Some(all) => all.merge(&groups),
-                    all => *all = Some(groups),
-                }
-            }
-            if group.is_some() {
-                return Ok(());
-            }
-            fold.push(part, end_of_part(part), &mut |segments, cuts| {
-                let mut slices = Vec::new();
-                for index in segments {
-                    slices.extend(scan_segment(set, &run, index, index, &plan, cuts)?.slices);
-                }
-                Ok(slices)
-            })
-        });
-        fold.end_run();
-        if end.interrupted {
-            note_interruption(&mut source.coverage);
-            break;
-        }
-        let ended = end.end.filter(|_| !end.reached_end);
-        source.judge_end(&run, ended.as_ref(), end.error);
-        if end.reached_end {
-            break;
-        }
-    }
-    for error in undecoded {
-        let why = "its checksum is right, but it is no record of its type: a checkpoint may be missing from the rows";
-        source.findings.push(Finding::problem("payload", error.to_string(), why));
-    }
-    counted.intervals = fold.finish();
-    counted
-}
-
-/// Counts by cause: redo points first, then every record in order.
-fn count_causes(source: &mut Source, args: &StatsArgs, jobs: usize) -> Counted {
-    let plan = Source::plan(&args.common.source);
-    let geometry = source.set.geometry();
-    let interrupted = interrupt_flag();
-    let mut teller = CauseTeller::new(redo_points(&source.set, &plan, jobs, &interrupted), geometry.block_size);
-    let mut counted = Counted::default();
-    let mut groups = Groups::new(GroupBy::Cause, geometry.wal_segment_size);
-    let mut causes = Vec::new();
-    source.each_record(&plan, false, &interrupted, |_, record| {
-        teller.causes(record, &mut causes);
-        groups.add_cause(record, &causes);
-        counted.total.add_record(record);
-        counted.reach(Some(record.start_lsn), Some(record.end_lsn));
-        ControlFlow::Continue(())
-    });
-    counted.groups = Some(groups);
-    counted
 }
 
 fn show(

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
+use super::escape::printable;
+use super::json::time_text;
+use super::json::wal::{Naming, group_row, stats_columns};
+use super::text::{Layout, plain_table, right_align, short, write_table};
 use crate::analysis::wal::group::{GroupBy, Key};
 use crate::analysis::wal::interval::{Interval, IntervalKind};
 use crate::analysis::wal::tally::Tally;
-use crate::output::escape::printable;
-use crate::output::json::time_text;
-use crate::output::json::wal::{Naming, group_row, stats_columns};
-use crate::output::text::{Layout, plain_table, right_align, short, write_table};
 
 /// Width from which on a checkpoint row shows everything.
 const WIDE: u16 = 130;
@@ -149,7 +149,8 @@ const fn title(by: GroupBy) -> &'static str {
 }
 
 /// Words of a group: what its row says, joined.
-fn name_of(by: GroupBy, key: &Key, tally: &Tally, naming: &Naming<'_>) -> String {
+#[must_use]
+pub fn name_of(by: GroupBy, key: &Key, tally: &Tally, naming: &Naming<'_>) -> String {
     if *key == Key::None {
         return match by {
             GroupBy::Cause | GroupBy::Compression => "(no image)".to_owned(),
@@ -176,7 +177,8 @@ fn name_of(by: GroupBy, key: &Key, tally: &Tally, naming: &Naming<'_>) -> String
 }
 
 /// A size in at most 6 characters.
-fn size(bytes: u64) -> String {
+#[must_use]
+pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = 0;
     while value >= 999.5 && unit + 1 < UNITS.len() {
@@ -186,7 +188,9 @@ fn size(bytes: u64) -> String {
     if unit == 0 { bytes.to_string() } else { format!("{value:.1}{}", UNITS[unit]) }
 }
 
-fn percent(share: f64) -> String {
+/// A share, 0 to 1, in percent with one decimal.
+#[must_use]
+pub fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 

@@ -1,0 +1,263 @@
+//! The work behind the screen of a cluster: the same examination, plan and repair as the commands.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::PROGRAM;
+use super::examination::{Examination, Request, Watch};
+use super::page_name::PageName;
+use super::repair::RepairArgs;
+use super::sheets::{sheet_of, survey_of};
+use crate::analysis::cluster_report::state_in_words;
+use crate::analysis::verdict::check::Stage;
+use crate::analysis::verdict::judge::Verdict;
+use crate::cli::exit::Stop;
+use crate::cli::screen::{absolute, export, free_name};
+use crate::cli::stamps::Stamps;
+use crate::cli::walfpi::screen::WalRequest;
+use crate::cli::work::JobsArg;
+use crate::cluster::data_dir::DataDir;
+use crate::parsers::dwb::LAYOUTS;
+use crate::repair::plan::Plan;
+use crate::tui::action::{Action, Effect};
+use crate::tui::command_line::quoted;
+use crate::tui::facts::{AppliedSheet, PageSheet, PlanSheet, Progress};
+use crate::tui::look::pages;
+use crate::tui::state::{Subject, View};
+use crate::tui::worker::{Backend, Tell};
+use crate::types::PageId;
+
+/// Does the work on a cluster.
+pub struct ClusterBackend {
+    data_dir: PathBuf,
+    /// Data directory and further WAL, as arguments.
+    arguments: String,
+    wal: Vec<PathBuf>,
+    jobs: JobsArg,
+    /// The last examination of everything.
+    examined: Mutex<Option<Arc<Examination>>>,
+    stamps: Mutex<Stamps>,
+    /// Number of the page that was asked for last: reading another one is broken off.
+    wanted_page: AtomicU64,
+}
+
+/// Tells the screen how far an examination is, as long as it is wanted.
+struct ScreenWatch<'a> {
+    tell: &'a Tell,
+    wanted: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Watch for ScreenWatch<'_> {
+    fn at(&self, stage: Stage, done: u64, total: u64) -> ControlFlow<()> {
+        let what = match stage {
+            Stage::Read => "reading the double write buffer",
+            Stage::Scan => "checking every page",
+            Stage::Slots => "comparing images with pages",
+            Stage::Wal => "reading WAL for the proof",
+            Stage::Pages => "judging damaged pages",
+        };
+        self.tell.progress(Action::Progressed, Progress { what, done, total });
+        if (self.wanted)() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+impl Backend for ClusterBackend {
+    fn work(&self, effect: Effect, tell: &Tell) {
+        let failed = |stop: Stop| tell.action(Action::Failed(stop.to_string()));
+        match effect {
+            Effect::Survey => {
+                if let Err(stop) = self.survey(tell) {
+                    tell.action(Action::SurveyFailed(stop.to_string()));
+                }
+            }
+            Effect::ReadWal => {
+                let request = WalRequest::of_cluster(self.data_dir.clone(), &self.wal, self.jobs.count());
+                if let Err(stop) = request.open().and_then(|source| request.read(source, tell)) {
+                    tell.action(Action::WalFailed(stop.to_string()));
+                }
+            }
+            Effect::ReadPage(page) => match self.page(page, tell) {
+                Ok(Some(sheet)) => tell.action(Action::PageRead(Arc::new(sheet))),
+                Ok(None) => {}
+                Err(stop) => failed(stop),
+            },
+            Effect::MakePlan(marked) => match self.plan(marked) {
+                Ok(plan) => tell.action(Action::Planned(Arc::new(plan))),
+                Err(stop) => failed(stop),
+            },
+            Effect::SavePlan(plan) => tell.action(match self.save(&plan) {
+                Ok(words) => Action::Told(words),
+                Err(stop) => Action::Failed(stop.to_string()),
+            }),
+            Effect::DryRun(plan, marked) => tell.action(match self.carry_out(&plan, &marked, true, tell) {
+                Ok(_) => {
+                    let count = pages(plan.steps.len());
+                    Action::Rehearsed(format!("dry run: {count} could be written now; nothing was written"))
+                }
+                Err(stop) => Action::Refused(stop.to_string()),
+            }),
+            Effect::ApplyPlan(plan, marked) => tell.action(match self.carry_out(&plan, &marked, false, tell) {
+                Ok(Some(applied)) => Action::Applied(Arc::new(applied)),
+                Ok(None) => Action::Refused("nothing was written".to_owned()),
+                Err(stop) => Action::Refused(stop.to_string()),
+            }),
+            Effect::Export { name, text, json } => {
+                let protected = self.examined().as_ref().map_or_else(Vec::new, |one| one.source.protected());
+                export(&name, &text, &json, &protected, tell);
+            }
+            Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
+        }
+    }
+
+    fn has_changed(&self) -> bool {
+        lock(&self.stamps).have_changed()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClusterBackend {
+    /// Nothing read yet.
+    #[must_use]
+    pub fn new(data_dir: &Path, wal: &[PathBuf], jobs: JobsArg) -> Self {
+        let further: Vec<String> = wal.iter().map(|path| quoted(&path.display().to_string())).collect();
+        let mut arguments = quoted(&data_dir.display().to_string());
+        for path in &further {
+            arguments.push_str(&format!(" --wal {path}"));
+        }
+        Self {
+            data_dir: data_dir.to_owned(),
+            arguments,
+            wal: wal.to_vec(),
+            jobs,
+            examined: Mutex::default(),
+            stamps: Mutex::default(),
+            wanted_page: AtomicU64::new(0),
+        }
+    }
+
+    /// What the screen is about.
+    #[must_use]
+    pub fn subject(&self) -> Subject {
+        let path = self.data_dir.display().to_string();
+        let plain = quoted(&path);
+        let further: String = self.wal.iter().map(|path| format!(" {}", quoted(&path.display().to_string()))).collect();
+        Subject {
+            program: PROGRAM,
+            path,
+            arguments: self.arguments.clone(),
+            wal_arguments: format!("--names {plain} {plain}{further}"),
+            views: View::ALL.to_vec(),
+        }
+    }
+
+    fn examined(&self) -> Option<Arc<Examination>> {
+        lock(&self.examined).clone()
+    }
+
+    fn survey(&self, tell: &Tell) -> Result<(), Stop> {
+        *lock(&self.stamps) = self.look_at_files(None);
+        let request =
+            Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs.count(), keep_slots: true };
+        if let Ok(directory) = DataDir::open(&self.data_dir)
+            && let Some(control) = directory.control().trusted()
+        {
+            // Known at once, long before the pages are read.
+            let (server, signs) = (directory.server_sign(), directory.recovery_signs());
+            tell.action(Action::Opened(state_in_words(control, &server, &signs)));
+        }
+        let watch = ScreenWatch { tell, wanted: &|| true };
+        let examined = Examination::run(&self.data_dir, &request, &watch)?;
+        *lock(&self.stamps) = self.look_at_files(Some(&examined));
+        let survey = survey_of(&examined, &self.data_dir)?;
+        *lock(&self.examined) = Some(Arc::new(examined));
+        tell.action(Action::Surveyed(Arc::new(survey)));
+        Ok(())
+    }
+
+    /// Files whose change makes what is shown out of date.
+    fn look_at_files(&self, examined: Option<&Examination>) -> Stamps {
+        let root = &self.data_dir;
+        let mut paths = vec![root.join("global/pg_control"), root.join("postmaster.pid"), root.join("pg_wal")];
+        paths.extend(LAYOUTS.iter().map(|layout| root.join(layout.directory())));
+        if let Some(examined) = examined {
+            let directories = LAYOUTS.iter().map(|layout| root.join(layout.directory()));
+            let files = &examined.source.set.files;
+            paths.extend(directories.flat_map(|directory| files.iter().map(move |file| directory.join(&file.name))));
+            paths.extend(examined.report.pages.iter().map(|page| root.join(examined.path_of(page.page))));
+        }
+        Stamps::of(paths)
+    }
+
+    /// A page; `None` when another one is wanted by now.
+    fn page(&self, page: PageId, tell: &Tell) -> Result<Option<PageSheet>, Stop> {
+        let turn = self.wanted_page.fetch_add(1, Ordering::SeqCst) + 1;
+        let is_wanted = || self.wanted_page.load(Ordering::SeqCst) == turn;
+        if let Some(examined) = self.examined()
+            && let Ok(at) = examined.report.pages.binary_search_by_key(&page, |report| report.page)
+            && let Some(found) = examined.report.pages.get(at)
+        {
+            return sheet_of(&examined, found, &self.data_dir).map(Some);
+        }
+        // A page in order is not part of the report: it is examined as `page` does.
+        let request = Request { dwb_only: true, page: Some(page), wal: self.wal.clone(), jobs: 1, keep_slots: false };
+        let watch = ScreenWatch { tell, wanted: &is_wanted };
+        let examined = Examination::run(&self.data_dir, &request, &watch)?;
+        if !is_wanted() {
+            return Ok(None);
+        }
+        let nothing = || Stop::Input("nothing is known about this page".to_owned());
+        let found = examined.report.pages.first().ok_or_else(nothing)?;
+        sheet_of(&examined, found, &self.data_dir).map(Some)
+    }
+
+    /// The arguments of `repair` that stand for these pages.
+    fn repair_args(&self, examined: &Examination, pages: &[PageId]) -> Result<(RepairArgs, String), Stop> {
+        let (mut names, mut unproven, mut words) = (Vec::new(), Vec::new(), String::new());
+        for page in pages {
+            let name = format!("{}:{}", examined.path_of(*page), page.block);
+            let parsed: PageName = name.parse().map_err(Stop::Input)?;
+            words.push_str(&format!(" --page {}", quoted(&name)));
+            let report = examined.report.pages.iter().find(|report| report.page == *page);
+            if report.is_some_and(|report| report.verdict.verdict == Verdict::RestoreUnproven) {
+                words.push_str(&format!(" --allow-unproven {}", quoted(&name)));
+                unproven.push(parsed.clone());
+            }
+            names.push(parsed);
+        }
+        let args = RepairArgs::of_pages(&self.data_dir, &self.wal, self.jobs, names, unproven);
+        Ok((args, format!("{PROGRAM} repair {}{words}", self.arguments)))
+    }
+
+    fn plan(&self, pages: Vec<PageId>) -> Result<PlanSheet, Stop> {
+        let examined = self.examined().ok_or_else(|| Stop::Input("the cluster was not read yet".to_owned()))?;
+        let (args, command) = self.repair_args(&examined, &pages)?;
+        let (plan, guards) = args.plan_for(&examined)?;
+        Ok(PlanSheet { pages, plan, guards: guards.iter().map(ToString::to_string).collect(), command })
+    }
+
+    fn save(&self, plan: &Plan) -> Result<String, Stop> {
+        let protected = self.examined().map_or_else(Vec::new, |examined| examined.source.protected());
+        let name = format!("{}.json", free_name("repair_plan", &["json"]));
+        crate::repair::plan_file::save(Path::new(&name), plan, &protected)
+            .map_err(|error| Stop::Input(error.to_string()))?;
+        Ok(format!("plan saved: {}", absolute(Path::new(&name))))
+    }
+
+    /// Everything anew: guards, check, plan. Pages are written unless `dry`.
+    fn carry_out(&self, plan: &Plan, pages: &[PageId], dry: bool, tell: &Tell) -> Result<Option<AppliedSheet>, Stop> {
+        let examined = self.examined().ok_or_else(|| Stop::Input("the cluster was not read yet".to_owned()))?;
+        let (args, _) = self.repair_args(&examined, pages)?;
+        let done = args.carry_out(plan, dry, &ScreenWatch { tell, wanted: &|| true })?;
+        Ok(done.map(|(journal, applied)| {
+            let directory = journal.directory().display().to_string();
+            let data_dir = quoted(&absolute(&self.data_dir));
+            let undo = format!("{PROGRAM} undo {data_dir} {}", quoted(&directory));
+            AppliedSheet { written: applied.written, journal: directory, undo }
+        }))
+    }
+}

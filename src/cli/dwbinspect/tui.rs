@@ -1,0 +1,52 @@
+//! `pg_dwbinspect tui`: triage after a crash on a screen.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::PROGRAM;
+use super::backend::ClusterBackend;
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
+use crate::cli::work::JobsArg;
+use crate::cluster::data_dir::DataDir;
+use crate::tui::command_line::quoted;
+
+/// Look at a crashed cluster on a screen: what is wrong, what a start would bring, what to do
+///
+/// Opens with the triage and fills in while the cluster is being read; the same findings as `check`, then batches, slots,
+/// pages, WAL and the repair plan. ? shows the keys. Nothing is written into the data directory but by the plan, after
+/// the word "apply" was typed. The exit status is that of `check`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct TuiArgs {
+    /// Data directory of a stopped server
+    #[arg(value_name = "DATADIR")]
+    data_dir: PathBuf,
+    /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
+    #[arg(long, value_name = "PATH")]
+    wal: Vec<PathBuf>,
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    screen: ScreenArgs,
+}
+
+pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    need_terminal("pg_dwbinspect check")?;
+    // What cannot be looked at is said on the normal screen.
+    let directory = DataDir::open(&args.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let path = args.data_dir.display().to_string();
+    let plain = quoted(&path);
+    if directory.control().trusted().is_none() {
+        return Err(Stop::Input(format!(
+            "{path}: pg_control is missing or damaged, so nothing on the screen would be certain; \
+             `{PROGRAM} info {plain}` and `{PROGRAM} check {plain}` tell what can still be told"
+        )));
+    }
+    let backend = ClusterBackend::new(&args.data_dir, &args.wal, args.jobs);
+    let ended = show(backend.subject(), args.screen, Arc::new(backend))?;
+    take_leave(&ended, out)
+}

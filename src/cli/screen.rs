@@ -1,0 +1,124 @@
+//! What both screens share: how they look, where they can be shown, and what is said when they end.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::context::ColourChoice;
+use super::exit::{Outcome, Stop};
+use crate::output::escape::printable;
+use crate::repair::export::{ExportDir, ExportError};
+use crate::tui::action::Action;
+use crate::tui::look::{Look, pages};
+use crate::tui::run::{Ended, run};
+use crate::tui::state::Subject;
+use crate::tui::worker::{Backend, Tell};
+
+/// Files of one name that are tried before giving up.
+const MOST_OF_A_NAME: u32 = 1000;
+
+/// How the screen looks.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ScreenArgs {
+    /// Draw with ASCII characters only
+    #[arg(long, help_heading = "Screen")]
+    ascii: bool,
+    /// When to use colours
+    #[arg(long = "color", value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto, help_heading = "Screen")]
+    colour: ColourChoice,
+}
+
+impl ScreenArgs {
+    /// Colours and characters. Without a locale that says UTF-8, lines and bars are ASCII.
+    fn look(self) -> Look {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| {
+            let value = std::env::var(name).ok()?;
+            (!value.is_empty()).then(|| value.to_lowercase())
+        });
+        let utf8 = locale.is_none_or(|locale| locale.contains("utf-8") || locale.contains("utf8"));
+        Look { colour: self.colour.is_on(), ascii: self.ascii || !utf8 }
+    }
+}
+
+/// Refuses where no screen can be shown. `instead`: the command that prints the same.
+///
+/// # Errors
+/// When standard output is no terminal, or one that can do nothing but print.
+pub fn need_terminal(instead: &str) -> Result<(), Stop> {
+    if !io::stdout().is_terminal() {
+        return Err(Stop::Input(format!("standard output is no terminal, and the screen needs one; use {instead}")));
+    }
+    if std::env::var("TERM").is_ok_and(|term| term == "dumb") {
+        return Err(Stop::Input(format!("this terminal (TERM=dumb) cannot show a screen; use {instead}")));
+    }
+    Ok(())
+}
+
+/// Shows the screen and returns what was shown last.
+///
+/// # Errors
+/// When the terminal refuses, or the work that everything rests on fails.
+pub fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Result<Ended, Stop> {
+    let ended = run(subject, args.look(), backend).map_err(|error| Stop::Input(error.to_string()))?;
+    if let Some(signal) = ended.signal {
+        // The terminal is given back: now the signal does what it always does.
+        signal_hook::low_level::emulate_default_handler(signal)?;
+    }
+    Ok(ended)
+}
+
+/// Leaves on the normal screen what was last known of a cluster, and ends as `check` would.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let state = &ended.state;
+    if let Some(applied) = &state.applied {
+        writeln!(out, "{} written; to take it back:\n  {}", pages(applied.written), printable(&applied.undo))?;
+    }
+    let Some(survey) = &state.survey else {
+        writeln!(out, "left before the check had ended: nothing is known yet")?;
+        out.flush()?;
+        return Ok(Outcome::Incomplete);
+    };
+    writeln!(out, "damaged pages: {}", survey.pages.len())?;
+    writeln!(out, "if started now: {}", printable(&survey.start))?;
+    writeln!(out, "next: {}", printable(&survey.next))?;
+    for skipped in survey.skipped.iter().take(3) {
+        writeln!(out, "not looked at: {}", printable(skipped))?;
+    }
+    out.flush()?;
+    Ok(match survey.exit_status {
+        0 => Outcome::Clean,
+        1 => Outcome::Findings,
+        _ => Outcome::Incomplete,
+    })
+}
+
+/// Writes a view as text and as JSON into new files in the current directory, and tells their names.
+pub fn export(name: &str, text: &str, json: &str, protected: &[PathBuf], tell: &Tell) {
+    let written = ExportDir::create(Path::new("."), protected.iter().map(PathBuf::as_path)).and_then(|directory| {
+        let stem = free_name(name, &["txt", "json"]);
+        let text = directory.write_new(&format!("{stem}.txt"), text.as_bytes())?;
+        directory.write_new(&format!("{stem}.json"), json.as_bytes())?;
+        Ok::<_, ExportError>(text)
+    });
+    tell.action(match written {
+        Ok(path) => Action::Told(format!("written: {} and the same as .json", absolute(&path))),
+        Err(error) => Action::Failed(error.to_string()),
+    });
+}
+
+/// A name that no file in the current directory has with any of these endings.
+pub fn free_name(name: &str, endings: &[&str]) -> String {
+    let is_free = |stem: &String| endings.iter().all(|ending| !Path::new(&format!("{stem}.{ending}")).exists());
+    let numbered = (2..MOST_OF_A_NAME).map(|number| format!("{name}_{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_else(|| name.to_owned())
+}
+
+/// A path as it can be given to another program.
+pub fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}

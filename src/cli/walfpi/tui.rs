@@ -1,0 +1,114 @@
+//! `pg_walfpi tui`: full-page images in WAL as a screen.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::Args;
+
+use super::PROGRAM;
+use super::names::{NameArgs, Names};
+use super::screen::WalRequest;
+use super::source::{Source, SourceArgs};
+use crate::cli::exit::{Outcome, Stop};
+use crate::cli::screen::{ScreenArgs, export, need_terminal, show};
+use crate::cli::stamps::Stamps;
+use crate::cli::work::JobsArg;
+use crate::tui::action::{Action, Effect};
+use crate::tui::command_line::quoted;
+use crate::tui::state::{Subject, View};
+use crate::tui::worker::{Backend, Tell};
+
+/// Look at full-page images in WAL on a screen: share per checkpoint, decay, relations, causes
+///
+/// Shows what `stats` prints, by checkpoint interval, relation and cause, and fills in while WAL is being read. ? shows
+/// the keys. Nothing is written but what e exports into new files in the current directory.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub struct TuiArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    names: NameArgs,
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    screen: ScreenArgs,
+}
+
+pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    need_terminal("pg_walfpi stats")?;
+    // What cannot be opened is said on the normal screen.
+    Names::open(&args.names)?;
+    let source = Source::open(&args.source)?;
+    let paths: Vec<String> = args.source.paths.iter().map(|path| path.display().to_string()).collect();
+    let words: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
+    let mut arguments = words.join(" ");
+    for (flag, value) in [
+        ("--start", args.source.start.map(|lsn| lsn.to_string())),
+        ("--end", args.source.end.map(|lsn| lsn.to_string())),
+        ("--timeline", args.source.timeline.map(|timeline| timeline.to_string())),
+        ("--names", args.names.names.as_ref().map(|path| quoted(&path.display().to_string()))),
+    ] {
+        if let Some(value) = value {
+            arguments.push_str(&format!(" {flag} {value}"));
+        }
+    }
+    let subject = Subject {
+        program: PROGRAM,
+        path: paths.join(" "),
+        wal_arguments: arguments.clone(),
+        arguments,
+        views: vec![View::Wal],
+    };
+    let range = SourceArgs { paths: args.source.paths.clone(), ..args.source };
+    let names = NameArgs { names: args.names.names.clone() };
+    let request = WalRequest { source: range, names, jobs: args.jobs.count() };
+    let backend = WalBackend { request, opened: Mutex::new(Some(source)), stamps: Mutex::default() };
+    let ended = show(subject, args.screen, Arc::new(backend))?;
+    let Some(wal) = &ended.state.wal else {
+        writeln!(out, "left before WAL was read: nothing is known yet")?;
+        out.flush()?;
+        return Ok(Outcome::Incomplete);
+    };
+    for note in &wal.notes {
+        writeln!(out, "{}", crate::output::escape::printable(note))?;
+    }
+    out.flush()?;
+    let skipped = wal.notes.iter().filter(|note| note.starts_with("not looked at")).count();
+    Ok(Outcome::of(wal.notes.len() - skipped, skipped))
+}
+
+/// Does the work on WAL.
+pub struct WalBackend {
+    request: WalRequest,
+    /// What was opened before the screen came up, until it is read.
+    opened: Mutex<Option<Source>>,
+    stamps: Mutex<Stamps>,
+}
+
+impl Backend for WalBackend {
+    fn work(&self, effect: Effect, tell: &Tell) {
+        match effect {
+            Effect::ReadWal => {
+                let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+                *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Stamps::of(self.request.source.paths.clone());
+                let source = opened.map_or_else(|| self.request.open(), Ok);
+                if let Err(stop) = source.and_then(|source| self.request.read(source, tell)) {
+                    tell.action(Action::WalFailed(stop.to_string()));
+                }
+            }
+            Effect::Export { name, text, json } => {
+                let protected: Vec<PathBuf> =
+                    self.request.source.paths.iter().filter(|path| path.is_dir()).cloned().collect();
+                export(&name, &text, &json, &protected, tell);
+            }
+            other => tell.action(Action::Failed(format!("this screen cannot do that: {other:?}"))),
+        }
+    }
+
+    fn has_changed(&self) -> bool {
+        self.stamps.lock().unwrap_or_else(PoisonError::into_inner).have_changed()
+    }
+}

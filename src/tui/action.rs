@@ -1,0 +1,168 @@
+//! What can happen to the state, and what the state asks for.
+
+use std::sync::Arc;
+
+use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
+use super::state::View;
+use crate::repair::plan::Plan;
+use crate::types::PageId;
+
+/// What a key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Leave the program.
+    Quit,
+    /// Show or hide the help.
+    Help,
+    /// Close what is open, or go back.
+    Back,
+    /// The view to the right.
+    NextView,
+    /// The view to the left.
+    PreviousView,
+    /// This view.
+    Show(View),
+    /// One line up.
+    Up,
+    /// One line down.
+    Down,
+    /// A screen up.
+    PageUp,
+    /// A screen down.
+    PageDown,
+    /// To the first line.
+    First,
+    /// To the last line.
+    Last,
+    /// A byte or some columns to the left.
+    Left,
+    /// The same to the right.
+    Right,
+    /// The next part of the page.
+    NextPart,
+    /// The part before.
+    PreviousPart,
+    /// Open the selected line.
+    Open,
+    /// Compare with the next image.
+    NextImage,
+    /// Type what to look for.
+    Search,
+    /// The next line that fits.
+    NextMatch,
+    /// The line before that fits.
+    PreviousMatch,
+    /// Show only lines that fit, or all.
+    OnlyMatches,
+    /// Sort by the next column.
+    Sort,
+    /// Turn the order round.
+    Reverse,
+    /// Mark or unmark a page for repair.
+    Mark,
+    /// Copy the command line that shows the same.
+    Copy,
+    /// Write the view into a new file.
+    Export,
+    /// Save the plan.
+    Save,
+    /// Go through everything but the writing.
+    DryRun,
+    /// Carry the plan out.
+    Apply,
+    /// Read everything again.
+    Reload,
+    /// Stop the program until the shell continues it.
+    Suspend,
+    /// Draw everything anew.
+    Redraw,
+}
+
+/// Something that happened.
+#[derive(Clone)]
+pub enum Action {
+    /// A key of the table.
+    Do(Command),
+    /// A character for the open prompt.
+    Type(char),
+    /// Take the last character of the prompt back.
+    Erase,
+    /// The prompt is complete.
+    Enter,
+    /// The mouse was pressed at this column and row.
+    Click(u16, u16),
+    /// The wheel was turned by so many lines.
+    Scroll(isize),
+    /// The terminal has this many columns and rows.
+    Resize(u16, u16),
+    /// The cluster's state is known.
+    Opened(String),
+    /// Work went on.
+    Progressed(Progress),
+    /// The check is done.
+    Surveyed(Arc<Survey>),
+    /// The cluster cannot be checked.
+    SurveyFailed(String),
+    /// WAL went on.
+    WalProgressed(Progress),
+    /// WAL was read.
+    WalRead(Arc<WalSurvey>),
+    /// WAL cannot be read.
+    WalFailed(String),
+    /// A page was read.
+    PageRead(Arc<PageSheet>),
+    /// A plan was made.
+    Planned(Arc<PlanSheet>),
+    /// Something to tell.
+    Told(String),
+    /// Something did not work.
+    Failed(String),
+    /// Something of a repair did not work, or a dry run met something that forbids it.
+    Refused(String),
+    /// A dry run met nothing that forbids the repair.
+    Rehearsed(String),
+    /// Pages were written.
+    Applied(Arc<AppliedSheet>),
+    /// Files have changed since they were read.
+    FilesChanged,
+    /// The program is to end as soon as nothing is being written.
+    Terminate,
+}
+
+/// Something to be done outside of the state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// End the program.
+    Quit,
+    /// End the program with this error.
+    Fail(String),
+    /// Stop until continued.
+    Suspend,
+    /// Draw everything anew.
+    Redraw,
+    /// Check the cluster.
+    Survey,
+    /// Count what is in WAL.
+    ReadWal,
+    /// Read a page and its images.
+    ReadPage(PageId),
+    /// Make a plan for these pages; for all proven ones when there are none.
+    MakePlan(Vec<PageId>),
+    /// Save this plan as a new file.
+    SavePlan(Plan),
+    /// Do everything that carrying out this plan does, but write nothing. The pages are those that were marked.
+    DryRun(Plan, Vec<PageId>),
+    /// Carry out this plan. The pages are those that were marked.
+    ApplyPlan(Plan, Vec<PageId>),
+    /// Hand a text to the terminal's clipboard.
+    Copy(String),
+    /// Write the view as text and as JSON into new files with this name.
+    Export {
+        /// Name without its ending.
+        name: String,
+        /// The view as text.
+        text: String,
+        /// The same as JSON.
+        json: String,
+    },
+}

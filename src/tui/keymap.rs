@@ -1,0 +1,182 @@
+//! The one table of keys: dispatch, help and the hints at the bottom are made from it.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::action::{Action, Command};
+use super::state::{State, View};
+
+/// A key, with or without control held down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Without.
+    Plain(KeyCode),
+    /// With.
+    Control(char),
+}
+
+/// A line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    /// Keys that do the same.
+    pub keys: &'static [Key],
+    /// What they do.
+    pub command: Command,
+    /// Views in which they do it; all when there are none.
+    pub views: &'static [View],
+    /// How the keys are written.
+    pub label: &'static str,
+    /// What they do, in words.
+    pub help: &'static str,
+    /// One word for the bottom line; empty: not shown there.
+    pub hint: &'static str,
+}
+
+const fn char_key(c: char) -> Key {
+    Key::Plain(KeyCode::Char(c))
+}
+
+const LISTS: &[View] = &[View::Triage, View::Slots];
+
+const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots];
+
+const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
+
+/// Every key.
+pub const KEYS: &[Binding] = &[
+    bind(&[char_key('?'), Key::Plain(KeyCode::F(1))], Command::Help, &[], "?", "this help", "help"),
+    bind(&[char_key('q'), Key::Control('c')], Command::Quit, &[], "q", "leave", "quit"),
+    bind(&[Key::Plain(KeyCode::Tab)], Command::NextView, &[], "tab", "next view", "view"),
+    bind(&[Key::Plain(KeyCode::BackTab)], Command::PreviousView, &[], "shift-tab", "previous view", ""),
+    bind(&[char_key('1')], Command::Show(View::Triage), &[], "1", "Triage: what is wrong, what to do", ""),
+    bind(&[char_key('2')], Command::Show(View::Batches), &[], "2", "Batches: what was written when", ""),
+    bind(&[char_key('3')], Command::Show(View::Slots), &[], "3", "Slots: every slot of the buffer", ""),
+    bind(&[char_key('4')], Command::Show(View::Page), &[], "4", "Page: one page and its images", ""),
+    bind(&[char_key('5')], Command::Show(View::Wal), &[], "5", "WAL: full-page images", ""),
+    bind(&[char_key('6')], Command::Show(View::Plan), &[], "6", "Plan: what a repair would do", ""),
+    bind(
+        &[Key::Plain(KeyCode::Enter)],
+        Command::Open,
+        OPENING,
+        "enter",
+        "open the page, or the slots of the batch",
+        "open",
+    ),
+    bind(&[Key::Plain(KeyCode::Esc)], Command::Back, &[], "esc", "close, go back", ""),
+    bind(&[Key::Plain(KeyCode::Up), char_key('k')], Command::Up, &[], "up, k", "one line up", ""),
+    bind(&[Key::Plain(KeyCode::Down), char_key('j')], Command::Down, &[], "down, j", "one line down", ""),
+    bind(&[Key::Plain(KeyCode::PageUp), Key::Control('b')], Command::PageUp, &[], "page up", "a screen up", ""),
+    bind(
+        &[Key::Plain(KeyCode::PageDown), Key::Control('f'), char_key(' ')],
+        Command::PageDown,
+        &[],
+        "page down, space",
+        "a screen down",
+        "",
+    ),
+    bind(&[Key::Plain(KeyCode::Home), char_key('g')], Command::First, &[], "home, g", "first line", ""),
+    bind(&[Key::Plain(KeyCode::End), char_key('G')], Command::Last, &[], "end, G", "last line", ""),
+    bind(&[char_key('p')], Command::NextPart, &[View::Page], "p", "verdict, bytes, header, records", "part"),
+    bind(&[char_key('P')], Command::PreviousPart, &[View::Page], "P", "part before", ""),
+    bind(
+        &[Key::Plain(KeyCode::Left), char_key('h')],
+        Command::Left,
+        &[View::Page],
+        "left, h",
+        "a byte to the left; outside of bytes: sideways",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Right), char_key('l')],
+        Command::Right,
+        &[View::Page],
+        "right, l",
+        "the same to the right",
+        "",
+    ),
+    bind(&[char_key('i')], Command::NextImage, &[View::Page], "i", "compare the disk with the next image", "image"),
+    bind(&[char_key('/')], Command::Search, LISTS, "/", "search: 5/1259:0, names, words, terms of dump", "search"),
+    bind(&[char_key('n')], Command::NextMatch, FINDING, "n", "next match, damaged page or byte that differs", "next"),
+    bind(&[char_key('N')], Command::PreviousMatch, FINDING, "N", "the one before", ""),
+    bind(&[char_key('f')], Command::OnlyMatches, &[View::Slots], "f", "show only matches, or all", "filter"),
+    bind(&[char_key('s')], Command::Sort, &[View::Slots], "s", "sort by the next column", "sort"),
+    bind(&[char_key('S')], Command::Reverse, &[View::Slots], "S", "turn the order round", ""),
+    bind(&[char_key('m')], Command::Mark, &[View::Triage, View::Slots, View::Page], "m", "mark for repair", "mark"),
+    bind(&[char_key('d')], Command::DryRun, &[View::Plan], "d", "dry run: all but the writing", "dry run"),
+    bind(&[char_key('w')], Command::Save, &[View::Plan], "w", "save the plan as JSON, a new file", "save"),
+    bind(&[char_key('a')], Command::Apply, &[View::Plan], "a", "carry the plan out, after the word apply", "apply"),
+    bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
+    bind(&[char_key('e')], Command::Export, &[], "e", "export this view into new files: text and JSON", "export"),
+    bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
+    bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
+    bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "draw the screen anew", ""),
+];
+
+const fn bind(
+    keys: &'static [Key],
+    command: Command,
+    views: &'static [View],
+    label: &'static str,
+    help: &'static str,
+    hint: &'static str,
+) -> Binding {
+    Binding { keys, command, views, label, help, hint }
+}
+
+impl Binding {
+    /// Whether the keys do something in a program with these views, this one being open.
+    #[must_use]
+    pub fn applies(&self, view: View, views: &[View]) -> bool {
+        let here = self.views.is_empty() || self.views.contains(&view);
+        let there = match self.command {
+            Command::Show(shown) => views.contains(&shown),
+            _ => self.views.is_empty() || self.views.iter().any(|view| views.contains(view)),
+        };
+        here && there
+    }
+}
+
+/// The action of a key; `None` for a key without meaning.
+#[must_use]
+pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
+    let control = event.modifiers.contains(KeyModifiers::CONTROL);
+    let key = match event.code {
+        KeyCode::Char(c) if control => Key::Control(c.to_ascii_lowercase()),
+        code => Key::Plain(code),
+    };
+    if state.prompt.is_some() {
+        return match key {
+            Key::Plain(KeyCode::Char(c)) => Some(Action::Type(c)),
+            Key::Plain(KeyCode::Backspace) | Key::Control('h') => Some(Action::Erase),
+            Key::Plain(KeyCode::Enter) => Some(Action::Enter),
+            Key::Plain(KeyCode::Esc) | Key::Control('c') => Some(Action::Do(Command::Back)),
+            Key::Control('z') => Some(Action::Do(Command::Suspend)),
+            _ => None,
+        };
+    }
+    let binding =
+        KEYS.iter().find(|binding| binding.keys.contains(&key) && binding.applies(state.view, &state.subject.views))?;
+    Some(Action::Do(binding.command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_means_two_things_in_one_view() {
+        for view in View::ALL {
+            let mut seen = Vec::new();
+            for binding in KEYS.iter().filter(|binding| binding.applies(view, &View::ALL)) {
+                for key in binding.keys {
+                    assert!(!seen.contains(key), "{view:?}: {key:?}");
+                    seen.push(*key);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_is_explained() {
+        assert!(KEYS.iter().all(|binding| !binding.help.is_empty() && !binding.label.is_empty()));
+    }
+}

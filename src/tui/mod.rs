@@ -1,0 +1,18 @@
+//! The screen: keys become actions, [`update::update`] changes the state and asks for work, [`view::view`] draws.
+//!
+//! What is shown is judged elsewhere and comes from workers as finished facts.
+
+pub mod action;
+pub mod command_line;
+pub mod export;
+pub mod facts;
+pub mod keymap;
+mod lists;
+pub mod look;
+pub mod query;
+pub mod run;
+pub mod state;
+pub mod terminal;
+pub mod update;
+pub mod view;
+pub mod worker;

@@ -1,0 +1,340 @@
+//! What is looked for in lists: terms that must all fit. They are those of `dump`, and a few words more.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use super::facts::{PageLine, Survey};
+use crate::analysis::select::{RelationPattern, Span};
+use crate::analysis::slot_facts::Condition;
+use crate::analysis::slot_row::SlotRow;
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// Names of terms, for the message about another one.
+const NAMES: &str = "relation, fork, block, slots, file, lsn, state, batch, disk, by, verdict";
+
+/// States of a slot, as `dump --state` has them.
+const STATES: [&str; 6] = ["empty", "used", "good", "bad", "unverifiable", "torn"];
+
+/// A relation as it is typed: numbers, or a part of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Relation {
+    pattern: Option<RelationPattern>,
+    name: String,
+}
+
+/// One term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Term {
+    Relation(Relation),
+    Block(Span<u32>),
+    Slots(Span<u64>),
+    File(String),
+    Lsn(Span<Lsn>),
+    State(String),
+    /// A column with this very word.
+    Is(&'static str, String),
+    /// A relation, or the beginning of a word of the row.
+    Text(Relation),
+}
+
+/// Terms that must all fit; nothing fits an empty one.
+///
+/// `1259`, `5/1259`, `public.note` name a relation, `1259:7` or `:7` a block, `stale` or `torn` a word of the row. As in
+/// `dump`: `batch=stale`, `block=0-9`, `lsn=0/1F00000-`, `state=bad`, or with the dashes of the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    text: String,
+    terms: Vec<Term>,
+    /// The arguments of `dump` that take the same slots; `None` when a term is not one of that command.
+    arguments: Option<String>,
+}
+
+fn relation(word: &str) -> Relation {
+    Relation { pattern: word.parse().ok(), name: word.to_lowercase() }
+}
+
+fn value<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
+    text.parse()
+}
+
+impl Query {
+    /// Reads terms.
+    ///
+    /// # Errors
+    /// When a term has no such name, or its value is none of that kind: which term that is.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut query = Self { text: text.trim().to_owned(), arguments: Some(String::new()), ..Self::default() };
+        let mut words = text.split_whitespace();
+        while let Some(word) = words.next() {
+            match word.strip_prefix("--") {
+                // As on the command line: the value is behind an equals sign or is the next word.
+                Some(name) => match name.split_once('=') {
+                    Some((name, value)) => query.named(name, value)?,
+                    None => query.named(name, words.next().ok_or_else(|| format!("{word} needs a value"))?)?,
+                },
+                None => query.word(word)?,
+            }
+        }
+        Ok(query)
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), String> {
+        if let Some(bound) = word.strip_prefix(">=") {
+            return self.named("lsn", &format!("{bound}-"));
+        }
+        if let Some(bound) = word.strip_prefix("<=") {
+            return self.named("lsn", &format!("-{bound}"));
+        }
+        if let Some((name, value)) = word.split_once('=') {
+            return self.named(name, value);
+        }
+        let Some((rel, block)) = word.rsplit_once(':') else {
+            self.arguments = None;
+            self.terms.push(Term::Text(relation(word)));
+            return Ok(());
+        };
+        if !rel.is_empty() {
+            self.named("relation", rel)?;
+        }
+        self.named("block", block)
+    }
+
+    fn named(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let term = match name {
+            "relation" => Term::Relation(relation(text)),
+            "block" => Term::Block(value(text)?),
+            "slots" => Term::Slots(value(text)?),
+            "file" => Term::File(text.to_owned()),
+            "lsn" => Term::Lsn(value(text)?),
+            "state" if STATES.contains(&text) => Term::State(text.to_owned()),
+            "state" => return Err(format!("\"{text}\" is no state: there are {}", STATES.join(", "))),
+            "fork" => Term::Is("fork", text.to_lowercase()),
+            "batch" => Term::Is("batch", text.to_lowercase()),
+            "disk" => Term::Is("disk", text.to_lowercase()),
+            "by" => Term::Is("by", text.to_lowercase()),
+            "verdict" => Term::Is("verdict", text.to_lowercase()),
+            _ => return Err(format!("\"{name}\" is no term: there are {NAMES}")),
+        };
+        let is_of_dump = match &term {
+            Term::Relation(relation) => relation.pattern.is_some(),
+            Term::Is(name, _) => matches!(*name, "fork" | "batch"),
+            _ => true,
+        };
+        self.arguments = self.arguments.take().filter(|_| is_of_dump).map(|mut arguments| {
+            arguments.push_str(&format!(" --{name} {}", super::command_line::quoted(text)));
+            arguments
+        });
+        self.terms.push(term);
+        Ok(())
+    }
+
+    /// What was typed.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The arguments of `dump` for the same slots, where it has them.
+    #[must_use]
+    pub fn arguments(&self) -> Option<&str> {
+        self.arguments.as_deref()
+    }
+
+    /// Nothing is looked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Tells for any slot whether it fits. Names are looked through once, not for every slot.
+    pub fn slots<'a>(&'a self, survey: &'a Survey) -> impl Fn(&SlotRow) -> bool + 'a {
+        let named: Vec<BTreeSet<RelFileLocator>> = self.terms.iter().map(|term| named_by(term, survey)).collect();
+        move |row| {
+            let is_used = row.condition != Condition::Empty;
+            let is_of =
+                |relation: &Relation, names: &BTreeSet<RelFileLocator>| is_used && fits(relation, row.rel, names);
+            !self.terms.is_empty()
+                && self.terms.iter().zip(&named).all(|(term, names)| match term {
+                    Term::Relation(relation) => is_of(relation, names),
+                    Term::Text(word) => {
+                        is_of(word, names) || slot_words(row).iter().any(|own| own.starts_with(&word.name))
+                    }
+                    Term::Block(span) => is_used && span.contains(&row.block),
+                    Term::Lsn(span) => is_used && (span.contains(&row.slot_lsn) || span.contains(&row.page_lsn)),
+                    Term::Slots(span) => span.contains(&row.index),
+                    Term::File(name) => is_file(survey, row.file, name),
+                    Term::State(state) => has_state(row, state),
+                    Term::Is("verdict", word) => {
+                        row.page.and_then(|page| survey.damaged(page)).is_some_and(|line| line.verdict.name() == word)
+                    }
+                    Term::Is(name, word) => slot_word(row, name) == Some(word.as_str()),
+                })
+        }
+    }
+
+    /// Tells for any damaged page whether it fits. Terms of slots fit a page when one of its slots fits them.
+    pub fn pages<'a>(&'a self, survey: &'a Survey) -> impl Fn(&PageLine) -> bool + 'a {
+        let fits_slot = self.slots(survey);
+        let by_slot: BTreeSet<PageId> =
+            survey.slots.iter().filter(|row| fits_slot(row)).filter_map(|row| row.page).collect();
+        let named: Vec<BTreeSet<RelFileLocator>> = self.terms.iter().map(|term| named_by(term, survey)).collect();
+        move |line| {
+            let words = [line.disk, line.strength, line.verdict.name(), line.page.fork.name()];
+            let by_page = self.terms.iter().zip(&named).all(|(term, names)| match term {
+                Term::Relation(relation) => fits(relation, line.page.rel, names),
+                Term::Text(word) => {
+                    fits(word, line.page.rel, names) || words.iter().any(|own| own.starts_with(&word.name))
+                }
+                Term::Block(span) => span.contains(&line.page.block),
+                Term::Is("fork", word) => line.page.fork.name() == word,
+                Term::Is("disk", word) => line.disk == word,
+                Term::Is("verdict", word) => line.verdict.name() == word,
+                Term::Is(..) | Term::Slots(_) | Term::File(_) | Term::Lsn(_) | Term::State(_) => false,
+            });
+            !self.terms.is_empty() && (by_page || by_slot.contains(&line.page))
+        }
+    }
+}
+
+/// Relations whose name holds what was typed.
+fn named_by(term: &Term, survey: &Survey) -> BTreeSet<RelFileLocator> {
+    let (Term::Relation(wanted) | Term::Text(wanted)) = term else { return BTreeSet::new() };
+    let named = survey.names.iter().filter(|(_, name)| name.to_lowercase().contains(&wanted.name));
+    named.map(|(rel, _)| *rel).collect()
+}
+
+fn fits(wanted: &Relation, rel: RelFileLocator, names: &BTreeSet<RelFileLocator>) -> bool {
+    wanted.pattern.is_some_and(|pattern| pattern.matches(rel)) || names.contains(&rel)
+}
+
+/// By name, or by the number at its end, as `dump --file`.
+fn is_file(survey: &Survey, file: usize, wanted: &str) -> bool {
+    let Some(name) = survey.files.get(file) else { return false };
+    let number = name.rsplit_once('_').and_then(|(_, digits)| digits.parse::<u64>().ok());
+    name == wanted || wanted.parse().is_ok_and(|wanted: u64| number.unwrap_or(file as u64) == wanted)
+}
+
+fn has_state(row: &SlotRow, state: &str) -> bool {
+    match state {
+        "empty" => row.condition == Condition::Empty,
+        "used" => row.condition != Condition::Empty,
+        "torn" => row.condition == Condition::Torn,
+        "unverifiable" => row.condition == Condition::Unverifiable,
+        state => crc_word(row) == state,
+    }
+}
+
+fn crc_word(row: &SlotRow) -> &'static str {
+    match row.condition {
+        Condition::Empty => "empty",
+        Condition::Sound => "good",
+        Condition::Torn | Condition::Damaged => "bad",
+        Condition::Unverifiable => "none",
+    }
+}
+
+/// Words of a slot: CRC, batch, page on disk, writer, fork.
+#[must_use]
+pub fn slot_words(row: &SlotRow) -> [&'static str; 5] {
+    [
+        crc_word(row),
+        row.batch.map_or("-", |(verdict, _)| verdict.name()),
+        row.comparison.map_or("-", |word| word.name()),
+        row.path.map_or("-", |path| path.name()),
+        row.fork.map_or("-", ForkNumber::name),
+    ]
+}
+
+fn slot_word(row: &SlotRow, column: &str) -> Option<&'static str> {
+    let [_, batch, disk, by, fork] = slot_words(row);
+    match column {
+        "batch" => Some(batch),
+        "disk" => Some(disk),
+        "by" => Some(by),
+        "fork" => Some(fork),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::staleness::{BatchReason, BatchVerdict};
+
+    fn row() -> SlotRow {
+        SlotRow {
+            file: 0,
+            index: 3,
+            slot_id: 3,
+            rel: RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 1259 },
+            fork: Some(ForkNumber::Main),
+            block: 7,
+            slot_lsn: Lsn(0x1F0_0000),
+            page_lsn: Lsn(0x1F0_0000),
+            condition: Condition::Sound,
+            page_checksum: None,
+            path: None,
+            page: None,
+            batch: Some((BatchVerdict::Stale, BatchReason::NoEvidence)),
+            comparison: None,
+        }
+    }
+
+    #[test]
+    fn all_terms_must_fit() {
+        let mut survey = Survey { files: vec!["dwbuf_004".to_owned()], ..Survey::default() };
+        survey.names.insert(row().rel, "public.Note".to_owned());
+        let fits = |text: &str| Query::parse(text).unwrap().slots(&survey)(&row());
+        for text in [
+            "1259",
+            "5/1259",
+            "note",
+            "1259:7",
+            ":7",
+            "stale",
+            "batch=stale",
+            "good >=0/1F00000",
+            "<=0/1F00000",
+            "slots=3",
+            "slots=0-9",
+            "file=4",
+            "file=dwbuf_004",
+            "state=used state=good",
+            "--relation 5/1259 --batch=stale",
+            "lsn=0/1F00000-0/1F00001",
+        ] {
+            assert!(fits(text), "{text}");
+        }
+        for text in [
+            "",
+            "259",
+            "1259:8",
+            "current",
+            "stale bad",
+            ">=0/1F00001",
+            "batch=st",
+            "block=8",
+            "file=0",
+            "state=empty",
+            "slots=4-",
+            "verdict=restore",
+        ] {
+            assert!(!fits(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_terms_are_named() {
+        for text in [">=x", "<=", "a:b", "x=y", "state=x", "--batch", "block=9-1"] {
+            assert!(Query::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn terms_of_the_command_line_are_given_back() {
+        let arguments = |text: &str| Query::parse(text).unwrap().arguments().map(str::to_owned);
+        assert_eq!(arguments("5/1259:7 batch=stale").as_deref(), Some(" --relation 5/1259 --block 7 --batch stale"));
+        assert_eq!(arguments("note"), None, "dump knows no names");
+        assert_eq!(arguments("disk=torn"), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! The terminal: raw mode, the other screen and the mouse, taken and given back.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::layout::Rect;
+
+use super::state::State;
+use super::view::view;
+
+/// The terminal is ours. A panic on any thread gives it back first, so that its words can be read.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Standard output without its lock, which another thread may hold when the terminal has to be given back.
+fn output() -> io::Result<File> {
+    Ok(File::from(rustix::io::dup(io::stdout())?))
+}
+
+/// Gives the terminal back, if it was taken.
+///
+/// # Errors
+/// When the terminal cannot be written to or refuses the old mode.
+fn give_back() -> io::Result<()> {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return Ok(());
+    }
+    let written = output().and_then(|mut out| execute!(out, DisableMouseCapture, LeaveAlternateScreen, Show));
+    disable_raw_mode().and(written)
+}
+
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    execute!(output()?, EnterAlternateScreen, EnableMouseCapture, Hide)
+}
+
+/// The terminal while the program has it; given back when this goes away, whatever the reason.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<File>>>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// When it refuses.
+    pub fn take() -> io::Result<Self> {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            // What cannot be given back now cannot be told either; the words of the panic matter more.
+            drop(give_back());
+            before(panic);
+        }));
+        let terminal = Terminal::new(CrosstermBackend::new(BufWriter::new(output()?)))?;
+        // From here on it is given back also when the rest fails.
+        let screen = Self { terminal };
+        take()?;
+        Ok(screen)
+    }
+
+    /// Columns and rows.
+    ///
+    /// # Errors
+    /// When the terminal does not tell.
+    pub fn size(&self) -> io::Result<(u16, u16)> {
+        let size = self.terminal.size()?;
+        Ok((size.width, size.height))
+    }
+
+    /// Draws the state.
+    ///
+    /// # Errors
+    /// When the terminal cannot be written to.
+    pub fn draw(&mut self, state: &State) -> io::Result<()> {
+        if TAKEN.load(Ordering::SeqCst) {
+            self.terminal.draw(|frame| view(state, frame))?;
+        }
+        Ok(())
+    }
+
+    /// Draws everything anew with the next [`Self::draw`].
+    ///
+    /// # Errors
+    /// When the terminal cannot be written to.
+    pub fn clear(&mut self) -> io::Result<()> {
+        // `Terminal::clear` asks the terminal where its cursor is, and the thread that reads input would get the answer.
+        let (columns, rows) = self.size()?;
+        self.terminal.resize(Rect::new(0, 0, columns, rows))
+    }
+
+    /// Gives the terminal back, stops the program until it is continued, and takes the terminal again.
+    ///
+    /// # Errors
+    /// When the terminal refuses.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        give_back()?;
+        signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
+        self.resume()
+    }
+
+    /// Takes the terminal again after the program was stopped.
+    ///
+    /// # Errors
+    /// When the terminal refuses.
+    pub fn resume(&mut self) -> io::Result<()> {
+        // The shell has set its own mode; the one to come back to is known from before.
+        give_back()?;
+        take()?;
+        self.clear()
+    }
+
+    /// Hands a text to the terminal's clipboard: OSC 52.
+    ///
+    /// # Errors
+    /// When the terminal cannot be written to.
+    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+        let out = self.terminal.backend_mut();
+        write!(out, "\u{1b}]52;c;{}\u{7}", base64(text.as_bytes()))?;
+        Write::flush(out)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // There is nobody to tell on a terminal that does not take what is written.
+        drop(give_back());
+    }
+}
+
+/// Base 64 with padding, RFC 4648.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| chunk.get(at).copied().map_or(0, u32::from);
+        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            let is_padding = digit > chunk.len();
+            let value = (group >> (18 - 6 * digit)) & 0x3F;
+            text.push(if is_padding { '=' } else { char::from(DIGITS[value as usize]) });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_of_the_standard() {
+        for (text, encoded) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(text.as_bytes()), encoded);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What was written between completed checkpoints, and where in the buffer it stands.
+
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::triage::style_of as style_of_verdict;
+use super::{Body, fact, highlight, waiting};
+use crate::analysis::slot_facts::Condition;
+use crate::analysis::slot_row::SlotRow;
+use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::wal::partial::CheckpointSeen;
+use crate::output::check_text::letter;
+use crate::output::json::{BatchJson, time_text};
+use crate::output::text::short_lsn;
+use crate::tui::facts::{BatchLine, Survey};
+use crate::tui::look::Look;
+use crate::tui::state::State;
+use crate::types::Lsn;
+
+/// Columns in front of the strip.
+const LEAD: usize = 9;
+
+/// Width from which on first and last slot have columns.
+const WIDE: usize = 110;
+
+/// Width from which on the time has a column.
+const WIDER: usize = 130;
+
+/// Letters by which verdicts are called in the strip, the worst first.
+const VERDICTS: [(Verdict, char); 6] = [
+    (Verdict::NoImage, 'N'),
+    (Verdict::LosesChanges, 'L'),
+    (Verdict::RestoreUnproven, 'U'),
+    (Verdict::Restore, 'R'),
+    (Verdict::HealsInReplay, 'H'),
+    (Verdict::Leave, 'l'),
+];
+
+pub(super) fn body(state: &State) -> Body<'_> {
+    let look = state.look;
+    let width = state.columns();
+    let Some(survey) = state.survey.as_deref() else { return Body::text(waiting(state), Vec::new(), 0) };
+    if survey.slots.is_empty() {
+        let words = "This cluster has no double write buffer, or it holds no slots.";
+        return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
+    }
+    let mut head = strip(state, survey);
+    head.push(Line::default());
+    let names =
+        ["", "batch", "sure", "slots", "LSN from", "to", "by", "first slot", "last slot", "time (UTC)", "relations"];
+    head.push(Line::styled(cells(look, width, &names.map(str::to_owned)), look.heading()));
+    if survey.batches.is_empty() {
+        head.push(Line::raw("no slot of the buffer is in use"));
+    }
+    let line = move |at: usize| batch_line(state, survey, at);
+    let mut body = Body::list(head, survey.batches.len(), state.batch_at, line);
+    body.foot = foot(state, survey);
+    body
+}
+
+/// The whole buffer in two lines: by batch, and by what is wrong with the pages.
+fn strip(state: &State, survey: &Survey) -> Vec<Line<'static>> {
+    let look = state.look;
+    let width = state.columns();
+    let room = width.saturating_sub(LEAD + 1).max(1);
+    let count = survey.slots.len();
+    let cells = room.min(count.max(1));
+    let slots_of = |cell: usize| survey.slots.get(cell * count / cells..(cell + 1) * count / cells).unwrap_or_default();
+    let mut batch = vec![Span::styled(look.fit("batch", LEAD), look.heading())];
+    let mut pages = vec![Span::styled(look.fit("pages", LEAD), look.heading())];
+    for cell in 0..cells {
+        let (letter, style) = batch_of(state, survey, slots_of(cell));
+        batch.push(Span::styled(letter.to_string(), style));
+        let (letter, style) = worst_of(look, survey, slots_of(cell));
+        pages.push(Span::styled(letter.to_string(), style));
+    }
+    let per = count.div_ceil(cells.max(1));
+    let scale = format!("{count} slots in the order of their places, up to {per} to a column; . never written");
+    let verdicts = "R restore  U unproven  L loses changes  N no image  H heals  l leave  x slot fails its CRC";
+    vec![
+        Line::styled(look.cut(&scale, width), look.faint()),
+        Line::from(batch),
+        Line::from(pages),
+        Line::styled(look.cut(verdicts, width), look.faint()),
+    ]
+}
+
+/// The batch that most of some slots belong to; a current one is never hidden.
+fn batch_of(state: &State, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
+    let look = state.look;
+    let count = |batch: &BatchLine| slots.iter().filter(|row| batch.holds(row)).count();
+    let held: Vec<(usize, usize)> =
+        survey.batches.iter().map(count).enumerate().filter(|(_, count)| *count > 0).collect();
+    let current =
+        held.iter().find(|(at, _)| survey.batches.get(*at).is_some_and(|batch| batch.json.batch == "current"));
+    match current.or_else(|| held.iter().max_by_key(|(_, count)| *count)) {
+        Some((at, _)) => {
+            let bold = if *at == state.batch_at { look.selected() } else { Style::new() };
+            (letter(*at), look.number(*at).patch(bold))
+        }
+        None if slots.iter().all(|row| row.condition == Condition::Empty) => ('.', look.faint()),
+        None => ('?', look.doubt()),
+    }
+}
+
+/// The worst that is known of some slots and their pages.
+fn worst_of(look: Look, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
+    let verdicts: Vec<Verdict> =
+        slots.iter().filter_map(|row| survey.damaged(row.page?)).map(|line| line.verdict).collect();
+    let worst = VERDICTS.iter().find(|(verdict, _)| verdicts.contains(verdict));
+    match worst {
+        Some((verdict, letter)) => (*letter, style_of_verdict(look, *verdict).add_modifier(Modifier::BOLD)),
+        None if slots.iter().any(|row| matches!(row.condition, Condition::Torn | Condition::Damaged)) => {
+            ('x', look.bad())
+        }
+        None if slots.iter().all(|row| row.condition == Condition::Empty) => ('.', look.faint()),
+        None => ('-', look.faint()),
+    }
+}
+
+fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
+    let [lead, batch, sure, slots, low, high, by, first, last, time, relations] = cells;
+    let mut text = format!(
+        "{}{}{}{} {} {} {}",
+        look.fit(lead, 4),
+        look.fit(batch, 10),
+        look.fit(sure, 9),
+        look.fit_right(slots, 6),
+        look.fit_right(low, 11),
+        look.fit_right(high, 11),
+        look.fit(by, 11)
+    );
+    if width >= WIDE {
+        text.push_str(&look.fit(&format!(" {first}"), 13));
+        text.push_str(&look.fit(&format!(" {last}"), 13));
+    }
+    if width >= WIDER {
+        text.push_str(&look.fit(&format!(" {time}"), 34));
+    }
+    let room = width.saturating_sub(super::columns(&text) + 1);
+    format!("{text} {}", look.cut(relations, room))
+}
+
+fn relations(survey: &Survey, batch: &BatchJson) -> String {
+    let name = |numbers: &String| {
+        let named = survey.names.iter().find(|(rel, _)| rel.to_string() == *numbers);
+        named.map_or(numbers, |(_, name)| name).clone()
+    };
+    let named: Vec<String> = batch.top_relations.iter().map(name).collect();
+    let more = if batch.relations > named.len() { ", and more" } else { "" };
+    format!("{}: {}{more}", batch.relations, named.join(", "))
+}
+
+fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
+    let look = state.look;
+    let Some(BatchLine { json: batch, .. }) = survey.batches.get(at) else { return Line::default() };
+    let is_selected = at == state.batch_at;
+    let style = match batch.batch {
+        "current" => look.good(),
+        "stale" => look.faint(),
+        _ => look.doubt(),
+    };
+    let place = |slot: &str| slot.strip_prefix("dwbuf_").unwrap_or(slot).to_owned();
+    let words = [
+        format!("{} {}", if is_selected { look.pointer() } else { " " }, letter(at)),
+        batch.batch.to_owned(),
+        batch.confidence.to_owned(),
+        batch.slots.to_string(),
+        short_lsn(&batch.lowest_lsn),
+        short_lsn(&batch.highest_lsn),
+        batch.written_by.to_owned(),
+        place(&batch.first_slot),
+        place(&batch.last_slot),
+        time_of(state, batch),
+        relations(survey, batch),
+    ];
+    highlight(look, is_selected, Line::styled(cells(look, state.columns(), &words), style))
+}
+
+/// The selected batch in words.
+fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
+    let look = state.look;
+    let width = state.columns();
+    let Some(BatchLine { json: batch, .. }) = survey.batches.get(state.batch_at) else { return Vec::new() };
+    let by = match batch.written_by {
+        "unknown" => "unknown: images without checksums do not show whether a checkpoint or an eviction wrote them",
+        _ => &format!("checkpoint {}, eviction {}", batch.from_checkpoint, batch.from_eviction),
+    };
+    let mut lines = vec![Line::default()];
+    lines.extend(fact(look, width, "slots", &format!("{} to {}", batch.first_slot, batch.last_slot), Style::new()));
+    lines.extend(fact(look, width, "written by", by, Style::new()));
+    lines.extend(fact(look, width, "time", &time_of(state, batch), Style::new()));
+    lines.extend(fact(look, width, "relations", &relations(survey, batch), Style::new()));
+    lines
+}
+
+/// When the images of a batch were made, as far as checkpoints in WAL tell.
+fn time_of(state: &State, batch: &BatchJson) -> String {
+    let lsn = |text: &str| text.parse::<Lsn>().ok().filter(|lsn| lsn.is_valid());
+    let range = lsn(&batch.lowest_lsn).zip(lsn(&batch.highest_lsn));
+    let Some(((low, high), wal)) = range.zip(state.wal.as_deref()) else {
+        return if state.reading_wal { "WAL is being read" } else { "not known" }.to_owned();
+    };
+    // The time in a checkpoint record is that of its redo point.
+    let seen = || wal.intervals.iter().filter_map(|interval| interval.checkpoint);
+    let time = |checkpoint: CheckpointSeen| time_text(checkpoint.time_s);
+    let oldest = seen().rfind(|checkpoint| checkpoint.redo_lsn <= low).map(time);
+    let newest = seen().rfind(|checkpoint| checkpoint.redo_lsn <= high).map(time);
+    let end = seen().find(|checkpoint| checkpoint.redo_lsn > high).map(time);
+    match (oldest, newest, end) {
+        (Some(oldest), _, Some(end)) => format!("{oldest} to {end}"),
+        (Some(oldest), _, None) => format!("after {oldest}"),
+        (None, Some(newest), None) => format!("newest after {newest}"),
+        (None, Some(newest), Some(end)) => format!("newest {newest} to {end}"),
+        (None, None, Some(end)) => format!("before {end}"),
+        (None, None, None) => "not known: no checkpoint in WAL is near".to_owned(),
+    }
+}

@@ -1,0 +1,38 @@
+//! The keys, from the table that is dispatched by.
+
+use ratatui::text::{Line, Span};
+
+use super::Body;
+use crate::tui::keymap::KEYS;
+use crate::tui::state::State;
+
+pub(super) fn body(state: &State) -> Body<'_> {
+    let look = state.look;
+    let head = vec![
+        Line::styled(format!("Keys in {} (? or esc closes this)", state.view.name()), look.heading()),
+        Line::default(),
+    ];
+    let bindings: Vec<_> = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views)).collect();
+    let cell = |at: usize, width: usize| {
+        let Some(binding) = bindings.get(at) else { return Vec::new() };
+        vec![
+            Span::styled(look.fit(binding.label, 17), look.heading()),
+            Span::raw(look.fit(binding.help, width.saturating_sub(17))),
+        ]
+    };
+    let double = state.columns() >= 120;
+    let rows = if double { bindings.len().div_ceil(2) } else { bindings.len() };
+    let width = if double { state.columns() / 2 } else { state.columns() };
+    let mut lines: Vec<Line<'static>> = (0..rows)
+        .map(|at| {
+            let mut spans = cell(at, width);
+            if double {
+                spans.extend(cell(at + rows, width));
+            }
+            Line::from(spans)
+        })
+        .collect();
+    lines.push(Line::default());
+    lines.push(Line::raw("Nothing is written into the data directory but by Plan, after the word apply."));
+    Body::text(head, lines, state.help_top)
+}

@@ -1,0 +1,318 @@
+//! Drawing: from the state alone, and without changing it.
+//!
+//! Each view is a `Body`: lines that stay, lines of a list of which only those on the screen are made, and lines below.
+
+mod batches;
+mod help;
+mod page;
+mod plan;
+mod slots;
+mod triage;
+mod wal;
+
+use ratatui::Frame;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::Paragraph;
+
+use super::facts::Progress;
+use super::keymap::KEYS;
+use super::look::{Look, columns};
+use super::state::{Prompt, PromptKind, State, View, list_top};
+use crate::output::wal_text::size;
+
+/// Least size of a terminal that can be drawn on.
+const LEAST: (u16, u16) = (60, 16);
+
+/// Lines of a list that are kept in sight however much stands above it.
+const LEAST_LIST: usize = 4;
+
+/// Makes one line of a list.
+type MakeLine<'a> = Box<dyn Fn(usize) -> Line<'static> + 'a>;
+
+/// What stands between the tabs and the bottom lines.
+struct Body<'a> {
+    head: Vec<Line<'static>>,
+    count: usize,
+    line: MakeLine<'a>,
+    foot: Vec<Line<'static>>,
+    /// The selected line of the list, else the first that is shown.
+    at: usize,
+    has_selection: bool,
+}
+
+impl<'a> Body<'a> {
+    /// Lines that are scrolled.
+    fn text(head: Vec<Line<'static>>, lines: Vec<Line<'static>>, top: usize) -> Self {
+        let count = lines.len();
+        let line = move |at: usize| lines.get(at).cloned().unwrap_or_default();
+        Self { head, count, line: Box::new(line), foot: Vec::new(), at: top, has_selection: false }
+    }
+
+    /// A list with a selected line.
+    fn list(head: Vec<Line<'static>>, count: usize, at: usize, line: impl Fn(usize) -> Line<'static> + 'a) -> Self {
+        Self { head, count, line: Box::new(line), foot: Vec::new(), at, has_selection: true }
+    }
+
+    /// Rows that head, list and foot get of `rows`.
+    fn split(&self, rows: usize) -> (usize, usize, usize) {
+        let least = LEAST_LIST.min(self.count);
+        let head = self.head.len().min(rows.saturating_sub(least));
+        let foot = self.foot.len().min(rows.saturating_sub(head + least));
+        (head, rows - head - foot, foot)
+    }
+
+    fn top(&self, rows: usize) -> usize {
+        let list = self.split(rows).1;
+        if self.has_selection {
+            list_top(self.at, self.count, list)
+        } else {
+            self.at.min(self.count.saturating_sub(list))
+        }
+    }
+
+    /// Which lines are shown of how many; nothing when all are.
+    fn place(&self, rows: usize) -> String {
+        let list = self.split(rows).1;
+        if self.count <= list {
+            return String::new();
+        }
+        let top = self.top(rows);
+        format!("{}-{} of {}", top + 1, (top + list).min(self.count), self.count)
+    }
+
+    fn lines(&self, rows: usize) -> Vec<Line<'static>> {
+        let (head, list, foot) = self.split(rows);
+        let top = self.top(rows);
+        let mut lines: Vec<Line<'static>> = self.head.iter().take(head).cloned().collect();
+        lines.extend((top..self.count.min(top + list)).map(|at| (self.line)(at)));
+        lines.resize(head + list, Line::default());
+        lines.extend(self.foot.iter().take(foot).cloned());
+        lines
+    }
+}
+
+fn body(state: &State) -> Body<'_> {
+    if state.help {
+        return help::body(state);
+    }
+    match state.view {
+        View::Triage => triage::body(state),
+        View::Batches => batches::body(state),
+        View::Slots => slots::body(state),
+        View::Page => page::body(state),
+        View::Wal => wal::body(state),
+        View::Plan => plan::body(state),
+    }
+}
+
+/// Draws the screen.
+pub fn view(state: &State, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let words = format!("{} by {} is too small: {} by {} needed", area.width, area.height, LEAST.0, LEAST.1);
+        frame.render_widget(Paragraph::new(words), area);
+        return;
+    }
+    if state.size.0 != area.width || state.size.1 != area.height {
+        // The terminal was resized and the state does not know yet: drawn anew at once.
+        return;
+    }
+    let mut lines = vec![tabs(state)];
+    let body = body(state);
+    lines.extend(body.lines(state.body_rows()));
+    lines.push(status(state, &body.place(state.body_rows())));
+    lines.push(hints(state));
+    frame.render_widget(Paragraph::new(Text::from(lines)), area);
+}
+
+/// How many positions scrolling has in the open view.
+#[must_use]
+pub fn scroll_range(state: &State) -> usize {
+    let body = body(state);
+    let list = body.split(state.body_rows()).1;
+    body.count.saturating_sub(list) + 1
+}
+
+/// The line of the list that is drawn in this row.
+#[must_use]
+pub fn line_at(state: &State, row: u16) -> Option<usize> {
+    let body = body(state);
+    let rows = state.body_rows();
+    let (head, list, _) = body.split(rows);
+    let in_list = usize::from(row).checked_sub(1 + head).filter(|at| *at < list)?;
+    Some(body.top(rows) + in_list).filter(|at| body.has_selection && *at < body.count)
+}
+
+/// Everything that the open view could show at this width, as text.
+#[must_use]
+pub fn whole_text(state: &State) -> String {
+    let body = body(state);
+    let list = (0..body.count).map(|at| (body.line)(at));
+    let lines = body.head.iter().cloned().chain(list).chain(body.foot.iter().cloned());
+    let title = format!("{} {}", state.subject.path, state.view.name());
+    let mut text = format!("{}\n\n", state.look.plain(&title));
+    for line in lines {
+        let plain: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+        text.push_str(plain.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Bytes in a row of the hex dump.
+#[must_use]
+pub fn row_bytes(state: &State) -> usize {
+    page::row_bytes(state)
+}
+
+/// How far the open part of a page can be moved to the left.
+#[must_use]
+pub fn widest(state: &State) -> usize {
+    page::widest(state)
+}
+
+fn tabs(state: &State) -> Line<'static> {
+    let look = state.look;
+    let mut spans = Vec::new();
+    let mut used = 0;
+    for (view, label) in tab_labels(state) {
+        let open = view == state.view && !state.help;
+        let style = if open { look.selected().add_modifier(Modifier::BOLD) } else { Style::new() };
+        used += columns(&label);
+        spans.push(Span::styled(label, style));
+    }
+    let room = state.columns().saturating_sub(used + 1);
+    let path = look.plain(&state.subject.path);
+    // The end of a path says more than its beginning.
+    let skip = path.chars().count().saturating_sub(room.saturating_sub(2));
+    let tail: String = path.chars().skip(skip).collect();
+    let path = if skip > 0 { format!("{}{tail}", look.ellipsis()) } else { tail };
+    spans.push(Span::styled(look.fit_right(&path, room), look.faint()));
+    Line::from(spans)
+}
+
+fn tab_labels(state: &State) -> Vec<(View, String)> {
+    let number = |view: View| View::ALL.iter().position(|one| *one == view).unwrap_or(0) + 1;
+    state.subject.views.iter().map(|view| (*view, format!(" {} {} ", number(*view), view.name()))).collect()
+}
+
+/// The tab at this column of the first row.
+#[must_use]
+pub fn tab_at(state: &State, column: u16) -> Option<View> {
+    let mut end = 0;
+    tab_labels(state).into_iter().find_map(|(view, label)| {
+        end += columns(&label);
+        (usize::from(column) < end).then_some(view)
+    })
+}
+
+/// The line above the keys; at its end where in a long list one is.
+fn status(state: &State, place: &str) -> Line<'static> {
+    let width = state.columns().saturating_sub(columns(place) + 1);
+    let mut line = status_words(state, width);
+    if !place.is_empty() {
+        let used = line.width();
+        line.push_span(Span::raw(" ".repeat((width + 1).saturating_sub(used))));
+        line.push_span(Span::styled(place.to_owned(), state.look.faint()));
+    }
+    line
+}
+
+fn status_words(state: &State, width: usize) -> Line<'static> {
+    let look = state.look;
+    if let Some(Prompt { kind, text }) = &state.prompt {
+        let lead = match kind {
+            PromptKind::Search => "search (enter: go, esc: leave): ",
+            PromptKind::Apply => "write these pages? type apply and enter: ",
+        };
+        return Line::from(vec![
+            Span::styled(lead, look.heading()),
+            Span::raw(look.cut(text, width.saturating_sub(columns(lead) + 1))),
+            Span::styled(" ", look.selected()),
+        ]);
+    }
+    if let Some(progress) = state.progress.as_ref().filter(|_| state.applying || state.rehearsing) {
+        return progress_line(look, progress, width);
+    }
+    if let Some((is_bad, words)) = &state.message {
+        return Line::styled(look.cut(words, width), if *is_bad { look.bad() } else { look.heading() });
+    }
+    if let Some(progress) = state.progress.as_ref().filter(|_| state.surveying) {
+        return progress_line(look, progress, width);
+    }
+    if state.changed {
+        let words = "files have changed since they were read: r reads them again";
+        return Line::styled(look.cut(words, width), look.bad());
+    }
+    if let Some(progress) = state.wal_progress.as_ref().filter(|_| state.view == View::Wal || state.survey.is_some()) {
+        return progress_line(look, progress, width);
+    }
+    let mut words = Vec::new();
+    if !state.query.is_empty() {
+        words.push(format!("search: {} (n: next, esc: end)", state.query.text()));
+    }
+    if !state.marks.is_empty() {
+        words.push(format!("{} marked", state.marks.len()));
+    }
+    Line::styled(look.cut(&words.join("; "), width), look.faint())
+}
+
+fn progress_line(look: Look, progress: &Progress, width: usize) -> Line<'static> {
+    let lead = format!("{} ", progress.what);
+    if progress.total == 0 {
+        return Line::from(vec![Span::raw(lead), Span::raw(look.ellipsis().to_string())]);
+    }
+    let share = progress.done as f64 / progress.total as f64;
+    let tail = format!(" {:>3.0}% {} of {}", share.min(1.0) * 100.0, size(progress.done), size(progress.total));
+    let room = width.saturating_sub(columns(&lead) + columns(&tail) + 1);
+    Line::from(vec![Span::raw(lead), Span::styled(look.bar(share, room), look.good()), Span::raw(tail)])
+}
+
+fn hints(state: &State) -> Line<'static> {
+    let look = state.look;
+    let mut spans = Vec::new();
+    let mut used = 0;
+    for binding in KEYS {
+        if binding.hint.is_empty() || !binding.applies(state.view, &state.subject.views) {
+            continue;
+        }
+        let words = format!(" {}  ", binding.hint);
+        used += columns(binding.label) + columns(&words);
+        if used > state.columns() {
+            break;
+        }
+        spans.push(Span::styled(binding.label, look.heading()));
+        spans.push(Span::raw(words));
+    }
+    Line::from(spans)
+}
+
+/// A label and a sentence, wrapped.
+fn fact(look: Look, width: usize, label: &str, text: &str, style: Style) -> Vec<Line<'static>> {
+    const LABEL: usize = 12;
+    let wrapped = look.wrap(text, width.saturating_sub(LABEL + 1));
+    let lines = wrapped.into_iter().enumerate().map(|(at, words)| {
+        let label = if at == 0 { label } else { "" };
+        Line::from(vec![Span::styled(look.fit(label, LABEL), look.heading()), Span::styled(words, style)])
+    });
+    lines.collect()
+}
+
+/// The line when it is selected, else as it is.
+fn highlight(look: Look, is_selected: bool, line: Line<'static>) -> Line<'static> {
+    if is_selected { line.patch_style(look.selected()) } else { line }
+}
+
+/// What is said while the check has not ended.
+fn waiting(state: &State) -> Vec<Line<'static>> {
+    let width = state.columns();
+    let mut lines = Vec::new();
+    if let Some(progress) = &state.progress {
+        lines.push(Line::default());
+        lines.push(progress_line(state.look, progress, width));
+    }
+    lines.push(Line::default());
+    lines.push(Line::styled("The cluster is being read; what is known appears here.", state.look.faint()));
+    lines
+}

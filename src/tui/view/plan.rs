@@ -1,0 +1,98 @@
+//! What a repair would do, and what stands in its way.
+
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::{Body, fact, waiting};
+use crate::repair::plan::{LeftPage, PlanPage, PlanStep};
+use crate::tui::look::pages;
+use crate::tui::state::State;
+
+pub(super) fn body(state: &State) -> Body<'_> {
+    let look = state.look;
+    let width = state.columns();
+    let Some(sheet) = state.plan.as_deref() else {
+        let mut lines = vec![Line::default()];
+        if state.survey.is_none() {
+            lines.extend(waiting(state));
+        } else {
+            lines.push(Line::raw("the plan is being made"));
+        }
+        return Body::text(lines, Vec::new(), 0);
+    };
+    let plan = &sheet.plan;
+    let mut head = Vec::new();
+    if let Some(applied) = &state.applied {
+        let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal);
+        head.extend(fact(look, width, "repaired", &words, look.good()));
+        head.extend(fact(look, width, "take back", &applied.undo, Style::new()));
+    }
+    let which = if state.marks.is_empty() { "every proven page" } else { "the marked pages" };
+    let count = plan.steps.len();
+    let words = match count {
+        0 => "nothing would be written".to_owned(),
+        _ => format!("{} would be overwritten ({which})", pages(count)),
+    };
+    head.extend(fact(look, width, "plan", &words, if count == 0 { look.doubt() } else { Style::new() }));
+    for guard in &sheet.guards {
+        head.extend(fact(look, width, "refused", guard, look.bad()));
+    }
+    let how = match (count, sheet.guards.is_empty()) {
+        (0, _) => "",
+        (_, true) => {
+            "d rehearses it; a carries it out after you type the word apply; old bytes go into a journal first; w saves it"
+        }
+        (_, false) => "w saves it; it cannot be carried out while the reasons above hold",
+    };
+    if !how.is_empty() {
+        head.extend(fact(look, width, "to do", how, Style::new()));
+    }
+    head.extend(fact(look, width, "command", &sheet.command, look.faint()));
+    head.push(Line::default());
+    let mut lines = Vec::new();
+    for step in &plan.steps {
+        lines.extend(step_lines(state, step));
+    }
+    if !plan.left.is_empty() {
+        lines.push(Line::default());
+        lines.push(Line::styled(format!("left as they are: {}", plan.left.len()), look.heading()));
+        for left in &plan.left {
+            lines.extend(left_lines(state, left));
+        }
+    }
+    Body::text(head, lines, state.plan_top)
+}
+
+fn place(page: &PlanPage, relation: Option<&str>) -> String {
+    let numbers = format!("{}/{}/{}", page.spc_oid, page.db_oid, page.rel_number);
+    let fork = if page.fork == "main" { String::new() } else { format!("{} ", page.fork) };
+    format!("{} block {fork}{}", relation.unwrap_or(&numbers), page.block)
+}
+
+fn step_lines(state: &State, step: &PlanStep) -> Vec<Line<'static>> {
+    let look = state.look;
+    let width = state.columns();
+    let is_safe = step.warnings.is_empty();
+    let words = format!("{}:{} {} from {}", step.path, step.page.block, step.verdict, step.image);
+    let mut lines = vec![Line::styled(look.cut(&words, width), if is_safe { look.good() } else { look.doubt() })];
+    let name = place(&step.page, step.relation.as_deref());
+    let words = format!("    LSN {}, CRC {} becomes {}, {name}", step.page_lsn, step.before_crc, step.after_crc);
+    lines.push(Line::styled(look.cut(&words, width), look.faint()));
+    for warning in &step.warnings {
+        let wrapped = look.wrap(&format!("not proven: {warning}"), width.saturating_sub(5));
+        lines.extend(wrapped.into_iter().map(|line| Line::styled(format!("    {line}"), look.doubt())));
+    }
+    lines
+}
+
+fn left_lines(state: &State, left: &LeftPage) -> Vec<Line<'static>> {
+    let look = state.look;
+    let width = state.columns();
+    let words = format!("{}: {}", place(&left.page, left.relation.as_deref()), left.verdict);
+    let mut lines = vec![Line::raw(look.cut(&words, width))];
+    for reason in &left.reasons {
+        let wrapped = look.wrap(reason, width.saturating_sub(5));
+        lines.extend(wrapped.into_iter().map(|line| Line::styled(format!("    {line}"), look.faint())));
+    }
+    lines
+}

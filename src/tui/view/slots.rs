@@ -1,0 +1,127 @@
+//! Every slot of the double write buffer, sorted and searched. Only lines on the screen are made.
+
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::{Body, highlight, waiting};
+use crate::analysis::slot_facts::Condition;
+use crate::analysis::slot_row::SlotRow;
+use crate::output::text::short;
+use crate::tui::facts::Survey;
+use crate::tui::look::Look;
+use crate::tui::query::slot_words;
+use crate::tui::state::{Column, State};
+use crate::types::ForkNumber;
+
+/// Width from which on writer and number have columns.
+const WIDE: usize = 100;
+
+pub(super) fn body(state: &State) -> Body<'_> {
+    let look = state.look;
+    let Some(survey) = state.survey.as_deref() else { return Body::text(waiting(state), Vec::new(), 0) };
+    if survey.slots.is_empty() {
+        let words = "This cluster has no double write buffer, or it holds no slots.";
+        return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
+    }
+    let list = &state.slots;
+    let mut title = format!("{} of {} slots", list.order.len(), survey.slots.len());
+    if list.only {
+        title.push_str(&format!(" that fit \"{}\" (f: all)", state.query.text()));
+    }
+    let place = if list.order.is_empty() { 0 } else { list.at + 1 };
+    title.push_str(&format!(", line {place}"));
+    let names = ["slot", "relation", "block", "page lsn", "crc", "batch", "disk"].map(str::to_owned);
+    let order = if list.descending { "-" } else { "+" };
+    let mut names = names;
+    // Relation and block are one column of the order.
+    let sorted = match Column::ALL.get(list.column) {
+        Some(Column::Slot) | None => 0,
+        Some(Column::Page) => 1,
+        Some(Column::PageLsn) => 3,
+        Some(Column::Condition) => 4,
+        Some(Column::Batch) => 5,
+        Some(Column::Disk) => 6,
+    };
+    if let Some(name) = names.get_mut(sorted) {
+        name.push_str(order);
+    }
+    let heading = cells(look, state.columns(), " ", &names, ["by", "id"].map(str::to_owned));
+    let head = vec![Line::raw(look.cut(&title, state.columns())), Line::styled(heading, look.heading())];
+    Body::list(head, list.order.len(), list.at, move |at| slot_line(state, survey, at))
+}
+
+fn cells(look: Look, width: usize, lead: &str, cells: &[String; 7], more: [String; 2]) -> String {
+    let [slot, relation, block, lsn, crc, batch, disk] = cells;
+    let wide = width >= WIDE;
+    let fixed = 2 + 9 + 10 + 12 + 6 + 10 + 15 + if wide { 22 } else { 0 };
+    let mut text = format!(
+        "{}{}{}{} {} {}{}{}",
+        look.fit(lead, 2),
+        look.fit(slot, 9),
+        look.fit_end(relation, width.saturating_sub(fixed + 2)),
+        look.fit_right(block, 10),
+        look.fit_right(lsn, 12),
+        look.fit(&format!(" {crc}"), 6),
+        look.fit(batch, 10),
+        look.fit(disk, 15)
+    );
+    if wide {
+        let [by, id] = more;
+        text.push_str(&look.fit(&by, 12));
+        text.push_str(&look.fit_right(&id, 10));
+    }
+    text
+}
+
+fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
+    let look = state.look;
+    let Some(row) = state.slots.order.get(at).and_then(|place| survey.slots.get(*place)) else {
+        return Line::default();
+    };
+    let is_selected = at == state.slots.at;
+    let marked = row.page.is_some_and(|page| state.marks.contains(&page));
+    let lead = format!("{}{}", if is_selected { look.pointer() } else { " " }, if marked { "*" } else { " " });
+    let [crc, batch, disk, by, _] = slot_words(row);
+    let is_empty = row.condition == Condition::Empty;
+    let known = |text: String| if is_empty { String::new() } else { text };
+    let block = match row.fork {
+        Some(ForkNumber::Main) => row.block.to_string(),
+        Some(fork) => format!("{fork} {}", row.block),
+        None => format!("? {}", row.block),
+    };
+    let words = [
+        slot_name(survey, row),
+        known(survey.relation(row.rel)),
+        known(block),
+        known(short(row.page_lsn)),
+        crc.to_owned(),
+        known(batch.to_owned()),
+        known(disk.to_owned()),
+    ];
+    let more = [known(by.to_owned()), known(row.slot_id.to_string())];
+    let text = cells(look, state.columns(), &lead, &words, more);
+    highlight(look, is_selected, Line::styled(text, style_of(look, survey, row)))
+}
+
+/// `file:slot`, the file by its number.
+fn slot_name(survey: &Survey, row: &SlotRow) -> String {
+    let file = survey.files.get(row.file).map_or("?", String::as_str);
+    match file.strip_prefix("dwbuf_") {
+        Some(number) if survey.files.len() > 1 => format!("{number}:{}", row.index),
+        _ if survey.files.len() > 1 => format!("{file}:{}", row.index),
+        _ => row.index.to_string(),
+    }
+}
+
+/// As triage paints the page; a slot that fails its CRC stands out as well.
+fn style_of(look: Look, survey: &Survey, row: &SlotRow) -> Style {
+    if let Some(line) = row.page.and_then(|page| survey.damaged(page)) {
+        return super::triage::style_of(look, line.verdict);
+    }
+    match row.condition {
+        Condition::Empty => look.faint(),
+        Condition::Torn | Condition::Damaged => look.bad(),
+        Condition::Unverifiable => look.doubt(),
+        Condition::Sound => Style::new(),
+    }
+}

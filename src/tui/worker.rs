@@ -1,0 +1,94 @@
+//! Work outside of the state: each piece on a thread of its own, answers through a channel.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::action::{Action, Effect};
+use super::facts::Progress;
+
+/// Time between two looks at the files.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Least time between two reports of progress.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// What the main loop is told.
+pub enum Event {
+    /// Something happened.
+    Action(Action),
+    /// A key, the mouse, or a new size.
+    Input(ratatui::crossterm::event::Event),
+    /// Input cannot be read any more.
+    InputFailed(std::io::Error),
+    /// A signal arrived.
+    Signal(i32),
+    /// A worker panicked.
+    Panicked,
+}
+
+/// Somebody who does the work that the state asks for.
+pub trait Backend: Send + Sync + 'static {
+    /// Does it, telling what comes of it.
+    fn work(&self, effect: Effect, tell: &Tell);
+
+    /// Files that were read have changed since.
+    fn has_changed(&self) -> bool;
+}
+
+/// Where work tells what comes of it.
+#[derive(Clone)]
+pub struct Tell {
+    events: Sender<Event>,
+    last: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Tell {
+    /// Tells through this channel.
+    #[must_use]
+    pub fn new(events: Sender<Event>) -> Self {
+        Self { events, last: Arc::default() }
+    }
+
+    /// Tells an action.
+    pub fn action(&self, action: Action) {
+        // Nobody listens any more when the program is ending.
+        drop(self.events.send(Event::Action(action)));
+    }
+
+    /// Tells how far work is, now and then. `wrap`: what kind of progress it is.
+    pub fn progress(&self, wrap: fn(Progress) -> Action, progress: Progress) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() >= TELL_EVERY) {
+            *last = Some(Instant::now());
+            self.action(wrap(progress));
+        }
+    }
+}
+
+/// Has a piece of work done on a thread of its own.
+pub(super) fn start(backend: &Arc<dyn Backend>, effect: Effect, events: &Sender<Event>) {
+    let (backend, events) = (Arc::clone(backend), events.clone());
+    thread::spawn(move || {
+        let tell = Tell::new(events.clone());
+        if catch_unwind(AssertUnwindSafe(|| backend.work(effect, &tell))).is_err() {
+            // Nobody listens any more when the program is ending.
+            drop(events.send(Event::Panicked));
+        }
+    });
+}
+
+/// Looks at the files now and then.
+pub(super) fn watch(backend: &Arc<dyn Backend>, events: &Sender<Event>) {
+    let (backend, events) = (Arc::clone(backend), events.clone());
+    thread::spawn(move || {
+        loop {
+            thread::sleep(LOOK_EVERY);
+            if backend.has_changed() && events.send(Event::Action(Action::FilesChanged)).is_err() {
+                return;
+            }
+        }
+    });
+}

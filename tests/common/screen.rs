@@ -1,0 +1,183 @@
+//! The screen without a terminal: keys go in, work is done at once, pictures come out.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
+
+use pgforensics::cli::dwbinspect::backend::ClusterBackend;
+use pgforensics::cli::work::JobsArg;
+use pgforensics::tui::action::{Action, Effect};
+use pgforensics::tui::keymap::action_of;
+use pgforensics::tui::look::Look;
+use pgforensics::tui::state::State;
+use pgforensics::tui::update::{begin, update};
+use pgforensics::tui::view::view;
+use pgforensics::tui::worker::{Backend, Event, Tell};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::common::{DWB_CASES, cluster};
+
+/// Colours and all characters.
+pub const FINE: Look = Look { colour: true, ascii: false };
+
+/// An 80 by 24 terminal.
+pub const SMALL: (u16, u16) = (80, 24);
+
+/// A large one.
+pub const LARGE: (u16, u16) = (140, 45);
+
+/// A directory in which every cluster has a short name, so that pictures are the same on every machine. It becomes the
+/// current directory.
+pub fn short_paths() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("temporary directory").keep();
+        for case in DWB_CASES {
+            let real = cluster(case).canonicalize().expect("fixture");
+            std::os::unix::fs::symlink(real, place.join(case)).expect("link");
+        }
+        std::env::set_current_dir(&place).expect("current directory");
+        place
+    })
+}
+
+/// A key by its name: one character, or `enter`, `esc`, `tab` and so on; `ctrl-x`.
+pub fn key(name: &str) -> KeyEvent {
+    let plain = |code| KeyEvent::new(code, KeyModifiers::NONE);
+    let mut chars = name.chars();
+    match (chars.next(), chars.next()) {
+        (Some(c), None) => return plain(KeyCode::Char(c)),
+        _ if name.starts_with("ctrl-") => {
+            let c = name.chars().last().expect("a character");
+            return KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
+        }
+        _ => {}
+    }
+    plain(match name {
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "tab" => KeyCode::Tab,
+        "backtab" => KeyCode::BackTab,
+        "up" => KeyCode::Up,
+        "down" => KeyCode::Down,
+        "left" => KeyCode::Left,
+        "right" => KeyCode::Right,
+        "pageup" => KeyCode::PageUp,
+        "pagedown" => KeyCode::PageDown,
+        "home" => KeyCode::Home,
+        "end" => KeyCode::End,
+        "backspace" => KeyCode::Backspace,
+        "f1" => KeyCode::F(1),
+        other => panic!("no key is called {other}"),
+    })
+}
+
+/// A screen whose work is done on this thread, as soon as it is asked for.
+pub struct Driven {
+    pub state: State,
+    /// What was asked of the terminal, or of the program itself.
+    pub asked: Vec<Effect>,
+    backend: Arc<ClusterBackend>,
+    tell: Tell,
+    events: Receiver<Event>,
+}
+
+impl Driven {
+    /// A screen of a data directory before any work is done.
+    pub fn before(data_dir: &Path, look: Look, size: (u16, u16)) -> Self {
+        let backend = Arc::new(ClusterBackend::new(data_dir, &[], JobsArg::of(2)));
+        let (sender, events) = channel();
+        let state = State::new(backend.subject(), look, size);
+        Self { state, asked: Vec::new(), backend, tell: Tell::new(sender), events }
+    }
+
+    /// The same after all of it.
+    pub fn open(data_dir: &Path, look: Look, size: (u16, u16)) -> Self {
+        let mut driven = Self::before(data_dir, look, size);
+        let effects = begin(&mut driven.state);
+        driven.work(effects);
+        driven
+    }
+
+    /// The screen of a fixture under its short name.
+    pub fn of(case: &str, size: (u16, u16)) -> Self {
+        short_paths();
+        Self::open(Path::new(case), FINE, size)
+    }
+
+    /// Another screen of the same cluster in this state; what was read is shared.
+    pub fn again(&self, state: State) -> Self {
+        let (sender, events) = channel();
+        Self { state, asked: Vec::new(), backend: Arc::clone(&self.backend), tell: Tell::new(sender), events }
+    }
+
+    fn work(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {
+                    self.asked.push(effect);
+                }
+                work => self.backend.work(work, &self.tell),
+            }
+        }
+        while let Ok(Event::Action(action)) = self.events.try_recv() {
+            self.act(action);
+        }
+    }
+
+    /// Something happens, and all work that follows from it is done.
+    pub fn act(&mut self, action: Action) {
+        let effects = update(&mut self.state, action);
+        self.work(effects);
+    }
+
+    /// Presses keys.
+    pub fn keys(&mut self, names: &[&str]) -> &mut Self {
+        for name in names {
+            if let Some(action) = action_of(key(name), &self.state) {
+                self.act(action);
+            }
+        }
+        self
+    }
+
+    /// Types a text and presses enter.
+    pub fn enter(&mut self, text: &str) -> &mut Self {
+        for c in text.chars() {
+            self.act(Action::Type(c));
+        }
+        self.keys(&["enter"])
+    }
+
+    /// What is drawn.
+    pub fn buffer(&self) -> Buffer {
+        draw(&self.state)
+    }
+
+    /// The same as text.
+    pub fn picture(&self) -> String {
+        text_of(&self.buffer())
+    }
+
+    pub fn has_changed(&self) -> bool {
+        self.backend.has_changed()
+    }
+}
+
+/// Draws a state.
+pub fn draw(state: &State) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(state.size.0, state.size.1)).expect("terminal");
+    terminal.draw(|frame| view(state, frame)).expect("draw");
+    terminal.backend().buffer().clone()
+}
+
+/// Lines of a picture.
+pub fn text_of(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width);
+    let rows = buffer.content.chunks(width).map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
+    rows.map(|row| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}

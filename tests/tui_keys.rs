@@ -1,0 +1,292 @@
+//! Keys, one by one: what each changes and what it asks for. And a repair from the screen, with its undo.
+
+mod common;
+#[path = "common/screen.rs"]
+mod screen;
+
+use std::fs;
+use std::path::Path;
+
+use common::{cluster, copy_tree, dwbinspect};
+use pgforensics::tui::action::{Action, Effect};
+use pgforensics::tui::keymap::KEYS;
+use pgforensics::tui::state::{Column, Part, PromptKind, State, View};
+use screen::{Driven, FINE, SMALL, short_paths};
+
+/// Keys pressed one after the other from the triage, and what must hold then.
+type Row = (&'static [&'static str], &'static str, fn(&State) -> bool);
+
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    (&["?"], "help opens", |s| s.help),
+    (&["?", "?"], "help closes", |s| !s.help),
+    (&["f1", "esc"], "help closes", |s| !s.help && s.view == View::Triage),
+    (&["tab"], "next view", |s| s.view == View::Batches),
+    (&["backtab"], "round the end", |s| s.view == View::Plan),
+    (&["backtab", "tab"], "and back", |s| s.view == View::Triage),
+    (&["2"], "batches", |s| s.view == View::Batches),
+    (&["3"], "slots", |s| s.view == View::Slots),
+    (&["4"], "the selected page", |s| s.view == View::Page && s.sheet.is_some()),
+    (&["5"], "WAL", |s| s.view == View::Wal),
+    (&["6"], "plan, made at once", |s| s.view == View::Plan && s.plan.as_ref().is_some_and(|p| p.plan.steps.len() == 6)),
+    (&["6", "1"], "triage", |s| s.view == View::Triage),
+    (&["down"], "one down", |s| s.triage_at == 1),
+    (&["j", "j", "k"], "two down, one up", |s| s.triage_at == 1),
+    (&["up"], "the first stays", |s| s.triage_at == 0),
+    (&["end"], "the last", |s| s.triage_at == 6),
+    (&["G", "g"], "and the first", |s| s.triage_at == 0),
+    (&["j", "home"], "the first", |s| s.triage_at == 0),
+    (&["3", "n"], "slot of a damaged page", |s| {
+        let survey = s.survey.as_ref().expect("survey");
+        survey.slots[s.slots.order[s.slots.at]].page.is_some_and(|page| survey.damaged(page).is_some())
+    }),
+    (&["pagedown"], "a screen down", |s| s.triage_at == 6),
+    (&[" ", "pageup"], "and up", |s| s.triage_at == 0),
+    (&["enter"], "opens the page", |s| s.view == View::Page && s.page == s.survey.as_ref().map(|v| v.pages[0].page)),
+    (&["j", "enter", "esc"], "and goes back", |s| s.view == View::Triage && s.triage_at == 1),
+    (&["enter", "p"], "next part", |s| s.part == Part::Bytes),
+    (&["enter", "P"], "part before", |s| s.part == Part::Wal),
+    (&["enter", "p", "right", "l", "left"], "byte to the right", |s| s.cursor == 1),
+    (&["enter", "p", "down", "j", "k"], "row down", |s| s.cursor == 8),
+    (&["enter", "p", "h"], "first byte stays", |s| s.cursor == 0),
+    (&["enter", "p", "end"], "last row", |s| s.cursor == 8191),
+    (&["j", "enter", "n"], "byte that differs", |s| s.part == Part::Bytes && {
+        let sheet = s.sheet.as_ref().expect("page");
+        sheet.versions[0].bytes[s.cursor] != sheet.versions[1].bytes[s.cursor]
+    }),
+    (&["j", "enter", "i"], "next image, round the end", |s| s.image < s.sheet.as_ref().expect("page").versions.len() - 1),
+    (&["enter", "P", "right"], "sideways only where it is wide", |s| s.page_left <= 8),
+    (&["m"], "a page that heals is not marked", |s| s.marks.is_empty() && s.message.is_some()),
+    (&["j", "m"], "marked", |s| s.marks.len() == 1),
+    (&["j", "m", "m"], "unmarked", |s| s.marks.is_empty()),
+    (&["j", "enter", "m", "6"], "plan of the marked page", |s| s.plan.as_ref().is_some_and(|p| p.plan.steps.len() == 1 && p.plan.left.len() == 6)),
+    (&["/"], "search prompt", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Search)),
+    (&["/", "q"], "keys are typed", |s| s.prompt.as_ref().is_some_and(|p| p.text == "q")),
+    (&["/", "q", "backspace", "backspace"], "and erased", |s| s.prompt.is_none()),
+    (&["/", "q", "esc"], "and left", |s| s.prompt.is_none() && s.query.is_empty()),
+    (&["/", "2", "6", "6", "3", "enter"], "found", |s| s.triage_at == 4),
+    (&["/", "2", "6", "6", "3", "enter", "n"], "next", |s| s.triage_at == 5),
+    (&["/", "2", "6", "6", "3", "enter", "n", "n"], "round the end", |s| s.triage_at == 4),
+    (&["/", "2", "6", "6", "3", "enter", "N"], "backwards", |s| s.triage_at == 5),
+    (&["/", "n", "o", "p", "e", "enter"], "nothing found is said", |s| s.message.as_ref().is_some_and(|(bad, _)| *bad)),
+    (&["/", "a", "=", "b", "enter"], "a wrong term is said", |s| s.message.as_ref().is_some_and(|(bad, words)| *bad && words.contains("no term"))),
+    (&["n"], "next damaged page", |s| s.triage_at == 1),
+    (&["3", "f"], "search first", |s| !s.slots.only && s.message.is_some()),
+    (&["3", "/", "t", "o", "r", "n", "enter", "f"], "only matches", |s| s.slots.only && s.slots.order.len() < 20 && !s.slots.order.is_empty()),
+    (&["3", "/", "t", "o", "r", "n", "enter", "f", "esc"], "all again", |s| !s.slots.only && s.slots.order.len() == 3057),
+    (&["3", "s"], "sorted by page", |s| Column::ALL[s.slots.column] == Column::Page && {
+        let slots = &s.survey.as_ref().expect("survey").slots;
+        s.slots.order.windows(2).all(|w| slots[w[0]].rel <= slots[w[1]].rel)
+    }),
+    (&["3", "s", "s", "S"], "sorted by LSN, highest first", |s| {
+        let slots = &s.survey.as_ref().expect("survey").slots;
+        s.slots.order.windows(2).all(|w| slots[w[0]].page_lsn >= slots[w[1]].page_lsn)
+    }),
+    (&["3", "s", "s", "s", "s", "s", "s"], "all columns, then the first", |s| s.slots.column == 0),
+    (&["3", "end", "enter"], "opens the page of the slot", |s| s.view == View::Page),
+    (&["2", "enter"], "slots of the batch", |s| s.view == View::Slots),
+    (&["5", "down"], "next interval", |s| s.interval_at == 1),
+    (&["6", "down"], "plan is scrolled", |s| s.plan_top <= 1),
+    (&["6", "a"], "asks for the word", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Apply)),
+    (&["6", "a", "y", "enter"], "another word writes nothing", |s| !s.applying && s.applied.is_none() && s.message.as_ref().is_some_and(|(_, words)| words.contains("nothing was written"))),
+    (&["6", "a", "esc"], "left", |s| s.prompt.is_none() && s.applied.is_none()),
+    (&["r"], "read again", |s| !s.surveying && s.survey.is_some()),
+    (&["x"], "a key without meaning", |s| s.view == View::Triage && s.message.is_none()),
+    (&["a"], "apply is for the plan only", |s| s.prompt.is_none()),
+];
+
+#[test]
+fn every_key_does_what_the_table_says() {
+    // A copy: a key that writes by mistake must not reach the cluster that all tests share.
+    let (_temporary, data) = copy_of("checkpoint");
+    let fresh = Driven::open(&data, FINE, SMALL);
+    for (keys, what, holds) in TABLE {
+        let mut driven = fresh.again(fresh.state.clone());
+        driven.keys(keys);
+        assert!(holds(&driven.state), "{keys:?}: {what}\n{}", driven.picture());
+    }
+    // No key is left out.
+    let pressed: Vec<&str> = TABLE.iter().flat_map(|(keys, ..)| keys.iter().copied()).collect();
+    for binding in KEYS {
+        let names = binding.label.split(", ").map(|label| match label {
+            "shift-tab" => "backtab",
+            "space" => " ",
+            "page up" => "pageup",
+            "page down" => "pagedown",
+            other => other,
+        });
+        let elsewhere = ["q", "y", "e", "d", "w", "ctrl-z", "ctrl-l"];
+        for name in names {
+            assert!(pressed.contains(&name) || elsewhere.contains(&name), "{name} is in no test");
+        }
+    }
+}
+
+#[test]
+fn keys_that_ask_for_something_outside() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    for (keys, effect) in [
+        (&["y"][..], Effect::Copy("pg_dwbinspect check --explain checkpoint".to_owned())),
+        (&["j", "enter", "y"], Effect::Copy("pg_dwbinspect page checkpoint base/5/1259 0".to_owned())),
+        (&["2", "y"], Effect::Copy("pg_dwbinspect batches checkpoint".to_owned())),
+        (&["3", "y"], Effect::Copy("pg_dwbinspect dump checkpoint".to_owned())),
+        (&["5", "y"], Effect::Copy("pg_walfpi stats --names checkpoint checkpoint".to_owned())),
+        (&["6", "y"], Effect::Copy("pg_dwbinspect repair checkpoint".to_owned())),
+        (&["ctrl-z"], Effect::Suspend),
+        (&["ctrl-l"], Effect::Redraw),
+        (&["q"], Effect::Quit),
+        (&["ctrl-c"], Effect::Quit),
+    ] {
+        driven.asked.clear();
+        driven.keys(keys);
+        assert_eq!(driven.asked, [effect], "{keys:?}");
+    }
+}
+
+#[test]
+fn copied_commands_run() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    driven.keys(&["j", "m", "3", "/"]).enter("5/1259:0 batch=current").keys(&["f", "y"]);
+    driven.keys(&["6", "y"]);
+    let commands: Vec<&Effect> = driven.asked.iter().collect();
+    assert_eq!(commands.len(), 2);
+    let mut shown = Vec::new();
+    for command in commands {
+        let Effect::Copy(text) = command else { panic!("{command:?}") };
+        let words: Vec<&str> = text.split(' ').skip(1).collect();
+        shown.push(dwbinspect(&[&words[..], &["--format", "ndjson"]].concat()));
+    }
+    assert_eq!(shown[0].of_type("slot").len(), driven.state.slots.order.len());
+    assert_eq!(shown[1].of_type("step").len(), 1);
+}
+
+#[test]
+fn mouse_selects_opens_and_scrolls() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    let row = |driven: &Driven, words: &str| {
+        u16::try_from(driven.picture().lines().position(|line| line.contains(words)).expect("row")).expect("small")
+    };
+    let class = row(&driven, "  pg_class  ");
+    driven.act(Action::Click(5, class));
+    assert_eq!((driven.state.view, driven.state.triage_at), (View::Triage, 1));
+    let again = row(&driven, "  pg_class  ");
+    driven.act(Action::Click(5, again));
+    assert_eq!(driven.state.view, View::Page);
+    driven.act(Action::Click(25, 0));
+    assert_eq!(driven.state.view, View::Slots);
+    driven.act(Action::Scroll(3));
+    assert_eq!(driven.state.slots.at, 3);
+    for (column, row) in [(0, 23), (79, 22), (200, 200), (79, 0)] {
+        driven.act(Action::Click(column, row));
+    }
+}
+
+/// A copy of a cluster to be written into.
+fn copy_of(case: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let data = temporary.path().join("data");
+    copy_tree(&cluster(case), &data);
+    (temporary, data)
+}
+
+fn page_0_of_pg_class(data: &Path) -> Vec<u8> {
+    fs::read(data.join("base/5/1259")).expect("read")[..8192].to_vec()
+}
+
+#[test]
+fn marked_page_is_rehearsed_repaired_and_taken_back() {
+    let (_temporary, data) = copy_of("checkpoint");
+    let before = page_0_of_pg_class(&data);
+    let mut driven = Driven::open(&data, FINE, SMALL);
+    driven.keys(&["j", "m", "6", "d"]);
+    assert!(driven.picture().contains("1 page could be written now; nothing was written"), "{}", driven.picture());
+    driven.keys(&["a"]).enter("Apply");
+    assert_eq!(page_0_of_pg_class(&data), before, "only the very word lets a repair go");
+    driven.keys(&["a"]).enter("apply");
+    let applied = driven.state.applied.clone().expect("applied");
+    assert_eq!(applied.written, 1, "{}", driven.picture());
+    assert_ne!(page_0_of_pg_class(&data), before);
+    assert_eq!(driven.state.survey.as_ref().map(|survey| survey.pages.len()), Some(6), "read again by itself");
+    let words: Vec<&str> = applied.undo.split(' ').skip(1).collect();
+    let undone = dwbinspect(&words);
+    assert_eq!(undone.status, 0, "{}", undone.stderr);
+    assert_eq!(page_0_of_pg_class(&data), before);
+    assert_eq!(Path::new(&applied.journal).parent(), data.canonicalize().expect("data").parent());
+}
+
+#[test]
+fn page_that_changed_since_the_plan_is_not_written() {
+    let (_temporary, data) = copy_of("checkpoint");
+    let mut driven = Driven::open(&data, FINE, SMALL);
+    driven.keys(&["6"]);
+    let file = data.join("base/5/1259");
+    let mut bytes = fs::read(&file).expect("read");
+    bytes[5000] ^= 1;
+    fs::write(&file, &bytes).expect("write");
+    assert!(driven.has_changed(), "the change is noticed");
+    driven.act(Action::FilesChanged);
+    assert!(driven.picture().contains("files have changed"), "{}", driven.picture());
+    driven.keys(&["a"]).enter("apply");
+    assert!(driven.state.applied.is_none() && driven.picture().contains("changed"), "{}", driven.picture());
+    assert_eq!(fs::read(&file).expect("read"), bytes);
+    driven.keys(&["r"]);
+    assert!(!driven.state.changed && !driven.has_changed());
+}
+
+#[test]
+fn guards_of_the_command_hold() {
+    let (_temporary, data) = copy_of("checkpoint");
+    fs::write(data.join("recovery.signal"), "").expect("write");
+    let mut driven = Driven::open(&data, FINE, SMALL);
+    driven.keys(&["6"]);
+    let picture = driven.picture();
+    assert!(picture.contains("refused") && picture.contains("recovery.signal"), "{picture}");
+    driven.keys(&["a"]);
+    assert!(driven.state.prompt.is_none());
+    // One that comes up after the plan was made.
+    fs::remove_file(data.join("recovery.signal")).expect("remove");
+    driven.keys(&["1", "r", "6", "a"]);
+    fs::write(data.join("recovery.signal"), "").expect("write");
+    let before = page_0_of_pg_class(&data);
+    driven.enter("apply");
+    assert!(driven.state.applied.is_none() && driven.picture().contains("refused"), "{}", driven.picture());
+    assert_eq!(page_0_of_pg_class(&data), before);
+}
+
+#[test]
+fn plan_and_views_are_saved_as_new_files_only() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    let place = short_paths();
+    driven.keys(&["6", "w", "w"]);
+    let plan = |name: &str| fs::read_to_string(place.join(name)).expect(name);
+    assert_eq!(plan("repair_plan.json"), plan("repair_plan_2.json"));
+    let saved: serde_json::Value = serde_json::from_str(&plan("repair_plan.json")).expect("JSON");
+    assert_eq!(saved["steps"].as_array().map(Vec::len), Some(6));
+    for (view, name) in [("1", "triage"), ("2", "batches"), ("3", "slots"), ("4", "page"), ("5", "wal"), ("6", "plan")]
+    {
+        driven.keys(&[view, "e"]);
+        let text = fs::read_to_string(place.join(format!("pg_dwbinspect_{name}.txt"))).expect("text");
+        assert!(text.lines().count() > 5, "{name}: {text}");
+        let json = fs::read_to_string(place.join(format!("pg_dwbinspect_{name}.json"))).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert!(json.to_string().len() > 300, "{name}: {json}");
+    }
+    let slots: serde_json::Value = serde_json::from_str(&plan("pg_dwbinspect_slots.json")).expect("JSON");
+    assert_eq!(slots["shown"]["slots"].as_array().map(Vec::len), Some(3057));
+    let text = fs::read_to_string(place.join("pg_dwbinspect_slots.txt")).expect("text");
+    assert!(text.lines().count() > 3057, "the whole list, not only what was on the screen");
+}
+
+#[test]
+fn repair_is_finished_before_the_program_ends() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    driven.state.applying = true;
+    driven.keys(&["q"]);
+    driven.act(Action::Terminate);
+    assert!(driven.asked.is_empty());
+    driven.act(Action::Refused("cut off".to_owned()));
+    assert_eq!(driven.asked, [Effect::Quit]);
+    let mut driven = Driven::of("checkpoint", SMALL);
+    driven.act(Action::Terminate);
+    assert_eq!(driven.asked, [Effect::Quit]);
+}

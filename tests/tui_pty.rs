@@ -1,0 +1,324 @@
+//! The real program on a real pseudo-terminal: what a user sees, and the terminal that is left behind.
+
+mod common;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{arg, cluster, copy_tree, dwbinspect, run};
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+/// Longest time that something may take to appear.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn cells(count: u16) -> NonZero<u16> {
+    NonZero::new(count).expect("cells")
+}
+
+/// A program on a terminal of 80 by 24.
+struct Session {
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    input: Box<dyn Write + Send>,
+    screen: Arc<Mutex<vt100::Parser>>,
+    raw: Arc<Mutex<Vec<u8>>>,
+    /// Settings of the terminal before the program ran.
+    before: String,
+    directory: tempfile::TempDir,
+}
+
+impl Session {
+    fn start(program: &str, args: &[&str]) -> Self {
+        Self::start_with(program, args, &[])
+    }
+
+    fn start_with(program: &str, args: &[&str], environment: &[(&str, &str)]) -> Self {
+        let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).expect("pseudo-terminal");
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let mut command = CommandBuilder::new(assert_cmd::cargo::cargo_bin(program));
+        command.args(args);
+        command.cwd(directory.path());
+        command.env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8");
+        command.env_remove("LC_ALL");
+        command.env_remove("NO_COLOR");
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        let before = format!("{:?}", pair.master.get_termios());
+        let child = pair.slave.spawn_command(command).expect("program starts");
+        let mut output = pair.master.try_clone_reader().expect("reader");
+        let input = pair.master.take_writer().expect("writer");
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(cells(24), cells(80), 0)));
+        let raw = Arc::new(Mutex::new(Vec::new()));
+        let (drawn, kept) = (Arc::clone(&screen), Arc::clone(&raw));
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count) = output.read(&mut bytes) {
+                if count == 0 {
+                    break;
+                }
+                drawn.lock().expect("screen").process(&bytes[..count]);
+                kept.lock().expect("output").extend_from_slice(&bytes[..count]);
+            }
+        });
+        Self { child, master: pair.master, input, screen, raw, before, directory }
+    }
+
+    fn picture(&self) -> String {
+        self.screen.lock().expect("screen").screen().contents()
+    }
+
+    /// Waits until the words are on the screen.
+    fn see(&self, words: &str) {
+        self.wait(words, |picture| picture.contains(words));
+    }
+
+    fn wait(&self, what: &str, holds: impl Fn(&str) -> bool) {
+        let start = Instant::now();
+        while !holds(&self.picture()) {
+            assert!(start.elapsed() < PATIENCE, "never seen: {what}\n{}", self.picture());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn send(&mut self, keys: &str) {
+        self.input.write_all(keys.as_bytes()).and_then(|()| self.input.flush()).expect("terminal takes keys");
+    }
+
+    /// Waits for the end; the exit status.
+    fn end(&mut self) -> u32 {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("status") {
+                // What was written last is still on its way.
+                thread::sleep(Duration::from_millis(100));
+                return status.exit_code();
+            }
+            assert!(start.elapsed() < PATIENCE, "does not end\n{}", self.picture());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let process = self.child.process_id().and_then(|id| rustix::process::Pid::from_raw(id as i32));
+        rustix::process::kill_process(process.expect("process"), signal).expect("signal");
+    }
+
+    /// The terminal is as it was: own screen left, cursor shown, mouse let go, settings restored.
+    fn assert_given_back(&self) {
+        let parser = self.screen.lock().expect("screen");
+        let screen = parser.screen();
+        assert!(!screen.alternate_screen(), "the other screen is still there");
+        assert!(!screen.hide_cursor(), "the cursor is hidden");
+        assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
+        assert_eq!(format!("{:?}", self.master.get_termios()), self.before, "settings of the terminal");
+    }
+}
+
+#[test]
+fn open_look_around_save_a_plan_and_leave() {
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))]);
+    session.see("7 damaged");
+    session.see("the server will NOT start");
+    assert!(session.screen.lock().expect("screen").screen().alternate_screen());
+    assert_ne!(format!("{:?}", session.master.get_termios()), session.before, "raw mode");
+    session.send("j\r");
+    session.see("pg_class block 0");
+    session.see("dwbuf_000 slot 1584");
+    session.send("pn");
+    session.see("on disk");
+    session.send("\u{1b}");
+    session.see("7 damaged");
+    session.send("3");
+    session.see("3057 of 3057 slots");
+    session.send("/torn\rf");
+    session.see("that fit \"torn\"");
+    session.send("?");
+    session.see("Keys in Slots");
+    session.send("?6");
+    session.see("6 pages would be overwritten");
+    session.send("w");
+    session.see("plan saved");
+    session.send("y");
+    session.see("copied: pg_dwbinspect repair");
+    session.master.resize(PtySize { rows: 45, cols: 140, pixel_width: 0, pixel_height: 0 }).expect("resize");
+    session.screen.lock().expect("screen").screen_mut().set_size(cells(45), cells(140));
+    session.send("1");
+    session.see("replay      from");
+    session.send("q");
+    assert_eq!(session.end(), 1, "as check");
+    session.assert_given_back();
+    session.see("damaged pages: 7");
+    let plan = fs::read_to_string(session.directory.path().join("repair_plan.json")).expect("plan");
+    assert!(plan.contains("\"steps\""));
+    let raw = session.raw.lock().expect("output").clone();
+    assert!(String::from_utf8_lossy(&raw).contains("\u{1b}]52;c;"), "the command line went to the clipboard");
+}
+
+#[test]
+fn first_picture_and_answers_come_at_once() {
+    let start = Instant::now();
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("wrapped"))]);
+    session.see("1 Triage");
+    let first = start.elapsed();
+    // Whether or not the cluster has been read by now.
+    let start = Instant::now();
+    session.send("?");
+    session.see("Keys in Triage");
+    let answer = start.elapsed();
+    session.send("q");
+    session.end();
+    // Far more than is wanted, for a machine that is busy with other tests: the bench measures.
+    assert!(first < Duration::from_secs(5) && answer < Duration::from_secs(2), "{first:?} {answer:?}");
+}
+
+#[test]
+fn signals_leave_a_whole_terminal() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::HUP, rustix::process::Signal::INT] {
+        let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))]);
+        session.see("1 Triage");
+        session.signal(signal);
+        assert_ne!(session.end(), 0, "{signal:?}");
+        session.assert_given_back();
+    }
+}
+
+#[test]
+fn suspended_program_gives_the_terminal_back_and_takes_it_again() {
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))]);
+    session.see("7 damaged");
+    session.send("\u{1a}");
+    let start = Instant::now();
+    while session.screen.lock().expect("screen").screen().alternate_screen() {
+        assert!(start.elapsed() < PATIENCE, "never suspended");
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_millis(200));
+    session.assert_given_back();
+    session.signal(rustix::process::Signal::CONT);
+    session.see("7 damaged");
+    assert!(session.screen.lock().expect("screen").screen().alternate_screen());
+    session.send("2");
+    session.see("A current");
+    session.send("q");
+    assert_eq!(session.end(), 1);
+    session.assert_given_back();
+}
+
+/// Directories that no screen can be shown of, and a word of what is said.
+fn bad_directories(place: &Path) -> Vec<(PathBuf, &'static str)> {
+    let damaged = place.join("damaged");
+    copy_tree(&cluster("clean").join("global"), &damaged.join("global"));
+    fs::write(damaged.join("PG_VERSION"), "19\n").expect("write");
+    let control = damaged.join("global/pg_control");
+    let mut bytes = fs::read(&control).expect("read");
+    bytes[20] ^= 1;
+    fs::write(&control, bytes).expect("write");
+    fs::create_dir(place.join("empty")).expect("directory");
+    fs::create_dir(place.join("other")).expect("directory");
+    fs::write(place.join("other/file"), "x").expect("write");
+    fs::write(place.join("file"), "x").expect("write");
+    let mut bad = vec![
+        (damaged, "pg_control is missing or damaged"),
+        (place.join("empty"), "PG_VERSION"),
+        (place.join("other"), "PG_VERSION"),
+        (place.join("file"), "file"),
+        (place.join("nowhere"), "nowhere"),
+    ];
+    if rustix::process::geteuid().is_root() {
+        common::skipped("root may read what nobody else may");
+    } else {
+        let closed = place.join("closed");
+        fs::create_dir(&closed).expect("directory");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("mode");
+        bad.push((closed, "closed"));
+    }
+    bad
+}
+
+#[test]
+fn bad_directory_is_told_on_the_normal_screen() {
+    let place = tempfile::tempdir().expect("temporary directory");
+    for (path, words) in bad_directories(place.path()) {
+        let mut session = Session::start("pg_dwbinspect", &["tui", arg(&path)]);
+        assert_eq!(session.end(), 2, "{}", path.display());
+        session.assert_given_back();
+        let raw = String::from_utf8_lossy(&session.raw.lock().expect("output")).into_owned();
+        assert!(!raw.contains("\u{1b}[?1049h"), "{}: the other screen was shown", path.display());
+        assert!(session.picture().replace('\n', "").contains(words), "{}: {}", path.display(), session.picture());
+    }
+    let mut session = Session::start("pg_walfpi", &["tui", arg(&place.path().join("empty"))]);
+    assert_eq!(session.end(), 2);
+    session.assert_given_back();
+    // WAL that was named and is none is found only while the cluster is read.
+    let wal = place.path().join("nowhere");
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("checkpoint")), "--wal", arg(&wal)]);
+    assert_eq!(session.end(), 2);
+    session.assert_given_back();
+    assert!(session.picture().contains("pg_dwbinspect: "), "{}", session.picture());
+}
+
+#[test]
+fn no_terminal_is_an_error_that_says_so() {
+    for ran in
+        [dwbinspect(&["tui", arg(&cluster("checkpoint"))]), run("pg_walfpi", &["tui", arg(&cluster("checkpoint"))])]
+    {
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+        assert!(ran.stderr.contains("no terminal"), "{}", ran.stderr);
+    }
+    let mut session = Session::start_with("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))], &[("TERM", "dumb")]);
+    assert_eq!(session.end(), 2);
+    assert!(session.picture().contains("TERM=dumb"), "{}", session.picture());
+}
+
+#[test]
+fn colours_and_characters_follow_the_wish() {
+    let path = cluster("checkpoint");
+    let coloured = |session: &Session| {
+        let raw = String::from_utf8_lossy(&session.raw.lock().expect("output")).into_owned();
+        (30..38)
+            .chain(90..98)
+            .any(|code| raw.contains(&format!("\u{1b}[{code}m")) || raw.contains(&format!(";{code}m")))
+            || raw.contains("\u{1b}[38;")
+    };
+    let mut session = Session::start_with("pg_dwbinspect", &["tui", arg(&path)], &[("NO_COLOR", "1")]);
+    session.see("7 damaged");
+    assert!(!coloured(&session));
+    session.send("q");
+    session.end();
+    let mut session = Session::start("pg_dwbinspect", &["tui", "--ascii", "--color", "always", arg(&path)]);
+    session.see("7 damaged");
+    assert!(coloured(&session));
+    assert!(session.picture().is_ascii(), "{}", session.picture());
+    session.send("q");
+    session.end();
+}
+
+#[test]
+fn wal_alone_is_shown_with_the_figures_of_stats() {
+    let wal = cluster("checkpoint").join("pg_wal");
+    let mut session = Session::start("pg_walfpi", &["tui", arg(&wal)]);
+    session.see("full-page images");
+    session.wait("causes are counted", |picture| !picture.contains("being counted"));
+    let total = run("pg_walfpi", &["stats", arg(&wal), "--format", "ndjson"]).of_type("summary")[0].clone();
+    let words = format!("{} records, {} full-page images", total["records"], total["fpi_count"]);
+    session.see(&words);
+    session.send("1236?");
+    session.see("Keys in WAL");
+    assert!(!session.picture().contains("Triage"), "{}", session.picture());
+    session.send("?e");
+    session.see("written: ");
+    session.send("q");
+    let status = run("pg_walfpi", &["stats", arg(&wal)]).status;
+    assert_eq!(i64::from(session.end()), i64::from(status));
+    session.assert_given_back();
+    assert!(session.directory.path().join("pg_walfpi_wal.json").exists());
+}

@@ -1,0 +1,199 @@
+//! Pictures of every view, from real crashed clusters, and what must hold for all of them.
+
+mod common;
+#[path = "common/screen.rs"]
+mod screen;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{DWB_CASES, arg, cluster, dwbinspect};
+use pgforensics::analysis::verdict::judge::Verdict;
+use pgforensics::tui::action::Action;
+use pgforensics::tui::facts::{Progress, Survey};
+use pgforensics::tui::look::Look;
+use ratatui::style::Color;
+use screen::{Driven, LARGE, SMALL, draw, short_paths, text_of};
+
+/// Views and the keys that lead to them from the triage of a crash.
+const WALK: [(&str, &[&str]); 10] = [
+    ("triage", &[]),
+    ("batches", &["2"]),
+    ("slots", &["3", "n"]),
+    ("page_verdict", &["1", "j", "enter"]),
+    ("page_bytes", &["p", "n"]),
+    ("page_header", &["p"]),
+    ("page_records", &["p"]),
+    ("wal", &["5", "j", "j"]),
+    ("plan", &["6"]),
+    ("help", &["?"]),
+];
+
+/// Holds a picture against the one that was looked at. Whether some process has the number of the one that crashed, and
+/// what the sentence about it says, differs from machine to machine.
+fn assert_picture(name: String, screen: &Driven) {
+    let filters = [("postmaster.pid: names process .*", "postmaster.pid: names process […]")];
+    insta::with_settings!({filters => filters}, { insta::assert_snapshot!(name, screen.picture()) });
+}
+
+#[test]
+fn every_view_of_a_crash() {
+    for (size, word) in [(SMALL, "80x24"), (LARGE, "140x45")] {
+        let mut screen = Driven::of("checkpoint", size);
+        for (name, keys) in WALK {
+            screen.keys(keys);
+            assert_picture(format!("{name}_{word}"), &screen);
+        }
+    }
+}
+
+#[test]
+fn triage_and_batches_of_every_cluster() {
+    for case in DWB_CASES {
+        let mut screen = Driven::of(case, SMALL);
+        assert_picture(format!("triage_of_{case}"), &screen);
+        assert_picture(format!("batches_of_{case}"), screen.keys(&["2"]));
+    }
+}
+
+#[test]
+fn first_picture_is_there_before_any_work() {
+    short_paths();
+    let mut screen = Driven::before(Path::new("checkpoint"), screen::FINE, SMALL);
+    assert!(screen.picture().contains("The cluster is being read"), "{}", screen.picture());
+    screen.state.surveying = true;
+    let progress = Progress { what: "checking every page", done: 1 << 20, total: 4 << 20 };
+    screen.act(Action::Progressed(progress));
+    screen.act(Action::Opened("Crashed.".to_owned()));
+    let picture = screen.picture();
+    assert!(picture.contains("25% 1.0M of 4.0M") && picture.contains("state       Crashed."), "{picture}");
+    for view in ["2", "3", "4", "5", "6", "?"] {
+        assert!(!screen.keys(&[view]).picture().is_empty());
+    }
+}
+
+#[test]
+fn counts_and_words_are_those_of_check() {
+    short_paths();
+    for case in DWB_CASES {
+        let check = dwbinspect(&["check", case, "--format", "ndjson"]);
+        let summary = &check.of_type("summary")[0];
+        let screen = Driven::of(case, LARGE);
+        let survey = screen.state.survey.clone().expect("survey");
+        assert_eq!(survey.pages.len() as u64, summary["damaged_pages"], "{case}");
+        for verdict in Verdict::ALL {
+            let count = survey.pages.iter().filter(|page| page.verdict == verdict).count() as u64;
+            assert_eq!(count, summary["verdicts"][verdict.name()], "{case} {}", verdict.name());
+            let shown = screen.picture().lines().any(|line| {
+                let mut words = line.split_whitespace();
+                words.next() == Some(verdict.name()) && words.next() == Some(&count.to_string())
+            });
+            assert_eq!(shown, count > 0, "{case} {}: {}", verdict.name(), screen.picture());
+        }
+        assert_eq!(i32::from(survey.exit_status), check.status, "{case}");
+        assert_eq!(survey.skipped.len() as u64, summary["skipped"], "{case}");
+        let text = dwbinspect(&["check", case, "--width", "400"]).stdout;
+        for words in [&survey.state, &survey.start, &survey.next] {
+            assert!(text.contains(words.as_str()), "{case}: {words}\n{text}");
+        }
+        // What is exported is what the command prints.
+        let exported: serde_json::Value = serde_json::from_str(&survey.json).expect("JSON");
+        let printed: serde_json::Value =
+            serde_json::from_str(&dwbinspect(&["check", case, "--format", "json"]).stdout).expect("JSON");
+        assert_eq!(exported, printed, "{case}");
+    }
+}
+
+#[test]
+fn batches_of_the_screen_are_those_of_the_command() {
+    short_paths();
+    for case in DWB_CASES {
+        let listed = dwbinspect(&["batches", case, "--format", "ndjson"]).of_type("batch");
+        let survey = Driven::of(case, SMALL).state.survey.expect("survey");
+        assert_eq!(survey.batches.len(), listed.len(), "{case}");
+        for (batch, listed) in survey.batches.iter().zip(&listed) {
+            let held = survey.slots.iter().filter(|row| batch.holds(row)).count() as u64;
+            assert_eq!(held, listed["slots"], "{case}: every slot of a batch is found in the strip");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_said_by_colour_alone() {
+    short_paths();
+    let plain = Look { colour: false, ascii: true };
+    let mut screen = Driven::open(Path::new("checkpoint"), plain, SMALL);
+    let mut coloured = Driven::of("checkpoint", SMALL);
+    let mut colours = 0;
+    for (name, keys) in WALK {
+        let buffer = screen.keys(keys).buffer();
+        assert!(text_of(&buffer).is_ascii(), "{name}: {}", text_of(&buffer));
+        assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset), "{name}");
+        let buffer = coloured.keys(keys).buffer();
+        let sixteen = |colour: Color| !matches!(colour, Color::Rgb(..) | Color::Indexed(_));
+        assert!(buffer.content.iter().all(|cell| sixteen(cell.fg) && cell.bg == Color::Reset), "{name}");
+        colours += buffer.content.iter().filter(|cell| cell.fg != Color::Reset).count();
+    }
+    assert!(colours > 100, "there are colours where they are wanted");
+}
+
+#[test]
+fn any_size_can_be_drawn() {
+    let mut screen = Driven::of("evict", SMALL);
+    for (name, keys) in WALK {
+        screen.keys(keys);
+        for (columns, rows) in [(1, 1), (2, 50), (79, 23), (60, 16), (59, 16), (80, 5), (300, 100), (61, 17), (1, 40)] {
+            screen.act(Action::Resize(columns, rows));
+            let buffer = screen.buffer();
+            assert_eq!((buffer.area.width, buffer.area.height), (columns, rows), "{name}");
+            assert!(!text_of(&buffer).trim().is_empty(), "{name} {columns}x{rows}");
+        }
+    }
+}
+
+#[test]
+fn names_from_disk_cannot_drive_the_terminal() {
+    let mut screen = Driven::of("checkpoint", LARGE);
+    let hostile = "a\u{1b}]52;c;AAAA\u{7}\u{9b}2J\u{202e}b\r\n";
+    let survey = screen.state.survey.clone().expect("survey");
+    let mut changed = Survey { state: hostile.to_owned(), next: hostile.to_owned(), ..Survey::default() };
+    changed.pages.clone_from(&survey.pages);
+    changed.slots.clone_from(&survey.slots);
+    changed.batches.clone_from(&survey.batches);
+    changed.names = survey.names.keys().map(|rel| (*rel, hostile.to_owned())).collect();
+    changed.files = vec![hostile.to_owned(); survey.files.len()];
+    changed.findings = vec![(true, hostile.to_owned())];
+    changed.skipped = vec![hostile.to_owned()];
+    for page in &mut changed.pages {
+        page.relation = hostile.to_owned();
+    }
+    screen.state.subject.path = hostile.to_owned();
+    screen.act(Action::Surveyed(Arc::new(changed)));
+    screen.act(Action::Failed(hostile.to_owned()));
+    for view in ["1", "2", "3", "5", "6"] {
+        screen.keys(&[view]);
+        let buffer = draw(&screen.state);
+        // It is told, not swallowed: at least in the path or the message.
+        assert!(text_of(&buffer).contains("\\u{1b}"), "view {view}: {}", text_of(&buffer));
+        let is_harmful = |c: char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c);
+        let harmful = buffer.content.iter().find(|cell| cell.symbol().chars().any(is_harmful));
+        assert_eq!(harmful, None, "view {view}");
+    }
+}
+
+#[test]
+fn page_that_is_in_order_is_shown_as_page_shows_it() {
+    let mut screen = Driven::of("evict", LARGE);
+    let survey = screen.state.survey.clone().expect("survey");
+    let sound = survey.slots.iter().position(|row| row.page.is_some_and(|page| survey.damaged(page).is_none()));
+    screen.keys(&["3"]);
+    screen.state.slots.at = sound.expect("a slot of a page in order");
+    screen.keys(&["enter"]);
+    assert!(screen.picture().contains("nothing is wrong with it"), "{}", screen.picture());
+    let sheet = screen.state.sheet.clone().expect("page");
+    let (file, block) = sheet.argument.rsplit_once(':').expect("block");
+    let printed = dwbinspect(&["page", arg(&cluster("evict")), file, block, "--width", "400"]).stdout;
+    for line in &sheet.evidence {
+        assert!(printed.contains(line.trim()), "{line}\n{printed}");
+    }
+}
