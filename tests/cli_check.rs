@@ -140,9 +140,10 @@ fn start_is_foreseen_as_the_server_itself_did() {
     // checksums it sees nothing. The cluster `aligned` was not tried.
     for (case, start, restores) in [
         ("clean", "without_replay", 0),
-        ("evict", "completes", 8),
-        ("wrapped", "completes", 14),
-        ("tablespace", "completes", 7),
+        // It did, because the images still stood when replay came to their pages: that depends on how many it writes before.
+        ("evict", "depends_on_dwb", 8),
+        ("wrapped", "depends_on_dwb", 14),
+        ("tablespace", "depends_on_dwb", 7),
         ("nochecksums", "completes", 0),
         ("checkpoint", "stops", 0),
     ] {

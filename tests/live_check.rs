@@ -90,7 +90,10 @@ fn without_full_page_writes_the_record_that_stops_replay_is_foretold() {
             let at = format!("WAL redo at {high}/{low:X}");
             assert!(server.log().contains(&at), "{at}: {}", server.log());
         }
-        Recovered::Started { .. } => assert_eq!(summary["on_start"]["start"], "completes"),
+        // With a double write buffer that depends on how much of it replay overwrites.
+        Recovered::Started { .. } => {
+            assert!(["completes", "depends_on_dwb"].contains(&summary["on_start"]["start"].as_str().expect("word")));
+        }
     }
     // Where `check` says that replay heals, the torn page is left; where it has an image, that is put back; all others get
     // what the server meant to write.

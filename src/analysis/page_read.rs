@@ -35,6 +35,8 @@ pub(super) struct PortionDone {
     pub bad: Vec<BadPage>,
     /// Partial pages that files end in.
     pub partial_pages: Vec<PartialPage>,
+    /// Sound pages that are notable.
+    pub notable: Vec<PageId>,
     /// What could not be read.
     pub gaps: Vec<Gap>,
 }
@@ -189,6 +191,9 @@ impl Judge<'_> {
                     done.counts.add(&condition);
                     let header = PageHeader::decode(0, bytes).ok().filter(|_| self.is_logged);
                     done.counts.newest = done.counts.newest.max(header.map(|header| (header.lsn, page)));
+                    if self.is_logged && condition == PageCondition::Sound && (self.options.notable)(page, bytes) {
+                        done.notable.push(page);
+                    }
                 }
             }
         }
@@ -264,6 +269,7 @@ mod tests {
             geometry: GEOMETRY,
             read_again,
             interrupted: &interrupted,
+            notable: &|_, _| false,
             progress: &|_| {},
         };
         let piece = Piece { file: 3, offset: 0, length: listed as u64, block: 100 };

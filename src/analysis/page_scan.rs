@@ -37,6 +37,8 @@ pub struct ScanOptions<'a> {
     pub read_again: bool,
     /// Raised by the user to break off.
     pub interrupted: &'a AtomicBool,
+    /// Asked about each sound page, from any thread: true for those to be listed.
+    pub notable: &'a (dyn Fn(PageId, &[u8]) -> bool + Sync),
     /// Told how many bytes more are done, from any thread.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -134,6 +136,8 @@ pub struct PageScan {
     pub counts: PageCounts,
     /// Ends of files that are no whole page, in the order of the files.
     pub partial_pages: Vec<PartialPage>,
+    /// Sound pages that are notable, in the order of the files.
+    pub notable: Vec<PageId>,
     /// The user broke off: counts and list cover a part of the files only.
     pub interrupted: bool,
 }
@@ -216,6 +220,7 @@ pub fn scan_pages(
             };
             scan.counts.merge(&done.counts);
             scan.partial_pages.extend(done.partial_pages);
+            scan.notable.extend(done.notable);
             done.gaps.into_iter().for_each(|gap| gaps.add(gap));
             done.bad.into_iter().for_each(&mut found);
         }

@@ -75,6 +75,14 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::Stops { page, lsn } => {
             format!("the server will NOT start: replay stops at {lsn}, where it reads {}", page_at(page))
         }
+        Start::InvalidPages { page } => format!(
+            "the server will NOT start: replay passes over records of {}, which is not there, and stops over that (\"WAL \
+             contains references to invalid pages\") once the cluster would be consistent",
+            page_at(page)
+        ),
+        Start::DependsOnDwb => "it depends on the server's own double write buffer, which the start itself overwrites from its \
+                                first slot on: replay stops at a page whose image is gone by then, and no image is left"
+            .to_owned(),
         Start::WithoutReplay => "the server starts without replay".to_owned(),
         Start::Completes if replay.doubts.is_empty() => "replay runs to its end and the server starts".to_owned(),
         Start::Completes => "replay runs to the end of WAL that is there".to_owned(),
@@ -92,13 +100,18 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     };
     say(
         &outlook.server_restores,
-        "page is put right by the server from its double write buffer",
-        "pages are put right by the server from its double write buffer",
+        "page is put right by the server if the slot still holds the image when replay reads the page",
+        "pages are put right by the server if the slots still hold the images when replay reads the pages",
     );
     say(
         &outlook.server_guesses,
         "page gets an image from the server that is NOT proven to be the right one",
         "pages get images from the server that are NOT proven to be the right ones",
+    );
+    say(
+        &outlook.passed_over,
+        "page is not there or all zero: replay passes over its changes, which are lost without a word",
+        "pages are not there or all zero: replay passes over their changes, which are lost without a word",
     );
     say(
         &outlook.unnoticed,
@@ -158,6 +171,11 @@ pub fn next_step(pages: &[PageReport], outlook: &Outlook, data_dir: &str) -> Str
         let nothing = match outlook.start {
             Start::CannotBegin => "bring back the missing WAL (--wal PATH to look into an archive)",
             Start::Unknown => "bring back pg_control or backup_label from a backup",
+            _ if !outlook.checksums => {
+                "nothing was found that has to be repaired, which without data checksums does not prove that all is well: a \
+                 torn page whose halves make sense together stays unseen, and the server does not notice it either; hold the \
+                 data against a backup or a standby"
+            }
             _ => "nothing has to be repaired; the server can be started",
         };
         steps.push(nothing.to_owned());
@@ -331,6 +349,10 @@ fn on_start_words(on_start: &OnStart) -> String {
             format!("replay reads it at {lsn} and stops, unless the server has an image of its own")
         }
         OnStart::Unnoticed { lsn } => format!("replay changes it at {lsn} without noticing the damage"),
+        OnStart::PassedOver { lsn } => format!(
+            "replay finds nothing to change at {lsn} and passes over this and all later changes of the page, which are lost; \
+             a standby or backup stops over it instead"
+        ),
         OnStart::Later => "replay does not touch it; it fails, or gives wrong rows, when it is read".to_owned(),
         OnStart::Unknown => "not known".to_owned(),
     }

@@ -106,7 +106,7 @@ fn page_of_zeros_that_replay_reads_gets_its_image() {
     scene.set_disk(&[0; PAGE]);
     let row = scene.row();
     row.assert_restores(slot);
-    assert_eq!((row.disk(), row.on_start()), ("zeroed", "read"));
+    assert_eq!((row.disk(), row.on_start()), ("zeroed", "passed_over"));
 }
 
 #[test]

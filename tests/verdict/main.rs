@@ -8,6 +8,7 @@ mod common;
 mod evidence;
 mod files;
 mod mass;
+mod needed;
 mod rows;
 mod scene;
 mod slots;

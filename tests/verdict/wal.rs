@@ -3,10 +3,10 @@
 use std::fs;
 
 use super::scene::{Row, Scene, torn_after_redo, torn_before_redo};
-use crate::common::arg;
-use crate::common::edit::{ControlField, sealed, set_page_lsn};
+use crate::common::edit::{ControlField, sealed, set_page_lsn, unsealed};
 use crate::common::truth::check_with;
 use crate::common::wal_tail::{SEGMENT, WalTail, segment_name};
+use crate::common::{arg, dwbinspect};
 
 /// File of the segment that holds an address.
 fn segment_of(lsn: u64) -> String {
@@ -198,10 +198,36 @@ fn sound_page_that_is_newer_than_all_wal_shows_the_same_for_every_page() {
     let mut page = scene.copy.page(other);
     set_page_lsn(&mut page, scene.wal.end() + 0x1000);
     scene.copy.set_page(other, &sealed(&page, other.block));
-    // Only a scan of all pages finds it.
-    let checked = check_with(scene.copy.data(), &[]);
-    Row::of(&checked, scene.key).assert_verdict("restore_unproven");
-    assert!(checked.doubts().contains("WAL that had been written is missing"), "{}", checked.doubts());
+    // Whoever asks for less than all pages hears the same of this one.
+    for more in [&[][..], &["--dwb-only"]] {
+        let checked = check_with(scene.copy.data(), more);
+        Row::of(&checked, scene.key).assert_verdict("restore_unproven");
+        assert!(checked.doubts().contains("WAL that had been written is missing"), "{}", checked.doubts());
+        assert!(checked.pages.iter().all(|page| page["verdict"] != "restore"));
+    }
+    let (relation, block) = (scene.key.file(), scene.key.block.to_string());
+    let page = dwbinspect(&["page", "--format", "ndjson", arg(scene.copy.data()), &relation, &block]);
+    assert_eq!(page.of_type("page")[0]["verdict"], "restore_unproven", "{}", page.stdout);
+}
+
+#[test]
+fn image_that_is_newer_than_all_wal_shows_that_wal_is_missing() {
+    // A server writes WAL up to a page's LSN before it gives the page out, to a slot as to its place.
+    for is_under_lock in [true, false] {
+        let (mut scene, slot) = torn_after_redo(|_| ());
+        let end = scene.wal.end();
+        let image = scene.version(b'%', end + 0x1000);
+        let image = if is_under_lock { sealed(&image, 6) } else { unsealed(&image) };
+        scene.slot_of(scene.key.at(6), end + 0x1000, &image);
+        let checked = scene.check();
+        let row = Row::of(&checked, scene.key);
+        assert_eq!(row.chosen_slot(), Some(slot.into()));
+        row.assert_verdict(if is_under_lock { "restore_unproven" } else { "restore" });
+        assert_eq!(checked.doubts().contains("WAL that had been written is missing"), is_under_lock);
+        let (relation, block) = (scene.key.file(), scene.key.block.to_string());
+        let page = dwbinspect(&["page", "--format", "ndjson", arg(scene.copy.data()), &relation, &block]);
+        assert_eq!(page.of_type("page")[0]["verdict"], row.verdict(), "{}", page.stdout);
+    }
 }
 
 #[test]

@@ -4,12 +4,17 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use rustc_hash::FxHashSet;
+
 use super::compare::Comparison;
 use super::history::{Interest, WalHistory};
+use super::judge::Verdict;
+use super::needed::Needed;
 use super::outlook::Outlook;
 use super::replay::{Replay, read_before};
 use super::slots::{CompareRules, SlotRef, Suspicion, compare_slots};
 use super::survey::{Context, PageReport};
+use super::unchecked::FirstTouches;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{HeaderAge, Staleness};
@@ -18,7 +23,16 @@ use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
 use crate::cluster::wal::WalSet;
 use crate::parsers::control::ControlFile;
-use crate::types::{Lsn, PageId};
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// The newest LSN of a sound page of a logged relation, and which page.
+pub enum NewestPage<'a> {
+    /// All pages were read.
+    Known(Option<(Lsn, String)>),
+    /// Pages are read for this when an image would be called safe: a page from behind the end of WAL shows that WAL is
+    /// missing, whoever asks. An error says why not all of them were.
+    Ask(&'a dyn Fn() -> Result<Option<(Lsn, String)>, String>),
+}
 
 /// What the check works on.
 pub struct CheckInput<'a> {
@@ -40,8 +54,16 @@ pub struct CheckInput<'a> {
     pub slots: Vec<SlotRef>,
     /// Pages that a scan of the relation files found.
     pub suspects: BTreeMap<PageId, Suspicion>,
-    /// Newest LSN of a sound page and which page, if the relation files were scanned.
-    pub newest_page: Option<(Lsn, String)>,
+    /// Only this page; slots of others tell how far WAL had been written, no more.
+    pub only: Option<PageId>,
+    /// Heap pages of a cluster without checksums that show a transaction from behind the redo point.
+    pub late_pages: Vec<PageId>,
+    /// Look for pages that replay needs and that are not there.
+    pub find_missing: bool,
+    /// Whether the catalog has a relation with these files, beyond doubt.
+    pub exists: &'a dyn Fn(RelFileLocator) -> bool,
+    /// The newest LSN of the relation files.
+    pub newest_page: NewestPage<'a>,
     /// WAL that recovery will read: that of `pg_wal`.
     pub own_wal: Option<&'a WalSet>,
     /// WAL from elsewhere, together with it.
@@ -93,7 +115,7 @@ pub enum Stage {
 /// Runs the check. `progress` is told the stage and how far it is, and can break it off.
 pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> ControlFlow<()>) -> CheckReport {
     let mut coverage = Coverage::default();
-    let mut replay = input.replay;
+    let mut replay = input.replay.clone();
     let dwb_doubts = dwb_doubts(input.staleness);
     if input.may_be_running {
         replay
@@ -101,7 +123,9 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
             .push("a server may be running on this directory, and files change while they are read".to_owned());
     }
     input.slots.sort_unstable();
-    let mut suspects = input.suspects;
+    let written = newest_written(&input);
+    input.slots.retain(|slot| input.only.is_none_or(|page| page == slot.page));
+    let mut suspects = std::mem::take(&mut input.suspects);
     let checksums = input.control.is_some_and(|control| control.checksums.is_enforced());
     let rules = CompareRules { block_size: input.block_size, checksums, redo_lsn: replay.redo_lsn };
     let mut compared = 0;
@@ -122,36 +146,90 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
             suspects.entry(page).or_insert(suspicion);
         },
     );
-    let interest = interest_of(&suspects, &input.slots);
+    let mut interest = interest_of(&suspects, &input.slots, input.exists);
     let mut history = WalHistory::new(&interest);
-    let wal_progress = |bytes| progress(Stage::Wal, bytes);
+    let late_pages = std::mem::take(&mut input.late_pages);
+    history.first_touches =
+        replay.next_xid.filter(|_| !late_pages.is_empty()).map(|next| FirstTouches::of(late_pages, next));
+    history.needed = replay.redo_lsn.filter(|_| input.find_missing).map(Needed::from);
     if broken_off {
         replay.doubts.push("the check was broken off".to_owned());
     } else {
-        read_wal(
-            &input.own_wal,
-            &input.all_wal,
-            input.control,
-            &mut replay,
-            &mut history,
-            &interest,
-            &mut coverage,
-            &wal_progress,
-        );
+        let before = replay.clone();
+        let mut unread = Coverage::default();
+        read_wal(&input, &mut replay, &mut history, &interest, &mut unread, progress);
+        let missing = history.needed.take().filter(|_| replay.can_begin && replay.recovery.replays());
+        let missing = missing.map(|needed| needed.missing(input.pages, input.block_size, &mut coverage));
+        let ahead = history.first_touches.take().filter(|_| replay.can_begin);
+        let ahead = ahead.map(|touches| touches.ahead(input.pages, input.block_size, &mut coverage));
+        let ahead = ahead.into_iter().flatten().map(|page| (page, Suspicion::Differs));
+        let further: Vec<_> =
+            missing.into_iter().flatten().chain(ahead).filter(|(page, _)| interest.place(*page).is_none()).collect();
+        if !further.is_empty() {
+            // Nobody suspected these pages: what WAL says of them is read now, together with all the rest.
+            let rels: FxHashSet<RelFileLocator> = further.iter().map(|(page, _)| page.rel).collect();
+            suspects.extend(further);
+            interest = interest_of(&suspects, &input.slots, &|rel| (input.exists)(rel) || rels.contains(&rel));
+            history = WalHistory::new(&interest);
+            replay = before;
+            unread = Coverage::default();
+            read_wal(&input, &mut replay, &mut history, &interest, &mut unread, progress);
+        }
+        coverage.skipped.append(&mut unread.skipped);
     }
-    if let Some((lsn, page)) = &input.newest_page {
+    if let Some((lsn, place)) = &written {
+        replay.note_page_lsn(*lsn, place);
+    }
+    if let NewestPage::Known(Some((lsn, page))) = &input.newest_page {
         replay.note_page_lsn(*lsn, page);
     }
     let mut report = CheckReport {
-        outlook: Outlook::of(&[], &replay, input.may_be_running, input.uses_dwb),
+        outlook: Outlook::of(&[], &replay, input.may_be_running, input.uses_dwb, checksums),
         replay,
         pages: Vec::new(),
-        slots: input.slots,
+        slots: std::mem::take(&mut input.slots),
         history,
         interest,
         findings: Vec::new(),
         coverage,
     };
+    broken_off |= examine_all(&input, &suspects, checksums, &dwb_doubts, &mut report, progress).is_break();
+    let is_safe = |page: &PageReport| page.verdict.verdict == Verdict::Restore;
+    if let NewestPage::Ask(look) = input.newest_page
+        && report.pages.iter().any(is_safe)
+    {
+        let before = report.replay.doubts.len();
+        match look() {
+            Ok(Some((lsn, page))) => report.replay.note_page_lsn(lsn, &page),
+            Ok(None) => {}
+            Err(why) => {
+                report
+                    .replay
+                    .doubts
+                    .push(format!("not all pages were looked at for LSNs behind the end of WAL: {why}"));
+            }
+        }
+        if report.replay.doubts.len() > before {
+            broken_off |= examine_all(&input, &suspects, checksums, &dwb_doubts, &mut report, progress).is_break();
+        }
+    }
+    if broken_off {
+        report.coverage.skip("the rest of the check", "interrupted: pages are missing from the result");
+    }
+    settle_slots(&mut report);
+    report.outlook = Outlook::of(&report.pages, &report.replay, input.may_be_running, input.uses_dwb, checksums);
+    report
+}
+
+/// Judges all suspects by what the report knows so far.
+fn examine_all(
+    input: &CheckInput<'_>,
+    suspects: &BTreeMap<PageId, Suspicion>,
+    checksums: bool,
+    dwb_doubts: &[String],
+    report: &mut CheckReport,
+    progress: &dyn Fn(Stage, u64) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     let context = Context {
         pages: input.pages,
         dwb: input.dwb,
@@ -162,26 +240,43 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         replay: &report.replay,
         history: &report.history,
         interest: &report.interest,
-        dwb_doubts: &dwb_doubts,
+        dwb_doubts,
+        exists: input.exists,
         specials: RefCell::default(),
     };
-    for (done, (page, suspicion)) in (0..).zip(&suspects) {
+    report.pages.clear();
+    for (done, (page, suspicion)) in (0..).zip(suspects) {
         let own = slots_of(&report.slots, *page);
         match context.examine(*page, *suspicion, own) {
             Ok(found) => report.pages.extend(Some(found).filter(|found| found.is_wrong || input.keep_all)),
-            Err(error) => report.coverage.skip(format!("{} {} block {}", page.rel, page.fork, page.block), error),
+            Err(error) => {
+                let what = format!("{} {} block {}", page.rel, page.fork, page.block);
+                let reason = error.to_string();
+                // A second look fails like the first.
+                if !report.coverage.skipped.iter().any(|skipped| skipped.what == what && skipped.reason == reason) {
+                    report.coverage.skip(what, reason);
+                }
+            }
         }
-        if progress(Stage::Pages, done).is_break() {
-            broken_off = true;
-            break;
-        }
+        progress(Stage::Pages, done)?;
     }
-    if broken_off {
-        report.coverage.skip("the rest of the check", "interrupted: pages are missing from the result");
-    }
-    settle_slots(&mut report);
-    report.outlook = Outlook::of(&report.pages, &report.replay, input.may_be_running, input.uses_dwb);
-    report
+    ControlFlow::Continue(())
+}
+
+/// The newest LSN of a whole image that was copied under its lock, and its slot: a server writes WAL up to the LSN of a
+/// page before it gives the page out. Relations that are not logged count changes of their own.
+fn newest_written(input: &CheckInput<'_>) -> Option<(Lsn, String)> {
+    let is_witness = |slot: &&SlotRef| {
+        let is_logged = || {
+            slot.page.fork == ForkNumber::Init || !input.pages.has_fork(slot.page.rel, ForkNumber::Init).unwrap_or(true)
+        };
+        slot.path == Some(WritePath::Eviction) && slot.is_verified && is_logged()
+    };
+    let mut slots: Vec<&SlotRef> = input.slots.iter().collect();
+    slots.sort_unstable_by_key(|slot| std::cmp::Reverse(slot.page_lsn));
+    let newest = slots.into_iter().find(is_witness)?;
+    let file = input.dwb.files.get(newest.file).map_or("", |file| file.name.as_str());
+    Some((newest.page_lsn, format!("the image in {file} slot {}", newest.index)))
 }
 
 /// The slots of one page, in a list sorted by page.
@@ -192,10 +287,15 @@ pub fn slots_of(slots: &[SlotRef], page: PageId) -> &[SlotRef] {
     slots.get(first..first + count).unwrap_or_default()
 }
 
-fn interest_of(suspects: &BTreeMap<PageId, Suspicion>, slots: &[SlotRef]) -> Interest {
+fn interest_of(
+    suspects: &BTreeMap<PageId, Suspicion>,
+    slots: &[SlotRef],
+    should_exist: &dyn Fn(RelFileLocator) -> bool,
+) -> Interest {
     let mut interest = Interest::default();
     for (page, suspicion) in suspects {
-        if *suspicion == Suspicion::MissingFile {
+        // Slots hold pages of many relations that were dropped long ago.
+        if *suspicion == Suspicion::MissingFile && !should_exist(page.rel) {
             interest.add_relation(page.rel);
         } else {
             let place = interest.add(*page);
@@ -207,31 +307,29 @@ fn interest_of(suspects: &BTreeMap<PageId, Suspicion>, slots: &[SlotRef]) -> Int
     interest
 }
 
-#[allow(clippy::too_many_arguments, reason = "what reading WAL changes, side by side")]
 fn read_wal(
-    own: &Option<&WalSet>,
-    all: &Option<&WalSet>,
-    control: Option<&ControlFile>,
+    input: &CheckInput<'_>,
     replay: &mut Replay,
     history: &mut WalHistory,
     interest: &Interest,
     coverage: &mut Coverage,
-    progress: &dyn Fn(u64) -> ControlFlow<()>,
+    progress: &dyn Fn(Stage, u64) -> ControlFlow<()>,
 ) {
-    if let Some(set) = all.or(*own) {
-        let (bytes, errors) = read_before(set, replay.redo_lsn, history, interest, progress);
+    let from_start = |bytes| progress(Stage::Wal, bytes);
+    if let Some(set) = input.all_wal.or(input.own_wal) {
+        let (bytes, errors) = read_before(set, replay.redo_lsn, history, interest, &from_start);
         replay.bytes_read += bytes;
         for error in errors {
             coverage.skip("WAL before the redo point", error);
         }
     }
-    let Some(set) = own else {
+    let Some(set) = input.own_wal else {
         replay.doubts.push("pg_wal holds no WAL of this cluster".to_owned());
         return;
     };
     let before = replay.bytes_read;
-    let further = |bytes: u64| progress(before + bytes);
-    if let Err(error) = replay.read_to_end(set, control, history, interest, &further) {
+    let further = |bytes: u64| progress(Stage::Wal, before + bytes);
+    if let Err(error) = replay.read_to_end(set, input.control, history, interest, &further) {
         replay.doubts.push(format!("WAL cannot be read: {error}"));
         coverage.skip("WAL", error);
     }

@@ -92,11 +92,12 @@ pub fn same_but_checksum(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// The page with everything masked that a server changes without WAL: checksum, flags and `pd_prune_xid` of the page
-/// header, hint bits of heap tuples, "dead" marks of index entries, bits of the maps, the free pages that an SP-GiST metapage remembers, and the hole between line pointers
-/// and tuples. `None` when the header makes no sense.
+/// header, hint bits of heap tuples, the counters of a sequence, "dead" marks of index entries, bits of the maps, the free
+/// pages that an SP-GiST metapage remembers, and the hole between line pointers and tuples. `None` when the header makes no
+/// sense.
 ///
 /// Source: `MarkBufferDirtyHint`, `src/backend/storage/buffer/bufmgr.c`, and its callers; `bufmask.c` in
-/// `src/backend/access/common/`.
+/// `src/backend/access/common/`; `nextval_internal`, `src/backend/commands/sequence.c`: WAL has a value for many calls.
 fn without_hints(page: &[u8], fork: ForkNumber) -> Option<Vec<u8>> {
     let header = PageHeader::decode(0, page).ok()?;
     if !header.faults(page.len()).is_empty() {
@@ -121,6 +122,10 @@ fn without_hints(page: &[u8], fork: ForkNumber) -> Option<Vec<u8>> {
     if matches!(kind, PageKind::Heap | PageKind::Sequence) {
         for tuple in page_tuples(&header, page) {
             mask_tuple(masked.get_mut(tuple.offset..)?);
+            if kind == PageKind::Sequence {
+                let end = tuple.offset.saturating_add(tuple.bytes.len());
+                masked.get_mut(tuple.offset.saturating_add(TupleHeader::SIZE).min(end)..end)?.fill(0);
+            }
         }
     } else if kind.has_line_pointers() {
         let pointers = masked.get_mut(PageHeader::SIZE..usize::from(header.lower))?;
@@ -189,6 +194,30 @@ mod tests {
         // The transaction that deleted a row is no hint.
         disk[8160 + 4] = 9;
         assert_eq!(compare(&disk, &image), None);
+    }
+
+    #[test]
+    fn value_of_a_sequence_moves_on_without_wal() {
+        // The header of the tuple takes 24 bytes, its values the rest; the special space holds the mark of a sequence.
+        let page = |value: u8| {
+            let mut page = heap_page(8);
+            page[16..18].copy_from_slice(&8184_u16.to_le_bytes());
+            page[14..16].copy_from_slice(&8136_u16.to_le_bytes());
+            page[24..28].copy_from_slice(&(8136_u32 | 1 << 15 | 41 << 17).to_le_bytes());
+            page[8136..8160].fill(0);
+            page[8158] = 24;
+            page[8160] = value;
+            page[8168] = 32 - value;
+            page[8184..8192].copy_from_slice(&0x1717_u64.to_le_bytes());
+            page
+        };
+        assert_eq!(compare(&page(7), &page(3)), Some(Comparison::HintBitsOnly));
+        let mut other = page(7);
+        other[8136] = 9;
+        assert_eq!(compare(&other, &page(3)), None, "the transaction of the tuple is logged");
+        let (mut heap, mut image) = (page(7), page(3));
+        (heap[8184], image[8184]) = (0, 0);
+        assert_eq!(compare(&heap, &image), None, "without the mark it is no sequence");
     }
 
     #[test]

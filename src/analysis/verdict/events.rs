@@ -113,6 +113,12 @@ impl FileEvent {
         }
     }
 
+    /// True when replay of this record brings the page into being by copying its whole database.
+    #[must_use]
+    pub fn brings(&self, page: PageId) -> bool {
+        matches!(self.what, LifeCycle::DatabaseCreated { .. }) && self.removes(page)
+    }
+
     /// True when the page's file, or the page itself, no longer exists after this record.
     #[must_use]
     pub fn ends(&self, page: PageId) -> bool {

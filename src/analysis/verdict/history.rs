@@ -5,8 +5,10 @@ use std::ops::{ControlFlow, Range};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::events::{BlockEvent, FPI_FOR_HINT, FileEvent, Touch};
+use super::needed::Needed;
 use super::next_change::NextChange;
 use super::sectors::SectorMarks;
+use super::unchecked::FirstTouches;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::{WalkEnd, walk_run};
 use crate::cluster::wal::{WalReadError, WalSet};
@@ -98,6 +100,10 @@ pub struct WalHistory {
     pub newest_xid: Option<u32>,
     /// Checkpoint records: start, and where replay from it begins.
     checkpoints: Vec<(Lsn, Lsn)>,
+    /// What replay needs on disk; collected only where it is asked for.
+    pub needed: Option<Needed>,
+    /// Which transaction came to which page when; collected only where it is asked for.
+    pub first_touches: Option<FirstTouches>,
     kept: usize,
     images: usize,
 }
@@ -221,6 +227,12 @@ impl WalHistory {
             return known;
         }
         for block in record.blocks() {
+            if let Some(needed) = &mut self.needed {
+                needed.add_block(record, &block);
+            }
+            if let Some(touches) = &mut self.first_touches {
+                touches.add_block(record, &block);
+            }
             if !interest.rels.contains(&block.rel) {
                 continue;
             }
@@ -324,6 +336,9 @@ impl WalHistory {
             Ok(Some(what)) => what,
             Err(_) => return false,
         };
+        if let Some(needed) = &mut self.needed {
+            needed.add_files(record.start_lsn, &what);
+        }
         let (start_lsn, end_lsn) = (record.start_lsn, record.end_lsn);
         let event = |what| FileEvent { start_lsn, end_lsn, what };
         match what {

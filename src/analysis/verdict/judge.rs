@@ -50,6 +50,12 @@ pub enum OnStart {
         /// The record.
         lsn: Lsn,
     },
+    /// Replay finds no page to change, or one that is all zero, and passes over this record and all that follow: the changes
+    /// are lost. Crash recovery says nothing of it; recovery from an archive stops as soon as it would be consistent.
+    PassedOver {
+        /// The first record.
+        lsn: Lsn,
+    },
     /// Replay does not read the page: whoever reads it later gets an error, or wrong data.
     Later,
     /// Replay reads the page and does not notice the damage.
@@ -72,6 +78,8 @@ pub struct Subject {
     pub server_rejects: bool,
     /// The file ends inside the page, or before it: there is no whole page to be replaced.
     pub is_cut: bool,
+    /// The relation has no file at all.
+    pub has_no_file: bool,
     /// The page is all zero, which is no damage unless it should have content.
     pub is_zero: bool,
 }
@@ -121,10 +129,22 @@ fn in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<(Verdict, Str
     let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
     let first = first_in_replay(evidence);
     let page = subject.page;
-    let end = evidence.history.file_events(page).find(|event| event.start_lsn >= redo_lsn && event.ends(page));
+    let mut ends = evidence.history.file_events(page).filter(|event| event.start_lsn >= redo_lsn && event.ends(page));
     // Replay passes over records of a page that is not there, if it finds later that the page was to go.
     let passed_over = subject.is_cut || subject.is_zero;
-    if let Some(end) = end.filter(|end| passed_over || first.is_none_or(|first| end.start_lsn < first.start_lsn)) {
+    let end = if passed_over {
+        let changed_behind =
+            |end: Lsn| evidence.events.iter().find(|event| event.start_lsn > end && (event.heals() || event.reads()));
+        ends.last().filter(|end| !changed_behind(end.start_lsn).is_some_and(BlockEvent::reads))
+    } else {
+        ends.find(|end| first.is_none_or(|first| end.start_lsn < first.start_lsn))
+    };
+    let mut brought =
+        evidence.history.file_events(page).filter(|event| event.start_lsn >= redo_lsn && event.brings(page));
+    if let Some(event) = brought.next().filter(|_| passed_over) {
+        return Some((Verdict::Leave, format!("replay makes the file anew: {}", event.words())));
+    }
+    if let Some(end) = end {
         return Some((Verdict::Leave, format!("replay removes the page before anything needs it: {}", end.words())));
     }
     let first = first.filter(|event| event.heals())?;
@@ -156,9 +176,8 @@ fn on_start(subject: &Subject, evidence: &Evidence<'_>) -> OnStart {
     match first_in_replay(evidence) {
         // Unreadable map pages are taken for empty ones, and empty ones are made where there are none.
         Some(_) if is_map && (subject.server_rejects || subject.is_zero || subject.is_cut) => OnStart::Harmless,
-        Some(first) if subject.server_rejects || subject.is_zero || subject.is_cut => {
-            OnStart::Read { lsn: first.start_lsn }
-        }
+        Some(first) if subject.is_zero || subject.is_cut => OnStart::PassedOver { lsn: first.start_lsn },
+        Some(first) if subject.server_rejects => OnStart::Read { lsn: first.start_lsn },
         Some(first) => OnStart::Unnoticed { lsn: first.start_lsn },
         None => OnStart::Later,
     }
@@ -177,7 +196,12 @@ fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, 
     };
     if let Some(place) = newest(Outcome::Safe) {
         if subject.is_cut {
-            let reason = "the file ends before the page does: putting it back would make the file longer".to_owned();
+            let reason = if subject.has_no_file {
+                "the relation has no file: putting the page back would make one"
+            } else {
+                "the file ends before the page does: putting it back would make the file longer"
+            };
+            let reason = reason.to_owned();
             return (Verdict::RestoreUnproven, Some(place), vec![reason]);
         }
         return (Verdict::Restore, Some(place), of(place, &|weight| weight == Weight::Supports));

@@ -22,8 +22,16 @@ pub enum Start {
         /// The record that reads it.
         lsn: Lsn,
     },
+    /// Replay passes over records of a page that is not there, and stops once the cluster would be consistent.
+    InvalidPages {
+        /// Place of the page in the report.
+        page: usize,
+    },
     /// It starts without replay.
     WithoutReplay,
+    /// Replay runs to its end if the server's own double write buffer still holds the images that it needs when it comes to
+    /// their pages: the start itself overwrites slots.
+    DependsOnDwb,
     /// Replay runs to its end.
     Completes,
 }
@@ -37,6 +45,8 @@ impl Start {
             Self::Unknown => "unknown",
             Self::CannotBegin => "cannot_begin",
             Self::Stops { .. } => "stops",
+            Self::InvalidPages { .. } => "invalid_pages",
+            Self::DependsOnDwb => "depends_on_dwb",
             Self::WithoutReplay => "without_replay",
             Self::Completes => "completes",
         }
@@ -48,26 +58,33 @@ impl Start {
 pub struct Outlook {
     /// How a start will go.
     pub start: Start,
-    /// Pages that the server's own double write buffer recovery puts right.
+    /// Pages that the server's own double write buffer recovery puts right, if the slot is not overwritten before.
     pub server_restores: Vec<usize>,
-    /// Pages for which it takes an image that is not proven.
+    /// Pages for which it takes an image that is not proven, under the same condition.
     pub server_guesses: Vec<usize>,
     /// Damaged pages that replay changes without noticing.
     pub unnoticed: Vec<usize>,
+    /// Pages that are not there or all zero, whose changes replay passes over.
+    pub passed_over: Vec<usize>,
     /// Damaged pages that stay as they are.
     pub stay: Vec<usize>,
+    /// Pages have checksums; without them a torn page can stay unseen.
+    pub checksums: bool,
 }
 
 impl Outlook {
-    /// Foresees a start. `may_be_running`: a server may be up; `has_dwb`: the server uses a double write buffer.
+    /// Foresees a start. `may_be_running`: a server may be up; `has_dwb`: the server uses a double write buffer;
+    /// `checksums`: pages have them.
     #[must_use]
-    pub fn of(pages: &[PageReport], replay: &Replay, may_be_running: bool, has_dwb: bool) -> Self {
+    pub fn of(pages: &[PageReport], replay: &Replay, may_be_running: bool, has_dwb: bool, checksums: bool) -> Self {
         let mut outlook = Self {
             start: Start::Completes,
             server_restores: Vec::new(),
             server_guesses: Vec::new(),
             unnoticed: Vec::new(),
+            passed_over: Vec::new(),
             stay: Vec::new(),
+            checksums,
         };
         let mut stops: Option<(Lsn, usize)> = None;
         for (place, page) in pages.iter().enumerate() {
@@ -81,6 +98,7 @@ impl Outlook {
                     None => stops = Some(stops.map_or((*lsn, place), |first| first.min((*lsn, place)))),
                 },
                 OnStart::Unnoticed { .. } => outlook.unnoticed.push(place),
+                OnStart::PassedOver { .. } => outlook.passed_over.push(place),
                 OnStart::Later | OnStart::Unknown => outlook.stay.push(place),
                 OnStart::Harmless => {}
             }
@@ -90,7 +108,12 @@ impl Outlook {
             Recovery::Unknown => Start::Unknown,
             Recovery::None | Recovery::AfterReset => Start::WithoutReplay,
             _ if !replay.can_begin => Start::CannotBegin,
-            _ => stops.map_or(Start::Completes, |(lsn, page)| Start::Stops { page, lsn }),
+            recovery => match (stops, outlook.passed_over.first()) {
+                (Some((lsn, page)), _) => Start::Stops { page, lsn },
+                (None, Some(page)) if recovery != Recovery::Crash => Start::InvalidPages { page: *page },
+                _ if !outlook.server_restores.is_empty() || !outlook.server_guesses.is_empty() => Start::DependsOnDwb,
+                _ => Start::Completes,
+            },
         };
         outlook
     }

@@ -46,6 +46,8 @@ pub struct Context<'a> {
     pub interest: &'a Interest,
     /// What keeps images of the double write buffer from being trusted.
     pub dwb_doubts: &'a [String],
+    /// Whether the catalog has a relation with these files, beyond doubt.
+    pub exists: &'a dyn Fn(RelFileLocator) -> bool,
     /// Special space of sound pages, by fork.
     pub specials: RefCell<FxHashMap<(RelFileLocator, ForkNumber), Option<usize>>>,
 }
@@ -103,7 +105,8 @@ impl Context<'_> {
         let is_cut = matches!(disk.read, PageRead::Partial { .. } | PageRead::BeyondEnd | PageRead::NoFile);
         let is_zero = disk.condition == PageCondition::Zeroed;
         let server_rejects = disk.condition.damage().is_some_and(|damage| damage.server_rejects);
-        let subject = Subject { page, is_unlogged, server_rejects, is_cut, is_zero };
+        let has_no_file = disk.read == PageRead::NoFile;
+        let subject = Subject { page, is_unlogged, server_rejects, is_cut, has_no_file, is_zero };
         let evidence = Evidence {
             replay: self.replay,
             history: self.history,
@@ -179,7 +182,7 @@ impl Context<'_> {
         let is_map = matches!(page.fork, ForkNumber::Fsm | ForkNumber::Vm);
         let proven_missing = !settled
             && !is_map
-            && (matches!(verdict.on_start, OnStart::Read { .. })
+            && (matches!(verdict.on_start, OnStart::Read { .. } | OnStart::PassedOver { .. })
                 || verdict.candidates.iter().any(|judged| self.shows_missing(judged, suspicion, disk)));
         match (&disk.condition, disk.read) {
             (_, PageRead::Partial { have_bytes }) => {
@@ -191,7 +194,16 @@ impl Context<'_> {
                     "the file ends before this page, which replay or an image shows to have been there".to_owned();
                 (Comparison::BeyondEnd, Confidence::Likely, vec![what])
             }),
-            (_, PageRead::NoFile) => None,
+            (_, PageRead::NoFile) => {
+                let what = if proven_missing {
+                    "the relation has no file, so all of its pages are gone; replay or an image shows that there should be one"
+                } else if !settled && !is_map && !subject.is_unlogged && self.should_exist(page) {
+                    "the relation has no file, so all of its pages are gone; the catalog has it, and WAL does not say that it was dropped"
+                } else {
+                    return None;
+                };
+                Some((Comparison::MissingFile, Confidence::Likely, vec![what.to_owned()]))
+            }
             (PageCondition::Damaged(_), PageRead::Whole) => Some(self.tell_damaged(page, disk, tear, verdict)),
             (PageCondition::Zeroed, _) => proven_missing.then(|| {
                 let what = "the page is all zero although replay or an image shows that it had content".to_owned();
@@ -209,6 +221,11 @@ impl Context<'_> {
             }
             (PageCondition::Sound, _) => None,
         }
+    }
+
+    /// True for a page of a relation that the catalog has and of whose end WAL does not tell.
+    fn should_exist(&self, page: PageId) -> bool {
+        (self.exists)(page.rel) && !self.history.file_events(page).any(|event| event.ends(page))
     }
 
     /// True when an image proves that the page on disk lacks something: the image is safe, or WAL shows a change behind

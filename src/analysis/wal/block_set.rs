@@ -44,6 +44,24 @@ impl BlockSet {
         }
     }
 
+    /// Removes the blocks of each fork from the one on that `from` gives.
+    pub fn remove_from(&mut self, from: &impl Fn(RelFileLocator, u8) -> Option<BlockNumber>) {
+        for ((rel, fork_code), bitmap) in &mut self.bitmaps {
+            if let Some(first) = from(*rel, *fork_code) {
+                let before = bitmap.len();
+                bitmap.remove_range(first..);
+                self.count -= before - bitmap.len();
+            }
+        }
+    }
+
+    /// All blocks, those of one fork together and in order.
+    pub fn iter(&self) -> impl Iterator<Item = (RelFileLocator, u8, BlockNumber)> + '_ {
+        self.bitmaps
+            .iter()
+            .flat_map(|((rel, fork_code), bitmap)| bitmap.iter().map(move |block| (*rel, *fork_code, block)))
+    }
+
     /// Number of blocks.
     #[must_use]
     pub const fn len(&self) -> u64 {
@@ -123,6 +141,19 @@ mod tests {
         assert!(other.insert(rel(2), 0, 7) && other.insert(rel(2), 0, u32::MAX) && other.insert(rel(3), 0, 0));
         set.union_with(&other);
         assert_eq!(set.len(), 5);
+    }
+
+    #[test]
+    fn removed_blocks_are_new_again() {
+        let rel = |rel_number| RelFileLocator { spc_oid: 1, db_oid: 2, rel_number };
+        let mut set = BlockSet::default();
+        for (number, fork_code, block) in [(1, 0, 3), (1, 0, 7), (1, 0, u32::MAX), (1, 1, 9), (2, 0, 8)] {
+            assert!(set.insert(rel(number), fork_code, block));
+        }
+        set.remove_from(&|other, fork_code| (other == rel(1) && fork_code == 0).then_some(7));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [(rel(1), 0, 3), (rel(1), 1, 9), (rel(2), 0, 8)]);
+        assert_eq!(set.len(), 3);
+        assert!(set.insert(rel(1), 0, 7) && !set.insert(rel(1), 0, 3));
     }
 
     #[test]

@@ -26,8 +26,8 @@ use crate::types::PageId;
 
 /// Find torn pages and say which image may be put back without losing anything
 ///
-/// Compares every image of the double write buffer with its page, checks every page of every relation, and for each
-/// damaged page says what happened, which image is right, and whether putting it back is proven safe by pg_control and
+/// Compares every image of the double write buffer with its page, checks every page of every relation, looks for
+/// pages that replay needs and that are not there, and for each damaged page says what happened, which image is right, and whether putting it back is proven safe by pg_control and
 /// WAL. Nothing is written.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
@@ -35,7 +35,10 @@ pub struct CheckArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
     data_dir: PathBuf,
-    /// Look only at pages that the double write buffer holds
+    /// Judge only pages that the double write buffer holds
+    ///
+    /// Others are read only where an image would be safe, and only for LSNs from behind the end of WAL. Pages that replay
+    /// needs and that are not there are not looked for.
     #[arg(long)]
     dwb_only: bool,
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
@@ -163,6 +166,7 @@ fn counts(examined: &Examination) -> Map<String, Value> {
         ("damaged_pages", json!(report.pages.len())),
         ("verdicts", Value::Object(verdicts)),
         ("slots", Value::Object(words)),
+        ("unproven_pages", json!(examined.unproven_pages)),
         ("recovery", json!(report.replay.recovery.name())),
         ("redo_lsn", json!(report.replay.redo_lsn.map(lsn_text))),
         ("end_lsn", json!(report.replay.end_lsn.map(lsn_text))),

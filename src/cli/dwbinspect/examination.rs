@@ -1,5 +1,6 @@
 //! Everything that `check`, `page` and what builds on them start with: the data directory opened, read and judged.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -15,16 +16,18 @@ use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::slot_row::{SlotRow, settle};
-use crate::analysis::verdict::check::{CheckInput, CheckReport, Stage, check};
+use crate::analysis::verdict::check::{CheckInput, CheckReport, NewestPage, Stage, check};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
+use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::cli::exit::Stop;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::dwb_files::DwbFile;
-use crate::cluster::names::RelationNames;
+use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
 use crate::cluster::relation_walk::{Walk, walk_relations};
+use crate::parsers::catalog::Persistence;
 use crate::types::{Geometry, Lsn, PageId, RelFileLocator};
 
 /// Sizes of servers as they are delivered; taken where nothing says otherwise.
@@ -34,7 +37,7 @@ const USUAL_GEOMETRY: Geometry =
 /// What is looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Leave relation files alone but for pages that the double write buffer holds.
+    /// Judge only pages that the double write buffer holds; of the others LSNs are looked at where an image would be safe.
     pub dwb_only: bool,
     /// Only this page.
     pub page: Option<PageId>,
@@ -70,6 +73,8 @@ pub struct Examination {
     pub block_size: usize,
     /// What happened to the cluster, in a sentence.
     pub state: String,
+    /// Pages that nothing proves to be whole, for want of checksums, if all pages were read.
+    pub unproven_pages: Option<u64>,
     /// What the page scan looked at, in words, if it ran.
     pub scanned: Option<String>,
 }
@@ -86,6 +91,8 @@ struct Scanned {
     suspects: BTreeMap<PageId, Suspicion>,
     newest: Option<(Lsn, PageId)>,
     words: Option<String>,
+    late: Vec<PageId>,
+    sound: u64,
 }
 
 impl Examination {
@@ -112,8 +119,7 @@ impl Examination {
             if request.keep_slots {
                 rows.push(SlotRow::of(file, facts));
             }
-            let wanted = |slot: &SlotRef| request.page.is_none_or(|page| page == slot.page);
-            slots.extend(SlotRef::of(file, facts).filter(wanted));
+            slots.extend(SlotRef::of(file, facts));
         });
         let mut coverage = std::mem::take(&mut dwb.coverage);
         let control = directory.control().trusted();
@@ -133,6 +139,10 @@ impl Examination {
         let server = directory.server_sign();
         let pages = RelationPages::new(directory.root(), paths.clone());
         let mut scanned = Scanned::default();
+        let unchecked = control.filter(|control| !control.checksums.is_enforced());
+        // On pages without checksums the transactions themselves tell.
+        let late_from =
+            unchecked.and_then(|control| u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok());
         if let Some(page) = request.page {
             scanned.suspects.insert(page, Suspicion::Differs);
         } else {
@@ -140,8 +150,8 @@ impl Examination {
                 coverage.skip("relation files", error);
             }
             if let Some(ground) = ground.filter(|_| !request.dwb_only) {
-                let read_again = server.may_be_running();
-                scanned = scan(directory, &walk, &ground, request.jobs, read_again, watch, &mut coverage);
+                let rules = ScanRules { jobs: request.jobs, late_from, read_again: server.may_be_running() };
+                scanned = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
                 if ground.by_control {
                     findings.extend(segment_findings(&walk.files, geometry, |_| true));
                 }
@@ -154,6 +164,17 @@ impl Examination {
         );
         let path_of = |page: PageId| format!("{} block {}", paths.place(page).0.display(), page.block);
         let slot_bytes = (slots.len() * block_size) as u64;
+        let late = RefCell::new(Coverage::default());
+        let look = || {
+            let Some(ground) = ground else { return Err("where they are is not known".to_owned()) };
+            let mut coverage = late.borrow_mut();
+            let rules = ScanRules { jobs: request.jobs, late_from: None, read_again: server.may_be_running() };
+            let found = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
+            match coverage.skipped.iter().find(|skipped| skipped.reason.starts_with("interrupted")) {
+                Some(skipped) => Err(skipped.reason.clone()),
+                None => Ok(found.newest.map(|(lsn, page)| (lsn, path_of(page)))),
+            }
+        };
         let input = CheckInput {
             control,
             replay: Replay::of(control, &signs),
@@ -164,7 +185,15 @@ impl Examination {
             staleness: &dwb.staleness,
             slots,
             suspects: scanned.suspects,
-            newest_page: scanned.newest.map(|(lsn, page)| (lsn, path_of(page))),
+            only: request.page,
+            late_pages: scanned.late,
+            find_missing: request.page.is_none() && !request.dwb_only,
+            exists: &|rel| names.get(rel).is_some_and(is_certain),
+            newest_page: if scanned.words.is_some() {
+                NewestPage::Known(scanned.newest.map(|(lsn, page)| (lsn, path_of(page))))
+            } else {
+                NewestPage::Ask(&look)
+            },
             own_wal: wal.own.as_ref(),
             all_wal: wal.all.as_ref(),
             may_be_running: server.may_be_running(),
@@ -189,9 +218,28 @@ impl Examination {
         }
         findings.append(&mut report.findings);
         coverage.skipped.append(&mut report.coverage.skipped);
-        let scanned = scanned.words;
+        coverage.skipped.append(&mut late.into_inner().skipped);
+        let unproven_pages = unchecked.filter(|_| scanned.words.is_some()).map(|_| scanned.sound);
+        let scanned = scanned.words.map(|words| match unproven_pages {
+            Some(count) => format!("{words}; without checksums nothing proves {count} of them whole"),
+            None => words,
+        });
         settle(&mut rows, &dwb.staleness, &report.slots);
-        Ok(Self { source, names, paths, wal, report, dwb, rows, findings, coverage, block_size, state, scanned })
+        Ok(Self {
+            source,
+            names,
+            paths,
+            wal,
+            report,
+            dwb,
+            rows,
+            findings,
+            coverage,
+            block_size,
+            state,
+            unproven_pages,
+            scanned,
+        })
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
@@ -246,13 +294,26 @@ impl Examination {
     }
 }
 
+/// A name from a committed row that nothing speaks against, of a relation with files that recovery keeps.
+fn is_certain(name: &RelationName) -> bool {
+    name.doubt.is_none() && name.persistence == Some(Persistence::Permanent)
+}
+
+/// How relation files are read.
+struct ScanRules {
+    jobs: usize,
+    /// Transactions from this one on are looked for on heap pages.
+    late_from: Option<u32>,
+    /// A server may be writing.
+    read_again: bool,
+}
+
 /// Reads every page of every relation file.
 fn scan(
     directory: &DataDir,
     walk: &Walk,
     ground: &Ground,
-    jobs: usize,
-    read_again: bool,
+    &ScanRules { jobs, late_from, read_again }: &ScanRules,
     watch: &dyn Watch,
     coverage: &mut Coverage,
 ) -> Scanned {
@@ -264,6 +325,7 @@ fn scan(
         geometry: ground.geometry,
         read_again,
         interrupted: &interrupted,
+        notable: &|page, bytes| late_from.is_some_and(|next| shows_late_transaction(bytes, page.fork, next)),
         progress: &|bytes| {
             let before = done.fetch_add(bytes, Ordering::Relaxed);
             if watch.at(Stage::Scan, before + bytes, total).is_break() {
@@ -282,7 +344,9 @@ fn scan(
     });
     scanned.suspects.extend(found.partial_pages.iter().map(|partial| (partial.page, Suspicion::Cut)));
     scanned.newest = found.counts.newest;
+    scanned.late = found.notable;
     let counts = &found.counts;
+    scanned.sound = counts.sound;
     scanned.words = Some(format!("{} in {} files, {} of them all zero", counts.pages, walk.files.len(), counts.zeroed));
     scanned
 }

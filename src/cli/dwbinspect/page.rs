@@ -16,6 +16,7 @@ use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::RelationPattern;
+use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
@@ -53,13 +54,16 @@ pub struct PageArgs {
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
     #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
 pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let (rel, fork) = find_relation(&args.data_dir, &args.relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block: args.block };
-    let request = Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: 1, keep_slots: false };
+    let request =
+        Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: args.jobs.count(), keep_slots: false };
     let mut examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     if let Some(format) = args.output.machine() {

@@ -229,7 +229,8 @@ pub(super) fn write_applied(
         .filter(|page| !plan.steps.iter().any(|step| step.page.page_id() == Some(page.page)))
         .cloned()
         .collect();
-    let outlook = Outlook::of(&remaining, &examined.report.replay, false, examined.uses_dwb());
+    let outlook =
+        Outlook::of(&remaining, &examined.report.replay, false, examined.uses_dwb(), examined.report.outlook.checksums);
     let label = |page: crate::types::PageId| {
         format!("{} block {}", examined.short_name(page), crate::output::check_text::block_label(page))
     };

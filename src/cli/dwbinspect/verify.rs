@@ -247,6 +247,7 @@ impl<'a> Check<'a> {
             geometry: ground.geometry,
             read_again,
             interrupted: &interrupted,
+            notable: &|_, _| false,
             progress: &|bytes| progress.advance(bytes),
         };
         let counted = ground.checksums == ChecksumRule::Counted;

@@ -143,6 +143,7 @@ fn on_start(report: &PageReport) -> Value {
         OnStart::Harmless => json!({"what": "harmless"}),
         OnStart::Read { lsn } => with("read", lsn),
         OnStart::Unnoticed { lsn } => with("unnoticed", lsn),
+        OnStart::PassedOver { lsn } => with("passed_over", lsn),
         OnStart::Later => json!({"what": "later"}),
         OnStart::Unknown => json!({"what": "unknown"}),
     }
@@ -195,6 +196,7 @@ pub fn outlook_value(outlook: &Outlook) -> Value {
         "server_restores": outlook.server_restores.len(),
         "server_guesses": outlook.server_guesses.len(),
         "unnoticed": outlook.unnoticed.len(),
+        "passed_over": outlook.passed_over.len(),
         "stay_damaged": outlook.stay.len(),
     })
 }

@@ -1,0 +1,133 @@
+//! Blocks that replay changes without having built them first: what it needs to find on disk.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
+
+use super::events::FPI_FOR_HINT;
+use super::slots::Suspicion;
+use crate::analysis::finding::Coverage;
+use crate::analysis::wal::block_set::{BlockSet, RecentBlocks};
+use crate::cluster::page_source::{PageRead, PageSource};
+use crate::parsers::image::BlockImage;
+use crate::parsers::page::is_all_zero;
+use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::names::RM_XLOG;
+use crate::parsers::wal::record::Record;
+use crate::types::{ForkNumber, Lsn, Oid, PageId, RelFileLocator};
+
+/// Pages that are told of one by one when they are missing.
+const MOST_MISSING: usize = 100_000;
+
+/// Distinct blocks by their first record from the redo point on. A block that later records remove is forgotten: there
+/// need be nothing of it on disk.
+#[derive(Debug, Default)]
+pub struct Needed {
+    redo_lsn: Lsn,
+    seen: BlockSet,
+    recent: RecentBlocks,
+    changed: BlockSet,
+    /// Databases that replay copies as a whole.
+    copied: FxHashSet<(Oid, Oid)>,
+}
+
+impl Needed {
+    /// Nothing yet; records before `redo_lsn` will not count.
+    #[must_use]
+    pub fn from(redo_lsn: Lsn) -> Self {
+        Self { redo_lsn, ..Self::default() }
+    }
+
+    /// Adds what a record says of one block.
+    pub(super) fn add_block(&mut self, record: &Record<'_>, block: &BlockRef<'_>) {
+        let fork = block.fork();
+        // Maps are made where there are none.
+        if record.start_lsn < self.redo_lsn || !matches!(fork, Some(ForkNumber::Main | ForkNumber::Init)) {
+            return;
+        }
+        let fork_code = fork.map_or(0, ForkNumber::code);
+        let Ok(code) = u8::try_from(fork_code) else { return };
+        let is_hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
+        let builds = block.will_init() || block.image.as_ref().is_some_and(BlockImage::applies);
+        if is_hint && !builds || !self.recent.is_new(block.rel, code, block.block) {
+            return;
+        }
+        if self.seen.insert(block.rel, code, block.block) && !builds {
+            self.changed.insert(block.rel, code, block.block);
+        }
+    }
+
+    /// Adds a change of files.
+    pub(super) fn add_files(&mut self, start_lsn: Lsn, what: &LifeCycle) {
+        if start_lsn < self.redo_lsn {
+            return;
+        }
+        self.recent.clear();
+        match what {
+            LifeCycle::Created { .. } | LifeCycle::DatabaseCreated { copied_from: None, .. } => {}
+            LifeCycle::Truncated { rel, keeps_blocks, .. } => {
+                let from = *keeps_blocks;
+                self.forget(|other, fork_code| (other == *rel && fork_code == 0).then_some(from));
+            }
+            LifeCycle::Dropped { rels, .. } => self.forget(|other, _| rels.contains(&other).then_some(0)),
+            LifeCycle::DatabaseCreated { db_oid, spc_oid, .. } => {
+                self.forget(|other, _| ((other.db_oid, other.spc_oid) == (*db_oid, *spc_oid)).then_some(0));
+                self.copied.insert((*db_oid, *spc_oid));
+            }
+            LifeCycle::DatabaseDropped { db_oid, spc_oids } => {
+                self.forget(|other, _| (other.db_oid == *db_oid && spc_oids.contains(&other.spc_oid)).then_some(0));
+                self.copied.retain(|(db, spc)| db != db_oid || !spc_oids.contains(spc));
+            }
+        }
+    }
+
+    /// Forgets the blocks of each fork from the one on that `from` gives.
+    fn forget(&mut self, from: impl Fn(RelFileLocator, u8) -> Option<u32>) {
+        self.seen.remove_from(&from);
+        self.changed.remove_from(&from);
+    }
+
+    /// The blocks that replay changes and that are not there, or all zero, and what is wrong with each. What cannot be
+    /// read, and what there is no room for, is added to `coverage`.
+    pub fn missing(
+        &self,
+        pages: &dyn PageSource,
+        block_size: usize,
+        coverage: &mut Coverage,
+    ) -> BTreeMap<PageId, Suspicion> {
+        let mut found = BTreeMap::new();
+        let mut buf = vec![0; block_size];
+        let mut unlogged = None;
+        for (rel, fork_code, block) in self.changed.iter() {
+            let Some(fork) = ForkNumber::from_code(i32::from(fork_code)) else { continue };
+            if self.copied.contains(&(rel.db_oid, rel.spc_oid)) {
+                continue;
+            }
+            if unlogged.as_ref().is_none_or(|(known, _)| *known != rel) {
+                unlogged = Some((rel, pages.has_fork(rel, ForkNumber::Init).unwrap_or(false)));
+            }
+            if fork == ForkNumber::Main && unlogged.is_some_and(|(_, is)| is) {
+                continue;
+            }
+            let page = PageId { rel, fork, block };
+            let suspicion = match pages.read_page(page, &mut buf) {
+                Ok(PageRead::Whole) if is_all_zero(&buf) => Suspicion::Zeroed,
+                Ok(PageRead::Whole) => continue,
+                Ok(PageRead::Partial { .. }) => Suspicion::Cut,
+                Ok(PageRead::BeyondEnd) => Suspicion::BeyondEnd,
+                Ok(PageRead::NoFile) => Suspicion::MissingFile,
+                Err(error) => {
+                    coverage.skip(format!("{rel} {fork} block {block}"), error);
+                    continue;
+                }
+            };
+            if found.len() >= MOST_MISSING {
+                coverage.skip("more pages that replay needs", format!("{MOST_MISSING} of them are missing already"));
+                break;
+            }
+            found.insert(page, suspicion);
+        }
+        found
+    }
+}

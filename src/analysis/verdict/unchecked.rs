@@ -1,0 +1,72 @@
+//! Heap pages of a cluster without checksums that show a transaction which, by WAL, came to them only later.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::content::xids_of;
+use super::events::FPI_FOR_HINT;
+use super::history::is_newer_xid;
+use crate::analysis::finding::Coverage;
+use crate::cluster::page_source::{PageRead, PageSource};
+use crate::parsers::image::BlockImage;
+use crate::parsers::page::PageHeader;
+use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::names::RM_XLOG;
+use crate::parsers::wal::record::Record;
+use crate::types::{ForkNumber, Lsn, PageId};
+
+/// Pairs of a page and a transaction that are kept. Behind that, pages are not looked at.
+const MOST_PAIRS: usize = 4_000_000;
+
+/// True for a heap page that shows a transaction which began at or behind the redo point: only of such a one WAL has every
+/// record.
+#[must_use]
+pub fn shows_late_transaction(page: &[u8], fork: ForkNumber, next_at_redo: u32) -> bool {
+    fork == ForkNumber::Main && xids_of(page, fork).into_iter().any(|xid| !is_newer_xid(next_at_redo, xid))
+}
+
+/// The first record of each late transaction for each of some pages.
+#[derive(Debug, Default)]
+pub struct FirstTouches {
+    pages: FxHashSet<PageId>,
+    next_at_redo: u32,
+    ends: FxHashMap<(PageId, u32), Lsn>,
+}
+
+impl FirstTouches {
+    /// Nothing yet, for these pages.
+    #[must_use]
+    pub fn of(pages: impl IntoIterator<Item = PageId>, next_at_redo: u32) -> Self {
+        Self { pages: pages.into_iter().collect(), next_at_redo, ends: FxHashMap::default() }
+    }
+
+    /// Adds what a record says of one block.
+    pub(super) fn add_block(&mut self, record: &Record<'_>, block: &BlockRef<'_>) {
+        let xid = record.header.xid;
+        let Some(page) = block.page_id().filter(|_| xid > 2 && !is_newer_xid(self.next_at_redo, xid)) else { return };
+        let is_image = block.image.as_ref().is_some_and(BlockImage::applies);
+        let is_hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT && !is_image;
+        if !is_hint && self.pages.contains(&page) && self.ends.len() < MOST_PAIRS {
+            self.ends.entry((page, xid)).or_insert(record.end_lsn);
+        }
+    }
+
+    /// Pages on which a transaction stands whose first record for them ends behind their LSN.
+    pub fn ahead(&self, pages: &dyn PageSource, block_size: usize, coverage: &mut Coverage) -> Vec<PageId> {
+        let mut sorted: Vec<PageId> = self.pages.iter().copied().collect();
+        sorted.sort_unstable();
+        let mut buf = vec![0; block_size];
+        sorted.retain(|page| match pages.read_page(*page, &mut buf) {
+            Ok(PageRead::Whole) => PageHeader::decode(0, &buf).is_ok_and(|header| {
+                xids_of(&buf, page.fork)
+                    .into_iter()
+                    .any(|xid| self.ends.get(&(*page, xid)).is_some_and(|end| *end > header.lsn))
+            }),
+            Ok(_) => false,
+            Err(error) => {
+                coverage.skip(format!("{} {} block {}", page.rel, page.fork, page.block), error);
+                false
+            }
+        });
+        sorted
+    }
+}
