@@ -63,14 +63,20 @@ impl DwbFile {
         let length = |range: &std::ops::Range<u64>| usize::try_from(range.end - range.start).unwrap_or_default();
         let (header_length, image_length) = (length(&place.header), length(&place.image));
         buf.resize(header_length + image_length, 0);
-        let (header, image) = buf.split_at_mut(header_length);
-        for (part, start) in [(&mut *header, place.header.start), (&mut *image, place.image.start)] {
-            match self.file.read_at(part, start) {
+        let parts: &mut [(&mut [u8], u64)] = if place.header.end == place.image.start {
+            &mut [(buf.as_mut_slice(), place.header.start)]
+        } else {
+            let (header, image) = buf.split_at_mut(header_length);
+            &mut [(header, place.header.start), (image, place.image.start)]
+        };
+        for (part, start) in parts {
+            match self.file.read_at(part, *start) {
                 Ok(filled) if filled == part.len() => {}
                 Ok(_) => return Err(SlotReadError::Ends { index, offset }),
                 Err(error) => return Err(SlotReadError::Access { index, offset, error }),
             }
         }
+        let (header, image) = buf.split_at(header_length);
         Slot::decode(detection.layout, index, &place, header, image).map_err(|_| SlotReadError::Ends { index, offset })
     }
 

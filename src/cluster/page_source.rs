@@ -36,6 +36,9 @@ pub trait PageSource {
     /// # Errors
     /// When that cannot be found out.
     fn has_fork(&self, rel: RelFileLocator, fork: ForkNumber) -> Result<bool, AccessError>;
+
+    /// The same pages, for another thread.
+    fn another(&self) -> Box<dyn PageSource + Send>;
 }
 
 /// The relation files of a data directory. The file used last is kept open.
@@ -110,5 +113,9 @@ impl PageSource for RelationPages {
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(source) => Err(AccessError::io("look at", &path, source)),
         }
+    }
+
+    fn another(&self) -> Box<dyn PageSource + Send> {
+        Box::new(Self::new(&self.root, self.paths.clone()))
     }
 }

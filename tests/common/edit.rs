@@ -214,7 +214,11 @@ impl ClusterCopy {
 
     /// Writes a slot with a right CRC: the page that it says it holds, its LSN, its number and the image.
     pub fn set_slot(&self, index: u32, slot_id: u32, key: Key, slot_lsn: u64, image: &[u8]) {
-        self.patch(DWB_FILE, slot_offset(index), &dwb_format::slot(slot_id, key.locator(), key.fork, key.block, slot_lsn, image));
+        self.patch(
+            DWB_FILE,
+            slot_offset(index),
+            &dwb_format::slot(slot_id, key.locator(), key.fork, key.block, slot_lsn, image),
+        );
     }
 
     /// Makes a slot one that was never written.

@@ -36,6 +36,8 @@ pub enum NewestPage<'a> {
 
 /// What the check works on.
 pub struct CheckInput<'a> {
+    /// Threads.
+    pub jobs: usize,
     /// The control file, if its CRC is right.
     pub control: Option<&'a ControlFile>,
     /// What recovery will do, as far as it is known before WAL is read.
@@ -127,7 +129,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
     input.slots.retain(|slot| input.only.is_none_or(|page| page == slot.page));
     let mut suspects = std::mem::take(&mut input.suspects);
     let checksums = input.control.is_some_and(|control| control.checksums.is_enforced());
-    let rules = CompareRules { block_size: input.block_size, checksums, redo_lsn: replay.redo_lsn };
+    let rules = CompareRules { block_size: input.block_size, checksums, redo_lsn: replay.redo_lsn, jobs: input.jobs };
     let mut compared = 0;
     let mut broken_off = false;
     compare_slots(

@@ -1,5 +1,8 @@
 //! Every usable slot of the double write buffer by its page, and how each image stands to the page in the data file.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
 use super::compare::{Comparison, compare_pages, same_but_checksum};
 use crate::analysis::finding::Coverage;
 use crate::analysis::page_check::PageCondition;
@@ -79,9 +82,22 @@ pub struct CompareRules {
     pub checksums: bool,
     /// Where replay begins.
     pub redo_lsn: Option<Lsn>,
+    /// Threads.
+    pub jobs: usize,
 }
 
-/// Compares every slot with its page on disk and reports pages that need a closer look. `slots` is sorted by page.
+/// What one thread found.
+#[derive(Default)]
+struct Share {
+    suspects: Vec<(PageId, Suspicion)>,
+    coverage: Coverage,
+}
+
+/// How long the progress is not told at most.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(50);
+
+/// Compares every slot with its page on disk and reports pages that need a closer look. `slots` is sorted by page; each
+/// thread takes a stretch of it, and the answer does not depend on their number.
 pub fn compare_slots(
     set: &DwbSet,
     slots: &mut [SlotRef],
@@ -91,6 +107,67 @@ pub fn compare_slots(
     mut progress: impl FnMut(u64) -> bool,
     mut suspect: impl FnMut(PageId, Suspicion),
 ) {
+    let (compared, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let caller = std::thread::current();
+    let go_on = |bytes| {
+        compared.fetch_add(bytes, Ordering::Relaxed);
+        !stop.load(Ordering::Relaxed)
+    };
+    std::thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for share in stretches(slots, rules.jobs) {
+            let (own, caller, go_on) = (pages.another(), &caller, &go_on);
+            workers.push(scope.spawn(move || {
+                let found = compare_share(set, share, own.as_ref(), rules, go_on);
+                caller.unpark();
+                found
+            }));
+        }
+        let mut told = 0;
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            std::thread::park_timeout(PROGRESS_PAUSE);
+            let now = compared.load(Ordering::Relaxed);
+            if !progress(now - told) {
+                stop.store(true, Ordering::Relaxed);
+            }
+            told = now;
+        }
+        for worker in workers {
+            let Ok(mut found) = worker.join() else {
+                coverage.skip("some slots", "the thread that compared them broke off");
+                continue;
+            };
+            coverage.skipped.append(&mut found.coverage.skipped);
+            found.suspects.into_iter().for_each(|(page, suspicion)| suspect(page, suspicion));
+        }
+    });
+}
+
+/// Cuts `slots` into at most `jobs` stretches of about the same length, never between two slots of one page.
+fn stretches(slots: &mut [SlotRef], jobs: usize) -> Vec<&mut [SlotRef]> {
+    let length = slots.len().div_ceil(jobs.clamp(1, 1024)).max(1);
+    let mut stretches = Vec::new();
+    let mut rest = slots;
+    while !rest.is_empty() {
+        let mut end = length.min(rest.len());
+        while end < rest.len() && rest[end].page == rest[end - 1].page {
+            end += 1;
+        }
+        let (stretch, behind) = rest.split_at_mut(end);
+        stretches.push(stretch);
+        rest = behind;
+    }
+    stretches
+}
+
+fn compare_share(
+    set: &DwbSet,
+    slots: &mut [SlotRef],
+    pages: &dyn PageSource,
+    rules: &CompareRules,
+    go_on: &dyn Fn(u64) -> bool,
+) -> Share {
+    let mut found = Share::default();
     let mut disk = vec![0; rules.block_size];
     let mut slot_bytes = Vec::new();
     let mut unlogged = None;
@@ -104,7 +181,7 @@ pub fn compare_slots(
         let read = match pages.read_page(page, &mut disk) {
             Ok(read) => read,
             Err(error) => {
-                coverage.skip(format!("{} {} block {}", page.rel, page.fork, page.block), error);
+                found.coverage.skip(format!("{} {} block {}", page.rel, page.fork, page.block), error);
                 continue;
             }
         };
@@ -117,21 +194,21 @@ pub fn compare_slots(
         if let Some((comparison, suspicion)) = whole {
             group.iter_mut().for_each(|slot| slot.comparison = Some(comparison));
             if !(is_unlogged && suspicion == Suspicion::BeyondEnd) {
-                suspect(page, suspicion);
+                found.suspects.push((page, suspicion));
             }
             continue;
         }
         let condition = PageCondition::of(&disk, page.fork, page.block, rules.checksums);
         if matches!(condition, PageCondition::Damaged(_)) {
             // Torn or otherwise damaged: told when all images are known.
-            suspect(page, Suspicion::Damaged);
+            found.suspects.push((page, Suspicion::Damaged));
             continue;
         }
         for slot in group.iter_mut() {
             let image = match set.files.get(slot.file).map(|file| file.read_slot(slot.index, &mut slot_bytes)) {
                 Some(Ok(read)) => read.image,
                 Some(Err(error)) => {
-                    coverage.skip(set.files.get(slot.file).map_or("", |file| file.name.as_str()), error);
+                    found.coverage.skip(set.files.get(slot.file).map_or("", |file| file.name.as_str()), error);
                     continue;
                 }
                 None => continue,
@@ -142,14 +219,15 @@ pub fn compare_slots(
             let (comparison, suspicion) = compare_one(&disk, image, slot, &condition, is_unlogged, rules);
             slot.comparison = Some(comparison);
             if let Some(suspicion) = suspicion {
-                suspect(page, suspicion);
+                found.suspects.push((page, suspicion));
             }
         }
         let bytes = (group.len() * rules.block_size) as u64;
-        if !progress(bytes) {
-            return;
+        if !go_on(bytes) {
+            break;
         }
     }
+    found
 }
 
 fn compare_one(

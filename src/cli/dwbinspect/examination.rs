@@ -176,6 +176,7 @@ impl Examination {
             }
         };
         let input = CheckInput {
+            jobs: request.jobs,
             control,
             replay: Replay::of(control, &signs),
             facts: &source.facts,
