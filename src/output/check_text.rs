@@ -80,8 +80,8 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
              contains references to invalid pages\") once the cluster would be consistent",
             page_at(page)
         ),
-        Start::DependsOnDwb => "it depends on the server's own double write buffer, which the start itself overwrites from its \
-                                first slot on: replay stops at a page whose image is gone by then, and no image is left"
+        Start::DependsOnDwb => "not certain: replay needs images of the server's own double write buffer, which the start itself \
+                                overwrites, and stops where one is gone"
             .to_owned(),
         Start::WithoutReplay => "the server starts without replay".to_owned(),
         Start::Completes if replay.doubts.is_empty() => "replay runs to its end and the server starts".to_owned(),
@@ -100,8 +100,8 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     };
     say(
         &outlook.server_restores,
-        "page is put right by the server if the slot still holds the image when replay reads the page",
-        "pages are put right by the server if the slots still hold the images when replay reads the pages",
+        "page is put right by the server if the image still stands then",
+        "pages are put right by the server if the images still stand then",
     );
     say(
         &outlook.server_guesses,
