@@ -274,3 +274,17 @@ fn sizes_of_pg_control_are_held_against_the_pages() {
         copy.write("global/pg_control", &sound);
     }
 }
+
+#[test]
+fn number_of_threads_changes_nothing() {
+    for case in ["evict", "wrapped"] {
+        let told = |jobs: &str| {
+            let ran = dwbinspect(&["check", arg(&cluster(case)), "--all", "--format", "ndjson", "--jobs", jobs]);
+            (ran.status, ran.stdout)
+        };
+        let one = told("1");
+        for jobs in ["2", "3", "64"] {
+            assert_eq!(told(jobs), one, "{case}, {jobs} threads");
+        }
+    }
+}
