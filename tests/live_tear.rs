@@ -79,6 +79,8 @@ fn pages_torn_by_clients_are_read_whole_until_the_crash() {
     assert!(kinds.pages < 2000 && kinds.whole_later > 0, "{kinds:?}");
     assert!(kinds.visible >= 20 && kinds.failing >= 10, "{kinds:?}");
     let log = tearing.server.log();
-    assert!(!log.contains("ERROR") && !log.contains("invalid page"), "{log}");
+    // Two clients that update several rows each can meet in a deadlock, which has nothing to do with pages.
+    let failed = |line: &str| line.contains("ERROR") && !line.contains("deadlock detected");
+    assert!(!log.lines().any(failed) && !log.contains("invalid page"), "{log}");
     assert_recovers(&tearing.server);
 }
