@@ -47,18 +47,19 @@ pub struct Batch {
 /// What separates batches: verdict, then the part within it.
 type BatchKey = (BatchVerdict, usize);
 
-/// Tells batches apart and describes each. Reads every slot once more.
+/// Tells batches apart and describes each. Reads every slot once more, with `jobs` threads.
 #[must_use]
 pub fn tell_batches(
     set: &DwbSet,
     staleness: &Staleness,
     cluster: &ClusterFacts,
+    jobs: usize,
     coverage: &mut Coverage,
 ) -> Vec<Batch> {
     let parts = split_parts(staleness);
     let mut batches: BTreeMap<BatchKey, (Batch, Run)> = BTreeMap::new();
     for (file_index, file) in set.files.iter().enumerate() {
-        trace_file(file, cluster, coverage, |facts| {
+        trace_file(file, cluster, jobs, coverage, |facts| {
             let Some((verdict, reason)) = staleness.verdict(file_index, facts.index) else { return };
             if reason == BatchReason::Unreliable {
                 return;

@@ -35,15 +35,15 @@ pub struct DwbReport {
     pub coverage: Coverage,
 }
 
-/// Reads every slot of every file once and judges the set.
+/// Reads every slot of every file once with `jobs` threads, judges the set, and shows each slot in order, with the place of
+/// its file in the set.
 #[must_use]
-pub fn examine(set: &DwbSet, facts: &ClusterFacts) -> DwbReport {
-    examine_slots(set, facts, |_, _| {})
-}
-
-/// The same, and shows each slot, with the place of its file in the set, as it is read.
-#[must_use]
-pub fn examine_slots(set: &DwbSet, facts: &ClusterFacts, mut visit: impl FnMut(usize, &SlotFacts)) -> DwbReport {
+pub fn examine_slots(
+    set: &DwbSet,
+    facts: &ClusterFacts,
+    jobs: usize,
+    mut visit: impl FnMut(usize, &SlotFacts),
+) -> DwbReport {
     let mut coverage = Coverage::default();
     let mut findings = Vec::new();
     for error in &set.skipped {
@@ -60,7 +60,7 @@ pub fn examine_slots(set: &DwbSet, facts: &ClusterFacts, mut visit: impl FnMut(u
     let mut traces = Vec::new();
     let mut counted = Vec::new();
     for (place, file) in set.files.iter().enumerate() {
-        let (trace, counts) = trace_file(file, facts, &mut coverage, |slot| visit(place, slot));
+        let (trace, counts) = trace_file(file, facts, jobs, &mut coverage, |slot| visit(place, slot));
         inspect_file(file, facts, &counts, &mut findings, &mut coverage);
         traces.push(trace);
         counted.push(counts);

@@ -4,6 +4,7 @@ pub mod batches;
 pub mod cluster_report;
 pub mod dwb_report;
 pub mod finding;
+mod in_order;
 pub mod page_check;
 mod page_read;
 pub mod page_scan;

@@ -1,16 +1,16 @@
 //! Reads every page of relation files with several threads and judges each by itself.
 //!
-//! The files are cut into pieces of at most 512 KiB, and these put together to portions of about 2 MiB. Each thread
-//! takes every n-th portion, and what it found is handed over in their order, so that the result does not depend on the
-//! number of threads. A thread is at most a few portions ahead: memory depends on the number of threads and files alone.
+//! The files are cut into pieces of at most 512 KiB, and these put together to portions of about 2 MiB, which threads
+//! take and whose results are handed over in order: memory depends on the number of threads and files alone.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rustc_hash::FxHashSet;
 
 use super::finding::Coverage;
+use super::in_order::in_order;
 use super::page_check::{PageCondition, PageDamage};
 use super::page_read::{PieceReader, PortionDone};
 use crate::cluster::relation_walk::RelationFile;
@@ -21,9 +21,6 @@ pub(super) const PIECE_BYTES: u64 = 512 * 1024;
 
 /// Bytes from which on a portion is full. Handing over wakes a thread, which is worth the reading of about a page.
 const PORTION_BYTES: u64 = 4 * PIECE_BYTES;
-
-/// Finished portions that may wait to be handed over, per thread.
-const AHEAD_PER_WORKER: usize = 2;
 
 /// How files are read and pages judged.
 pub struct ScanOptions<'a> {
@@ -37,7 +34,7 @@ pub struct ScanOptions<'a> {
     pub read_again: bool,
     /// Raised by the user to break off.
     pub interrupted: &'a AtomicBool,
-    /// Asked about each sound page, from any thread: true for those to be listed.
+    /// Shown each sound page of a logged relation, from any thread; true for those to be listed.
     pub notable: &'a (dyn Fn(PageId, &[u8]) -> bool + Sync),
     /// Told how many bytes more are done, from any thread.
     pub progress: &'a (dyn Fn(u64) + Sync),
@@ -202,29 +199,21 @@ pub fn scan_pages(
     // LSNs of unlogged relations count their own changes.
     let is_init = |file: &&RelationFile| file.name.fork == ForkNumber::Init;
     let unlogged: FxHashSet<RelFileLocator> = files.iter().filter(is_init).map(|file| file.rel).collect();
-    std::thread::scope(|scope| {
-        let receivers: Vec<Receiver<PortionDone>> = (0..jobs)
-            .map(|worker| {
-                let (sender, receiver) = sync_channel(AHEAD_PER_WORKER);
-                let reader = PieceReader::new(root, files, options, &pauses, &unlogged);
-                let own = portions(files, geometry).skip(worker).step_by(jobs);
-                scope.spawn(move || work(reader, own, options, &sender));
-                receiver
-            })
-            .collect();
-        // Dropped at the end of this block or by a panic in it: then the threads find nobody to send to, and end.
-        for (_, receiver) in portions(files, geometry).zip(receivers.iter().cycle()) {
-            let Ok(done) = receiver.recv() else {
-                scan.interrupted = options.interrupted.load(Ordering::Relaxed);
-                break;
-            };
-            scan.counts.merge(&done.counts);
-            scan.partial_pages.extend(done.partial_pages);
-            scan.notable.extend(done.notable);
-            done.gaps.into_iter().for_each(|gap| gaps.add(gap));
-            done.bad.into_iter().for_each(&mut found);
-        }
-        drop(receivers);
+    let worker = || {
+        let mut reader = PieceReader::new(root, files, options, &pauses, &unlogged);
+        move |portion| read_portion(&mut reader, portion, options)
+    };
+    in_order(portions(files, geometry), (0..jobs).map(|_| worker()).collect(), |done| {
+        let Some(done) = done else {
+            scan.interrupted = true;
+            return ControlFlow::Break(());
+        };
+        scan.counts.merge(&done.counts);
+        scan.partial_pages.extend(done.partial_pages);
+        scan.notable.extend(done.notable);
+        done.gaps.into_iter().for_each(|gap| gaps.add(gap));
+        done.bad.into_iter().for_each(&mut found);
+        ControlFlow::Continue(())
     });
     gaps.flush();
     coverage.examined += scan.counts.pages;
@@ -234,26 +223,17 @@ pub fn scan_pages(
     scan
 }
 
-/// Reads portions until there are no more, the user breaks off, or nobody wants to know.
-fn work(
-    mut reader: PieceReader<'_>,
-    portions: impl Iterator<Item = Vec<Piece>>,
-    options: &ScanOptions<'_>,
-    sender: &SyncSender<PortionDone>,
-) {
-    for portion in portions {
-        let mut done = PortionDone::default();
-        for piece in portion {
-            if options.interrupted.load(Ordering::Relaxed) {
-                return;
-            }
-            reader.read(piece, &mut done);
-            (options.progress)(piece.length);
+/// Reads the pieces of a portion; `None` when the user breaks off.
+fn read_portion(reader: &mut PieceReader<'_>, portion: Vec<Piece>, options: &ScanOptions<'_>) -> Option<PortionDone> {
+    let mut done = PortionDone::default();
+    for piece in portion {
+        if options.interrupted.load(Ordering::Relaxed) {
+            return None;
         }
-        if sender.send(done).is_err() {
-            return;
-        }
+        reader.read(piece, &mut done);
+        (options.progress)(piece.length);
     }
+    Some(done)
 }
 
 /// Bytes of a file at whose place a block can be: less than its size only for names and lengths that no server makes.

@@ -1,5 +1,6 @@
 //! What can be said of one slot on its own.
 
+use super::verdict::compare::digest_but_checksum;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::dwb::{CrcVerdict, Slot, SlotFault, SlotHeader};
 use crate::parsers::page::{PageFault, PageHeader, is_all_zero, line_pointer_faults, page_faults};
@@ -108,6 +109,8 @@ pub struct SlotFacts {
     pub page_checksum: Option<PageChecksum>,
     /// The checksum that the image would carry in the data file.
     pub computed_page_checksum: u16,
+    /// Digest of the image without its checksum; 0 for an empty slot.
+    pub digest: u64,
     /// Who wrote the slot; `None` where the checksum cannot tell.
     pub path: Option<WritePath>,
     /// Rules that the slot header breaks.
@@ -174,6 +177,7 @@ impl SlotFacts {
             page_kind,
             page_checksum,
             computed_page_checksum: computed,
+            digest: if slot.is_empty { 0 } else { digest_but_checksum(slot.image) },
             path,
             slot_faults,
             page_faults,

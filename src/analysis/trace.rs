@@ -1,6 +1,9 @@
 //! First pass over a DWB file: the few bytes of each slot that the judgement of whole batches needs.
 
+use std::ops::ControlFlow;
+
 use super::finding::Coverage;
+use super::in_order::in_order;
 use super::slot_facts::{Condition, SlotFacts, WritePath};
 use super::staleness::ControlFacts;
 use crate::cluster::dwb_files::DwbFile;
@@ -162,28 +165,51 @@ impl ClusterFacts {
     }
 }
 
-/// Reads all slots of a file, hands each to `visit`, and keeps the trace. What cannot be read goes to `coverage`.
+/// Slots that a thread takes at once.
+const PORTION_SLOTS: u64 = 256;
+
+/// Reads all slots of a file with `jobs` threads, hands each to `visit` in file order, and keeps the trace. What cannot be
+/// read goes to `coverage`.
 pub fn trace_file(
     file: &DwbFile,
     facts: &ClusterFacts,
+    jobs: usize,
     coverage: &mut Coverage,
     mut visit: impl FnMut(&SlotFacts),
 ) -> (FileTrace, SlotCounts) {
     let mut slots = Vec::new();
     let mut counts = SlotCounts::default();
-    let mut scan = file.slots();
-    while let Some(slot) = scan.next_slot() {
-        match slot {
-            Ok(slot) => {
-                let slot_facts = SlotFacts::of(&slot, facts.checksums_written);
-                counts.add(&slot_facts);
-                coverage.examined += 1;
-                slots.push(trace_of(&slot_facts, facts.lowest_wal_lsn));
-                visit(&slot_facts);
+    let worker = || {
+        let mut scan = file.slots();
+        move |first: u64| {
+            let mut read = Vec::new();
+            scan.go_to(first..first.saturating_add(PORTION_SLOTS));
+            while let Some(slot) = scan.next_slot() {
+                read.push(slot.map(|slot| SlotFacts::of(&slot, facts.checksums_written)));
             }
-            Err(error) => coverage.skip(file.name.clone(), error),
+            read
         }
-    }
+    };
+    let portions = file.detection.slot_count.div_ceil(PORTION_SLOTS);
+    let jobs = jobs.clamp(1, usize::try_from(portions).unwrap_or(usize::MAX).clamp(1, 1024));
+    in_order((0..portions).map(|portion| portion * PORTION_SLOTS), (0..jobs).map(|_| worker()).collect(), |portion| {
+        for slot in portion {
+            match slot {
+                Ok(slot_facts) => {
+                    counts.add(&slot_facts);
+                    coverage.examined += 1;
+                    slots.push(trace_of(&slot_facts, facts.lowest_wal_lsn));
+                    visit(&slot_facts);
+                }
+                Err(error) => {
+                    // The portions behind it cannot be read either, and places in the trace must be those in the file.
+                    coverage.skip(file.name.clone(), error);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    });
     let header = file.detection.sound_header();
     let trace = FileTrace {
         number: file.number,

@@ -23,9 +23,14 @@ impl JobsArg {
     /// The number of threads.
     #[must_use]
     pub fn count(self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        self.jobs.map_or_else(all, usize::from)
+        self.jobs.map_or_else(all_cores, usize::from)
     }
+}
+
+/// One thread per core, for work that has no option.
+#[must_use]
+pub fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// A flag that Ctrl-C raises, so that what was counted so far can be shown.

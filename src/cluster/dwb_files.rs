@@ -1,6 +1,7 @@
 //! The DWB files of a data directory, and their slots one after the other.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::open::{AccessError, Links, ReadFile, real_directory};
@@ -10,8 +11,8 @@ use crate::parsers::dwb::{LAYOUTS, Slot};
 /// Entries with unknown names that are kept one by one.
 const MAX_STRANGERS: usize = 20;
 
-/// Bytes that one read of a slot scan takes.
-const WINDOW_BYTES: usize = 256 * 1024;
+/// Most bytes that one read of a slot scan takes.
+const WINDOW_BYTES: u64 = 256 * 1024;
 
 /// A DWB file, opened, with its layout told.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl DwbFile {
         let detection = &self.detection;
         let place = detection.layout.slot_place(detection.block_size, index);
         let offset = place.header.start;
-        let length = |range: &std::ops::Range<u64>| usize::try_from(range.end - range.start).unwrap_or_default();
+        let length = |range: &Range<u64>| usize::try_from(range.end - range.start).unwrap_or_default();
         let (header_length, image_length) = (length(&place.header), length(&place.image));
         buf.resize(header_length + image_length, 0);
         let parts: &mut [(&mut [u8], u64)] = if place.header.end == place.image.start {
@@ -83,7 +84,8 @@ impl DwbFile {
     /// Starts a scan of all slots.
     #[must_use]
     pub fn slots(&self) -> SlotScan<'_> {
-        SlotScan { dwb: self, next: 0, header: Window::default(), image: Window::default() }
+        let end = self.detection.slot_count;
+        SlotScan { dwb: self, next: 0, end, header: Window::default(), image: Window::default() }
     }
 }
 
@@ -118,56 +120,68 @@ struct Window {
 }
 
 impl Window {
-    /// The bytes of `range`, or fewer where the file ends.
-    fn get(&mut self, file: &ReadFile, range: std::ops::Range<u64>) -> Result<&[u8], AccessError> {
-        let length = usize::try_from(range.end - range.start).unwrap_or_default();
-        let held = range.start.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
-        let inside = held.is_some_and(|skip| skip.saturating_add(length) <= self.bytes.len());
-        if !inside {
-            self.bytes.resize(WINDOW_BYTES.max(length), 0);
+    /// The bytes of `range`, or fewer where the file ends. Where they are not held, `count` ranges of this length, `stride`
+    /// bytes from one to the next, are read as far as they fit.
+    fn get(&mut self, file: &ReadFile, range: Range<u64>, stride: u64, count: u64) -> Result<&[u8], AccessError> {
+        let length = range.end - range.start;
+        let held = range.start >= self.start && range.end <= self.start + self.bytes.len() as u64;
+        if !held {
+            let further = (WINDOW_BYTES.saturating_sub(length) / stride.max(1)).min(count.saturating_sub(1));
+            self.bytes.resize(usize::try_from(length + further * stride).unwrap_or_default(), 0);
             let filled = file.read_at(&mut self.bytes, range.start)?;
             self.bytes.truncate(filled);
             self.start = range.start;
         }
-        let skip = usize::try_from(range.start - self.start).unwrap_or_default();
-        Ok(&self.bytes[skip..self.bytes.len().min(skip + length)])
+        let place = |offset: u64| usize::try_from(offset - self.start).unwrap_or_default().min(self.bytes.len());
+        Ok(&self.bytes[place(range.start)..place(range.end)])
     }
 }
 
-/// A scan over all slots of a file, in file order. Not an `Iterator`: each slot borrows the scan's buffer.
+/// A scan over slots of a file, in file order. Not an `Iterator`: each slot borrows the scan's buffer.
 #[derive(Debug)]
 pub struct SlotScan<'a> {
     dwb: &'a DwbFile,
     next: u64,
+    end: u64,
     header: Window,
     image: Window,
 }
 
 impl SlotScan<'_> {
+    /// Goes on with the slots of another range, in the same buffers.
+    pub fn go_to(&mut self, range: Range<u64>) {
+        self.next = range.start;
+        self.end = range.end.min(self.dwb.detection.slot_count);
+    }
+
     /// The next slot; `None` behind the last. After an error the scan is over: what follows cannot be read either.
     pub fn next_slot(&mut self) -> Option<Result<Slot<'_>, SlotReadError>> {
         let detection = &self.dwb.detection;
         let index = self.next;
-        if index >= detection.slot_count {
+        if index >= self.end {
             return None;
         }
         self.next += 1;
         let place = detection.layout.slot_place(detection.block_size, index);
+        let behind = detection.layout.slot_place(detection.block_size, index.saturating_add(1));
         let header_length = usize::try_from(place.header.end - place.header.start).unwrap_or_default();
         let image_length = usize::try_from(place.image.end - place.image.start).unwrap_or_default();
         let offset = place.header.start;
         let file = &self.dwb.file;
+        let (stride, count) = (behind.header.start.saturating_sub(offset), self.end - index);
         let stop = |next: &mut u64, error| {
             *next = u64::MAX;
             Some(Err(SlotReadError::Access { index, offset, error }))
         };
         let (header, image) = if place.header.end == place.image.start {
-            match self.header.get(file, offset..place.image.end) {
+            match self.header.get(file, offset..place.image.end, stride, count) {
                 Ok(bytes) => bytes.split_at(header_length.min(bytes.len())),
                 Err(error) => return stop(&mut self.next, error),
             }
         } else {
-            match (self.header.get(file, place.header.clone()), self.image.get(file, place.image.clone())) {
+            let image_stride = behind.image.start.saturating_sub(place.image.start);
+            let header = self.header.get(file, place.header.clone(), stride, count);
+            match (header, self.image.get(file, place.image.clone(), image_stride, count)) {
                 (Ok(header), Ok(image)) => (header, image),
                 (Err(error), _) | (_, Err(error)) => return stop(&mut self.next, error),
             }

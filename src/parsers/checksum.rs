@@ -66,28 +66,26 @@ const CHECKSUM_WORD: usize = 2;
 /// Source: `pg_checksum_page`, `src/include/storage/checksum_impl.h`.
 #[must_use]
 pub fn page_checksum(page: &[u8], block: u32) -> u16 {
-    fold(cpu_dispatch::mix(page), block)
+    let [mixed] = cpu_dispatch::mix(page);
+    fold(mixed, block)
 }
 
 /// The checksums of consecutive pages of `page_bytes` bytes each, the first of them block `first_block`, appended to
 /// `sums`. Bytes behind the last whole page are not looked at.
 ///
-/// Two pages are computed at a time: a step waits for the multiplication before it, and the other page fills the wait.
+/// Four pages are computed at a time: a step waits for the multiplication before it, and the other pages fill the wait.
 pub fn page_checksums(pages: &[u8], page_bytes: usize, first_block: u32, sums: &mut Vec<u16>) {
-    let mut block = first_block;
-    let mut pairs = pages.chunks_exact(page_bytes.max(1).saturating_mul(2));
-    for pair in &mut pairs {
-        let (one, other) = pair.split_at(page_bytes);
-        let mixed = cpu_dispatch::mix_two(one, other);
-        for mixed in mixed {
-            sums.push(fold(mixed, block));
-            block = block.wrapping_add(1);
-        }
+    let page_bytes = page_bytes.max(1);
+    let mut blocks = (0..).map(|index: u32| first_block.wrapping_add(index));
+    let mut fours = pages.chunks_exact(page_bytes.saturating_mul(4));
+    for four in &mut fours {
+        let (front, back) = four.split_at(page_bytes.saturating_mul(2));
+        let ((one, two), (three, four)) = (front.split_at(page_bytes), back.split_at(page_bytes));
+        let mixed = cpu_dispatch::mix_four([one, two, three, four]);
+        sums.extend(mixed.into_iter().zip(&mut blocks).map(|(mixed, block)| fold(mixed, block)));
     }
-    for page in pairs.remainder().chunks_exact(page_bytes.max(1)) {
-        sums.push(page_checksum(page, block));
-        block = block.wrapping_add(1);
-    }
+    let rest = fours.remainder().chunks_exact(page_bytes);
+    sums.extend(rest.zip(blocks).map(|(page, block)| page_checksum(page, block)));
 }
 
 /// Turns the mixed lanes and the block number into 1 ..= 65535.
@@ -96,40 +94,35 @@ fn fold(mixed: u32, block: u32) -> u16 {
     u16::try_from(reduced.saturating_add(1)).unwrap_or(u16::MAX)
 }
 
-/// The whole computation up to the block number. Inlined into each copy that `cpu_dispatch` compiles; a closure
-/// here would be compiled for the baseline registers and cost half the speed.
+/// The whole computation up to the block number, for pages of equal length, in turns. Inlined into each copy that
+/// `cpu_dispatch` compiles; a closure here would be compiled for the baseline registers and cost half the speed.
 #[inline(always)]
-pub(super) fn mix_body(page: &[u8]) -> u32 {
-    let mut lanes = LANE_START;
-    let mut rounds = page.chunks_exact(ROUND_BYTES);
-    if let Some(first) = rounds.next() {
-        step(&mut lanes, &first_words(first));
+pub(super) fn mix_body<const N: usize>(pages: [&[u8]; N]) -> [u32; N] {
+    let mut lanes = [LANE_START; N];
+    let rounds = pages.map(|page| page.as_chunks::<ROUND_BYTES>().0);
+    for (lanes, rounds) in lanes.iter_mut().zip(&rounds) {
+        if let Some(first) = rounds.first() {
+            step(lanes, &first_words(first));
+        }
     }
-    for round in rounds {
-        step(&mut lanes, &words_of(round));
+    let count = rounds.first().map_or(0, |rounds| rounds.len());
+    for round in 1..count {
+        for (lanes, rounds) in lanes.iter_mut().zip(&rounds) {
+            if let Some(round) = rounds.get(round) {
+                step(lanes, &words_of(round));
+            }
+        }
     }
-    finish(lanes)
-}
-
-/// The same for two pages of equal length, in turns.
-#[inline(always)]
-pub(super) fn mix_two_body(one: &[u8], other: &[u8]) -> [u32; 2] {
-    let (mut lanes, mut other_lanes) = (LANE_START, LANE_START);
-    let mut rounds = one.chunks_exact(ROUND_BYTES).zip(other.chunks_exact(ROUND_BYTES));
-    if let Some((first, other)) = rounds.next() {
-        step(&mut lanes, &first_words(first));
-        step(&mut other_lanes, &first_words(other));
+    let mut mixed = [0; N];
+    for (mixed, lanes) in mixed.iter_mut().zip(lanes) {
+        *mixed = finish(lanes);
     }
-    for (round, other) in rounds {
-        step(&mut lanes, &words_of(round));
-        step(&mut other_lanes, &words_of(other));
-    }
-    [finish(lanes), finish(other_lanes)]
+    mixed
 }
 
 /// The words of the first round, the stored checksum taken as zero.
 #[inline(always)]
-fn first_words(round: &[u8]) -> [u32; LANES] {
+fn first_words(round: &[u8; ROUND_BYTES]) -> [u32; LANES] {
     let mut words = words_of(round);
     if let Some(word) = words.get_mut(CHECKSUM_WORD) {
         *word &= 0xFFFF_0000;
@@ -149,7 +142,7 @@ fn finish(mut lanes: [u32; LANES]) -> u32 {
 }
 
 #[inline(always)]
-fn words_of(round: &[u8]) -> [u32; LANES] {
+fn words_of(round: &[u8; ROUND_BYTES]) -> [u32; LANES] {
     let mut words = [0; LANES];
     let (chunks, _) = round.as_chunks::<4>();
     for (word, bytes) in words.iter_mut().zip(chunks) {
@@ -228,17 +221,20 @@ mod tests {
     fn all_register_widths_agree() {
         let page: Vec<u8> = (0..32_768_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for size in [0, 1, 127, 128, 1024, 8192, 32_768] {
-            assert_eq!(cpu_dispatch::mix(&page[..size]), mix_body(&page[..size]), "size {size}");
-            let (one, other) = (&page[..size / 2], &page[size / 2..size / 2 * 2]);
-            assert_eq!(cpu_dispatch::mix_two(one, other), [mix_body(one), mix_body(other)], "size {size}");
+            assert_eq!(cpu_dispatch::mix(&page[..size]), mix_body([&page[..size]]), "size {size}");
+            let quarter = |at| &page[size / 4 * at..size / 4 * (at + 1)];
+            let four = [quarter(0), quarter(1), quarter(2), quarter(3)];
+            let alone = four.map(|page| mix_body([page])[0]);
+            assert_eq!(cpu_dispatch::mix_four(four), alone, "size {size}");
+            assert_eq!(mix_body(four), alone, "size {size}");
         }
     }
 
     #[test]
     fn pages_together_have_the_sums_of_pages_alone() {
-        let bytes: Vec<u8> = (0..50_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+        let bytes: Vec<u8> = (0..150_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
         for size in [1024, 8192, 16_384] {
-            for count in 0..=5 {
+            for count in 0..=9 {
                 let pages = &bytes[..bytes.len().min(count * size + 100)];
                 let mut sums = vec![7];
                 page_checksums(pages, size, u32::MAX - 1, &mut sums);

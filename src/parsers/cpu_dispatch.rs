@@ -4,60 +4,91 @@
 //! feature is present, and the compiler cannot see the run-time test that proves it.
 #![allow(unsafe_code)]
 
-use super::checksum::{mix_body, mix_two_body};
+use super::checksum::mix_body;
+use super::page::{PointerBounds, all_inside_body};
 
 /// Mixes a page; see [`mix_body`].
 #[cfg(target_arch = "x86_64")]
-pub(super) fn mix(page: &[u8]) -> u32 {
+pub(super) fn mix(page: &[u8]) -> [u32; 1] {
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the feature that the callee was compiled for has just been detected.
-        return unsafe { mix_avx2(page) };
+        return unsafe { mix_avx2([page]) };
     }
-    mix_body(page)
+    mix_body([page])
 }
 
 /// Mixes a page; see [`mix_body`].
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn mix(page: &[u8]) -> u32 {
-    mix_body(page)
+pub(super) fn mix(page: &[u8]) -> [u32; 1] {
+    mix_body([page])
 }
 
+/// Mixes four pages of equal length, as many at a time as the registers have room for; see [`mix_body`].
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn mix_avx2(page: &[u8]) -> u32 {
-    mix_body(page)
-}
-
-/// Mixes two pages of equal length; see [`mix_two_body`].
-#[cfg(target_arch = "x86_64")]
-pub(super) fn mix_two(one: &[u8], other: &[u8]) -> [u32; 2] {
+pub(super) fn mix_four(pages: [&[u8]; 4]) -> [u32; 4] {
     if std::arch::is_x86_feature_detected!("avx512f") {
         // SAFETY: the feature that the callee was compiled for has just been detected.
-        return unsafe { mix_two_avx512(one, other) };
+        return unsafe { mix_four_avx512(pages) };
     }
+    let [one, two, three, four] = pages;
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the feature that the callee was compiled for has just been detected.
-        return unsafe { mix_two_avx2(one, other) };
+        let ([one, two], [three, four]) = unsafe { (mix_avx2([one, two]), mix_avx2([three, four])) };
+        return [one, two, three, four];
     }
-    [mix_body(one), mix_body(other)]
+    pages.map(|page| mix_body([page])[0])
 }
 
-/// Mixes two pages; see [`mix_two_body`].
+/// Mixes four pages of equal length; see [`mix_body`].
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn mix_two(one: &[u8], other: &[u8]) -> [u32; 2] {
-    mix_two_body(one, other)
+pub(super) fn mix_four(pages: [&[u8]; 4]) -> [u32; 4] {
+    let [one, two, three, four] = pages;
+    let ([one, two], [three, four]) = (mix_body([one, two]), mix_body([three, four]));
+    [one, two, three, four]
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn mix_two_avx2(one: &[u8], other: &[u8]) -> [u32; 2] {
-    mix_two_body(one, other)
+fn mix_avx2<const N: usize>(pages: [&[u8]; N]) -> [u32; N] {
+    mix_body(pages)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn mix_two_avx512(one: &[u8], other: &[u8]) -> [u32; 2] {
-    mix_two_body(one, other)
+fn mix_four_avx512(pages: [&[u8]; 4]) -> [u32; 4] {
+    mix_body(pages)
+}
+
+/// True when all these line pointers are sound; see [`all_inside_body`].
+#[cfg(target_arch = "x86_64")]
+pub(super) fn all_inside(pointers: &[[u8; 4]], bounds: &PointerBounds) -> bool {
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the feature that the callee was compiled for has just been detected.
+        return unsafe { all_inside_avx512(pointers, bounds) };
+    }
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the feature that the callee was compiled for has just been detected.
+        return unsafe { all_inside_avx2(pointers, bounds) };
+    }
+    all_inside_body(pointers, bounds)
+}
+
+/// True when all these line pointers are sound; see [`all_inside_body`].
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn all_inside(pointers: &[[u8; 4]], bounds: &PointerBounds) -> bool {
+    all_inside_body(pointers, bounds)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn all_inside_avx2(pointers: &[[u8; 4]], bounds: &PointerBounds) -> bool {
+    all_inside_body(pointers, bounds)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn all_inside_avx512(pointers: &[[u8; 4]], bounds: &PointerBounds) -> bool {
+    all_inside_body(pointers, bounds)
 }
 
 /// CRC-32C of `first` followed by `second` with the CPU's own instruction, one word after the other: for a few hundred

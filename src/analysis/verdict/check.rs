@@ -52,7 +52,7 @@ pub struct CheckInput<'a> {
     pub dwb: &'a DwbSet,
     /// Judgement of its batches.
     pub staleness: &'a Staleness,
-    /// All usable slots; sorted by the check.
+    /// All usable slots; sorted by the check. Those compared before are not compared again.
     pub slots: Vec<SlotRef>,
     /// Pages that a scan of the relation files found.
     pub suspects: BTreeMap<PageId, Suspicion>,

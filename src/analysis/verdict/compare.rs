@@ -1,5 +1,6 @@
 //! One image against the page in the data file, where that page is sound.
 
+use crate::parsers::crc::crc64;
 use crate::parsers::heap::{TupleHeader, page_tuples};
 use crate::parsers::page::{LinePointer, PageHeader};
 use crate::parsers::page_kind::PageKind;
@@ -89,6 +90,13 @@ pub fn compare_pages(disk: &[u8], image: &[u8], fork: ForkNumber) -> Option<Comp
 #[must_use]
 pub fn same_but_checksum(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.get(..8) == other.get(..8) && one.get(10..) == other.get(10..)
+}
+
+/// A number that two pages share when [`same_but_checksum`] holds, and else with a chance of 2^-64.
+#[must_use]
+pub fn digest_but_checksum(page: &[u8]) -> u64 {
+    let lsn = page.first_chunk().map_or(0, |lsn| u64::from_le_bytes(*lsn));
+    crc64(lsn, page.get(10..).unwrap_or_default())
 }
 
 /// The page with everything masked that a server changes without WAL: checksum, flags and `pd_prune_xid` of the page

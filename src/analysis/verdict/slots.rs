@@ -1,16 +1,19 @@
 //! Every usable slot of the double write buffer by its page, and how each image stands to the page in the data file.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::compare::{Comparison, compare_pages, same_but_checksum};
+use rustc_hash::FxHashMap;
+
+use super::compare::{Comparison, compare_pages, digest_but_checksum, same_but_checksum};
 use crate::analysis::finding::Coverage;
+use crate::analysis::in_order::in_order;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::slot_facts::{SlotFacts, WritePath};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::page::is_all_zero;
-use crate::types::{ForkNumber, Lsn, PageId};
+use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// A usable slot: where it is and what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +34,9 @@ pub struct SlotRef {
     pub path: Option<WritePath>,
     /// The layout's CRC proves the slot whole.
     pub is_verified: bool,
-    /// How the image stands to the page on disk; set by [`compare_slots`].
+    /// [`digest_but_checksum`] of the image.
+    pub digest: u64,
+    /// How the image stands to the page on disk; set by [`Unchanged::note`] and [`compare_slots`].
     pub comparison: Option<Comparison>,
 }
 
@@ -49,8 +54,64 @@ impl SlotRef {
             slot_lsn: facts.header.lsn,
             path: facts.path,
             is_verified: facts.condition == crate::analysis::slot_facts::Condition::Sound,
+            digest: facts.digest,
             comparison: None,
         })
+    }
+}
+
+/// The slots of one fork: what every page of it is looked up in, so no byte more than needed.
+struct ForkSlots {
+    /// Place of its first slot.
+    first: usize,
+    /// The block of each of its slots, ascending.
+    blocks: Vec<BlockNumber>,
+}
+
+/// Tells, while all pages are read for other reasons, which slots hold their page as it stands on disk.
+pub struct Unchanged<'a> {
+    slots: &'a [SlotRef],
+    forks: FxHashMap<(RelFileLocator, ForkNumber), ForkSlots>,
+    is_same: Vec<AtomicBool>,
+}
+
+impl<'a> Unchanged<'a> {
+    /// Looks for the pages of `slots`, which are sorted.
+    #[must_use]
+    pub fn new(slots: &'a [SlotRef]) -> Self {
+        let mut forks: FxHashMap<_, ForkSlots> = FxHashMap::default();
+        for (index, slot) in slots.iter().enumerate() {
+            let fork = (slot.page.rel, slot.page.fork);
+            forks.entry(fork).or_insert(ForkSlots { first: index, blocks: Vec::new() }).blocks.push(slot.page.block);
+        }
+        Self { slots, forks, is_same: slots.iter().map(|_| AtomicBool::new(false)).collect() }
+    }
+
+    /// Holds a sound page, as it was read, against the slots that hold it.
+    pub fn look(&self, page: PageId, bytes: &[u8]) {
+        let Some(fork) = self.forks.get(&(page.rel, page.fork)) else { return };
+        let at = fork.blocks.partition_point(|block| *block < page.block);
+        if fork.blocks.get(at) != Some(&page.block) {
+            return;
+        }
+        let digest = digest_but_checksum(bytes);
+        let own = self.slots.iter().zip(&self.is_same).skip(fork.first + at);
+        for (slot, is_same) in own.take_while(|(slot, _)| slot.page == page) {
+            is_same.store(digest == slot.digest, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether each slot holds its page as it was looked at.
+    #[must_use]
+    pub fn finish(self) -> Vec<bool> {
+        self.is_same.into_iter().map(AtomicBool::into_inner).collect()
+    }
+
+    /// Writes what was found into the slots that were looked for.
+    pub fn note(slots: &mut [SlotRef], is_same: &[bool]) {
+        for (slot, _) in slots.iter_mut().zip(is_same).filter(|(_, is_same)| **is_same) {
+            slot.comparison = Some(Comparison::Identical);
+        }
     }
 }
 
@@ -86,18 +147,19 @@ pub struct CompareRules {
     pub jobs: usize,
 }
 
-/// What one thread found.
+/// Slots that a thread takes at once, and those of the last page further on.
+const PORTION_SLOTS: usize = 256;
+
+/// What a portion gave.
 #[derive(Default)]
-struct Share {
+struct Compared {
     suspects: Vec<(PageId, Suspicion)>,
     coverage: Coverage,
+    bytes: u64,
 }
 
-/// How long the progress is not told at most.
-const PROGRESS_PAUSE: Duration = Duration::from_millis(50);
-
-/// Compares every slot with its page on disk and reports pages that need a closer look. `slots` is sorted by page; each
-/// thread takes a stretch of it, and the answer does not depend on their number.
+/// Compares every slot with its page on disk and reports pages that need a closer look. `slots` is sorted by page; those
+/// that are known to be identical are not read again.
 pub fn compare_slots(
     set: &DwbSet,
     slots: &mut [SlotRef],
@@ -107,72 +169,42 @@ pub fn compare_slots(
     mut progress: impl FnMut(u64) -> bool,
     mut suspect: impl FnMut(PageId, Suspicion),
 ) {
-    let (compared, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let caller = std::thread::current();
-    let go_on = |bytes| {
-        compared.fetch_add(bytes, Ordering::Relaxed);
-        !stop.load(Ordering::Relaxed)
+    let jobs = rules.jobs.clamp(1, slots.len().div_ceil(PORTION_SLOTS).clamp(1, 1024));
+    let worker = || {
+        let own = pages.another();
+        move |portion: &mut [SlotRef]| compare_portion(set, portion, own.as_ref(), rules)
     };
-    std::thread::scope(|scope| {
-        let mut workers = Vec::new();
-        for share in stretches(slots, rules.jobs) {
-            let (own, caller, go_on) = (pages.another(), &caller, &go_on);
-            workers.push(scope.spawn(move || {
-                let found = compare_share(set, share, own.as_ref(), rules, go_on);
-                caller.unpark();
-                found
-            }));
-        }
-        let mut told = 0;
-        while workers.iter().any(|worker| !worker.is_finished()) {
-            std::thread::park_timeout(PROGRESS_PAUSE);
-            let now = compared.load(Ordering::Relaxed);
-            if !progress(now - told) {
-                stop.store(true, Ordering::Relaxed);
-            }
-            told = now;
-        }
-        for worker in workers {
-            let Ok(mut found) = worker.join() else {
-                coverage.skip("some slots", "the thread that compared them broke off");
-                continue;
-            };
-            coverage.skipped.append(&mut found.coverage.skipped);
-            found.suspects.into_iter().for_each(|(page, suspicion)| suspect(page, suspicion));
-        }
+    in_order(portions(slots), (0..jobs).map(|_| worker()).collect(), |mut found| {
+        coverage.skipped.append(&mut found.coverage.skipped);
+        found.suspects.into_iter().for_each(|(page, suspicion)| suspect(page, suspicion));
+        if progress(found.bytes) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
 }
 
-/// Cuts `slots` into at most `jobs` stretches of about the same length, never between two slots of one page.
-fn stretches(slots: &mut [SlotRef], jobs: usize) -> Vec<&mut [SlotRef]> {
-    let length = slots.len().div_ceil(jobs.clamp(1, 1024)).max(1);
-    let mut stretches = Vec::new();
+/// Cuts `slots` into portions, never between two slots of one page.
+fn portions(slots: &mut [SlotRef]) -> impl Iterator<Item = &mut [SlotRef]> {
     let mut rest = slots;
-    while !rest.is_empty() {
-        let mut end = length.min(rest.len());
+    std::iter::from_fn(move || {
+        let mut end = PORTION_SLOTS.min(rest.len());
         while end < rest.len() && rest[end].page == rest[end - 1].page {
             end += 1;
         }
-        let (stretch, behind) = rest.split_at_mut(end);
-        stretches.push(stretch);
+        let (portion, behind) = std::mem::take(&mut rest).split_at_mut(end);
         rest = behind;
-    }
-    stretches
+        (!portion.is_empty()).then_some(portion)
+    })
 }
 
-fn compare_share(
-    set: &DwbSet,
-    slots: &mut [SlotRef],
-    pages: &dyn PageSource,
-    rules: &CompareRules,
-    go_on: &dyn Fn(u64) -> bool,
-) -> Share {
-    let mut found = Share::default();
+fn compare_portion(set: &DwbSet, slots: &mut [SlotRef], pages: &dyn PageSource, rules: &CompareRules) -> Compared {
+    let mut found = Compared { bytes: (slots.len() * rules.block_size) as u64, ..Compared::default() };
     let mut disk = vec![0; rules.block_size];
     let mut slot_bytes = Vec::new();
     let mut unlogged = None;
     for group in slots.chunk_by_mut(|one, other| one.page == other.page) {
         let Some(page) = group.first().map(|slot| slot.page) else { continue };
+        if group.iter().all(|slot| slot.comparison == Some(Comparison::Identical)) {
+            continue;
+        }
         if unlogged.as_ref().is_none_or(|(rel, _)| *rel != page.rel) {
             // A file that cannot be looked at is said where its pages are read.
             unlogged = Some((page.rel, pages.has_fork(page.rel, ForkNumber::Init).unwrap_or(false)));
@@ -221,10 +253,6 @@ fn compare_share(
             if let Some(suspicion) = suspicion {
                 found.suspects.push((page, suspicion));
             }
-        }
-        let bytes = (group.len() * rules.block_size) as u64;
-        if !go_on(bytes) {
-            break;
         }
     }
     found

@@ -11,6 +11,7 @@ use crate::analysis::batches::tell_batches;
 use crate::analysis::finding::Coverage;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::work::all_cores;
 use crate::output::json::{BATCH_COLUMNS, BatchJson, Item};
 use crate::output::sink::CsvShape;
 use crate::output::text::write_batches;
@@ -34,7 +35,7 @@ pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, St
     let (mut report, findings) = source.examine();
     // What the second pass cannot read, the first has reported already, unless the file changed in between.
     let mut second = Coverage::default();
-    let told = tell_batches(&source.set, &report.staleness, &source.facts, &mut second);
+    let told = tell_batches(&source.set, &report.staleness, &source.facts, all_cores(), &mut second);
     for skipped in second.skipped {
         if !report.coverage.skipped.contains(&skipped) {
             report.coverage.skipped.push(skipped);

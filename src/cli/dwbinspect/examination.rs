@@ -18,7 +18,7 @@ use crate::analysis::segment_check::segment_findings;
 use crate::analysis::slot_row::{SlotRow, settle};
 use crate::analysis::verdict::check::{CheckInput, CheckReport, NewestPage, Stage, check};
 use crate::analysis::verdict::replay::Replay;
-use crate::analysis::verdict::slots::{SlotRef, Suspicion};
+use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::cli::exit::Stop;
 use crate::cluster::data_dir::DataDir;
@@ -109,7 +109,7 @@ impl Examination {
         let (mut slots, mut rows) = (Vec::new(), Vec::new());
         let dwb_bytes: u64 = source.set.files.iter().map(DwbFile::size_bytes).sum();
         let (mut read_bytes, mut is_wanted) = (0, true);
-        let (mut dwb, mut findings) = source.examine_slots(|file, facts| {
+        let (mut dwb, mut findings) = source.examine_slots(request.jobs, |file, facts| {
             read_bytes += source.set.files.get(file).map_or(0, |file| u64::from(file.detection.block_size));
             // The stages that follow ask again, and say that they were broken off.
             is_wanted &= watch.at(Stage::Read, read_bytes, dwb_bytes).is_continue();
@@ -121,6 +121,7 @@ impl Examination {
             }
             slots.extend(SlotRef::of(file, facts));
         });
+        slots.sort_unstable();
         let mut coverage = std::mem::take(&mut dwb.coverage);
         let control = directory.control().trusted();
         let catalog = control.map_or(0, |control| control.prefix.catalog_version_no);
@@ -150,8 +151,15 @@ impl Examination {
                 coverage.skip("relation files", error);
             }
             if let Some(ground) = ground.filter(|_| !request.dwb_only) {
-                let rules = ScanRules { jobs: request.jobs, late_from, read_again: server.may_be_running() };
+                let unchanged = Unchanged::new(&slots);
+                let looks = |page, bytes: &[u8]| {
+                    unchanged.look(page, bytes);
+                    late_from.is_some_and(|next| shows_late_transaction(bytes, page.fork, next))
+                };
+                let rules = ScanRules { jobs: request.jobs, notable: &looks, read_again: server.may_be_running() };
                 scanned = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
+                let is_same = unchanged.finish();
+                Unchanged::note(&mut slots, &is_same);
                 if ground.by_control {
                     findings.extend(segment_findings(&walk.files, geometry, |_| true));
                 }
@@ -168,7 +176,7 @@ impl Examination {
         let look = || {
             let Some(ground) = ground else { return Err("where they are is not known".to_owned()) };
             let mut coverage = late.borrow_mut();
-            let rules = ScanRules { jobs: request.jobs, late_from: None, read_again: server.may_be_running() };
+            let rules = ScanRules { jobs: request.jobs, notable: &|_, _| false, read_again: server.may_be_running() };
             let found = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
             match coverage.skipped.iter().find(|skipped| skipped.reason.starts_with("interrupted")) {
                 Some(skipped) => Err(skipped.reason.clone()),
@@ -301,10 +309,10 @@ fn is_certain(name: &RelationName) -> bool {
 }
 
 /// How relation files are read.
-struct ScanRules {
+struct ScanRules<'a> {
     jobs: usize,
-    /// Transactions from this one on are looked for on heap pages.
-    late_from: Option<u32>,
+    /// Shown each sound page of a logged relation; true for those to be listed.
+    notable: &'a (dyn Fn(PageId, &[u8]) -> bool + Sync),
     /// A server may be writing.
     read_again: bool,
 }
@@ -314,7 +322,7 @@ fn scan(
     directory: &DataDir,
     walk: &Walk,
     ground: &Ground,
-    &ScanRules { jobs, late_from, read_again }: &ScanRules,
+    &ScanRules { jobs, notable, read_again }: &ScanRules<'_>,
     watch: &dyn Watch,
     coverage: &mut Coverage,
 ) -> Scanned {
@@ -326,7 +334,7 @@ fn scan(
         geometry: ground.geometry,
         read_again,
         interrupted: &interrupted,
-        notable: &|page, bytes| late_from.is_some_and(|next| shows_late_transaction(bytes, page.fork, next)),
+        notable,
         progress: &|bytes| {
             let before = done.fetch_add(bytes, Ordering::Relaxed);
             if watch.at(Stage::Scan, before + bytes, total).is_break() {

@@ -13,6 +13,7 @@ use crate::analysis::verdict::sectors::SectorMarks;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::Closing;
 use crate::cli::exit::Stop;
+use crate::cli::work::all_cores;
 use crate::output::check_text::{
     block_label, compared_words, image_words, next_step, replay_words, start_sentence, tear_words, write_evidence,
 };
@@ -98,7 +99,7 @@ fn batches_of(examined: &Examination) -> Vec<BatchLine> {
     let set = &examined.source.set;
     // What cannot be read was said when the buffer was read first.
     let mut again = Coverage::default();
-    let told = tell_batches(set, &examined.dwb.staleness, &examined.source.facts, &mut again);
+    let told = tell_batches(set, &examined.dwb.staleness, &examined.source.facts, all_cores(), &mut again);
     let line = |batch| {
         let json = BatchJson::new(batch, &set.files);
         BatchLine { json, verdict: batch.verdict, first: batch.first, last: batch.last }

@@ -8,6 +8,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::slot_facts::SlotFacts;
 use crate::analysis::trace::ClusterFacts;
 use crate::cli::exit::Stop;
+use crate::cli::work::all_cores;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::Links;
@@ -98,12 +99,12 @@ impl Source {
     /// Reads and judges everything: what every command starts with. Findings about the directory come first.
     #[must_use]
     pub fn examine(&self) -> (DwbReport, Vec<Finding>) {
-        self.examine_slots(|_, _| {})
+        self.examine_slots(all_cores(), |_, _| {})
     }
 
-    /// The same, and shows each slot, with the place of its file in the set, as it is read.
-    pub fn examine_slots(&self, visit: impl FnMut(usize, &SlotFacts)) -> (DwbReport, Vec<Finding>) {
-        let mut report = examine_slots(&self.set, &self.facts, visit);
+    /// The same with so many threads, and shows each slot in order, with the place of its file in the set.
+    pub fn examine_slots(&self, jobs: usize, visit: impl FnMut(usize, &SlotFacts)) -> (DwbReport, Vec<Finding>) {
+        let mut report = examine_slots(&self.set, &self.facts, jobs, visit);
         let mut findings = Vec::new();
         if let Some(directory) = &self.directory {
             let (server, signs) = (directory.server_sign(), directory.recovery_signs());

@@ -15,7 +15,7 @@ use crate::analysis::wal::partial::ScanPlan;
 use crate::cli::context::{Closing, OutputArgs};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::{PageFilter, Span};
-use crate::cli::work::interrupt_flag;
+use crate::cli::work::{all_cores, interrupt_flag};
 use crate::cluster::wal::WalSet;
 use crate::output::escape::printable;
 use crate::output::json::wal::{Row, fork_name};
@@ -110,7 +110,7 @@ pub fn each_image<E>(
     filter: &ImageFilter,
     mut visit: impl FnMut(&mut Notes<'_>, &Found<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let jobs = all_cores();
     let interrupted = interrupt_flag();
     let redo = redo_points(&source.set, plan, jobs, &interrupted);
     let mut teller = CauseTeller::new(redo, source.set.geometry().block_size);
