@@ -83,6 +83,10 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, short: bool) -> u64 {
             if short && let Some(plain) = reader.take_plain(&mut piece, visit) {
                 records += plain.records;
             }
+            if short && reader.take_crossing(&mut piece, visit).is_some() {
+                records += 1;
+                continue;
+            }
             match reader.next(&mut piece) {
                 Some(Event::Record(record)) => {
                     black_box(record.layout);

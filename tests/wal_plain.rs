@@ -38,18 +38,23 @@ fn seen(record: &Record<'_>, keep: Keep) -> Seen {
     }
 }
 
-/// What was read: records, damage, the end, and how many records went the short way.
-type Outcome = (Vec<Seen>, Vec<EndOfWal>, EndOfWal, u64);
+/// What was read: records, damage, the end, and how many records went the short way inside a page and across pages.
+type Outcome = (Vec<Seen>, Vec<EndOfWal>, EndOfWal, [u64; 2]);
 
 fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize, short: bool) -> Outcome {
     let keep = options.keep;
     let mut reader = WalReader::new(options.clone(), first).unwrap();
-    let (mut records, mut damage, mut plain) = (Vec::new(), Vec::new(), 0);
+    let (mut records, mut damage, mut plain, mut crossing) = (Vec::new(), Vec::new(), 0, 0);
     for mut piece in bytes.chunks(piece_bytes) {
         loop {
             if short && let Some(taken) = reader.take_plain(&mut piece, |record| records.push(seen(record, keep))) {
                 plain += taken.records;
                 assert_eq!(records.last().map(|last| last.place.0), Some(taken.last_record));
+            }
+            if short && let Some(taken) = reader.take_crossing(&mut piece, |record| records.push(seen(record, keep))) {
+                crossing += taken.records;
+                assert_eq!(records.last().map(|last| last.place.0), Some(taken.last_record));
+                continue;
             }
             match reader.next(&mut piece) {
                 Some(Event::Record(record)) => records.push(seen(&record, keep)),
@@ -59,11 +64,11 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize, s
             }
         }
     }
-    (records, damage, reader.finish(), plain)
+    (records, damage, reader.finish(), [plain, crossing])
 }
 
 /// The two ways must give the same, however the bytes come.
-fn assert_same(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize) -> u64 {
+fn assert_same(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize) -> [u64; 2] {
     let careful = read(bytes, first, options, 1 << 20, false);
     let short = read(bytes, first, options, piece_bytes, true);
     assert_eq!(short.0.len(), careful.0.len(), "pieces of {piece_bytes}: {}; careful: {}", short.2, careful.2);
@@ -87,9 +92,11 @@ fn both_ways_read_the_same_records_of_every_major() {
         let (bytes, first, whole) = wal_of(major);
         let heads = ReaderOptions { keep: Keep::Heads, ..whole.clone() };
         for piece_bytes in [1 << 20, 256 << 10, 8192, 5000, 56] {
-            let plain = assert_same(&bytes, first, &whole, piece_bytes);
-            assert!(plain > 0 || piece_bytes < 8192, "{major}: the short way was never taken");
-            assert_same(&bytes, first, &heads, piece_bytes);
+            for options in [&whole, &heads] {
+                let [inside, crossing] = assert_same(&bytes, first, options, piece_bytes);
+                assert!(inside > 0 || piece_bytes < 8192, "{major}: the short way was never taken");
+                assert!(crossing > 0 || piece_bytes <= 8192, "{major}: the short way across pages was never taken");
+            }
         }
         // Only what is asked for is kept, and nothing but that differs.
         let (all, head) = (read(&bytes, first, &whole, 1 << 20, true), read(&bytes, first, &heads, 1 << 20, true));

@@ -107,6 +107,21 @@ pub(super) fn short_crc32c<const N: usize>(_first: &[u8], _second: &[u8; N]) -> 
     None
 }
 
+/// Goes on with a CRC-32C in the same way.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn short_crc32c_append(before: u32, bytes: &[u8]) -> Option<u32> {
+    // SAFETY: the feature that the callee was compiled for has just been detected.
+    std::arch::is_x86_feature_detected!("sse4.2").then(|| unsafe { !crc_steps_sse42(!before, bytes) })
+}
+
+/// `None`: there is no such kernel for this kind of CPU.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(super) fn short_crc32c_append(_before: u32, _bytes: &[u8]) -> Option<u32> {
+    None
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
 fn short_crc32c_sse42<const N: usize>(first: &[u8], second: &[u8; N]) -> u32 {

@@ -2,7 +2,7 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use super::cpu_dispatch::short_crc32c;
+use super::cpu_dispatch::{short_crc32c, short_crc32c_append};
 
 /// From this many bytes on folding by carry-less multiplication is fastest. Below, one CRC instruction after the other is:
 /// there is no fixed cost.
@@ -20,7 +20,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 #[must_use]
 pub fn crc32c_append(before: u32, bytes: &[u8]) -> u32 {
     if bytes.len() < LONG_BYTES {
-        return ::crc32c::crc32c_append(before, bytes);
+        return short_crc32c_append(before, bytes).unwrap_or_else(|| ::crc32c::crc32c_append(before, bytes));
     }
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
     digest.update(bytes);

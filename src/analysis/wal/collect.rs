@@ -60,10 +60,16 @@ pub fn collect_run(
         reached_end: false,
         interrupted: false,
     };
-    let read = |index| (!interrupted.load(Ordering::Relaxed)).then(|| scan_segment(set, run, index, index, plan, &[]));
+    let worker = || {
+        let mut buffer = Vec::new();
+        move |index| {
+            let go_on = !interrupted.load(Ordering::Relaxed);
+            go_on.then(|| scan_segment(set, run, index, index, plan, &[], &mut buffer))
+        }
+    };
     let mut joiner = Joiner::new();
     let mut segments = range.clone();
-    in_order(range.clone(), vec![read; jobs], |part| {
+    in_order(range.clone(), (0..jobs).map(|_| worker()).collect(), |part| {
         let Some(part) = part.filter(|_| !interrupted.load(Ordering::Relaxed)) else {
             result.interrupted = true;
             return ControlFlow::Break(());
@@ -109,5 +115,5 @@ fn joined(
         return Ok(part);
     }
     let from = part.index.saturating_sub(1).max(range.start);
-    scan_segment(set, run, part.index, from, plan, &[])
+    scan_segment(set, run, part.index, from, plan, &[], &mut Vec::new())
 }

@@ -73,6 +73,8 @@ pub struct Groups {
     /// By resource manager and type: `rmgr_id * 16 + key / 16`; empty when records are grouped otherwise.
     dense: Vec<Tally>,
     sparse: FxHashMap<Key, Tally>,
+    /// All records that are not in `dense`.
+    others: Tally,
     segment_size: u64,
 }
 
@@ -82,7 +84,8 @@ impl Groups {
     pub fn new(by: GroupBy, segment_size: u32) -> Self {
         let is_dense = matches!(by, GroupBy::Rmgr | GroupBy::Record);
         let dense = if is_dense { vec![Tally::default(); 4096] } else { Vec::new() };
-        Self { by, dense, sparse: FxHashMap::default(), segment_size: u64::from(segment_size).max(1) }
+        let segment_size = u64::from(segment_size).max(1);
+        Self { by, dense, sparse: FxHashMap::default(), others: Tally::default(), segment_size }
     }
 
     /// Counts a record. Causes are not known here: see [`Self::add_cause`].
@@ -98,6 +101,7 @@ impl Groups {
 
     #[inline(never)]
     fn add_sparse(&mut self, record: &Record<'_>) {
+        self.others.add_record(record);
         match self.by {
             GroupBy::Rmgr | GroupBy::Record => {}
             GroupBy::Segment => {
@@ -130,6 +134,15 @@ impl Groups {
         for (key, tally) in &other.sparse {
             self.sparse.entry(*key).or_default().add(tally);
         }
+        self.others.add(&other.others);
+    }
+
+    /// All records that [`Self::add`] counted, whatever their group.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        let mut total = self.others;
+        self.dense.iter().for_each(|tally| total.add(tally));
+        total
     }
 
     /// Every group with something in it; by resource manager, every one that is built in.

@@ -75,7 +75,7 @@ pub struct CheckpointSeen {
 pub struct Slice {
     /// Where it starts: a redo point, or the start of the segment.
     pub start_lsn: Lsn,
-    /// Counts.
+    /// Counts; nothing where records are grouped, which counts them there.
     pub tally: Tally,
     /// Share of images along the way.
     pub decay: Decay,
@@ -149,6 +149,9 @@ impl Counter<'_> {
                 self.recent.clear();
             }
         }
+        if let Some(groups) = &mut partial.groups {
+            return groups.add(record);
+        }
         let Some(slice) = partial.slices.last_mut() else { return };
         slice.tally.add_record(record);
         slice.decay.add(record, self.grid_bytes);
@@ -159,9 +162,14 @@ impl Counter<'_> {
                 }
             }
         }
-        if let Some(groups) = &mut partial.groups {
-            groups.add(record);
-        }
+    }
+}
+
+impl Counter<'_> {
+    /// As [`Self::record`], where there are fewer records.
+    #[inline(never)]
+    fn record_apart(&mut self, record: &Record<'_>) {
+        self.record(record);
     }
 }
 
@@ -203,10 +211,10 @@ impl SegmentPartial {
         });
     }
 
-    /// All slices together.
+    /// All that was counted.
     #[must_use]
     pub fn total(&self) -> Tally {
-        let mut total = Tally::default();
+        let mut total = self.groups.as_ref().map(Groups::total).unwrap_or_default();
         self.slices.iter().for_each(|slice| total.add(&slice.tally));
         total
     }
@@ -215,7 +223,8 @@ impl SegmentPartial {
 /// Reads the records that start in segment `index` of `run`, cut at `cuts` (ascending).
 ///
 /// `from`: segment at which reading starts, normally `index` itself. Reading from an earlier one checks the link
-/// between them as reading in order does; its records are not counted.
+/// between them as reading in order does; its records are not counted. `buffer` is of any content; it is taken into use and
+/// given back, so that the next segment needs no memory of its own.
 ///
 /// # Errors
 /// When the segment cannot be opened.
@@ -226,6 +235,7 @@ pub fn scan_segment(
     from: usize,
     plan: &ScanPlan,
     cuts: &[Lsn],
+    buffer: &mut Vec<u8>,
 ) -> Result<SegmentPartial, WalReadError> {
     let geometry = set.geometry();
     let block = u64::from(geometry.wal_block_size).max(1);
@@ -256,7 +266,9 @@ pub fn scan_segment(
     let mut skip = first_page.0 - file_start.0;
     let mut file = from;
     'files: while file < run.end && !scan.is_finished() {
-        let mut reader = match set.reader(file) {
+        let mut reader = match set.reader_into(file, std::mem::take(buffer)) {
+            // Behind the segment only the rest of its last record is wanted.
+            Ok(reader) if file > index => reader.from_small_pieces(),
             Ok(reader) => reader,
             Err(error) if file == index => return Err(error),
             Err(error) => {
@@ -290,15 +302,19 @@ pub fn scan_segment(
                 let own = scan.position() >= segment_start;
                 if own {
                     scan.take_plain(&mut input, |record| counter.record(record));
+                    if scan.take_crossing(&mut input, |record| counter.record_apart(record)) {
+                        continue;
+                    }
                 }
                 let Some(event) = scan.next(&mut input) else { break };
                 match event {
-                    Event::Record(record) if record.start_lsn >= segment_start => counter.record(&record),
+                    Event::Record(record) if record.start_lsn >= segment_start => counter.record_apart(&record),
                     Event::Aborted(aborted) => counter.partial.aborted.push(aborted),
                     Event::Record(_) | Event::Damage(_) | Event::End(_) => {}
                 }
             }
         }
+        *buffer = reader.into_buffer();
         if delivered < u64::from(geometry.wal_segment_size) {
             // A short segment: what follows it in the next file does not follow in WAL.
             break;

@@ -66,9 +66,9 @@ pub(super) fn count(
                 return Ok(());
             }
             fold.push(part, end_of_part(part), &mut |segments, cuts| {
-                let mut slices = Vec::new();
+                let (mut slices, mut buffer) = (Vec::new(), Vec::new());
                 for index in segments {
-                    slices.extend(scan_segment(set, &run, index, index, &plan, cuts)?.slices);
+                    slices.extend(scan_segment(set, &run, index, index, &plan, cuts, &mut buffer)?.slices);
                 }
                 Ok(slices)
             })

@@ -14,6 +14,9 @@ use crate::parsers::wal::reader::ReaderError;
 /// Most bytes that [`SegmentBytes::next_piece`] gives at once.
 pub const PIECE_BYTES: usize = 256 * 1024;
 
+/// The first piece of [`SegmentBytes::from_small_pieces`].
+const SMALL_PIECE_BYTES: usize = 16 * 1024;
+
 /// Where stored bytes are.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
@@ -213,6 +216,8 @@ pub struct SegmentBytes<'a> {
     taken: Arc<AtomicU64>,
     codecs: Vec<Codec>,
     buffer: Vec<u8>,
+    /// Bytes of the next piece at most.
+    piece_bytes: usize,
     delivered: u64,
     segment_bytes: u64,
     pending: Option<WalReadError>,
@@ -238,6 +243,7 @@ impl<'a> SegmentBytes<'a> {
         scratch: Option<&'a File>,
         segment_bytes: u64,
         window_bytes: u32,
+        buffer: Vec<u8>,
     ) -> Result<Self, WalReadError> {
         let window = Window::open(place, scratch, label)?;
         let taken = window.taken();
@@ -255,7 +261,6 @@ impl<'a> SegmentBytes<'a> {
             }
             Place::Scratch { .. } => (Vec::new(), Box::new(window)),
         };
-        let buffer = vec![0; PIECE_BYTES.min(usize::try_from(segment_bytes).unwrap_or(PIECE_BYTES))];
         let trailing_is_known = codecs.is_empty();
         Ok(Self {
             label: label.to_owned(),
@@ -263,12 +268,25 @@ impl<'a> SegmentBytes<'a> {
             taken,
             codecs,
             buffer,
+            piece_bytes: PIECE_BYTES,
             delivered: 0,
             segment_bytes,
             pending: None,
             stopped: false,
             trailing_is_known,
         })
+    }
+
+    /// Begins with a small piece, from which each is twice as long as the one before: probably little is needed.
+    #[must_use]
+    pub fn from_small_pieces(self) -> Self {
+        Self { piece_bytes: SMALL_PIECE_BYTES, ..self }
+    }
+
+    /// The buffer, for another reader.
+    #[must_use]
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.buffer
     }
 
     /// Bytes delivered so far.
@@ -295,7 +313,11 @@ impl<'a> SegmentBytes<'a> {
             self.stopped = true;
             return self.check_behind().map(|()| None);
         }
-        let length = self.buffer.len().min(left);
+        let length = self.piece_bytes.min(left);
+        self.piece_bytes = PIECE_BYTES.min(self.piece_bytes * 2);
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
+        }
         let (filled, failed) = fill(&mut self.stream, &mut self.buffer[..length]);
         self.delivered += filled as u64;
         let error = match failed {

@@ -5,6 +5,8 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use lz4_flex::frame::FrameDecoder;
 
+use super::spill::is_segment;
+
 /// Bytes of a decoder's input that are buffered.
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -163,7 +165,8 @@ impl Read for Peeked<'_> {
     }
 }
 
-/// Takes compression off a stream as far as its content shows any. `head_bytes`: how much of the plain bytes to show.
+/// Takes compression off a stream as far as its content shows any. `head_bytes`: how much of the plain bytes to show, unless
+/// the first few of them begin a segment.
 ///
 /// # Errors
 /// When the first bytes cannot be read at all, or there are more than [`MAX_LAYERS`] layers.
@@ -202,10 +205,21 @@ pub fn peel(source: Stream<'_>, head_bytes: usize, window_bytes: u32) -> io::Res
     }
 }
 
-/// Reads up to `length` bytes; what came before an error stays.
+/// Bytes of a head that are read first: a sound page header among them says all that a head is read for.
+const FIRST_LOOK_BYTES: usize = 512;
+
+/// Reads up to `length` bytes, or fewer that begin a segment; what came before an error stays.
 fn read_head(source: &mut dyn Read, length: usize, head: &mut Vec<u8>) -> Option<io::Error> {
-    let limit = u64::try_from(length).unwrap_or(u64::MAX);
-    source.take(limit).read_to_end(head).err()
+    for part in [length.min(FIRST_LOOK_BYTES), length] {
+        let before = head.len();
+        head.resize(part, 0);
+        let (filled, failed) = fill(source, head.get_mut(before..).unwrap_or_default());
+        head.truncate(before + filled);
+        if failed.is_some() || head.len() < part || is_segment(head) {
+            return failed;
+        }
+    }
+    None
 }
 
 /// Fills `buf` as far as the stream reaches; what came before an error is counted, the error kept beside it.

@@ -266,9 +266,20 @@ impl WalSet {
     /// # Panics
     /// When there is no segment of this index.
     pub fn reader(&self, index: usize) -> Result<SegmentBytes<'_>, WalReadError> {
+        self.reader_into(index, Vec::new())
+    }
+
+    /// As [`Self::reader`], with the buffer of an earlier reader.
+    ///
+    /// # Errors
+    /// As [`Self::reader`].
+    ///
+    /// # Panics
+    /// When there is no segment of this index.
+    pub fn reader_into(&self, index: usize, buffer: Vec<u8>) -> Result<SegmentBytes<'_>, WalReadError> {
         let file = &self.segments[index];
         let scratch = self.scratch.as_ref().map(|scratch| &scratch.file);
         let segment_bytes = u64::from(self.common.segment_size);
-        SegmentBytes::open(&file.label, &file.place, scratch, segment_bytes, self.window_bytes)
+        SegmentBytes::open(&file.label, &file.place, scratch, segment_bytes, self.window_bytes, buffer)
     }
 }

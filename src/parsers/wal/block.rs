@@ -32,7 +32,7 @@ const ID_MAIN_LONG: u8 = 254;
 const ID_MAIN_SHORT: u8 = 255;
 
 /// No fragment header is longer, its id included: 27 bytes in a block reference with a compressed image.
-const MAX_FRAGMENT_HEADER: u64 = 32;
+const MAX_FRAGMENT_HEADER: usize = 32;
 
 const FORK_MASK: u8 = 0x0F;
 const HAS_IMAGE: u8 = 0x10;
@@ -251,8 +251,8 @@ impl BodyLayout {
         kept: &[u8],
         (beyond, keep): (u64, Keep),
     ) -> Result<Self, ParseError> {
-        if beyond == 0
-            && let Some(layout) = Self::quick(major, block_size, kept)
+        if (beyond == 0 || keep == Keep::Heads)
+            && let Some(layout) = Self::quick(major, block_size, kept, usize::try_from(beyond).unwrap_or(usize::MAX))
         {
             return Ok(layout);
         }
@@ -269,7 +269,7 @@ impl BodyLayout {
         let mut i = body;
         let mut main_length = 0;
         while kept(i).saturating_add(beyond) > data_total {
-            if beyond > 0 && kept(i) < MAX_FRAGMENT_HEADER {
+            if beyond > 0 && i.len() < MAX_FRAGMENT_HEADER {
                 return invalid(i, "length", beyond, "all but main data lies in the part that is kept");
             }
             let id_at = i;

@@ -5,7 +5,7 @@
 //! put together in one buffer, which grows only as bytes really come and is used again for the next. The buffer never holds
 //! more than [`KEPT_RECORD_BYTES`]: what a record has beyond goes into its checksum and is counted, but not kept.
 //!
-//! [`WalReader::take_plain`] is the short way through records that lie inside one page and have nothing odd about them.
+//! [`WalReader::take_plain`] is the short way through records that are there as a whole and have nothing odd about them.
 //!
 //! ```
 //! use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};

@@ -168,6 +168,12 @@ impl RecordHeader {
     pub const fn is_switch(&self) -> bool {
         self.rmgr_id == 0 && self.info & RMGR_INFO_MASK == 0x40
     }
+
+    /// True for a record that is nothing but images (`XLOG_FPI_FOR_HINT`, `XLOG_FPI`).
+    #[must_use]
+    pub const fn is_images(&self) -> bool {
+        self.rmgr_id == 0 && matches!(self.info & RMGR_INFO_MASK, 0xA0 | 0xB0)
+    }
 }
 
 /// CRC-32C of a whole record, page headers removed: the body first, then the header up to `xl_crc`. 0 for what is shorter

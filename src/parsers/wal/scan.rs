@@ -6,7 +6,7 @@
 
 use super::end::{EndOfWal, EndReason};
 use super::payload::overwritten_lsn;
-use super::reader::{Event, ReaderError, ReaderOptions, WalReader};
+use super::reader::{Event, Plain, ReaderError, ReaderOptions, WalReader};
 use super::record::Record;
 use super::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
@@ -86,10 +86,24 @@ impl SegmentScan {
         Ok(Self { reader: WalReader::new(options, start_lsn)?, summary })
     }
 
-    /// As [`WalReader::take_plain`]. What it leaves in `input` is for [`Self::next`].
+    /// As [`WalReader::take_plain`]. What it leaves in `input` is for [`Self::take_crossing`] or [`Self::next`].
     #[inline]
-    pub fn take_plain<'c>(&mut self, input: &mut &'c [u8], visit: impl FnMut(&Record<'c>)) {
-        if let Some(plain) = self.reader.take_plain(input, visit) {
+    pub fn take_plain(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>)) {
+        let taken = self.reader.take_plain(input, visit);
+        self.note(taken);
+    }
+
+    /// As [`WalReader::take_crossing`]; tells whether there was such a record.
+    #[inline]
+    pub fn take_crossing(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> bool {
+        let taken = self.reader.take_crossing(input, visit);
+        self.note(taken);
+        taken.is_some()
+    }
+
+    #[inline]
+    fn note(&mut self, taken: Option<Plain>) {
+        if let Some(plain) = taken {
             let summary = &mut self.summary;
             summary.last_record = Some(plain.last_record);
             summary.next_position = Some(record_position(self.reader.geometry(), plain.end_lsn));

@@ -1,7 +1,10 @@
 //! The short way through bodies that hold what nearly all bodies hold, field by field at fixed places. Whatever is out of
 //! the ordinary, or wrong, is left to the careful way, which alone says what is wrong.
 
-use super::{BlockHead, BodyLayout, HAS_DATA, HAS_IMAGE, ID_MAIN_SHORT, MAX_BLOCK_ID, SAME_REL, block_header};
+use super::{
+    BlockHead, BodyLayout, HAS_DATA, HAS_IMAGE, ID_MAIN_SHORT, MAX_BLOCK_ID, MAX_FRAGMENT_HEADER, SAME_REL,
+    block_header,
+};
 use crate::parsers::wal::version::Major;
 use crate::types::RelFileLocator;
 
@@ -37,16 +40,19 @@ pub(super) fn block_head(i: &[u8], rel_before: Option<RelFileLocator>) -> Option
 }
 
 impl BodyLayout {
-    /// As `walk` over a whole body. `None`: walk it.
+    /// As `walk` over a body of which `beyond` bytes were not kept, headers not among them. `None`: walk it.
     ///
     /// Always inlined: a result that goes through memory is written in small parts and read back in large ones, which
     /// takes longer than all the rest.
     #[inline(always)]
-    pub(in crate::parsers::wal) fn quick(major: Major, block_size: u32, body: &[u8]) -> Option<Self> {
+    pub(in crate::parsers::wal) fn quick(major: Major, block_size: u32, body: &[u8], beyond: usize) -> Option<Self> {
         let mut layout = Self::default();
         let (mut i, mut data_total, mut next_id) = (body, 0_usize, 0_u8);
         let (mut rel, mut main_length) = (None, 0_usize);
-        while i.len() > data_total {
+        while i.len().saturating_add(beyond) > data_total {
+            if beyond > 0 && i.len() < MAX_FRAGMENT_HEADER {
+                return None;
+            }
             let (&id, rest) = i.split_first()?;
             match id {
                 0..=MAX_BLOCK_ID if id >= next_id => {
@@ -75,11 +81,11 @@ impl BodyLayout {
                 _ => return None,
             }
         }
-        if i.len() != data_total {
+        if i.len().saturating_add(beyond) != data_total {
             return None;
         }
         layout.headers_length = u32::try_from(body.len().checked_sub(i.len())?).ok()?;
-        layout.main_start = u32::try_from(body.len().checked_sub(main_length)?).ok()?;
+        layout.main_start = u32::try_from(body.len().saturating_add(beyond).checked_sub(main_length)?).ok()?;
         Some(layout)
     }
 }
@@ -93,22 +99,34 @@ mod tests {
     use crate::parsers::wal::block::Keep;
     use crate::parsers::wal::tests::{VECTORS, bytes_of};
 
-    /// Where the short way finds something, the careful way finds the same.
-    fn agree(major: Major, body: &[u8]) -> bool {
-        let careful = decode_at("body", 0, body, |i| BodyLayout::walk(i, (0, Keep::Blocks), major, 8192));
-        match BodyLayout::quick(major, 8192, body) {
+    /// Where the short way finds something in the first bytes of a body, the careful way finds the same.
+    fn agree_on_cut(major: Major, body: &[u8], beyond: usize) -> bool {
+        let cut = (beyond as u64, if beyond == 0 { Keep::Blocks } else { Keep::Heads });
+        let careful = decode_at("body", 0, body, |i| BodyLayout::walk(i, cut, major, 8192));
+        match BodyLayout::quick(major, 8192, body, beyond) {
             Some(layout) => careful.as_ref() == Ok(&layout),
             None => true,
         }
     }
 
+    fn agree(major: Major, body: &[u8]) -> bool {
+        agree_on_cut(major, body, 0)
+    }
+
     #[test]
     fn short_way_and_careful_way_agree_on_real_records_and_their_mutations() {
-        let mut taken = 0;
+        let (mut taken, mut cut) = (0, 0);
         for vector in VECTORS {
             let bytes = bytes_of(vector.hex);
             let body = &bytes[24..];
-            taken += usize::from(BodyLayout::quick(vector.major, 8192, body).is_some());
+            taken += usize::from(BodyLayout::quick(vector.major, 8192, body, 0).is_some());
+            for kept in 0..body.len() {
+                let beyond = body.len() - kept;
+                cut += usize::from(BodyLayout::quick(vector.major, 8192, &body[..kept], beyond).is_some());
+                for beyond in [1, beyond - 1, beyond, beyond + 1] {
+                    assert!(agree_on_cut(vector.major, &body[..kept], beyond), "{} cut at {kept}", vector.name);
+                }
+            }
             assert!(agree(vector.major, body), "{}", vector.name);
             for at in 0..body.len().min(96) {
                 for value in [0, 1, 0x10, 0x20, 0x80, 0xA0, 252, 253, 254, 255] {
@@ -119,7 +137,7 @@ mod tests {
                 assert!(agree(vector.major, &body[..at]), "{} cut at {at}", vector.name);
             }
         }
-        assert!(taken * 2 > VECTORS.len(), "{taken} of {}", VECTORS.len());
+        assert!(taken * 2 > VECTORS.len() && cut > 0, "{taken} of {}, {cut} cut", VECTORS.len());
     }
 
     proptest! {

@@ -42,13 +42,7 @@ impl RecordBuffer {
 
     /// Takes the next bytes of the record.
     pub(super) fn push(&mut self, piece: &[u8]) {
-        let room = self.most_bytes.saturating_sub(self.kept.len());
-        let (now, rest) = piece.split_at_checked(room).unwrap_or((piece, &[]));
-        if self.kept.capacity() > self.most_bytes / 2 {
-            // Growing as a vector does by itself would overshoot the maximum.
-            self.kept.reserve_exact(room);
-        }
-        self.kept.extend_from_slice(now);
+        let rest = self.keep(piece);
         if rest.is_empty() {
             return;
         }
@@ -57,6 +51,23 @@ impl RecordBuffer {
         }
         self.body_crc = crc32c_append(self.body_crc, rest);
         self.beyond = self.beyond.saturating_add(rest.len());
+    }
+
+    /// Keeps of the next bytes what there is room for and returns the others, which are neither checked nor counted.
+    pub(super) fn keep<'c>(&mut self, piece: &'c [u8]) -> &'c [u8] {
+        let room = self.most_bytes.saturating_sub(self.kept.len());
+        let (now, rest) = piece.split_at_checked(room).unwrap_or((piece, &[]));
+        if self.kept.capacity() > self.most_bytes / 2 {
+            // Growing as a vector does by itself would overshoot the maximum.
+            self.kept.reserve_exact(room);
+        }
+        self.kept.extend_from_slice(now);
+        rest
+    }
+
+    /// Most bytes that are kept.
+    pub(super) const fn most_bytes(&self) -> usize {
+        self.most_bytes
     }
 
     /// Bytes of the record that came, kept or not.

@@ -6,7 +6,7 @@ use crate::parsers::wal::page::{
     FIRST_IS_CONTRECORD, FIRST_IS_OVERWRITE_CONTRECORD, LONG_HEADER, PageExpectation, PageFault, PageHeader,
 };
 use crate::parsers::wal::version::Major;
-use crate::types::Lsn;
+use crate::types::{Lsn, TimelineId};
 
 impl WalReader {
     pub(super) fn read_page<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
@@ -46,15 +46,7 @@ impl WalReader {
     }
 
     fn judge_page<'c>(&mut self, header: PageHeader, page_start: Lsn) -> Flow<'c> {
-        let expected = PageExpectation {
-            major: self.options.major,
-            page_addr: page_start,
-            segment_size: self.options.geometry.wal_segment_size,
-            block_size: self.options.geometry.wal_block_size,
-            system_identifier: self.options.system_identifier,
-            last_tli: self.page.tli,
-            timelines: &self.options.timelines,
-        };
+        let expected = self.expectation(page_start, self.page.tli);
         if let Some(fault) = header.faults(&expected).into_iter().next() {
             let empty = header.magic == 0 && header.info == 0 && header.page_addr == Lsn(0) && header.rem_len == 0;
             let reason = match fault {
@@ -80,6 +72,19 @@ impl WalReader {
         }
         self.page = header;
         self.enter_page(header, page_start)
+    }
+
+    /// What the page at `page_start` must say that follows one of timeline `last_tli`.
+    pub(super) fn expectation(&self, page_start: Lsn, last_tli: TimelineId) -> PageExpectation<'_> {
+        PageExpectation {
+            major: self.options.major,
+            page_addr: page_start,
+            segment_size: self.options.geometry.wal_segment_size,
+            block_size: self.options.geometry.wal_block_size,
+            system_identifier: self.options.system_identifier,
+            last_tli,
+            timelines: &self.options.timelines,
+        }
     }
 
     /// Decides how a sound page is read.

@@ -1,8 +1,10 @@
-//! The short way through a page: records that lie inside it, follow each other and pass every check.
+//! The short way: records that are there as a whole, follow each other and pass every check, inside a page or over several.
 
 use super::{State, WalReader};
+use crate::parsers::crc::{crc32c, crc32c_append};
 use crate::parsers::wal::block::BodyLayout;
 use crate::parsers::wal::names::RM_XLOG;
+use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, FIRST_IS_OVERWRITE_CONTRECORD, PageHeader};
 use crate::parsers::wal::record::{Record, RecordHeader, record_crc};
 use crate::types::Lsn;
 
@@ -18,13 +20,13 @@ pub struct Plain {
 }
 
 impl WalReader {
-    /// Takes records off the front of `input` for as long as each lies inside the current page and has nothing odd about
-    /// it, and shows them to `visit`. All checks of [`Self::next`] are made; a record that fails one, or that needs a
-    /// closer look, stays in `input` for [`Self::next`], which says what is the matter.
+    /// Takes records off the front of `input` for as long as each is there as a whole and has nothing odd about it, and
+    /// shows them to `visit`. All checks of [`Self::next`] are made; a record that fails one, or that needs a closer look,
+    /// stays in `input` for [`Self::next`], which says what is the matter.
     ///
     /// `None`: there is no such record here. It costs next to nothing to ask.
     #[inline]
-    pub fn take_plain<'c>(&mut self, input: &mut &'c [u8], mut visit: impl FnMut(&Record<'c>)) -> Option<Plain> {
+    pub fn take_plain(&mut self, input: &mut &[u8], mut visit: impl FnMut(&Record<'_>)) -> Option<Plain> {
         if let State::Pass(until) = self.state {
             // The padding behind the record before, unless it reaches the end of the page or of the input.
             let missing = usize::try_from(until.bytes_since(self.lsn)?).ok()?;
@@ -38,7 +40,7 @@ impl WalReader {
         let mut link = self.link?;
         let to_limit = self.options.limit.map_or(u64::MAX, |limit| limit.0.saturating_sub(self.lsn.0));
         let room = self.left_in_page().min(usize::try_from(to_limit).unwrap_or(usize::MAX));
-        let mut rest: &'c [u8] = input.get(..room).unwrap_or(input);
+        let mut rest = input.get(..room).unwrap_or(input);
         let before = rest.len();
         let mut start_lsn = self.lsn;
         let mut records = 0;
@@ -53,7 +55,7 @@ impl WalReader {
             }
             let block_size = self.options.geometry.block_size;
             let body = bytes.get(RecordHeader::SIZE..).unwrap_or_default();
-            let Some(layout) = BodyLayout::quick(self.major, block_size, body) else { break };
+            let Some(layout) = BodyLayout::quick(self.major, block_size, body, 0) else { break };
             let end_lsn = start_lsn.advanced_by(step);
             visit(&Record {
                 start_lsn,
@@ -82,6 +84,89 @@ impl WalReader {
         self.end_of_last = Some(start_lsn);
         self.state = if self.at_page_boundary() { State::Page } else { State::Record };
         Some(Plain { records, last_record: link, end_lsn: start_lsn })
+    }
+
+    /// As [`Self::take_plain`] for a single record that starts in this page and ends in a later one.
+    #[inline(never)]
+    pub fn take_crossing(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> Option<Plain> {
+        let (State::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
+        let (link, start_lsn, first_page) = (self.link?, self.lsn, self.page);
+        let (front, mut rest) = input.split_at_checked(self.left_in_page())?;
+        let header = RecordHeader::decode(start_lsn, front).ok()?;
+        let length = usize::try_from(header.tot_len).ok().filter(|length| *length > front.len())?;
+        let is_sound = header.prev == link
+            && self.major.has_rmgr(header.rmgr_id)
+            && RecordHeader::check_length(header.tot_len, self.major).is_ok();
+        // Those of the WAL machinery itself may change how reading goes on, those that are only images do not.
+        let is_plain = header.rmgr_id != RM_XLOG || header.is_images();
+        if self.options.major.is_none() || !is_sound || !is_plain {
+            return None;
+        }
+        let most_bytes = self.buffer.most_bytes().min(length);
+        let borrowed = front.get(..most_bytes);
+        if borrowed.is_none() {
+            self.buffer.clear();
+            self.buffer.keep(front);
+        }
+        let mut crc = crc32c(front.get(RecordHeader::SIZE..)?);
+        let block = usize::try_from(self.options.geometry.wal_block_size).ok()?;
+        let (mut page, mut page_start) = (first_page, start_lsn.advanced_by(u64::try_from(front.len()).ok()?));
+        let mut missing = length.saturating_sub(front.len());
+        let data_end_lsn = loop {
+            // Room for the longer header, as everywhere.
+            let next =
+                rest.get(..PageHeader::LONG_SIZE).and_then(|bytes| PageHeader::decode(page_start, bytes).ok())?;
+            let goes_on = next.has(FIRST_IS_CONTRECORD) && !next.has(FIRST_IS_OVERWRITE_CONTRECORD);
+            let is_next = goes_on && next.long.is_none() && usize::try_from(next.rem_len) == Ok(missing);
+            if !is_next || !next.faults(&self.expectation(page_start, page.tli)).is_empty() {
+                return None;
+            }
+            let taken = missing.min(block.saturating_sub(PageHeader::SHORT_SIZE));
+            let (piece, behind) = rest.get(PageHeader::SHORT_SIZE..)?.split_at_checked(taken)?;
+            crc = crc32c_append(crc, piece);
+            if borrowed.is_none() {
+                self.buffer.keep(piece);
+            }
+            (page, rest) = (next, behind);
+            missing = missing.saturating_sub(taken);
+            let used = PageHeader::SHORT_SIZE.saturating_add(taken);
+            if missing == 0 {
+                break page_start.advanced_by(u64::try_from(used).ok()?);
+            }
+            page_start = page_start.advanced_by(u64::try_from(used).ok()?);
+        };
+        crc = crc32c_append(crc, front.get(..RecordHeader::CHECKED_SIZE)?);
+        let end_lsn = data_end_lsn.aligned();
+        if crc != header.crc || self.options.limit.is_some_and(|limit| end_lsn > limit) {
+            return None;
+        }
+        let bytes = borrowed.unwrap_or(self.buffer.kept());
+        let cut = (u64::try_from(length.saturating_sub(bytes.len())).ok()?, self.options.keep);
+        let block_size = self.options.geometry.block_size;
+        let body = bytes.get(RecordHeader::SIZE..)?;
+        let layout = BodyLayout::decode_cut(start_lsn, self.major, block_size, body, cut).ok()?;
+        visit(&Record {
+            start_lsn,
+            end_lsn,
+            data_end_lsn,
+            header,
+            layout,
+            bytes,
+            major: self.major,
+            block_size,
+            tli: first_page.tli,
+            page_info: first_page.info,
+            recovered: self.recovered,
+        });
+        *input = rest;
+        self.lsn = data_end_lsn;
+        self.page = page;
+        self.timelines = Some((self.timelines.map_or(page.tli, |(first, _)| first), page.tli));
+        self.link = Some(start_lsn);
+        self.last_record = Some(start_lsn);
+        self.end_of_last = Some(end_lsn);
+        self.state = State::Pass(end_lsn);
+        Some(Plain { records: 1, last_record: start_lsn, end_lsn })
     }
 }
 
