@@ -167,6 +167,12 @@ impl Judge<'_> {
         PageId { rel: self.relation.rel, fork: self.relation.name.fork, block }
     }
 
+    /// False behind the end of a segment in a file that is too long: no server looks for the block there.
+    fn is_in_place(&self, page: PageId) -> bool {
+        let segment = page.block.checked_div(self.options.geometry.rel_segment_blocks);
+        segment == Some(self.relation.name.rel_segment)
+    }
+
     /// Judges bytes that start at a page, `at` bytes into the piece.
     fn pages(&self, bytes: &[u8], at: usize, done: &mut PortionDone) {
         let pages = bytes.chunks_exact(self.block_size());
@@ -191,7 +197,8 @@ impl Judge<'_> {
                     done.counts.add(&condition);
                     let header = PageHeader::decode(0, bytes).ok().filter(|_| self.is_logged);
                     done.counts.newest = done.counts.newest.max(header.map(|header| (header.lsn, page)));
-                    if self.is_logged && condition == PageCondition::Sound && (self.options.notable)(page, bytes) {
+                    let is_shown = self.is_logged && condition == PageCondition::Sound && self.is_in_place(page);
+                    if is_shown && (self.options.notable)(page, bytes) {
                         done.notable.push(page);
                     }
                 }
@@ -259,17 +266,21 @@ mod tests {
 
     /// Judges a file of all-zero pages in its second segment, read by `read`, listed with `listed` bytes.
     fn judged(listed: usize, read_again: bool, read: Read<'_>) -> PortionDone {
+        judged_with(listed, read_again, true, read)
+    }
+
+    fn judged_with(listed: usize, read_again: bool, checksums: bool, read: Read<'_>) -> PortionDone {
         let name = RelationFileName::parse("16384.1").unwrap();
         let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: name.rel_number };
         let relation = RelationFile { path: PathBuf::from("16384.1"), rel, name, size_bytes: listed as u64 };
         let interrupted = AtomicBool::new(false);
         let options = ScanOptions {
             jobs: 1,
-            checksums: true,
+            checksums,
             geometry: GEOMETRY,
             read_again,
             interrupted: &interrupted,
-            notable: &|_, _| false,
+            notable: &|_, _| true,
             progress: &|_| {},
         };
         let piece = Piece { file: 3, offset: 0, length: listed as u64, block: 100 };
@@ -342,6 +353,19 @@ mod tests {
         let seen = Cell::new(0);
         let done = judged(4 * PAGE, false, &torn(1, &seen));
         assert_eq!((done.counts.damaged, seen.get()), (1, 1), "nobody writes: once is enough");
+    }
+
+    #[test]
+    fn page_behind_the_end_of_its_segment_is_judged_and_not_shown() {
+        let mut page = [0; PAGE];
+        page[12..20].copy_from_slice(&[24, 0, 0, 4, 0, 4, 4, 4]);
+        let read = |buf: &mut [u8], _| {
+            buf.chunks_mut(PAGE).for_each(|chunk| chunk.copy_from_slice(&page));
+            Ok(buf.len())
+        };
+        let done = judged_with(103 * PAGE, false, false, &read);
+        assert_eq!((done.counts.sound, done.notable.len()), (103, 100), "{:?}", done.bad.first());
+        assert_eq!(done.notable.last().map(|page| page.block), Some(199));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct ScanOptions<'a> {
     pub read_again: bool,
     /// Raised by the user to break off.
     pub interrupted: &'a AtomicBool,
-    /// Shown each sound page of a logged relation, from any thread; true for those to be listed.
+    /// Shown each sound page of a logged relation where a server looks for it, from any thread; true for those to be listed.
     pub notable: &'a (dyn Fn(PageId, &[u8]) -> bool + Sync),
     /// Told how many bytes more are done, from any thread.
     pub progress: &'a (dyn Fn(u64) + Sync),
