@@ -73,8 +73,11 @@ fn turn(
 ) -> Result<Option<i32>, RunError> {
     let mut ended_by = None;
     while let Ok(first) = received.recv() {
+        // A key that comes together with a change of the size can hide it from those who wait for it.
+        let (columns, rows) = screen.size()?;
+        let resized = (state.size != (columns, rows)).then_some(Event::Action(Action::Resize(columns, rows)));
         // What has come in meanwhile is drawn together.
-        for event in std::iter::once(first).chain(received.try_iter()) {
+        for event in resized.into_iter().chain([first]).chain(received.try_iter()) {
             let action = match event {
                 Event::Action(action) => Some(action),
                 Event::Input(input) => action_of_input(&input, state),
