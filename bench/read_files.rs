@@ -22,15 +22,19 @@ fn files_below(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn read(path: &Path, buffer: &mut [u8]) -> std::io::Result<u64> {
+/// What a thread takes of a file at once, so that all are busy to the end.
+const SHARE_BYTES: u64 = 16 << 20;
+
+fn read(path: &Path, from: u64, buffer: &mut [u8]) -> std::io::Result<u64> {
     let file = File::open(path)?;
-    let mut offset = 0;
-    loop {
+    let mut offset = from;
+    while offset < from + SHARE_BYTES {
         match file.read_at(buffer, offset)? {
-            0 => return Ok(offset),
+            0 => break,
             count => offset += count as u64,
         }
     }
+    Ok(offset - from)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -41,12 +45,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         files_below(Path::new(&path), &mut files)?;
     }
     files.sort();
+    let mut shares = Vec::new();
+    for path in &files {
+        let size = path.metadata()?.len();
+        shares.extend((0..size.div_ceil(SHARE_BYTES)).map(|share| (path, share * SHARE_BYTES)));
+    }
     let next = AtomicUsize::new(0);
     let work = || -> std::io::Result<u64> {
         let mut buffer = vec![0; PIECE_BYTES];
         let mut bytes = 0;
-        while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            bytes += read(path, &mut buffer)?;
+        while let Some((path, from)) = shares.get(next.fetch_add(1, Ordering::Relaxed)) {
+            bytes += read(path, *from, &mut buffer)?;
         }
         Ok(bytes)
     };

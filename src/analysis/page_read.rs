@@ -23,6 +23,9 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// Pauses in all. A cluster with so much damage is not torn by reading; without an end to the pauses it would take hours.
 const MOST_PAUSES: u32 = 400;
 
+/// Pages whose checksums are computed before they are judged.
+const PAGES_TOGETHER: usize = 4;
+
 /// Why the rest of a file is missing.
 const SHORTER: &str = "the file has become shorter since the directory was listed";
 
@@ -175,14 +178,31 @@ impl Judge<'_> {
 
     /// Judges bytes that start at a page, `at` bytes into the piece.
     fn pages(&self, bytes: &[u8], at: usize, done: &mut PortionDone) {
-        let pages = bytes.chunks_exact(self.block_size());
-        let rest = pages.remainder();
         done.counts.bytes += bytes.len() as u64;
+        let whole = bytes.len() - bytes.len() % self.block_size();
+        let (pages, rest) = bytes.split_at(whole);
         let mut sums = Vec::new();
-        if self.options.checksums {
-            page_checksums(bytes, self.block_size(), self.page_id(at).block, &mut sums);
+        // A few at a time: they are still in the first cache when they are looked at.
+        for (index, few) in pages.chunks(PAGES_TOGETHER * self.block_size()).enumerate() {
+            let at = at + index * PAGES_TOGETHER * self.block_size();
+            sums.clear();
+            if self.options.checksums {
+                page_checksums(few, self.block_size(), self.page_id(at).block, &mut sums);
+            }
+            self.judge_pages(few, at, &sums, done);
         }
-        for (index, bytes) in pages.enumerate() {
+        let at = at + whole;
+        let offset = self.piece.offset + at as u64;
+        if !rest.is_empty() && offset + rest.len() as u64 == self.relation.size_bytes {
+            let page = self.page_id(at);
+            let (have_bytes, bytes) = (rest.len(), rest.to_vec());
+            done.partial_pages.push(PartialPage { file: self.piece.file, page, offset, have_bytes, bytes });
+        }
+    }
+
+    /// Judges whole pages with these checksums.
+    fn judge_pages(&self, pages: &[u8], at: usize, sums: &[u16], done: &mut PortionDone) {
+        for (index, bytes) in pages.chunks_exact(self.block_size()).enumerate() {
             let at = at + index * self.block_size();
             let page = self.page_id(at);
             match PageCondition::with_checksum(bytes, page.fork, || sums.get(index).copied()) {
@@ -203,13 +223,6 @@ impl Judge<'_> {
                     }
                 }
             }
-        }
-        let at = at + bytes.len() - rest.len();
-        let offset = self.piece.offset + at as u64;
-        if !rest.is_empty() && offset + rest.len() as u64 == self.relation.size_bytes {
-            let page = self.page_id(at);
-            let (have_bytes, bytes) = (rest.len(), rest.to_vec());
-            done.partial_pages.push(PartialPage { file: self.piece.file, page, offset, have_bytes, bytes });
         }
     }
 

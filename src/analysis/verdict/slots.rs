@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use roaring::RoaringBitmap;
 use rustc_hash::FxHashMap;
 
 use super::compare::{Comparison, compare_pages, digest_but_checksum, same_but_checksum};
@@ -60,12 +61,14 @@ impl SlotRef {
     }
 }
 
-/// The slots of one fork: what every page of it is looked up in, so no byte more than needed.
+/// The slots of one fork: what every page of it is looked up in.
 struct ForkSlots {
     /// Place of its first slot.
     first: usize,
     /// The block of each of its slots, ascending.
     blocks: Vec<BlockNumber>,
+    /// The same, for a quick no.
+    present: RoaringBitmap,
 }
 
 /// Tells, while all pages are read for other reasons, which slots hold their page as it stands on disk.
@@ -82,7 +85,10 @@ impl<'a> Unchanged<'a> {
         let mut forks: FxHashMap<_, ForkSlots> = FxHashMap::default();
         for (index, slot) in slots.iter().enumerate() {
             let fork = (slot.page.rel, slot.page.fork);
-            forks.entry(fork).or_insert(ForkSlots { first: index, blocks: Vec::new() }).blocks.push(slot.page.block);
+            let empty = || ForkSlots { first: index, blocks: Vec::new(), present: RoaringBitmap::new() };
+            let own = forks.entry(fork).or_insert_with(empty);
+            own.blocks.push(slot.page.block);
+            own.present.insert(slot.page.block);
         }
         Self { slots, forks, is_same: slots.iter().map(|_| AtomicBool::new(false)).collect() }
     }
@@ -90,10 +96,10 @@ impl<'a> Unchanged<'a> {
     /// Holds a sound page, as it was read, against the slots that hold it.
     pub fn look(&self, page: PageId, bytes: &[u8]) {
         let Some(fork) = self.forks.get(&(page.rel, page.fork)) else { return };
-        let at = fork.blocks.partition_point(|block| *block < page.block);
-        if fork.blocks.get(at) != Some(&page.block) {
+        if !fork.present.contains(page.block) {
             return;
         }
+        let at = fork.blocks.partition_point(|block| *block < page.block);
         let digest = digest_but_checksum(bytes);
         let own = self.slots.iter().zip(&self.is_same).skip(fork.first + at);
         for (slot, is_same) in own.take_while(|(slot, _)| slot.page == page) {
