@@ -83,7 +83,7 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, short: bool) -> u64 {
             if short && let Some(plain) = reader.take_plain(&mut piece, visit) {
                 records += plain.records;
             }
-            if short && reader.take_crossing(&mut piece, visit).is_some() {
+            if short && reader.take_single(&mut piece, visit).is_some() {
                 records += 1;
                 continue;
             }

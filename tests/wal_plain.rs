@@ -51,7 +51,7 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize, s
                 plain += taken.records;
                 assert_eq!(records.last().map(|last| last.place.0), Some(taken.last_record));
             }
-            if short && let Some(taken) = reader.take_crossing(&mut piece, |record| records.push(seen(record, keep))) {
+            if short && let Some(taken) = reader.take_single(&mut piece, |record| records.push(seen(record, keep))) {
                 crossing += taken.records;
                 assert_eq!(records.last().map(|last| last.place.0), Some(taken.last_record));
                 continue;

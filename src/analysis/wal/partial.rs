@@ -302,7 +302,7 @@ pub fn scan_segment(
                 let own = scan.position() >= segment_start;
                 if own {
                     scan.take_plain(&mut input, |record| counter.record(record));
-                    if scan.take_crossing(&mut input, |record| counter.record_apart(record)) {
+                    if scan.take_single(&mut input, |record| counter.record_apart(record)) {
                         continue;
                     }
                 }

@@ -86,17 +86,17 @@ impl SegmentScan {
         Ok(Self { reader: WalReader::new(options, start_lsn)?, summary })
     }
 
-    /// As [`WalReader::take_plain`]. What it leaves in `input` is for [`Self::take_crossing`] or [`Self::next`].
+    /// As [`WalReader::take_plain`]. What it leaves in `input` is for [`Self::take_single`] or [`Self::next`].
     #[inline]
     pub fn take_plain(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>)) {
         let taken = self.reader.take_plain(input, visit);
         self.note(taken);
     }
 
-    /// As [`WalReader::take_crossing`]; tells whether there was such a record.
+    /// As [`WalReader::take_single`]; tells whether there was such a record.
     #[inline]
-    pub fn take_crossing(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> bool {
-        let taken = self.reader.take_crossing(input, visit);
+    pub fn take_single(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> bool {
+        let taken = self.reader.take_single(input, visit);
         self.note(taken);
         taken.is_some()
     }

@@ -86,14 +86,18 @@ impl WalReader {
         Some(Plain { records, last_record: link, end_lsn: start_lsn })
     }
 
-    /// As [`Self::take_plain`] for a single record that starts in this page and ends in a later one.
+    /// As [`Self::take_plain`] for a single record that ends in a later page than it starts in, or is nothing but images.
     #[inline(never)]
-    pub fn take_crossing(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> Option<Plain> {
+    pub fn take_single(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> Option<Plain> {
         let (State::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
         let (link, start_lsn, first_page) = (self.link?, self.lsn, self.page);
-        let (front, mut rest) = input.split_at_checked(self.left_in_page())?;
-        let header = RecordHeader::decode(start_lsn, front).ok()?;
-        let length = usize::try_from(header.tot_len).ok().filter(|length| *length > front.len())?;
+        let header = RecordHeader::decode(start_lsn, input).ok()?;
+        let length = usize::try_from(header.tot_len).ok()?;
+        let left = self.left_in_page();
+        let (front, mut rest) = input.split_at_checked(length.min(left))?;
+        if length <= left && !header.is_images() {
+            return None;
+        }
         let is_sound = header.prev == link
             && self.major.has_rmgr(header.rmgr_id)
             && RecordHeader::check_length(header.tot_len, self.major).is_ok();
@@ -110,9 +114,10 @@ impl WalReader {
         }
         let mut crc = crc32c(front.get(RecordHeader::SIZE..)?);
         let block = usize::try_from(self.options.geometry.wal_block_size).ok()?;
-        let (mut page, mut page_start) = (first_page, start_lsn.advanced_by(u64::try_from(front.len()).ok()?));
+        let (mut page, mut data_end_lsn) = (first_page, start_lsn.advanced_by(u64::try_from(front.len()).ok()?));
         let mut missing = length.saturating_sub(front.len());
-        let data_end_lsn = loop {
+        while missing > 0 {
+            let page_start = data_end_lsn;
             // Room for the longer header, as everywhere.
             let next =
                 rest.get(..PageHeader::LONG_SIZE).and_then(|bytes| PageHeader::decode(page_start, bytes).ok())?;
@@ -129,12 +134,8 @@ impl WalReader {
             }
             (page, rest) = (next, behind);
             missing = missing.saturating_sub(taken);
-            let used = PageHeader::SHORT_SIZE.saturating_add(taken);
-            if missing == 0 {
-                break page_start.advanced_by(u64::try_from(used).ok()?);
-            }
-            page_start = page_start.advanced_by(u64::try_from(used).ok()?);
-        };
+            data_end_lsn = page_start.advanced_by(u64::try_from(PageHeader::SHORT_SIZE.saturating_add(taken)).ok()?);
+        }
         crc = crc32c_append(crc, front.get(..RecordHeader::CHECKED_SIZE)?);
         let end_lsn = data_end_lsn.aligned();
         if crc != header.crc || self.options.limit.is_some_and(|limit| end_lsn > limit) {
