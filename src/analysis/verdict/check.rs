@@ -52,7 +52,7 @@ pub struct CheckInput<'a> {
     pub dwb: &'a DwbSet,
     /// Judgement of its batches.
     pub staleness: &'a Staleness,
-    /// All usable slots; sorted by the check. Those compared before are not compared again.
+    /// All usable slots, sorted. Those compared before are not compared again.
     pub slots: Vec<SlotRef>,
     /// Pages that a scan of the relation files found.
     pub suspects: BTreeMap<PageId, Suspicion>,
@@ -124,7 +124,6 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
             .doubts
             .push("a server may be running on this directory, and files change while they are read".to_owned());
     }
-    input.slots.sort_unstable();
     let written = newest_written(&input);
     input.slots.retain(|slot| input.only.is_none_or(|page| page == slot.page));
     let mut suspects = std::mem::take(&mut input.suspects);

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use lz4_flex::frame::FrameDecoder;
 
-use super::spill::is_segment;
+use super::first_page::is_segment;
 
 /// Bytes of a decoder's input that are buffered.
 const BUFFER_BYTES: usize = 64 * 1024;

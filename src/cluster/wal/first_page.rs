@@ -80,6 +80,11 @@ impl FirstPage {
     }
 }
 
+/// True for a head that a segment can begin with.
+pub(super) fn is_segment(head: &[u8]) -> bool {
+    matches!(FirstPage::of(head), FirstPage::Sound(_))
+}
+
 fn sound(header: &PageHeader, major: Major) -> Result<SegmentHeader, String> {
     let Some(long) = header.long else {
         return Err(format!("page at {} inside a segment, without long header", header.page_addr));

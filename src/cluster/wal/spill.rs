@@ -7,7 +7,7 @@ use super::archive::stream_label;
 use super::bytes::Place;
 use super::codec::{Stream, fill, peel};
 use super::collect::{Candidate, Collector, Origin};
-use super::first_page::{FirstPage, HEAD_BYTES};
+use super::first_page::HEAD_BYTES;
 use super::notes::{NoteKind, NoteLevel};
 use super::set::WalSetError;
 use super::tar::is_tar;
@@ -157,9 +157,4 @@ impl Collector<'_> {
         }
         Ok(())
     }
-}
-
-/// True for a head that a segment can begin with.
-pub(super) fn is_segment(head: &[u8]) -> bool {
-    matches!(FirstPage::of(head), FirstPage::Sound(_))
 }

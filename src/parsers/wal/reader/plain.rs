@@ -90,20 +90,15 @@ impl WalReader {
     #[inline(never)]
     pub fn take_single(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> Option<Plain> {
         let (State::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
-        let (link, start_lsn, first_page) = (self.link?, self.lsn, self.page);
-        let header = RecordHeader::decode(start_lsn, input).ok()?;
+        self.link?;
+        let (start_lsn, first_page) = (self.lsn, self.page);
+        let header = self.judge_header(start_lsn, input).ok()?;
         let length = usize::try_from(header.tot_len).ok()?;
         let left = self.left_in_page();
         let (front, mut rest) = input.split_at_checked(length.min(left))?;
-        if length <= left && !header.is_images() {
-            return None;
-        }
-        let is_sound = header.prev == link
-            && self.major.has_rmgr(header.rmgr_id)
-            && RecordHeader::check_length(header.tot_len, self.major).is_ok();
         // Those of the WAL machinery itself may change how reading goes on, those that are only images do not.
-        let is_plain = header.rmgr_id != RM_XLOG || header.is_images();
-        if self.options.major.is_none() || !is_sound || !is_plain {
+        let is_plain = header.rmgr_id != RM_XLOG && length > left;
+        if !is_plain && !header.is_images() {
             return None;
         }
         let most_bytes = self.buffer.most_bytes().min(length);
@@ -112,7 +107,9 @@ impl WalReader {
             self.buffer.clear();
             self.buffer.keep(front);
         }
-        let mut crc = crc32c(front.get(RecordHeader::SIZE..)?);
+        let body = front.get(RecordHeader::SIZE..)?;
+        // Of the body so far, once it goes on in another page.
+        let mut body_crc = None;
         let block = usize::try_from(self.options.geometry.wal_block_size).ok()?;
         let (mut page, mut data_end_lsn) = (first_page, start_lsn.advanced_by(u64::try_from(front.len()).ok()?));
         let mut missing = length.saturating_sub(front.len());
@@ -128,7 +125,7 @@ impl WalReader {
             }
             let taken = missing.min(block.saturating_sub(PageHeader::SHORT_SIZE));
             let (piece, behind) = rest.get(PageHeader::SHORT_SIZE..)?.split_at_checked(taken)?;
-            crc = crc32c_append(crc, piece);
+            body_crc = Some(crc32c_append(body_crc.unwrap_or_else(|| crc32c(body)), piece));
             if borrowed.is_none() {
                 self.buffer.keep(piece);
             }
@@ -136,37 +133,21 @@ impl WalReader {
             missing = missing.saturating_sub(taken);
             data_end_lsn = page_start.advanced_by(u64::try_from(PageHeader::SHORT_SIZE.saturating_add(taken)).ok()?);
         }
-        crc = crc32c_append(crc, front.get(..RecordHeader::CHECKED_SIZE)?);
-        let end_lsn = data_end_lsn.aligned();
-        if crc != header.crc || self.options.limit.is_some_and(|limit| end_lsn > limit) {
+        let crc = match body_crc {
+            Some(body_crc) => crc32c_append(body_crc, front.get(..RecordHeader::CHECKED_SIZE)?),
+            None => record_crc(front),
+        };
+        if self.options.limit.is_some_and(|limit| data_end_lsn.aligned() > limit) {
             return None;
         }
-        let bytes = borrowed.unwrap_or(self.buffer.kept());
-        let cut = (u64::try_from(length.saturating_sub(bytes.len())).ok()?, self.options.keep);
-        let block_size = self.options.geometry.block_size;
-        let body = bytes.get(RecordHeader::SIZE..)?;
-        let layout = BodyLayout::decode_cut(start_lsn, self.major, block_size, body, cut).ok()?;
-        visit(&Record {
-            start_lsn,
-            end_lsn,
-            data_end_lsn,
-            header,
-            layout,
-            bytes,
-            major: self.major,
-            block_size,
-            tli: first_page.tli,
-            page_info: first_page.info,
-            recovered: self.recovered,
-        });
+        let layout = self.judge_body(start_lsn, header, borrowed.unwrap_or(self.buffer.kept()), crc).ok()?;
         *input = rest;
         self.lsn = data_end_lsn;
         self.page = page;
         self.timelines = Some((self.timelines.map_or(page.tli, |(first, _)| first), page.tli));
-        self.link = Some(start_lsn);
-        self.last_record = Some(start_lsn);
-        self.end_of_last = Some(end_lsn);
-        self.state = State::Pass(end_lsn);
+        let whole = self.accept(start_lsn, header, layout, first_page.tli, first_page.info);
+        let end_lsn = whole.end_lsn;
+        visit(&self.record(whole, borrowed.unwrap_or(self.buffer.kept())));
         Some(Plain { records: 1, last_record: start_lsn, end_lsn })
     }
 }
