@@ -1,5 +1,12 @@
 //! What a report says besides plain facts: things that look wrong, and things that could not be looked at.
 
+use std::fmt;
+
+use crate::cluster::dwb_files::SlotReadError;
+use crate::cluster::open::AccessError;
+use crate::cluster::wal::{WalReadError, WalSetError};
+use crate::parsers::error::ParseError;
+
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -58,7 +65,97 @@ pub struct Skipped {
     /// File or part of one.
     pub what: String,
     /// Why.
-    pub reason: String,
+    pub reason: SkipReason,
+}
+
+/// Why something was not looked at. Reports print the sentence; programs compare the variant or its code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SkipReason {
+    /// The user broke it off. What the result lacks.
+    Interrupted(&'static str),
+    /// The system refused, or it is no file of the kind that belongs there. The error's words.
+    Unreadable(String),
+    /// It could be read, yet not be made sense of, or was left out for another reason.
+    NotExamined(String),
+}
+
+impl SkipReason {
+    /// The same, said of a part.
+    #[must_use]
+    pub fn about(self, part: &str) -> Self {
+        match self {
+            Self::Interrupted(_) => self,
+            Self::Unreadable(words) => Self::Unreadable(format!("{part}: {words}")),
+            Self::NotExamined(words) => Self::NotExamined(format!("{part}: {words}")),
+        }
+    }
+
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Interrupted(_) => "interrupted",
+            Self::Unreadable(_) => "unreadable",
+            Self::NotExamined(_) => "not_examined",
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted(what) => write!(f, "interrupted: {what}"),
+            Self::Unreadable(words) | Self::NotExamined(words) => f.write_str(words),
+        }
+    }
+}
+
+impl From<&str> for SkipReason {
+    fn from(words: &str) -> Self {
+        Self::NotExamined(words.to_owned())
+    }
+}
+
+impl From<String> for SkipReason {
+    fn from(words: String) -> Self {
+        Self::NotExamined(words)
+    }
+}
+
+impl From<&AccessError> for SkipReason {
+    fn from(error: &AccessError) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<AccessError> for SkipReason {
+    fn from(error: AccessError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<SlotReadError> for SkipReason {
+    fn from(error: SlotReadError) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<WalReadError> for SkipReason {
+    fn from(error: WalReadError) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<WalSetError> for SkipReason {
+    fn from(error: WalSetError) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<&ParseError> for SkipReason {
+    fn from(error: &ParseError) -> Self {
+        Self::NotExamined(error.to_string())
+    }
 }
 
 /// What was examined and what could not be; part of every report.
@@ -72,7 +169,13 @@ pub struct Coverage {
 
 impl Coverage {
     /// Counts something that was not looked at.
-    pub fn skip(&mut self, what: impl Into<String>, reason: impl ToString) {
-        self.skipped.push(Skipped { what: what.into(), reason: reason.to_string() });
+    pub fn skip(&mut self, what: impl Into<String>, reason: impl Into<SkipReason>) {
+        self.skipped.push(Skipped { what: what.into(), reason: reason.into() });
+    }
+
+    /// The user broke it off: the result is partial.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.skipped.iter().any(|skipped| matches!(skipped.reason, SkipReason::Interrupted(_)))
     }
 }

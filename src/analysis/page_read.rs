@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
+use super::finding::SkipReason;
 use super::page_check::PageCondition;
 use super::page_scan::{BadPage, Gap, PIECE_BYTES, PageCounts, PartialPage, Piece, ScanOptions};
 use crate::cluster::open::{AccessError, Links, ReadFile};
@@ -51,7 +52,7 @@ pub(super) struct PieceReader<'a> {
     options: &'a ScanOptions<'a>,
     pauses: &'a AtomicU32,
     unlogged: &'a FxHashSet<RelFileLocator>,
-    open: Option<(usize, Result<ReadFile, String>)>,
+    open: Option<(usize, Result<ReadFile, SkipReason>)>,
     buf: Vec<u8>,
 }
 
@@ -74,7 +75,7 @@ impl<'a> PieceReader<'a> {
         let relation = &files[piece.file];
         if self.open.as_ref().is_none_or(|(file, _)| *file != piece.file) {
             let opened = ReadFile::open(&root.join(&relation.path), Links::Refuse);
-            self.open = Some((piece.file, opened.map_err(|error| error.to_string())));
+            self.open = Some((piece.file, opened.map_err(SkipReason::from)));
         }
         let end = piece.offset + piece.length;
         match &self.open {
@@ -84,7 +85,7 @@ impl<'a> PieceReader<'a> {
                 Judge { piece, relation, options: self.options, pauses: self.pauses, read: &read, is_logged }
                     .judge(&mut self.buf, done);
                 if end == relation.size_bytes && file.size_bytes() > end {
-                    let reason = "the file has grown since the directory was listed".to_owned();
+                    let reason = SkipReason::from("the file has grown since the directory was listed");
                     done.gaps.push(Gap { file: piece.file, from: end, to: file.size_bytes(), reason });
                 }
             }
@@ -129,7 +130,7 @@ impl Judge<'_> {
                             self.pages(page.get(..filled).unwrap_or_default(), at, done);
                             self.note_missing(at, filled, page.len(), done);
                         }
-                        Err(error) => done.gaps.push(self.gap(at, at + page.len(), &error.to_string())),
+                        Err(error) => done.gaps.push(self.gap(at, at + page.len(), error)),
                     }
                 }
             }
@@ -152,9 +153,9 @@ impl Judge<'_> {
     }
 
     /// A gap from one place in the piece to another.
-    fn gap(&self, from: usize, to: usize, reason: &str) -> Gap {
+    fn gap(&self, from: usize, to: usize, reason: impl Into<SkipReason>) -> Gap {
         let at = |place: usize| self.piece.offset + place as u64;
-        Gap { file: self.piece.file, from: at(from), to: at(to), reason: reason.to_owned() }
+        Gap { file: self.piece.file, from: at(from), to: at(to), reason: reason.into() }
     }
 
     /// Says so when fewer bytes came than the file had. The start of a page that is cut off now counts as missing.
@@ -250,8 +251,8 @@ impl Judge<'_> {
                             }
                         };
                     }
-                    Ok(_) => SHORTER.to_owned(),
-                    Err(error) => error.to_string(),
+                    Ok(_) => SkipReason::from(SHORTER),
+                    Err(error) => SkipReason::from(error),
                 };
                 let to = page.offset + page.bytes.len() as u64;
                 done.gaps.push(Gap { file: page.file, from: page.offset, to, reason });
@@ -325,7 +326,7 @@ mod tests {
         let done = judged(8 * PAGE + 5, false, &zeros(8 * PAGE + 5, 3000..3001));
         assert_eq!((done.counts.pages, done.counts.zeroed), (7, 7));
         assert_eq!(gaps(&done), [(2048, 3072)]);
-        assert!(done.gaps[0].reason.contains("cannot read 16384.1"), "{:?}", done.gaps);
+        assert!(done.gaps[0].reason.to_string().contains("cannot read 16384.1"), "{:?}", done.gaps);
         assert_eq!((done.partial_pages[0].page.block, done.partial_pages[0].have_bytes), (108, 5));
         assert_eq!(done.counts.bytes, 7 * PAGE as u64 + 5);
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustc_hash::FxHashSet;
 
-use super::finding::Coverage;
+use super::finding::{Coverage, SkipReason};
 use super::in_order::in_order;
 use super::page_check::{PageCondition, PageDamage};
 use super::page_read::{PieceReader, PortionDone};
@@ -162,7 +162,7 @@ pub(super) struct Gap {
     /// Byte behind the last.
     pub to: u64,
     /// Why.
-    pub reason: String,
+    pub reason: SkipReason,
 }
 
 /// Reads all pages of `files`, whose paths are relative to `root`, and hands every damaged one to `found`, in the order
@@ -190,7 +190,7 @@ pub fn scan_pages(
     for (index, file) in files.iter().enumerate() {
         let readable = readable_bytes(file, geometry);
         if readable < file.size_bytes {
-            let reason = "no block has a number that high".to_owned();
+            let reason = SkipReason::from("no block has a number that high");
             gaps.add(Gap { file: index, from: readable, to: file.size_bytes, reason });
         }
     }
@@ -218,7 +218,7 @@ pub fn scan_pages(
     gaps.flush();
     coverage.examined += scan.counts.pages;
     if scan.interrupted {
-        coverage.skip("the rest of the relation files", "interrupted: the figures are partial");
+        coverage.skip("the rest of the relation files", SkipReason::Interrupted("the figures are partial"));
     }
     scan
 }
@@ -302,7 +302,7 @@ impl Gaps<'_> {
         let file = &self.files[gap.file];
         let reason = match (gap.from, gap.to) {
             (0, to) if to >= file.size_bytes => gap.reason,
-            (from, to) => format!("{} bytes from {from:#X} on: {}", to - from, gap.reason),
+            (from, to) => gap.reason.about(&format!("{} bytes from {from:#X} on", to - from)),
         };
         self.coverage.skip(file.path.display().to_string(), reason);
     }

@@ -48,7 +48,7 @@ pub fn write_outlook(
     }
     write_fact(out, layout, "if started now", &start_sentence(replay, outlook, pages, label))?;
     for doubt in &replay.doubts {
-        write_fact(out, layout, "doubt", doubt)?;
+        write_fact(out, layout, "doubt", &doubt.to_string())?;
     }
     Ok(())
 }

@@ -91,6 +91,6 @@ fn wal_value(state: &State) -> Value {
         "total": total,
         "relations": groups(&wal.relations),
         "causes": groups(&wal.causes),
-        "notes": wal.notes,
+        "notes": wal.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }

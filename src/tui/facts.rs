@@ -150,7 +150,25 @@ pub struct WalSurvey {
     /// Why images were written, as soon as that is counted.
     pub causes: Option<Vec<(String, Tally)>>,
     /// Problems and what was not looked at.
-    pub notes: Vec<String>,
+    pub notes: Vec<WalNote>,
+}
+
+/// Something to be said of WAL besides its counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalNote {
+    /// Something is wrong.
+    Problem(String),
+    /// Something was not looked at.
+    NotExamined(String),
+}
+
+impl std::fmt::Display for WalNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Problem(words) => write!(f, "problem: {words}"),
+            Self::NotExamined(words) => write!(f, "not looked at: {words}"),
+        }
+    }
 }
 
 /// A repair plan and what stands in its way.

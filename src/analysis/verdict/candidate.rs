@@ -4,6 +4,7 @@
 //! between its own LSN and R changed the page; from R on, replay brings it forward.
 
 use super::content::Ahead;
+use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::history::WalHistory;
 use super::replay::Replay;
@@ -163,7 +164,7 @@ pub struct Evidence<'a> {
     /// LSN in the first sector of the page on disk, where that sector makes sense.
     pub disk_lsn: Option<Lsn>,
     /// What keeps images of the double write buffer from being trusted.
-    pub dwb_doubts: &'a [String],
+    pub dwb_doubts: &'a [Doubt],
 }
 
 /// Collects the statements.
@@ -199,7 +200,7 @@ pub fn judge(page: PageId, candidate: Candidate, evidence: &Evidence<'_>) -> Jud
         judge_completeness(page, &candidate, evidence, &mut chain);
     }
     for doubt in &evidence.replay.doubts {
-        chain.add(Weight::Missing, doubt.clone());
+        chain.add(Weight::Missing, doubt.to_string());
     }
     let outcome = chain.outcome();
     Judged { candidate, outcome, steps: chain.steps, lost: chain.lost }
@@ -237,7 +238,7 @@ fn judge_image(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain
                 chain.add(Weight::Notes, text);
             }
             for doubt in evidence.dwb_doubts {
-                chain.add(Weight::Missing, doubt.clone());
+                chain.add(Weight::Missing, doubt.to_string());
             }
         }
         Source::Wal { .. } => chain.add(Weight::Supports, "the WAL record's CRC is right"),

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use rustc_hash::FxHashSet;
 
 use super::compare::Comparison;
+use super::doubt::Doubt;
 use super::history::{Interest, WalHistory};
 use super::judge::Verdict;
 use super::needed::Needed;
@@ -15,7 +16,7 @@ use super::replay::{Replay, read_before};
 use super::slots::{CompareRules, SlotRef, Suspicion, compare_slots};
 use super::survey::{Context, PageReport};
 use super::unchecked::FirstTouches;
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::{Coverage, Finding, SkipReason};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{HeaderAge, Staleness};
 use crate::analysis::trace::ClusterFacts;
@@ -120,9 +121,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
     let mut replay = input.replay.clone();
     let dwb_doubts = dwb_doubts(input.staleness);
     if input.may_be_running {
-        replay
-            .doubts
-            .push("a server may be running on this directory, and files change while they are read".to_owned());
+        replay.doubts.push(Doubt::MayBeRunning);
     }
     let written = newest_written(&input);
     input.slots.retain(|slot| input.only.is_none_or(|page| page == slot.page));
@@ -154,7 +153,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         replay.next_xid.filter(|_| !late_pages.is_empty()).map(|next| FirstTouches::of(late_pages, next));
     history.needed = replay.redo_lsn.filter(|_| input.find_missing).map(Needed::from);
     if broken_off {
-        replay.doubts.push("the check was broken off".to_owned());
+        replay.doubts.push(Doubt::BrokenOff);
     } else {
         let before = replay.clone();
         let mut unread = Coverage::default();
@@ -204,10 +203,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
             Ok(Some((lsn, page))) => report.replay.note_page_lsn(lsn, &page),
             Ok(None) => {}
             Err(why) => {
-                report
-                    .replay
-                    .doubts
-                    .push(format!("not all pages were looked at for LSNs behind the end of WAL: {why}"));
+                report.replay.doubts.push(Doubt::PagesNotRead { why });
             }
         }
         if report.replay.doubts.len() > before {
@@ -215,7 +211,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         }
     }
     if broken_off {
-        report.coverage.skip("the rest of the check", "interrupted: pages are missing from the result");
+        report.coverage.skip("the rest of the check", SkipReason::Interrupted("pages are missing from the result"));
     }
     settle_slots(&mut report);
     report.outlook = Outlook::of(&report.pages, &report.replay, input.may_be_running, input.uses_dwb, checksums);
@@ -227,7 +223,7 @@ fn examine_all(
     input: &CheckInput<'_>,
     suspects: &BTreeMap<PageId, Suspicion>,
     checksums: bool,
-    dwb_doubts: &[String],
+    dwb_doubts: &[Doubt],
     report: &mut CheckReport,
     progress: &dyn Fn(Stage, u64) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
@@ -252,7 +248,7 @@ fn examine_all(
             Ok(found) => report.pages.extend(Some(found).filter(|found| found.is_wrong || input.keep_all)),
             Err(error) => {
                 let what = format!("{} {} block {}", page.rel, page.fork, page.block);
-                let reason = error.to_string();
+                let reason = SkipReason::from(error);
                 // A second look fails like the first.
                 if !report.coverage.skipped.iter().any(|skipped| skipped.what == what && skipped.reason == reason) {
                     report.coverage.skip(what, reason);
@@ -325,22 +321,21 @@ fn read_wal(
         }
     }
     let Some(set) = input.own_wal else {
-        replay.doubts.push("pg_wal holds no WAL of this cluster".to_owned());
+        replay.doubts.push(Doubt::NoWal);
         return;
     };
     let before = replay.bytes_read;
     let further = |bytes: u64| progress(Stage::Wal, before + bytes);
     if let Err(error) = replay.read_to_end(set, input.control, history, interest, &further) {
-        replay.doubts.push(format!("WAL cannot be read: {error}"));
+        replay.doubts.push(Doubt::WalUnreadable { error: error.to_string() });
         coverage.skip("WAL", error);
     }
 }
 
 /// What keeps every image of the double write buffer from being trusted.
-fn dwb_doubts(staleness: &Staleness) -> Vec<String> {
+fn dwb_doubts(staleness: &Staleness) -> Vec<Doubt> {
     let foreign = staleness.header_age == Some(HeaderAge::Newer);
-    let text = "the double write buffer is newer than pg_control: they do not belong together".to_owned();
-    foreign.then_some(text).into_iter().collect()
+    foreign.then_some(Doubt::DwbNewerThanControl).into_iter().collect()
 }
 
 /// Gives slots of damaged pages and of dropped relations their word.

@@ -7,6 +7,7 @@ pub mod candidate;
 pub mod check;
 pub mod compare;
 pub mod content;
+pub mod doubt;
 pub mod events;
 pub mod fetch;
 pub mod history;

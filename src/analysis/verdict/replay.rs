@@ -3,6 +3,7 @@
 
 use std::ops::{ControlFlow, Range};
 
+use super::doubt::Doubt;
 use super::history::{Interest, Part, WalHistory};
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::cluster::backup_files::RecoverySigns;
@@ -64,7 +65,7 @@ pub struct Replay {
     /// Next transaction at the checkpoint.
     pub next_xid: Option<u32>,
     /// Each of these keeps the verdict "safe" from being given to any page.
-    pub doubts: Vec<String>,
+    pub doubts: Vec<Doubt>,
     /// Bytes of WAL that were read.
     pub bytes_read: u64,
 }
@@ -84,7 +85,7 @@ impl Replay {
             bytes_read: 0,
         };
         let Some(control) = control else {
-            replay.doubts.push("pg_control cannot be trusted, so it is not known where replay begins".to_owned());
+            replay.doubts.push(Doubt::ControlNotTrusted);
             return replay;
         };
         replay.next_xid = u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok();
@@ -94,20 +95,16 @@ impl Replay {
         replay.recovery = match &signs.backup_label {
             Some(Ok(label)) => {
                 replay.redo_lsn = label.redo_lsn;
-                replay.doubts.push(
-                    "the directory is a base backup: its files were copied while a server was writing".to_owned(),
-                );
+                replay.doubts.push(Doubt::BaseBackup);
                 Recovery::Backup
             }
             Some(Err(_)) => {
                 replay.redo_lsn = None;
-                replay.doubts.push("backup_label cannot be read, so it is not known where replay begins".to_owned());
+                replay.doubts.push(Doubt::BackupLabelUnreadable);
                 Recovery::Unknown
             }
             None if control.wal_was_reset() => {
-                replay
-                    .doubts
-                    .push("pg_resetwal was run: WAL from before it says nothing about this cluster".to_owned());
+                replay.doubts.push(Doubt::WalWasReset);
                 Recovery::AfterReset
             }
             None if control.is_in_archive_recovery() || asked_for => Recovery::Archive,
@@ -115,11 +112,10 @@ impl Replay {
             None => Recovery::Crash,
         };
         if control.backup_start_lsn.is_valid() {
-            replay.doubts.push("a restored backup has not reached the end of the backup yet".to_owned());
+            replay.doubts.push(Doubt::BackupEndNotReached);
         }
         if !signs.signals.is_empty() && !asked_for {
-            let names = signs.signals.join(", ");
-            replay.doubts.push(format!("{names} changes what recovery does"));
+            replay.doubts.push(Doubt::OtherSignals { names: signs.signals.join(", ") });
         }
         replay
     }
@@ -146,13 +142,13 @@ impl Replay {
     ) -> Result<(), WalReadError> {
         let Some(redo_lsn) = self.redo_lsn else { return Ok(()) };
         let Some(run) = run_of(set, redo_lsn) else {
-            self.doubts.push(format!("WAL from the redo point {redo_lsn} on is not there"));
+            self.doubts.push(Doubt::NoWalAtRedo { redo_lsn });
             return Ok(());
         };
         let part = history.read(set, &run, (redo_lsn, Lsn(u64::MAX)), interest, progress)?;
         self.bytes_read += part.walk.bytes_read;
         if part.first_lsn != Some(redo_lsn) {
-            self.doubts.push(format!("there is no valid record at the redo point {redo_lsn}"));
+            self.doubts.push(Doubt::NoRecordAtRedo { redo_lsn });
             return Ok(());
         }
         self.can_begin = true;
@@ -160,31 +156,29 @@ impl Replay {
         self.judge_end(set, &run, &part)?;
         self.hold_against(control, history);
         if self.recovery == Recovery::None && part.first_end_lsn < part.last_end_lsn {
-            let end = part.last_end_lsn.unwrap_or_default();
-            self.doubts.push(format!(
-                "the state is \"shut down\" at {redo_lsn}, yet WAL goes on behind it to {end}: pg_control is too old"
-            ));
+            let end_lsn = part.last_end_lsn.unwrap_or_default();
+            self.doubts.push(Doubt::WalAfterShutdown { redo_lsn, end_lsn });
         }
         Ok(())
     }
 
     fn judge_end(&mut self, set: &WalSet, run: &Range<usize>, part: &Part) -> Result<(), WalReadError> {
         if let Some(error) = part.walk.error.as_ref().filter(|error| !error.is_behind_the_segment()) {
-            self.doubts.push(format!("WAL cannot be read to its end: {error}"));
+            self.doubts.push(Doubt::WalEndUnreadable { error: error.to_string() });
         }
         let Some(end) = &part.walk.end else {
-            self.doubts.push("reading of WAL was broken off".to_owned());
+            self.doubts.push(Doubt::WalBrokenOff);
             return Ok(());
         };
         self.end_words = end.to_string();
         match judge_tail(set, run, end)? {
             Tail::RecordsFollow { first_lsn } => {
-                self.doubts.push(format!("{end}, yet sound records go on at {first_lsn}: WAL between is damaged"));
+                self.doubts.push(Doubt::RecordsFollow { end: end.clone(), first_lsn });
             }
             Tail::BeforeKnownEnd { known_lsn } => {
-                self.doubts.push(format!("{end}, yet pg_control knows of WAL at {known_lsn}"));
+                self.doubts.push(Doubt::BeforeKnownEnd { end: end.clone(), known_lsn });
             }
-            Tail::Gap => self.doubts.push(format!("{end}; a segment is missing behind it, later ones are there")),
+            Tail::Gap => self.doubts.push(Doubt::SegmentMissing { end: end.clone() }),
             Tail::Complete | Tail::EndOfWal => {}
         }
         Ok(())
@@ -194,32 +188,31 @@ impl Replay {
     fn hold_against(&mut self, control: Option<&ControlFile>, history: &WalHistory) {
         let (Some(control), Some(end_lsn)) = (control, self.end_lsn) else { return };
         if control.checkpoint_lsn >= end_lsn && self.recovery != Recovery::Backup {
-            let checkpoint = control.checkpoint_lsn;
+            let checkpoint_lsn = control.checkpoint_lsn;
             // The server reads that record before it replays anything.
             self.can_begin = false;
-            self.doubts.push(format!("WAL ends at {end_lsn}, before the checkpoint record at {checkpoint}"));
+            self.doubts.push(Doubt::EndsBeforeCheckpoint { end_lsn, checkpoint_lsn });
         } else if self.recovery != Recovery::Backup
             && !history.has_checkpoint(control.checkpoint_lsn, control.checkpoint.redo_lsn)
         {
-            let checkpoint = control.checkpoint_lsn;
+            let checkpoint_lsn = control.checkpoint_lsn;
             self.can_begin = false;
-            self.doubts.push(format!("the record at {checkpoint} is not the checkpoint that pg_control speaks of"));
+            self.doubts.push(Doubt::NotTheCheckpoint { checkpoint_lsn });
         }
         if control.min_recovery_lsn > end_lsn {
-            let least = control.min_recovery_lsn;
-            self.doubts.push(format!("WAL ends at {end_lsn}, but the cluster is consistent only from {least} on"));
+            let least_lsn = control.min_recovery_lsn;
+            self.doubts.push(Doubt::EndsBeforeConsistency { end_lsn, least_lsn });
         }
         if self.recovery == Recovery::None && control.checkpoint.redo_lsn != control.checkpoint_lsn {
-            self.doubts.push("the state is \"shut down\", but the last checkpoint is not one of a shutdown".to_owned());
+            self.doubts.push(Doubt::NotAShutdownCheckpoint);
         }
     }
 
     /// A page on disk whose LSN lies behind the end of WAL: the server had written WAL up to there before the page.
     pub fn note_page_lsn(&mut self, newest_page_lsn: Lsn, page: &str) {
         if let Some(end_lsn) = self.end_lsn.filter(|end| newest_page_lsn > *end) {
-            self.doubts.push(format!(
-                "{page} has LSN {newest_page_lsn}, but WAL ends at {end_lsn}: WAL that had been written is missing"
-            ));
+            let (page, page_lsn) = (page.to_owned(), newest_page_lsn);
+            self.doubts.push(Doubt::PageAfterEnd { page, page_lsn, end_lsn });
         }
     }
 }

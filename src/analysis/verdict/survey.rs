@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::candidate::{Candidate, Evidence, Judged, Outcome, Source};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
 use super::content::Ahead;
+use super::doubt::Doubt;
 use super::history::{Interest, WalHistory};
 use super::judge::{OnStart, PageVerdict, Subject, Verdict, judge_page};
 use super::replay::Replay;
@@ -45,7 +46,7 @@ pub struct Context<'a> {
     /// The pages that `history` is of.
     pub interest: &'a Interest,
     /// What keeps images of the double write buffer from being trusted.
-    pub dwb_doubts: &'a [String],
+    pub dwb_doubts: &'a [Doubt],
     /// Whether the catalog has a relation with these files, beyond doubt.
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
     /// Special space of sound pages, by fork.

@@ -1,7 +1,7 @@
 //! What was odd about a set of WAL segments, as findings.
 
-use crate::analysis::finding::{Coverage, Finding};
-use crate::cluster::wal::{NoteLevel, WalSet};
+use crate::analysis::finding::{Coverage, Finding, SkipReason};
+use crate::cluster::wal::{NoteKind, NoteLevel, WalSet};
 
 /// Turns the notes of a set into findings, and what was left out of it into gaps of the coverage.
 pub fn tell_notes(set: &WalSet, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
@@ -10,7 +10,9 @@ pub fn tell_notes(set: &WalSet, findings: &mut Vec<Finding>, coverage: &mut Cove
         let (kind, what, why) = (note.kind.name(), note.what.clone(), note.kind.why());
         let finding = match note.level {
             NoteLevel::Skipped => {
-                coverage.skip(file, what);
+                let is_unreadable = note.kind == NoteKind::Unreadable;
+                let reason = if is_unreadable { SkipReason::Unreadable(what) } else { SkipReason::NotExamined(what) };
+                coverage.skip(file, reason);
                 continue;
             }
             NoteLevel::Problem => Finding::problem(kind, what, why),

@@ -11,6 +11,7 @@ use super::bars::Bars;
 use super::examination::{Examination, Request};
 use crate::analysis::verdict::check::slots_of;
 use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
@@ -161,6 +162,9 @@ fn counts(examined: &Examination) -> Map<String, Value> {
         Verdict::ALL.into_iter().map(|verdict| (verdict.name().to_owned(), json!(by_verdict(verdict)))).collect();
     let words: Map<String, Value> =
         Comparison::ALL.into_iter().map(|word| (word.name().to_owned(), json!(by_word(word)))).collect();
+    let doubts = &report.replay.doubts;
+    let sentences: Vec<String> = doubts.iter().map(ToString::to_string).collect();
+    let codes: Vec<&str> = doubts.iter().map(Doubt::code).collect();
     let mut counts = Map::new();
     for (name, value) in [
         ("damaged_pages", json!(report.pages.len())),
@@ -170,7 +174,8 @@ fn counts(examined: &Examination) -> Map<String, Value> {
         ("recovery", json!(report.replay.recovery.name())),
         ("redo_lsn", json!(report.replay.redo_lsn.map(lsn_text))),
         ("end_lsn", json!(report.replay.end_lsn.map(lsn_text))),
-        ("doubts", json!(report.replay.doubts)),
+        ("doubts", json!(sentences)),
+        ("doubt_codes", json!(codes)),
         ("on_start", outlook_value(&report.outlook)),
     ] {
         counts.insert(name.to_owned(), value);

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use super::PROGRAM;
 use super::source::Source;
 use crate::analysis::dwb_report::DwbReport;
+use crate::analysis::finding::SkipReason;
 use crate::analysis::slot_facts::{Condition, SlotFacts};
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cli::context::{Closing, OutputArgs, begin};
@@ -222,7 +223,7 @@ fn show_slots(
                 Ok(slot) => slot,
                 Err(error) => {
                     // The first pass has reported this, unless the file changed since.
-                    let reason = error.to_string();
+                    let reason = SkipReason::from(error);
                     if !report.coverage.skipped.iter().any(|skipped| skipped.reason == reason) {
                         report.coverage.skip(file.name.clone(), reason);
                     }
@@ -240,7 +241,7 @@ fn show_slots(
             if let Some(export) = export.filter(|_| facts.condition != Condition::Empty) {
                 let name = image_file_name(timeline, facts.page.lsn, &file.name, &slot);
                 if let Err(error) = export.write_new(&name, slot.image) {
-                    report.coverage.skip(name, error);
+                    report.coverage.skip(name, error.to_string());
                 }
             }
         }

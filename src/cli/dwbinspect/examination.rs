@@ -11,7 +11,7 @@ use super::verify_ground::{ChecksumRule, Ground};
 use super::wal::WalSources;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::{Coverage, Finding, SkipReason, Skipped};
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
@@ -178,8 +178,9 @@ impl Examination {
             let mut coverage = late.borrow_mut();
             let rules = ScanRules { jobs: request.jobs, notable: &|_, _| false, read_again: server.may_be_running() };
             let found = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
-            match coverage.skipped.iter().find(|skipped| skipped.reason.starts_with("interrupted")) {
-                Some(skipped) => Err(skipped.reason.clone()),
+            let interrupted = |skipped: &&Skipped| matches!(skipped.reason, SkipReason::Interrupted(_));
+            match coverage.skipped.iter().find(interrupted) {
+                Some(skipped) => Err(skipped.reason.to_string()),
                 None => Ok(found.newest.map(|(lsn, page)| (lsn, path_of(page)))),
             }
         };
@@ -261,7 +262,7 @@ impl Examination {
     /// The user broke it off: the result is partial.
     #[must_use]
     pub fn interrupted(&self) -> bool {
-        self.coverage.skipped.iter().any(|skipped| skipped.reason.starts_with("interrupted"))
+        self.coverage.is_interrupted()
     }
 
     /// Name of a page's relation without its database where there is one, else its path.

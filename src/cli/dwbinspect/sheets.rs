@@ -50,7 +50,7 @@ pub(super) fn survey_of(examined: &Examination, data_dir: &Path) -> Result<Surve
         checksums: examined.checksums(),
         replay: replay_words(&report.replay).unwrap_or_else(|| "where it begins is not known".to_owned()),
         start: start_sentence(&report.replay, &report.outlook, &report.pages, &label),
-        doubts: report.replay.doubts.clone(),
+        doubts: report.replay.doubts.iter().map(ToString::to_string).collect(),
         next: next_step(&report.pages, &report.outlook, &quoted(&shown)),
         scanned: examined.scanned.clone(),
         pages: report.pages.iter().map(|page| page_line(examined, page)).collect(),

@@ -68,7 +68,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
         match export.write_new(&name, &page) {
             Ok(_) => written += 1,
             Err(error) => {
-                notes.coverage.skip(place, error);
+                notes.coverage.skip(place, error.to_string());
                 return Ok(());
             }
         }

@@ -14,7 +14,7 @@ use crate::cli::exit::Stop;
 use crate::output::json::wal::Naming;
 use crate::output::wal_text::name_of;
 use crate::tui::action::Action;
-use crate::tui::facts::{Progress, WalSurvey};
+use crate::tui::facts::{Progress, WalNote, WalSurvey};
 use crate::tui::worker::Tell;
 
 /// Relations that are kept.
@@ -59,8 +59,8 @@ impl WalRequest {
         let problems = source.findings.iter().filter(|finding| finding.severity == Severity::Problem);
         let skipped = source.coverage.skipped.iter();
         let notes = problems
-            .map(|finding| format!("problem: {}; {}", finding.what, finding.why))
-            .chain(skipped.map(|skipped| format!("not looked at: {}: {}", skipped.what, skipped.reason)))
+            .map(|finding| WalNote::Problem(format!("{}; {}", finding.what, finding.why)))
+            .chain(skipped.map(|skipped| WalNote::NotExamined(format!("{}: {}", skipped.what, skipped.reason))))
             .collect();
         let mut survey =
             WalSurvey { intervals: counted.intervals, total: counted.total, relations: None, causes: None, notes };

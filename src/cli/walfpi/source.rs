@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::names::{NameArgs, Names};
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::{Coverage, Finding, SkipReason};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::set_notes::tell_notes;
 use crate::analysis::wal::tail::{Tail, judge_tail};
@@ -269,7 +269,7 @@ pub struct Notes<'a> {
 
 /// Says that a result is partial.
 pub fn note_interruption(coverage: &mut Coverage) {
-    coverage.skip("the rest of the WAL", "interrupted: the figures are partial");
+    coverage.skip("the rest of the WAL", SkipReason::Interrupted("the figures are partial"));
 }
 
 /// Arguments that every command takes.

@@ -16,6 +16,7 @@ use crate::cli::stamps::Stamps;
 use crate::cli::work::JobsArg;
 use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::quoted;
+use crate::tui::facts::WalNote;
 use crate::tui::state::{Subject, View};
 use crate::tui::worker::{Backend, Tell};
 
@@ -72,10 +73,10 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
         return Ok(Outcome::Incomplete);
     };
     for note in &wal.notes {
-        writeln!(out, "{}", crate::output::escape::printable(note))?;
+        writeln!(out, "{}", crate::output::escape::printable(&note.to_string()))?;
     }
     out.flush()?;
-    let skipped = wal.notes.iter().filter(|note| note.starts_with("not looked at")).count();
+    let skipped = wal.notes.iter().filter(|note| matches!(note, WalNote::NotExamined(_))).count();
     Ok(Outcome::of(wal.notes.len() - skipped, skipped))
 }
 

@@ -170,10 +170,12 @@ pub struct SkippedJson {
     pub what: String,
     /// Why.
     pub reason: String,
+    /// The same as a word for programs.
+    pub code: &'static str,
 }
 
 impl From<&Skipped> for SkippedJson {
     fn from(skipped: &Skipped) -> Self {
-        Self { what: skipped.what.clone(), reason: skipped.reason.clone() }
+        Self { what: skipped.what.clone(), reason: skipped.reason.to_string(), code: skipped.reason.code() }
     }
 }

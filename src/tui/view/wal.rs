@@ -47,7 +47,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     );
     let mut head: Vec<Line<'static>> = look.wrap(&words, width).into_iter().map(Line::raw).collect();
     for note in wal.notes.iter().take(2) {
-        head.push(Line::styled(look.cut(note, width), look.doubt()));
+        head.push(Line::styled(look.cut(&note.to_string(), width), look.doubt()));
     }
     head.push(Line::default());
     let heading = format!(

@@ -1,0 +1,174 @@
+//! What keeps the verdict "safe" from being given to any page: a part of the evidence is missing, or speaks against it.
+
+use crate::parsers::wal::end::EndOfWal;
+use crate::types::Lsn;
+
+/// One reason why no image is called safe. Reports print the sentence; programs compare the variant or its code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    /// A server may be writing while files are read.
+    #[error("a server may be running on this directory, and files change while they are read")]
+    MayBeRunning,
+    /// The user broke the check off.
+    #[error("the check was broken off")]
+    BrokenOff,
+    /// The user broke the reading of WAL off.
+    #[error("reading of WAL was broken off")]
+    WalBrokenOff,
+    /// Pages were to be read for their LSNs, and not all were.
+    #[error("not all pages were looked at for LSNs behind the end of WAL: {why}")]
+    PagesNotRead {
+        /// Why not.
+        why: String,
+    },
+    /// `pg_control` is missing or damaged.
+    #[error("pg_control cannot be trusted, so it is not known where replay begins")]
+    ControlNotTrusted,
+    /// There is a `backup_label`.
+    #[error("the directory is a base backup: its files were copied while a server was writing")]
+    BaseBackup,
+    /// There is a `backup_label` that cannot be read.
+    #[error("backup_label cannot be read, so it is not known where replay begins")]
+    BackupLabelUnreadable,
+    /// `pg_control` was written by `pg_resetwal`.
+    #[error("pg_resetwal was run: WAL from before it says nothing about this cluster")]
+    WalWasReset,
+    /// `pg_control` waits for the end of a backup.
+    #[error("a restored backup has not reached the end of the backup yet")]
+    BackupEndNotReached,
+    /// Signal files other than those for a standby or for archive recovery.
+    #[error("{names} changes what recovery does")]
+    OtherSignals {
+        /// Their names.
+        names: String,
+    },
+    /// `pg_wal` has no segment of this cluster.
+    #[error("pg_wal holds no WAL of this cluster")]
+    NoWal,
+    /// A segment cannot be read.
+    #[error("WAL cannot be read: {error}")]
+    WalUnreadable {
+        /// The system's words.
+        error: String,
+    },
+    /// WAL was read up to a segment that cannot be read.
+    #[error("WAL cannot be read to its end: {error}")]
+    WalEndUnreadable {
+        /// The system's words.
+        error: String,
+    },
+    /// No segment holds the redo point.
+    #[error("WAL from the redo point {redo_lsn} on is not there")]
+    NoWalAtRedo {
+        /// The redo point.
+        redo_lsn: Lsn,
+    },
+    /// The segment is there, a record is not.
+    #[error("there is no valid record at the redo point {redo_lsn}")]
+    NoRecordAtRedo {
+        /// The redo point.
+        redo_lsn: Lsn,
+    },
+    /// A cluster that was shut down has WAL after the checkpoint of the shutdown.
+    #[error("the state is \"shut down\" at {redo_lsn}, yet WAL goes on behind it to {end_lsn}: pg_control is too old")]
+    WalAfterShutdown {
+        /// The checkpoint.
+        redo_lsn: Lsn,
+        /// Where WAL ends.
+        end_lsn: Lsn,
+    },
+    /// Sound records follow the place where replay will end.
+    #[error("{end}, yet sound records go on at {first_lsn}: WAL between is damaged")]
+    RecordsFollow {
+        /// How the part that replay reads ends.
+        end: EndOfWal,
+        /// The first sound record after it.
+        first_lsn: Lsn,
+    },
+    /// `pg_control` names an address past the end.
+    #[error("{end}, yet pg_control knows of WAL at {known_lsn}")]
+    BeforeKnownEnd {
+        /// How WAL ends.
+        end: EndOfWal,
+        /// Address that was written.
+        known_lsn: Lsn,
+    },
+    /// A segment is missing, later ones are there.
+    #[error("{end}; a segment is missing behind it, later ones are there")]
+    SegmentMissing {
+        /// How the part before it ends.
+        end: EndOfWal,
+    },
+    /// WAL does not reach the last checkpoint.
+    #[error("WAL ends at {end_lsn}, before the checkpoint record at {checkpoint_lsn}")]
+    EndsBeforeCheckpoint {
+        /// Where WAL ends.
+        end_lsn: Lsn,
+        /// The last checkpoint, by `pg_control`.
+        checkpoint_lsn: Lsn,
+    },
+    /// Another record is where `pg_control` has the last checkpoint.
+    #[error("the record at {checkpoint_lsn} is not the checkpoint that pg_control speaks of")]
+    NotTheCheckpoint {
+        /// Its place, by `pg_control`.
+        checkpoint_lsn: Lsn,
+    },
+    /// WAL does not reach the point from which a standby is consistent.
+    #[error("WAL ends at {end_lsn}, but the cluster is consistent only from {least_lsn} on")]
+    EndsBeforeConsistency {
+        /// Where WAL ends.
+        end_lsn: Lsn,
+        /// The least address.
+        least_lsn: Lsn,
+    },
+    /// The state says that the cluster was shut down, the checkpoint does not.
+    #[error("the state is \"shut down\", but the last checkpoint is not one of a shutdown")]
+    NotAShutdownCheckpoint,
+    /// A page has an LSN past the end of WAL: the server had written WAL up to there before the page.
+    #[error("{page} has LSN {page_lsn}, but WAL ends at {end_lsn}: WAL that had been written is missing")]
+    PageAfterEnd {
+        /// Which page or image.
+        page: String,
+        /// Its LSN.
+        page_lsn: Lsn,
+        /// Where WAL ends.
+        end_lsn: Lsn,
+    },
+    /// The double write buffer is of a later time than `pg_control`.
+    #[error("the double write buffer is newer than pg_control: they do not belong together")]
+    DwbNewerThanControl,
+}
+
+impl Doubt {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::MayBeRunning => "may_be_running",
+            Self::BrokenOff => "broken_off",
+            Self::WalBrokenOff => "wal_broken_off",
+            Self::PagesNotRead { .. } => "pages_not_read",
+            Self::ControlNotTrusted => "control_not_trusted",
+            Self::BaseBackup => "base_backup",
+            Self::BackupLabelUnreadable => "backup_label_unreadable",
+            Self::WalWasReset => "wal_was_reset",
+            Self::BackupEndNotReached => "backup_end_not_reached",
+            Self::OtherSignals { .. } => "other_signals",
+            Self::NoWal => "no_wal",
+            Self::WalUnreadable { .. } => "wal_unreadable",
+            Self::WalEndUnreadable { .. } => "wal_end_unreadable",
+            Self::NoWalAtRedo { .. } => "no_wal_at_redo",
+            Self::NoRecordAtRedo { .. } => "no_record_at_redo",
+            Self::WalAfterShutdown { .. } => "wal_after_shutdown",
+            Self::RecordsFollow { .. } => "records_follow",
+            Self::BeforeKnownEnd { .. } => "before_known_end",
+            Self::SegmentMissing { .. } => "segment_missing",
+            Self::EndsBeforeCheckpoint { .. } => "ends_before_checkpoint",
+            Self::NotTheCheckpoint { .. } => "not_the_checkpoint",
+            Self::EndsBeforeConsistency { .. } => "ends_before_consistency",
+            Self::NotAShutdownCheckpoint => "not_a_shutdown_checkpoint",
+            Self::PageAfterEnd { .. } => "page_after_end",
+            Self::DwbNewerThanControl => "dwb_newer_than_control",
+        }
+    }
+}
