@@ -4,8 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::edit::{ClusterCopy, Key, PAGE, page_lsn};
-use common::truth::check;
+use common::edit::{ClusterCopy, DWB_FILE, Key, PAGE, page_lsn, same_page, slot_at, slot_offset};
+use common::truth::{check, page_of};
 use common::{Ran, arg, cluster, dwbinspect};
 use serde_json::Value;
 
@@ -116,6 +116,25 @@ fn page_in_order_is_no_finding() {
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
     let ran = dwbinspect(&["page", arg(&data), "5/1249", "0"]);
     assert!(!ran.stdout.contains("without repair"), "{}", ran.stdout);
+}
+
+#[test]
+fn page_without_checksum_is_proven_whole_only_by_an_image() {
+    let data = cluster("nochecksums");
+    // A page of the function catalog, of which neither a slot nor WAL has an image.
+    let ran = page(&data, &["5/1255", "9"]);
+    let (row, reason) = (row(&ran), row(&ran)["reasons"][0].as_str().unwrap().to_owned());
+    assert_eq!((&row["candidates"], &row["strength"]), (&serde_json::json!([]), &"possible".into()));
+    assert!(reason.starts_with("not proven whole"), "{reason}");
+    let equal = (0..1019).map(|index| slot_at(&data.join(DWB_FILE), slot_offset(index))).find(|(key, _, image)| {
+        key.db == 5 && key.fork == 0 && same_page(&page_of(&data, &key.file(), key.block), image)
+    });
+    let (key, ..) = equal.unwrap();
+    let ran = page(&data, &[&key.file(), &key.block.to_string()]);
+    let row = self::row(&ran);
+    assert_eq!((&row["disk"], &row["strength"]), (&"identical".into(), &"proven".into()));
+    let reason = row["reasons"][0].as_str().unwrap();
+    assert!(reason.contains("it equals dwbuf_000 slot"), "{reason}");
 }
 
 #[test]

@@ -84,6 +84,14 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
                                 overwrites, and stops where one is gone"
             .to_owned(),
         Start::WithoutReplay => "the server starts without replay".to_owned(),
+        Start::MayStop { page, lsn } => format!(
+            "the server may NOT start: replay changes torn pages without noticing, the first at {lsn} ({}), and stops where a \
+             record does not fit what it finds there",
+            page_at(page)
+        ),
+        Start::Completes if replay.doubts.is_empty() && !outlook.checksums => {
+            "as far as can be seen without data checksums, replay runs to its end and the server starts".to_owned()
+        }
         Start::Completes if replay.doubts.is_empty() => "replay runs to its end and the server starts".to_owned(),
         Start::Completes => "replay runs to the end of WAL that is there".to_owned(),
     });
@@ -171,6 +179,7 @@ pub fn next_step(pages: &[PageReport], outlook: &Outlook, data_dir: &str) -> Str
         let nothing = match outlook.start {
             Start::CannotBegin => "bring back the missing WAL (--wal PATH to look into an archive)",
             Start::Unknown => "bring back pg_control or backup_label from a backup",
+            Start::MayStop { .. } => "make a copy of the data directory before the server is started",
             _ if !outlook.checksums => {
                 "nothing was found that has to be repaired, which without data checksums does not prove that all is well: a \
                  torn page whose halves make sense together stays unseen, and the server does not notice it either; hold the \

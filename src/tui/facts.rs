@@ -122,6 +122,8 @@ pub struct PageSheet {
     pub argument: String,
     /// The verdict in words; `None` for a page that was not judged, because nothing is wrong with it.
     pub verdict: Option<Verdict>,
+    /// With no verdict: that nothing is wrong is proven.
+    pub is_proven: bool,
     /// For each sector: letters of the images that it equals.
     pub sectors: Vec<String>,
     /// The disk first, then the images.

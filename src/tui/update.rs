@@ -442,7 +442,7 @@ fn mark(state: &mut State) -> Vec<Effect> {
         Some(Verdict::LosesChanges) => Some("every image loses changes: only repair --lose-changes writes one"),
         Some(Verdict::NoImage) => Some("there is no image that could be put back"),
         Some(Verdict::HealsInReplay | Verdict::Leave) => Some("this page needs no repair"),
-        None => Some("nothing is wrong with this page"),
+        None => Some("nothing was found to be wrong with this page"),
     };
     if let Some(refusal) = refusal {
         state.message = Some((true, refusal.to_owned()));

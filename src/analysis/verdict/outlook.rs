@@ -32,6 +32,14 @@ pub enum Start {
     /// Replay runs to its end if the server's own double write buffer still holds the images that it needs when it comes to
     /// their pages: the start itself overwrites slots.
     DependsOnDwb,
+    /// Replay changes a damaged page without seeing the damage: it may run to its end, or stop at the first record that does
+    /// not fit what it finds there.
+    MayStop {
+        /// Place of the first such page in the report.
+        page: usize,
+        /// The record that changes it.
+        lsn: Lsn,
+    },
     /// Replay runs to its end.
     Completes,
 }
@@ -48,6 +56,7 @@ impl Start {
             Self::InvalidPages { .. } => "invalid_pages",
             Self::DependsOnDwb => "depends_on_dwb",
             Self::WithoutReplay => "without_replay",
+            Self::MayStop { .. } => "may_stop",
             Self::Completes => "completes",
         }
     }
@@ -87,6 +96,7 @@ impl Outlook {
             checksums,
         };
         let mut stops: Option<(Lsn, usize)> = None;
+        let mut may_stop: Option<(Lsn, usize)> = None;
         for (place, page) in pages.iter().enumerate() {
             match &page.verdict.on_start {
                 OnStart::Read { lsn } => match page.server_takes.filter(|_| has_dwb && page.server_rejects) {
@@ -97,7 +107,10 @@ impl Outlook {
                     }
                     None => stops = Some(stops.map_or((*lsn, place), |first| first.min((*lsn, place)))),
                 },
-                OnStart::Unnoticed { .. } => outlook.unnoticed.push(place),
+                OnStart::Unnoticed { lsn } => {
+                    outlook.unnoticed.push(place);
+                    may_stop = Some(may_stop.map_or((*lsn, place), |first| first.min((*lsn, place))));
+                }
                 OnStart::PassedOver { .. } => outlook.passed_over.push(place),
                 OnStart::Later | OnStart::Unknown => outlook.stay.push(place),
                 OnStart::Harmless => {}
@@ -112,7 +125,10 @@ impl Outlook {
                 (Some((lsn, page)), _) => Start::Stops { page, lsn },
                 (None, Some(page)) if recovery != Recovery::Crash => Start::InvalidPages { page: *page },
                 _ if !outlook.server_restores.is_empty() || !outlook.server_guesses.is_empty() => Start::DependsOnDwb,
-                _ => Start::Completes,
+                _ => match may_stop {
+                    Some((lsn, page)) => Start::MayStop { page, lsn },
+                    None => Start::Completes,
+                },
             },
         };
         outlook

@@ -123,8 +123,9 @@ impl Context<'_> {
         let (comparison, strength, more) = told.unwrap_or_else(|| {
             verdict.verdict = Verdict::Leave;
             verdict.chosen = None;
-            verdict.reasons = vec!["nothing is wrong with the page".to_owned()];
-            (word_of(&disk, slots), Confidence::Proven, Vec::new())
+            let (reason, strength) = self.without_damage(&disk, &subject, &verdict);
+            verdict.reasons = vec![reason];
+            (word_of(&disk, slots), strength, Vec::new())
         });
         damage.extend(more);
         Ok(PageReport {
@@ -141,6 +142,30 @@ impl Context<'_> {
             server_rejects,
             server_takes,
         })
+    }
+
+    /// What can be said of a page that nothing speaks against, and how sure it is. Without a checksum only an image that it
+    /// equals byte for byte proves it whole.
+    fn without_damage(&self, disk: &Disk, subject: &Subject, verdict: &PageVerdict) -> (String, Confidence) {
+        if self.checksums || disk.read != PageRead::Whole {
+            return ("nothing is wrong with the page".to_owned(), Confidence::Proven);
+        }
+        let is_whole = |judged: &&Judged| {
+            let is_checked = !matches!(judged.candidate.source, Source::Dwb { is_verified: false, .. });
+            is_checked && judged.candidate.sectors_matching == disk.marks.len()
+        };
+        if let Some(judged) = verdict.candidates.iter().find(is_whole) {
+            let source = &judged.candidate.source;
+            return (
+                format!("nothing is wrong with the page: it equals {source}, whose CRC is right"),
+                Confidence::Proven,
+            );
+        }
+        let reset = if subject.is_unlogged { "; the relation is unlogged, and recovery empties it" } else { "" };
+        let text = format!(
+            "not proven whole: nothing was found that speaks against the page, but the cluster has no data checksums{reset}"
+        );
+        (text, Confidence::Possible)
     }
 
     fn read_disk(&self, page: PageId) -> Result<Disk, AccessError> {

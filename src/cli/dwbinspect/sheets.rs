@@ -9,6 +9,7 @@ use super::page::{self, events_of, title_of, versions_of};
 use crate::analysis::batches::tell_batches;
 use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::slot_facts::SECTOR_BYTES;
+use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::sectors::SectorMarks;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::Closing;
@@ -137,6 +138,7 @@ pub(super) fn sheet_of(examined: &Examination, found: &PageReport, data_dir: &Pa
         title,
         argument: argument_of(examined, page),
         verdict: found.is_wrong.then_some(found.verdict.verdict),
+        is_proven: found.strength == Confidence::Proven,
         sectors: sectors_of(&versions),
         legend: legend.collect(),
         // The heading stands above already.

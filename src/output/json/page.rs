@@ -187,7 +187,7 @@ pub fn compared_row(
 #[must_use]
 pub fn outlook_value(outlook: &Outlook) -> Value {
     let lsn = match &outlook.start {
-        Start::Stops { lsn, .. } => Some(lsn_text(*lsn)),
+        Start::Stops { lsn, .. } | Start::MayStop { lsn, .. } => Some(lsn_text(*lsn)),
         _ => None,
     };
     json!({

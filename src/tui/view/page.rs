@@ -83,7 +83,8 @@ fn title(state: &State, sheet: &PageSheet) -> Line<'static> {
             let words = format!("{}: {}", verdict.name(), meaning(verdict));
             spans.push(Span::styled(words, style_of(look, verdict)));
         }
-        None => spans.push(Span::styled("nothing is wrong with it", look.good())),
+        None if sheet.is_proven => spans.push(Span::styled("nothing is wrong with it", look.good())),
+        None => spans.push(Span::styled("nothing found, but not proven whole", look.doubt())),
     }
     Line::from(spans)
 }
