@@ -72,9 +72,14 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::Running => "a server may be running: nothing here is certain".to_owned(),
         Start::Unknown => "cannot be told: where replay begins is not known".to_owned(),
         Start::CannotBegin => "the server will not start: WAL from the redo point on is missing".to_owned(),
-        Start::Stops { page, lsn } => {
-            format!("the server will NOT start: replay stops at {lsn}, where it reads {}", page_at(page))
-        }
+        Start::Stops { page, lsn } => match pages.get(*page).map(|report| &report.verdict.on_start) {
+            Some(OnStart::Dies { record, .. }) => format!(
+                "the server will NOT start: at {lsn} ({record}) replay dies of a segmentation fault, since it takes for granted \
+                 that {} is there",
+                page_at(page)
+            ),
+            _ => format!("the server will NOT start: replay stops at {lsn}, where it reads {}", page_at(page)),
+        },
         Start::InvalidPages { page } => format!(
             "the server will NOT start: replay passes over records of {}, which is not there, and stops over that (\"WAL \
              contains references to invalid pages\") once the cluster would be consistent",
@@ -167,6 +172,14 @@ pub fn next_step(pages: &[PageReport], outlook: &Outlook, data_dir: &str) -> Str
         steps.push(format!(
             "do not start the server yet: `pg_dwbinspect repair {data_dir}` plans to put back {pages}, which loses nothing, \
              and --apply does it"
+        ));
+    }
+    let stand_ins = pages.iter().filter(|page| page.stand_in.is_some()).count();
+    if stand_ins > 0 {
+        let pages = if stand_ins == 1 { "1 empty page" } else { &format!("{stand_ins} empty pages") };
+        steps.push(format!(
+            "do not start the server yet: replay needs {pages}; the commands under \"Pages that replay takes for \
+                            granted\" make them"
         ));
     }
     if unproven > 0 {
@@ -362,6 +375,9 @@ fn on_start_words(on_start: &OnStart) -> String {
             "replay finds nothing to change at {lsn} and passes over this and all later changes of the page, which are lost; \
              a standby or backup stops over it instead"
         ),
+        OnStart::Dies { lsn, record, .. } => {
+            format!("at {lsn} ({record}) replay takes for granted that the page is there, and the server dies")
+        }
         OnStart::Later => "replay does not touch it; it fails, or gives wrong rows, when it is read".to_owned(),
         OnStart::Unknown => "not known".to_owned(),
     }

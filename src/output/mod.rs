@@ -9,6 +9,8 @@ pub mod json;
 pub mod page_parts;
 pub mod page_text;
 pub mod progress;
+pub mod shell;
 pub mod sink;
+pub mod stand_in_text;
 pub mod text;
 pub mod wal_text;

@@ -121,7 +121,7 @@ impl Query {
             _ => true,
         };
         self.arguments = self.arguments.take().filter(|_| is_of_dump).map(|mut arguments| {
-            arguments.push_str(&format!(" --{name} {}", super::command_line::quoted(text)));
+            arguments.push_str(&format!(" --{name} {}", crate::output::shell::quoted(text)));
             arguments
         });
         self.terms.push(term);

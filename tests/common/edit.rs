@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use pgforensics::parsers::checksum::page_checksum;
 
-use crate::common::{cluster, dwb_format};
+use crate::common::dwb_format;
 
 /// Bytes of a page.
 pub const PAGE: usize = 8192;
@@ -73,8 +73,14 @@ pub struct ClusterCopy {
 impl ClusterCopy {
     /// A copy of the crashed cluster `case`, with its tablespace if it has one.
     pub fn of(case: &str) -> Self {
+        Self::of_archive(&format!("dwb/{case}"))
+    }
+
+    /// A copy of the cluster in the archive `name`, such as `cases/brin`.
+    pub fn of_archive(name: &str) -> Self {
+        let case = name.rsplit('/').next().unwrap_or(name);
         let keep = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("temporary directory");
-        let (from, data) = (cluster(case), keep.path().join(case));
+        let (from, data) = (super::unpack::data_dir(name).expect("unpack fixture"), keep.path().join(case));
         link_tree(&from, &data);
         let beside = from.with_file_name(format!("{case}.ts"));
         if beside.exists() {

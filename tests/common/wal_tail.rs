@@ -17,6 +17,7 @@ const RM_SMGR: u8 = 2;
 const RM_DBASE: u8 = 4;
 const RM_HEAP2: u8 = 9;
 const RM_HEAP: u8 = 10;
+const RM_BRIN: u8 = 17;
 const RM_BTREE: u8 = 11;
 /// Item number that no page of the cluster has used.
 const FREE_ITEM: u16 = 250;
@@ -194,6 +195,16 @@ impl WalTail {
     /// B-tree `UNLINK_PAGE` of two blocks: both get the same LSN.
     pub fn unlink(&mut self, first: Key, second: Key) -> Place {
         self.own(RM_BTREE, 0x80, &Body::default().block(first, &[]).block(second, &[]).main(&[0; 20]))
+    }
+
+    /// BRIN `INSERT` of an entry into one page and of its place into another, without images.
+    pub fn brin_insert(&mut self, key: Key, map: Key) -> Place {
+        self.own(RM_BRIN, 0x10, &Body::default().block(key, &[0; 8]).block(map, &[]).main(&[0; 12]))
+    }
+
+    /// BRIN `SAMEPAGE_UPDATE` without image.
+    pub fn brin_update_in_place(&mut self, key: Key) -> Place {
+        self.own(RM_BRIN, 0x30, &Body::default().block(key, &[0; 8]).main(&[1, 0]))
     }
 
     /// Heap `INSERT+INIT`: redo builds the page anew.

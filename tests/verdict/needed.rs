@@ -1,6 +1,6 @@
 //! Pages that replay needs and that are zero, cut off or gone, though no slot holds them.
 
-use super::scene::{Row, Scene, torn_after_redo};
+use super::scene::{Row, Scene, lsn, torn_after_redo};
 use crate::common::edit::{ControlField, DWB_FILE, Key, PAGE, sealed, set_page_lsn};
 use crate::common::truth::{Checked, check_with};
 use crate::common::{arg, dwbinspect};
@@ -150,6 +150,62 @@ fn removal_of_something_else_excuses_nothing() {
             assert!(found.is_some_and(|page| page["on_start"]["what"] == "passed_over"), "{what}, {loss:?}: {found:?}");
         }
     }
+}
+
+/// The other page of a BRIN record.
+fn map_of(scene: &Scene) -> Key {
+    Key { block: 1, ..scene.key }
+}
+
+#[test]
+fn replay_dies_of_a_brin_insert_without_its_page_even_when_the_index_goes_later() {
+    for (loss, word) in LOSSES {
+        for is_removed in [false, true] {
+            let mut scene = Scene::new();
+            // This one looks before it takes.
+            scene.wal.brin_update_in_place(scene.key);
+            let deadly = scene.wal.brin_insert(scene.key, map_of(&scene));
+            if is_removed {
+                scene.wal.commit_drops(&[scene.key]);
+            }
+            assert!(full(&scene).page(scene.key).is_none());
+            lose(&scene, loss);
+            let checked = full(&scene);
+            let row = Row::of(&checked, scene.key);
+            assert_eq!((row.disk(), row.on_start(), row.on_start_lsn()), (word, "dies", deadly.start), "{row}");
+            assert_eq!(row.verdict(), if is_removed { "leave" } else { "no_image" }, "{row}");
+            assert_eq!(row.0["on_start"]["removed"], is_removed);
+            let on_start = &checked.summary["on_start"];
+            assert_eq!(
+                (&on_start["start"], lsn(on_start["stops_at"].as_str().unwrap())),
+                (&"stops".into(), deadly.start)
+            );
+            assert_ne!(checked.ran.status, 0);
+            let (relation, block) = (scene.key.file(), scene.key.block.to_string());
+            let page = dwbinspect(&["page", "--format", "ndjson", arg(scene.copy.data()), &relation, &block]);
+            assert_eq!(page.of_type("page")[0]["on_start"]["what"], "dies", "{}", page.stdout);
+        }
+    }
+}
+
+#[test]
+fn brin_insert_into_a_page_that_is_there_by_then_is_in_order() {
+    assert_in_order("built", |scene| {
+        scene.wal.init(scene.key);
+        scene.wal.brin_insert(scene.key, map_of(scene));
+    });
+    assert_in_order("other page of the record", |scene| {
+        scene.wal.brin_insert(map_of(scene), scene.key);
+        scene.wal.commit_drops(&[scene.key]);
+    });
+    // The first record passes over the page, the image brings it.
+    let mut scene = Scene::new();
+    let page = scene.old.clone();
+    scene.wal.change(scene.key);
+    scene.wal.image(scene.key, &page);
+    scene.wal.brin_insert(scene.key, map_of(&scene));
+    lose(&scene, Loss::Zero);
+    assert_eq!(Row::of(&full(&scene), scene.key).on_start(), "passed_over");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The verdict on one damaged page: what happened to it, what replay will do with it, and which image may be put back.
 
 use super::candidate::{Candidate, Evidence, Judged, Outcome, Source, Step, Weight, judge};
-use super::events::BlockEvent;
+use super::events::{BlockEvent, FileEvent};
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// What to do about a page.
@@ -56,6 +56,15 @@ pub enum OnStart {
         /// The first record.
         lsn: Lsn,
     },
+    /// Replay takes for granted that the page is there, and the server dies of a segmentation fault.
+    Dies {
+        /// The record.
+        lsn: Lsn,
+        /// Its resource manager and type.
+        record: String,
+        /// A later record removes the page: nothing of it is needed but its place.
+        is_removed: bool,
+    },
     /// Replay does not read the page: whoever reads it later gets an error, or wrong data.
     Later,
     /// Replay reads the page and does not notice the damage.
@@ -106,7 +115,10 @@ pub fn judge_page(subject: &Subject, candidates: Vec<Candidate>, evidence: &Evid
     let candidates: Vec<Judged> = candidates.into_iter().map(|candidate| judge(page, candidate, evidence)).collect();
     let on_start = on_start(subject, evidence);
     let early = |verdict, reason: String| (verdict, None, vec![reason]);
-    let (verdict, chosen, reasons) = if subject.is_unlogged && evidence.replay.recovery.replays() {
+    let (verdict, chosen, reasons) = if let OnStart::Dies { is_removed: true, .. } = on_start {
+        let reason = "replay removes the page later, so nothing of it is needed, but dies when there is none";
+        early(Verdict::Leave, reason.to_owned())
+    } else if subject.is_unlogged && evidence.replay.recovery.replays() {
         early(Verdict::Leave, "the relation is unlogged: recovery empties it from its init fork".to_owned())
     } else if let Some((verdict, reason)) = in_replay(subject, evidence) {
         early(verdict, reason)
@@ -169,6 +181,9 @@ fn on_start(subject: &Subject, evidence: &Evidence<'_>) -> OnStart {
     if !replay.can_begin {
         return OnStart::Unknown;
     }
+    if let Some(dies) = dies_in_replay(subject, evidence) {
+        return dies;
+    }
     if subject.is_unlogged || in_replay(subject, evidence).is_some() {
         return OnStart::Harmless;
     }
@@ -180,6 +195,36 @@ fn on_start(subject: &Subject, evidence: &Evidence<'_>) -> OnStart {
         Some(first) if subject.server_rejects => OnStart::Read { lsn: first.start_lsn },
         Some(first) => OnStart::Unnoticed { lsn: first.start_lsn },
         None => OnStart::Later,
+    }
+}
+
+/// The first record that kills replay, because the page that it takes for granted is not there when its turn comes.
+fn dies_in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<OnStart> {
+    let redo_lsn = evidence.replay.redo_lsn?;
+    let major = evidence.history.major;
+    let events = || evidence.events.iter().filter(|event| event.start_lsn >= redo_lsn);
+    let deadly =
+        events().find(|event| event.dies_without_page(major) && !stands_at(subject, evidence, redo_lsn, event))?;
+    let ends = |event: &&FileEvent| event.start_lsn > deadly.start_lsn && event.ends(subject.page);
+    let end = evidence.history.file_events(subject.page).filter(ends).last();
+    let comes_back = |end: &FileEvent| events().any(|event| event.start_lsn > end.start_lsn);
+    let is_removed = end.is_some_and(|end| !comes_back(end));
+    Some(OnStart::Dies { lsn: deadly.start_lsn, record: deadly.name(major), is_removed })
+}
+
+/// True when the page is there when replay comes to `at`: built before, or on disk and not removed before.
+fn stands_at(subject: &Subject, evidence: &Evidence<'_>, redo_lsn: Lsn, at: &BlockEvent) -> bool {
+    let is_before = |lsn: Lsn| redo_lsn <= lsn && lsn < at.start_lsn;
+    let built = evidence.events.iter().filter(|event| is_before(event.start_lsn) && event.heals());
+    let built = built.map(|event| event.start_lsn).max();
+    let files = || evidence.history.file_events(subject.page).filter(|event| is_before(event.start_lsn));
+    let ended = files().filter(|event| event.ends(subject.page)).map(|event| event.start_lsn).max();
+    let brought = files().filter(|event| event.brings(subject.page)).map(|event| event.start_lsn).max();
+    match (built.max(brought), ended) {
+        (Some(built), Some(ended)) => built > ended,
+        (Some(_), None) => true,
+        (None, Some(_)) => false,
+        (None, None) => !(subject.is_cut || subject.is_zero),
     }
 }
 

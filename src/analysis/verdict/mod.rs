@@ -20,5 +20,6 @@ pub mod outlook;
 pub mod replay;
 pub mod sectors;
 pub mod slots;
+pub mod stand_in;
 pub mod survey;
 pub mod unchecked;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-use super::events::FPI_FOR_HINT;
+use super::events::{FPI_FOR_HINT, takes_page_for_granted};
 use super::slots::Suspicion;
 use crate::analysis::finding::Coverage;
 use crate::analysis::wal::block_set::{BlockSet, RecentBlocks};
@@ -28,6 +28,8 @@ pub struct Needed {
     seen: BlockSet,
     recent: RecentBlocks,
     changed: BlockSet,
+    /// Blocks that redo takes for granted, also those that later records remove.
+    granted: BlockSet,
     /// Databases that replay copies as a whole.
     copied: FxHashSet<(Oid, Oid)>,
 }
@@ -50,6 +52,13 @@ impl Needed {
         let Ok(code) = u8::try_from(fork_code) else { return };
         let is_hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
         let builds = block.will_init() || block.image.as_ref().is_some_and(BlockImage::applies);
+        let rmgr_id = record.header.rmgr_id;
+        if takes_page_for_granted(rmgr_id, record.header.info, block.block_id)
+            && !builds
+            && !self.copied.contains(&(block.rel.db_oid, block.rel.spc_oid))
+        {
+            self.granted.insert(block.rel, code, block.block);
+        }
         if is_hint && !builds || !self.recent.is_new(block.rel, code, block.block) {
             return;
         }
@@ -88,7 +97,7 @@ impl Needed {
         self.changed.remove_from(&from);
     }
 
-    /// The blocks that replay changes and that are not there, or all zero, and what is wrong with each. What cannot be
+    /// The blocks that replay changes, or takes for granted, and that are not there, or all zero, and what is wrong with each. What cannot be
     /// read, and what there is no room for, is added to `coverage`.
     pub fn missing(
         &self,
@@ -99,11 +108,9 @@ impl Needed {
         let mut found = BTreeMap::new();
         let mut buf = vec![0; block_size];
         let mut unlogged = None;
-        for (rel, fork_code, block) in self.changed.iter() {
+        let changed = self.changed.iter().filter(|(rel, ..)| !self.copied.contains(&(rel.db_oid, rel.spc_oid)));
+        for (rel, fork_code, block) in changed.chain(self.granted.iter()) {
             let Some(fork) = ForkNumber::from_code(i32::from(fork_code)) else { continue };
-            if self.copied.contains(&(rel.db_oid, rel.spc_oid)) {
-                continue;
-            }
             if unlogged.as_ref().is_none_or(|(known, _)| *known != rel) {
                 unlogged = Some((rel, pages.has_fork(rel, ForkNumber::Init).unwrap_or(false)));
             }
@@ -111,6 +118,9 @@ impl Needed {
                 continue;
             }
             let page = PageId { rel, fork, block };
+            if found.contains_key(&page) {
+                continue;
+            }
             let suspicion = match pages.read_page(page, &mut buf) {
                 Ok(PageRead::Whole) if is_all_zero(&buf) => Suspicion::Zeroed,
                 Ok(PageRead::Whole) => continue,

@@ -107,6 +107,9 @@ impl Outlook {
                     }
                     None => stops = Some(stops.map_or((*lsn, place), |first| first.min((*lsn, place)))),
                 },
+                OnStart::Dies { lsn, .. } => {
+                    stops = Some(stops.map_or((*lsn, place), |first| first.min((*lsn, place))));
+                }
                 OnStart::Unnoticed { lsn } => {
                     outlook.unnoticed.push(place);
                     may_stop = Some(may_stop.map_or((*lsn, place), |first| first.min((*lsn, place))));

@@ -13,6 +13,7 @@ use super::judge::{OnStart, PageVerdict, Subject, Verdict, judge_page};
 use super::replay::Replay;
 use super::sectors::{Direction, MapImage, SectorMarks, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
+use super::stand_in::StandIn;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::staleness::{Confidence, Staleness};
 use crate::cluster::dwb_files::DwbSet;
@@ -80,6 +81,8 @@ pub struct PageReport {
     pub server_rejects: bool,
     /// The candidate that the patched server's own recovery would put into the place of an unreadable page.
     pub server_takes: Option<usize>,
+    /// What would let replay pass, where it dies for want of the page.
+    pub stand_in: Option<StandIn>,
 }
 
 /// A page on disk, read and judged by itself.
@@ -118,6 +121,7 @@ impl Context<'_> {
         };
         let mut verdict = judge_page(&subject, candidates, &evidence);
         let told = self.tell(page, suspicion, &disk, &subject, tear.as_ref(), &verdict, slots);
+        let stand_in = StandIn::of(page, &verdict.on_start, self.replay, self.block_size, self.checksums);
         let mut damage = disk.condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
         let is_wrong = told.is_some();
         let (comparison, strength, more) = told.unwrap_or_else(|| {
@@ -141,6 +145,7 @@ impl Context<'_> {
             is_cut,
             server_rejects,
             server_takes,
+            stand_in,
         })
     }
 
@@ -206,10 +211,12 @@ impl Context<'_> {
         // Something that is not there, or not filled, is damage only when replay or an image shows that it should be.
         // Maps are filled as they are needed: a page of zeros is one.
         let is_map = matches!(page.fork, ForkNumber::Fsm | ForkNumber::Vm);
-        let proven_missing = !settled
-            && !is_map
-            && (matches!(verdict.on_start, OnStart::Read { .. } | OnStart::PassedOver { .. })
-                || verdict.candidates.iter().any(|judged| self.shows_missing(judged, suspicion, disk)));
+        let dies = matches!(verdict.on_start, OnStart::Dies { .. });
+        let proven_missing = dies
+            || !settled
+                && !is_map
+                && (matches!(verdict.on_start, OnStart::Read { .. } | OnStart::PassedOver { .. })
+                    || verdict.candidates.iter().any(|judged| self.shows_missing(judged, suspicion, disk)));
         match (&disk.condition, disk.read) {
             (_, PageRead::Partial { have_bytes }) => {
                 let what = format!("the file ends {have_bytes} bytes into the page");

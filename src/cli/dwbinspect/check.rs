@@ -22,6 +22,7 @@ use crate::output::check_text::{
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::{CsvShape, Machine};
+use crate::output::stand_in_text::write_stand_ins;
 use crate::output::text::{Layout, write_fact};
 use crate::types::PageId;
 
@@ -142,6 +143,11 @@ fn write_text(args: &CheckArgs, examined: &Examination, out: &mut dyn Write, lay
     write_slot_counts(out, layout, &report.slots)?;
     write_fact(out, layout, "next", &next_step(&report.pages, &report.outlook, &data_dir))?;
     write_pages(out, layout, &report.pages, &name)?;
+    let place_of = |page: PageId| {
+        let (path, block) = examined.paths.place(page);
+        (args.data_dir.join(path), block)
+    };
+    write_stand_ins(out, layout, &report.pages, &title, &place_of)?;
     if args.explain {
         for page in &report.pages {
             let title = format!("{} ({})", title(page.page), examined.path_of(page.page));

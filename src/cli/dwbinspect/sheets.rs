@@ -21,9 +21,9 @@ use crate::output::check_text::{
 use crate::output::colour::Paint;
 use crate::output::json::BatchJson;
 use crate::output::page_text::{Version, write_headers, write_history, write_items};
+use crate::output::shell::quoted;
 use crate::output::sink::Machine;
 use crate::output::text::Layout;
-use crate::tui::command_line::quoted;
 use crate::tui::facts::{BatchLine, PageLine, PageSheet, Survey};
 use crate::types::PageId;
 

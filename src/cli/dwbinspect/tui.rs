@@ -12,7 +12,7 @@ use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
 use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
-use crate::tui::command_line::quoted;
+use crate::output::shell::quoted;
 
 /// Look at a crashed cluster on a screen: what is wrong, what a start would bring, what to do
 ///

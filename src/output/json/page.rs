@@ -74,6 +74,7 @@ pub fn page_row(report: &PageReport, place: &PlaceNames<'_>) -> Row {
         ("chosen", json!(chosen)),
         ("reasons", json!(verdict.reasons)),
         ("on_start", json!(on_start(report))),
+        ("stand_in", json!(report.stand_in.as_ref().map(|page| hex(&page.header)))),
         ("unlogged", json!(report.is_unlogged)),
     ] {
         row.insert(name.to_owned(), value);
@@ -137,6 +138,10 @@ pub const fn outcome_name(outcome: Outcome) -> &'static str {
     }
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn on_start(report: &PageReport) -> Value {
     let with = |what: &str, lsn| json!({"what": what, "lsn": lsn_text(lsn)});
     match report.verdict.on_start {
@@ -144,6 +149,9 @@ fn on_start(report: &PageReport) -> Value {
         OnStart::Read { lsn } => with("read", lsn),
         OnStart::Unnoticed { lsn } => with("unnoticed", lsn),
         OnStart::PassedOver { lsn } => with("passed_over", lsn),
+        OnStart::Dies { lsn, ref record, is_removed } => {
+            json!({"what": "dies", "lsn": lsn_text(lsn), "record": record, "removed": is_removed})
+        }
         OnStart::Later => json!({"what": "later"}),
         OnStart::Unknown => json!({"what": "unknown"}),
     }

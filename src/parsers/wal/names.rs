@@ -45,6 +45,8 @@ pub const RM_HEAP2: u8 = 9;
 /// Id of the resource manager Heap.
 pub const RM_HEAP: u8 = 10;
 
+/// Number of the `BRIN` resource manager.
+pub const RM_BRIN: u8 = 17;
 const RM_GENERIC: u8 = 20;
 
 /// Name of a resource manager; displays as pg_waldump prints it.
