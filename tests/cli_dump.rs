@@ -93,6 +93,7 @@ fn batch_of_each_cluster() {
         ("clean", 0, 382, 0),
         ("evict", 53, 0, 966),
         ("nochecksums", 32, 0, 987),
+        ("reva", 1018, 0, 0),
         ("tablespace", 46, 0, 4777),
         ("wrapped", 64, 0, 63),
     ] {

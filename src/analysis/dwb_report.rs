@@ -139,6 +139,10 @@ fn inspect_file(
         let what = format!("pages of {} bytes, the cluster has {block_size}", detection.block_size);
         add(Finding::problem("block_size", what, "the file does not belong to this cluster as it is"));
     }
+    if proven && counts.used() > 0 && !detection.layout.is_read_in_recovery() {
+        let what = format!("a server of layout {} never reads its buffer", detection.layout.name());
+        add(Finding::note("never_read", what, "only a repair puts these images back"));
+    }
     if detection.missing_slots > 0 {
         let what =
             format!("ends at {:#X}, its header announces {} slots more", file.size_bytes(), detection.missing_slots);

@@ -64,11 +64,12 @@ pub enum Condition {
     Empty,
     /// CRC right.
     Sound,
-    /// CRC wrong under a header that makes sense: a write of the slot that was cut, or later damage.
+    /// CRC wrong under a header that makes sense: a write of the slot that was cut, or later damage. In a layout whose CRC
+    /// proves nothing, the image's own checksum counts instead.
     Torn,
-    /// CRC wrong and the header makes no sense.
+    /// The same under a header that makes no sense.
     Damaged,
-    /// The layout's CRC proves nothing.
+    /// The layout's CRC proves nothing, and the image's own checksum does not prove the slot damaged.
     Unverifiable,
 }
 
@@ -137,13 +138,6 @@ impl SlotFacts {
         });
         let crc = (!slot.is_empty).then(|| slot.crc_verdict());
         let slot_faults = if slot.is_empty { Vec::new() } else { slot.header.faults() };
-        let condition = match crc {
-            None => Condition::Empty,
-            Some(CrcVerdict::Good) => Condition::Sound,
-            Some(CrcVerdict::Unverifiable) => Condition::Unverifiable,
-            Some(CrcVerdict::Bad) if slot_faults.is_empty() => Condition::Torn,
-            Some(CrcVerdict::Bad) => Condition::Damaged,
-        };
         let computed = if slot.is_empty { 0 } else { page_checksum(slot.image, slot.header.block) };
         let page_checksum = match checksums_written {
             _ if slot.is_empty => None,
@@ -152,9 +146,29 @@ impl SlotFacts {
             _ if page.checksum == computed => Some(PageChecksum::Good),
             _ => Some(PageChecksum::Stale),
         };
+        // Where nobody can verify the slot's CRC, no image was ever copied without setting its checksum.
+        let needs_checksum = crc == Some(CrcVerdict::Unverifiable);
+        let is_failed = match crc {
+            Some(CrcVerdict::Bad) => true,
+            _ => {
+                needs_checksum
+                    && checksums_written == Some(true)
+                    && page_checksum == Some(PageChecksum::Stale)
+                    && !page.is_new()
+            }
+        };
+        let condition = match crc {
+            None => Condition::Empty,
+            _ if is_failed && slot_faults.is_empty() => Condition::Torn,
+            _ if is_failed => Condition::Damaged,
+            Some(CrcVerdict::Unverifiable) => Condition::Unverifiable,
+            Some(CrcVerdict::Good | CrcVerdict::Bad) => Condition::Sound,
+        };
         let path = match page_checksum {
             Some(PageChecksum::Good) => Some(WritePath::Eviction),
-            Some(PageChecksum::Stale | PageChecksum::Zero) if !page.is_new() => Some(WritePath::Checkpoint),
+            Some(PageChecksum::Stale | PageChecksum::Zero) if !page.is_new() && !needs_checksum => {
+                Some(WritePath::Checkpoint)
+            }
             _ => None,
         };
         let page_kind = PageKind::of(&page, slot.image, slot.header.fork().unwrap_or(ForkNumber::Main));

@@ -286,7 +286,7 @@ pub fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, 
         write_sectors(out, layout, report)?;
     }
     if report.is_wrong {
-        write_fact(out, layout, "without repair", &on_start_words(&report.verdict.on_start))?;
+        write_fact(out, layout, "without repair", &on_start_words(report))?;
     }
     write!(out, "  {:<24} {}", "verdict", verdict_word(paint, report.verdict.verdict))?;
     match report.verdict.chosen.and_then(|place| report.verdict.candidates.get(place)) {
@@ -364,12 +364,13 @@ fn write_sectors(out: &mut dyn Write, layout: Layout, report: &PageReport) -> io
     write_fact(out, layout, "tear", &format!("{} written, broke {place}", tear.direction.name()))
 }
 
-fn on_start_words(on_start: &OnStart) -> String {
-    match on_start {
+fn on_start_words(report: &PageReport) -> String {
+    match &report.verdict.on_start {
         OnStart::Harmless => "harmless: nothing reads the page before it is overwritten, removed or reset".to_owned(),
-        OnStart::Read { lsn } => {
+        OnStart::Read { lsn } if report.server_takes.is_some() => {
             format!("replay reads it at {lsn} and stops, unless the server has an image of its own")
         }
+        OnStart::Read { lsn } => format!("replay reads it at {lsn} and stops"),
         OnStart::Unnoticed { lsn } => format!("replay changes it at {lsn} without noticing the damage"),
         OnStart::PassedOver { lsn } => format!(
             "replay finds nothing to change at {lsn} and passes over this and all later changes of the page, which are lost; \

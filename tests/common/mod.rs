@@ -18,7 +18,8 @@ pub mod unpack;
 pub mod wal_tail;
 
 /// The crashed clusters with a double write buffer.
-pub const DWB_CASES: [&str; 7] = ["aligned", "checkpoint", "clean", "evict", "nochecksums", "tablespace", "wrapped"];
+pub const DWB_CASES: [&str; 8] =
+    ["aligned", "checkpoint", "clean", "evict", "nochecksums", "reva", "tablespace", "wrapped"];
 
 /// Data directory of a crashed cluster. Shared between tests: never changed.
 pub fn cluster(case: &str) -> PathBuf {

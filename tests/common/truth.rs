@@ -78,8 +78,12 @@ pub fn chosen_image(data: &Path, row: &Value) -> Vec<u8> {
     let chosen = &row["chosen"];
     assert_eq!(chosen["source"], "dwb", "{row}");
     let index = u32::try_from(chosen["slot_index"].as_u64().expect("place")).expect("small");
-    let is_aligned = data.ends_with("aligned");
-    let offset = if is_aligned { 4096 + u64::from(index) * 12_288 } else { slot_offset(index) };
+    // Offset of the slot in layouts C, A and B, less the 40 bytes of header before the image; those of A have 48.
+    let offset = match data.file_name().and_then(|name| name.to_str()) {
+        Some("aligned") => 4096 + u64::from(index) * 12_288,
+        Some("reva") => 48 + u64::from(index) * 8240,
+        _ => slot_offset(index),
+    };
     slot_at(&data.join("pg_dwbuf").join(chosen["file"].as_str().expect("name")), offset).2
 }
 

@@ -9,6 +9,7 @@ mod evidence;
 mod files;
 mod mass;
 mod needed;
+mod revision_a;
 mod rows;
 mod scene;
 mod slots;

@@ -128,6 +128,28 @@ fn image_of_zeros_is_never_restored() {
 }
 
 #[test]
+fn map_page_under_the_name_of_its_table_is_not_trusted() {
+    // A buffer can be given to another page while a checkpoint copies it without a pin: here to the table's page, which
+    // the same record changed.
+    let mut scene = Scene::new();
+    let map = scene.key.of_fork(2).at(0);
+    let change = scene.wal.visible(map, scene.key);
+    // A page of a visibility map that says of some pages that everybody sees all of their rows.
+    let mut foreign = scene.old.clone();
+    foreign[12..18].copy_from_slice(&[24, 0, 0, 0x20, 0, 0x20]);
+    foreign[24..].fill(0);
+    foreign[24..40].fill(0x55);
+    set_page_lsn(&mut foreign, change.end);
+    let slot = scene.slot(&unsealed(&foreign));
+    scene.tear(&scene.version(b'!', change.end));
+    let row = scene.row();
+    assert_eq!((row.verdict(), row.outcome_of(slot)), ("restore_unproven", "unproven"), "{row}");
+    let own = scene.version(b'!', change.end);
+    let slot = scene.slot(&unsealed(&own));
+    scene.row().assert_restores(slot);
+}
+
+#[test]
 fn copy_in_the_middle_of_a_change_is_never_restored() {
     // A checkpoint copies without a lock: the row of a later record is there, its LSN is not.
     for later_record in [true, false] {

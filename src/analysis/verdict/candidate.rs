@@ -195,6 +195,11 @@ pub fn judge(page: PageId, candidate: Candidate, evidence: &Evidence<'_>) -> Jud
     judge_image(&candidate, evidence, &mut chain);
     if page.fork == ForkNumber::Fsm {
         chain.add(Weight::Supports, "a free space map corrects itself: any whole page of it will do");
+        if matches!(candidate.source, Source::Dwb { is_verified: false, .. }) {
+            let text = "nothing but the slot's header says whose page it is: the slot's CRC does not prove it, and WAL does \
+                        not log free space maps";
+            chain.add(Weight::Missing, text);
+        }
     } else {
         judge_place(&candidate, evidence, &mut chain);
         judge_completeness(page, &candidate, evidence, &mut chain);
@@ -212,8 +217,14 @@ fn judge_image(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain
         Source::Dwb { slot_lsn, is_verified, batch, path, .. } => {
             if *is_verified {
                 chain.add(Weight::Supports, "the slot's CRC is right");
+            } else if *path == Some(WritePath::Eviction) {
+                let text = "the slot's CRC proves nothing in this layout, but the image's own checksum is right, which covers \
+                            its bytes and the number of its block";
+                chain.add(Weight::Supports, text);
             } else {
-                chain.add(Weight::Missing, "this layout's CRC proves nothing, so the slot may be damaged");
+                let text = "this layout's CRC proves nothing, and the image has no checksum of its own: the slot may be \
+                            damaged";
+                chain.add(Weight::Missing, text);
             }
             if *slot_lsn != candidate.page_lsn {
                 let (slot, image) = (slot_lsn, candidate.page_lsn);
@@ -223,9 +234,10 @@ fn judge_image(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain
                 );
             }
             match path {
-                Some(WritePath::Eviction) => {
+                Some(WritePath::Eviction) if *is_verified => {
                     chain.add(Weight::Supports, "the image's own checksum is right: it was copied under a lock");
                 }
+                Some(WritePath::Eviction) => chain.add(Weight::Supports, "it was copied under a lock"),
                 Some(WritePath::Checkpoint) => chain.add(
                     Weight::Notes,
                     "copied by a checkpoint without a lock, so it carries no checksum of its own; its structure is sound",

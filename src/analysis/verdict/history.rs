@@ -278,7 +278,11 @@ impl WalHistory {
             })
         };
         let others = record.blocks().filter(is_partner).map(|other| (other.block_id, other.block));
-        let partners = if record.layout.block_count > 1 { others.collect() } else { Box::default() };
+        let is_several = record.layout.block_count > 1;
+        let partners = if is_several { others.collect() } else { Box::default() };
+        let is_stranger =
+            |own: &BlockRef<'_>, other: &BlockRef<'_>| (own.rel, own.fork_code()) != (other.rel, other.fork_code());
+        let has_stranger = is_several && own.is_some_and(|own| record.blocks().any(|other| is_stranger(own, &other)));
         list.push(BlockEvent {
             start_lsn: record.start_lsn,
             end_lsn: record.end_lsn,
@@ -288,6 +292,7 @@ impl WalHistory {
             touch,
             block_id: own.map_or(0, |own| own.block_id),
             partners,
+            has_stranger,
         });
         true
     }

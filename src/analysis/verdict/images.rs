@@ -13,6 +13,7 @@ use crate::analysis::slot_facts::WritePath;
 use crate::cluster::page_source::PageRead;
 use crate::parsers::dwb::SlotIdRule;
 use crate::parsers::page::PageHeader;
+use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
 use crate::types::{ForkNumber, Lsn, PageId};
 
 impl Context<'_> {
@@ -43,8 +44,8 @@ impl Context<'_> {
             // Under its lock a page is what its LSN says, and its own checksum says which block it is; only copies
             // without one need the look into their content.
             let is_locked = slot.path == Some(WritePath::Eviction);
-            let (objection, is_identified) = match identity {
-                Identity::Other(why) => (objection.or(Some(why)), false),
+            let (objection, is_identified) = match &identity {
+                Identity::Other(why) => (objection.or_else(|| Some(why.clone())), false),
                 Identity::Own => (objection, true),
                 Identity::Silent => (objection, is_locked),
             };
@@ -53,6 +54,9 @@ impl Context<'_> {
                 false => self.ahead(page, read.image, slot.page_lsn, &mut unsettled),
             };
             unsettled.extend(self.mistakable(page, slot.page_lsn).filter(|_| !is_identified));
+            if !(is_locked && slot.is_verified) {
+                unsettled.extend(self.stranger(page, slot.page_lsn, header.as_ref()));
+            }
             let marks = SectorMarks::of(read.image);
             let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
             accepted.push(!rejected.damage().is_some_and(|damage| damage.server_rejects));
@@ -91,7 +95,11 @@ impl Context<'_> {
             let order = if sequence(slot) { (u64::from(slot.slot_id), 0) } else { (0, u64::MAX - slot.index) };
             (slot.slot_lsn, order, usize::MAX - slot.file)
         };
-        slots.iter().take(count).enumerate().max_by_key(|(_, slot)| key(slot)).map(|(place, _)| place)
+        let is_read = |slot: &SlotRef| {
+            self.dwb.files.get(slot.file).is_some_and(|file| file.detection.layout.is_read_in_recovery())
+        };
+        let known = slots.iter().take(count).enumerate().filter(|(_, slot)| is_read(slot));
+        known.max_by_key(|(_, slot)| key(slot)).map(|(place, _)| place)
     }
 
     pub(super) fn wal_candidates(&self, page: PageId, disk: &Disk) -> Vec<Candidate> {
@@ -161,6 +169,21 @@ impl Context<'_> {
         let blocks: Vec<String> = event.partners.iter().take(4).map(|(_, block)| block.to_string()).collect();
         let (at, blocks) = (event.start_lsn, blocks.join(", "));
         Some(format!("the record at {at} gave block {blocks} the same LSN, and nothing in the image says which it is"))
+    }
+
+    /// Says so when the record that an image's LSN names changed a page of another fork or relation too, and the image may
+    /// be of that one: a copy without a lock can come under the name of the page that took the buffer over, and some
+    /// slots have no CRC that covers the name. Heap records change maps besides, which have no line pointers.
+    fn stranger(&self, page: PageId, lsn: Lsn, header: Option<&PageHeader>) -> Option<String> {
+        let event = self.record_at(page, lsn).filter(|event| event.has_stranger)?;
+        let has_items = header.is_some_and(|header| usize::from(header.lower) > PageHeader::SIZE);
+        let is_told = matches!(event.rmgr_id, RM_HEAP | RM_HEAP2) && (page.fork != ForkNumber::Main || has_items);
+        let at = event.start_lsn;
+        (!is_told).then(|| {
+            format!(
+                "the record at {at} gave a page of another fork the same LSN, and nothing in the image says which it is"
+            )
+        })
     }
 
     /// Objection to an image whose special space is not that of the other pages of its fork.

@@ -64,6 +64,9 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     /// True when the server starts again at slot 0 after each checkpoint.
     fn restarts_at_checkpoint(&self) -> bool;
 
+    /// True when a server that recovers looks for images here.
+    fn is_read_in_recovery(&self) -> bool;
+
     /// Files and slots that a server with this setting uses (`double_write_buffer_size`, in MB).
     fn ring(&self, setting_mb: u32, block_size: u32) -> Ring;
 }

@@ -36,6 +36,7 @@ pub(super) struct Patch {
     pub(super) slot_crc: fn(&[u8], &[u8]) -> Option<u32>,
     pub(super) slot_id_rule: SlotIdRule,
     pub(super) restarts_at_checkpoint: bool,
+    pub(super) is_read_in_recovery: bool,
 }
 
 impl Patch {
@@ -89,6 +90,10 @@ impl DwbLayout for Patch {
 
     fn restarts_at_checkpoint(&self) -> bool {
         self.restarts_at_checkpoint
+    }
+
+    fn is_read_in_recovery(&self) -> bool {
+        self.is_read_in_recovery
     }
 
     /// As many slots as fit in the setting, at least 64, spread over at most 16 files of about 4096 slots.

@@ -131,6 +131,7 @@ pub(super) static REVISION_B: Patch = Patch {
     slot_crc,
     slot_id_rule: SlotIdRule::Position,
     restarts_at_checkpoint: true,
+    is_read_in_recovery: true,
 };
 
 #[cfg(test)]

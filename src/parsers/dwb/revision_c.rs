@@ -68,4 +68,5 @@ pub(super) static REVISION_C: Patch = Patch {
     slot_crc,
     slot_id_rule: SlotIdRule::Sequence,
     restarts_at_checkpoint: true,
+    is_read_in_recovery: true,
 };
