@@ -36,6 +36,7 @@ fn scanned(root: &Path, files: &[RelationFile], jobs: usize, geometry: Geometry,
         read_again: false,
         interrupted: &interrupted,
         notable: &|page, _| page.block == 1,
+        links_at: None,
         progress: &|bytes| {
             progress.fetch_add(bytes, Ordering::Relaxed);
         },

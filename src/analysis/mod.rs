@@ -6,6 +6,7 @@ pub mod dwb_report;
 pub mod finding;
 mod in_order;
 pub mod page_check;
+pub mod page_links;
 mod page_read;
 pub mod page_scan;
 pub mod page_size;

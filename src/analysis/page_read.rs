@@ -8,12 +8,13 @@ use rustc_hash::FxHashSet;
 
 use super::finding::SkipReason;
 use super::page_check::PageCondition;
+use super::page_links::Seen;
 use super::page_scan::{BadPage, Gap, PIECE_BYTES, PageCounts, PartialPage, Piece, ScanOptions};
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::checksum::page_checksums;
 use crate::parsers::page::PageHeader;
-use crate::types::{PageId, RelFileLocator};
+use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 /// How often a page that fails is read again while a server may be writing it.
 const READS_AGAIN: u32 = 4;
@@ -41,6 +42,8 @@ pub(super) struct PortionDone {
     pub partial_pages: Vec<PartialPage>,
     /// Sound pages that are notable.
     pub notable: Vec<PageId>,
+    /// What pages of main forks say of each other, with the place of the file, if that was asked for.
+    pub links: Vec<(usize, Seen)>,
     /// What could not be read.
     pub gaps: Vec<Gap>,
 }
@@ -222,8 +225,24 @@ impl Judge<'_> {
                     if is_shown && (self.options.notable)(page, bytes) {
                         done.notable.push(page);
                     }
+                    if self.options.links_at.is_some() {
+                        self.note_links(page, bytes, done);
+                    }
                 }
             }
+        }
+    }
+
+    /// Notes what a page that is not damaged says of others. Unlogged relations count changes of their own, so nothing
+    /// tells which of their pages are of one moment.
+    fn note_links(&self, page: PageId, bytes: &[u8], done: &mut PortionDone) {
+        if page.fork != ForkNumber::Main || !self.is_logged || !self.is_in_place(page) {
+            return;
+        }
+        let Some(seen) = Seen::of(bytes, page.block) else { return };
+        let own = done.links.last_mut().filter(|(file, _)| *file == self.piece.file);
+        if !own.is_some_and(|(_, last)| last.join(&seen)) {
+            done.links.push((self.piece.file, seen));
         }
     }
 
@@ -295,6 +314,7 @@ mod tests {
             read_again,
             interrupted: &interrupted,
             notable: &|_, _| true,
+            links_at: None,
             progress: &|_| {},
         };
         let piece = Piece { file: 3, offset: 0, length: listed as u64, block: 100 };

@@ -12,6 +12,7 @@ use rustc_hash::FxHashSet;
 use super::finding::{Coverage, SkipReason};
 use super::in_order::in_order;
 use super::page_check::{PageCondition, PageDamage};
+use super::page_links::{LinkCheck, LinkReport};
 use super::page_read::{PieceReader, PortionDone};
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
@@ -36,6 +37,9 @@ pub struct ScanOptions<'a> {
     pub interrupted: &'a AtomicBool,
     /// Shown each sound page of a logged relation where a server looks for it, from any thread; true for those to be listed.
     pub notable: &'a (dyn Fn(PageId, &[u8]) -> bool + Sync),
+    /// Follow what pages of an index say of each other, on a cluster whose replay begins here or that had its last
+    /// checkpoint here.
+    pub links_at: Option<Lsn>,
     /// Told how many bytes more are done, from any thread.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -135,6 +139,8 @@ pub struct PageScan {
     pub partial_pages: Vec<PartialPage>,
     /// Sound pages that are notable, in the order of the files.
     pub notable: Vec<PageId>,
+    /// What pages of indexes say of each other.
+    pub links: LinkReport,
     /// The user broke off: counts and list cover a part of the files only.
     pub interrupted: bool,
 }
@@ -203,6 +209,7 @@ pub fn scan_pages(
         let mut reader = PieceReader::new(root, files, options, &pauses, &unlogged);
         move |portion| read_portion(&mut reader, portion, options)
     };
+    let mut links = options.links_at.map(LinkCheck::new);
     in_order(portions(files, geometry), (0..jobs).map(|_| worker()).collect(), |done| {
         let Some(done) = done else {
             scan.interrupted = true;
@@ -211,11 +218,22 @@ pub fn scan_pages(
         scan.counts.merge(&done.counts);
         scan.partial_pages.extend(done.partial_pages);
         scan.notable.extend(done.notable);
+        if let Some(links) = &mut links {
+            for (file, seen) in done.links {
+                let rel = files[file].rel;
+                links.begin(rel, || end_of_fork(files, file, geometry));
+                links.add(seen);
+            }
+        }
         done.gaps.into_iter().for_each(|gap| gaps.add(gap));
         done.bad.into_iter().for_each(&mut found);
         ControlFlow::Continue(())
     });
     gaps.flush();
+    if let Some(mut links) = links.filter(|_| !scan.interrupted) {
+        links.finish();
+        scan.links = links.report;
+    }
     coverage.examined += scan.counts.pages;
     if scan.interrupted {
         coverage.skip("the rest of the relation files", SkipReason::Interrupted("the figures are partial"));
@@ -241,6 +259,16 @@ fn readable_bytes(file: &RelationFile, geometry: Geometry) -> u64 {
     // The highest number, 0xFFFFFFFF, means "none".
     let blocks = u64::from(BlockNumber::MAX).saturating_sub(first_block(file, geometry));
     file.size_bytes.min(blocks * u64::from(geometry.block_size))
+}
+
+/// Block at which the fork of a file ends; `None` when its last file in the list is full, so that another may follow that
+/// is not in the list.
+fn end_of_fork(files: &[RelationFile], index: usize, geometry: Geometry) -> Option<u64> {
+    let own = files.get(index)?;
+    let same = |file: &&RelationFile| file.rel == own.rel && file.name.fork == own.name.fork && file.size_bytes > 0;
+    let last = files.get(index..)?.iter().take_while(|file| file.rel == own.rel).filter(same).last()?;
+    let blocks = last.size_bytes / u64::from(geometry.block_size);
+    (blocks < u64::from(geometry.rel_segment_blocks)).then(|| first_block(last, geometry) + blocks)
 }
 
 /// Number of a file's first block, as far as it goes.

@@ -82,6 +82,12 @@ pub struct RelationName {
 }
 
 impl RelationName {
+    /// A name from a committed row that nothing speaks against, of a relation with files that recovery keeps.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.doubt.is_none() && self.persistence == Some(Persistence::Permanent)
+    }
+
     /// Temporary relations have files of their own kind, and may share numbers with permanent ones.
     fn is_better_than(&self, other: &Self) -> bool {
         let temporary = |name: &Self| name.persistence == Some(Persistence::Temporary);

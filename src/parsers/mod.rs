@@ -36,6 +36,7 @@ pub mod heap;
 pub mod image;
 pub mod page;
 pub mod page_kind;
+pub mod page_links;
 pub mod pglz;
 pub mod restore;
 pub mod wal;

@@ -17,6 +17,7 @@ use super::slots::{CompareRules, SlotRef, Suspicion, compare_slots};
 use super::survey::{Context, PageReport};
 use super::unchecked::FirstTouches;
 use crate::analysis::finding::{Coverage, Finding, SkipReason};
+use crate::analysis::page_links::BrokenLink;
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{HeaderAge, Staleness};
 use crate::analysis::trace::ClusterFacts;
@@ -65,6 +66,8 @@ pub struct CheckInput<'a> {
     pub find_missing: bool,
     /// Whether the catalog has a relation with these files, beyond doubt.
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
+    /// Pages that another page of their index names, and that are all zero or not there.
+    pub named: &'a BTreeMap<PageId, BrokenLink>,
     /// The newest LSN of the relation files.
     pub newest_page: NewestPage<'a>,
     /// WAL that recovery will read: that of `pg_wal`.
@@ -239,6 +242,7 @@ fn examine_all(
         interest: &report.interest,
         dwb_doubts,
         exists: input.exists,
+        named: input.named,
         specials: RefCell::default(),
     };
     report.pages.clear();

@@ -1,6 +1,7 @@
 //! Damaged pages one by one: what happened to each, with every image of it and the verdict.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
@@ -15,6 +16,7 @@ use super::sectors::{Direction, MapImage, SectorMarks, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
 use super::stand_in::StandIn;
 use crate::analysis::page_check::PageCondition;
+use crate::analysis::page_links::BrokenLink;
 use crate::analysis::staleness::{Confidence, Staleness};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::AccessError;
@@ -50,6 +52,8 @@ pub struct Context<'a> {
     pub dwb_doubts: &'a [Doubt],
     /// Whether the catalog has a relation with these files, beyond doubt.
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
+    /// Pages that another page of their index names, and that are all zero or not there.
+    pub named: &'a BTreeMap<PageId, BrokenLink>,
     /// Special space of sound pages, by fork.
     pub specials: RefCell<FxHashMap<(RelFileLocator, ForkNumber), Option<usize>>>,
 }
@@ -217,6 +221,16 @@ impl Context<'_> {
                 && !is_map
                 && (matches!(verdict.on_start, OnStart::Read { .. } | OnStart::PassedOver { .. })
                     || verdict.candidates.iter().any(|judged| self.shows_missing(judged, suspicion, disk)));
+        let named = self.named.get(&page).filter(|_| !settled);
+        let absent = match disk.read {
+            PageRead::BeyondEnd => Some(Comparison::BeyondEnd),
+            PageRead::Whole if subject.is_zero => Some(Comparison::Zeroed),
+            _ => None,
+        };
+        if let (Some(word), Some(link)) = (absent, named) {
+            let strength = if link.is_settled { Confidence::Proven } else { Confidence::Likely };
+            return Some((word, strength, vec![link.to_string()]));
+        }
         match (&disk.condition, disk.read) {
             (_, PageRead::Partial { have_bytes }) => {
                 let what = format!("the file ends {have_bytes} bytes into the page");

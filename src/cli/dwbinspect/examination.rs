@@ -13,6 +13,7 @@ use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::{Coverage, Finding, SkipReason, Skipped};
 use crate::analysis::page_check::PageCondition;
+use crate::analysis::page_links::{BrokenLink, LinkFault, LinkReport};
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::slot_row::{SlotRow, settle};
@@ -27,7 +28,6 @@ use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
 use crate::cluster::relation_walk::{Walk, walk_relations};
-use crate::parsers::catalog::Persistence;
 use crate::types::{Geometry, Lsn, PageId, RelFileLocator};
 
 /// Sizes of servers as they are delivered; taken where nothing says otherwise.
@@ -93,6 +93,7 @@ struct Scanned {
     words: Option<String>,
     late: Vec<PageId>,
     sound: u64,
+    links: LinkReport,
 }
 
 impl Examination {
@@ -138,6 +139,8 @@ impl Examination {
         }
         let wal = WalSources::open(data_dir, control, &request.wal, &mut findings, &mut coverage)?;
         let server = directory.server_sign();
+        let signs = directory.recovery_signs();
+        let replay = Replay::of(control, &signs);
         let pages = RelationPages::new(directory.root(), paths.clone());
         let mut scanned = Scanned::default();
         let unchecked = control.filter(|control| !control.checksums.is_enforced());
@@ -156,7 +159,12 @@ impl Examination {
                     unchanged.look(page, bytes);
                     late_from.is_some_and(|next| shows_late_transaction(bytes, page.fork, next))
                 };
-                let rules = ScanRules { jobs: request.jobs, notable: &looks, read_again: server.may_be_running() };
+                let rules = ScanRules {
+                    jobs: request.jobs,
+                    notable: &looks,
+                    read_again: server.may_be_running(),
+                    links_at: replay.redo_lsn.filter(|_| !server.may_be_running()),
+                };
                 scanned = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
                 let is_same = unchanged.finish();
                 Unchanged::note(&mut slots, &is_same);
@@ -165,7 +173,19 @@ impl Examination {
                 }
             }
         }
-        let signs = directory.recovery_signs();
+        let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
+        let named = named_but_absent(&scanned, &exists);
+        for (page, link) in &named {
+            let suspicion =
+                if link.fault == LinkFault::Zeroed { Suspicion::Zeroed } else { Suspicion::BeyondEnd };
+            scanned.suspects.entry(*page).or_insert(suspicion);
+        }
+        let is_told = |link: &BrokenLink| link.is_settled && !named.contains_key(&link.page);
+        let locate = |page: PageId| {
+            let (path, at) = paths.place(page);
+            (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))
+        };
+        findings.extend(scanned.links.findings(&is_told, &exists, &locate));
         let state = control.map_or_else(
             || "pg_control cannot be trusted, so it is not known what state the cluster is in.".to_owned(),
             |control| state_in_words(control, &server, &signs),
@@ -176,7 +196,12 @@ impl Examination {
         let look = || {
             let Some(ground) = ground else { return Err("where they are is not known".to_owned()) };
             let mut coverage = late.borrow_mut();
-            let rules = ScanRules { jobs: request.jobs, notable: &|_, _| false, read_again: server.may_be_running() };
+            let rules = ScanRules {
+                jobs: request.jobs,
+                notable: &|_, _| false,
+                read_again: server.may_be_running(),
+                links_at: None,
+            };
             let found = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
             let interrupted = |skipped: &&Skipped| matches!(skipped.reason, SkipReason::Interrupted(_));
             match coverage.skipped.iter().find(interrupted) {
@@ -187,7 +212,7 @@ impl Examination {
         let input = CheckInput {
             jobs: request.jobs,
             control,
-            replay: Replay::of(control, &signs),
+            replay,
             facts: &source.facts,
             pages: &pages,
             block_size,
@@ -198,7 +223,8 @@ impl Examination {
             only: request.page,
             late_pages: scanned.late,
             find_missing: request.page.is_none() && !request.dwb_only,
-            exists: &|rel| names.get(rel).is_some_and(is_certain),
+            exists: &exists,
+            named: &named,
             newest_page: if scanned.words.is_some() {
                 NewestPage::Known(scanned.newest.map(|(lsn, page)| (lsn, path_of(page))))
             } else {
@@ -304,9 +330,11 @@ impl Examination {
     }
 }
 
-/// A name from a committed row that nothing speaks against, of a relation with files that recovery keeps.
-fn is_certain(name: &RelationName) -> bool {
-    name.doubt.is_none() && name.persistence == Some(Persistence::Permanent)
+/// Pages that are not there, or all zero, although another page of an index that the catalog has names them.
+fn named_but_absent(scanned: &Scanned, exists: &dyn Fn(RelFileLocator) -> bool) -> BTreeMap<PageId, BrokenLink> {
+    let is_absent = |link: &&BrokenLink| matches!(link.fault, LinkFault::Zeroed | LinkFault::BeyondEnd);
+    let links = scanned.links.broken.iter().filter(is_absent).filter(|link| exists(link.page.rel));
+    links.map(|link| (link.page, *link)).collect()
 }
 
 /// How relation files are read.
@@ -316,6 +344,8 @@ struct ScanRules<'a> {
     notable: &'a (dyn Fn(PageId, &[u8]) -> bool + Sync),
     /// A server may be writing.
     read_again: bool,
+    /// See [`ScanOptions::links_at`].
+    links_at: Option<Lsn>,
 }
 
 /// Reads every page of every relation file.
@@ -323,7 +353,7 @@ fn scan(
     directory: &DataDir,
     walk: &Walk,
     ground: &Ground,
-    &ScanRules { jobs, notable, read_again }: &ScanRules<'_>,
+    &ScanRules { jobs, notable, read_again, links_at }: &ScanRules<'_>,
     watch: &dyn Watch,
     coverage: &mut Coverage,
 ) -> Scanned {
@@ -336,6 +366,7 @@ fn scan(
         read_again,
         interrupted: &interrupted,
         notable,
+        links_at,
         progress: &|bytes| {
             let before = done.fetch_add(bytes, Ordering::Relaxed);
             if watch.at(Stage::Scan, before + bytes, total).is_break() {
@@ -355,6 +386,7 @@ fn scan(
     scanned.suspects.extend(found.partial_pages.iter().map(|partial| (partial.page, Suspicion::Cut)));
     scanned.newest = found.counts.newest;
     scanned.late = found.notable;
+    scanned.links = found.links;
     let counts = &found.counts;
     scanned.sound = counts.sound;
     scanned.words = Some(format!("{} in {} files, {} of them all zero", counts.pages, walk.files.len(), counts.zeroed));

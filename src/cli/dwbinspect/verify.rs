@@ -15,27 +15,30 @@ use super::verify_text::{Listing, write_summary};
 use crate::analysis::cluster_report::{inspect_directory, state_in_words};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::page_check::{PageCondition, PageDamage};
+use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
+use crate::analysis::verdict::replay::Replay;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, interrupt_flag};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::name_gaps::NameGap;
-use crate::cluster::names::RelationNames;
-use crate::cluster::relation_path::tablespace_version_directory;
+use crate::cluster::names::{RelationName, RelationNames};
+use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
 use crate::cluster::relation_walk::{RelationFile, walk_relations};
 use crate::output::json::{BAD_PAGE_COLUMNS, Item, bad_page_row};
 use crate::output::progress::Progress;
 use crate::output::sink::CsvShape;
 use crate::parsers::control::DbState;
-use crate::types::{ForkNumber, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 
 /// Check every page of every relation file
 ///
 /// Checks the checksum of each page if the cluster has them, its header, its line pointers, and that a page without
 /// header is all zero. Where no checksum vouches for a heap page, its tuples are looked at too. Also checks that files
-/// end with a whole page and that no segment is missing or short. The cluster need not have been shut down cleanly:
+/// end with a whole page and that no segment is missing or short, and that pages of an index which name each other (siblings
+/// and children of B-trees, right links of GIN and GiST, chains of hash buckets) are there and agree. The cluster need not have been shut down cleanly:
 /// then pages count as damaged that recovery may still repair. Files of temporary relations are not read; a server
 /// removes them when it starts.
 #[derive(Debug, Args)]
@@ -152,6 +155,7 @@ struct Plan<'a> {
     ground: &'a Ground,
     read_again: bool,
     unlogged: &'a HashSet<RelFileLocator>,
+    links_at: Option<Lsn>,
 }
 
 /// A run of the command.
@@ -216,8 +220,10 @@ impl<'a> Check<'a> {
             ground: &ground,
             read_again: server.may_be_running(),
             unlogged: &unlogged,
+            links_at: Replay::of(control, &signs).redo_lsn.filter(|_| !server.may_be_running()),
         };
         let scan = self.scan(&plan, visit, &mut summary)?;
+        self.links(&scan, ground.geometry);
         self.conclude(&scan, &files, &summary, is_clean);
         Ok(summary)
     }
@@ -238,7 +244,7 @@ impl<'a> Check<'a> {
         visit: &mut dyn FnMut(&Damaged<'_>) -> io::Result<()>,
         summary: &mut Summary,
     ) -> io::Result<PageScan> {
-        let &Plan { jobs, files, ground, read_again, unlogged } = plan;
+        let &Plan { jobs, files, ground, read_again, unlogged, links_at } = plan;
         let interrupted = interrupt_flag();
         let progress = Progress::bytes(files.iter().map(|file| file.size_bytes).sum());
         let options = ScanOptions {
@@ -248,6 +254,7 @@ impl<'a> Check<'a> {
             read_again,
             interrupted: &interrupted,
             notable: &|_, _| false,
+            links_at,
             progress: &|bytes| progress.advance(bytes),
         };
         let counted = ground.checksums == ChecksumRule::Counted;
@@ -293,6 +300,23 @@ impl<'a> Check<'a> {
             (counts.damaged, counts.rejected, counts.checksum_failures) = (structural, rejected, 0);
         }
         Ok(scan)
+    }
+
+    /// Findings about what pages of indexes say of each other. Where replay follows, only what holds before it.
+    fn links(&mut self, scan: &PageScan, geometry: Geometry) {
+        if scan.links == LinkReport::default() {
+            return;
+        }
+        let directory = self.directory;
+        let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+        let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
+        let names = self.names.read(directory);
+        let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
+        let locate = |page: PageId| {
+            let (path, at) = paths.place(page);
+            (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))
+        };
+        self.findings.extend(scan.links.findings(&|link| link.is_settled, &exists, &locate));
     }
 
     /// Findings about what was scanned.

@@ -1,0 +1,445 @@
+//! What pages of an index say of each other: a page that another one names must be there, and agree.
+//!
+//! Links are gathered while all pages are read for other reasons, and compared when an index ends: 32 bytes for each page
+//! of the largest index.
+//!
+//! A start replays WAL from the redo point on, and until then pages of one index are of different moments. So two pages
+//! are compared only when neither was changed after the redo point: then both are as they were at that moment.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::finding::Finding;
+use crate::parsers::page::PageHeader;
+use crate::parsers::page_links::{HashBuckets, IndexFamily, PageLinks};
+use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// Pages of one index that are compared, 512 GiB of it; of a larger one it is said that they were not.
+const MAX_INDEX_PAGES: usize = 1 << 26;
+
+/// Stands for "none" in an [`Entry`] and for "any" in the group of a [`Child`].
+const NONE: u32 = u32::MAX;
+
+/// Broken links of each sort that are kept, of all indexes together; the others are counted.
+const MAX_BROKEN_LINKS: usize = 10_000;
+
+/// Broken links that are findings of their own; the others are counted in one.
+const MAX_FINDINGS: usize = 100;
+
+/// What one page is to the page that names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinkRole {
+    /// Its left sibling.
+    Left,
+    /// Its right sibling.
+    Right,
+    /// A page one level further down, or the root that a metapage names.
+    Child,
+}
+
+impl fmt::Display for LinkRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Left => "left sibling",
+            Self::Right => "right sibling",
+            Self::Child => "child",
+        })
+    }
+}
+
+/// A page, and as what it names another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamedBy {
+    /// The page that names the other, in the same fork.
+    pub block: BlockNumber,
+    /// What the other is to it.
+    pub role: LinkRole,
+}
+
+impl fmt::Display for NamedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {} names it as its {}", self.block, self.role)
+    }
+}
+
+/// What is wrong with a page that another one names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkFault {
+    /// It is all zero.
+    Zeroed,
+    /// The file ends before it.
+    BeyondEnd,
+    /// It was deleted from the index.
+    Deleted,
+    /// It is a page of something else.
+    OtherKind,
+    /// It names another page, or none, on the side where that page should stand.
+    OtherSibling {
+        /// The page that it names.
+        found: Option<BlockNumber>,
+    },
+    /// It is of another level, bucket or tree.
+    OtherGroup {
+        /// What it says.
+        found: u32,
+        /// What the page that names it says.
+        expected: u32,
+    },
+}
+
+impl LinkFault {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Zeroed => "named_page_zeroed",
+            Self::BeyondEnd => "named_page_missing",
+            Self::Deleted => "named_page_deleted",
+            Self::OtherKind => "named_page_of_other_kind",
+            Self::OtherSibling { .. } => "siblings_disagree",
+            Self::OtherGroup { .. } => "levels_disagree",
+        }
+    }
+}
+
+impl fmt::Display for LinkFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zeroed => f.write_str("it is all zero"),
+            Self::BeyondEnd => f.write_str("the file ends before it"),
+            Self::Deleted => f.write_str("it is a deleted page"),
+            Self::OtherKind => f.write_str("it is a page of another kind"),
+            Self::OtherSibling { found: Some(found) } => write!(f, "it names block {found} in that place"),
+            Self::OtherSibling { found: None } => f.write_str("it names no page in that place"),
+            Self::OtherGroup { found, expected } => {
+                write!(f, "its level, bucket or kind is {found:#X}, not {expected:#X}")
+            }
+        }
+    }
+}
+
+/// A page that is not what another page of its index says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BrokenLink {
+    /// The page that is named.
+    pub page: PageId,
+    /// By whom.
+    pub by: NamedBy,
+    /// What is wrong.
+    pub fault: LinkFault,
+    /// No replay changes the page that names it: what it says holds now. Without this, only WAL tells whether replay
+    /// builds the named page.
+    pub is_settled: bool,
+}
+
+impl fmt::Display for BrokenLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, yet {}", self.by, self.fault)
+    }
+}
+
+/// What a scan saw of a page of a main fork, or of some that follow each other.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    /// Pages that are all zero.
+    Zeroed(Range<BlockNumber>),
+    /// Sound pages that name no others.
+    Unlinked(Range<BlockNumber>),
+    /// A sound page that names others, with its LSN.
+    Linked(BlockNumber, Box<PageLinks>, Lsn),
+}
+
+impl Seen {
+    /// The next page of the same file, which is not damaged.
+    pub(super) fn of(page: &[u8], block: BlockNumber) -> Option<Self> {
+        let header = PageHeader::decode(0, page).ok()?;
+        let alone = block..block.saturating_add(1);
+        Some(if header.is_new() {
+            Self::Zeroed(alone)
+        } else if let Some(links) = PageLinks::of(&header, page, ForkNumber::Main) {
+            Self::Linked(block, Box::new(links), header.lsn)
+        } else {
+            Self::Unlinked(alone)
+        })
+    }
+
+    /// Takes in what follows, if it is more of the same.
+    pub(super) fn join(&mut self, next: &Self) -> bool {
+        match (self, next) {
+            (Self::Zeroed(blocks), Self::Zeroed(more)) | (Self::Unlinked(blocks), Self::Unlinked(more))
+                if blocks.end == more.start =>
+            {
+                blocks.end = more.end;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// One page of an index.
+#[derive(Clone, Copy)]
+struct Entry {
+    block: BlockNumber,
+    left: BlockNumber,
+    right: BlockNumber,
+    group: u32,
+    family: IndexFamily,
+    is_deleted: bool,
+    is_settled: bool,
+}
+
+/// A page that another one names as its child.
+#[derive(Clone, Copy)]
+struct Child {
+    block: BlockNumber,
+    parent: BlockNumber,
+    group: u32,
+}
+
+/// Gathers what the pages of one relation after the other say, and compares it at the end of each.
+pub(super) struct LinkCheck {
+    redo_lsn: Lsn,
+    fork: Option<IndexFork>,
+    /// What was found.
+    pub report: LinkReport,
+    /// Broken links in it that hold now, and those that only WAL can tell about.
+    settled: usize,
+    open: usize,
+}
+
+/// The fork that is being read.
+struct IndexFork {
+    rel: RelFileLocator,
+    /// The block at which it ends, where that is known.
+    end: Option<u64>,
+    entries: Vec<Entry>,
+    children: Vec<Child>,
+    buckets: Option<(BlockNumber, Box<HashBuckets>)>,
+    zeroed: Vec<Range<BlockNumber>>,
+    unlinked: Vec<Range<BlockNumber>>,
+    is_cut: bool,
+}
+
+impl LinkCheck {
+    /// A check on a cluster whose replay begins at `redo_lsn`, or that needs none and had its last checkpoint there.
+    pub(super) const fn new(redo_lsn: Lsn) -> Self {
+        Self { redo_lsn, fork: None, report: LinkReport::new(), settled: 0, open: 0 }
+    }
+
+    /// The relation that the next pages are of. `end`: the block at which it ends, where that is known.
+    pub(super) fn begin(&mut self, rel: RelFileLocator, end: impl FnOnce() -> Option<u64>) {
+        if self.fork.as_ref().is_some_and(|fork| fork.rel == rel) {
+            return;
+        }
+        self.finish();
+        self.fork = Some(IndexFork {
+            rel,
+            end: end(),
+            entries: Vec::new(),
+            children: Vec::new(),
+            buckets: None,
+            zeroed: Vec::new(),
+            unlinked: Vec::new(),
+            is_cut: false,
+        });
+    }
+
+    /// The next pages of it.
+    pub(super) fn add(&mut self, seen: Seen) {
+        let Some(fork) = &mut self.fork else { return };
+        let (block, links, lsn) = match seen {
+            Seen::Zeroed(blocks) => return extend(&mut fork.zeroed, blocks),
+            Seen::Unlinked(blocks) => return extend(&mut fork.unlinked, blocks),
+            Seen::Linked(block, links, lsn) => (block, links, lsn),
+        };
+        if fork.entries.len() >= MAX_INDEX_PAGES || fork.children.len() >= MAX_INDEX_PAGES {
+            fork.is_cut = true;
+            return;
+        }
+        let &PageLinks { family, group, left, right, is_deleted, .. } = links.as_ref();
+        let (left, right) = (left.unwrap_or(NONE), right.unwrap_or(NONE));
+        let is_settled = lsn <= self.redo_lsn;
+        fork.entries.push(Entry { block, left, right, group, family, is_deleted, is_settled });
+        let group = links.child_group.unwrap_or(NONE);
+        fork.children.extend(links.children.iter().map(|named| Child { block: *named, parent: block, group }));
+        fork.buckets = fork.buckets.take().or(links.buckets.map(|buckets| (block, buckets)));
+    }
+
+    /// Compares the pages of the relation that was read last.
+    pub(super) fn finish(&mut self) {
+        let Some(fork) = self.fork.take() else { return };
+        if fork.is_cut {
+            self.report.too_large.push(fork.rel);
+            return;
+        }
+        let mut broken = |block, by, role, fault: Option<(LinkFault, bool)>| {
+            let Some((fault, is_settled)) = fault else { return };
+            let kept = if is_settled { &mut self.settled } else { &mut self.open };
+            if *kept < MAX_BROKEN_LINKS {
+                *kept = kept.saturating_add(1);
+                let page = PageId { rel: fork.rel, fork: ForkNumber::Main, block };
+                self.report.broken.push(BrokenLink { page, by: NamedBy { block: by, role }, fault, is_settled });
+            } else if is_settled {
+                self.report.further = self.report.further.saturating_add(1);
+            } else {
+                self.report.further_open = self.report.further_open.saturating_add(1);
+            }
+        };
+        for entry in fork.entries.iter().filter(|entry| !entry.is_deleted) {
+            for (role, block) in [(LinkRole::Left, entry.left), (LinkRole::Right, entry.right)] {
+                if block != NONE {
+                    broken(block, entry.block, role, fork.sibling_fault(entry, role, block));
+                }
+            }
+        }
+        for child in &fork.children {
+            broken(child.block, child.parent, LinkRole::Child, fork.child_fault(child));
+        }
+        let Some((parent, buckets)) = &fork.buckets else { return };
+        for bucket in 0..=buckets.highest() {
+            let Some(block) = buckets.block(bucket) else { break };
+            let fault = fork.child_fault(&Child { block, parent: *parent, group: bucket });
+            broken(block, *parent, LinkRole::Child, fault);
+            // The metapage may say any number; what lies past the end of the file is missing from here on.
+            if fork.entries.last().is_none_or(|last| last.block < block) && !holds(&fork.zeroed, block) {
+                break;
+            }
+        }
+    }
+}
+
+impl IndexFork {
+    /// What is wrong with the page that `entry` names, and whether it holds now.
+    fn sibling_fault(&self, entry: &Entry, role: LinkRole, block: BlockNumber) -> Option<(LinkFault, bool)> {
+        if let Some(fault) = self.absent(block) {
+            return Some((fault, entry.is_settled));
+        }
+        if entry.is_settled && holds(&self.unlinked, block) {
+            return Some((LinkFault::OtherKind, true));
+        }
+        let other = self.find(block).filter(|other| entry.is_settled && other.is_settled)?;
+        let back = if role == LinkRole::Left { other.right } else { other.left };
+        let fault = if other.family != entry.family {
+            LinkFault::OtherKind
+        } else if other.is_deleted {
+            return entry.family.forgets_deleted().then_some((LinkFault::Deleted, true));
+        } else if other.group != entry.group {
+            LinkFault::OtherGroup { found: other.group, expected: entry.group }
+        } else if entry.family.links_both_ways() && back != entry.block {
+            LinkFault::OtherSibling { found: Some(back).filter(|back| *back != NONE) }
+        } else {
+            return None;
+        };
+        Some((fault, true))
+    }
+
+    /// The same of a child.
+    fn child_fault(&self, child: &Child) -> Option<(LinkFault, bool)> {
+        let is_settled = self.find(child.parent).is_some_and(|parent| parent.is_settled);
+        if let Some(fault) = self.absent(child.block) {
+            return Some((fault, is_settled));
+        }
+        let other = self.find(child.block).filter(|other| is_settled && other.is_settled)?;
+        let (found, expected) = (other.group, child.group);
+        let fault = if other.is_deleted {
+            other.family.forgets_deleted().then_some(LinkFault::Deleted)
+        } else {
+            (expected != NONE && found != expected).then_some(LinkFault::OtherGroup { found, expected })
+        };
+        fault.map(|fault| (fault, true))
+    }
+
+    fn absent(&self, block: BlockNumber) -> Option<LinkFault> {
+        if self.end.is_some_and(|end| u64::from(block) >= end) {
+            return Some(LinkFault::BeyondEnd);
+        }
+        holds(&self.zeroed, block).then_some(LinkFault::Zeroed)
+    }
+
+    fn find(&self, block: BlockNumber) -> Option<&Entry> {
+        let at = self.entries.binary_search_by_key(&block, |entry| entry.block).ok()?;
+        self.entries.get(at)
+    }
+}
+
+/// Adds blocks that lie after all others.
+fn extend(ranges: &mut Vec<Range<BlockNumber>>, blocks: Range<BlockNumber>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == blocks.start => last.end = blocks.end,
+        _ => ranges.push(blocks),
+    }
+}
+
+fn holds(ranges: &[Range<BlockNumber>], block: BlockNumber) -> bool {
+    let after = ranges.partition_point(|range| range.start <= block);
+    after.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| range.contains(&block))
+}
+
+/// What following links gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkReport {
+    /// Pages that are not what another page of their index says, by relation.
+    pub broken: Vec<BrokenLink>,
+    /// How many more of these there are.
+    pub further: u64,
+    /// How many more there are that hold only if replay does not build the named page.
+    pub further_open: u64,
+    /// Indexes whose pages were not compared, for their size.
+    pub too_large: Vec<RelFileLocator>,
+}
+
+impl LinkReport {
+    const fn new() -> Self {
+        Self { broken: Vec::new(), further: 0, further_open: 0, too_large: Vec::new() }
+    }
+
+    /// Findings about the links that `is_told` takes, one a page; `locate` gives the path of a page's file and the offset
+    /// in it. `exists`: the catalog has the relation beyond doubt. Files of others may be what an index build left behind
+    /// that never came to its end.
+    pub fn findings(
+        &self,
+        is_told: &dyn Fn(&BrokenLink) -> bool,
+        exists: &dyn Fn(RelFileLocator) -> bool,
+        locate: &dyn Fn(PageId) -> (String, u64),
+    ) -> Vec<Finding> {
+        let mut told: Vec<&BrokenLink> = self.broken.iter().filter(|link| is_told(link)).collect();
+        told.sort_by_key(|link| link.page);
+        let (mut findings, mut further, mut uncertain) = (Vec::new(), self.further, 0_u64);
+        for links in told.chunk_by(|one, other| one.page == other.page) {
+            let Some(first) = links.first() else { continue };
+            if !exists(first.page.rel) {
+                uncertain = uncertain.saturating_add(1);
+            } else if findings.len() < MAX_FINDINGS {
+                let (path, offset) = locate(first.page);
+                let words: Vec<String> = links.iter().map(ToString::to_string).collect();
+                let what = format!("block {}: {}", first.page.block, words.join("; "));
+                let why = "the index is damaged: searches through it miss rows or fail; REINDEX builds it anew";
+                findings.push(Finding::problem(first.fault.code(), what, why).in_file(&path).at(offset));
+            } else {
+                further = further.saturating_add(1);
+            }
+        }
+        if further > 0 {
+            let what = format!("pages of indexes that disagree with others, besides those named: {further}");
+            findings.push(Finding::problem("broken_links", what, "amcheck tells more of each index"));
+        }
+        if uncertain > 0 {
+            let what = format!("pages that disagree with others in files that the catalog does not vouch for: {uncertain}");
+            let why = "an index build that a crash cut off leaves such files, or the catalog could not be read";
+            findings.push(Finding::note("links_uncertain", what, why));
+        }
+        if self.further_open > 0 {
+            let count = self.further_open;
+            let what = format!("further pages of indexes that are named and not there yet: {count}");
+            let why = "replay builds such pages; whether it builds these was not looked up one by one";
+            findings.push(Finding::note("links_not_looked_up", what, why));
+        }
+        for rel in &self.too_large {
+            let what = format!("links between the pages of {rel} were not followed: more than {MAX_INDEX_PAGES} pages");
+            let why = "its pages were checked one by one; amcheck tells whether they agree";
+            findings.push(Finding::note("links_not_followed", what, why));
+        }
+        findings
+    }
+}
