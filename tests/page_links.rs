@@ -106,7 +106,8 @@ fn pages_that_replay_may_still_change_are_not_compared() {
 
 #[test]
 fn sound_and_crashed_clusters_have_no_broken_links() {
-    let words = ["siblings_disagree", "levels_disagree", "named_page_deleted", "named_page_zeroed", "named_page_missing"];
+    let words =
+        ["siblings_disagree", "levels_disagree", "named_page_deleted", "named_page_zeroed", "named_page_missing"];
     for case in DWB_CASES {
         for command in ["verify", "check"] {
             let ran = dwbinspect(&[command, "--format", "ndjson", arg(&cluster(case))]);

@@ -425,7 +425,8 @@ impl LinkReport {
             findings.push(Finding::problem("broken_links", what, "amcheck tells more of each index"));
         }
         if uncertain > 0 {
-            let what = format!("pages that disagree with others in files that the catalog does not vouch for: {uncertain}");
+            let what =
+                format!("pages that disagree with others in files that the catalog does not vouch for: {uncertain}");
             let why = "an index build that a crash cut off leaves such files, or the catalog could not be read";
             findings.push(Finding::note("links_uncertain", what, why));
         }

@@ -136,10 +136,9 @@ impl PageLinks {
                 let left = if u16_at(12) & HASH_OVERFLOW == 0 { None } else { some(u32_at(0)) };
                 Some(Self { left, right: some(u32_at(4)), ..Self::none(IndexFamily::Hash, u32_at(8)) })
             }
-            PageKind::HashOther if u16_at(12) & HASH_META != 0 => Some(Self {
-                buckets: HashBuckets::of(page).map(Box::new),
-                ..Self::none(IndexFamily::Hash, NO_BLOCK)
-            }),
+            PageKind::HashOther if u16_at(12) & HASH_META != 0 => {
+                Some(Self { buckets: HashBuckets::of(page).map(Box::new), ..Self::none(IndexFamily::Hash, NO_BLOCK) })
+            }
             PageKind::GistDeleted => Some(Self { is_deleted: true, ..Self::none(IndexFamily::Gist, 0) }),
             PageKind::Gist => {
                 let children = if u16_at(12) & GIST_LEAF == 0 { children(header, page, 0) } else { Vec::new() };

@@ -176,8 +176,7 @@ impl Examination {
         let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
         let named = named_but_absent(&scanned, &exists);
         for (page, link) in &named {
-            let suspicion =
-                if link.fault == LinkFault::Zeroed { Suspicion::Zeroed } else { Suspicion::BeyondEnd };
+            let suspicion = if link.fault == LinkFault::Zeroed { Suspicion::Zeroed } else { Suspicion::BeyondEnd };
             scanned.suspects.entry(*page).or_insert(suspicion);
         }
         let is_told = |link: &BrokenLink| link.is_settled && !named.contains_key(&link.page);
