@@ -84,3 +84,58 @@ fn server_whose_directory_cannot_be_seen_is_not_ruled_out() {
     assert!(matches!(machine.search(), Search::Unclear { .. }));
     assert!(matches!(find_server(&machine.data(), &machine.data().join("none")), Search::Unclear { .. }));
 }
+
+#[test]
+fn server_that_another_directory_names_as_its_own_is_ruled_out() {
+    let machine = Machine::new();
+    let other = machine.temporary.path().join("other data");
+    fs::create_dir(&other).unwrap();
+    let server = machine.process(71, "postgres", &machine.proc().join("71/cwd"));
+    let started = |path: &Path| format!("/usr/bin/postgres\0-D\0{}\0-c\0x=1\0", path.display());
+    fs::write(server.join("cmdline"), started(&other)).unwrap();
+    // A worker of it, which has another title.
+    let worker = machine.process(72, "postgres", &machine.proc().join("72/cwd"));
+    fs::write(worker.join("cmdline"), "postgres: checkpointer \0").unwrap();
+    fs::write(worker.join("stat"), "72 (post) gres) S 71 71 71 0").unwrap();
+    let unclear = |machine: &Machine| match machine.search() {
+        Search::Unclear { why } => why,
+        found => panic!("{found:?}"),
+    };
+    let why = unclear(&machine);
+    assert!(why.contains("process 71") || why.contains("process 72"), "{why}");
+    assert!(why.contains("1 more"), "{why}");
+    fs::write(other.join("postmaster.pid"), "70\n").unwrap();
+    unclear(&machine);
+    fs::write(other.join("postmaster.pid"), format!("71\n{}\n", other.display())).unwrap();
+    assert_eq!(machine.search(), Search::None);
+    // Started on this directory, or on one that cannot be looked at.
+    for path in [machine.data(), machine.temporary.path().join("none")] {
+        fs::write(server.join("cmdline"), started(&path)).unwrap();
+        assert!(unclear(&machine).contains("started with -D"), "{}", unclear(&machine));
+    }
+}
+
+#[test]
+fn data_directory_that_cannot_be_looked_at_is_not_free_of_servers() {
+    let machine = Machine::new();
+    fs::remove_dir_all(machine.data()).unwrap();
+    assert!(matches!(machine.search(), Search::Unclear { .. }));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn program_that_only_reads_in_the_directory_is_no_server() {
+    let machine = Machine::new();
+    let file = machine.data().join("base/5/1259");
+    fs::write(&file, "").unwrap();
+    for is_writer in [false, true] {
+        let opened = fs::OpenOptions::new().read(true).write(is_writer).open(&file).unwrap();
+        let mut command = std::process::Command::new("sleep");
+        let mut child = command.arg("60").current_dir(machine.data()).stdin(opened).spawn().unwrap();
+        let found = find_server(&machine.data(), Path::new("/proc"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(matches!(found, Search::Server { .. }), is_writer, "{found:?}");
+        assert_eq!(matches!(found, Search::None), !is_writer, "{found:?}");
+    }
+}

@@ -34,26 +34,53 @@ fn inspect_server(server: &ServerSign, coverage: &mut Coverage, findings: &mut V
             )
             .in_file(file),
         ),
-        ServerSign::OtherProcess { pid, command } => findings.push(
-            Finding::note(
-                "stale_pid_file",
-                format!("names process {pid}, now \"{command}\", which is no server of this directory"),
-                "left by the crash; the number has been given to another process",
-            )
-            .in_file(file),
-        ),
+        ServerSign::OtherProcess { pid, command, refuses_start } => {
+            let what = format!("names process {pid}, now \"{command}\", which is no server of this directory");
+            findings.push(taken_number(what, *refuses_start).in_file(file));
+        }
+        ServerSign::Zombie { pid, command, parent, refuses_start } => {
+            let parent = parent.as_ref().map_or_else(
+                || "its parent".to_owned(),
+                |(parent, name)| format!("its parent, process {parent} (\"{name}\")"),
+            );
+            let what = format!("names process {pid} (\"{command}\"), which has ended and was not collected by {parent}");
+            findings.push(taken_number(what, *refuses_start).in_file(file));
+        }
+        ServerSign::MayRun { why, .. } => findings.push(Finding::problem(
+            "server_unclear",
+            why.clone(),
+            "a running server cannot be ruled out: look at the process (ps -fp), or stop it",
+        )),
         ServerSign::Running { why, .. } => findings.push(Finding::problem(
             "server_running",
             why.clone(),
             "files change while they are read: nothing here is certain",
         )),
         ServerSign::Unclear { why } => findings.push(
-            Finding::problem("pid_file_unclear", why.clone(), "a running server cannot be ruled out").in_file(file),
+            Finding::problem(
+                "pid_file_unclear",
+                why.clone(),
+                "a running server cannot be ruled out; once you know that none runs, remove the file: no server starts with it",
+            )
+            .in_file(file),
         ),
         ServerSign::Hidden { why } => {
             findings.push(Finding::problem("server_unclear", why.clone(), "a running server cannot be ruled out"));
         }
         ServerSign::Unreadable(error) => coverage.skip(file, error),
+    }
+}
+
+/// A number in `postmaster.pid` that belongs to a process, but to no server of the directory.
+fn taken_number(what: String, refuses_start: bool) -> Finding {
+    if refuses_start {
+        let why = "no server runs here, but a start ends with \"lock file \"postmaster.pid\" already exists\" as long as a \
+                   process of this user has the number: look at it (ps -fp), make sure that no server works in this \
+                   directory, then remove postmaster.pid";
+        Finding::problem("pid_in_use", what, why)
+    } else {
+        let why = "left by the crash; a process of another user does not keep the server from starting";
+        Finding::note("stale_pid_file", what, why)
     }
 }
 
@@ -141,8 +168,16 @@ fn inspect_signs(signs: &RecoverySigns, coverage: &mut Coverage, findings: &mut 
 #[must_use]
 pub fn state_in_words(control: &ControlFile, server: &ServerSign, signs: &RecoverySigns) -> String {
     let state = control.prefix.state;
-    if server.may_be_running() {
-        return "A server may be running on this directory.".to_owned();
+    match server {
+        ServerSign::Running { why, .. } => return format!("A server is running on this directory: {why}."),
+        ServerSign::MayRun { why, .. } | ServerSign::Unclear { why } | ServerSign::Hidden { why } => {
+            return format!("A server may be running on this directory: {why}.");
+        }
+        ServerSign::Unreadable(error) => return format!("A server may be running on this directory: {error}."),
+        ServerSign::NoPidFile
+        | ServerSign::ProcessGone { .. }
+        | ServerSign::OtherProcess { .. }
+        | ServerSign::Zombie { .. } => {}
     }
     if signs.backup_label.is_some() {
         return "A base backup that has not been recovered yet: recovery starts where backup_label says.".to_owned();

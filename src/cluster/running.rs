@@ -1,17 +1,17 @@
 //! Whether a server runs on a data directory. The control file cannot tell: a killed server leaves "in production".
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::open::{AccessError, Links, read_small};
-use super::server_process::{Search, find_server, is_server_name};
+use super::server_process::{Process, Search, find_server, is_server_name};
 
 /// Longest `postmaster.pid` that is read, in bytes.
-const PID_FILE_LIMIT_BYTES: u64 = 8192;
+pub(super) const PID_FILE_LIMIT_BYTES: u64 = 8192;
 
 /// Where the system lists its processes.
 const PROCESSES: &str = "/proc";
@@ -32,12 +32,34 @@ pub enum ServerSign {
         pid: i32,
         /// What runs under it.
         command: String,
+        /// A server finds the number taken, and does not start.
+        refuses_start: bool,
     },
-    /// A server runs on this directory, or it cannot be ruled out.
+    /// A `postmaster.pid` of a process that has ended, but that its parent has not collected: no server, yet the number is
+    /// taken.
+    Zombie {
+        /// The number in the file.
+        pid: i32,
+        /// What it was.
+        command: String,
+        /// Number and name of its parent.
+        parent: Option<(i32, String)>,
+        /// A server finds the number taken, and does not start.
+        refuses_start: bool,
+    },
+    /// A server runs on this directory.
     Running {
         /// The number in the file, or that of the process that was found.
         pid: i32,
-        /// What makes us think so.
+        /// What shows it.
+        why: String,
+    },
+    /// The process that `postmaster.pid` names, or one that is attached to its shared memory, may be a server of this
+    /// directory: it cannot be looked at.
+    MayRun {
+        /// The number in the file.
+        pid: i32,
+        /// Why that is not known.
         why: String,
     },
     /// `postmaster.pid` is there but cannot be understood.
@@ -58,7 +80,34 @@ impl ServerSign {
     /// True when a server runs or that cannot be ruled out.
     #[must_use]
     pub const fn may_be_running(&self) -> bool {
-        matches!(self, Self::Running { .. } | Self::Unclear { .. } | Self::Hidden { .. } | Self::Unreadable(_))
+        match self {
+            Self::Running { .. }
+            | Self::MayRun { .. }
+            | Self::Unclear { .. }
+            | Self::Hidden { .. }
+            | Self::Unreadable(_) => true,
+            Self::NoPidFile | Self::ProcessGone { .. } | Self::OtherProcess { .. } | Self::Zombie { .. } => false,
+        }
+    }
+
+    /// True when a server is known to run.
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        matches!(self, Self::Running { .. })
+    }
+
+    /// The process that keeps a server from starting although it is none of this directory.
+    ///
+    /// Source: `CreateLockFile`, `src/backend/utils/init/miscinit.c`: any process that answers to signal 0 does, but for
+    /// those of other users.
+    #[must_use]
+    pub const fn refuses_start(&self) -> Option<i32> {
+        match self {
+            Self::OtherProcess { pid, refuses_start: true, .. } | Self::Zombie { pid, refuses_start: true, .. } => {
+                Some(*pid)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -118,57 +167,90 @@ pub fn look_at_pid_file(data_dir: &Path) -> ServerSign {
         return ServerSign::Unclear { why: format!("postmaster.pid begins with {first:?}, no process number") };
     };
     let pid = pid_file.pid;
+    let own = match data_dir.metadata() {
+        Ok(own) => own,
+        Err(error) => return ServerSign::Unreadable(AccessError::io("look at", data_dir, error)),
+    };
     if let Some((key, id)) = pid_file.shared_memory
-        && let Some(processes) = attached_processes(key, id)
-        && processes > 0
+        && let Some(block) = shared_memory(key, id)
+        && block.attached > 0
     {
-        let why = format!("{processes} processes are attached to its shared memory (key {key}, id {id})");
-        return ServerSign::Running { pid, why };
+        let words = format!("the shared memory that postmaster.pid names (key {key}, id {id})");
+        let creator = Process::of(Path::new(PROCESSES), block.creator);
+        match creator.works_in(&own) {
+            Ok(true) => {
+                let why = format!("{} works in this directory and made {words}", creator.name());
+                return ServerSign::Running { pid: block.creator, why };
+            }
+            // The same numbers, given to the block of a server of another directory.
+            Ok(false) => {}
+            Err(_) => {
+                let why = format!("{} processes are attached to {words}", block.attached);
+                return ServerSign::MayRun { pid, why };
+            }
+        }
     }
-    judge_process(pid, data_dir)
+    judge_process(pid, &own)
 }
 
-fn judge_process(pid: i32, data_dir: &Path) -> ServerSign {
-    let Some(process) = Pid::from_raw(pid).filter(|_| pid > 0) else {
+/// `own`: the data directory.
+fn judge_process(pid: i32, own: &Metadata) -> ServerSign {
+    let Some(number) = Pid::from_raw(pid).filter(|_| pid > 0) else {
         return ServerSign::Unclear { why: format!("postmaster.pid names process {pid}, which cannot be one") };
     };
-    match test_kill_process(process) {
+    let may_run = |what: &str| ServerSign::MayRun { pid, why: format!("postmaster.pid names process {pid}, {what}") };
+    match test_kill_process(number) {
         Err(Errno::SRCH) => return ServerSign::ProcessGone { pid },
         Ok(()) | Err(Errno::PERM) => {}
-        Err(error) => {
-            return ServerSign::Running { pid, why: format!("whether process {pid} lives cannot be told: {error}") };
-        }
+        Err(error) => return may_run(&format!("of which the system does not tell whether it lives: {error}")),
     }
-    let proc = PathBuf::from(format!("/proc/{pid}"));
-    // A process that has ended but was not yet collected by its parent: "pid (name) Z ...".
-    let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
-    if stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')) {
-        return ServerSign::ProcessGone { pid };
+    let process = Process::of(Path::new(PROCESSES), pid);
+    // A server ignores numbers that belong to other users: they cannot be servers of its data directory.
+    let refuses_start = process.users().is_none_or(|users| users.contains(&own.uid()));
+    let command = process.command();
+    if process.is_zombie() {
+        let parent = process.parent().map(|parent| {
+            let name = Process::of(Path::new(PROCESSES), parent).command().unwrap_or_else(|| "unknown".to_owned());
+            (parent, name)
+        });
+        let command = command.unwrap_or_else(|| "unknown".to_owned());
+        return ServerSign::Zombie { pid, command, parent, refuses_start };
     }
-    let command = fs::read_to_string(proc.join("comm")).ok().map(|text| text.trim().to_owned());
     // A server works in its data directory.
-    match (fs::metadata(proc.join("cwd")), data_dir.metadata(), command) {
-        (Ok(cwd), Ok(own), _) if (cwd.dev(), cwd.ino()) == (own.dev(), own.ino()) => {
-            ServerSign::Running { pid, why: format!("process {pid} lives and works in this directory") }
+    match (process.works_in(own), command) {
+        (Ok(true), _) => ServerSign::Running { pid, why: format!("process {pid} lives and works in this directory") },
+        (Ok(false), Some(command)) => ServerSign::OtherProcess { pid, command, refuses_start },
+        // It ended while it was looked at.
+        _ if test_kill_process(number) == Err(Errno::SRCH) => ServerSign::ProcessGone { pid },
+        (Err(_), Some(command)) if !is_server_name(&command) || process.serves_elsewhere(own) => {
+            ServerSign::OtherProcess { pid, command, refuses_start }
         }
-        (Ok(_), Ok(_), Some(command)) => ServerSign::OtherProcess { pid, command },
-        (_, _, Some(command)) if !is_server_name(&command) => ServerSign::OtherProcess { pid, command },
-        (_, _, command) => {
-            let name = command.unwrap_or_else(|| "unknown".to_owned());
-            ServerSign::Running { pid, why: format!("process {pid} ({name}) lives and may be the server") }
+        (Err(error), Some(command)) => {
+            may_run(&format!("which lives (\"{command}\"), and where it works cannot be seen: {error}"))
         }
+        (_, None) => may_run("which lives, and the system does not show what it is"),
     }
 }
 
-/// Processes attached to a System V shared memory block, `None` when there is no such block or no way to ask.
-fn attached_processes(key: i64, id: i64) -> Option<u64> {
+/// A System V shared memory block.
+struct SharedMemory {
+    attached: u64,
+    /// The process that made it.
+    creator: i32,
+}
+
+/// The block with this key and id, `None` when there is no such block or no way to ask.
+fn shared_memory(key: i64, id: i64) -> Option<SharedMemory> {
     let table = fs::read_to_string("/proc/sysvipc/shm").ok()?;
     table.lines().skip(1).find_map(|line| {
         let columns: Vec<&str> = line.split_whitespace().collect();
         let number = |at: usize| columns.get(at)?.parse::<i64>().ok();
         // The key is printed as a signed 32-bit number.
         let same_key = number(0)? as i32 == key as i32;
-        (same_key && number(1)? == id).then(|| number(6).and_then(|count| u64::try_from(count).ok()))?
+        let block = || {
+            Some(SharedMemory { attached: u64::try_from(number(6)?).ok()?, creator: i32::try_from(number(4)?).ok()? })
+        };
+        (same_key && number(1)? == id).then(block)?
     })
 }
 
@@ -193,14 +275,42 @@ mod tests {
     #[test]
     fn own_process_in_another_directory_is_no_server() {
         let pid = i32::try_from(std::process::id()).unwrap();
-        assert!(matches!(judge_process(pid, Path::new("/")), ServerSign::OtherProcess { .. }));
+        let root = Path::new("/").metadata().unwrap();
+        let sign = judge_process(pid, &root);
+        assert!(matches!(sign, ServerSign::OtherProcess { .. }));
+        // Whether that stops a start depends on whose process it is, and whose directory.
+        let same_user = root.uid() == rustix::process::geteuid().as_raw();
+        assert_eq!(sign.refuses_start(), same_user.then_some(pid));
         let here = std::env::current_dir().unwrap();
-        assert!(matches!(judge_process(pid, &here), ServerSign::Running { .. }));
+        assert!(matches!(judge_process(pid, &here.metadata().unwrap()), ServerSign::Running { .. }));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn zombie_is_no_server_but_keeps_its_number() {
+        let here = std::env::current_dir().unwrap();
+        let mut child = std::process::Command::new("true").current_dir(&here).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let patience = std::time::Instant::now();
+        while !Process::of(Path::new(PROCESSES), pid).is_zombie() && patience.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let own = here.metadata().unwrap();
+        let sign = judge_process(pid, &own);
+        child.wait().unwrap();
+        let this = i32::try_from(std::process::id()).unwrap();
+        assert!(
+            matches!(&sign, ServerSign::Zombie { command, parent: Some((parent, _)), .. } if command == "true" && *parent == this),
+            "{sign:?}"
+        );
+        assert!(!sign.may_be_running());
+        assert!(matches!(judge_process(pid, &own), ServerSign::ProcessGone { .. }));
     }
 
     #[test]
     fn numbers_that_are_no_process() {
-        assert!(judge_process(0, Path::new("/")).may_be_running());
-        assert!(matches!(judge_process(i32::MAX, Path::new("/")), ServerSign::ProcessGone { .. }));
+        let own = Path::new("/").metadata().unwrap();
+        assert!(judge_process(0, &own).may_be_running());
+        assert!(matches!(judge_process(i32::MAX, &own), ServerSign::ProcessGone { .. }));
     }
 }

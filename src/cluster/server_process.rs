@@ -4,8 +4,12 @@
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use super::open::{Links, read_small};
+use super::running::PID_FILE_LIMIT_BYTES;
 
 /// Directories below the data directory whose files a server keeps open.
 const SERVER_DIRECTORIES: [&str; 3] = ["base", "global", "pg_wal"];
@@ -33,49 +37,180 @@ pub enum Search {
 }
 
 /// Looks for a process that works in `data_dir`, as every process of a server does, and is a server: by its name, or by
-/// files of the cluster that it has open. A shell that merely stands in the directory is none.
+/// files of the cluster that it has open for writing. A shell that merely stands in the directory is none, nor is a
+/// program that reads there.
 ///
 /// `proc`: where the system lists its processes. Processes that end meanwhile are passed over.
 #[must_use]
 pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
-    let Ok(own) = data_dir.metadata() else { return Search::None };
-    let processes = match fs::read_dir(proc) {
-        Ok(processes) => processes,
+    let own = match data_dir.metadata() {
+        Ok(own) => own,
         Err(error) => {
-            let why = format!("cannot list {}: {error}; a server in a container cannot be ruled out", proc.display());
-            return Search::Unclear { why };
+            return Search::Unclear { why: format!("cannot look at {}: {error}", data_dir.display()) };
         }
     };
-    let mut hidden = None;
-    for entry in processes.filter_map(Result::ok) {
+    let cannot_list = |error: io::Error| Search::Unclear {
+        why: format!("cannot list {}: {error}; a server in a container cannot be ruled out", proc.display()),
+    };
+    let entries = match fs::read_dir(proc) {
+        Ok(entries) => entries,
+        Err(error) => return cannot_list(error),
+    };
+    let mut unseen: Vec<String> = Vec::new();
+    for entry in entries {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => return cannot_list(error),
+        };
         let Some(pid) = number_of(&entry).filter(|pid| u32::try_from(*pid) != Ok(std::process::id())) else { continue };
-        let process = entry.path();
-        match fs::metadata(process.join("cwd")) {
-            Ok(cwd) if (cwd.dev(), cwd.ino()) == (own.dev(), own.ino()) => {
-                if is_server(&process) {
-                    return Search::Server { pid, command: command_of(&process).unwrap_or_default() };
+        let process = Process::of(proc, pid);
+        match process.works_in(&own) {
+            Ok(true) => {
+                if process.is_server() {
+                    return Search::Server { pid, command: process.command().unwrap_or_default() };
                 }
             }
-            Ok(_) => {}
+            Ok(false) => {}
             Err(error) if is_gone(&error) => {}
             // A server belongs to the owner of its directory, or to the superuser where the system hides its owner.
             Err(error) => {
                 let owner = entry.metadata().map(|process| process.uid());
-                let may_be = owner.is_ok_and(|owner| owner == own.uid() || owner == 0);
-                if let Some(command) = command_of(&process).filter(|name| may_be && is_server_name(name)) {
-                    let why = format!("where process {pid} ({command}) works cannot be seen: {error}");
-                    hidden.get_or_insert(why);
+                let may_be = owner.map_or(true, |owner| owner == own.uid() || owner == 0);
+                let is_named = process.command().is_some_and(|name| is_server_name(&name));
+                if may_be && is_named && !process.serves_elsewhere(&own) {
+                    unseen.push(format!("where {} works cannot be seen: {error}", process.name()));
                 }
             }
         }
     }
     let user = rustix::process::geteuid();
-    if hidden.is_none() && !user.is_root() && user.as_raw() != own.uid() && is_hidden(&proc.join("1")) {
-        hidden = Some("this system hides the processes of other users".to_owned());
+    let advice = if user.is_root() {
+        "run this where it may look into processes (CAP_SYS_PTRACE), or stop that server, to rule it out"
+    } else {
+        "run this as root, or as the owner of the data directory, to rule out a server"
+    };
+    let why = match unseen.as_slice() {
+        [] if !user.is_root() && user.as_raw() != own.uid() && is_hidden(&proc.join("1")) => {
+            "this system hides the processes of other users".to_owned()
+        }
+        [] => return Search::None,
+        [one] => one.clone(),
+        [first, rest @ ..] => format!("{first}, nor that of {} more", rest.len()),
+    };
+    Search::Unclear { why: format!("{why}; {advice}") }
+}
+
+/// One process, as the system shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    pid: i32,
+    proc: PathBuf,
+    path: PathBuf,
+}
+
+impl Process {
+    /// The process with this number. `proc`: where the system lists its processes.
+    pub(super) fn of(proc: &Path, pid: i32) -> Self {
+        Self { pid, proc: proc.to_owned(), path: proc.join(pid.to_string()) }
     }
-    hidden.map_or(Search::None, |why| Search::Unclear {
-        why: format!("{why}; run this as root, or as the owner of the data directory, to rule out a server"),
-    })
+
+    /// Its name, as the system cuts it; `None` when that is not shown.
+    pub(super) fn command(&self) -> Option<String> {
+        Some(fs::read_to_string(self.path.join("comm")).ok()?.trim().to_owned())
+    }
+
+    /// Number, name, and how it was started if that tells more.
+    pub(super) fn name(&self) -> String {
+        let command = self.command().unwrap_or_else(|| "unknown".to_owned());
+        match self.data_dir_argument() {
+            Some(path) => format!("process {} ({command}, started with -D {})", self.pid, path.display()),
+            None => format!("process {} ({command})", self.pid),
+        }
+    }
+
+    /// True when it works in this directory.
+    ///
+    /// # Errors
+    /// When that cannot be seen: the process is gone, or another user's.
+    pub(super) fn works_in(&self, own: &fs::Metadata) -> io::Result<bool> {
+        let cwd = fs::metadata(self.path.join("cwd"))?;
+        Ok((cwd.dev(), cwd.ino()) == (own.dev(), own.ino()))
+    }
+
+    /// It has ended, but its parent has not collected it.
+    pub(super) fn is_zombie(&self) -> bool {
+        self.stat().is_some_and(|stat| stat.starts_with('Z'))
+    }
+
+    /// Number of its parent.
+    pub(super) fn parent(&self) -> Option<i32> {
+        self.stat()?.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
+    }
+
+    /// What stands behind the name, which may hold anything: "pid (name) state parent …".
+    fn stat(&self) -> Option<String> {
+        let stat = fs::read_to_string(self.path.join("stat")).ok()?;
+        Some(stat.rsplit(')').next()?.trim_start().to_owned())
+    }
+
+    /// Users whose signals reach it: its real and its saved one.
+    pub(super) fn users(&self) -> Option<[u32; 2]> {
+        let status = fs::read_to_string(self.path.join("status")).ok()?;
+        let mut numbers = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace();
+        Some([numbers.next()?.parse().ok()?, numbers.nth(1)?.parse().ok()?])
+    }
+
+    /// Told by the name of the process, by that of its program, or by files of the cluster that it has open.
+    fn is_server(&self) -> bool {
+        let program = fs::read_link(self.path.join("exe")).ok();
+        let program = program.as_deref().and_then(Path::file_name).map(OsStr::to_string_lossy);
+        self.command().is_some_and(|name| is_server_name(&name))
+            || program.is_some_and(|name| is_server_name(&name))
+            || self.has_cluster_open()
+    }
+
+    /// Has files of the cluster open for writing, as servers open all of theirs. Both paths are as the process itself sees
+    /// them, so they fit each other also when it has other mounts.
+    fn has_cluster_open(&self) -> bool {
+        let Ok(root) = fs::read_link(self.path.join("cwd")) else { return false };
+        let files = fs::read_dir(self.path.join("fd")).into_iter().flatten().filter_map(Result::ok);
+        // The link's own permissions say how the file was opened.
+        let is_writable = |file: &DirEntry| file.metadata().is_ok_and(|link| link.mode() & 0o200 != 0);
+        let mut paths =
+            files.take(MOST_OPEN_FILES).filter(is_writable).filter_map(|file| fs::read_link(file.path()).ok());
+        paths.any(|path| {
+            let below = path.strip_prefix(&root).ok();
+            let first = below.and_then(|below| below.components().next().map(|part| part.as_os_str().to_owned()));
+            first.is_some_and(|first| SERVER_DIRECTORIES.iter().any(|directory| first == *directory))
+        })
+    }
+
+    /// The directory that a server was told to work on, if it was told so on its command line.
+    fn data_dir_argument(&self) -> Option<PathBuf> {
+        let line = fs::read(self.path.join("cmdline")).ok()?;
+        let mut words = line.split(|byte| *byte == 0).skip(1);
+        let path = words.find_map(|word| match word.strip_prefix(b"-D") {
+            Some([]) => Some(None),
+            Some(rest) => Some(Some(rest)),
+            None => None,
+        })?;
+        let path = path.or_else(|| words.next())?;
+        Some(PathBuf::from(OsStr::from_bytes(path)))
+    }
+
+    /// True when the process, or its parent, was started on another directory, whose own `postmaster.pid` names it.
+    pub(super) fn serves_elsewhere(&self, own: &fs::Metadata) -> bool {
+        let parent = self.parent().map(|pid| Self::of(&self.proc, pid));
+        [Some(self.clone()), parent].into_iter().flatten().any(|process| {
+            let Some(path) = process.data_dir_argument().filter(|path| path.is_absolute()) else { return false };
+            let is_other = path.metadata().is_ok_and(|other| (other.dev(), other.ino()) != (own.dev(), own.ino()));
+            let named = || {
+                let file = read_small(&path.join("postmaster.pid"), Links::Refuse, PID_FILE_LIMIT_BYTES).ok()?;
+                String::from_utf8_lossy(&file).lines().next()?.trim().parse::<i32>().ok()
+            };
+            is_other && named() == Some(process.pid)
+        })
+    }
 }
 
 /// True for the name of a program that is a server.
@@ -95,29 +230,4 @@ fn is_gone(error: &io::Error) -> bool {
 /// The first process is always there: when it is not listed, other users' processes are not either.
 fn is_hidden(first: &Path) -> bool {
     first.metadata().is_err()
-}
-
-fn command_of(process: &Path) -> Option<String> {
-    Some(fs::read_to_string(process.join("comm")).ok()?.trim().to_owned())
-}
-
-/// Told by the name of the process, by that of its program, or by files of the cluster that it has open.
-fn is_server(process: &Path) -> bool {
-    let program = fs::read_link(process.join("exe")).ok();
-    let program = program.as_deref().and_then(Path::file_name).map(OsStr::to_string_lossy);
-    command_of(process).is_some_and(|name| is_server_name(&name))
-        || program.is_some_and(|name| is_server_name(&name))
-        || has_cluster_open(process)
-}
-
-/// Both paths are as the process itself sees them, so they fit each other also when it has other mounts.
-fn has_cluster_open(process: &Path) -> bool {
-    let Ok(root) = fs::read_link(process.join("cwd")) else { return false };
-    let files = fs::read_dir(process.join("fd")).into_iter().flatten().filter_map(Result::ok);
-    let mut paths = files.take(MOST_OPEN_FILES).filter_map(|file| fs::read_link(file.path()).ok());
-    paths.any(|path| {
-        let below = path.strip_prefix(&root).ok();
-        let first = below.and_then(|below| below.components().next().map(|part| part.as_os_str().to_owned()));
-        first.is_some_and(|first| SERVER_DIRECTORIES.iter().any(|directory| first == *directory))
-    })
 }

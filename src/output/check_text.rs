@@ -67,6 +67,12 @@ pub fn replay_words(replay: &Replay) -> Option<String> {
 #[must_use]
 pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
     let mut sentences = Vec::new();
+    if let Some(pid) = outlook.refused_by {
+        sentences.push(format!(
+            "the server refuses to start while process {pid} lives, whose number postmaster.pid holds (\"lock file already \
+             exists\"); after that"
+        ));
+    }
     let page_at = |place: &usize| pages.get(*place).map_or_else(String::new, |report| label(report.page));
     sentences.push(match &outlook.start {
         Start::Running => "a server may be running: nothing here is certain".to_owned(),
@@ -166,6 +172,12 @@ pub fn next_step(pages: &[PageReport], outlook: &Outlook, data_dir: &str) -> Str
     let mut steps = Vec::new();
     if outlook.start == Start::Running {
         return "stop the server, or look at a copy or snapshot".to_owned();
+    }
+    if let Some(pid) = outlook.refused_by {
+        steps.push(format!(
+            "look at process {pid} (ps -fp {pid}); if no server works in the data directory, remove postmaster.pid, or no \
+             server starts"
+        ));
     }
     if safe > 0 {
         let pages = if safe == 1 { "1 page" } else { &format!("{safe} pages") };

@@ -59,12 +59,20 @@ pub fn find_guards(directory: &DataDir, overrides: Overrides) -> Vec<Guard> {
 
 fn guard_server(sign: &ServerSign, guards: &mut Vec<Guard>) {
     let what = match sign {
-        ServerSign::NoPidFile | ServerSign::ProcessGone { .. } | ServerSign::OtherProcess { .. } => return,
-        ServerSign::Running { why, .. } | ServerSign::Unclear { why } | ServerSign::Hidden { why } => why.clone(),
+        ServerSign::NoPidFile
+        | ServerSign::ProcessGone { .. }
+        | ServerSign::OtherProcess { .. }
+        | ServerSign::Zombie { .. } => return,
+        ServerSign::Running { why, .. }
+        | ServerSign::MayRun { why, .. }
+        | ServerSign::Unclear { why }
+        | ServerSign::Hidden { why } => why.clone(),
         ServerSign::Unreadable(error) => error.to_string(),
     };
     let advice = match sign {
-        ServerSign::Hidden { .. } => "stop the server, or let a user look who sees its processes",
+        ServerSign::Hidden { .. } | ServerSign::MayRun { .. } => {
+            "stop the server, or let a user look who sees its processes"
+        }
         _ => "stop the server; if there is none, look into postmaster.pid",
     };
     guards.push(Guard { kind: "server_running", what, advice, flag: None });

@@ -79,6 +79,8 @@ pub struct Outlook {
     pub stay: Vec<usize>,
     /// Pages have checksums; without them a torn page can stay unseen.
     pub checksums: bool,
+    /// The process whose number `postmaster.pid` holds and that keeps a server from starting, though it is none here.
+    pub refused_by: Option<i32>,
 }
 
 impl Outlook {
@@ -94,6 +96,7 @@ impl Outlook {
             passed_over: Vec::new(),
             stay: Vec::new(),
             checksums,
+            refused_by: None,
         };
         let mut stops: Option<(Lsn, usize)> = None;
         let mut may_stop: Option<(Lsn, usize)> = None;

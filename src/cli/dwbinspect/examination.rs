@@ -245,6 +245,7 @@ impl Examination {
             };
             watch.at(stage, done, total)
         });
+        report.outlook.refused_by = server.refuses_start();
         // A page that was asked for is reported even when it is in order.
         let damaged = report.pages.iter().filter(|page| page.is_wrong).count();
         if damaged > 0 {

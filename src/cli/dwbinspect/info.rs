@@ -122,7 +122,8 @@ const fn server_name(server: &ServerSign) -> &'static str {
         ServerSign::ProcessGone { .. } => "gone",
         ServerSign::OtherProcess { .. } => "other_process",
         ServerSign::Running { .. } => "running",
-        ServerSign::Unclear { .. } | ServerSign::Hidden { .. } => "unclear",
+        ServerSign::Zombie { .. } => "zombie",
+        ServerSign::MayRun { .. } | ServerSign::Unclear { .. } | ServerSign::Hidden { .. } => "unclear",
         ServerSign::Unreadable(_) => "unreadable",
     }
 }

@@ -204,6 +204,7 @@ pub fn outlook_value(outlook: &Outlook) -> Value {
         "server_restores": outlook.server_restores.len(),
         "server_guesses": outlook.server_guesses.len(),
         "unnoticed": outlook.unnoticed.len(),
+        "refused_by_pid": outlook.refused_by,
         "passed_over": outlook.passed_over.len(),
         "stay_damaged": outlook.stay.len(),
     })
