@@ -430,6 +430,10 @@ impl ControlFacts {
     }
 
     fn age_of(&self, header_lsn: Lsn) -> HeaderAge {
+        // A standby has the header of its primary, copied with the base backup, until its first restartpoint.
+        if header_lsn == self.checkpoint_end_lsn {
+            return HeaderAge::Same;
+        }
         match header_lsn.cmp(&self.expected_header_lsn()) {
             std::cmp::Ordering::Less => HeaderAge::Older,
             std::cmp::Ordering::Equal => HeaderAge::Same,

@@ -205,7 +205,8 @@ pub fn judge(page: PageId, candidate: Candidate, evidence: &Evidence<'_>) -> Jud
         judge_completeness(page, &candidate, evidence, &mut chain);
     }
     for doubt in &evidence.replay.doubts {
-        chain.add(Weight::Missing, doubt.to_string());
+        let weight = if doubt.forbids_restore() { Weight::Missing } else { Weight::Notes };
+        chain.add(weight, doubt.to_string());
     }
     let outcome = chain.outcome();
     Judged { candidate, outcome, steps: chain.steps, lost: chain.lost }

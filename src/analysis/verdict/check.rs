@@ -197,6 +197,13 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         coverage,
     };
     broken_off |= examine_all(&input, &suspects, checksums, &dwb_doubts, &mut report, progress).is_break();
+    let before = report.replay.doubts.len();
+    if let Some((lsn, page)) = newest_damaged(&report.pages) {
+        report.replay.note_page_lsn(lsn, &page);
+    }
+    if report.replay.doubts.len() > before {
+        broken_off |= examine_all(&input, &suspects, checksums, &dwb_doubts, &mut report, progress).is_break();
+    }
     let is_safe = |page: &PageReport| page.verdict.verdict == Verdict::Restore;
     if let NewestPage::Ask(look) = input.newest_page
         && report.pages.iter().any(is_safe)
@@ -279,6 +286,13 @@ fn newest_written(input: &CheckInput<'_>) -> Option<(Lsn, String)> {
     let newest = slots.into_iter().find(is_witness)?;
     let file = input.dwb.files.get(newest.file).map_or("", |file| file.name.as_str());
     Some((newest.page_lsn, format!("the image in {file} slot {}", newest.index)))
+}
+
+/// The newest LSN that a damaged page names, and the page: its head was written, and WAL up to that LSN before it.
+fn newest_damaged(pages: &[PageReport]) -> Option<(Lsn, String)> {
+    let newest = pages.iter().filter(|page| !page.is_unlogged).max_by_key(|page| page.disk_lsn)?;
+    let page = newest.page;
+    Some((newest.disk_lsn?, format!("the page at block {} of {}, {} fork,", page.block, page.rel, page.fork)))
 }
 
 /// The slots of one page, in a list sorted by page.

@@ -1,4 +1,5 @@
 //! What keeps the verdict "safe" from being given to any page: a part of the evidence is missing, or speaks against it.
+//! One doubt is of another kind: where WAL may have lost its end, what lies before that is proven all the same.
 
 use crate::parsers::wal::end::EndOfWal;
 use crate::types::Lsn;
@@ -77,13 +78,33 @@ pub enum Doubt {
         /// Where WAL ends.
         end_lsn: Lsn,
     },
-    /// Sound records follow the place where replay will end.
+    /// WAL follows the place where replay will end, and what lies between had been synced.
     #[error("{end}, yet sound records go on at {first_lsn}: WAL between is damaged")]
     RecordsFollow {
         /// How the part that replay reads ends.
         end: EndOfWal,
         /// The first sound record after it.
         first_lsn: Lsn,
+    },
+    /// WAL follows the place where replay will end, and nothing shows that what lies between had been synced. A power
+    /// cut leaves that. Images are proven by WAL before the place, so it forbids none.
+    #[error(
+        "{end}, yet sound records go on at {first_lsn}. Nothing shows that WAL between had been synced: after a power cut \
+         this is normal and nothing committed is lost; after damage to WAL, what was committed after {} is lost when \
+         the server is started",
+        end.at
+    )]
+    HoleAtEnd {
+        /// How the part that replay reads ends.
+        end: EndOfWal,
+        /// The first sound record after it.
+        first_lsn: Lsn,
+    },
+    /// The end of WAL moved between two looks at it.
+    #[error("WAL changed while it was read, up to {end_lsn}: a server is writing it")]
+    WalChanging {
+        /// Where it ended the last time.
+        end_lsn: Lsn,
     },
     /// `pg_control` names an address past the end.
     #[error("{end}, yet pg_control knows of WAL at {known_lsn}")]
@@ -140,6 +161,12 @@ pub enum Doubt {
 }
 
 impl Doubt {
+    /// True when no image may be called safe because of it.
+    #[must_use]
+    pub const fn forbids_restore(&self) -> bool {
+        !matches!(self, Self::HoleAtEnd { .. })
+    }
+
     /// Stable name for programs.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -161,6 +188,8 @@ impl Doubt {
             Self::NoRecordAtRedo { .. } => "no_record_at_redo",
             Self::WalAfterShutdown { .. } => "wal_after_shutdown",
             Self::RecordsFollow { .. } => "records_follow",
+            Self::HoleAtEnd { .. } => "hole_at_end",
+            Self::WalChanging { .. } => "wal_changing",
             Self::BeforeKnownEnd { .. } => "before_known_end",
             Self::SegmentMissing { .. } => "segment_missing",
             Self::EndsBeforeCheckpoint { .. } => "ends_before_checkpoint",

@@ -64,7 +64,7 @@ pub struct Replay {
     pub can_begin: bool,
     /// Next transaction at the checkpoint.
     pub next_xid: Option<u32>,
-    /// Each of these keeps the verdict "safe" from being given to any page.
+    /// Each of these that forbids it keeps the verdict "safe" from being given to any page.
     pub doubts: Vec<Doubt>,
     /// Bytes of WAL that were read.
     pub bytes_read: u64,
@@ -172,9 +172,13 @@ impl Replay {
         };
         self.end_words = end.to_string();
         match judge_tail(set, run, end)? {
-            Tail::RecordsFollow { first_lsn } => {
+            Tail::RecordsFollow { first_lsn, was_synced: true } => {
                 self.doubts.push(Doubt::RecordsFollow { end: end.clone(), first_lsn });
             }
+            Tail::RecordsFollow { first_lsn, was_synced: false } => {
+                self.doubts.push(Doubt::HoleAtEnd { end: end.clone(), first_lsn });
+            }
+            Tail::Changing { end_lsn } => self.doubts.push(Doubt::WalChanging { end_lsn }),
             Tail::BeforeKnownEnd { known_lsn } => {
                 self.doubts.push(Doubt::BeforeKnownEnd { end: end.clone(), known_lsn });
             }

@@ -1,14 +1,22 @@
 //! Whether the end of a run of WAL is the end that a server leaves, or damage.
+//!
+//! Bytes after the end prove something only when they are WAL of the same stream. Old WAL waits there too: a recycled
+//! segment keeps its content until it is written over, and that content numbers itself by its old place. So a record
+//! after the end counts when the record that it names before it lies at or after the end, or is the last good one; in
+//! other pages than that of the end its page must name its own address besides.
 
 use std::ops::Range;
 
 use super::partial::reader_options;
 use crate::cluster::wal::WalReadError;
 use crate::cluster::wal::WalSet;
-use crate::parsers::wal::end::{EndKind, EndOfWal};
+use crate::parsers::wal::end::{EndKind, EndOfWal, EndReason};
 use crate::parsers::wal::reader::{Event, WalReader};
 use crate::parsers::wal::record::{RecordHeader, record_crc};
 use crate::types::Lsn;
+
+/// How often the end is looked at again while WAL changes.
+const MAX_LOOKS: usize = 20;
 
 /// How the end of a run is to be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +25,17 @@ pub enum Tail {
     Complete,
     /// Nothing newer follows: the end that a running or crashed server leaves.
     EndOfWal,
-    /// Sound records follow behind the place: what lies between is damaged.
+    /// WAL was written or its files were renamed between two looks at the end: a server is at work.
+    Changing {
+        /// Where reading ended the last time.
+        end_lsn: Lsn,
+    },
+    /// Sound records follow after the place: what lies between is damaged, or was never synced.
     RecordsFollow {
         /// Start of the first of them.
         first_lsn: Lsn,
+        /// What lies between had been synced, so it is damaged. Else it can be what a power cut leaves.
+        was_synced: bool,
     },
     /// The next run of segments lies behind a gap; reading ended where the files do.
     Gap,
@@ -39,29 +54,52 @@ impl Tail {
     }
 }
 
-/// Judges how a run ended: looks behind the end for records of the same stream.
+/// Judges how a run ended: looks after the end for records of the same stream. Before anything is called damage, the end
+/// is read again: a server may have gone on writing since.
 ///
 /// # Errors
-/// When a segment behind the end cannot be read.
+/// When a segment after the end cannot be read.
 pub fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
+    let mut last = end.clone();
+    for _ in 0..MAX_LOOKS {
+        let judged = judge_once(set, run, &last).and_then(|tail| {
+            let again = if tail.is_damage() { Some(read_again(set, run, &last)?) } else { None };
+            Ok((tail, again.filter(|again| *again != last)))
+        });
+        match judged {
+            Ok((_, Some(again))) => last = again,
+            Ok((tail, None)) if tail.is_damage() || last == *end => return Ok(tail),
+            Ok(_) => break,
+            Err(error) if error.is_gone() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Tail::Changing { end_lsn: last.end_of_last.unwrap_or(last.at) })
+}
+
+fn judge_once(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
     let complete = end.reason.kind() == EndKind::Complete && end.unfinished.is_none();
-    if !complete && let Some(first_lsn) = record_behind(set, run, end.at)? {
-        return Ok(Tail::RecordsFollow { first_lsn });
+    let known_lsn = missing_by_control(set, end.end_of_last.unwrap_or(place_of_failure(end)));
+    if !complete && let Some(found) = find_after(set, run, end)? {
+        let was_synced = found.in_later_segment || known_lsn.is_some();
+        return Ok(Tail::RecordsFollow { first_lsn: found.first_lsn, was_synced });
     }
     // Segments behind a gap prove that WAL went on: only the end of the files themselves is then no damage.
     if let Some(next) = set.segments().get(run.end) {
         return Ok(match end.reason.kind() {
             EndKind::Complete | EndKind::Torn => Tail::Gap,
-            EndKind::Unwritten | EndKind::Stale | EndKind::Damaged => Tail::RecordsFollow { first_lsn: next.start_lsn },
+            EndKind::Unwritten | EndKind::Stale | EndKind::Damaged => {
+                Tail::RecordsFollow { first_lsn: next.start_lsn, was_synced: true }
+            }
         });
     }
-    if let Some(known_lsn) = missing_by_control(set, end.end_of_last.unwrap_or_default()) {
+    if let Some(known_lsn) = known_lsn {
         return Ok(Tail::BeforeKnownEnd { known_lsn });
     }
     Ok(if complete { Tail::Complete } else { Tail::EndOfWal })
 }
 
-/// An address that `pg_control` knows to be written and that lies at or behind the last good record's end. It speaks of
+/// An address that `pg_control` knows to be written and that lies at or after the last good record's end. It speaks of
 /// its own timelines only.
 fn missing_by_control(set: &WalSet, end_of_last: Lsn) -> Option<Lsn> {
     let control = set.control()?;
@@ -73,41 +111,92 @@ fn missing_by_control(set: &WalSet, end_of_last: Lsn) -> Option<Lsn> {
     checkpoint.max(replayed)
 }
 
-/// First sound record behind `at`: in the rest of its page at any place where one can start, in later pages by going on
-/// at each that starts one.
-fn record_behind(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<Option<Lsn>, WalReadError> {
-    let geometry = set.geometry();
-    let page = u64::from(geometry.wal_block_size).max(1);
-    if let Some(found) = record_in_rest_of_page(set, run, at)? {
-        return Ok(Some(found));
+/// Start of what could not be read: the record that was being collected, or the place itself.
+fn place_of_failure(end: &EndOfWal) -> Lsn {
+    end.unfinished.unwrap_or(end.at)
+}
+
+/// The segment of the run that holds an address.
+fn segment_of(set: &WalSet, run: &Range<usize>, lsn: Lsn) -> Option<usize> {
+    let size = u64::from(set.geometry().wal_segment_size);
+    run.clone().find(|index| {
+        let start = set.segments()[*index].start_lsn;
+        start <= lsn && lsn < start.advanced_by(size)
+    })
+}
+
+/// WAL of the same stream after the end.
+struct Found {
+    first_lsn: Lsn,
+    /// Some of it lies in a later segment than all that could not be read. A server syncs a segment before it writes into
+    /// the next, so what could not be read had been synced.
+    ///
+    /// Source: `XLogWrite`, `src/backend/access/transam/xlog.c`; `XLogWalRcvWrite`, `src/backend/replication/walreceiver.c`.
+    in_later_segment: bool,
+}
+
+/// True when a record that starts at `start` and names `prev` as the one before it is of the stream that ends at `end`.
+fn is_of_stream(end: &EndOfWal, start: Lsn, prev: Lsn, segment_size: u64) -> bool {
+    if prev >= start {
+        return false;
     }
-    let next_page = Lsn(at.0.saturating_sub(at.0 % page).saturating_add(page));
+    match end.last_record {
+        Some(last) => prev == last || prev >= place_of_failure(end),
+        // Old content of a recycled segment lies a whole segment or more before its place.
+        None => start.bytes_since(prev).is_some_and(|distance| distance < segment_size),
+    }
+}
+
+/// Looks for WAL of the same stream after the end: in the rest of its page at any place where a record can start, in later
+/// pages by going on at each that starts one.
+fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option<Found>, WalReadError> {
+    let geometry = set.geometry();
     let size = u64::from(geometry.wal_segment_size);
+    let page = u64::from(geometry.wal_block_size).max(1);
+    let (mut first_lsn, failed_to) = in_rest_of_page(set, run, end)?;
+    let next_page = Lsn(end.at.0.saturating_sub(end.at.0 % page).saturating_add(page));
     let mut options = reader_options(set);
     options.resynchronise = true;
+    // Records that follow on each other belong together: the first of them tells of which stream they are.
+    let mut stretch = None;
     for index in run.clone() {
         let start = set.segments()[index].start_lsn;
-        if start.advanced_by(size) <= next_page {
+        let is_later = start >= failed_to;
+        if start.advanced_by(size) <= next_page || first_lsn.is_some() && !is_later {
             continue;
         }
-        let first = start.max(next_page);
-        let mut reader = WalReader::new(options.clone(), first).map_err(WalReadError::Sizes)?;
+        let from = start.max(next_page);
+        let mut reader = WalReader::new(options.clone(), from).map_err(WalReadError::Sizes)?;
         let mut bytes = set.reader(index)?;
-        let mut skip = first.0 - start.0;
-        while let Some(piece) = present(bytes.next_piece())? {
+        let (mut skip, mut delivered) = (from.0 - start.0, 0);
+        'segment: while let Some(piece) = present(bytes.next_piece())? {
+            delivered += piece.len() as u64;
             let passed = skip.min(piece.len() as u64);
             skip -= passed;
             let mut input = &piece[usize::try_from(passed).unwrap_or(piece.len())..];
             while let Some(event) = reader.next(&mut input) {
-                if let Event::Record(record) = event
-                    && record.start_lsn > at
-                {
-                    return Ok(Some(record.start_lsn));
+                match event {
+                    Event::Record(record) if record.start_lsn > end.at => {
+                        let (own_start, prev) = (record.start_lsn, record.header.prev);
+                        if *stretch.get_or_insert_with(|| is_of_stream(end, own_start, prev, size)) {
+                            first_lsn.get_or_insert(own_start);
+                            break 'segment;
+                        }
+                    }
+                    Event::Damage(_) => stretch = None,
+                    Event::Record(_) | Event::Aborted(_) | Event::End(_) => {}
                 }
             }
         }
+        if delivered < size {
+            stretch = None;
+        }
+        // A page in its place was written, whether a record starts in it or not.
+        if is_later && reader.timelines().is_some() {
+            return Ok(Some(Found { first_lsn: first_lsn.unwrap_or(from), in_later_segment: true }));
+        }
     }
-    Ok(None)
+    Ok(first_lsn.map(|first_lsn| Found { first_lsn, in_later_segment: false }))
 }
 
 /// The piece if there is one; the end for a file that just ends early, as was said when it was found. Any other error
@@ -119,15 +208,13 @@ fn present(piece: Result<Option<&[u8]>, WalReadError>) -> Result<Option<&[u8]>, 
     }
 }
 
-/// A record behind `at` that lies inside the same page, told by its checksum.
-fn record_in_rest_of_page(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<Option<Lsn>, WalReadError> {
+/// A record of the same stream after the end and inside the same page, told by its checksum, and how far that reaches
+/// which could not be read.
+fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(Option<Lsn>, Lsn), WalReadError> {
     let geometry = set.geometry();
     let (page, size) = (u64::from(geometry.wal_block_size).max(1), u64::from(geometry.wal_segment_size));
-    let holds = |index: &usize| {
-        let start = set.segments()[*index].start_lsn;
-        start <= at && at < start.advanced_by(size)
-    };
-    let Some(index) = run.clone().find(holds) else { return Ok(None) };
+    let at = end.at;
+    let Some(index) = segment_of(set, run, at) else { return Ok((None, at)) };
     let page_start = at.0 - at.0 % page;
     let from = page_start - set.segments()[index].start_lsn.0;
     let mut bytes = set.reader(index)?;
@@ -140,13 +227,60 @@ fn record_in_rest_of_page(set: &WalSet, run: &Range<usize>, at: Lsn) -> Result<O
         content.extend_from_slice(&piece[skip..]);
         content.truncate(usize::try_from(page).unwrap_or_default());
     }
+    let length_at = |place: usize| {
+        let bytes = content.get(place..)?.first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*bytes))
+    };
+    let place_of_end = usize::try_from(at.0 - page_start).unwrap_or(usize::MAX);
+    // A record that failed as a whole may have failed in its last byte.
+    let failed_to = match end.reason {
+        EndReason::Checksum { .. } | EndReason::Body(_) if end.at != Lsn(page_start) => {
+            geometry.wal_record_end(at, length_at(place_of_end).map_or(0, u64::from))
+        }
+        EndReason::Header(_) => geometry.wal_record_end(at, RecordHeader::SIZE as u64),
+        _ => at,
+    };
     let first = usize::try_from(at.aligned().0 - page_start).unwrap_or(usize::MAX).saturating_add(8);
     let found = (first..content.len()).step_by(8).find(|place| {
         let rest = &content[*place..];
-        let Some(length) = rest.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes)) else { return false };
-        let whole = usize::try_from(length).ok().filter(|length| *length >= RecordHeader::SIZE);
+        let whole = length_at(*place).and_then(|length| usize::try_from(length).ok());
+        let whole = whole.filter(|length| *length >= RecordHeader::SIZE);
         let Some(record) = whole.and_then(|length| rest.get(..length)) else { return false };
-        RecordHeader::decode(Lsn(0), record).is_ok_and(|header| header.crc == record_crc(record))
+        let start = Lsn(page_start + *place as u64);
+        RecordHeader::decode(start, record).is_ok_and(|header| {
+            is_of_stream(end, start, header.prev, size) && header.crc == record_crc(record)
+        })
     });
-    Ok(found.map(|place| Lsn(page_start + place as u64)))
+    Ok((found.map(|place| Lsn(page_start + place as u64)), failed_to))
+}
+
+/// Reads again from the last good record on: where WAL ends now.
+fn read_again(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<EndOfWal, WalReadError> {
+    let geometry = set.geometry();
+    let page = u64::from(geometry.wal_block_size).max(1);
+    let context = end.last_record.unwrap_or(place_of_failure(end));
+    let Some(index) = segment_of(set, run, context) else { return Ok(end.clone()) };
+    let segment_start = set.segments()[index].start_lsn;
+    // Without a record to begin with, everything that the first reading knew of this segment is needed.
+    let first = if end.last_record.is_some() { Lsn(context.0 - context.0 % page) } else { segment_start };
+    let mut reader = WalReader::new(reader_options(set), first).map_err(WalReadError::Sizes)?;
+    let mut skip = first.0 - segment_start.0;
+    for index in index..run.end {
+        let mut bytes = set.reader(index)?;
+        let mut delivered = 0;
+        while let Some(piece) = present(bytes.next_piece())? {
+            delivered += piece.len() as u64;
+            let passed = skip.min(piece.len() as u64);
+            skip -= passed;
+            let mut input = &piece[usize::try_from(passed).unwrap_or(piece.len())..];
+            while reader.next(&mut input).is_some() {}
+            if reader.is_stopped() {
+                return Ok(reader.finish());
+            }
+        }
+        if delivered < u64::from(geometry.wal_segment_size) {
+            break;
+        }
+    }
+    Ok(reader.finish())
 }

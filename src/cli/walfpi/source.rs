@@ -237,10 +237,19 @@ impl Source {
         match judge_tail(&self.set, run, end) {
             Ok(tail) => {
                 match &tail {
-                    Tail::RecordsFollow { first_lsn } => self.findings.push(Finding::problem(
+                    Tail::RecordsFollow { first_lsn, was_synced } => self.findings.push(Finding::problem(
                         "damage",
                         format!("{end}; sound records go on at {first_lsn}"),
-                        "WAL between is damaged or was lost in a crash; a server stops replay there",
+                        match was_synced {
+                            true => "WAL between had been synced and is damaged; a server stops replay there",
+                            false => "WAL between is damaged, or a power cut came before it was synced; a server stops \
+                                      replay there",
+                        },
+                    )),
+                    Tail::Changing { end_lsn } => self.findings.push(Finding::note(
+                        "wal_changing",
+                        format!("WAL changed while it was read; it was there up to {end_lsn} at the last look"),
+                        "a server is at work: its newest records may be missing here",
                     )),
                     Tail::BeforeKnownEnd { known_lsn } => self.findings.push(Finding::problem(
                         "damage",

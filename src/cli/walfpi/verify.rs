@@ -26,7 +26,8 @@ use crate::types::{Lsn, TimelineId};
 /// Check the chain of WAL records, and say where it ends and why
 ///
 /// Checks every page header, every record's CRC, every link to the record before. An end is damage when sound records
-/// follow behind it or pg_control knows of later WAL; all other ends are what a running or crashed server leaves. Bytes
+/// of the same stream follow after it or pg_control knows of later WAL; all other ends are what a running or crashed
+/// server leaves. Where a server is at work, the end is read again before it is called damage. Bytes
 /// that no server looks at are not checked: padding, and the rest of a segment behind a switch.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
@@ -171,6 +172,7 @@ fn run_row(
         _ if damaged => "damage",
         Some(Tail::Complete) => "all that is there was read",
         Some(Tail::EndOfWal) => "the end that a running or crashed server leaves",
+        Some(Tail::Changing { .. }) => "being written while it was read",
         Some(Tail::Gap) => "cut off by a gap",
         Some(Tail::RecordsFollow { .. } | Tail::BeforeKnownEnd { .. }) => "damage",
         None => "not judged",

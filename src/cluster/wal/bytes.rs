@@ -94,6 +94,12 @@ impl WalReadError {
         matches!(self, Self::Short { .. })
     }
 
+    /// True when the file is not there any more: a running server gives old segments a new name.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Access(error) if error.is_not_found())
+    }
+
     /// True when every byte of the segment was delivered before: something is odd, but nothing is missing.
     #[must_use]
     pub const fn is_behind_the_segment(&self) -> bool {
