@@ -2,7 +2,7 @@
 
 use super::finding::{Coverage, Finding};
 use crate::cluster::backup_files::RecoverySigns;
-use crate::cluster::control_file::ControlRead;
+use crate::cluster::control_file::{CONTROL_PATH, ControlRead};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::running::ServerSign;
 use crate::parsers::control::{ChecksumState, ControlFile, DbState};
@@ -85,7 +85,7 @@ fn taken_number(what: String, refuses_start: bool) -> Finding {
 }
 
 fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut Vec<Finding>) {
-    let file = crate::cluster::control_file::CONTROL_PATH;
+    let file = CONTROL_PATH;
     match directory.control() {
         ControlRead::Unreadable(error) => coverage.skip(file, error),
         ControlRead::Short(error) => coverage.skip(file, error),
@@ -127,12 +127,6 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
             if let ChecksumState::Unknown(code) = control.checksums {
                 problem("unknown_checksums", format!("data_checksum_version {code}"), "no server writes this value");
             }
-            if control.wal_was_reset() {
-                let what =
-                    "written by pg_resetwal: redo point at the first record of a segment, settings reset".to_owned();
-                let why = "what it says of the last checkpoint is not what the server left; slots are not judged by it";
-                problem("wal_was_reset", what, why);
-            }
             if control.backup_start_lsn.is_valid() {
                 let what = format!("backup start point {}", control.backup_start_lsn);
                 problem("restored_backup", what, "a restored backup that has not reached the end of the backup yet");
@@ -142,6 +136,11 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
 }
 
 fn inspect_signs(signs: &RecoverySigns, coverage: &mut Coverage, findings: &mut Vec<Finding>) {
+    if signs.wal_was_reset {
+        let what = "written by pg_resetwal: its checkpoint is the first record of all WAL, settings reset".to_owned();
+        let why = "what it says of the last checkpoint is not what the server left; slots are not judged by it";
+        findings.push(Finding::problem("wal_was_reset", what, why).in_file(CONTROL_PATH));
+    }
     match &signs.backup_label {
         None => {}
         Some(Err(error)) => coverage.skip("backup_label", error),
@@ -183,7 +182,7 @@ pub fn state_in_words(control: &ControlFile, server: &ServerSign, signs: &Recove
         return "A base backup that has not been recovered yet: recovery starts where backup_label says.".to_owned();
     }
     match state {
-        DbState::SHUT_DOWN if control.wal_was_reset() => {
+        DbState::SHUT_DOWN if signs.wal_was_reset => {
             "pg_resetwal was run: no replay will happen, and what had not reached its place is lost.".to_owned()
         }
         DbState::SHUT_DOWN => "Shut down cleanly: every page reached its place, no replay will happen.".to_owned(),

@@ -6,6 +6,7 @@ use super::finding::Coverage;
 use super::in_order::in_order;
 use super::slot_facts::{Condition, SlotFacts, WritePath};
 use super::staleness::ControlFacts;
+use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::dwb_files::DwbFile;
 use crate::parsers::control::ControlFile;
 use crate::parsers::control_layout::ControlLayout;
@@ -145,7 +146,7 @@ impl Default for ClusterFacts {
 impl ClusterFacts {
     /// The facts of a control file whose CRC is right.
     #[must_use]
-    pub fn of(control: &ControlFile, setting_mb: Option<u32>, is_backup: bool) -> Self {
+    pub fn of(control: &ControlFile, setting_mb: Option<u32>, signs: &RecoverySigns) -> Self {
         let record_bytes = ControlLayout::of_version(control.prefix.pg_control_version)
             .map_or(0, ControlLayout::checkpoint_record_bytes);
         Self {
@@ -154,8 +155,8 @@ impl ClusterFacts {
                 redo_lsn: control.checkpoint.redo_lsn,
                 checkpoint_end_lsn: control.geometry.wal_record_end(control.checkpoint_lsn, record_bytes),
                 in_archive_recovery: control.is_in_archive_recovery(),
-                is_backup: is_backup || control.backup_start_lsn.is_valid(),
-                wal_was_reset: control.wal_was_reset(),
+                is_backup: signs.backup_label.is_some() || control.backup_start_lsn.is_valid(),
+                wal_was_reset: signs.wal_was_reset,
             }),
             checksums_written: Some(control.checksums.is_written()),
             block_size: Some(control.geometry.block_size),

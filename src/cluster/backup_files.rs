@@ -1,8 +1,10 @@
-//! Files in the data directory that say "restored backup" or "standby".
+//! What in the data directory says "restored backup", "standby" or "WAL was reset".
 
 use std::path::Path;
 
 use super::open::{AccessError, Links, read_small};
+use super::reset::wal_was_reset;
+use crate::parsers::control::ControlFile;
 use crate::types::{Lsn, TimelineId};
 
 /// Longest `backup_label` that is read, in bytes.
@@ -63,25 +65,31 @@ impl BackupLabel {
     }
 }
 
-/// Signs of a backup or standby.
+/// Signs of a backup, of a standby, or of a reset.
 #[derive(Debug)]
 pub struct RecoverySigns {
     /// `backup_label`, if there is one; an error if it is there but cannot be read.
     pub backup_label: Option<Result<BackupLabel, AccessError>>,
     /// Names of signal files that are present.
     pub signals: Vec<&'static str>,
+    /// `pg_resetwal` was run, and no server since.
+    pub wal_was_reset: bool,
 }
 
-/// Looks for the signs in a data directory.
+/// Looks for the signs in a data directory, `control` being its control file when that can be trusted.
 #[must_use]
-pub fn read_signs(data_dir: &Path) -> RecoverySigns {
+pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySigns {
     let backup_label = match read_small(&data_dir.join("backup_label"), Links::Refuse, LABEL_LIMIT_BYTES) {
         Ok(bytes) => Some(Ok(BackupLabel::parse(&String::from_utf8_lossy(&bytes)))),
         Err(error) if error.is_not_found() => None,
         Err(error) => Some(Err(error)),
     };
     let present = |name: &&&str| data_dir.join(name).symlink_metadata().is_ok();
-    RecoverySigns { backup_label, signals: SIGNALS.iter().filter(present).copied().collect() }
+    RecoverySigns {
+        backup_label,
+        signals: SIGNALS.iter().filter(present).copied().collect(),
+        wal_was_reset: control.is_some_and(|control| wal_was_reset(data_dir, control)),
+    }
 }
 
 #[cfg(test)]

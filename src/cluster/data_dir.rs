@@ -115,9 +115,9 @@ impl DataDir {
         look_for_server(&self.root)
     }
 
-    /// Files that change where recovery starts or what it does.
+    /// What changes where recovery starts or what it does.
     #[must_use]
     pub fn recovery_signs(&self) -> RecoverySigns {
-        read_signs(&self.root)
+        read_signs(&self.root, self.control.trusted())
     }
 }

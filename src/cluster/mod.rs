@@ -14,6 +14,7 @@ mod page_sizes;
 pub mod page_source;
 pub mod relation_path;
 pub mod relation_walk;
+pub mod reset;
 pub mod running;
 pub mod server_process;
 pub mod settings;

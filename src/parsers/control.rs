@@ -324,12 +324,13 @@ impl ControlFile {
         by_state || self.min_recovery_lsn.is_valid() || self.backup_start_lsn.is_valid()
     }
 
-    /// True when the file carries the traces that `pg_resetwal` leaves: a shutdown checkpoint at the first record of a
-    /// segment together with the values that it puts in place of the server's settings.
+    /// True when the file can be one that `pg_resetwal` wrote: a shutdown checkpoint at the first record of a segment
+    /// together with the values that it puts in place of the server's settings. A server with these settings can write such
+    /// a file too; the checkpoint record in WAL tells which it was.
     ///
     /// Source: `RewriteControlFile`, `src/bin/pg_resetwal/pg_resetwal.c`.
     #[must_use]
-    pub fn wal_was_reset(&self) -> bool {
+    pub fn looks_reset(&self) -> bool {
         let segment = u64::from(self.geometry.wal_segment_size);
         let first_record = self.checkpoint_lsn.0.checked_rem(segment) == Some(FIRST_RECORD_OFFSET);
         let settings = self.wal_level == 0 && self.max_connections == 100 && self.max_worker_processes == 8;

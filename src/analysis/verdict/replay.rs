@@ -103,7 +103,7 @@ impl Replay {
                 replay.doubts.push(Doubt::BackupLabelUnreadable);
                 Recovery::Unknown
             }
-            None if control.wal_was_reset() => {
+            None if signs.wal_was_reset => {
                 replay.doubts.push(Doubt::WalWasReset);
                 Recovery::AfterReset
             }

@@ -59,12 +59,12 @@ impl Source {
     #[must_use]
     pub fn of_data_dir(directory: DataDir) -> Self {
         let settings = Settings::read(directory.root());
-        let is_backup = directory.recovery_signs().backup_label.is_some();
+        let signs = directory.recovery_signs();
         let setting_mb = settings.double_write_buffer_size_mb();
         let facts = directory
             .control()
             .trusted()
-            .map_or_else(ClusterFacts::default, |control| ClusterFacts::of(control, setting_mb, is_backup));
+            .map_or_else(ClusterFacts::default, |control| ClusterFacts::of(control, setting_mb, &signs));
         let set = DwbSet::of_data_dir(directory.root(), facts.block_size);
         Self { directory: Some(directory), facts, settings, set }
     }

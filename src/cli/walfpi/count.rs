@@ -49,7 +49,8 @@ pub(super) fn count(
     let mut counted = Counted::default();
     let mut fold = IntervalFold::new();
     let mut undecoded = Vec::new();
-    for run in source.set.runs() {
+    source.begin_runs();
+    while let Some(run) = source.next_run() {
         let set = &source.set;
         let end = collect_run(set, &run, &plan, jobs, interrupted, |part| {
             progress.advance(part.bytes_read);

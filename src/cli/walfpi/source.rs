@@ -1,5 +1,6 @@
 //! The WAL that a command line names, and what all commands say about it.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub struct Source {
     pub coverage: Coverage,
     paths: Vec<String>,
     watch: Option<WatchBytes>,
+    /// Runs that are still to be read.
+    waiting: VecDeque<Range<usize>>,
 }
 
 /// Told how many bytes are done.
@@ -82,6 +85,7 @@ impl Source {
             coverage: Coverage::default(),
             paths: args.paths.iter().map(|path| path.display().to_string()).collect(),
             watch: None,
+            waiting: VecDeque::new(),
         };
         tell_notes(&source.set, &mut source.findings, &mut source.coverage);
         source.confirm_version();
@@ -172,7 +176,8 @@ impl Source {
     ) {
         let progress = self.progress();
         let mut before = 0;
-        for run in self.set.runs() {
+        self.begin_runs();
+        while let Some(run) = self.next_run() {
             let mut notes = Notes { findings: &mut self.findings, coverage: &mut self.coverage };
             let mut stopped = false;
             let walked = walk_run(&self.set, &run, plan, resynchronise, |event, bytes_read| {
@@ -189,7 +194,7 @@ impl Source {
                     before += walked.bytes_read;
                     self.judge_walk(&run, walked);
                 }
-                Err(error) => self.coverage.skip("WAL", error),
+                Err(error) => self.note_unread(&run, error),
             }
             if interrupted.load(Ordering::Relaxed) {
                 return note_interruption(&mut self.coverage);
@@ -198,6 +203,35 @@ impl Source {
                 return;
             }
         }
+    }
+
+    /// Begins with the first run.
+    pub fn begin_runs(&mut self) {
+        self.waiting = self.set.runs().into();
+    }
+
+    /// The next run to be read. Call [`Self::judge_walk`], [`Self::judge_end`] or [`Self::note_unread`] for each.
+    pub fn next_run(&mut self) -> Option<Range<usize>> {
+        self.waiting.pop_front()
+    }
+
+    /// Says that a run could not be read. What a running server has left of it is read next.
+    pub fn note_unread(&mut self, run: &Range<usize>, error: WalReadError) {
+        if !(error.is_gone() && self.go_on_after_recycled(run)) {
+            self.coverage.skip("WAL", error);
+        }
+    }
+
+    /// Goes on after the segments of a run that are not there any more; false when there is nothing after them.
+    fn go_on_after_recycled(&mut self, run: &Range<usize>) -> bool {
+        let is_gone = |index: &usize| self.set.reader(*index).is_err_and(|error| error.is_gone());
+        let Some(last) = run.clone().rev().find(is_gone).filter(|last| last + 1 < run.end) else { return false };
+        let label = &self.set.segments()[last].label;
+        let what = format!("{label} was there when the directory was listed and has another name now, or is gone");
+        let why = "a running server gives old segments the names of future ones, or removes them";
+        self.findings.push(Finding::note("wal_recycled", what, why));
+        self.waiting.push_front(last + 1..run.end);
+        true
     }
 
     /// Says what a walk over a run met: damage, and how it ended.
@@ -230,12 +264,15 @@ impl Source {
                 let why = "the bytes of the segment itself are all there";
                 self.findings.push(Finding::problem("behind_segment", error.to_string(), why));
             }
-            Some(error) => self.coverage.skip("WAL", error),
+            Some(error) => self.note_unread(run, error),
             None => {}
         }
         let end = end?;
         match judge_tail(&self.set, run, end) {
             Ok(tail) => {
+                if matches!(tail, Tail::Changing { .. }) && self.waiting.front().is_none_or(|next| next.start >= run.end) {
+                    self.go_on_after_recycled(run);
+                }
                 match &tail {
                     Tail::RecordsFollow { first_lsn, was_synced } => self.findings.push(Finding::problem(
                         "damage",

@@ -57,7 +57,8 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let interrupted = interrupt_flag();
     let progress = Progress::bytes(source.total_bytes());
     let (mut before, mut runs, mut damage) = (0, Vec::new(), Vec::new());
-    for run in source.set.runs() {
+    source.begin_runs();
+    while let Some(run) = source.next_run() {
         let mut checked = Checked::default();
         let mut problems = Vec::new();
         let walked = walk_run(&source.set, &run, &plan, args.resync, |event, bytes_read| {
@@ -78,7 +79,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
                 let tail = source.judge_walk(&run, walked);
                 runs.push(run_row(&source, &run, &checked, end.as_ref(), tail.as_ref(), damaged));
             }
-            Err(error) => source.coverage.skip("WAL", error),
+            Err(error) => source.note_unread(&run, error),
         }
         if interrupted.load(Ordering::Relaxed) {
             note_interruption(&mut source.coverage);

@@ -34,6 +34,8 @@ pub enum NoteKind {
     WrongName,
     /// A file of `pg_wal` that waits to be written again, left out.
     Leftover,
+    /// A file of `pg_wal` that was renamed or removed since the directory was listed.
+    Recycled,
     /// A file of zeros, left out.
     Unwritten,
     /// A `.partial` file is used.
@@ -80,6 +82,7 @@ impl NoteKind {
             Self::ForeignSize => "wal_foreign_size",
             Self::WrongName => "wal_wrong_name",
             Self::Leftover => "wal_leftover",
+            Self::Recycled => "wal_recycled",
             Self::Unwritten => "wal_unwritten",
             Self::PartialUsed => "wal_partial_used",
             Self::WrongSize => "wal_wrong_size",
@@ -110,6 +113,7 @@ impl NoteKind {
             Self::ForeignSize => "WAL of one cluster has one segment size",
             Self::WrongName => "a server would look for this WAL under another name",
             Self::Leftover => "an old segment waiting under the name of a future one, as servers keep them",
+            Self::Recycled => "a running server gives old segments the names of future ones, or removes them",
             Self::Unwritten => "made in advance and never written",
             Self::PartialUsed => "it need not be written to its end",
             Self::WrongSize => "a segment file always has the whole size: it was cut, or never fully copied",

@@ -161,6 +161,11 @@ impl Collector<'_> {
         }
         let file = match ReadFile::open(path, links) {
             Ok(file) => file,
+            Err(error) if origin.in_pg_wal && error.is_not_found() => {
+                let what = "was there when the directory was listed and has another name now, or is gone";
+                self.notes.add(NoteLevel::Note, NoteKind::Recycled, &label, what);
+                return Ok(());
+            }
             Err(error) => {
                 self.note_unreadable(&label, path, &error);
                 return Ok(());
