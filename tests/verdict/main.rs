@@ -7,6 +7,7 @@
 mod common;
 mod evidence;
 mod files;
+mod hole;
 mod mass;
 mod needed;
 mod revision_a;

@@ -129,22 +129,6 @@ fn hole_behind_the_redo_point_proves_nothing() {
 }
 
 #[test]
-fn damaged_wal_with_sound_records_behind_proves_nothing() {
-    let mut damaged = 0..0;
-    let (scene, _) = torn_after_redo(|scene| {
-        damaged = scene.wal.noop(100);
-        scene.wal.noop(100);
-    });
-    scene.wal.write(&scene.copy);
-    scene.copy.patch(&segment_of(damaged.start), damaged.start % SEGMENT + 60, &[0]);
-    let checked = scene.check_as_it_is(&[]);
-    let row = Row::of(&checked, scene.key);
-    row.assert_verdict("restore_unproven");
-    assert!(checked.doubts().contains("WAL between is damaged"), "{}", checked.doubts());
-    assert!(checked.pages.iter().all(|page| page["verdict"] != "restore"));
-}
-
-#[test]
 fn damaged_wal_before_the_redo_point_hides_what_is_behind_it() {
     for with_change in [false, true] {
         let mut damaged = 0..0;

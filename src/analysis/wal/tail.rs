@@ -247,9 +247,8 @@ fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(
         let whole = whole.filter(|length| *length >= RecordHeader::SIZE);
         let Some(record) = whole.and_then(|length| rest.get(..length)) else { return false };
         let start = Lsn(page_start + *place as u64);
-        RecordHeader::decode(start, record).is_ok_and(|header| {
-            is_of_stream(end, start, header.prev, size) && header.crc == record_crc(record)
-        })
+        RecordHeader::decode(start, record)
+            .is_ok_and(|header| is_of_stream(end, start, header.prev, size) && header.crc == record_crc(record))
     });
     Ok((found.map(|place| Lsn(page_start + place as u64)), failed_to))
 }

@@ -270,7 +270,9 @@ impl Source {
         let end = end?;
         match judge_tail(&self.set, run, end) {
             Ok(tail) => {
-                if matches!(tail, Tail::Changing { .. }) && self.waiting.front().is_none_or(|next| next.start >= run.end) {
+                if matches!(tail, Tail::Changing { .. })
+                    && self.waiting.front().is_none_or(|next| next.start >= run.end)
+                {
                     self.go_on_after_recycled(run);
                 }
                 match &tail {
@@ -279,8 +281,10 @@ impl Source {
                         format!("{end}; sound records go on at {first_lsn}"),
                         match was_synced {
                             true => "WAL between had been synced and is damaged; a server stops replay there",
-                            false => "WAL between is damaged, or a power cut came before it was synced; a server stops \
-                                      replay there",
+                            false => {
+                                "WAL between is damaged, or a power cut came before it was synced; a server stops \
+                                      replay there"
+                            }
                         },
                     )),
                     Tail::Changing { end_lsn } => self.findings.push(Finding::note(
