@@ -45,7 +45,9 @@ fn with_pages_of_wal(more: impl FnOnce(&mut Scene)) -> (Scene, u32, u64) {
         scene.wal.fill_page();
         second = scene.wal.end() + WAL_PAGE;
         for _ in 0..4 {
-            (0..40).for_each(|_| drop(scene.wal.noop(100)));
+            for _ in 0..40 {
+                scene.wal.noop(100);
+            }
             scene.wal.fill_page();
         }
         assert_eq!(start / SEGMENT, scene.wal.end() / SEGMENT);
@@ -163,7 +165,11 @@ fn checkpoint_after_a_hole_shows_that_it_had_been_synced() {
 fn older_wal_after_the_end_says_nothing() {
     // From the end on, from the next sector on as a torn write leaves it, or from the next page on.
     for unit in [8, SECTOR, WAL_PAGE] {
-        let (scene, slot) = torn_after_redo(|scene| (0..3).for_each(|_| drop(scene.wal.noop(3000))));
+        let (scene, slot) = torn_after_redo(|scene| {
+            for _ in 0..3 {
+                scene.wal.noop(3000);
+            }
+        });
         scene.wal.write(&scene.copy);
         let from = scene.wal.end().next_multiple_of(unit);
         unwrite(&scene.copy, from, SEGMENT - from % SEGMENT, Unwritten::Recycled);
