@@ -11,7 +11,7 @@ use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::dwb::CrcVerdict;
 use crate::parsers::image::{ImageDecoder, ImageError};
 use crate::parsers::restore::ready_page;
-use crate::parsers::wal::reader::Event;
+use crate::parsers::wal::block::Keep;
 use crate::types::{Lsn, PageId};
 
 /// Why an image could not be read again.
@@ -60,8 +60,8 @@ pub fn fetch_image(
             let run = run_of(set, *record_lsn).ok_or(FetchError::NoRecord(*record_lsn))?;
             let plan = ScanPlan { start_lsn: *record_lsn, ..ScanPlan::totals() };
             let mut found = Err(FetchError::NoRecord(*record_lsn));
-            walk_run(set, &run, &plan, false, |event, _| {
-                let Event::Record(record) = event else { return ControlFlow::Continue(()) };
+            let stretch = plan.stretch(set, &run, Keep::Blocks);
+            walk_run(&stretch, false, &mut |_| ControlFlow::Continue(()), |record| {
                 if record.start_lsn == *record_lsn {
                     let image =
                         record.blocks().find(|block| block.page_id() == Some(page)).and_then(|block| block.image);

@@ -14,11 +14,10 @@ use crate::analysis::wal::walk::{WalkEnd, walk_run};
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::page::PageHeader;
-use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, RM_XLOG};
 use crate::parsers::wal::payload::XlogPayload;
-use crate::parsers::wal::reader::Event;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
@@ -111,12 +110,8 @@ pub struct WalHistory {
 /// How a walk over a part ended.
 #[derive(Debug)]
 pub struct Part {
-    /// Start of the first record, if there was one.
-    pub first_lsn: Option<Lsn>,
-    /// Its end.
-    pub first_end_lsn: Option<Lsn>,
-    /// End of the last.
-    pub last_end_lsn: Option<Lsn>,
+    /// Bytes that were read.
+    pub bytes_read: u64,
     /// The rest.
     pub walk: WalkEnd,
 }
@@ -145,24 +140,25 @@ impl WalHistory {
         let plan = ScanPlan { start_lsn, end_lsn, ..ScanPlan::totals() };
         let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();
         let mut worker = Worker { decoder: ImageDecoder::new(), page: vec![0; block_size] };
-        let (mut first_lsn, mut first_end_lsn, mut last_end_lsn, mut open) = (None, None, None, None::<Lsn>);
-        let walk = walk_run(set, run, &plan, false, |event, bytes_read| {
-            let Event::Record(record) = event else { return progress(bytes_read) };
-            first_lsn.get_or_insert(record.start_lsn);
-            first_end_lsn.get_or_insert(record.end_lsn);
+        let mut open = None::<Lsn>;
+        let mut bytes_read = 0;
+        let mut watch = |bytes| {
+            bytes_read += bytes;
+            progress(bytes_read)
+        };
+        let walk = walk_run(&plan.stretch(set, run, Keep::Blocks), false, &mut watch, |record| {
             let start = *open.get_or_insert(record.start_lsn);
             if !self.add(record, interest, &mut worker) {
                 // Nothing is known of what this record did: the stretch ends before it.
                 self.cover(start..record.start_lsn);
                 open = None;
             }
-            last_end_lsn = Some(record.end_lsn);
-            progress(bytes_read)
+            ControlFlow::Continue(())
         })?;
-        if let Some((start, end)) = open.zip(last_end_lsn) {
+        if let Some((start, end)) = open.zip(walk.extent.last_end_lsn) {
             self.cover(start..end);
         }
-        Ok(Part { first_lsn, first_end_lsn, last_end_lsn, walk })
+        Ok(Part { bytes_read, walk })
     }
 
     /// Adds a stretch, as part of the one before when it follows on.

@@ -146,17 +146,17 @@ impl Replay {
             return Ok(());
         };
         let part = history.read(set, &run, (redo_lsn, Lsn(u64::MAX)), interest, progress)?;
-        self.bytes_read += part.walk.bytes_read;
-        if part.first_lsn != Some(redo_lsn) {
+        self.bytes_read += part.bytes_read;
+        if part.walk.extent.first_lsn != Some(redo_lsn) {
             self.doubts.push(Doubt::NoRecordAtRedo { redo_lsn });
             return Ok(());
         }
         self.can_begin = true;
-        self.end_lsn = part.last_end_lsn;
+        self.end_lsn = part.walk.extent.last_end_lsn;
         self.judge_end(set, &run, &part)?;
         self.hold_against(control, history);
-        if self.recovery == Recovery::None && part.first_end_lsn < part.last_end_lsn {
-            let end_lsn = part.last_end_lsn.unwrap_or_default();
+        if self.recovery == Recovery::None && part.walk.extent.first_end_lsn < part.walk.extent.last_end_lsn {
+            let end_lsn = part.walk.extent.last_end_lsn.unwrap_or_default();
             self.doubts.push(Doubt::WalAfterShutdown { redo_lsn, end_lsn });
         }
         Ok(())
@@ -250,8 +250,8 @@ pub fn read_before(
         let limit = if own_run.as_ref() == Some(&run) { redo_lsn.unwrap_or(Lsn(u64::MAX)) } else { Lsn(u64::MAX) };
         match history.read(set, &run, (Lsn::INVALID, limit), interest, progress) {
             Ok(part) => {
-                bytes_read += part.walk.bytes_read;
-                if let Some((end, redo)) = part.last_end_lsn.zip(redo_lsn)
+                bytes_read += part.bytes_read;
+                if let Some((end, redo)) = part.walk.extent.last_end_lsn.zip(redo_lsn)
                     && record_starts_at(set, end, redo)
                 {
                     history.extend(end, redo);

@@ -1,119 +1,132 @@
-//! Reads all segments of a set, several at a time, and hands the parts over in order.
+//! Reads all segments of a run, several at a time, and hands the parts over in order.
 //!
 //! Each segment is read on its own. In order, [`Joiner`] holds each part against the one before; where they do not fit,
-//! that segment is read again together with the one before it, which gives what reading in order gives.
+//! that segment is read again together with those before it, which gives what reading in order gives.
 
 use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::partial::{ScanPlan, SegmentPartial, scan_segment};
+use super::segment::{SegmentRead, Stretch, Visitor, Watch, read_segment};
+use super::walk::WalkEnd;
 use crate::analysis::in_order::in_order;
-use crate::cluster::wal::WalReadError;
-use crate::cluster::wal::WalSet;
-use crate::parsers::wal::end::{EndOfWal, EndReason};
+use crate::cluster::wal::{WalReadError, WalSet};
+use crate::parsers::wal::end::EndReason;
 use crate::parsers::wal::scan::Joiner;
 use crate::types::Lsn;
 
-/// How reading a run of segments ended.
-#[derive(Debug)]
-pub struct RunEnd {
-    /// The run.
-    pub run: Range<usize>,
-    /// Segment in which reading ended.
-    pub segment: usize,
-    /// How; [`crate::parsers::wal::end::EndReason::Limit`] or `InputEnds` when all of it was read.
-    pub end: Option<EndOfWal>,
-    /// Why bytes could not be read.
-    pub error: Option<WalReadError>,
-    /// The end of the plan was reached.
-    pub reached_end: bool,
-    /// The user broke the run off.
-    pub interrupted: bool,
-}
-
-/// Segments of a run that the plan's range touches.
+/// Segments of a run that the range `start_lsn..end_lsn` touches.
 #[must_use]
-pub fn touched(set: &WalSet, run: &Range<usize>, plan: &ScanPlan) -> Range<usize> {
+pub fn touched(set: &WalSet, run: &Range<usize>, start_lsn: Lsn, end_lsn: Lsn) -> Range<usize> {
     let size = u64::from(set.geometry().wal_segment_size);
     let start_of = |index: usize| set.segments()[index].start_lsn;
-    let first = run.clone().find(|index| start_of(*index).advanced_by(size) > plan.start_lsn).unwrap_or(run.end);
-    let last = run.clone().rev().find(|index| start_of(*index) < plan.end_lsn).map_or(run.start, |index| index + 1);
+    let first = run.clone().find(|index| start_of(*index).advanced_by(size) > start_lsn).unwrap_or(run.end);
+    let last = run.clone().rev().find(|index| start_of(*index) < end_lsn).map_or(run.start, |index| index + 1);
     first..last.max(first)
 }
 
-/// Reads a run with `jobs` threads. `visit` gets each part in order and says whether to go on.
-pub fn collect_run(
-    set: &WalSet,
-    run: &Range<usize>,
-    plan: &ScanPlan,
+/// Reads a stretch with `jobs` threads. Each segment gets a visitor from `begin`; `take_up` gets each part in order, and
+/// breaks off with an error. What they are shown, and how it ends, is what [`super::walk::walk_run`] gives.
+///
+/// # Errors
+/// When the first segment cannot be opened.
+pub fn collect_run<V: Visitor + Send>(
+    stretch: &Stretch<'_>,
     jobs: usize,
-    interrupted: &AtomicBool,
-    mut visit: impl FnMut(&mut SegmentPartial) -> Result<(), WalReadError>,
-) -> RunEnd {
-    let range = touched(set, run, plan);
-    let jobs = jobs.clamp(1, range.len().max(1));
-    let mut result = RunEnd {
-        run: run.clone(),
-        segment: range.start,
-        end: None,
-        error: None,
-        reached_end: false,
-        interrupted: false,
-    };
+    watch: Watch<'_>,
+    begin: impl Fn(usize) -> V + Sync,
+    mut take_up: impl FnMut(&mut SegmentRead<V>) -> Result<(), WalReadError>,
+) -> Result<WalkEnd, WalReadError> {
+    let Stretch { set, run, start_lsn, end_lsn, .. } = stretch;
+    let mut range = touched(set, run, *start_lsn, *end_lsn);
+    let mut result = WalkEnd::default();
+    if range.is_empty() {
+        return Ok(result);
+    }
+    // Only the first record behind the range shows that the range was read to its end.
+    range.end = run.end.min(range.end + 1);
     let worker = || {
-        let mut buffer = Vec::new();
+        let (mut buffer, begin) = (Vec::new(), &begin);
         move |index| {
-            let go_on = !interrupted.load(Ordering::Relaxed);
-            go_on.then(|| scan_segment(set, run, index, index, plan, &[], &mut buffer))
+            let go_on = watch(0).is_continue();
+            go_on.then(|| read_segment(stretch, index, index, begin(index), watch, &mut buffer))
         }
     };
     let mut joiner = Joiner::new();
-    let mut segments = range.clone();
-    in_order(range.clone(), (0..jobs).map(|_| worker()).collect(), |part| {
-        let Some(part) = part.filter(|_| !interrupted.load(Ordering::Relaxed)) else {
-            result.interrupted = true;
-            return ControlFlow::Break(());
-        };
-        result.segment = segments.next().unwrap_or(range.end);
-        let mut part = match part.and_then(|part| joined(set, run, plan, &mut joiner, part, &range)) {
-            Ok(part) => part,
-            Err(error) => {
+    let (mut first_error, mut segments) = (None, range.clone());
+    in_order(range.clone(), (0..jobs.clamp(1, range.len())).map(|_| worker()).collect(), |part| {
+        let index = segments.next().unwrap_or(range.end);
+        let part = part.map(|part| part.and_then(|part| joined(stretch, &mut joiner, part, &range, &begin, watch)));
+        let mut part = match part {
+            Some(Ok(part)) => part,
+            Some(Err(error)) if index == range.start => {
+                first_error = Some(error);
+                return ControlFlow::Break(());
+            }
+            Some(Err(error)) => {
                 result.error = Some(error);
                 return ControlFlow::Break(());
             }
+            None => {
+                result.interrupted = true;
+                return ControlFlow::Break(());
+            }
         };
-        let visited = visit(&mut part);
-        result.error = part.error.take().or(visited.err());
+        let taken = take_up(&mut part);
+        result.extent.append(&part.extent);
+        result.aborted.append(&mut part.aborted);
+        result.behind.extend(part.behind);
+        result.error = part.error.or(taken.err());
+        result.interrupted = part.interrupted;
         result.reached_end = part.reached_end;
-        let ended = !matches!(part.summary.end.reason, EndReason::Limit);
-        result.end = Some(part.summary.end);
-        if ended || result.reached_end || result.error.is_some() {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
+        let before = result.end.take();
+        let mut end = part.summary.end;
+        let goes_on = end.reason == EndReason::Limit && result.error.is_none();
+        // A segment inside a long record has no record of its own.
+        end.last_record = end.last_record.or(before.as_ref().and_then(|end| end.last_record));
+        end.end_of_last = end.end_of_last.or(before.and_then(|end| end.end_of_last));
+        result.end = Some(end).filter(|_| !part.reached_end && !part.interrupted);
+        if goes_on && result.end.is_some() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    result
+    if let Some(error) = first_error {
+        return Err(error);
+    }
+    if result.interrupted {
+        result.end = None;
+    }
+    // The limit of the last segment is where the files end.
+    if let Some(end) = result.end.as_mut().filter(|end| end.reason == EndReason::Limit) {
+        end.reason = EndReason::InputEnds;
+    }
+    Ok(result)
 }
 
-/// Where the WAL that a part counted ends: the start of the next segment, or its last record's end.
+/// Where the WAL that a part shows ends: the start of the next segment, or its last record's end.
 #[must_use]
-pub fn end_of_part(part: &SegmentPartial) -> Lsn {
+pub fn end_of_part<V>(part: &SegmentRead<V>) -> Lsn {
     let whole = matches!(part.summary.end.reason, EndReason::Limit) && !part.reached_end;
-    let counted = part.counted_to.unwrap_or(part.summary.start_lsn);
+    let counted = part.extent.last_end_lsn.unwrap_or(part.summary.start_lsn);
     if whole { part.summary.limit_lsn.max(counted) } else { counted }
 }
 
-fn joined(
-    set: &WalSet,
-    run: &Range<usize>,
-    plan: &ScanPlan,
+/// The part if it fits those before it, else what reading in order gives.
+fn joined<V: Visitor>(
+    stretch: &Stretch<'_>,
     joiner: &mut Joiner,
-    part: SegmentPartial,
+    part: SegmentRead<V>,
     range: &Range<usize>,
-) -> Result<SegmentPartial, WalReadError> {
-    if joiner.push(&part.summary).is_ok() {
+    begin: impl Fn(usize) -> V,
+    watch: Watch<'_>,
+) -> Result<SegmentRead<V>, WalReadError> {
+    // Why WAL ends before the first record of a segment is known only together with the record before.
+    let ends_at_once = part.summary.first_record.is_none() && part.summary.end.reason != EndReason::Limit;
+    let is_first = part.index == range.start;
+    if (is_first || !ends_at_once) && joiner.push(&part.summary).is_ok() {
         return Ok(part);
     }
-    let from = part.index.saturating_sub(1).max(range.start);
-    scan_segment(set, run, part.index, from, plan, &[], &mut Vec::new())
+    let last_record = joiner.last_record().unwrap_or_default();
+    let holds_it = |index: &usize| stretch.set.segments()[*index].start_lsn <= last_record;
+    let from = (range.start..part.index).rev().find(holds_it).unwrap_or(range.start);
+    let (index, quiet) = (part.index, |_| watch(0));
+    let part = read_segment(stretch, index, from, begin(index), &quiet, &mut Vec::new())?;
+    joiner.follow(&part.summary);
+    Ok(part)
 }

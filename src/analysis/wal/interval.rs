@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::block_set::BlockSet;
-use super::partial::{CheckpointKind, CheckpointSeen, SegmentPartial, Slice};
+use super::partial::{CheckpointKind, CheckpointSeen, SegmentCounts, Slice};
 use super::tally::{Decay, Tally};
 use crate::cluster::wal::WalReadError;
 use crate::types::Lsn;
@@ -117,15 +117,16 @@ impl IntervalFold {
     ///
     /// # Errors
     /// When a segment that must be read again cannot be.
-    pub fn push(&mut self, partial: &mut SegmentPartial, end_lsn: Lsn, rescan: Rescan<'_>) -> Result<(), WalReadError> {
-        let slices = std::mem::take(&mut partial.slices);
+    pub fn push(&mut self, part: &mut SegmentCounts<'_>, end_lsn: Lsn, rescan: Rescan<'_>) -> Result<(), WalReadError> {
+        let counts = &mut part.found.counts;
+        let slices = std::mem::take(&mut counts.slices);
         let ends: Vec<Lsn> = slices.iter().skip(1).map(|slice| slice.start_lsn).chain([end_lsn]).collect();
-        let mut checkpoints = partial.checkpoints.iter().peekable();
+        let mut checkpoints = counts.checkpoints.iter().peekable();
         for (at, (slice, slice_end)) in slices.into_iter().zip(ends).enumerate() {
             if at > 0 {
                 self.close(slice.start_lsn, Some(slice.start_lsn));
             }
-            self.chunks.push(Chunk::of(partial.index..partial.index + 1, slice, slice_end));
+            self.chunks.push(Chunk::of(part.index..part.index + 1, slice, slice_end));
             while let Some(checkpoint) =
                 checkpoints.next_if(|checkpoint| checkpoint.lsn < slice_end || slice_end == end_lsn)
             {

@@ -5,9 +5,11 @@
 pub mod block_set;
 pub mod cause;
 pub mod collect;
+mod feed;
 pub mod group;
 pub mod interval;
 pub mod partial;
+pub mod segment;
 pub mod set_notes;
 pub mod tail;
 pub mod tally;

@@ -1,24 +1,35 @@
-//! Reads a run of segments in order and shows every event: for listings, where order matters more than speed.
+//! Reads a run of segments in order and shows every record as it comes: where order matters more than speed, and where
+//! reading is to go on after damage.
 
-use std::ops::{ControlFlow, Range};
+use std::cell::Cell;
+use std::ops::ControlFlow;
 
 use super::collect::touched;
-use super::partial::{ScanPlan, reader_options};
+use super::feed::{FedEnd, Feed, feed};
+use super::segment::{Extent, Stretch, reader_options};
 use crate::cluster::wal::WalReadError;
-use crate::cluster::wal::WalSet;
 use crate::parsers::wal::end::EndOfWal;
-use crate::parsers::wal::reader::{Event, WalReader};
+use crate::parsers::wal::reader::{Aborted, Event, WalReader};
+use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
-/// How a walk ended.
+/// How reading a stretch ended, and what was met on the way.
 #[derive(Debug, Default)]
 pub struct WalkEnd {
-    /// How reading ended; `None` when the visitor broke it off or the end of the plan was reached.
+    /// How reading ended; `None` when it was broken off or the end of the range was reached.
     pub end: Option<EndOfWal>,
     /// Why bytes could not be read.
     pub error: Option<WalReadError>,
-    /// Bytes that were read.
-    pub bytes_read: u64,
+    /// Files that have more bytes than belong to their segment.
+    pub behind: Vec<WalReadError>,
+    /// Which records were shown.
+    pub extent: Extent,
+    /// Records that a crash cut off and that were replaced.
+    pub aborted: Vec<Aborted>,
+    /// A record ended after the end of the range.
+    pub reached_end: bool,
+    /// It was broken off from outside.
+    pub interrupted: bool,
     /// Damage that reading went on behind, the first thousand places of it.
     pub damage: Vec<Damage>,
     /// Further damage, only counted.
@@ -61,106 +72,112 @@ impl WalkEnd {
     }
 }
 
-/// True when bytes of a segment are missing.
-fn failed(result: &WalkEnd) -> bool {
-    result.error.as_ref().is_some_and(|error| !error.is_behind_the_segment())
-}
-
-/// Reads the records of `plan` in order. Records before its start are read but not shown; the first record that ends
-/// behind its end stops the walk. `resynchronise` goes on behind damage.
+/// Shows the records of a stretch in order, until `visit` or `watch` breaks off. `resynchronise` goes on behind damage.
 ///
 /// # Errors
 /// When the first segment cannot be opened.
 pub fn walk_run(
-    set: &WalSet,
-    run: &Range<usize>,
-    plan: &ScanPlan,
+    stretch: &Stretch<'_>,
     resynchronise: bool,
-    mut visit: impl FnMut(&Event<'_>, u64) -> ControlFlow<()>,
+    watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    mut visit: impl FnMut(&Record<'_>) -> ControlFlow<()>,
 ) -> Result<WalkEnd, WalReadError> {
-    let range = touched(set, run, plan);
+    let Stretch { set, run, start_lsn, end_lsn, keep } = stretch;
+    let range = touched(set, run, *start_lsn, *end_lsn);
     let mut result = WalkEnd::default();
     if range.is_empty() {
         return Ok(result);
     }
-    let geometry = set.geometry();
-    let page = u64::from(geometry.wal_block_size).max(1);
+    let page = u64::from(set.geometry().wal_block_size).max(1);
     let file_start = set.segments()[range.start].start_lsn;
-    let first = Lsn(file_start.0.max(plan.start_lsn.0 - plan.start_lsn.0 % page));
+    let first = Lsn(file_start.0.max(start_lsn.0 - start_lsn.0 % page));
     let mut options = reader_options(set);
     options.resynchronise = resynchronise;
+    options.keep = *keep;
     let mut reader = WalReader::new(options.clone(), first).map_err(WalReadError::Sizes)?;
-    let mut last_end = None;
     let mut open: Option<EndOfWal> = None;
-    let mut skip = first.0 - file_start.0;
-    // A record may reach over the last touched segment.
-    for index in range.start..run.end {
-        let mut bytes = match set.reader(index) {
-            Ok(bytes) => bytes,
-            Err(error) if index == range.start => return Err(error),
-            Err(error) => {
-                result.error = Some(error);
-                break;
-            }
-        };
-        let mut delivered = 0;
-        loop {
-            let piece = match bytes.next_piece() {
-                Ok(Some(piece)) => piece,
-                Ok(None) => break,
-                Err(error) if error.is_short() => break,
-                Err(error) => {
-                    result.error = Some(error);
-                    break;
-                }
+    let (mut file, mut skip, mut buffer) = (range.start, first.0 - file_start.0, Vec::new());
+    let (last_end, mut reached_end, mut enough) = (Cell::new(None), false, false);
+    loop {
+        // A record may reach over the last touched segment.
+        let fed = feed(set, file..run.end, skip, run.end, &mut buffer, |fed| {
+            let mut input = match fed {
+                Feed::File(_) if reader.is_stopped() => return ControlFlow::Break(()),
+                Feed::File(_) => return ControlFlow::Continue(()),
+                Feed::Piece(piece) => piece,
             };
-            delivered += piece.len() as u64;
-            result.bytes_read += piece.len() as u64;
-            let passed = skip.min(piece.len() as u64);
-            skip -= passed;
-            let mut input = &piece[usize::try_from(passed).unwrap_or(piece.len())..];
-            while let Some(event) = reader.next(&mut input) {
-                if let Event::Damage(end) = &event {
-                    open.get_or_insert_with(|| end.clone());
-                    result.add_damage(end.at, end.end_of_last.or(last_end), end.reason.to_string());
+            if watch(input.len() as u64).is_break() {
+                result.interrupted = true;
+                enough = true;
+                return ControlFlow::Break(());
+            }
+            let mut show = |extent: &mut Extent, record: &Record<'_>| {
+                last_end.set(Some(record.end_lsn));
+                if record.start_lsn < *start_lsn {
+                    return ControlFlow::Continue(());
                 }
-                if let Event::Record(record) = &event {
-                    result.resume(record.start_lsn);
-                    open = None;
-                    last_end = Some(record.end_lsn);
-                    if record.start_lsn < plan.start_lsn {
-                        continue;
-                    }
-                    if record.data_end_lsn > plan.end_lsn {
-                        return Ok(result);
-                    }
+                reached_end = record.data_end_lsn > *end_lsn;
+                enough = reached_end;
+                if !enough {
+                    extent.add(record);
+                    enough = visit(record).is_break();
                 }
-                if visit(&event, result.bytes_read).is_break() {
-                    return Ok(result);
+                if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            loop {
+                let mut flow = ControlFlow::Continue(());
+                reader.take_plain(&mut input, |record| {
+                    flow = show(&mut result.extent, record);
+                    flow
+                });
+                flow?;
+                if reader.take_single(&mut input, |record| flow = show(&mut result.extent, record)).is_some() {
+                    flow?;
+                    continue;
+                }
+                match reader.next(&mut input) {
+                    None => return ControlFlow::Continue(()),
+                    Some(Event::Record(record)) => {
+                        result.resume(record.start_lsn);
+                        open = None;
+                        show(&mut result.extent, &record)?;
+                    }
+                    Some(Event::Damage(end)) => {
+                        result.add_damage(end.at, end.end_of_last.or(last_end.get()), end.reason.to_string());
+                        open.get_or_insert(end);
+                    }
+                    Some(Event::Aborted(aborted)) => result.aborted.push(aborted),
+                    Some(Event::End(_)) => {}
                 }
             }
+        });
+        result.behind.extend(fed.behind.into_iter().map(|(_, error)| error));
+        result.reached_end = reached_end;
+        if enough {
+            return Ok(result);
         }
-        let short = delivered < u64::from(geometry.wal_segment_size);
-        if short && resynchronise && index + 1 < run.end {
-            let next = set.segments()[index + 1].start_lsn;
-            let reason = match result.error.take() {
-                Some(error) => error.to_string(),
-                None => format!("{} ends early", set.segments()[index].label),
-            };
-            result.add_damage(reader.position(), last_end, reason);
-            reader = WalReader::new(options.clone(), next).map_err(WalReadError::Sizes)?;
-            skip = 0;
-            continue;
+        match fed.how {
+            FedEnd::Closed(error) if fed.file == range.start => return Err(error),
+            FedEnd::Short(why) if resynchronise && fed.file + 1 < run.end => {
+                file = fed.file + 1;
+                let reason =
+                    why.map_or_else(|| format!("{} ends early", set.segments()[fed.file].label), |why| why.to_string());
+                result.add_damage(reader.position(), last_end.get(), reason);
+                let next = set.segments()[file].start_lsn;
+                reader = WalReader::new(options.clone(), next).map_err(WalReadError::Sizes)?;
+                skip = 0;
+                continue;
+            }
+            FedEnd::Closed(error) | FedEnd::Short(Some(error)) => result.error = Some(error),
+            FedEnd::Short(None) | FedEnd::Whole | FedEnd::Enough => {}
         }
-        if short || reader.is_stopped() || failed(&result) {
-            break;
-        }
+        break;
     }
     // A failure behind which nothing good came is where this WAL ends; whether that is damage is judged like any end.
     result.end = match open.filter(|_| result.damage.last().is_some_and(|last| last.resumed.is_none())) {
         Some(mut end) => {
             result.damage.pop();
-            end.end_of_last = end.end_of_last.or(last_end);
+            end.end_of_last = end.end_of_last.or(last_end.get());
             Some(end)
         }
         None => Some(reader.finish()),

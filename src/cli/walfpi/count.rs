@@ -4,14 +4,16 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
 use super::images::redo_points;
-use super::source::{Source, note_interruption};
+use super::source::{Source, heard, note_interruption};
 use crate::analysis::finding::Finding;
 use crate::analysis::wal::cause::CauseTeller;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::group::{GroupBy, Groups};
 use crate::analysis::wal::interval::{Interval, IntervalFold};
-use crate::analysis::wal::partial::{ScanPlan, scan_segment};
+use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::segment::read_segment;
 use crate::analysis::wal::tally::Tally;
+use crate::parsers::wal::block::Keep;
 use crate::types::Lsn;
 
 /// What was counted.
@@ -52,12 +54,15 @@ pub(super) fn count(
     source.begin_runs();
     while let Some(run) = source.next_run() {
         let set = &source.set;
-        let end = collect_run(set, &run, &plan, jobs, interrupted, |part| {
-            progress.advance(part.bytes_read);
-            counted.total.add(&part.total());
-            counted.reach(part.counted_from, part.counted_to);
-            undecoded.extend(part.undecoded.take());
-            if let Some(groups) = part.groups.take() {
+        let stretch = plan.stretch(set, &run, Keep::Heads);
+        let begin = |index| Counter::new(set, index, &plan, &[]);
+        let watch = |bytes| heard(interrupted, Some(&progress), bytes);
+        let read = collect_run(&stretch, jobs, &watch, begin, |part| {
+            let counts = &mut part.found.counts;
+            counted.total.add(&counts.total());
+            counted.reach(part.extent.first_lsn, part.extent.last_end_lsn);
+            undecoded.extend(counts.undecoded.take());
+            if let Some(groups) = counts.groups.take() {
                 match &mut counted.groups {
                     Some(all) => all.merge(&groups),
                     all => *all = Some(groups),
@@ -66,22 +71,32 @@ pub(super) fn count(
             if group.is_some() {
                 return Ok(());
             }
-            fold.push(part, end_of_part(part), &mut |segments, cuts| {
+            let end_lsn = end_of_part(part);
+            fold.push(part, end_lsn, &mut |segments, cuts| {
                 let (mut slices, mut buffer) = (Vec::new(), Vec::new());
                 for index in segments {
-                    slices.extend(scan_segment(set, &run, index, index, &plan, cuts, &mut buffer)?.slices);
+                    let counter = Counter::new(set, index, &plan, cuts);
+                    let part = read_segment(&stretch, index, index, counter, &|_| watch(0), &mut buffer)?;
+                    slices.extend(part.found.counts.slices);
                 }
                 Ok(slices)
             })
         });
         fold.end_run();
-        if end.interrupted {
+        let read = match read {
+            Ok(read) => read,
+            Err(error) => {
+                source.note_unread(&run, error);
+                continue;
+            }
+        };
+        if read.interrupted {
             note_interruption(&mut source.coverage);
             break;
         }
-        let ended = end.end.filter(|_| !end.reached_end);
-        source.judge_end(&run, ended.as_ref(), end.error);
-        if end.reached_end {
+        let reached_end = read.reached_end;
+        source.judge_walk(&run, read);
+        if reached_end {
             break;
         }
     }

@@ -11,6 +11,7 @@ use super::names::Names;
 use super::source::{CommonArgs, Source};
 use crate::analysis::finding::Finding;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::work::JobsArg;
 use crate::output::json::wal::fork_name;
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::restore::ready_page;
@@ -33,6 +34,8 @@ pub struct ExtractArgs {
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
     filter: ImageFilter,
 }
 
@@ -50,7 +53,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
     let mut decoder = ImageDecoder::new();
     let mut page = vec![0; block_size];
     let (mut written, mut left_out) = (0, 0);
-    each_image(&mut source, &Source::plan(&args.common.source), &args.filter, |notes, found| {
+    each_image(&mut source, &Source::plan(&args.common.source), &args.filter, args.jobs, |notes, found| {
         if !args.raw && !found.image.applies() {
             left_out += 1;
             return Ok(());

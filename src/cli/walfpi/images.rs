@@ -8,14 +8,14 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::names::Names;
-use super::source::{Notes, Source};
+use super::source::{Notes, Source, heard};
 use crate::analysis::wal::cause::{Cause, CauseTeller};
 use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::cli::context::{Closing, OutputArgs};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::{PageFilter, Span};
-use crate::cli::work::{all_cores, interrupt_flag};
+use crate::cli::work::{JobsArg, interrupt_flag};
 use crate::cluster::wal::WalSet;
 use crate::output::escape::printable;
 use crate::output::json::wal::{Row, fork_name};
@@ -23,7 +23,7 @@ use crate::output::json::{Item, lsn_text};
 use crate::output::sink::{CsvShape, Sink};
 use crate::output::text::{Layout, short_lsn};
 use crate::parsers::image::{BlockImage, Compression};
-use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::names::rmgr_name;
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
@@ -108,11 +108,11 @@ pub fn each_image<E>(
     source: &mut Source,
     plan: &ScanPlan,
     filter: &ImageFilter,
+    jobs: JobsArg,
     mut visit: impl FnMut(&mut Notes<'_>, &Found<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let jobs = all_cores();
     let interrupted = interrupt_flag();
-    let redo = redo_points(&source.set, plan, jobs, &interrupted);
+    let redo = redo_points(&source.set, plan, jobs.count(), &interrupted);
     let mut teller = CauseTeller::new(redo, source.set.geometry().block_size);
     let mut causes = Vec::new();
     let mut failed = None;
@@ -139,12 +139,17 @@ pub fn redo_points(set: &WalSet, plan: &ScanPlan, jobs: usize, interrupted: &Ato
     let plan = ScanPlan { start_lsn: plan.start_lsn, ..ScanPlan::totals() };
     let mut points = Vec::new();
     for run in set.runs() {
-        collect_run(set, &run, &plan, jobs, interrupted, |part| {
-            points.extend(part.checkpoints.iter().map(|seen| seen.redo_lsn));
+        let begin = |index| Counter::new(set, index, &plan, &[]);
+        let watch = |_| heard(interrupted, None, 0);
+        let read = collect_run(&plan.stretch(set, &run, Keep::Heads), jobs, &watch, begin, |part| {
+            let counts = &part.found.counts;
+            points.extend(counts.checkpoints.iter().map(|seen| seen.redo_lsn));
             // Redo points that records mark where they stand, whether or not their checkpoint finished.
-            points.extend(part.slices.iter().skip(1).map(|slice| slice.start_lsn));
+            points.extend(counts.slices.iter().skip(1).map(|slice| slice.start_lsn));
             Ok(())
         });
+        // The walk that follows meets the same errors, and tells them.
+        drop(read);
     }
     points
 }

@@ -8,6 +8,7 @@ use super::images::{ImageFilter, Target, each_image, image_row};
 use super::names::Names;
 use super::source::{CommonArgs, Source};
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::work::JobsArg;
 
 /// List the full-page images, one line each
 ///
@@ -19,6 +20,8 @@ pub struct ListArgs {
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
     filter: ImageFilter,
 }
 
@@ -28,7 +31,7 @@ pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     source.add_name_notes(&names);
     let mut target = Target::begin(&source, &args.common.output, out, "list", false)?;
     let mut shown = 0;
-    each_image(&mut source, &Source::plan(&args.common.source), &args.filter, |_, found| {
+    each_image(&mut source, &Source::plan(&args.common.source), &args.filter, args.jobs, |_, found| {
         shown += 1;
         target.image(image_row(found, &names))
     })?;

@@ -18,13 +18,12 @@ use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::Stop;
-use crate::cluster::wal::WalReadError;
-use crate::cluster::wal::{WalSet, WalSetOptions};
+use crate::cluster::wal::{WalReadError, WalSet, WalSetOptions};
 use crate::output::progress::Progress;
 use crate::output::sink::{CsvShape, Machine, Sink};
 use crate::parsers::control_layout::ControlLayout;
+use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::end::EndOfWal;
-use crate::parsers::wal::reader::Event;
 use crate::parsers::wal::record::Record;
 use crate::repair::scratch::scratch_file;
 use crate::types::{Lsn, TimelineId};
@@ -175,23 +174,19 @@ impl Source {
         mut visit: impl FnMut(&mut Notes<'_>, &Record<'_>) -> ControlFlow<()>,
     ) {
         let progress = self.progress();
-        let mut before = 0;
         self.begin_runs();
         while let Some(run) = self.next_run() {
             let mut notes = Notes { findings: &mut self.findings, coverage: &mut self.coverage };
             let mut stopped = false;
-            let walked = walk_run(&self.set, &run, plan, resynchronise, |event, bytes_read| {
-                progress.done(before + bytes_read);
-                let visited = match event {
-                    Event::Record(record) => visit(&mut notes, record),
-                    _ => ControlFlow::Continue(()),
-                };
+            let stretch = plan.stretch(&self.set, &run, Keep::Blocks);
+            let mut watch = |bytes| heard(interrupted, Some(&progress), bytes);
+            let walked = walk_run(&stretch, resynchronise, &mut watch, |record| {
+                let visited = visit(&mut notes, record);
                 stopped = visited.is_break();
-                if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { visited }
+                visited
             });
             match walked {
                 Ok(walked) => {
-                    before += walked.bytes_read;
                     self.judge_walk(&run, walked);
                 }
                 Err(error) => self.note_unread(&run, error),
@@ -210,7 +205,7 @@ impl Source {
         self.waiting = self.set.runs().into();
     }
 
-    /// The next run to be read. Call [`Self::judge_walk`], [`Self::judge_end`] or [`Self::note_unread`] for each.
+    /// The next run to be read. Call [`Self::judge_walk`] or [`Self::note_unread`] for each.
     pub fn next_run(&mut self) -> Option<Range<usize>> {
         self.waiting.pop_front()
     }
@@ -249,25 +244,18 @@ impl Source {
             let what = format!("{} further places of damage", walked.further_damage);
             self.findings.push(Finding::problem("damage", what, why));
         }
-        self.judge_end(run, walked.end.as_ref(), walked.error)
+        for error in walked.behind {
+            let why = "the bytes of the segment itself are all there";
+            self.findings.push(Finding::problem("behind_segment", error.to_string(), why));
+        }
+        if let Some(error) = walked.error {
+            self.note_unread(run, error);
+        }
+        self.judge_end(run, walked.end.as_ref()?)
     }
 
-    /// Says how a run ended: nothing for the usual end, a finding for damage. What cannot be read counts as skipped.
-    pub fn judge_end(
-        &mut self,
-        run: &Range<usize>,
-        end: Option<&EndOfWal>,
-        error: Option<WalReadError>,
-    ) -> Option<Tail> {
-        match error {
-            Some(error) if error.is_behind_the_segment() => {
-                let why = "the bytes of the segment itself are all there";
-                self.findings.push(Finding::problem("behind_segment", error.to_string(), why));
-            }
-            Some(error) => self.note_unread(run, error),
-            None => {}
-        }
-        let end = end?;
+    /// Says how a run ended: nothing for the usual end, a finding for damage.
+    fn judge_end(&mut self, run: &Range<usize>, end: &EndOfWal) -> Option<Tail> {
         match judge_tail(&self.set, run, end) {
             Ok(tail) => {
                 if matches!(tail, Tail::Changing { .. })
@@ -315,6 +303,14 @@ pub struct Notes<'a> {
     pub findings: &'a mut Vec<Finding>,
     /// What was not looked at.
     pub coverage: &'a mut Coverage,
+}
+
+/// Tells `progress` what was read, and whether to go on.
+pub fn heard(interrupted: &AtomicBool, progress: Option<&Progress>, bytes: u64) -> ControlFlow<()> {
+    if let Some(progress) = progress {
+        progress.advance(bytes);
+    }
+    if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Says that a result is partial.

@@ -7,21 +7,25 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::json;
 
-use super::source::{Source, SourceArgs, note_interruption};
+use super::source::{Source, SourceArgs, heard, note_interruption};
 use crate::analysis::finding::Finding;
+use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::segment::{Extent, Visitor};
 use crate::analysis::wal::tail::Tail;
 use crate::analysis::wal::walk::{Damage, walk_run};
 use crate::cli::context::{Closing, OutputArgs};
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::interrupt_flag;
+use crate::cli::work::{JobsArg, interrupt_flag};
 use crate::output::json::wal::Row;
 use crate::output::json::{Item, lsn_text};
 use crate::output::progress::Progress;
 use crate::output::sink::CsvShape;
 use crate::output::text::write_fact;
+use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::end::{EndKind, EndOfWal};
-use crate::parsers::wal::reader::Event;
-use crate::types::{Lsn, TimelineId};
+use crate::parsers::wal::reader::Aborted;
+use crate::parsers::wal::record::Record;
+use crate::types::TimelineId;
 
 /// Check the chain of WAL records, and say where it ends and why
 ///
@@ -38,6 +42,8 @@ pub struct VerifyArgs {
     #[arg(long)]
     resync: bool,
     #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -46,8 +52,6 @@ pub struct VerifyArgs {
 struct Checked {
     records: u64,
     recovered: u64,
-    first_lsn: Option<Lsn>,
-    end_lsn: Option<Lsn>,
     timelines: Vec<TimelineId>,
 }
 
@@ -56,28 +60,38 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let plan = Source::plan(&args.source);
     let interrupted = interrupt_flag();
     let progress = Progress::bytes(source.total_bytes());
-    let (mut before, mut runs, mut damage) = (0, Vec::new(), Vec::new());
+    let (mut runs, mut damage) = (Vec::new(), Vec::new());
     source.begin_runs();
     while let Some(run) = source.next_run() {
         let mut checked = Checked::default();
-        let mut problems = Vec::new();
-        let walked = walk_run(&source.set, &run, &plan, args.resync, |event, bytes_read| {
-            progress.done(before + bytes_read);
-            checked.event(event, &mut problems);
-            match interrupted.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        });
-        source.findings.append(&mut problems);
+        let stretch = plan.stretch(&source.set, &run, Keep::Heads);
+        let watch = |bytes| heard(&interrupted, Some(&progress), bytes);
+        // Behind damage the place to go on is only known in order.
+        let walked = if args.resync {
+            walk_run(&stretch, true, &mut { watch }, |record| {
+                checked.record(record);
+                ControlFlow::Continue(())
+            })
+        } else {
+            collect_run(
+                &stretch,
+                args.jobs.count(),
+                &watch,
+                |_| Checked::default(),
+                |part| {
+                    checked.append(&part.found);
+                    Ok(())
+                },
+            )
+        };
         match walked {
             Ok(walked) => {
-                before += walked.bytes_read;
+                source.findings.extend(walked.aborted.iter().map(aborted_finding));
                 damage.extend(walked.damage.iter().map(damage_row));
                 source.coverage.examined += checked.records;
-                let (end, damaged) = (walked.end.clone(), !walked.damage.is_empty());
+                let (extent, end, damaged) = (walked.extent, walked.end.clone(), !walked.damage.is_empty());
                 let tail = source.judge_walk(&run, walked);
-                runs.push(run_row(&source, &run, &checked, end.as_ref(), tail.as_ref(), damaged));
+                runs.push(run_row(&source, &run, &checked, &extent, end.as_ref(), tail.as_ref(), damaged));
             }
             Err(error) => source.note_unread(&run, error),
         }
@@ -118,28 +132,33 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
 }
 
 impl Checked {
-    fn event(&mut self, event: &Event<'_>, problems: &mut Vec<Finding>) {
-        match event {
-            Event::Record(record) => {
-                self.records += 1;
-                self.recovered += u64::from(record.recovered);
-                self.first_lsn.get_or_insert(record.start_lsn);
-                self.end_lsn = Some(record.end_lsn);
-                if self.timelines.last() != Some(&record.tli) {
-                    self.timelines.push(record.tli);
-                }
-            }
-            Event::Aborted(aborted) => {
-                let what = format!(
-                    "record at {} was cut off at {} and replaced: {} of {} bytes were there",
-                    aborted.start_lsn, aborted.missing_lsn, aborted.have, aborted.tot_len
-                );
-                let why = "the server crashed while writing it and went on behind it; nothing is lost";
-                problems.push(Finding::note("aborted_record", what, why));
-            }
-            Event::Damage(_) | Event::End(_) => {}
+    /// Adds what the next segment has.
+    fn append(&mut self, next: &Self) {
+        self.records += next.records;
+        self.recovered += next.recovered;
+        let goes_on = self.timelines.last() == next.timelines.first();
+        self.timelines.extend(next.timelines.iter().skip(usize::from(goes_on)));
+    }
+}
+
+impl Visitor for Checked {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.records += 1;
+        self.recovered += u64::from(record.recovered);
+        if self.timelines.last() != Some(&record.tli) {
+            self.timelines.push(record.tli);
         }
     }
+}
+
+fn aborted_finding(aborted: &Aborted) -> Finding {
+    let what = format!(
+        "record at {} was cut off at {} and replaced: {} of {} bytes were there",
+        aborted.start_lsn, aborted.missing_lsn, aborted.have, aborted.tot_len
+    );
+    let why = "the server crashed while writing it and went on behind it; nothing is lost";
+    Finding::note("aborted_record", what, why)
 }
 
 /// Fields of a run, in order.
@@ -162,6 +181,7 @@ fn run_row(
     source: &Source,
     run: &Range<usize>,
     checked: &Checked,
+    extent: &Extent,
     end: Option<&EndOfWal>,
     tail: Option<&Tail>,
     damaged: bool,
@@ -183,8 +203,8 @@ fn run_row(
         ("first_segment", json!(name(run.clone().next()))),
         ("last_segment", json!(name(run.clone().next_back()))),
         ("segments", json!(run.len())),
-        ("start_lsn", json!(checked.first_lsn.map(lsn_text))),
-        ("end_lsn", json!(checked.end_lsn.map(lsn_text))),
+        ("start_lsn", json!(extent.first_lsn.map(lsn_text))),
+        ("end_lsn", json!(extent.last_end_lsn.map(lsn_text))),
         ("records", json!(checked.records)),
         ("recovered_records", json!(checked.recovered)),
         ("timelines", json!(timelines)),

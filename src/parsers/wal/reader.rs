@@ -108,6 +108,8 @@ pub struct WalReader {
     page: PageHeader,
     /// Timelines of the first and of the last page before the limit.
     timelines: Option<(TimelineId, TimelineId)>,
+    /// Whether the first page says that it begins with the rest of a record, and where that lies.
+    continues: Option<Option<Lsn>>,
     /// Bytes of a page header that came in pieces.
     staged: Vec<u8>,
     collecting: Option<Collecting>,
@@ -141,6 +143,7 @@ impl WalReader {
             state: State::Page,
             page,
             timelines: None,
+            continues: None,
             staged: Vec::with_capacity(PageHeader::LONG_SIZE),
             collecting: None,
             link: None,
@@ -207,6 +210,12 @@ impl WalReader {
     #[must_use]
     pub const fn timelines(&self) -> Option<(TimelineId, TimelineId)> {
         self.timelines
+    }
+
+    /// Where the rest of a record lies with which the first page says that it begins.
+    #[must_use]
+    pub fn continues(&self) -> Option<Lsn> {
+        self.continues.flatten()
     }
 
     /// Sizes of the cluster, as given.

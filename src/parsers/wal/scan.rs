@@ -4,6 +4,8 @@
 //! that starts last may need bytes of the segments behind. Afterwards [`Joiner`] tells whether the parts are what reading
 //! in order would have given.
 
+use std::ops::ControlFlow;
+
 use super::end::{EndOfWal, EndReason};
 use super::payload::overwritten_lsn;
 use super::reader::{Event, Plain, ReaderError, ReaderOptions, WalReader};
@@ -37,6 +39,8 @@ pub struct ScanSummary {
     pub records: u64,
     /// How reading ended: [`EndReason::Limit`] unless WAL ends here.
     pub end: EndOfWal,
+    /// Where the rest of a record lies with which the first page says that it begins.
+    pub continues: Option<Lsn>,
     /// Timelines of the first and of the last page of the stretch.
     pub timelines: Option<(TimelineId, TimelineId)>,
     /// Version of the pages.
@@ -78,6 +82,7 @@ impl SegmentScan {
             aborted: None,
             records: 0,
             end,
+            continues: None,
             timelines: None,
             major: options.major,
             system_identifier: options.system_identifier,
@@ -88,7 +93,7 @@ impl SegmentScan {
 
     /// As [`WalReader::take_plain`]. What it leaves in `input` is for [`Self::take_single`] or [`Self::next`].
     #[inline]
-    pub fn take_plain(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>)) {
+    pub fn take_plain(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) {
         let taken = self.reader.take_plain(input, visit);
         self.note(taken);
     }
@@ -159,6 +164,7 @@ impl SegmentScan {
     #[must_use]
     pub fn finish(mut self) -> ScanSummary {
         self.summary.end = self.reader.finish();
+        self.summary.continues = self.reader.continues();
         self.summary.timelines = self.reader.timelines();
         self.summary.major = self.reader.major();
         self.summary.system_identifier = self.reader.system_identifier();
@@ -199,6 +205,12 @@ pub enum JoinFault {
         found: Lsn,
         /// Where the one before ends.
         expected: Lsn,
+    },
+    /// The first page continues a record, but the one before is complete.
+    #[error("a record goes on at {found}, but the one before is complete")]
+    Continuation {
+        /// Where the page says so.
+        found: Lsn,
     },
     /// The first record does not name the one before.
     #[error("first record follows {found}, but the one before is {expected}")]
@@ -259,6 +271,9 @@ impl Joiner {
         {
             return Err(JoinFault::Foreign);
         }
+        if let Some(found) = scan.continues.filter(|rest| self.next_position == Some(*rest)) {
+            return Err(JoinFault::Continuation { found });
+        }
         match &scan.first_record {
             Some(first) => self.check_first(first)?,
             // Nothing starts here: fine while the last record before reaches over it, else WAL ends here.
@@ -269,6 +284,12 @@ impl Joiner {
             }
             None => {}
         }
+        self.follow(scan);
+        Ok(())
+    }
+
+    /// Takes a scan of the next stretch that was begun before it, and so was read in order.
+    pub fn follow(&mut self, scan: &ScanSummary) {
         self.limit = Some(scan.limit_lsn);
         self.ended = scan.end.reason != EndReason::Limit;
         if scan.next_position.is_some() {
@@ -279,7 +300,12 @@ impl Joiner {
         self.last_tli = scan.timelines.map(|(_, last)| last).or(self.last_tli);
         self.major = scan.major.or(self.major);
         self.system_identifier = scan.system_identifier.or(self.system_identifier);
-        Ok(())
+    }
+
+    /// Start of the last record so far.
+    #[must_use]
+    pub const fn last_record(&self) -> Option<Lsn> {
+        self.last_record
     }
 
     fn check_first(&self, first: &FirstRecord) -> Result<(), JoinFault> {

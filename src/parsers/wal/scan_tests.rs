@@ -183,3 +183,20 @@ proptest! {
         prop_assert!(damage || whole.end.reason != EndReason::ZeroLength);
     }
 }
+
+/// Only together with the part before it shows that nothing was to be continued.
+#[test]
+fn a_page_that_continues_nothing_is_refused() {
+    let mut writer = WalWriter::new(FIRST);
+    // A record that ends with its page.
+    writer.heap(PAGE - 40 - 24 - 5);
+    let seam = writer.lsn();
+    assert_eq!(seam, FIRST + PAGE as u64);
+    writer.heap(100);
+    let parts = |writer: &WalWriter| [scan(writer, FIRST, seam), scan(writer, seam, seam + PAGE as u64)];
+    assert_eq!(joined(&parts(&writer)), Ok(starts(&writer)));
+    writer.bytes[PAGE + 2] |= 1;
+    let (in_order, whole) = scan(&writer, FIRST, seam + PAGE as u64);
+    assert_eq!((in_order.len(), whole.end.at), (starts(&writer).len() - 1, Lsn(seam)));
+    assert_eq!(joined(&parts(&writer)), Err(JoinFault::Continuation { found: Lsn(seam + 24) }));
+}

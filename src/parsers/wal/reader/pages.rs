@@ -70,6 +70,8 @@ impl WalReader {
             let first = self.timelines.map_or(header.tli, |(first, _)| first);
             self.timelines = Some((first, header.tli));
         }
+        let data = page_start.advanced_by(u64::try_from(header.size()).unwrap_or(0));
+        self.continues.get_or_insert(header.has(FIRST_IS_CONTRECORD).then_some(data));
         self.page = header;
         self.enter_page(header, page_start)
     }

@@ -1,5 +1,7 @@
 //! The short way: records that are there as a whole, follow each other and pass every check, inside a page or over several.
 
+use std::ops::ControlFlow;
+
 use super::{State, WalReader};
 use crate::parsers::crc::{crc32c, crc32c_append};
 use crate::parsers::wal::block::BodyLayout;
@@ -21,12 +23,16 @@ pub struct Plain {
 
 impl WalReader {
     /// Takes records off the front of `input` for as long as each is there as a whole and has nothing odd about it, and
-    /// shows them to `visit`. All checks of [`Self::next`] are made; a record that fails one, or that needs a closer look,
-    /// stays in `input` for [`Self::next`], which says what is the matter.
+    /// shows them to `visit` until it breaks off. All checks of [`Self::next`] are made; a record that fails one, or that
+    /// needs a closer look, stays in `input` for [`Self::next`], which says what is the matter.
     ///
     /// `None`: there is no such record here. It costs next to nothing to ask.
     #[inline]
-    pub fn take_plain(&mut self, input: &mut &[u8], mut visit: impl FnMut(&Record<'_>)) -> Option<Plain> {
+    pub fn take_plain(
+        &mut self,
+        input: &mut &[u8],
+        mut visit: impl FnMut(&Record<'_>) -> ControlFlow<()>,
+    ) -> Option<Plain> {
         if let State::Pass(until) = self.state {
             // The padding behind the record before, unless it reaches the end of the page or of the input.
             let missing = usize::try_from(until.bytes_since(self.lsn)?).ok()?;
@@ -57,7 +63,7 @@ impl WalReader {
             let body = bytes.get(RecordHeader::SIZE..).unwrap_or_default();
             let Some(layout) = BodyLayout::quick(self.major, block_size, body, 0) else { break };
             let end_lsn = start_lsn.advanced_by(step);
-            visit(&Record {
+            let visited = visit(&Record {
                 start_lsn,
                 end_lsn,
                 data_end_lsn: start_lsn.advanced_by(u64::from(header.tot_len)),
@@ -74,6 +80,9 @@ impl WalReader {
             link = start_lsn;
             start_lsn = end_lsn;
             rest = behind;
+            if visited.is_break() {
+                break;
+            }
         }
         if records == 0 {
             return None;
