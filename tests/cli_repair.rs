@@ -340,14 +340,12 @@ fn what_could_not_be_looked_at_is_told() {
         let summary = &planned.of_type("summary")[0];
         assert_eq!((&summary["exit_status"], planned.status), (&2.into(), 2), "{case}: {summary}");
         assert_eq!(summary["skipped"], check.of_type("skipped").len(), "{case}");
-        // What is proven is written all the same.
-        let steps = planned.of_type("step").len();
-        assert_eq!(steps == 0, name == "base/5", "{case}: {}", planned.stdout);
+        // What was not read could have shown that WAL is missing: nothing is proven.
+        assert!(planned.of_type("step").is_empty(), "{case}: {}", planned.stdout);
         let applied = copy.repair(&["--apply", "--journal", arg(&copy.journal()), "--format", "ndjson"]);
         assert_eq!(applied.status, 2, "{case}: {}", applied.stderr);
         assert_eq!(applied.of_type("skipped"), check.of_type("skipped"), "{case}");
-        assert_eq!(applied.of_type("step").len(), steps, "{case}");
-        assert_eq!(copy.journal().exists(), steps > 0, "{case}");
+        assert!(applied.of_type("step").is_empty() && !copy.journal().exists(), "{case}");
     }
 }
 

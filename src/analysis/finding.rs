@@ -173,6 +173,22 @@ impl Coverage {
         self.skipped.push(Skipped { what: what.into(), reason: reason.into() });
     }
 
+    /// Counts something that was not looked at, unless the same was counted before.
+    pub fn skip_once(&mut self, what: impl Into<String>, reason: impl Into<SkipReason>) {
+        self.add_once(Skipped { what: what.into(), reason: reason.into() });
+    }
+
+    /// Takes over what another part did not look at, without what was counted before.
+    pub fn append_once(&mut self, other: Self) {
+        other.skipped.into_iter().for_each(|skipped| self.add_once(skipped));
+    }
+
+    fn add_once(&mut self, skipped: Skipped) {
+        if !self.skipped.contains(&skipped) {
+            self.skipped.push(skipped);
+        }
+    }
+
     /// The user broke it off: the result is partial.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {

@@ -4,6 +4,9 @@ use super::finding::Finding;
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{ForkNumber, Geometry, RelFileLocator};
 
+/// Kind of the findings about pages that are missing before others.
+pub const MISSING_PAGES: &str = "missing_pages";
+
 /// Findings about the segment files of each fork. `files` are all files of the cluster, ordered as a walk orders them;
 /// forks without a file that `selected` takes are left out.
 ///
@@ -49,7 +52,7 @@ fn inspect_fork(segments: &[RelationFile], full: u64, findings: &mut Vec<Finding
                 format!("segments {expected} to {} are missing or empty", number - 1)
             };
             let what = format!("{segments}, while {} has {} bytes", path(file), file.size_bytes);
-            findings.push(Finding::problem("missing_pages", what, why).in_file(&path(file)));
+            findings.push(Finding::problem(MISSING_PAGES, what, why).in_file(&path(file)));
         }
         if number < last.name.rel_segment && file.size_bytes < full {
             let what = format!(
@@ -57,7 +60,7 @@ fn inspect_fork(segments: &[RelationFile], full: u64, findings: &mut Vec<Finding
                 file.size_bytes,
                 full - file.size_bytes
             );
-            findings.push(Finding::problem("missing_pages", what, why).in_file(&path(file)).at(file.size_bytes));
+            findings.push(Finding::problem(MISSING_PAGES, what, why).in_file(&path(file)).at(file.size_bytes));
         }
         expected = number.saturating_add(1);
     }

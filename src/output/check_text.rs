@@ -7,6 +7,7 @@ use super::text::{Layout, plain_table, short, wrapped, write_fact, write_table};
 use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::candidate::{Judged, Source, Weight};
 use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::{OnStart, Verdict};
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::replay::Replay;
@@ -76,6 +77,7 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     let page_at = |place: &usize| pages.get(*place).map_or_else(String::new, |report| label(report.page));
     sentences.push(match &outlook.start {
         Start::Running => "a server may be running: nothing here is certain".to_owned(),
+        Start::Unknown if replay.doubts.contains(&Doubt::BrokenOff) => "cannot be told: the check was broken off".to_owned(),
         Start::Unknown => "cannot be told: where replay begins is not known".to_owned(),
         Start::CannotBegin => "the server will not start: WAL from the redo point on is missing".to_owned(),
         Start::Stops { page, lsn } => match pages.get(*page).map(|report| &report.verdict.on_start) {

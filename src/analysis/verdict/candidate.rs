@@ -177,18 +177,9 @@ impl Chain {
     fn add(&mut self, weight: Weight, text: impl Into<String>) {
         self.steps.push(Step { weight, text: text.into() });
     }
-
-    fn outcome(&self) -> Outcome {
-        match self.steps.iter().map(|step| step.weight).max() {
-            Some(Weight::Against) => Outcome::Unusable,
-            Some(Weight::Loses) => Outcome::LosesChanges,
-            Some(Weight::Missing) => Outcome::Unproven,
-            _ => Outcome::Safe,
-        }
-    }
 }
 
-/// Judges one image of `page`.
+/// Judges one image of `page` by itself; what is doubtful about the whole cluster is for [`Judged::weigh`].
 #[must_use]
 pub fn judge(page: PageId, candidate: Candidate, evidence: &Evidence<'_>) -> Judged {
     let mut chain = Chain { steps: Vec::new(), lost: Vec::new() };
@@ -204,12 +195,29 @@ pub fn judge(page: PageId, candidate: Candidate, evidence: &Evidence<'_>) -> Jud
         judge_place(&candidate, evidence, &mut chain);
         judge_completeness(page, &candidate, evidence, &mut chain);
     }
-    for doubt in &evidence.replay.doubts {
-        let weight = if doubt.forbids_restore() { Weight::Missing } else { Weight::Notes };
-        chain.add(weight, doubt.to_string());
-    }
-    let outcome = chain.outcome();
+    let outcome = outcome_of(&chain.steps);
     Judged { candidate, outcome, steps: chain.steps, lost: chain.lost }
+}
+
+impl Judged {
+    /// Adds what keeps every image from being called safe.
+    pub fn weigh(&mut self, doubts: &[Doubt]) {
+        let steps = doubts.iter().map(|doubt| {
+            let weight = if doubt.forbids_restore() { Weight::Missing } else { Weight::Notes };
+            Step { weight, text: doubt.to_string() }
+        });
+        self.steps.extend(steps);
+        self.outcome = outcome_of(&self.steps);
+    }
+}
+
+fn outcome_of(steps: &[Step]) -> Outcome {
+    match steps.iter().map(|step| step.weight).max() {
+        Some(Weight::Against) => Outcome::Unusable,
+        Some(Weight::Loses) => Outcome::LosesChanges,
+        Some(Weight::Missing) => Outcome::Unproven,
+        _ => Outcome::Safe,
+    }
 }
 
 /// The image by itself: whole, plausible, of one moment.

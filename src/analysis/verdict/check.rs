@@ -1,15 +1,15 @@
 //! The whole check: slots against pages, WAL, and the verdict on every damaged page.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use rustc_hash::FxHashSet;
 
+use super::candidate::Outcome;
 use super::compare::Comparison;
 use super::doubt::Doubt;
 use super::history::{Interest, WalHistory};
-use super::judge::Verdict;
 use super::needed::Needed;
 use super::outlook::Outlook;
 use super::replay::{Replay, read_before};
@@ -27,13 +27,18 @@ use crate::cluster::wal::WalSet;
 use crate::parsers::control::ControlFile;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
-/// The newest LSN of a sound page of a logged relation, and which page.
-pub enum NewestPage<'a> {
+/// What the cluster as a whole says about where WAL ends.
+pub enum Witnesses<'a> {
     /// All pages were read.
-    Known(Option<(Lsn, String)>),
-    /// Pages are read for this when an image would be called safe: a page from behind the end of WAL shows that WAL is
-    /// missing, whoever asks. An error says why not all of them were.
-    Ask(&'a dyn Fn() -> Result<Option<(Lsn, String)>, String>),
+    Known {
+        /// The newest LSN of a sound page of a logged relation, and which page.
+        newest: Option<(Lsn, String)>,
+        /// What else is doubtful about the relation files.
+        doubts: Vec<Doubt>,
+    },
+    /// Only some pages are judged. When an image would be called safe, the whole cluster is asked what speaks against that,
+    /// as a check of all of it would: a page from past the end of WAL shows that WAL is missing, whoever asks.
+    Ask(&'a dyn Fn() -> (Vec<Doubt>, Coverage)),
 }
 
 /// What the check works on.
@@ -68,8 +73,10 @@ pub struct CheckInput<'a> {
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
     /// Pages that another page of their index names, and that are all zero or not there.
     pub named: &'a BTreeMap<PageId, BrokenLink>,
-    /// The newest LSN of the relation files.
-    pub newest_page: NewestPage<'a>,
+    /// What all pages say about the end of WAL.
+    pub witnesses: Witnesses<'a>,
+    /// What was not looked at until now; what the check adds to it is in the report.
+    pub coverage: Coverage,
     /// WAL that recovery will read: that of `pg_wal`.
     pub own_wal: Option<&'a WalSet>,
     /// WAL from elsewhere, together with it.
@@ -120,19 +127,25 @@ pub enum Stage {
 
 /// Runs the check. `progress` is told the stage and how far it is, and can break it off.
 pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> ControlFlow<()>) -> CheckReport {
-    let mut coverage = Coverage::default();
+    let mut coverage = std::mem::take(&mut input.coverage);
+    // Whoever breaks it off at any stage has a partial result.
+    let broken_off = Cell::new(coverage.is_interrupted());
+    let progress = &|stage, done| {
+        let flow = progress(stage, done);
+        broken_off.set(broken_off.get() || flow.is_break());
+        flow
+    };
     let mut replay = input.replay.clone();
     let dwb_doubts = dwb_doubts(input.staleness);
     if input.may_be_running {
         replay.doubts.push(Doubt::MayBeRunning);
     }
-    let written = newest_written(&input);
+    let written = newest_written(&input, &mut coverage);
     input.slots.retain(|slot| input.only.is_none_or(|page| page == slot.page));
     let mut suspects = std::mem::take(&mut input.suspects);
     let checksums = input.control.is_some_and(|control| control.checksums.is_enforced());
     let rules = CompareRules { block_size: input.block_size, checksums, redo_lsn: replay.redo_lsn, jobs: input.jobs };
     let mut compared = 0;
-    let mut broken_off = false;
     compare_slots(
         input.dwb,
         &mut input.slots,
@@ -141,8 +154,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         &mut coverage,
         |bytes| {
             compared += bytes;
-            broken_off |= progress(Stage::Slots, compared).is_break();
-            !broken_off
+            progress(Stage::Slots, compared).is_continue()
         },
         |page, suspicion| {
             // The scan's own finding says more than "differs".
@@ -155,9 +167,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
     history.first_touches =
         replay.next_xid.filter(|_| !late_pages.is_empty()).map(|next| FirstTouches::of(late_pages, next));
     history.needed = replay.redo_lsn.filter(|_| input.find_missing).map(Needed::from);
-    if broken_off {
-        replay.doubts.push(Doubt::BrokenOff);
-    } else {
+    if !broken_off.get() {
         let before = replay.clone();
         let mut unread = Coverage::default();
         read_wal(&input, &mut replay, &mut history, &interest, &mut unread, progress);
@@ -178,13 +188,16 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
             unread = Coverage::default();
             read_wal(&input, &mut replay, &mut history, &interest, &mut unread, progress);
         }
-        coverage.skipped.append(&mut unread.skipped);
+        coverage.append_once(unread);
     }
     if let Some((lsn, place)) = &written {
         replay.note_page_lsn(*lsn, place);
     }
-    if let NewestPage::Known(Some((lsn, page))) = &input.newest_page {
-        replay.note_page_lsn(*lsn, page);
+    if let Witnesses::Known { newest, doubts } = &mut input.witnesses {
+        if let Some((lsn, page)) = newest {
+            replay.note_page_lsn(*lsn, page);
+        }
+        replay.doubts.append(doubts);
     }
     let mut report = CheckReport {
         outlook: Outlook::of(&[], &replay, input.may_be_running, input.uses_dwb, checksums),
@@ -196,33 +209,14 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         findings: Vec::new(),
         coverage,
     };
-    broken_off |= examine_all(&input, &suspects, checksums, &dwb_doubts, &mut report, progress).is_break();
-    let before = report.replay.doubts.len();
-    if let Some((lsn, page)) = newest_damaged(&report.pages) {
-        report.replay.note_page_lsn(lsn, &page);
+    examine_all(&input, &suspects, checksums, &dwb_doubts, &mut report, progress);
+    if broken_off.get() {
+        report.replay.doubts.push(Doubt::BrokenOff);
+        report
+            .coverage
+            .skip_once("the rest of the check", SkipReason::Interrupted("pages are missing from the result"));
     }
-    if report.replay.doubts.len() > before {
-        broken_off |= examine_all(&input, &suspects, checksums, &dwb_doubts, &mut report, progress).is_break();
-    }
-    let is_safe = |page: &PageReport| page.verdict.verdict == Verdict::Restore;
-    if let NewestPage::Ask(look) = input.newest_page
-        && report.pages.iter().any(is_safe)
-    {
-        let before = report.replay.doubts.len();
-        match look() {
-            Ok(Some((lsn, page))) => report.replay.note_page_lsn(lsn, &page),
-            Ok(None) => {}
-            Err(why) => {
-                report.replay.doubts.push(Doubt::PagesNotRead { why });
-            }
-        }
-        if report.replay.doubts.len() > before {
-            broken_off |= examine_all(&input, &suspects, checksums, &dwb_doubts, &mut report, progress).is_break();
-        }
-    }
-    if broken_off {
-        report.coverage.skip("the rest of the check", SkipReason::Interrupted("pages are missing from the result"));
-    }
+    weigh_all(&input, &mut report);
     settle_slots(&mut report);
     report.outlook = Outlook::of(&report.pages, &report.replay, input.may_be_running, input.uses_dwb, checksums);
     report
@@ -236,7 +230,7 @@ fn examine_all(
     dwb_doubts: &[Doubt],
     report: &mut CheckReport,
     progress: &dyn Fn(Stage, u64) -> ControlFlow<()>,
-) -> ControlFlow<()> {
+) {
     let context = Context {
         pages: input.pages,
         dwb: input.dwb,
@@ -251,32 +245,73 @@ fn examine_all(
         exists: input.exists,
         named: input.named,
         specials: RefCell::default(),
+        unread: RefCell::default(),
     };
-    report.pages.clear();
     for (done, (page, suspicion)) in (0..).zip(suspects) {
         let own = slots_of(&report.slots, *page);
         match context.examine(*page, *suspicion, own) {
             Ok(found) => report.pages.extend(Some(found).filter(|found| found.is_wrong || input.keep_all)),
             Err(error) => {
-                let what = format!("{} {} block {}", page.rel, page.fork, page.block);
-                let reason = SkipReason::from(error);
-                // A second look fails like the first.
-                if !report.coverage.skipped.iter().any(|skipped| skipped.what == what && skipped.reason == reason) {
-                    report.coverage.skip(what, reason);
-                }
+                report.coverage.skip_once(format!("{} {} block {}", page.rel, page.fork, page.block), error);
             }
         }
-        progress(Stage::Pages, done)?;
+        if progress(Stage::Pages, done).is_break() {
+            break;
+        }
     }
-    ControlFlow::Continue(())
+    report.coverage.append_once(context.unread.into_inner());
+}
+
+/// Gathers what is doubtful about the cluster as a whole, and lets it count against every image.
+fn weigh_all(input: &CheckInput<'_>, report: &mut CheckReport) {
+    note_damaged_witnesses(report);
+    let is_safe = |page: &PageReport| page.verdict.candidates.iter().any(|judged| judged.outcome == Outcome::Safe);
+    if let Witnesses::Ask(look) = input.witnesses
+        && !report.replay.doubts.iter().any(Doubt::forbids_restore)
+        && report.pages.iter().any(is_safe)
+    {
+        let (doubts, unread) = look();
+        report.replay.doubts.extend(doubts);
+        report.coverage.append_once(unread);
+    }
+    if !report.replay.doubts.iter().any(|doubt| matches!(doubt, Doubt::SomethingUnread { .. })) {
+        report.replay.doubts.extend(Doubt::of_unread(&report.coverage.skipped));
+    }
+    for page in &mut report.pages {
+        page.verdict.weigh(&report.replay.doubts);
+    }
+}
+
+/// What damaged pages say of the end of WAL: by their own header, else by the newest image of them. One of which neither is
+/// left could have been the only one to show that WAL is missing.
+fn note_damaged_witnesses(report: &mut CheckReport) {
+    let Some(end_lsn) = report.replay.end_lsn else { return };
+    let name = |page: PageId| format!("the page at block {} of {}, {} fork,", page.block, page.rel, page.fork);
+    let logged = || report.pages.iter().filter(|page| page.is_wrong && !page.is_unlogged);
+    let told = |page: &PageReport| {
+        let images = page.verdict.candidates.iter().map(|judged| judged.candidate.page_lsn);
+        page.disk_lsn.or_else(|| images.max()).map(|lsn| (lsn, page.page))
+    };
+    let newest = logged().filter_map(told).max();
+    let silent: Vec<PageId> = logged().filter(|page| page.is_silent).map(|page| page.page).collect();
+    if let Some((lsn, page)) = newest {
+        report.replay.note_page_lsn(lsn, &name(page));
+    }
+    if let Some(first) = silent.first() {
+        report.replay.doubts.push(Doubt::SilentPages { page: name(*first), more: silent.len() - 1, end_lsn });
+    }
 }
 
 /// The newest LSN of a whole image that was copied under its lock, and its slot: a server writes WAL up to the LSN of a
 /// page before it gives the page out. Relations that are not logged count changes of their own.
-fn newest_written(input: &CheckInput<'_>) -> Option<(Lsn, String)> {
+fn newest_written(input: &CheckInput<'_>, coverage: &mut Coverage) -> Option<(Lsn, String)> {
     let is_witness = |slot: &&SlotRef| {
-        let is_logged = || {
-            slot.page.fork == ForkNumber::Init || !input.pages.has_fork(slot.page.rel, ForkNumber::Init).unwrap_or(true)
+        let mut is_logged = || {
+            let has_init = input.pages.has_fork(slot.page.rel, ForkNumber::Init).unwrap_or_else(|error| {
+                coverage.skip_once(format!("{} init", slot.page.rel), error);
+                true
+            });
+            slot.page.fork == ForkNumber::Init || !has_init
         };
         // Its own checksum is right, so its LSN is too, whatever the slot's CRC is worth.
         slot.path == Some(WritePath::Eviction) && is_logged()
@@ -286,13 +321,6 @@ fn newest_written(input: &CheckInput<'_>) -> Option<(Lsn, String)> {
     let newest = slots.into_iter().find(is_witness)?;
     let file = input.dwb.files.get(newest.file).map_or("", |file| file.name.as_str());
     Some((newest.page_lsn, format!("the image in {file} slot {}", newest.index)))
-}
-
-/// The newest LSN that a damaged page names, and the page: its head was written, and WAL up to that LSN before it.
-fn newest_damaged(pages: &[PageReport]) -> Option<(Lsn, String)> {
-    let newest = pages.iter().filter(|page| !page.is_unlogged).max_by_key(|page| page.disk_lsn)?;
-    let page = newest.page;
-    Some((newest.disk_lsn?, format!("the page at block {} of {}, {} fork,", page.block, page.rel, page.fork)))
 }
 
 /// The slots of one page, in a list sorted by page.

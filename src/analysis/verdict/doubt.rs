@@ -1,6 +1,7 @@
 //! What keeps the verdict "safe" from being given to any page: a part of the evidence is missing, or speaks against it.
 //! One doubt is of another kind: where WAL may have lost its end, what lies before that is proven all the same.
 
+use crate::analysis::finding::Skipped;
 use crate::parsers::wal::end::EndOfWal;
 use crate::types::Lsn;
 
@@ -155,9 +156,50 @@ pub enum Doubt {
         /// Where WAL ends.
         end_lsn: Lsn,
     },
+    /// Something of the cluster was not read. It could have told that WAL is missing, or that an image is not the last.
+    #[error("{}", unread_words(what, reason, *more))]
+    SomethingUnread {
+        /// The first thing.
+        what: String,
+        /// Why it was not read.
+        reason: String,
+        /// How many more there are.
+        more: usize,
+    },
+    /// Files of a relation are missing or too short: the pages in them cannot tell up to where WAL was written.
+    #[error("{file}: {what}, so its pages cannot tell whether WAL had been written further{}", and_more(*more))]
+    RelationIncomplete {
+        /// The first file.
+        file: String,
+        /// What is missing.
+        what: String,
+        /// How many more there are.
+        more: usize,
+    },
+    /// Damaged pages of which not even an LSN is left, neither on disk nor in the double write buffer.
+    #[error(
+        "nothing is left of {page}{}, not even an LSN, so it cannot tell whether WAL had been written further than \
+         {end_lsn}", and_more(*more)
+    )]
+    SilentPages {
+        /// The first of them.
+        page: String,
+        /// How many more there are.
+        more: usize,
+        /// Where WAL ends.
+        end_lsn: Lsn,
+    },
     /// The double write buffer is of a later time than `pg_control`.
     #[error("the double write buffer is newer than pg_control: they do not belong together")]
     DwbNewerThanControl,
+}
+
+fn unread_words(what: &str, reason: &str, more: usize) -> String {
+    format!("not all of the cluster was read: {what}: {reason}{}", and_more(more))
+}
+
+fn and_more(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(" (and {more} more)") }
 }
 
 impl Doubt {
@@ -165,6 +207,14 @@ impl Doubt {
     #[must_use]
     pub const fn forbids_restore(&self) -> bool {
         !matches!(self, Self::HoleAtEnd { .. })
+    }
+
+    /// That something was not read; `None` when everything was.
+    #[must_use]
+    pub fn of_unread(skipped: &[Skipped]) -> Option<Self> {
+        let first = skipped.first()?;
+        let (what, reason) = (first.what.clone(), first.reason.to_string());
+        Some(Self::SomethingUnread { what, reason, more: skipped.len() - 1 })
     }
 
     /// Stable name for programs.
@@ -197,6 +247,9 @@ impl Doubt {
             Self::EndsBeforeConsistency { .. } => "ends_before_consistency",
             Self::NotAShutdownCheckpoint => "not_a_shutdown_checkpoint",
             Self::PageAfterEnd { .. } => "page_after_end",
+            Self::SomethingUnread { .. } => "something_unread",
+            Self::RelationIncomplete { .. } => "relation_incomplete",
+            Self::SilentPages { .. } => "silent_pages",
             Self::DwbNewerThanControl => "dwb_newer_than_control",
         }
     }

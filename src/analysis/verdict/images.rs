@@ -24,11 +24,16 @@ impl Context<'_> {
         slots: &[SlotRef],
     ) -> (Vec<Candidate>, Option<usize>) {
         let mut candidates = Vec::new();
-        let mut accepted = Vec::new();
+        // Of each candidate its slot, and whether a server would take it for a sound page.
+        let mut held: Vec<(&SlotRef, bool)> = Vec::new();
+        let mut all_read = true;
         let mut buf = Vec::new();
         for slot in slots {
             let Some(file) = self.dwb.files.get(slot.file) else { continue };
-            let Ok(read) = file.read_slot(slot.index, &mut buf) else { continue };
+            let Some(read) = self.read_slot(slot, &mut buf) else {
+                all_read = false;
+                continue;
+            };
             if read.image.len() != self.block_size {
                 continue;
             }
@@ -59,7 +64,7 @@ impl Context<'_> {
             }
             let marks = SectorMarks::of(read.image);
             let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
-            accepted.push(!rejected.damage().is_some_and(|damage| damage.server_rejects));
+            held.push((slot, !rejected.damage().is_some_and(|damage| damage.server_rejects)));
             candidates.push(Candidate {
                 source: Source::Dwb {
                     file: file.name.clone(),
@@ -80,13 +85,14 @@ impl Context<'_> {
                 unsettled,
             });
         }
-        let taken = self.server_choice(slots, candidates.len()).filter(|place| accepted.get(*place) == Some(&true));
+        // Where one of its slots cannot be read, nobody knows which the server would take.
+        let taken = self.server_choice(&held).filter(|_| all_read);
         (candidates, taken)
     }
 
     /// The slot that the patched server remembers for a page: the largest slot LSN; of equals the first that it reads,
-    /// or with sequence numbers the last written.
-    fn server_choice(&self, slots: &[SlotRef], count: usize) -> Option<usize> {
+    /// or with sequence numbers the last written. Returns its place in `held`, if the server takes it for sound.
+    fn server_choice(&self, held: &[(&SlotRef, bool)]) -> Option<usize> {
         let sequence = |slot: &SlotRef| {
             let rule = self.dwb.files.get(slot.file).map(|file| file.detection.layout.slot_id_rule());
             rule == Some(SlotIdRule::Sequence)
@@ -98,8 +104,9 @@ impl Context<'_> {
         let is_read = |slot: &SlotRef| {
             self.dwb.files.get(slot.file).is_some_and(|file| file.detection.layout.is_read_in_recovery())
         };
-        let known = slots.iter().take(count).enumerate().filter(|(_, slot)| is_read(slot));
-        known.max_by_key(|(_, slot)| key(slot)).map(|(place, _)| place)
+        let known = held.iter().enumerate().filter(|(_, (slot, _))| is_read(slot));
+        let chosen = known.max_by_key(|(_, (slot, _))| key(slot));
+        chosen.filter(|(_, (_, is_sound))| *is_sound).map(|(place, _)| place)
     }
 
     pub(super) fn wal_candidates(&self, page: PageId, disk: &Disk) -> Vec<Candidate> {
@@ -204,7 +211,10 @@ impl Context<'_> {
         let near = [0, page.block.wrapping_sub(1), page.block.saturating_add(1), page.block.saturating_add(2)];
         let found = near.into_iter().filter(|block| *block != page.block).find_map(|block| {
             let other = PageId { block, ..page };
-            let whole = self.pages.read_page(other, &mut buf).ok()? == PageRead::Whole;
+            let read = self.pages.read_page(other, &mut buf).map_err(|error| {
+                self.unread.borrow_mut().skip_once(format!("{} {} block {block}", page.rel, page.fork), error);
+            });
+            let whole = read == Ok(PageRead::Whole);
             let sound = whole && PageCondition::of(&buf, page.fork, block, self.checksums) == PageCondition::Sound;
             let header = PageHeader::decode(0, &buf).ok().filter(|_| sound)?;
             self.block_size.checked_sub(usize::from(header.special))

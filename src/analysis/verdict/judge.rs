@@ -1,6 +1,7 @@
 //! The verdict on one damaged page: what happened to it, what replay will do with it, and which image may be put back.
 
 use super::candidate::{Candidate, Evidence, Judged, Outcome, Source, Step, Weight, judge};
+use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent};
 use crate::types::{ForkNumber, Lsn, PageId};
 
@@ -106,6 +107,29 @@ pub struct PageVerdict {
     pub reasons: Vec<String>,
     /// What a start without a repair meets.
     pub on_start: OnStart,
+    /// What the page is, when an image was looked for; `None` when replay or its state settles the page.
+    by_image: Option<Subject>,
+}
+
+impl PageVerdict {
+    /// Takes the verdict back: nothing speaks against the page.
+    pub(super) fn settle_in_order(&mut self, reason: String) {
+        self.verdict = Verdict::Leave;
+        self.chosen = None;
+        self.reasons = vec![reason];
+        self.by_image = None;
+    }
+
+    /// Weighs what is doubtful about the whole cluster: with a doubt no image is safe.
+    pub(super) fn weigh(&mut self, doubts: &[Doubt]) {
+        if doubts.is_empty() {
+            return;
+        }
+        self.candidates.iter_mut().for_each(|judged| judged.weigh(doubts));
+        if let Some(subject) = &self.by_image {
+            (self.verdict, self.chosen, self.reasons) = choose(subject, &self.candidates);
+        }
+    }
 }
 
 /// Judges a page that something is wrong with.
@@ -114,18 +138,20 @@ pub fn judge_page(subject: &Subject, candidates: Vec<Candidate>, evidence: &Evid
     let page = subject.page;
     let candidates: Vec<Judged> = candidates.into_iter().map(|candidate| judge(page, candidate, evidence)).collect();
     let on_start = on_start(subject, evidence);
-    let early = |verdict, reason: String| (verdict, None, vec![reason]);
-    let (verdict, chosen, reasons) = if let OnStart::Dies { is_removed: true, .. } = on_start {
+    let settled = if let OnStart::Dies { is_removed: true, .. } = on_start {
         let reason = "replay removes the page later, so nothing of it is needed, but dies when there is none";
-        early(Verdict::Leave, reason.to_owned())
+        Some((Verdict::Leave, reason.to_owned()))
     } else if subject.is_unlogged && evidence.replay.recovery.replays() {
-        early(Verdict::Leave, "the relation is unlogged: recovery empties it from its init fork".to_owned())
-    } else if let Some((verdict, reason)) = in_replay(subject, evidence) {
-        early(verdict, reason)
+        Some((Verdict::Leave, "the relation is unlogged: recovery empties it from its init fork".to_owned()))
     } else {
-        choose(subject, &candidates)
+        in_replay(subject, evidence)
     };
-    PageVerdict { verdict, chosen, candidates, reasons, on_start }
+    let by_image = settled.is_none().then_some(*subject);
+    let (verdict, chosen, reasons) = match settled {
+        Some((verdict, reason)) => (verdict, None, vec![reason]),
+        None => choose(subject, &candidates),
+    };
+    PageVerdict { verdict, chosen, candidates, reasons, on_start, by_image }
 }
 
 /// The first record that replay will meet which overwrites or reads the page.

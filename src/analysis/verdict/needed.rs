@@ -112,7 +112,11 @@ impl Needed {
         for (rel, fork_code, block) in changed.chain(self.granted.iter()) {
             let Some(fork) = ForkNumber::from_code(i32::from(fork_code)) else { continue };
             if unlogged.as_ref().is_none_or(|(known, _)| *known != rel) {
-                unlogged = Some((rel, pages.has_fork(rel, ForkNumber::Init).unwrap_or(false)));
+                let has_init = pages.has_fork(rel, ForkNumber::Init).unwrap_or_else(|error| {
+                    coverage.skip_once(format!("{rel} init"), error);
+                    false
+                });
+                unlogged = Some((rel, has_init));
             }
             if fork == ForkNumber::Main && unlogged.is_some_and(|(_, is)| is) {
                 continue;
@@ -128,7 +132,7 @@ impl Needed {
                 Ok(PageRead::BeyondEnd) => Suspicion::BeyondEnd,
                 Ok(PageRead::NoFile) => Suspicion::MissingFile,
                 Err(error) => {
-                    coverage.skip(format!("{rel} {fork} block {block}"), error);
+                    coverage.skip_once(format!("{rel} {fork} block {block}"), error);
                     continue;
                 }
             };

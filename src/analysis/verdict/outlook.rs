@@ -1,6 +1,7 @@
 //! What happens when the server is started without a repair.
 
 use super::candidate::Outcome;
+use super::doubt::Doubt;
 use super::judge::OnStart;
 use super::replay::{Recovery, Replay};
 use super::survey::PageReport;
@@ -124,6 +125,7 @@ impl Outlook {
         }
         outlook.start = match replay.recovery {
             _ if may_be_running => Start::Running,
+            _ if replay.doubts.contains(&Doubt::BrokenOff) => Start::Unknown,
             Recovery::Unknown => Start::Unknown,
             Recovery::None | Recovery::AfterReset => Start::WithoutReplay,
             _ if !replay.can_begin => Start::CannotBegin,

@@ -181,7 +181,7 @@ pub fn compare_slots(
         move |portion: &mut [SlotRef]| compare_portion(set, portion, own.as_ref(), rules)
     };
     in_order(portions(slots), (0..jobs).map(|_| worker()).collect(), |mut found| {
-        coverage.skipped.append(&mut found.coverage.skipped);
+        coverage.append_once(std::mem::take(&mut found.coverage));
         found.suspects.into_iter().for_each(|(page, suspicion)| suspect(page, suspicion));
         if progress(found.bytes) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -212,8 +212,11 @@ fn compare_portion(set: &DwbSet, slots: &mut [SlotRef], pages: &dyn PageSource, 
             continue;
         }
         if unlogged.as_ref().is_none_or(|(rel, _)| *rel != page.rel) {
-            // A file that cannot be looked at is said where its pages are read.
-            unlogged = Some((page.rel, pages.has_fork(page.rel, ForkNumber::Init).unwrap_or(false)));
+            let has_init = pages.has_fork(page.rel, ForkNumber::Init).unwrap_or_else(|error| {
+                found.coverage.skip_once(format!("{} init", page.rel), error);
+                false
+            });
+            unlogged = Some((page.rel, has_init));
         }
         let is_unlogged = page.fork != ForkNumber::Init && unlogged.is_some_and(|(_, is)| is);
         let read = match pages.read_page(page, &mut disk) {

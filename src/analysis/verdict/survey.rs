@@ -15,6 +15,7 @@ use super::replay::Replay;
 use super::sectors::{Direction, MapImage, SectorMarks, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
 use super::stand_in::StandIn;
+use crate::analysis::finding::Coverage;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::staleness::{Confidence, Staleness};
@@ -22,6 +23,7 @@ use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::AccessError;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::checksum::page_checksum;
+use crate::parsers::dwb::Slot;
 use crate::parsers::page::PageHeader;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
@@ -56,6 +58,8 @@ pub struct Context<'a> {
     pub named: &'a BTreeMap<PageId, BrokenLink>,
     /// Special space of sound pages, by fork.
     pub specials: RefCell<FxHashMap<(RelFileLocator, ForkNumber), Option<usize>>>,
+    /// What could not be read on the way.
+    pub unread: RefCell<Coverage>,
 }
 
 /// One page that something is wrong with.
@@ -83,6 +87,10 @@ pub struct PageReport {
     pub is_cut: bool,
     /// A server that reads it reports an error.
     pub server_rejects: bool,
+    /// Nothing tells which LSN the page had: its header makes no sense, and no slot holds an image of it. Every write of a
+    /// server with a double write buffer goes there first, and the oldest slots are overwritten first: a slot of the page
+    /// is at least as new as the page was.
+    pub is_silent: bool,
     /// The candidate that the patched server's own recovery would put into the place of an unreadable page.
     pub server_takes: Option<usize>,
     /// What would let replay pass, where it dies for want of the page.
@@ -95,6 +103,8 @@ pub(super) struct Disk {
     pub(super) read: PageRead,
     pub(super) condition: PageCondition,
     pub(super) lsn: Option<Lsn>,
+    /// The header makes sense and has the LSN that such a page has: none in a free space map that was never logged.
+    pub(super) has_lsn: bool,
     pub(super) marks: SectorMarks,
 }
 
@@ -129,13 +139,14 @@ impl Context<'_> {
         let mut damage = disk.condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
         let is_wrong = told.is_some();
         let (comparison, strength, more) = told.unwrap_or_else(|| {
-            verdict.verdict = Verdict::Leave;
-            verdict.chosen = None;
             let (reason, strength) = self.without_damage(&disk, &subject, &verdict);
-            verdict.reasons = vec![reason];
+            verdict.settle_in_order(reason);
             (word_of(&disk, slots), strength, Vec::new())
         });
         damage.extend(more);
+        // A page that replay builds has no header yet when the crash cuts its first write: that is no loss of evidence.
+        let is_headless = is_cut || disk.marks.is_zero(0);
+        let is_first_write = verdict.verdict == Verdict::HealsInReplay && is_headless;
         Ok(PageReport {
             page,
             disk: comparison,
@@ -148,6 +159,7 @@ impl Context<'_> {
             is_unlogged,
             is_cut,
             server_rejects,
+            is_silent: is_wrong && !is_unlogged && !disk.has_lsn && slots.is_empty() && !is_first_write,
             server_takes,
             stand_in,
         })
@@ -185,8 +197,10 @@ impl Context<'_> {
         let sane =
             header.filter(|header| header.faults(bytes.len()).is_empty() && header.oddities(bytes.len()).is_empty());
         let lsn = sane.map(|header| header.lsn).filter(|lsn| *lsn >= self.lowest_wal_lsn);
+        let is_map_without = page.fork == ForkNumber::Fsm && sane.is_some_and(|header| header.lsn == Lsn::INVALID);
+        let has_lsn = lsn.is_some() || is_map_without;
         let marks = SectorMarks::of(&bytes);
-        Ok(Disk { bytes, read, condition, lsn, marks })
+        Ok(Disk { bytes, read, condition, lsn, has_lsn, marks })
     }
 
     fn map_of(&self, disk: &Disk, candidates: &[Candidate]) -> Option<TearMap> {
@@ -329,8 +343,24 @@ impl Context<'_> {
     fn image_of(&self, source: &Source) -> Option<Vec<u8>> {
         let Source::Dwb { file_index, slot_index, .. } = source else { return None };
         let mut buf = Vec::new();
-        let slot = self.dwb.files.get(*file_index)?.read_slot(*slot_index, &mut buf).ok()?;
+        let slot = self.read_slot_at(*file_index, *slot_index, &mut buf)?;
         Some(slot.image.to_vec())
+    }
+
+    /// A slot; `None` when it cannot be read, which is counted.
+    pub(super) fn read_slot<'b>(&self, slot: &SlotRef, buf: &'b mut Vec<u8>) -> Option<Slot<'b>> {
+        self.read_slot_at(slot.file, slot.index, buf)
+    }
+
+    fn read_slot_at<'b>(&self, file: usize, index: u64, buf: &'b mut Vec<u8>) -> Option<Slot<'b>> {
+        let file = self.dwb.files.get(file)?;
+        match file.read_slot(index, buf) {
+            Ok(slot) => Some(slot),
+            Err(error) => {
+                self.unread.borrow_mut().skip_once(file.name.as_str(), error);
+                None
+            }
+        }
     }
 
     /// Says so when the page is an image but for a bit or two: no torn write does that.
@@ -364,9 +394,7 @@ impl Context<'_> {
         let mut buf = Vec::new();
         let mut same_lsn = None;
         for slot in slots.iter().filter(|slot| slot.page_lsn == own_lsn) {
-            let Some(Ok(read)) = self.dwb.files.get(slot.file).map(|file| file.read_slot(slot.index, &mut buf)) else {
-                continue;
-            };
+            let Some(read) = self.read_slot(slot, &mut buf) else { continue };
             if same_but_checksum(&disk.bytes, read.image) || compare_pages(&disk.bytes, read.image, page.fork).is_some()
             {
                 // One image of the same LSN is the page but for hint bits.

@@ -63,7 +63,7 @@ impl FirstTouches {
             }),
             Ok(_) => false,
             Err(error) => {
-                coverage.skip(format!("{} {} block {}", page.rel, page.fork, page.block), error);
+                coverage.skip_once(format!("{} {} block {}", page.rel, page.fork, page.block), error);
                 false
             }
         });

@@ -1,6 +1,5 @@
 //! Everything that `check`, `page` and what builds on them start with: the data directory opened, read and judged.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,13 +10,14 @@ use super::verify_ground::{ChecksumRule, Ground};
 use super::wal::WalSources;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
-use crate::analysis::finding::{Coverage, Finding, SkipReason, Skipped};
+use crate::analysis::finding::{Coverage, Finding, SkipReason};
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_links::{BrokenLink, LinkFault, LinkReport};
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
-use crate::analysis::segment_check::segment_findings;
+use crate::analysis::segment_check::{MISSING_PAGES, segment_findings};
 use crate::analysis::slot_row::{SlotRow, settle};
-use crate::analysis::verdict::check::{CheckInput, CheckReport, NewestPage, Stage, check};
+use crate::analysis::verdict::check::{CheckInput, CheckReport, Stage, Witnesses, check};
+use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
@@ -47,6 +47,13 @@ pub struct Request {
     pub jobs: usize,
     /// Keep a row for every slot, used or not.
     pub keep_slots: bool,
+}
+
+impl Request {
+    /// Everything is looked at.
+    const fn is_all(&self) -> bool {
+        !self.dwb_only && self.page.is_none()
+    }
 }
 
 /// A data directory, read and judged.
@@ -112,7 +119,6 @@ impl Examination {
         let (mut read_bytes, mut is_wanted) = (0, true);
         let (mut dwb, mut findings) = source.examine_slots(request.jobs, |file, facts| {
             read_bytes += source.set.files.get(file).map_or(0, |file| u64::from(file.detection.block_size));
-            // The stages that follow ask again, and say that they were broken off.
             is_wanted &= watch.at(Stage::Read, read_bytes, dwb_bytes).is_continue();
             if !is_wanted {
                 return;
@@ -124,6 +130,12 @@ impl Examination {
         });
         slots.sort_unstable();
         let mut coverage = std::mem::take(&mut dwb.coverage);
+        if !is_wanted {
+            coverage.skip(
+                "the rest of the double write buffer",
+                SkipReason::Interrupted("images are missing from the result"),
+            );
+        }
         let control = directory.control().trusted();
         let catalog = control.map_or(0, |control| control.prefix.catalog_version_no);
         let walk = walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog));
@@ -147,12 +159,13 @@ impl Examination {
         // On pages without checksums the transactions themselves tell.
         let late_from =
             unchecked.and_then(|control| u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok());
+        for error in &walk.skipped {
+            coverage.skip("relation files", error);
+        }
+        let mut incomplete = Vec::new();
         if let Some(page) = request.page {
             scanned.suspects.insert(page, Suspicion::Differs);
         } else {
-            for error in &walk.skipped {
-                coverage.skip("relation files", error);
-            }
             if let Some(ground) = ground.filter(|_| !request.dwb_only) {
                 let unchanged = Unchanged::new(&slots);
                 let looks = |page, bytes: &[u8]| {
@@ -169,7 +182,9 @@ impl Examination {
                 let is_same = unchanged.finish();
                 Unchanged::note(&mut slots, &is_same);
                 if ground.by_control {
-                    findings.extend(segment_findings(&walk.files, geometry, |_| true));
+                    let found = segment_findings(&walk.files, geometry, |_| true);
+                    incomplete.extend(doubt_of_segments(&found));
+                    findings.extend(found);
                 }
             }
         }
@@ -191,23 +206,7 @@ impl Examination {
         );
         let path_of = |page: PageId| format!("{} block {}", paths.place(page).0.display(), page.block);
         let slot_bytes = (slots.len() * block_size) as u64;
-        let late = RefCell::new(Coverage::default());
-        let look = || {
-            let Some(ground) = ground else { return Err("where they are is not known".to_owned()) };
-            let mut coverage = late.borrow_mut();
-            let rules = ScanRules {
-                jobs: request.jobs,
-                notable: &|_, _| false,
-                read_again: server.may_be_running(),
-                links_at: None,
-            };
-            let found = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
-            let interrupted = |skipped: &&Skipped| matches!(skipped.reason, SkipReason::Interrupted(_));
-            match coverage.skipped.iter().find(interrupted) {
-                Some(skipped) => Err(skipped.reason.to_string()),
-                None => Ok(found.newest.map(|(lsn, page)| (lsn, path_of(page)))),
-            }
-        };
+        let look = || Self::ask_all(data_dir, request, watch);
         let input = CheckInput {
             jobs: request.jobs,
             control,
@@ -224,11 +223,16 @@ impl Examination {
             find_missing: request.page.is_none() && !request.dwb_only,
             exists: &exists,
             named: &named,
-            newest_page: if scanned.words.is_some() {
-                NewestPage::Known(scanned.newest.map(|(lsn, page)| (lsn, path_of(page))))
+            witnesses: if scanned.words.is_some() {
+                let newest = scanned.newest.map(|(lsn, page)| (lsn, path_of(page)));
+                Witnesses::Known { newest, doubts: incomplete }
+            } else if request.is_all() {
+                let why = "where they are is not known".to_owned();
+                Witnesses::Known { newest: None, doubts: vec![Doubt::PagesNotRead { why }] }
             } else {
-                NewestPage::Ask(&look)
+                Witnesses::Ask(&look)
             },
+            coverage,
             own_wal: wal.own.as_ref(),
             all_wal: wal.all.as_ref(),
             may_be_running: server.may_be_running(),
@@ -253,8 +257,7 @@ impl Examination {
             findings.push(Finding::problem("damaged_pages", what, "see the verdict on each"));
         }
         findings.append(&mut report.findings);
-        coverage.skipped.append(&mut report.coverage.skipped);
-        coverage.skipped.append(&mut late.into_inner().skipped);
+        let coverage = std::mem::take(&mut report.coverage);
         let unproven_pages = unchecked.filter(|_| scanned.words.is_some()).map(|_| scanned.sound);
         let scanned = scanned.words.map(|words| match unproven_pages {
             Some(count) => format!("{words}; without checksums nothing proves {count} of them whole"),
@@ -276,6 +279,15 @@ impl Examination {
             unproven_pages,
             scanned,
         })
+    }
+
+    /// What a check of the whole cluster finds doubtful, for one that looks at a part only.
+    fn ask_all(data_dir: &Path, request: &Request, watch: &dyn Watch) -> (Vec<Doubt>, Coverage) {
+        let all = Request { dwb_only: false, page: None, keep_slots: false, ..request.clone() };
+        match Self::run(data_dir, &all, watch) {
+            Ok(examined) => (examined.report.replay.doubts, examined.coverage),
+            Err(error) => (vec![Doubt::PagesNotRead { why: error.to_string() }], Coverage::default()),
+        }
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
@@ -337,6 +349,14 @@ fn named_but_absent(scanned: &Scanned, exists: &dyn Fn(RelFileLocator) -> bool) 
     links.map(|link| (link.page, *link)).collect()
 }
 
+/// Files that lack pages, as a doubt about what those pages would have told.
+fn doubt_of_segments(findings: &[Finding]) -> Option<Doubt> {
+    let mut short = findings.iter().filter(|finding| finding.kind == MISSING_PAGES);
+    let first = short.next()?;
+    let file = first.file.clone().unwrap_or_default();
+    Some(Doubt::RelationIncomplete { file, what: first.what.clone(), more: short.count() })
+}
+
 /// How relation files are read.
 struct ScanRules<'a> {
     jobs: usize,
@@ -389,6 +409,10 @@ fn scan(
     scanned.links = found.links;
     let counts = &found.counts;
     scanned.sound = counts.sound;
+    if interrupted.load(Ordering::Relaxed) && !found.interrupted {
+        // Broken off with the last piece: what follows must hear of it.
+        coverage.skip("the rest of the check", SkipReason::Interrupted("pages are missing from the result"));
+    }
     scanned.words = Some(format!("{} in {} files, {} of them all zero", counts.pages, walk.files.len(), counts.zeroed));
     scanned
 }
