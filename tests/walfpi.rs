@@ -460,6 +460,49 @@ fn damage_is_told_by_records_behind_it_in_the_same_page() {
     assert_eq!(verdict(&data.join("pg_wal"), &[]), (1, "damage".to_owned(), true));
 }
 
+/// Whatever is lost inside WAL, the records after it tell: no control file is needed.
+#[test]
+fn damage_inside_wal_is_always_found() {
+    for major in [10, 13, 15, 18] {
+        let (_keep, data) = copy_of(major);
+        let size = fs::metadata(segment(&data, 0)).unwrap().len();
+        let text = fs::read_to_string(unpacked(major).join("expected/records.txt")).unwrap();
+        let start_of = |line: &str| number(&Value::from(line.split("lsn: ").nth(1)?.split(',').next()?));
+        let starts: Vec<u64> = text.lines().filter_map(start_of).collect();
+        let last = *starts.last().unwrap();
+        // Everything but the last page of WAL, every so many records; of the last page what is not its last record.
+        let (inner, in_last_page): (Vec<u64>, Vec<u64>) =
+            starts[..starts.len() - 1].iter().partition(|lsn| *lsn / 8192 < last / 8192);
+        let some = inner.iter().step_by(inner.len() / 12).chain(inner.last()).chain(&in_last_page).copied();
+        fs::remove_file(data.join("global/pg_control")).unwrap();
+        let path_of = |lsn: u64| data.join("pg_wal").join(format!("{:08X}{:08X}{:08X}", 1, 0, lsn / size));
+        let timeline_1 = |lsn: &u64| path_of(*lsn).exists();
+        for (round, lsn) in some.filter(timeline_1).enumerate() {
+            let (path, at) = (path_of(lsn), (lsn % size) as usize);
+            let sound = fs::read(&path).unwrap();
+            let older = fs::read(segment(&data, 0)).unwrap();
+            let mut damaged = sound.clone();
+            let unit = [0, 512, 4096, 8192][round % 4];
+            // A hole takes the start of the record with it, and must leave the last record.
+            let from = at - at % unit.max(1);
+            let is_inside = unit > 0 && lsn - lsn % 8192 + 8192 < last && path != segment(&data, 0);
+            match (is_inside, round % 8 < 4) {
+                (false, _) => damaged[at + 22] ^= 1,
+                (true, true) => damaged[from..from + unit].fill(0),
+                (true, false) => damaged[from..from + unit].copy_from_slice(&older[from..from + unit]),
+            }
+            fs::write(&path, &damaged).unwrap();
+            assert_eq!(
+                verdict(&data.join("pg_wal"), &[]),
+                (1, "damage".to_owned(), true),
+                "{major} {lsn:X} unit {unit} inside {is_inside}"
+            );
+            assert_eq!(walfpi(&["stats", arg(&data.join("pg_wal"))]).status, 1, "{major} {lsn:X}");
+            fs::write(&path, &sound).unwrap();
+        }
+    }
+}
+
 #[test]
 fn resync_reports_every_damage_and_goes_on() {
     let (_keep, data) = copy_of(15);
