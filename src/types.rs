@@ -6,6 +6,11 @@ use std::str::FromStr;
 /// Number of a block inside one fork, counted across the fork's segment files.
 pub type BlockNumber = u32;
 
+/// Highest number of a block.
+///
+/// Source: `MaxBlockNumber`, `src/include/storage/block.h`.
+pub const MAX_BLOCK_NUMBER: BlockNumber = BlockNumber::MAX - 1;
+
 /// Object identifier of a tablespace, database or relation.
 pub type Oid = u32;
 

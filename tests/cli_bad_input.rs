@@ -300,7 +300,14 @@ fn header_with_another_page_size_does_not_hide_the_slots() {
 #[test]
 fn file_of_another_kind_is_not_taken_for_a_buffer() {
     let ran = dwbinspect(&["dump", arg(&common::cluster("wrapped").join("base/5/1259"))]);
-    assert!(ran.status == 2 && ran.stdout.contains("neither header nor slots"), "{}", ran.stdout);
+    assert!(ran.status == 2 && ran.stderr.contains("is not a DWB file: neither header nor slots"), "{}", ran.stderr);
+    let text = tempfile::NamedTempFile::new().unwrap();
+    fs::write(text.path(), "max_connections = 100\n").unwrap();
+    for command in ["dump", "info", "batches"] {
+        let ran = dwbinspect(&[command, arg(text.path())]);
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{command}");
+        assert!(ran.stderr.contains("is not a DWB file"), "{command}: {}", ran.stderr);
+    }
 }
 
 /// Bytes flipped and files cut at many places: never a panic, never a run that does not end, always a documented status.

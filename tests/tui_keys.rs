@@ -166,10 +166,10 @@ fn mouse_selects_opens_and_scrolls() {
     let row = |driven: &Driven, words: &str| {
         u16::try_from(driven.picture().lines().position(|line| line.contains(words)).expect("row")).expect("small")
     };
-    let class = row(&driven, "  pg_class  ");
+    let class = row(&driven, ".pg_class  ");
     driven.act(Action::Click(5, class));
     assert_eq!((driven.state.view, driven.state.triage_at), (View::Triage, 1));
-    let again = row(&driven, "  pg_class  ");
+    let again = row(&driven, ".pg_class  ");
     driven.act(Action::Click(5, again));
     assert_eq!(driven.state.view, View::Page);
     driven.act(Action::Click(25, 0));

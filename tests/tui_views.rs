@@ -92,7 +92,7 @@ fn counts_and_words_are_those_of_check() {
         }
         assert_eq!(i32::from(survey.exit_status), check.status, "{case}");
         assert_eq!(survey.skipped.len() as u64, summary["skipped"], "{case}");
-        let text = dwbinspect(&["check", case, "--width", "400"]).stdout;
+        let text = dwbinspect(&["check", case, "--width", "1200"]).stdout;
         for words in [&survey.state, &survey.start, &survey.next] {
             assert!(text.contains(words.as_str()), "{case}: {words}\n{text}");
         }

@@ -58,6 +58,12 @@ impl RelationPattern {
 }
 
 impl RelationPattern {
+    /// Fits this relation alone.
+    #[must_use]
+    pub const fn of(rel: RelFileLocator) -> Self {
+        Self { spc_oid: Some(rel.spc_oid), db_oid: Some(rel.db_oid), rel_number: rel.rel_number }
+    }
+
     /// The one relation that it stands for, when all three numbers were given.
     #[must_use]
     pub fn exact(&self) -> Option<RelFileLocator> {
@@ -78,7 +84,8 @@ impl FromStr for RelationPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("\"{text}\" is no relation: expected REL, DB/REL or SPC/DB/REL as numbers");
+        let wrong =
+            || format!("\"{text}\" is no relation: expected REL, DB/REL or SPC/DB/REL, numbers up to {}", u32::MAX);
         let mut numbers = Vec::new();
         for part in text.split('/') {
             numbers.push(part.parse::<u32>().map_err(|_| wrong())?);

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::exit::{Outcome, Stop};
 use crate::analysis::finding::{Coverage, Finding, Severity};
@@ -11,8 +11,19 @@ use crate::output::json::{BeginJson, FindingJson, Item, SCHEMA, SkippedJson, Sum
 use crate::output::sink::{CsvShape, Machine, Sink};
 use crate::output::text::{Layout, write_findings};
 
+/// Version of the programs, with the commit that they were built from.
+pub const VERSION: &str = env!("PGFORENSICS_VERSION");
+
 /// Columns that are assumed where there is no terminal to ask.
 const DEFAULT_WIDTH: u16 = 80;
+
+/// `-?`, as the server's own programs have it.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct QuestionMark {
+    /// Print help
+    #[arg(short = '?', global = true, hide = true, action = ArgAction::HelpShort)]
+    question_mark: Option<bool>,
+}
 
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -107,7 +118,7 @@ pub fn begin<'a>(
     (tool, command): (&'static str, &'static str),
     paths: Vec<String>,
 ) -> io::Result<Sink<'a>> {
-    let begin = BeginJson { tool, version: env!("CARGO_PKG_VERSION"), schema: SCHEMA, command, paths };
+    let begin = BeginJson { tool, version: VERSION, schema: SCHEMA, command, paths };
     Sink::begin(format, shape, out, &begin)
 }
 

@@ -1,11 +1,40 @@
 //! Arguments, dispatch and exit status of the two programs.
 
 mod context;
+mod data_dir_arg;
 pub mod dwbinspect;
 pub mod exit;
 mod generate;
+mod relation_arg;
 mod screen;
 mod stamps;
 mod values;
 pub mod walfpi;
 pub mod work;
+
+use std::io::{Write, stderr};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use exit::Outcome;
+
+/// Reads the command line. What is wrong with it is said as every other error is; help and version are printed.
+///
+/// # Errors
+/// The exit status, when there is nothing more to do.
+pub fn command_line<C: Parser>(program: &str) -> Result<C, ExitCode> {
+    let error = match C::try_parse() {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => error,
+    };
+    if !error.use_stderr() {
+        // As for results: a reader that went away must not look like success.
+        return Err(error.print().map_or(Outcome::PipeClosed, |()| Outcome::Clean).into());
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    // Nobody is left to tell when standard error is closed too; the exit status still says it.
+    drop(write!(stderr(), "{program}: {text}"));
+    Err(Outcome::Incomplete.into())
+}

@@ -2,16 +2,22 @@
 
 use clap::Args;
 
+use super::exit::Stop;
+use super::relation_arg::RelationArg;
 pub use crate::analysis::select::{RelationPattern, Span};
+use crate::cluster::names::RelationNames;
 use crate::parsers::dwb::Slot;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 
 /// Which pages are shown.
 #[derive(Clone, Debug, Args)]
 pub struct PageFilter {
-    /// Relations: REL, DB/REL or SPC/DB/REL as numbers
+    /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)
     #[arg(long, value_name = "REL", value_delimiter = ',')]
-    relation: Vec<RelationPattern>,
+    relation: Vec<RelationArg>,
+    /// What the relations stand for, once that is known.
+    #[arg(skip)]
+    patterns: Vec<RelationPattern>,
     /// Forks: main, fsm, vm, init
     #[arg(long, value_name = "FORK", value_delimiter = ',')]
     fork: Vec<ForkNumber>,
@@ -21,6 +27,19 @@ pub struct PageFilter {
 }
 
 impl PageFilter {
+    /// The filter with its relations found. `names`: those of the cluster, where they are known.
+    ///
+    /// # Errors
+    /// When a name stands for no relation, or for several.
+    pub fn resolved(&self, names: Option<&RelationNames>) -> Result<Self, Stop> {
+        Ok(Self { patterns: RelationArg::resolve_all(&self.relation, names)?, ..self.clone() })
+    }
+
+    /// The relations that are asked for, as they were typed and as what they stand for.
+    pub fn relations(&self) -> impl Iterator<Item = (&RelationArg, RelationPattern)> {
+        self.relation.iter().zip(self.patterns.iter().copied())
+    }
+
     /// True when anything was asked for.
     #[must_use]
     pub fn is_set(&self) -> bool {
@@ -30,7 +49,7 @@ impl PageFilter {
     /// True when the page fits; `fork` is `None` for a code without a meaning.
     #[must_use]
     pub fn takes(&self, rel: RelFileLocator, fork: Option<ForkNumber>, block: BlockNumber) -> bool {
-        (self.relation.is_empty() || self.relation.iter().any(|pattern| pattern.matches(rel)))
+        (self.relation.is_empty() || self.patterns.iter().any(|pattern| pattern.matches(rel)))
             && (self.fork.is_empty() || self.fork.iter().any(|wanted| Some(*wanted) == fork))
             && self.block.is_none_or(|span| span.contains(&block))
     }

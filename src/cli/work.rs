@@ -9,7 +9,7 @@ use clap::Args;
 #[derive(Clone, Copy, Debug, Args)]
 pub struct JobsArg {
     /// Threads that read [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
 }
 

@@ -319,13 +319,14 @@ impl Reader {
         for (oid, name) in FIXED_SCHEMAS {
             schemas.entry(oid).or_insert_with(|| Label { name: name.into(), trust: Trust::default(), more: () });
         }
+        let called: Arc<str> = database.name.clone().unwrap_or_else(|| database.oid.to_string().into());
         let mut unknown = 0;
         for Pending { rel, oid, namespace_oid, name, kind, persistence, trust } in pending {
             let schema = schemas.get(&namespace_oid);
             unknown += u64::from(schema.is_none());
             let doubts = [trust.doubt, database.doubt, schema.and_then(|label| label.trust.doubt)];
             let name = RelationName {
-                database: database.name.clone().filter(|_| rel.db_oid != 0),
+                database: Some(called.clone()).filter(|_| rel.db_oid != 0),
                 schema: schema.map(|label| Arc::clone(&label.name)),
                 relation: name,
                 oid: Some(oid),

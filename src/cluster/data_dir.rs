@@ -1,15 +1,22 @@
 //! A data directory as a whole.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::backup_files::{RecoverySigns, read_signs};
 use super::control_file::{CONTROL_PATH, ControlRead, read_control};
-use super::open::{AccessError, Links, read_small};
+use super::open::{AccessError, Links, kind_of, read_small};
 use super::running::{ServerSign, look_for_server};
 use crate::parsers::control_layout::ControlLayout;
 
 /// Longest `PG_VERSION` that is read, in bytes.
 const VERSION_LIMIT_BYTES: u64 = 64;
+
+/// Major versions whose files are understood.
+pub const SUPPORTED_MAJORS: RangeInclusive<u32> = 10..=19;
+
+/// Directories between a data directory and the deepest ones that belong to it: `pg_tblspc/OID/PG_…/OID`.
+const DEEPEST: usize = 4;
 
 /// Why a path is not taken for a data directory.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +27,25 @@ pub enum NotADataDir {
     /// A directory without the file that marks a data directory.
     #[error("{} is not a data directory: it has no PG_VERSION", .0.display())]
     NoVersion(PathBuf),
+    /// A directory of a data directory, without or with a `PG_VERSION` of its own.
+    #[error("{} lies in the data directory {}, which was probably meant", path.display(), data_dir.display())]
+    Inside {
+        /// The directory.
+        path: PathBuf,
+        /// The data directory.
+        data_dir: PathBuf,
+    },
+    /// `PG_VERSION` names a major that is not known here.
+    #[error(
+        "{}: PG_VERSION says {version}, which is not supported; {} to {} are",
+        path.display(), SUPPORTED_MAJORS.start(), SUPPORTED_MAJORS.end()
+    )]
+    Unsupported {
+        /// The directory.
+        path: PathBuf,
+        /// What the file says.
+        version: String,
+    },
     /// `PG_VERSION` does not begin with a number.
     #[error("{}: PG_VERSION says {found:?}, which is no version", path.display())]
     BadVersion {
@@ -48,7 +74,11 @@ impl DataDir {
     pub fn open(root: &Path) -> Result<Self, NotADataDir> {
         let metadata = root.metadata().map_err(|source| AccessError::io("look at", root, source))?;
         if !metadata.is_dir() {
-            return Err(NotADataDir::NoVersion(root.to_owned()));
+            let kind = kind_of(metadata.file_type()).unwrap_or("file");
+            return Err(AccessError::NotADirectory { path: root.to_owned(), kind }.into());
+        }
+        if let Some(data_dir) = enclosing(root) {
+            return Err(NotADataDir::Inside { path: root.to_owned(), data_dir });
         }
         let version_path = root.join("PG_VERSION");
         let text = match read_small(&version_path, Links::Refuse, VERSION_LIMIT_BYTES) {
@@ -59,6 +89,9 @@ impl DataDir {
         let digits = text.split('.').next().unwrap_or_default();
         let major =
             digits.parse().map_err(|_| NotADataDir::BadVersion { path: root.to_owned(), found: text.clone() })?;
+        if !SUPPORTED_MAJORS.contains(&major) {
+            return Err(NotADataDir::Unsupported { path: root.to_owned(), version: text });
+        }
         Ok(Self { root: root.to_owned(), version: text, major, control: read_control(root) })
     }
 
@@ -120,4 +153,14 @@ impl DataDir {
     pub fn recovery_signs(&self) -> RecoverySigns {
         read_signs(&self.root, self.control.trusted())
     }
+}
+
+/// The data directory that a directory belongs to as a part. A part that holds `global/` is a data directory by itself.
+fn enclosing(path: &Path) -> Option<PathBuf> {
+    let is_whole = |path: &Path| path.join("PG_VERSION").is_file() && path.join("global").is_dir();
+    if is_whole(path) {
+        return None;
+    }
+    let real = path.canonicalize().ok()?;
+    real.ancestors().skip(1).take(DEEPEST).find(|path| is_whole(path)).map(Path::to_owned)
 }

@@ -53,6 +53,14 @@ impl DwbFile {
         self.file.size_bytes()
     }
 
+    /// True when the file begins with something and nothing in it is of a double write buffer.
+    #[must_use]
+    pub fn is_of_another_kind(&self) -> bool {
+        let first = self.file.bytes_at(0, usize::try_from(self.size_bytes().min(512)).unwrap_or_default());
+        let has_content = first.ok().flatten().is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0));
+        has_content && !self.detection.is_recognised()
+    }
+
     /// Reads one slot, its header and image into `buf`.
     ///
     /// # Errors

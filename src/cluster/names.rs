@@ -11,6 +11,9 @@ use crate::types::{Oid, RelFileLocator};
 /// Most relations that are kept, in all databases together.
 pub(super) const MAX_RELATIONS: usize = 1 << 24;
 
+/// Stands in place of a database in front of relations that all databases share, as does the directory that they lie in.
+pub const SHARED_DATABASE: &str = "global";
+
 /// Why a name may be wrong, out of date or of a relation that is gone. Later ones are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameDoubt {
@@ -60,11 +63,10 @@ impl Trust {
 }
 
 /// Name of a relation. All texts are as stored: escape them before they reach a terminal. Displays as
-/// `database.schema.relation`, with `-` for no database and `?` for an unknown schema.
+/// `database.schema.relation`, with [`SHARED_DATABASE`] in front of shared relations and `?` for an unknown schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelationName {
-    /// Database; `None` for shared relations, and where `pg_database` has no readable row (then the OID of the database
-    /// in the relation's identity is not 0).
+    /// Database; its OID where `pg_database` has no readable row; `None` for shared relations.
     pub database: Option<Arc<str>>,
     /// Schema; `None` where `pg_namespace` has no readable row.
     pub schema: Option<Arc<str>>,
@@ -88,6 +90,14 @@ impl RelationName {
         self.doubt.is_none() && self.persistence == Some(Persistence::Permanent)
     }
 
+    /// True for `relation`, `schema.relation` and `database.schema.relation`; names themselves may hold dots.
+    fn is_called(&self, text: &str) -> bool {
+        let schema = self.schema.as_deref().unwrap_or("?");
+        let is_in_schema = |text: &str| after_dot(text, schema) == Some(&*self.relation);
+        let database = self.database.as_deref().unwrap_or(SHARED_DATABASE);
+        *self.relation == *text || is_in_schema(text) || after_dot(text, database).is_some_and(is_in_schema)
+    }
+
     /// Temporary relations have files of their own kind, and may share numbers with permanent ones.
     fn is_better_than(&self, other: &Self) -> bool {
         let temporary = |name: &Self| name.persistence == Some(Persistence::Temporary);
@@ -101,9 +111,14 @@ impl RelationName {
 
 impl fmt::Display for RelationName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let database = self.database.as_deref().unwrap_or("-");
+        let database = self.database.as_deref().unwrap_or(SHARED_DATABASE);
         f.pad(&format!("{database}.{}.{}", self.schema.as_deref().unwrap_or("?"), self.relation))
     }
+}
+
+/// What follows `word` and a dot.
+fn after_dot<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    text.strip_prefix(word)?.strip_prefix('.')
 }
 
 /// Names of relations, databases and tablespaces of one cluster: see [`Self::read`] and [`Self::from_json`].
@@ -120,6 +135,22 @@ impl RelationNames {
     #[must_use]
     pub fn get(&self, rel: RelFileLocator) -> Option<&RelationName> {
         self.relations.get(&rel)
+    }
+
+    /// `database.schema.relation`; a question mark follows a name that may be wrong.
+    #[must_use]
+    pub fn full_name(&self, rel: RelFileLocator) -> Option<String> {
+        let name = self.get(rel)?;
+        Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
+    }
+
+    /// Every relation that is called so: by its name, with or without schema and database in front. Sorted.
+    #[must_use]
+    pub fn find(&self, text: &str) -> Vec<RelFileLocator> {
+        let mut found: Vec<_> =
+            self.relations.iter().filter(|(_, name)| name.is_called(text)).map(|(rel, _)| *rel).collect();
+        found.sort_unstable();
+        found
     }
 
     /// Name of a database.
@@ -221,6 +252,25 @@ mod tests {
         let doubtful = RelationName { doubt: Some(NameDoubt::PageChecksum), ..new };
         assert_eq!(kept(doubtful, old).0, "postgres.?.old");
         assert_eq!(kept(name("frozen", 1, None, 2), name("later", 1, None, 3_000_000_000)).0, "postgres.?.later");
+    }
+
+    #[test]
+    fn relations_are_found_by_any_part_that_ends_their_name() {
+        let (mut names, mut gaps) = (RelationNames::default(), Vec::new());
+        let other = RelFileLocator { rel_number: 16_385, ..REL };
+        let shared = RelFileLocator { spc_oid: 1664, db_oid: 0, rel_number: 1262 };
+        let in_schema = |relation| RelationName { schema: Some("public".into()), ..name(relation, 1, None, 5) };
+        names.add(REL, in_schema("note"), &mut gaps);
+        names.add(other, in_schema("old.note"), &mut gaps);
+        names.add(shared, RelationName { database: None, ..in_schema("pg_database") }, &mut gaps);
+        for text in ["note", "public.note", "postgres.public.note"] {
+            assert_eq!(names.find(text), [REL], "{text}");
+        }
+        assert_eq!(names.find("public.old.note"), [other]);
+        assert_eq!(names.find("global.public.pg_database"), [shared]);
+        for text in ["", "ote", ".note", "postgres.note", "postgres..note", "template1.public.note", "Note"] {
+            assert_eq!(names.find(text), [], "{text}");
+        }
     }
 
     #[test]

@@ -199,7 +199,7 @@ mod tests {
             names.get(RelFileLocator { spc_oid, db_oid, rel_number }).map(ToString::to_string)
         };
         assert_eq!(text(1663, 5, 16_384).as_deref(), Some("a.b.c"));
-        assert_eq!(text(1664, 0, 1262).as_deref(), Some("-.pg_catalog.pg_database"));
+        assert_eq!(text(1664, 0, 1262).as_deref(), Some("global.pg_catalog.pg_database"));
         assert_eq!((names.len(), names.database(5), names.database(0)), (2, Some("a"), None));
     }
 

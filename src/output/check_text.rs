@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::json::page::outcome_name;
-use super::text::{Layout, plain_table, short, wrapped, write_fact, write_table};
+use super::text::{Layout, plain_table, wrapped, write_fact, write_table};
 use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::candidate::{Judged, Source, Weight};
 use crate::analysis::verdict::compare::Comparison;
@@ -254,7 +254,7 @@ pub fn tear_words(report: &PageReport) -> String {
 /// Where an image comes from, in a few characters.
 #[must_use]
 pub fn image_words(judged: &Judged) -> String {
-    let lsn = short(judged.candidate.page_lsn);
+    let lsn = judged.candidate.page_lsn;
     match &judged.candidate.source {
         Source::Dwb { file, slot_index, .. } => {
             let number = file.strip_prefix("dwbuf_").unwrap_or(file);
@@ -441,7 +441,7 @@ pub fn write_slots(
             printable(&name(slot.page)),
             block_label(slot.page),
             format!("{number}:{}", slot.index),
-            short(slot.page_lsn),
+            slot.page_lsn.to_string(),
             slot.comparison.map_or("not compared", Comparison::name).to_owned(),
         ]);
     }

@@ -113,11 +113,17 @@ fn pointer_words(pointer: LinePointer) -> String {
     format!("{} {} {}", pointer.offset(), pointer.length(), pointer.state().name())
 }
 
-/// Bytes that differ between the disk and one image, by sector.
+/// Where the disk and one image differ, by sector; with `hex` the bytes too.
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_difference(out: &mut dyn Write, layout: Layout, disk: &Version, image: &Version) -> io::Result<()> {
+pub fn write_difference(
+    out: &mut dyn Write,
+    layout: Layout,
+    disk: &Version,
+    image: &Version,
+    hex: bool,
+) -> io::Result<()> {
     let paint = layout.paint;
     writeln!(out, "\n{}", paint.heading(&format!("Bytes on disk against {}", image.title)))?;
     let mut same = true;
@@ -130,6 +136,9 @@ pub fn write_difference(out: &mut dyn Write, layout: Layout, disk: &Version, ima
         same = false;
         let start = sector * SECTOR_BYTES;
         writeln!(out, "  sector {sector}, bytes {start} to {}: {count} differ", start + on_disk.len())?;
+        if !hex {
+            continue;
+        }
         let rows = on_disk.chunks(ROW_BYTES).zip(in_image.chunks(ROW_BYTES)).enumerate();
         for (row, (left, right)) in rows.filter(|(_, (left, right))| left != right) {
             let at = start + row * ROW_BYTES;

@@ -10,8 +10,6 @@ use super::colour::Paint;
 use super::escape::printable;
 use super::json::{BatchJson, FileJson, FindingJson, SkippedJson, SlotJson};
 
-use crate::types::Lsn;
-
 /// Width from which on a slot line shows its image's header too.
 const WIDE: u16 = 120;
 
@@ -35,24 +33,31 @@ pub struct Layout {
 pub struct SlotLines {
     layout: Layout,
     several_files: bool,
+    relation_columns: usize,
     empty: Option<(String, u64, u64)>,
 }
 
 impl SlotLines {
-    /// Starts a listing. `several_files`: slots are named `file:slot`.
+    /// Starts a listing. `several_files`: slots are named `file:slot`; `relation_columns`: those of the widest name.
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn begin(out: &mut dyn Write, layout: Layout, several_files: bool) -> io::Result<Self> {
+    pub fn begin(
+        out: &mut dyn Write,
+        layout: Layout,
+        several_files: bool,
+        relation_columns: usize,
+    ) -> io::Result<Self> {
+        let wide = relation_columns.max(15);
         let mut heading = format!(
-            "{:<8} {:<15} {:<4} {:>7} {:>10} {:>10} {:<4} {:<5} {:<9}",
+            "{:<8} {:<wide$} {:<4} {:>7} {:>10} {:>10} {:<4} {:<5} {:<9}",
             "slot", "relation", "fork", "block", "slot lsn", "page lsn", "crc", "image", "batch"
         );
         if layout.width >= WIDE {
             heading.push_str(&format!(" {:<10} {:<13} {:>5} {:>17}", "page", "lower-upper", "items", "written by"));
         }
         writeln!(out, "{}", layout.paint.heading(heading.trim_end()))?;
-        Ok(Self { layout, several_files, empty: None })
+        Ok(Self { layout, several_files, relation_columns: wide, empty: None })
     }
 
     /// Writes one slot, or keeps it when it is one of a run of empty ones.
@@ -72,7 +77,9 @@ impl SlotLines {
         }
         self.end_of_run(out)?;
         let paint = self.layout.paint;
-        let relation = format!("{}/{}/{}", slot.spc_oid, slot.db_oid, slot.rel_number);
+        let numbers = || format!("{}/{}/{}", slot.spc_oid, slot.db_oid, slot.rel_number);
+        let relation = slot.relation.as_deref().map_or_else(numbers, printable);
+        let wide = self.relation_columns;
         let crc = match slot.crc {
             Some("good") => paint.good("good"),
             Some("bad") => paint.bad("bad "),
@@ -86,12 +93,12 @@ impl SlotLines {
             None => "-        ".to_owned(),
         };
         let mut line = format!(
-            "{:<8} {relation:<15} {:<4} {:>7} {:>10} {:>10} {crc} {image:<5} {batch}",
+            "{:<8} {relation:<wide$} {:<4} {:>7} {:>10} {:>10} {crc} {image:<5} {batch}",
             self.name(&slot.file, slot.slot_index),
             slot.fork.as_deref().unwrap_or("-"),
             slot.block,
-            short_lsn(&slot.slot_lsn),
-            short_lsn(&slot.page_lsn),
+            slot.slot_lsn,
+            slot.page_lsn,
         );
         if self.layout.width >= WIDE {
             let space = format!("{}-{}", slot.pd_lower, slot.pd_upper);
@@ -129,18 +136,6 @@ impl SlotLines {
     }
 }
 
-/// An LSN without the zeros in front of its low half, to save columns.
-#[must_use]
-pub fn short(lsn: Lsn) -> String {
-    format!("{:X}/{:X}", lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF)
-}
-
-/// [`short`] of an LSN that is text already.
-#[must_use]
-pub fn short_lsn(lsn: &str) -> String {
-    lsn.parse().map_or_else(|_| lsn.to_owned(), short)
-}
-
 /// Words of what one file holds, as a table.
 ///
 /// # Errors
@@ -154,7 +149,7 @@ pub fn write_files(out: &mut dyn Write, files: &[FileJson]) -> io::Result<()> {
             printable(&file.file),
             if file.layout_by == "guess" { format!("{}?", file.layout) } else { file.layout.to_owned() },
             file.batch_id.clone().unwrap_or_else(|| "-".to_owned()),
-            file.checkpoint_lsn.as_deref().map_or_else(|| unknown.to_owned(), short_lsn),
+            file.checkpoint_lsn.clone().unwrap_or_else(|| unknown.to_owned()),
             file.slots.to_string(),
             file.used.to_string(),
             if file.unverifiable > 0 { "?".to_owned() } else { file.bad.to_string() },
@@ -192,8 +187,8 @@ pub fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson])
             batch.slots,
             place(&batch.first_slot),
             place(&batch.last_slot),
-            short_lsn(&batch.lowest_lsn),
-            short_lsn(&batch.highest_lsn),
+            batch.lowest_lsn,
+            batch.highest_lsn,
         )?;
         let more = if batch.relations > batch.top_relations.len() { ", …" } else { "" };
         let by = match batch.written_by {
@@ -201,7 +196,8 @@ pub fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson])
             other => other.to_owned(),
         };
         let noun = if batch.relations == 1 { "relation" } else { "relations" };
-        let relations = format!("{} {noun}: {}{more}", batch.relations, batch.top_relations.join(", "));
+        let named: Vec<String> = batch.top_names.iter().map(|name| printable(name)).collect();
+        let relations = format!("{} {noun}: {}{more}", batch.relations, named.join(", "));
         wrapped(out, layout, "          ", 10, &relations)?;
         let by = match batch.written_by {
             "unknown" => format!("writer unknown, longest ascending run {}", batch.longest_ascending_run),
@@ -279,6 +275,14 @@ pub fn write_findings(
 /// When the output cannot be written to.
 pub fn write_fact(out: &mut dyn Write, layout: Layout, label: &str, value: &str) -> io::Result<()> {
     wrapped(out, layout, &format!("  {label:<24} "), 27, &printable(value))
+}
+
+/// A label and a command, which is never broken over lines: it is there to be copied.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_command(out: &mut dyn Write, label: &str, command: &str) -> io::Result<()> {
+    writeln!(out, "  {label:<24} {}", printable(command))
 }
 
 /// Writes words behind `lead`, broken at the width, further lines indented.

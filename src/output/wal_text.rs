@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::escape::printable;
 use super::json::time_text;
 use super::json::wal::{Naming, group_row, stats_columns};
-use super::text::{Layout, plain_table, right_align, short, write_table};
+use super::text::{Layout, plain_table, right_align, write_table};
 use crate::analysis::wal::group::{GroupBy, Key};
 use crate::analysis::wal::interval::{Interval, IntervalKind};
 use crate::analysis::wal::tally::Tally;
@@ -36,7 +36,7 @@ pub fn write_intervals(out: &mut dyn Write, layout: Layout, intervals: &[Interva
     let header: &[&str] = if wide { &wide_header } else { &narrow_header };
     let mut table = plain_table(header);
     for interval in intervals {
-        let redo = interval.redo_lsn.map_or_else(|| format!("<{}", short(interval.start_lsn)), short);
+        let redo = interval.redo_lsn.map_or_else(|| format!("<{}", interval.start_lsn), |lsn| lsn.to_string());
         let tally = &interval.tally;
         let wal = size(interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0));
         let time = interval.checkpoint.map(|seen| time_text(seen.time_s));
@@ -45,7 +45,7 @@ pub fn write_intervals(out: &mut dyn Write, layout: Layout, intervals: &[Interva
         let tail = [percent(tally.fpi_share()), interval.distinct_blocks.to_string(), sparkline(&interval.decay)];
         let [share, blocks, decay] = tail;
         table.add_row(if wide {
-            let checkpoint = interval.checkpoint.map_or_else(|| "-".to_owned(), |seen| short(seen.lsn));
+            let checkpoint = interval.checkpoint.map_or_else(|| "-".to_owned(), |seen| seen.lsn.to_string());
             let time = time.unwrap_or_else(|| "-".to_owned());
             let kind = interval.kind.name().to_owned();
             vec![

@@ -7,6 +7,7 @@ use super::facts::{PageLine, Survey};
 use crate::analysis::select::{RelationPattern, Span};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
+use crate::output::shell::quoted;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Names of terms, for the message about another one.
@@ -121,7 +122,7 @@ impl Query {
             _ => true,
         };
         self.arguments = self.arguments.take().filter(|_| is_of_dump).map(|mut arguments| {
-            arguments.push_str(&format!(" --{name} {}", crate::output::shell::quoted(text)));
+            arguments.push_str(&format!(" --{name} {}", quoted(text)));
             arguments
         });
         self.terms.push(term);

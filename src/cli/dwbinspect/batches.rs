@@ -10,8 +10,10 @@ use super::source::Source;
 use crate::analysis::batches::tell_batches;
 use crate::analysis::finding::Coverage;
 use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::all_cores;
+use crate::cluster::names::RelationNames;
 use crate::output::json::{BATCH_COLUMNS, BatchJson, Item};
 use crate::output::sink::CsvShape;
 use crate::output::text::write_batches;
@@ -24,14 +26,17 @@ use crate::output::text::write_batches;
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct BatchesArgs {
     /// Data directory; also a pg_dwbuf directory or single double write buffer files
-    #[arg(value_name = "DATADIR", required = true)]
+    #[arg(value_name = "DATADIR")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgData,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let source = Source::open(&args.paths)?;
+    let paths = args.pgdata.choose_all(&args.paths)?;
+    let source = Source::open(&paths)?;
     let (mut report, findings) = source.examine();
     // What the second pass cannot read, the first has reported already, unless the file changed in between.
     let mut second = Coverage::default();
@@ -41,10 +46,12 @@ pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, St
             report.coverage.skipped.push(skipped);
         }
     }
-    let batches: Vec<BatchJson> = told.iter().map(|batch| BatchJson::new(batch, &source.set.files)).collect();
+    let names = source.directory.as_ref().map(|directory| RelationNames::read(directory).0);
+    let name = |rel| names.as_ref()?.full_name(rel);
+    let batches: Vec<BatchJson> = told.iter().map(|batch| BatchJson::new(batch, &source.set.files, &name)).collect();
     let closing = Closing::new(findings, &report.coverage);
     if let Some(format) = args.output.machine() {
-        let paths = args.paths.iter().map(|path| path.display().to_string()).collect();
+        let paths = paths.iter().map(|path| path.display().to_string()).collect();
         let shape = CsvShape::Rows { plural: "batches", columns: BATCH_COLUMNS };
         let mut sink = begin(format, shape, out, (PROGRAM, "batches"), paths)?;
         let shown = batches.len() as u64;

@@ -14,6 +14,7 @@ use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
 use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::JobsArg;
 use crate::output::check_text::{
@@ -21,6 +22,7 @@ use crate::output::check_text::{
 };
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
 use crate::output::json::{Item, lsn_text};
+use crate::output::shell::quoted;
 use crate::output::sink::{CsvShape, Machine};
 use crate::output::stand_in_text::write_stand_ins;
 use crate::output::text::{Layout, write_fact};
@@ -36,7 +38,9 @@ use crate::types::PageId;
 pub struct CheckArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgData,
     /// Judge only pages that the double write buffer holds
     ///
     /// Others are read only where an image would be safe, and only for LSNs from behind the end of WAL. Pages that replay
@@ -82,13 +86,14 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         jobs: args.jobs.count(),
         keep_slots: false,
     };
-    let mut examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
+    let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
+    let mut examined = Examination::run(&data_dir, &request, &Bars::new())?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     if let Some(format) = args.output.machine() {
-        return write_machine(&examined, closing, args.all, format, &args.data_dir, out);
+        return write_machine(&examined, closing, args.all, format, &data_dir, out);
     }
     let layout = args.output.layout();
-    write_text(args, &examined, out, layout)?;
+    write_text(args, &data_dir, &examined, out, layout)?;
     closing.end_text(out, layout)
 }
 
@@ -126,13 +131,19 @@ pub(super) fn write_machine(
     closing.end(sink, shown, counts(examined))
 }
 
-fn write_text(args: &CheckArgs, examined: &Examination, out: &mut dyn Write, layout: Layout) -> std::io::Result<()> {
+fn write_text(
+    args: &CheckArgs,
+    data_dir: &Path,
+    examined: &Examination,
+    out: &mut dyn Write,
+    layout: Layout,
+) -> std::io::Result<()> {
     let report = &examined.report;
-    let name = |page: PageId| examined.short_name(page);
-    let title = |page: PageId| format!("{} block {}", examined.short_name(page), block_label(page));
+    let name = |page: PageId| examined.called(page);
+    let title = |page: PageId| format!("{} block {}", examined.called(page), block_label(page));
     writeln!(out, "{}", layout.paint.heading("State"))?;
-    let data_dir = args.data_dir.display().to_string();
-    write_fact(out, layout, "data directory", &data_dir)?;
+    let shown = data_dir.display().to_string();
+    write_fact(out, layout, "data directory", &shown)?;
     write_fact(out, layout, "what happened", &examined.state)?;
     write_fact(out, layout, "data checksums", &examined.checksums())?;
     write_outlook(out, layout, &report.replay, &report.outlook, &report.pages, &title)?;
@@ -141,11 +152,11 @@ fn write_text(args: &CheckArgs, examined: &Examination, out: &mut dyn Write, lay
         write_fact(out, layout, "pages checked", scanned)?;
     }
     write_slot_counts(out, layout, &report.slots)?;
-    write_fact(out, layout, "next", &next_step(&report.pages, &report.outlook, &data_dir))?;
+    write_fact(out, layout, "next", &next_step(&report.pages, &report.outlook, &quoted(&shown)))?;
     write_pages(out, layout, &report.pages, &name)?;
     let place_of = |page: PageId| {
         let (path, block) = examined.paths.place(page);
-        (args.data_dir.join(path), block)
+        (data_dir.join(path), block)
     };
     write_stand_ins(out, layout, &report.pages, &title, &place_of)?;
     if args.explain {

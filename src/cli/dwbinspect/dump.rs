@@ -1,5 +1,6 @@
 //! `pg_dwbinspect dump`: every slot.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -12,17 +13,21 @@ use crate::analysis::finding::SkipReason;
 use crate::analysis::slot_facts::{Condition, SlotFacts};
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::values::{PageFilter, Span, image_file_name};
+use crate::cli::work::all_cores;
 use crate::cluster::dwb_files::DwbFile;
-use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::names::RelationNames;
+use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
+use crate::cluster::relation_walk::walk_relations;
 use crate::output::hexdump::{write_field, write_page};
 use crate::output::json::{FileJson, Item, SLOT_COLUMNS, SlotJson};
 use crate::output::sink::{CsvShape, Sink};
 use crate::output::text::{Layout, SlotLines};
 use crate::parsers::dwb::{CrcVerdict, Slot};
 use crate::repair::export::ExportDir;
-use crate::types::Lsn;
+use crate::types::{Lsn, RelFileLocator};
 
 /// Show every slot of the double write buffer
 ///
@@ -33,8 +38,10 @@ use crate::types::Lsn;
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct DumpArgs {
     /// Data directory; also a pg_dwbuf directory or single double write buffer files
-    #[arg(value_name = "DATADIR", required = true)]
+    #[arg(value_name = "DATADIR")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgData,
     /// Write each shown image as a new file into this directory
     #[arg(long, value_name = "DIR")]
     images: Option<PathBuf>,
@@ -59,7 +66,7 @@ saves (timeline of the last checkpoint, LSN, tablespace, database, relation, blo
 fork), followed by file and slot.
 ";
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Filters")]
 struct Filter {
     /// Files by number or name
@@ -155,7 +162,10 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     if args.hex && args.output.machine().is_some() {
         return Err(Stop::Input("--hex is for --format text only".to_owned()));
     }
-    let source = Source::open(&args.paths)?;
+    let paths = args.pgdata.choose_all(&args.paths)?;
+    let source = Source::open(&paths)?;
+    let names = source.directory.as_ref().map(|directory| RelationNames::read(directory).0);
+    let filter = Filter { page: args.filter.page.resolved(names.as_ref())?, ..args.filter.clone() };
     let export = match &args.images {
         Some(path) => {
             let protected = source.protected();
@@ -164,11 +174,17 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         }
         None => None,
     };
-    let (mut report, findings) = source.examine();
+    let mut found: BTreeSet<RelFileLocator> = BTreeSet::new();
+    let (mut report, findings) = source.examine_slots(all_cores(), |_, facts| {
+        if facts.condition != Condition::Empty {
+            found.insert(facts.header.rel);
+        }
+    });
+    confirm_relations(&filter.page, &source, &found)?;
     let layout = args.output.layout();
     let mut target = match args.output.machine() {
         Some(format) => {
-            let paths = args.paths.iter().map(|path| path.display().to_string()).collect();
+            let paths = paths.iter().map(|path| path.display().to_string()).collect();
             let shape = CsvShape::Rows { plural: "slots", columns: SLOT_COLUMNS };
             let mut sink = begin(format, shape, out, (PROGRAM, "dump"), paths)?;
             for (file, counts) in source.set.files.iter().zip(&report.files) {
@@ -177,15 +193,18 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
             Target::Machine(sink)
         }
         None if args.hex => Target::Hex(layout, out),
-        None => Target::Lines(SlotLines::begin(out, layout, source.set.files.len() > 1)?, out),
+        None => {
+            let several = source.set.files.len() > 1;
+            Target::Lines(SlotLines::begin(out, layout, several, relation_columns(&found, names.as_ref()))?, out)
+        }
     };
-    for wanted in &args.filter.file {
+    for wanted in &filter.file {
         let known = |(index, file): (usize, &DwbFile)| Filter::names_file(wanted, index, file);
         if !source.set.files.iter().enumerate().any(known) {
             report.coverage.skip(format!("--file {wanted}"), "the buffer has no such file");
         }
     }
-    let shown = show_slots(args, &source, &mut report, export.as_ref(), &mut target)?;
+    let shown = show_slots(&filter, &source, names.as_ref(), &mut report, export.as_ref(), &mut target)?;
     let closing = Closing::new(findings, &report.coverage);
     match target {
         Target::Machine(sink) => closing.end(sink, shown, serde_json::Map::new()),
@@ -198,10 +217,34 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     }
 }
 
+/// Columns that the widest name needs; those of numbers when there are no names.
+fn relation_columns(found: &BTreeSet<RelFileLocator>, names: Option<&RelationNames>) -> usize {
+    let named = |rel: &RelFileLocator| names.and_then(|names| names.full_name(*rel)).map(|name| name.chars().count());
+    found.iter().filter_map(named).max().unwrap_or_default()
+}
+
+/// Refuses a relation of which neither a slot nor a file is there: a mistyped one would be shown as "nothing found".
+fn confirm_relations(filter: &PageFilter, source: &Source, found: &BTreeSet<RelFileLocator>) -> Result<(), Stop> {
+    for (wanted, pattern) in filter.relations() {
+        let has_file = || {
+            source.directory.as_ref().is_some_and(|directory| {
+                let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+                let walk = walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog));
+                walk.files.iter().any(|file| pattern.matches(file.rel))
+            })
+        };
+        if !found.iter().any(|rel| pattern.matches(*rel)) && !has_file() {
+            return Err(Stop::Input(format!("--relation {wanted}: no slot and no file of such a relation is there")));
+        }
+    }
+    Ok(())
+}
+
 /// The second pass: reads each file again and shows what the filters take.
 fn show_slots(
-    args: &DumpArgs,
+    filter: &Filter,
     source: &Source,
+    names: Option<&RelationNames>,
     report: &mut DwbReport,
     export: Option<&ExportDir>,
     target: &mut Target<'_>,
@@ -214,7 +257,7 @@ fn show_slots(
         .map_or(0, |control| control.checkpoint.tli.0);
     let mut shown = 0;
     for (index, file) in source.set.files.iter().enumerate() {
-        if !args.filter.takes_file(index, file) {
+        if !filter.takes_file(index, file) {
             continue;
         }
         let mut scan = file.slots();
@@ -232,11 +275,13 @@ fn show_slots(
             };
             let facts = SlotFacts::of(&slot, source.facts.checksums_written);
             let batch = report.staleness.verdict(index, facts.index);
-            if !args.filter.takes_slot(&facts, batch) {
+            if !filter.takes_slot(&facts, batch) {
                 continue;
             }
             shown += 1;
-            let json = SlotJson::new(&file.name, &facts, batch, page_path(paths.as_ref(), &facts));
+            let relation = names.filter(|_| facts.condition != Condition::Empty);
+            let relation = relation.and_then(|names| names.full_name(facts.header.rel));
+            let json = SlotJson::new(&file.name, &facts, batch, page_path(paths.as_ref(), &facts), relation);
             show(target, &slot, &facts, json)?;
             if let Some(export) = export.filter(|_| facts.condition != Condition::Empty) {
                 let name = image_file_name(timeline, facts.page.lsn, &file.name, &slot);
@@ -259,7 +304,8 @@ fn show(target: &mut Target<'_>, slot: &Slot<'_>, facts: &SlotFacts, json: SlotJ
         Target::Machine(sink) => sink.item(&Item::Slot(Box::new(json)))?,
         Target::Lines(lines, out) => lines.slot(*out, &json)?,
         Target::Hex(layout, out) => {
-            let mut lines = SlotLines::begin(*out, *layout, true)?;
+            let columns = json.relation.as_ref().map_or(0, |name| name.chars().count());
+            let mut lines = SlotLines::begin(*out, *layout, true, columns)?;
             lines.slot(*out, &json)?;
             lines.end_of_run(*out)?;
             if facts.condition != Condition::Empty {

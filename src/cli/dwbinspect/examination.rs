@@ -293,8 +293,7 @@ impl Examination {
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
     #[must_use]
     pub fn relation_name(&self, rel: RelFileLocator) -> Option<String> {
-        let name = self.names.get(rel)?;
-        Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
+        self.names.full_name(rel)
     }
 
     /// The user broke it off: the result is partial.
@@ -303,17 +302,10 @@ impl Examination {
         self.coverage.is_interrupted()
     }
 
-    /// Name of a page's relation without its database where there is one, else its path.
+    /// How a page's relation is called: by name where there is one, else by its numbers.
     #[must_use]
-    pub fn short_name(&self, page: PageId) -> String {
-        let Some(name) = self.names.get(page.rel) else {
-            return page.rel.to_string();
-        };
-        let doubt = if name.doubt.is_some() { "?" } else { "" };
-        match name.schema.as_deref() {
-            Some("pg_catalog") | None => format!("{}{doubt}", name.relation),
-            Some(schema) => format!("{schema}.{}{doubt}", name.relation),
-        }
+    pub fn called(&self, page: PageId) -> String {
+        self.relation_name(page.rel).unwrap_or_else(|| page.rel.to_string())
     }
 
     /// Name of a file of the double write buffer.

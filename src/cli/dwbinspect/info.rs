@@ -12,6 +12,7 @@ use super::source::Source;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
 use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_path::tablespace_version_directory;
@@ -41,8 +42,10 @@ const SETTINGS: [&str; 5] = [
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct InfoArgs {
     /// Data directory; also a pg_dwbuf directory or single double write buffer files
-    #[arg(value_name = "DATADIR", required = true)]
+    #[arg(value_name = "DATADIR")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgData,
     /// Print every field of pg_control as well
     #[arg(long)]
     control: bool,
@@ -51,7 +54,8 @@ pub struct InfoArgs {
 }
 
 pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let source = Source::open(&args.paths)?;
+    let paths = args.pgdata.choose_all(&args.paths)?;
+    let source = Source::open(&paths)?;
     let (mut report, findings) = source.examine();
     let walk = source.directory.as_ref().map(walk_of);
     for error in walk.iter().flat_map(|walk| &walk.skipped) {
@@ -66,7 +70,7 @@ pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         source.set.files.iter().zip(&report.files).map(|(file, counts)| FileJson::new(file, counts)).collect();
     let closing = Closing::new(findings, &report.coverage);
     if let Some(format) = args.output.machine() {
-        let paths = args.paths.iter().map(|path| path.display().to_string()).collect();
+        let paths = paths.iter().map(|path| path.display().to_string()).collect();
         let mut sink = begin(format, CsvShape::Pairs, out, (PROGRAM, "info"), paths)?;
         if let Some(cluster) = cluster {
             sink.item(&Item::Cluster(cluster))?;

@@ -25,6 +25,7 @@ use std::io::Write;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use super::context::{QuestionMark, VERSION};
 use super::exit::{EXIT_STATUS, Outcome, Stop};
 use super::generate;
 
@@ -36,10 +37,12 @@ const PROGRAM: &str = "pg_dwbinspect";
 /// the only copy of the data, and on a copy or a file system snapshot just as well. Stop the server first: files that change while they are
 /// read give answers that are out of date.
 #[derive(Debug, Parser)]
-#[command(name = PROGRAM, version, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
+#[command(name = PROGRAM, version = VERSION, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    help: QuestionMark,
 }
 
 #[derive(Debug, Subcommand)]

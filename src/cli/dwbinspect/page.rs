@@ -1,5 +1,6 @@
 //! `pg_dwbinspect page`: everything about one block.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -10,12 +11,14 @@ use super::PROGRAM;
 use super::bars::Bars;
 use super::examination::{Examination, Request};
 use crate::analysis::verdict::candidate::Source;
+use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::values::RelationPattern;
+use crate::cli::relation_arg::{RelationArg, ambiguous};
 use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
@@ -28,7 +31,7 @@ use crate::output::json::{Item, lsn_text};
 use crate::output::page_text::{Version, touch_words, write_difference, write_headers, write_history, write_items};
 use crate::output::sink::{CsvShape, Machine};
 use crate::output::text::Layout;
-use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, MAX_BLOCK_NUMBER, PageId, RelFileLocator};
 
 /// Show everything about one block: disk and images side by side, its records in WAL, the verdict and its proof
 ///
@@ -36,17 +39,19 @@ use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 /// of a relation file below the data directory, such as base/5/1259 or base/5/1259_vm; in a file that is not the first
 /// segment, BLOCK still counts from the start of the fork.
 #[derive(Debug, Args)]
-#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+#[command(
+    after_help = crate::cli::exit::EXIT_STATUS,
+    override_usage = "pg_dwbinspect page [OPTIONS] DATADIR RELATION BLOCK\n       pg_dwbinspect page [OPTIONS] -D DATADIR RELATION BLOCK"
+)]
 pub struct PageArgs {
-    /// Data directory of a stopped server
-    #[arg(value_name = "DATADIR")]
-    data_dir: PathBuf,
-    /// Name, numbers, or path of a file
-    #[arg(value_name = "RELATION")]
-    relation: String,
-    /// Block within the fork
-    #[arg(value_name = "BLOCK")]
-    block: BlockNumber,
+    /// Data directory of a stopped server, unless -D or PGDATA names it; relation; block within the fork
+    #[arg(value_names = ["DATADIR", "RELATION", "BLOCK"], required = true, num_args = 2..=3)]
+    what: Vec<OsString>,
+    #[command(flatten)]
+    pgdata: PgData,
+    /// Show the bytes that differ between disk and images, in hex
+    #[arg(long)]
+    hex: bool,
     /// Fork: main, fsm, vm or init [default: main, or that of the path]
     #[arg(long, value_name = "FORK")]
     fork: Option<ForkNumber>,
@@ -60,21 +65,54 @@ pub struct PageArgs {
 }
 
 pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let (rel, fork) = find_relation(&args.data_dir, &args.relation)?;
-    let page = PageId { rel, fork: args.fork.unwrap_or(fork), block: args.block };
+    let (data_dir, relation, block) = args.named()?;
+    let (rel, fork) = find_relation(&data_dir, &relation)?;
+    let page = PageId { rel, fork: args.fork.unwrap_or(fork), block };
     let request =
         Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: args.jobs.count(), keep_slots: false };
-    let mut examined = Examination::run(&args.data_dir, &request, &Bars::new())?;
+    let mut examined = Examination::run(&data_dir, &request, &Bars::new())?;
+    if let Some(found) = examined.report.pages.first().filter(|found| is_nowhere(found)) {
+        let title = format!("{} ({})", examined.called(page), examined.path_of(page));
+        let what = if found.disk == Comparison::MissingFile { "has no such file" } else { "has no such block" };
+        return Err(Stop::Input(format!(
+            "{title}: the {} fork {what} ({block}), and neither an image nor WAL knows of it",
+            page.fork
+        )));
+    }
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     if let Some(format) = args.output.machine() {
         let found: Vec<&PageReport> = examined.report.pages.iter().collect();
-        return write_machine(&examined, closing, &found, format, &args.data_dir, out);
+        return write_machine(&examined, closing, &found, format, &data_dir, out);
     }
     let layout = args.output.layout();
     if let Some(found) = examined.report.pages.first() {
-        write_text(out, layout, found, &examined)?;
+        write_text(out, layout, found, &examined, args.hex)?;
     }
     closing.end_text(out, layout)
+}
+
+/// True for a block that is not there and that nothing says was ever there.
+fn is_nowhere(found: &PageReport) -> bool {
+    let absent = matches!(found.disk, Comparison::BeyondEnd | Comparison::MissingFile);
+    absent && !found.is_wrong && found.verdict.candidates.is_empty()
+}
+
+impl PageArgs {
+    /// Data directory, relation and block.
+    fn named(&self) -> Result<(PathBuf, String, BlockNumber), Stop> {
+        let (data_dir, rest) = match &self.what[..] {
+            [data_dir, rest @ ..] if rest.len() == 2 => (Some(Path::new(data_dir)), rest),
+            rest => (None, rest),
+        };
+        let [relation, block] = rest else {
+            return Err(Stop::Input("expected RELATION and BLOCK".to_owned()));
+        };
+        let block = block.to_string_lossy();
+        let number = block.parse().ok().filter(|number| *number <= MAX_BLOCK_NUMBER);
+        let number =
+            number.ok_or_else(|| Stop::Input(format!("\"{block}\" is no block: expected 0 to {MAX_BLOCK_NUMBER}")))?;
+        Ok((self.pgdata.choose(data_dir)?, relation.to_string_lossy().into_owned(), number))
+    }
 }
 
 /// The document of some pages.
@@ -117,11 +155,17 @@ fn event_value(event: &BlockEvent, examined: &Examination) -> serde_json::Value 
 
 /// How a page is called: by name and path.
 pub(super) fn title_of(examined: &Examination, page: PageId) -> String {
-    let title = format!("{} block {} ({})", examined.short_name(page), block_label(page), examined.path_of(page));
+    let title = format!("{} block {} ({})", examined.called(page), block_label(page), examined.path_of(page));
     title.trim_start().to_owned()
 }
 
-fn write_text(out: &mut dyn Write, layout: Layout, found: &PageReport, examined: &Examination) -> Result<(), Stop> {
+fn write_text(
+    out: &mut dyn Write,
+    layout: Layout,
+    found: &PageReport,
+    examined: &Examination,
+    hex: bool,
+) -> Result<(), Stop> {
     let page = found.page;
     write_evidence(out, layout, found, &title_of(examined, page))?;
     let versions = versions_of(examined, found);
@@ -131,7 +175,7 @@ fn write_text(out: &mut dyn Write, layout: Layout, found: &PageReport, examined:
     }
     if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.title == "disk") {
         for image in images {
-            write_difference(out, layout, disk, image)?;
+            write_difference(out, layout, disk, image, hex)?;
         }
     }
     let report = &examined.report;
@@ -165,32 +209,35 @@ fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNum
     let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
     let version_directory = tablespace_version_directory(directory.major(), catalog);
     let inner = Path::new(text).strip_prefix(directory.root()).unwrap_or(Path::new(text));
+    let wanted: RelationArg = text.parse().map_err(Stop::Input)?;
+    let names = || RelationNames::read(&directory).0;
     let mut found: Vec<(RelFileLocator, ForkNumber)> = Vec::new();
-    if let Ok(pattern) = text.parse::<RelationPattern>() {
-        let files = walk_relations(directory.root(), &version_directory).files;
-        found.extend(files.iter().filter(|file| pattern.matches(file.rel)).map(|file| (file.rel, ForkNumber::Main)));
-        if found.is_empty() {
-            found.extend(pattern.exact().map(|rel| (rel, ForkNumber::Main)));
+    match &wanted {
+        RelationArg::Numbers(pattern) => {
+            let files = walk_relations(directory.root(), &version_directory).files;
+            found
+                .extend(files.iter().filter(|file| pattern.matches(file.rel)).map(|file| (file.rel, ForkNumber::Main)));
+            if found.is_empty() {
+                found.extend(pattern.exact().map(|rel| (rel, ForkNumber::Main)));
+            }
         }
-    } else if inner.components().count() > 1 {
-        let name = inner.file_name().and_then(|name| RelationFileName::parse(name.to_str()?));
-        let files = walk_relations(directory.root(), &version_directory).files;
-        let same = files.iter().filter(|file| file.path.parent() == inner.parent());
-        let wanted = same.filter(|file| name.is_some_and(|name| name.rel_number == file.rel.rel_number));
-        found.extend(wanted.map(|file| (file.rel, name.map_or(ForkNumber::Main, |name| name.fork))));
-    } else {
-        let (names, _) = RelationNames::read(&directory);
-        let fits = |full: String| full == text || full.ends_with(&format!(".{text}"));
-        found.extend(names.iter().filter(|(_, name)| fits(name.to_string())).map(|(rel, _)| (rel, ForkNumber::Main)));
+        RelationArg::Name(_) if inner.components().count() > 1 => {
+            let name = inner.file_name().and_then(|name| RelationFileName::parse(name.to_str()?));
+            let files = walk_relations(directory.root(), &version_directory).files;
+            let same = files.iter().filter(|file| file.path.parent() == inner.parent());
+            let wanted = same.filter(|file| name.is_some_and(|name| name.rel_number == file.rel.rel_number));
+            found.extend(wanted.map(|file| (file.rel, name.map_or(ForkNumber::Main, |name| name.fork))));
+        }
+        RelationArg::Name(_) => {
+            let rel = wanted.resolve(Some(&names()))?.exact();
+            found.extend(rel.map(|rel| (rel, ForkNumber::Main)));
+        }
     }
     found.sort_unstable();
     found.dedup();
     match found[..] {
         [one] => Ok(one),
         [] => Err(Stop::Input(format!("no relation \"{text}\" in {}", data_dir.display()))),
-        _ => {
-            let several: Vec<String> = found.iter().map(|(rel, _)| rel.to_string()).collect();
-            Err(Stop::Input(format!("\"{text}\" stands for several relations: {}", several.join(", "))))
-        }
+        _ => Err(ambiguous(text, &found.iter().map(|(rel, _)| *rel).collect::<Vec<_>>(), &names())),
     }
 }

@@ -8,19 +8,21 @@ use clap::{Args, ValueEnum};
 use super::bars::Bars;
 use super::examination::{Examination, Request, Watch};
 use super::page_name::PageName;
-use super::repair_select::Selection;
+use super::repair_select::{Selection, relations_of};
 use super::repair_text::{Ending, write_applied, write_plan, write_undone};
 use crate::analysis::verdict::candidate::Source;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::OutputArgs;
+use crate::cli::data_dir_arg::{PgData, PgDataToWrite};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::values::RelationPattern;
+use crate::cli::relation_arg::{RelationArg, ambiguous};
 use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::relation_path::RelationPaths;
+use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Applied, ApplyError, Direction, carry_out, control_crc};
 use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards};
@@ -75,7 +77,9 @@ impl OverrideArgs {
 pub struct RepairArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgData,
     /// Carry the plan out
     #[arg(long, conflicts_with = "dry_run")]
     apply: bool,
@@ -88,9 +92,10 @@ pub struct RepairArgs {
     /// Only these pages
     #[arg(long, value_name = "PAGE", help_heading = "Selection", value_delimiter = ',')]
     page: Vec<PageName>,
-    /// Only these relations: REL, DB/REL or SPC/DB/REL as numbers
+    /// Only these relations, by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL,
+    /// SPC/DB/REL)
     #[arg(long, value_name = "REL", help_heading = "Selection", value_delimiter = ',')]
-    relation: Vec<RelationPattern>,
+    relation: Vec<RelationArg>,
     /// Only images from here
     #[arg(long, value_enum, help_heading = "Selection")]
     source: Option<SourceChoice>,
@@ -131,11 +136,13 @@ Examples:
 ///
 /// Refuses when a page is no longer what the repair wrote, or when a server was started since.
 #[derive(Debug, Args)]
-#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS, allow_missing_positional = true)]
 pub struct UndoArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgDataToWrite,
     /// The journal of the repair
     #[arg(value_name = "JOURNAL_DIR")]
     journal: PathBuf,
@@ -147,8 +154,8 @@ pub struct UndoArgs {
 
 /// Runs `undo`.
 pub(super) fn run_undo(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let (journal, applied) =
-        replay_journal(&args.data_dir, &args.journal, args.overrides.overrides(), Direction::Back)?;
+    let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
+    let (journal, applied) = replay_journal(&data_dir, &args.journal, args.overrides.overrides(), Direction::Back)?;
     write_undone(out, &args.output, &journal, &applied, Direction::Back)?;
     Ok(Outcome::Clean)
 }
@@ -196,13 +203,14 @@ fn list_guards(guards: &[Guard]) -> String {
 pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let overrides = args.overrides.overrides();
     if let Some(journal) = &args.resume {
-        let (journal, applied) = replay_journal(&args.data_dir, journal, overrides, Direction::Forward)?;
+        let data_dir = args.pgdata.choose_to_write(args.data_dir.as_deref())?;
+        let (journal, applied) = replay_journal(&data_dir, journal, overrides, Direction::Forward)?;
         write_undone(out, &args.output, &journal, &applied, Direction::Forward)?;
         return Ok(Outcome::Clean);
     }
-    let directory = DataDir::open(&args.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let directory = DataDir::open(&args.directory()?).map_err(|error| Stop::Input(error.to_string()))?;
     let (lock, examined) = args.examine(args.apply, &Bars::new())?;
-    let session = Session::new(args, &examined)?;
+    let session = Session::new(&examined)?;
     let permission = session.permission(args)?;
     let plan = session.plan(args, &permission)?;
     if lock.is_none() {
@@ -241,7 +249,8 @@ impl RepairArgs {
         allow_unproven: Vec<PageName>,
     ) -> Self {
         Self {
-            data_dir: data_dir.to_owned(),
+            data_dir: Some(data_dir.to_owned()),
+            pgdata: PgData::default(),
             apply: false,
             dry_run: false,
             plan: None,
@@ -259,13 +268,20 @@ impl RepairArgs {
         }
     }
 
+    /// The data directory: to be written into it must be spelled out.
+    fn directory(&self) -> Result<PathBuf, Stop> {
+        let data_dir = self.data_dir.as_deref();
+        if self.apply { self.pgdata.choose_to_write(data_dir) } else { self.pgdata.choose(data_dir) }
+    }
+
     /// Reads and judges the cluster. The lock is taken before, so that what was checked is what is written.
     fn examine(&self, lock: bool, watch: &dyn Watch) -> Result<(Option<RepairLock>, Examination), Stop> {
-        let directory = DataDir::open(&self.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+        let data_dir = self.directory()?;
+        let directory = DataDir::open(&data_dir).map_err(|error| Stop::Input(error.to_string()))?;
         let lock = if lock { Some(guarded(&directory, self.overrides.overrides())?) } else { None };
         let request =
             Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs.count(), keep_slots: false };
-        let examined = Examination::run(&self.data_dir, &request, watch)?;
+        let examined = Examination::run(&data_dir, &request, watch)?;
         if examined.interrupted() {
             return Err(Stop::Input("interrupted: nothing was written".to_owned()));
         }
@@ -274,7 +290,7 @@ impl RepairArgs {
 
     /// The plan for a cluster that was judged already, and what forbids carrying it out.
     pub(super) fn plan_for(&self, examined: &Examination) -> Result<(Plan, Vec<Guard>), Stop> {
-        let session = Session::new(self, examined)?;
+        let session = Session::new(examined)?;
         let plan = session.plan(self, &session.permission(self)?)?;
         let guards = examined.source.directory.as_ref().map_or_else(Vec::new, |directory| {
             DataDir::open(directory.root())
@@ -291,7 +307,7 @@ impl RepairArgs {
         watch: &dyn Watch,
     ) -> Result<Option<(Journal, Applied)>, Stop> {
         let (_lock, examined) = self.examine(true, watch)?;
-        let session = Session::new(self, &examined)?;
+        let session = Session::new(&examined)?;
         session.confirm(plan, &session.permission(self)?)?;
         if dry { Ok(None) } else { session.apply(self, plan).map(Some) }
     }
@@ -311,10 +327,9 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(args: &RepairArgs, examined: &'a Examination) -> Result<Self, Stop> {
+    fn new(examined: &'a Examination) -> Result<Self, Stop> {
         let directory = examined.source.directory.as_ref();
-        let directory =
-            directory.ok_or_else(|| Stop::Input(format!("{} is no data directory", args.data_dir.display())))?;
+        let directory = directory.ok_or_else(|| Stop::Input("there is no data directory".to_owned()))?;
         let control = directory.control().trusted();
         let control = control
             .ok_or_else(|| Stop::Input("refused: pg_control cannot be trusted, so nothing can be proven".to_owned()))?;
@@ -335,7 +350,10 @@ impl<'a> Session<'a> {
         match found[..] {
             [page] => Ok(page),
             [] => Err(Stop::Input(format!("no damaged page is called {name}; `check` lists them"))),
-            _ => Err(Stop::Input(format!("{name} stands for several damaged pages: give the path of the file"))),
+            _ => {
+                let rels: Vec<_> = found.iter().map(|page| page.rel).collect();
+                Err(ambiguous(&name.to_string(), &rels, &self.examined.names))
+            }
         }
     }
 
@@ -382,7 +400,8 @@ impl<'a> Session<'a> {
 
     fn plan(&self, args: &RepairArgs, permission: &Permission) -> Result<Plan, Stop> {
         let pages = args.page.iter().map(|name| Ok((self.find(name)?, name))).collect::<Result<Vec<_>, Stop>>()?;
-        let selection = Selection { pages, relations: &args.relation, source: permission.source };
+        let selection =
+            Selection { pages, relations: relations_of(self.examined, &args.relation)?, source: permission.source };
         if let Some(file) = args.plan.as_ref().filter(|_| args.apply) {
             let text =
                 read_small(file, Links::Follow, PLAN_LIMIT_BYTES).map_err(|error| Stop::Input(error.to_string()))?;
@@ -450,9 +469,10 @@ impl<'a> Session<'a> {
         match applied {
             Ok(applied) => Ok((journal, applied)),
             Err(error) => {
-                let (data, undo) = (self.root.display(), journal.directory().display());
+                let data = quoted(&self.root.display().to_string());
+                let undo = quoted(&journal.directory().display().to_string());
                 Err(Stop::Input(format!(
-                    "{error}\nthe old bytes are in {undo}: `repair {data} --resume {undo}` finishes, `undo {data} {undo}` takes back"
+                    "{error}\nthe old bytes are in {undo}\nto finish: pg_dwbinspect repair {data} --resume {undo}\nto take it back: pg_dwbinspect undo {data} {undo}"
                 )))
             }
         }

@@ -1,9 +1,13 @@
 //! Which pages and images of a plan are carried out.
 
+use super::examination::Examination;
 use super::page_name::PageName;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::exit::Stop;
+use crate::cli::relation_arg::RelationArg;
 use crate::cli::values::RelationPattern;
+use crate::cluster::relation_path::tablespace_version_directory;
+use crate::cluster::relation_walk::walk_relations;
 use crate::repair::plan::{LeftPage, Plan, PlanSource, PlanStep, SourceKind};
 use crate::types::PageId;
 
@@ -12,7 +16,7 @@ pub(super) struct Selection<'a> {
     /// Pages, with the names that they were given by.
     pub pages: Vec<(PageId, &'a PageName)>,
     /// Relations.
-    pub relations: &'a [RelationPattern],
+    pub relations: Vec<RelationPattern>,
     /// Source of images.
     pub source: Option<SourceKind>,
 }
@@ -54,7 +58,7 @@ impl Selection<'_> {
                 return Err(missing(&format_args!("--page {name}")));
             }
         }
-        for pattern in self.relations {
+        for pattern in &self.relations {
             if !has(&|planned| pattern.matches(planned.rel)) {
                 return Err(missing(&format_args!("--relation {pattern}")));
             }
@@ -72,4 +76,21 @@ impl Selection<'_> {
         }));
         Ok(())
     }
+}
+
+/// The relations that are asked for. One without a file would be taken for one without damage.
+pub(super) fn relations_of(examined: &Examination, wanted: &[RelationArg]) -> Result<Vec<RelationPattern>, Stop> {
+    let patterns = RelationArg::resolve_all(wanted, Some(&examined.names))?;
+    let Some(directory) = examined.source.directory.as_ref().filter(|_| !patterns.is_empty()) else {
+        return Ok(patterns);
+    };
+    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+    let files = walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog)).files;
+    for (wanted, pattern) in wanted.iter().zip(&patterns) {
+        let is_damaged = || examined.report.pages.iter().any(|report| pattern.matches(report.page.rel));
+        if !files.iter().any(|file| pattern.matches(file.rel)) && !is_damaged() {
+            return Err(Stop::Input(format!("--relation {wanted}: no file of such a relation is there")));
+        }
+    }
+    Ok(patterns)
 }

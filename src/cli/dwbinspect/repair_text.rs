@@ -15,8 +15,9 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::output::check_text::write_outlook;
 use crate::output::escape::printable;
 use crate::output::json::{Item, SkippedJson, SummaryJson};
+use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
-use crate::output::text::{Layout, plain_table, write_fact, write_findings, write_table};
+use crate::output::text::{Layout, plain_table, write_command, write_fact, write_findings, write_table};
 use crate::repair::apply::{Applied, Direction};
 use crate::repair::guard::Guard;
 use crate::repair::journal::Journal;
@@ -221,7 +222,8 @@ pub(super) fn write_applied(
     write_fact(out, layout, "pages written", &applied.written.to_string())?;
     write_fact(out, layout, "old bytes", &directory)?;
     let root = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
-    write_fact(out, layout, "to take it back", &format!("{PROGRAM} undo {root} {directory}"))?;
+    let (root, undo) = (quoted(&root), quoted(&directory));
+    write_command(out, "to take it back", &format!("{PROGRAM} undo {root} {undo}"))?;
     let remaining: Vec<_> = examined
         .report
         .pages
@@ -232,7 +234,7 @@ pub(super) fn write_applied(
     let outlook =
         Outlook::of(&remaining, &examined.report.replay, false, examined.uses_dwb(), examined.report.outlook.checksums);
     let label = |page: crate::types::PageId| {
-        format!("{} block {}", examined.short_name(page), crate::output::check_text::block_label(page))
+        format!("{} block {}", examined.called(page), crate::output::check_text::block_label(page))
     };
     write_outlook(out, layout, &examined.report.replay, &outlook, &remaining, &label)?;
     write_steps(out, layout, plan)?;

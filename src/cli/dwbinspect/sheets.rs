@@ -36,7 +36,7 @@ const ENDLESS: Layout = Layout { width: u16::MAX, paint: Paint::new(false) };
 /// When the result cannot be put into JSON.
 pub(super) fn survey_of(examined: &Examination, data_dir: &Path) -> Result<Survey, Stop> {
     let report = &examined.report;
-    let label = |page: PageId| format!("{} block {}", examined.short_name(page), block_label(page));
+    let label = |page: PageId| format!("{} block {}", examined.called(page), block_label(page));
     let shown = data_dir.display().to_string();
     let closing = || Closing::new(examined.findings.clone(), &examined.coverage);
     let outcome = closing().outcome();
@@ -44,7 +44,7 @@ pub(super) fn survey_of(examined: &Examination, data_dir: &Path) -> Result<Surve
     check::write_machine(examined, closing(), false, Machine::Json, data_dir, &mut json)?;
     let mut names = BTreeMap::new();
     for page in report.pages.iter().map(|page| page.page).chain(report.slots.iter().map(|slot| slot.page)) {
-        names.entry(page.rel).or_insert_with(|| examined.short_name(page));
+        names.entry(page.rel).or_insert_with(|| examined.called(page));
     }
     Ok(Survey {
         state: examined.state.clone(),
@@ -72,7 +72,7 @@ fn page_line(examined: &Examination, report: &PageReport) -> PageLine {
     let image = report.verdict.chosen.and_then(|place| report.verdict.candidates.get(place));
     PageLine {
         page,
-        relation: examined.short_name(page),
+        relation: examined.called(page),
         block: block_label(page),
         disk: report.disk.name(),
         strength: report.strength.name(),
@@ -102,7 +102,7 @@ fn batches_of(examined: &Examination) -> Vec<BatchLine> {
     let mut again = Coverage::default();
     let told = tell_batches(set, &examined.dwb.staleness, &examined.source.facts, all_cores(), &mut again);
     let line = |batch| {
-        let json = BatchJson::new(batch, &set.files);
+        let json = BatchJson::new(batch, &set.files, &|rel| examined.relation_name(rel));
         BatchLine { json, verdict: batch.verdict, first: batch.first, last: batch.last }
     };
     told.iter().map(line).collect()

@@ -40,7 +40,9 @@ impl Source {
         {
             return match DataDir::open(path) {
                 Ok(directory) => Ok(Self::of_data_dir(directory)),
-                Err(NotADataDir::NoVersion(_)) => Self::of_dwb_directory(path),
+                Err(error @ (NotADataDir::NoVersion(_) | NotADataDir::Inside { .. })) => {
+                    Self::of_dwb_directory(path, &error)
+                }
                 Err(error) => Err(Stop::Input(error.to_string())),
             };
         }
@@ -51,6 +53,14 @@ impl Source {
                 return Err(Stop::Input(format!("{path} is a directory: several paths must all be files")));
             }
             set.add_file(path, Links::Follow, None);
+        }
+        for file in &set.files {
+            if file.is_of_another_kind() {
+                let path = file.path().display();
+                return Err(Stop::Input(format!(
+                    "{path} is not a DWB file: neither header nor slots are those of a double write buffer"
+                )));
+            }
         }
         Ok(Self { directory: None, facts: ClusterFacts::default(), settings: Settings::default(), set })
     }
@@ -70,7 +80,7 @@ impl Source {
     }
 
     /// A directory of DWB files: inside a data directory, or a copy somewhere else.
-    fn of_dwb_directory(path: &Path) -> Result<Self, Stop> {
+    fn of_dwb_directory(path: &Path, reason: &NotADataDir) -> Result<Self, Stop> {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let is_buffer = LAYOUTS.iter().any(|layout| real.ends_with(layout.directory()));
         if is_buffer && let Some(Ok(directory)) = real.parent().map(DataDir::open) {
@@ -79,6 +89,9 @@ impl Source {
         let mut set = DwbSet::default();
         set.add_directory(path, None);
         if set.files.is_empty() && set.skipped.is_empty() {
+            if matches!(reason, NotADataDir::Inside { .. }) {
+                return Err(Stop::Input(reason.to_string()));
+            }
             let path = path.display();
             return Err(Stop::Input(format!(
                 "{path} is neither a data directory (it has no PG_VERSION) nor does it hold double write buffer files"

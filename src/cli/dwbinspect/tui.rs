@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::backend::ClusterBackend;
+use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
 use crate::cli::work::JobsArg;
@@ -24,7 +25,9 @@ use crate::output::shell::quoted;
 pub struct TuiArgs {
     /// Data directory of a stopped server
     #[arg(value_name = "DATADIR")]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgDataToWrite,
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
@@ -37,8 +40,9 @@ pub struct TuiArgs {
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_dwbinspect check")?;
     // What cannot be looked at is said on the normal screen.
-    let directory = DataDir::open(&args.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
-    let path = args.data_dir.display().to_string();
+    let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
+    let directory = DataDir::open(&data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let path = data_dir.display().to_string();
     let plain = quoted(&path);
     if directory.control().trusted().is_none() {
         return Err(Stop::Input(format!(
@@ -46,7 +50,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
              `{PROGRAM} info {plain}` and `{PROGRAM} check {plain}` tell what can still be told"
         )));
     }
-    let backend = ClusterBackend::new(&args.data_dir, &args.wal, args.jobs);
+    let backend = ClusterBackend::new(&data_dir, &args.wal, args.jobs);
     let ended = show(backend.subject(), args.screen, Arc::new(backend))?;
     take_leave(&ended, out)
 }

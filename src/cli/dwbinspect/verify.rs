@@ -20,6 +20,7 @@ use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::verdict::replay::Replay;
 use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, interrupt_flag};
 use crate::cluster::data_dir::DataDir;
@@ -46,7 +47,9 @@ use crate::types::{ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 pub struct VerifyArgs {
     /// Data directory
     #[arg(value_name = "DATADIR")]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgData,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -105,7 +108,8 @@ pub(super) struct Summary {
 }
 
 pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let directory = DataDir::open(&args.data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
+    let directory = DataDir::open(&data_dir).map_err(|error| Stop::Input(error.to_string()))?;
     let mut check = Check::new(&directory);
     let Some(format) = args.output.machine() else {
         let mut listing = Listing::default();
@@ -119,7 +123,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         return Closing::new(check.findings, &check.coverage).end_text(out, layout);
     };
     let shape = CsvShape::Rows { plural: "pages", columns: BAD_PAGE_COLUMNS };
-    let mut sink = begin(format, shape, out, (PROGRAM, "verify"), vec![args.data_dir.display().to_string()])?;
+    let mut sink = begin(format, shape, out, (PROGRAM, "verify"), vec![data_dir.display().to_string()])?;
     let summary = check.run(args, &mut |page| {
         let mut row = bad_page_row(page.page, page.damage, page.relation.as_deref(), page.path, page.offset);
         row.insert("unlogged".to_owned(), json!(page.is_unlogged));
@@ -139,8 +143,7 @@ impl LazyNames {
 
     /// A question mark follows a name that may be wrong.
     fn of(&mut self, directory: &DataDir, rel: RelFileLocator) -> Option<String> {
-        let name = self.read(directory).get(rel)?;
-        Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
+        self.read(directory).full_name(rel)
     }
 
     fn gaps(&self) -> &[NameGap] {
@@ -172,7 +175,11 @@ impl<'a> Check<'a> {
     }
 
     /// Reads and judges everything that is asked for.
-    fn run(&mut self, args: &VerifyArgs, visit: &mut dyn FnMut(&Damaged<'_>) -> io::Result<()>) -> io::Result<Summary> {
+    fn run(
+        &mut self,
+        args: &VerifyArgs,
+        visit: &mut dyn FnMut(&Damaged<'_>) -> io::Result<()>,
+    ) -> Result<Summary, Stop> {
         let directory = self.directory;
         let (server, signs) = (directory.server_sign(), directory.recovery_signs());
         self.findings = inspect_directory(directory, &server, &signs, &mut self.coverage);
@@ -182,7 +189,7 @@ impl<'a> Check<'a> {
         for error in &walk.skipped {
             self.coverage.skip("relation files", error);
         }
-        let selection = self.select(args, &walk.files);
+        let selection = self.select(args, &walk.files)?;
         let files: Vec<RelationFile> = walk.files.iter().filter(|file| selection.takes(file)).cloned().collect();
         let mut summary = Summary {
             path: directory.root().display().to_string(),
@@ -228,14 +235,13 @@ impl<'a> Check<'a> {
         Ok(summary)
     }
 
-    fn select<'b>(&mut self, args: &'b VerifyArgs, files: &[RelationFile]) -> Selection<'b> {
+    fn select<'b>(&mut self, args: &'b VerifyArgs, files: &[RelationFile]) -> Result<Selection<'b>, Stop> {
         let directory = self.directory;
         if !Selection::needs_names(&args.select) {
-            return Selection::new(&args.select, directory.root(), files, |_| None, &mut self.coverage);
+            return Selection::new(&args.select, directory.root(), files, None, &mut self.coverage);
         }
         let names = self.names.read(directory);
-        let name_of = |oid| names.database(oid).map(str::to_owned);
-        Selection::new(&args.select, directory.root(), files, name_of, &mut self.coverage)
+        Selection::new(&args.select, directory.root(), files, Some(names), &mut self.coverage)
     }
 
     fn scan(

@@ -7,7 +7,10 @@ use std::str::FromStr;
 use clap::Args;
 
 use crate::analysis::finding::Coverage;
+use crate::cli::exit::Stop;
+use crate::cli::relation_arg::RelationArg;
 use crate::cli::values::RelationPattern;
+use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{ForkNumber, Oid};
 
@@ -18,9 +21,9 @@ pub struct SelectArgs {
     /// Databases by OID or name; 0 stands for the shared catalogs
     #[arg(long, value_name = "OID|NAME", value_delimiter = ',')]
     database: Vec<String>,
-    /// Relations: REL, DB/REL or SPC/DB/REL as numbers
+    /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)
     #[arg(long, value_name = "REL", value_delimiter = ',')]
-    relation: Vec<RelationPattern>,
+    relation: Vec<RelationArg>,
     /// Forks: main, fsm, vm, init
     #[arg(long, value_name = "FORK", value_delimiter = ',')]
     fork: Vec<ForkNumber>,
@@ -61,30 +64,38 @@ impl PathPattern {
 pub struct Selection<'a> {
     args: &'a SelectArgs,
     databases: BTreeSet<Oid>,
+    relations: Vec<RelationPattern>,
     paths: Vec<glob::Pattern>,
 }
 
 impl<'a> Selection<'a> {
     /// Resolves names. A filter that nothing fits is reported as something that was not looked at.
+    ///
+    /// # Errors
+    /// When a name stands for no relation, or for several.
     pub fn new(
         args: &'a SelectArgs,
         root: &Path,
         files: &[RelationFile],
-        name_of: impl Fn(Oid) -> Option<String>,
+        names: Option<&RelationNames>,
         coverage: &mut Coverage,
-    ) -> Self {
+    ) -> Result<Self, Stop> {
         let known: BTreeSet<Oid> = files.iter().map(|file| file.rel.db_oid).collect();
         let unfit = coverage.skipped.len();
         let mut databases = BTreeSet::new();
         for wanted in &args.database {
-            let fits = |oid: &Oid| wanted.parse() == Ok(*oid) || name_of(*oid).as_ref() == Some(wanted);
+            let fits =
+                |oid: &Oid| wanted.parse() == Ok(*oid) || names.and_then(|names| names.database(*oid)) == Some(wanted);
             databases.extend(known.iter().copied().filter(fits));
             if !known.iter().any(fits) {
                 coverage.skip(format!("--database {wanted}"), "no file of such a database is there");
             }
         }
-        for wanted in args.relation.iter().filter(|wanted| !files.iter().any(|file| wanted.matches(file.rel))) {
-            coverage.skip(format!("--relation {wanted}"), "no such file is there");
+        let relations = RelationArg::resolve_all(&args.relation, names)?;
+        for (wanted, pattern) in args.relation.iter().zip(&relations) {
+            if !files.iter().any(|file| pattern.matches(file.rel)) {
+                coverage.skip(format!("--relation {wanted}"), "no such file is there");
+            }
         }
         let paths: Vec<glob::Pattern> = args.path.iter().map(|path| path.below(root)).collect();
         for (wanted, pattern) in args.path.iter().zip(&paths) {
@@ -92,23 +103,23 @@ impl<'a> Selection<'a> {
                 coverage.skip(format!("--path {}", wanted.0), "no relation file fits");
             }
         }
-        let selection = Self { args, databases, paths };
+        let selection = Self { args, databases, relations, paths };
         if coverage.skipped.len() == unfit && !files.is_empty() && !files.iter().any(|file| selection.takes(file)) {
             coverage.skip("relation files", "no file fits all filters together");
         }
-        selection
+        Ok(selection)
     }
 
-    /// True when names of databases are needed.
+    /// True when names are needed.
     pub fn needs_names(args: &SelectArgs) -> bool {
-        args.database.iter().any(|wanted| wanted.parse::<Oid>().is_err())
+        args.database.iter().any(|wanted| wanted.parse::<Oid>().is_err()) || RelationArg::needs_names(&args.relation)
     }
 
     /// True when the file is to be read.
     pub fn takes(&self, file: &RelationFile) -> bool {
         let args = self.args;
         (args.database.is_empty() || self.databases.contains(&file.rel.db_oid))
-            && (args.relation.is_empty() || args.relation.iter().any(|pattern| pattern.matches(file.rel)))
+            && (self.relations.is_empty() || self.relations.iter().any(|pattern| pattern.matches(file.rel)))
             && (args.fork.is_empty() || args.fork.contains(&file.name.fork))
             && (self.paths.is_empty() || self.paths.iter().any(|pattern| fits_path(pattern, &file.path)))
     }

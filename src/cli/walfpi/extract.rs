@@ -41,10 +41,11 @@ pub struct ExtractArgs {
 
 pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
+    let filter = args.filter.resolved(&names)?;
     let mut source = Source::open(&args.common.source)?;
     source.add_name_notes(&names);
-    let protected: Vec<&Path> =
-        args.common.source.paths.iter().map(PathBuf::as_path).filter(|path| path.is_dir()).collect();
+    let (paths, _) = args.common.source.named()?;
+    let protected: Vec<&Path> = paths.iter().map(PathBuf::as_path).filter(|path| path.is_dir()).collect();
     let export = ExportDir::create(&args.directory, protected).map_err(|error| Stop::Input(error.to_string()))?;
     let mut target = Target::begin(&source, &args.common.output, out, "extract", true)?;
     // Without a control file the checksum is set: where checksums are off the field may hold anything.
@@ -53,7 +54,8 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
     let mut decoder = ImageDecoder::new();
     let mut page = vec![0; block_size];
     let (mut written, mut left_out) = (0, 0);
-    each_image(&mut source, &Source::plan(&args.common.source), &args.filter, args.jobs, |notes, found| {
+    let plan = source.plan();
+    each_image(&mut source, &plan, &filter, args.jobs, |notes, found| {
         if !args.raw && !found.image.applies() {
             left_out += 1;
             return Ok(());

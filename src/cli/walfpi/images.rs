@@ -21,7 +21,7 @@ use crate::output::escape::printable;
 use crate::output::json::wal::{Row, fork_name};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::{CsvShape, Sink};
-use crate::output::text::{Layout, short_lsn};
+use crate::output::text::Layout;
 use crate::parsers::image::{BlockImage, Compression};
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::names::rmgr_name;
@@ -29,7 +29,7 @@ use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
 /// Which images are shown.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct ImageFilter {
     #[command(flatten)]
@@ -81,6 +81,14 @@ impl CauseFilter {
 }
 
 impl ImageFilter {
+    /// The filter with its relations found.
+    ///
+    /// # Errors
+    /// When a name stands for no relation, or for several.
+    pub fn resolved(&self, names: &Names) -> Result<Self, Stop> {
+        Ok(Self { page: self.page.resolved(names.known())?, ..self.clone() })
+    }
+
     fn takes(&self, record: &Record<'_>, block: &BlockRef<'_>, cause: Cause) -> bool {
         self.page.takes(block.rel, block.fork(), block.block)
             && self.lsn.is_none_or(|span| span.contains(&record.start_lsn))
@@ -296,7 +304,7 @@ fn write_image(out: &mut dyn Write, layout: Layout, row: &Row) -> io::Result<()>
     writeln!(
         out,
         "{:<10} {record:<17} {relation:<13} {:<4} {:>6} {:>6} {:<4} {}",
-        short_lsn(&text("lsn")),
+        text("lsn"),
         text("fork"),
         text("block"),
         text("stored_bytes"),

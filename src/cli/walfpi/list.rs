@@ -27,15 +27,17 @@ pub struct ListArgs {
 
 pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
+    let filter = args.filter.resolved(&names)?;
     let mut source = Source::open(&args.common.source)?;
     source.add_name_notes(&names);
     let mut target = Target::begin(&source, &args.common.output, out, "list", false)?;
     let mut shown = 0;
-    each_image(&mut source, &Source::plan(&args.common.source), &args.filter, args.jobs, |_, found| {
+    let plan = source.plan();
+    each_image(&mut source, &plan, &filter, args.jobs, |_, found| {
         shown += 1;
         target.image(image_row(found, &names))
     })?;
-    source.note_empty_range(&args.common.source);
+    source.note_empty_range();
     let sentence = format!("{shown} images in {} records", source.coverage.examined);
     target.end(source, shown, &sentence)
 }

@@ -16,6 +16,7 @@ use std::io::Write;
 use crate::cluster::names_file::NAMES_QUERY;
 use clap::{CommandFactory, Parser, Subcommand};
 
+use super::context::{QuestionMark, VERSION};
 use super::exit::{EXIT_STATUS, Outcome, Stop};
 use super::generate;
 
@@ -28,10 +29,12 @@ const PROGRAM: &str = "pg_walfpi";
 /// order, all recognised by content. Nothing is written into any of them. Compressed tar archives and standard input are
 /// unpacked into a temporary file without a name, of at most 64 GiB.
 #[derive(Debug, Parser)]
-#[command(name = PROGRAM, version, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
+#[command(name = PROGRAM, version = VERSION, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    help: QuestionMark,
 }
 
 #[derive(Debug, Subcommand)]

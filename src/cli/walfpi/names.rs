@@ -53,8 +53,13 @@ impl Names {
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
     #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> Option<String> {
-        let name = self.known.as_ref()?.get(rel)?;
-        Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
+        self.known.as_ref()?.full_name(rel)
+    }
+
+    /// The names, if any were asked for.
+    #[must_use]
+    pub const fn known(&self) -> Option<&RelationNames> {
+        self.known.as_ref()
     }
 
     /// Name of a database, where known.

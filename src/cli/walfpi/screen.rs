@@ -35,7 +35,7 @@ impl WalRequest {
     pub fn of_cluster(data_dir: PathBuf, further: &[PathBuf], jobs: usize) -> Self {
         let names = NameArgs { names: Some(data_dir.clone()) };
         let paths = std::iter::once(data_dir).chain(further.iter().cloned()).collect();
-        Self { source: SourceArgs { paths, start: None, end: None, timeline: None }, names, jobs }
+        Self { source: SourceArgs::of_paths(paths), names, jobs }
     }
 
     /// Opens the WAL.
@@ -52,7 +52,7 @@ impl WalRequest {
     /// When names were asked for that cannot be read.
     pub fn read(&self, mut source: Source, tell: &Tell) -> Result<(), Stop> {
         let names = Names::open(&self.names)?;
-        let plan = Source::plan(&self.source);
+        let plan = source.plan();
         let never = AtomicBool::new(false);
         watch(&mut source, "reading WAL", tell);
         let counted = count(&mut source, plan.clone(), None, self.jobs, &never);

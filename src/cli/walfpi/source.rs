@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::{ControlFlow, Range};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,31 +18,116 @@ use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::Stop;
-use crate::cluster::wal::{WalReadError, WalSet, WalSetOptions};
+use crate::cluster::wal::{WalReadError, WalSet, WalSetError, WalSetOptions};
 use crate::output::progress::Progress;
 use crate::output::sink::{CsvShape, Machine, Sink};
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::timeline::WalSegment;
 use crate::repair::scratch::scratch_file;
 use crate::types::{Lsn, TimelineId};
 
 /// Which WAL is read.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct SourceArgs {
-    /// Data directory, pg_wal or archive directory, segments, tar archives, a pattern in quotes, or "-"
-    #[arg(value_name = "PATH", required = true)]
+    /// Data directory, pg_wal or archive directory, segments, tar archives, a pattern in quotes, or "-"; with -p or -D
+    /// STARTSEG and ENDSEG, as pg_waldump takes them [default: PGDATA of the environment]
+    #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+    /// Where to read; PATH may then name the first and the last segment
+    #[arg(short = 'p', long = "path", value_name = "PATH")]
+    pub path: Option<PathBuf>,
+    /// Data directory to read, in place of -p
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", conflicts_with = "path")]
+    pub pgdata: Option<PathBuf>,
     /// Count no record that starts before this LSN
-    #[arg(long, value_name = "LSN", help_heading = "Range")]
+    #[arg(short = 's', long, value_name = "LSN", help_heading = "Range")]
     pub start: Option<Lsn>,
-    /// Count no record that ends behind this LSN
-    #[arg(long, value_name = "LSN", help_heading = "Range")]
+    /// Count no record that ends after this LSN
+    #[arg(short = 'e', long, value_name = "LSN", help_heading = "Range")]
     pub end: Option<Lsn>,
-    /// Follow this timeline [default: the newest there is]
-    #[arg(long, value_name = "TLI", help_heading = "Range", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Follow this timeline [default: the newest there is, or that of STARTSEG]
+    #[arg(short = 't', long, value_name = "TLI", help_heading = "Range", value_parser = clap::value_parser!(u32).range(1..))]
     pub timeline: Option<u32>,
+}
+
+impl SourceArgs {
+    /// These paths, all of them.
+    #[must_use]
+    pub fn of_paths(paths: Vec<PathBuf>) -> Self {
+        Self { paths, path: None, pgdata: None, start: None, end: None, timeline: None }
+    }
+
+    /// What is read, and the segments that limit it.
+    ///
+    /// # Errors
+    /// When nothing is named, or something besides `-p` that is no segment.
+    pub fn named(&self) -> Result<(Vec<PathBuf>, SegmentSpan), Stop> {
+        let Some(base) = self.path.as_ref().or(self.pgdata.as_ref()) else {
+            if !self.paths.is_empty() {
+                return Ok((self.paths.clone(), SegmentSpan::default()));
+            }
+            let data_dir = std::env::var_os("PGDATA").filter(|value| !value.is_empty());
+            let data_dir = data_dir.ok_or_else(|| {
+                Stop::Input("no WAL is named: give PATH, -p PATH or -D DATADIR, or set PGDATA".to_owned())
+            })?;
+            return Ok((vec![data_dir.into()], SegmentSpan::default()));
+        };
+        let names: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
+        if let Some(other) = names.iter().find(|name| !is_segment_name(name)) {
+            return Err(Stop::Input(format!(
+                "with -p or -D, PATH is the name of the first segment and perhaps of the last, not \"{other}\""
+            )));
+        }
+        let (first, last) = match &names[..] {
+            [] => (None, None),
+            [only] => (Some(only.clone()), Some(only.clone())),
+            [first, last] => (Some(first.clone()), Some(last.clone())),
+            _ => {
+                let message = "with -p or -D, at most two segments are named: the first and the last";
+                return Err(Stop::Input(message.to_owned()));
+            }
+        };
+        Ok((vec![base.clone()], SegmentSpan { first, last }))
+    }
+}
+
+/// Names of the first and last segment to be read, each without a directory.
+#[derive(Clone, Debug, Default)]
+pub struct SegmentSpan {
+    first: Option<String>,
+    last: Option<String>,
+}
+
+impl SegmentSpan {
+    /// Timeline of the first segment.
+    fn timeline(&self) -> Option<TimelineId> {
+        let digits = self.first.as_ref()?.get(..8)?;
+        u32::from_str_radix(digits, 16).ok().map(TimelineId)
+    }
+
+    /// From the start of the first segment to the end of the last.
+    fn range(&self, segment_size: u32) -> Result<(Option<Lsn>, Option<Lsn>), Stop> {
+        let place = |name: &Option<String>| {
+            let Some(name) = name else { return Ok(None) };
+            let segment = WalSegment::from_file_name(name, segment_size);
+            let wrong = || Stop::Input(format!("no segment of {segment_size} bytes is called {name}"));
+            segment.and_then(|segment| segment.start_lsn(segment_size)).map(Some).ok_or_else(wrong)
+        };
+        let (first, last) = (place(&self.first)?, place(&self.last)?);
+        if let (Some(start), Some(end)) = (first, last)
+            && start > end
+        {
+            return Err(Stop::Input("the last segment comes before the first".to_owned()));
+        }
+        Ok((first, last.map(|lsn| lsn.advanced_by(u64::from(segment_size)))))
+    }
+}
+
+fn is_segment_name(name: &str) -> bool {
+    name.len() == 24 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The set of segments, with what was odd about it.
@@ -54,6 +139,8 @@ pub struct Source {
     /// What was read and what was not.
     pub coverage: Coverage,
     paths: Vec<String>,
+    start: Option<Lsn>,
+    end: Option<Lsn>,
     watch: Option<WatchBytes>,
     /// Runs that are still to be read.
     waiting: VecDeque<Range<usize>>,
@@ -71,23 +158,29 @@ impl Source {
         if let (Some(start), Some(end)) = (args.start, args.end)
             && start > end
         {
-            return Err(Stop::Input(format!("--start {start} lies behind --end {end}")));
+            return Err(Stop::Input(format!("--start {start} is after --end {end}")));
         }
+        let (paths, span) = args.named()?;
         let mut stdin = io::stdin();
         let mut options = WalSetOptions::new(&scratch_file);
-        options.timeline = args.timeline.map(TimelineId);
+        options.timeline = args.timeline.map(TimelineId).or_else(|| span.timeline());
         options.stdin = Some(&mut stdin);
-        let set = WalSet::open(&args.paths, options).map_err(|error| Stop::Input(error.to_string()))?;
+        let set = WalSet::open(&paths, options).map_err(|error| cannot_open(&paths, &error))?;
+        let (first, last) = span.range(set.geometry().wal_segment_size)?;
         let mut source = Self {
             set,
             findings: Vec::new(),
             coverage: Coverage::default(),
-            paths: args.paths.iter().map(|path| path.display().to_string()).collect(),
+            paths: paths.iter().map(|path| path.display().to_string()).collect(),
+            // The narrower of the two that were asked for.
+            start: args.start.max(first),
+            end: [args.end, last].into_iter().flatten().min(),
             watch: None,
             waiting: VecDeque::new(),
         };
         tell_notes(&source.set, &mut source.findings, &mut source.coverage);
         source.confirm_version();
+        source.note_two_segments(&paths);
         Ok(source)
     }
 
@@ -103,6 +196,22 @@ impl Source {
         }
     }
 
+    /// Two segments with others between them, which `pg_waldump` would read as well.
+    fn note_two_segments(&mut self, paths: &[PathBuf]) {
+        let [first, last] = paths else { return };
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let (Some(first_name), Some(last_name)) = (name(first), name(last)) else { return };
+        let size = self.set.geometry().wal_segment_size;
+        let number = |name: &str| WalSegment::from_file_name(name, size).map(|segment| segment.number);
+        let (Some(one), Some(other)) = (number(&first_name), number(&last_name)) else { return };
+        let between = other.saturating_sub(one).saturating_sub(1);
+        if between > 0 {
+            let what = format!("two files were named and these two are read, not the {between} segments between them");
+            let why = "with -p DIRECTORY the two names stand for all from the first to the last, as in pg_waldump";
+            self.findings.push(Finding::note("two_segments", what, why));
+        }
+    }
+
     /// Adds what could not be read of the names.
     pub fn add_name_notes(&mut self, names: &Names) {
         for gap in names.gaps() {
@@ -112,10 +221,10 @@ impl Source {
 
     /// The range that was asked for.
     #[must_use]
-    pub fn plan(args: &SourceArgs) -> ScanPlan {
+    pub fn plan(&self) -> ScanPlan {
         ScanPlan {
-            start_lsn: args.start.unwrap_or_default(),
-            end_lsn: args.end.unwrap_or(Lsn(u64::MAX)),
+            start_lsn: self.start.unwrap_or_default(),
+            end_lsn: self.end.unwrap_or(Lsn(u64::MAX)),
             ..ScanPlan::totals()
         }
     }
@@ -135,12 +244,12 @@ impl Source {
     }
 
     /// Says so when a range was asked for in which nothing is.
-    pub fn note_empty_range(&mut self, args: &SourceArgs) {
-        if self.coverage.examined > 0 || (args.start.is_none() && args.end.is_none()) {
+    pub fn note_empty_range(&mut self) {
+        if self.coverage.examined > 0 || (self.start.is_none() && self.end.is_none()) {
             return;
         }
         let bound = |lsn: Option<Lsn>, open: &str| lsn.map_or_else(|| open.to_owned(), |lsn| lsn.to_string());
-        let range = format!("{} to {}", bound(args.start, "the start"), bound(args.end, "the end"));
+        let range = format!("{} to {}", bound(self.start, "the start"), bound(self.end, "the end"));
         self.coverage.skip(range, "no record lies in this range");
     }
 
@@ -295,6 +404,13 @@ impl Source {
             }
         }
     }
+}
+
+/// A bare segment name that is no file here is probably meant as `pg_waldump` takes it.
+fn cannot_open(paths: &[PathBuf], error: &WalSetError) -> Stop {
+    let is_bare = |path: &PathBuf| path.to_str().is_some_and(is_segment_name) && !path.exists();
+    let hint = if paths.iter().any(is_bare) { "; -p DIRECTORY says where segments are" } else { "" };
+    Stop::Input(format!("{error}{hint}"))
 }
 
 /// Where a visitor says what is wrong.

@@ -128,7 +128,7 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     source.add_name_notes(&names);
     let jobs = args.jobs.count();
     let group = args.by.group();
-    let plan = Source::plan(&args.common.source);
+    let plan = source.plan();
     let counted = match group {
         Some(GroupBy::Cause) => count_causes(&mut source, plan, jobs, &interrupt_flag()),
         _ => count(&mut source, plan, group, jobs, &interrupt_flag()),
@@ -144,7 +144,7 @@ fn show(
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
     source.coverage.examined = counted.total.records;
-    source.note_empty_range(&args.common.source);
+    source.note_empty_range();
     let group = args.by.group();
     let mut rows: Vec<(Key, Tally)> = counted.groups.as_ref().map(Groups::rows).unwrap_or_default();
     let default = match group {

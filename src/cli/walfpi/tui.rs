@@ -42,9 +42,15 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     // What cannot be opened is said on the normal screen.
     Names::open(&args.names)?;
     let source = Source::open(&args.source)?;
-    let paths: Vec<String> = args.source.paths.iter().map(|path| path.display().to_string()).collect();
+    let (named, _) = args.source.named()?;
+    let paths: Vec<String> = named.iter().map(|path| path.display().to_string()).collect();
     let words: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
     let mut arguments = words.join(" ");
+    if (args.source.path.is_some() || args.source.pgdata.is_some()) && !args.source.paths.is_empty() {
+        // Read there, and only from one segment to another.
+        let segments: Vec<String> = args.source.paths.iter().map(|path| path.display().to_string()).collect();
+        arguments = format!("-p {arguments} {}", segments.join(" "));
+    }
     for (flag, value) in [
         ("--start", args.source.start.map(|lsn| lsn.to_string())),
         ("--end", args.source.end.map(|lsn| lsn.to_string())),
@@ -62,7 +68,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
         arguments,
         views: vec![View::Wal],
     };
-    let range = SourceArgs { paths: args.source.paths.clone(), ..args.source };
+    let range = args.source.clone();
     let names = NameArgs { names: args.names.names.clone() };
     let request = WalRequest { source: range, names, jobs: args.jobs.count() };
     let backend = WalBackend { request, opened: Mutex::new(Some(source)), stamps: Mutex::default() };
@@ -94,15 +100,15 @@ impl Backend for WalBackend {
             Effect::ReadWal => {
                 let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
                 *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Stamps::of(self.request.source.paths.clone());
+                    Stamps::of(self.request.source.named().map_or_else(|_| Vec::new(), |(paths, _)| paths));
                 let source = opened.map_or_else(|| self.request.open(), Ok);
                 if let Err(stop) = source.and_then(|source| self.request.read(source, tell)) {
                     tell.action(Action::WalFailed(stop.to_string()));
                 }
             }
             Effect::Export { name, text, json } => {
-                let protected: Vec<PathBuf> =
-                    self.request.source.paths.iter().filter(|path| path.is_dir()).cloned().collect();
+                let named = self.request.source.named().map_or_else(|_| Vec::new(), |(paths, _)| paths);
+                let protected: Vec<PathBuf> = named.into_iter().filter(|path| path.is_dir()).collect();
                 export(&name, &text, &json, &protected, tell);
             }
             other => tell.action(Action::Failed(format!("this screen cannot do that: {other:?}"))),

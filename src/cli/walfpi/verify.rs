@@ -57,7 +57,7 @@ struct Checked {
 
 pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let mut source = Source::open(&args.source)?;
-    let plan = Source::plan(&args.source);
+    let plan = source.plan();
     let interrupted = interrupt_flag();
     let progress = Progress::bytes(source.total_bytes());
     let (mut runs, mut damage) = (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         }
     }
     drop(progress);
-    source.note_empty_range(&args.source);
+    source.note_empty_range();
     let closing = Closing::new(std::mem::take(&mut source.findings), &source.coverage);
     if let Some(format) = args.output.machine() {
         let shape = CsvShape::Rows { plural: "runs", columns: RUN_COLUMNS };

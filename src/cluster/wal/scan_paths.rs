@@ -64,7 +64,7 @@ impl Collector<'_> {
     fn add_directory(&mut self, path: &Path) -> Result<(), WalSetError> {
         match DataDir::open(path) {
             Ok(data) => self.add_data_dir(&data),
-            Err(NotADataDir::NoVersion(_)) => {
+            Err(NotADataDir::NoVersion(_) | NotADataDir::Inside { .. }) => {
                 let is_pg_wal = path.file_name().is_some_and(|name| name == "pg_wal")
                     || path.join("archive_status").symlink_metadata().is_ok_and(|found| found.is_dir());
                 self.list(path, Origin { in_pg_wal: is_pg_wal, named: false }, true)

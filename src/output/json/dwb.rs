@@ -6,6 +6,7 @@ use super::lsn_text;
 use crate::analysis::batches::Batch;
 use crate::analysis::dwb_report::FileReport;
 use crate::cluster::dwb_files::DwbFile;
+use crate::types::RelFileLocator;
 
 /// A DWB file.
 #[derive(Clone, Debug, Serialize)]
@@ -120,6 +121,8 @@ pub struct BatchJson {
     pub relations: usize,
     /// Relations with the most slots, as `spc/db/rel`.
     pub top_relations: Vec<String>,
+    /// The same by name, where it is known.
+    pub top_names: Vec<String>,
     /// Slots written by an eviction.
     pub from_eviction: u64,
     /// Slots written by a checkpoint.
@@ -144,6 +147,7 @@ pub const BATCH_COLUMNS: &[&str] = &[
     "highest_lsn",
     "relations",
     "top_relations",
+    "top_names",
     "from_eviction",
     "from_checkpoint",
     "longest_checkpoint_run",
@@ -155,15 +159,16 @@ pub const BATCH_COLUMNS: &[&str] = &[
 const TOP_RELATIONS: usize = 3;
 
 impl BatchJson {
-    /// Puts a batch into words; `files` are those of its set.
+    /// Puts a batch into words; `files` are those of its set, `name` gives names of relations.
     #[must_use]
-    pub fn new(batch: &Batch, files: &[DwbFile]) -> Self {
+    pub fn new(batch: &Batch, files: &[DwbFile], name: &dyn Fn(RelFileLocator) -> Option<String>) -> Self {
         let place =
             |(file, index): (usize, u64)| format!("{}:{index}", files.get(file).map_or("?", |file| file.name.as_str()));
         let mut reasons: Vec<_> = batch.reasons.iter().collect();
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let mut relations: Vec<_> = batch.relations.iter().collect();
         relations.sort_by_key(|(rel, count)| (std::cmp::Reverse(**count), **rel));
+        let top: Vec<RelFileLocator> = relations.iter().take(TOP_RELATIONS).map(|(rel, _)| **rel).collect();
         Self {
             batch: batch.verdict.name(),
             confidence: batch.confidence.name(),
@@ -174,7 +179,8 @@ impl BatchJson {
             lowest_lsn: lsn_text(batch.lowest_lsn),
             highest_lsn: lsn_text(batch.highest_lsn),
             relations: relations.len(),
-            top_relations: relations.into_iter().take(TOP_RELATIONS).map(|(rel, _)| rel.to_string()).collect(),
+            top_relations: top.iter().map(ToString::to_string).collect(),
+            top_names: top.iter().map(|rel| name(*rel).unwrap_or_else(|| rel.to_string())).collect(),
             from_eviction: batch.from_eviction,
             from_checkpoint: batch.from_checkpoint,
             longest_checkpoint_run: batch.longest_checkpoint_run,

@@ -22,6 +22,8 @@ pub struct SlotJson {
     pub db_oid: u32,
     /// File number.
     pub rel_number: u32,
+    /// Name of the relation, where it is known.
+    pub relation: Option<String>,
     /// `main`, `fsm`, `vm` or `init`; the number for another code; `null` for an empty slot.
     pub fork: Option<String>,
     /// Block within the fork.
@@ -80,6 +82,7 @@ pub const SLOT_COLUMNS: &[&str] = &[
     "spc_oid",
     "db_oid",
     "rel_number",
+    "relation",
     "fork",
     "block",
     "slot_lsn",
@@ -107,13 +110,14 @@ pub const SLOT_COLUMNS: &[&str] = &[
 ];
 
 impl SlotJson {
-    /// Puts a slot's facts and its batch together. `path`: file of the page, where known.
+    /// Puts a slot's facts and its batch together. `path`: file of the page, `relation`: its name, where known.
     #[must_use]
     pub fn new(
         file: &str,
         facts: &SlotFacts,
         batch: Option<(BatchVerdict, BatchReason)>,
         path: Option<String>,
+        relation: Option<String>,
     ) -> Self {
         let header = &facts.header;
         let mut faults: Vec<String> = Vec::new();
@@ -139,6 +143,7 @@ impl SlotJson {
             spc_oid: header.rel.spc_oid,
             db_oid: header.rel.db_oid,
             rel_number: header.rel.rel_number,
+            relation,
             fork: used.then(|| header.fork().map_or_else(|| header.fork_code.to_string(), |fork| fork.to_string())),
             block: header.block,
             slot_lsn: lsn_text(header.lsn),

@@ -60,6 +60,16 @@ impl Detection {
         self.header.as_ref().map(|header| header.faults.clone()).unwrap_or_default()
     }
 
+    /// False when nothing in the file is of a double write buffer: no header's CRC or magic number, and no slot.
+    #[must_use]
+    pub fn is_recognised(&self) -> bool {
+        let evidence = &self.evidence;
+        let slots = evidence.verified_slots > 0 || evidence.plausible_slots > 0;
+        let has_magic =
+            |header: &FileHeader| !header.faults.iter().any(|fault| matches!(fault, HeaderFault::Magic { .. }));
+        evidence.header_crc || slots || self.header.as_ref().is_ok_and(has_magic)
+    }
+
     /// The header, if it breaks no rule.
     #[must_use]
     pub fn sound_header(&self) -> Option<&FileHeader> {

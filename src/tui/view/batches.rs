@@ -11,7 +11,6 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::partial::CheckpointSeen;
 use crate::output::check_text::letter;
 use crate::output::json::{BatchJson, time_text};
-use crate::output::text::short_lsn;
 use crate::tui::facts::{BatchLine, Survey};
 use crate::tui::look::Look;
 use crate::tui::state::State;
@@ -141,14 +140,9 @@ fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
     format!("{text} {}", look.cut(relations, room))
 }
 
-fn relations(survey: &Survey, batch: &BatchJson) -> String {
-    let name = |numbers: &String| {
-        let named = survey.names.iter().find(|(rel, _)| rel.to_string() == *numbers);
-        named.map_or(numbers, |(_, name)| name).clone()
-    };
-    let named: Vec<String> = batch.top_relations.iter().map(name).collect();
-    let more = if batch.relations > named.len() { ", and more" } else { "" };
-    format!("{}: {}{more}", batch.relations, named.join(", "))
+fn relations(batch: &BatchJson) -> String {
+    let more = if batch.relations > batch.top_names.len() { ", and more" } else { "" };
+    format!("{}: {}{more}", batch.relations, batch.top_names.join(", "))
 }
 
 fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
@@ -166,13 +160,13 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         batch.batch.to_owned(),
         batch.confidence.to_owned(),
         batch.slots.to_string(),
-        short_lsn(&batch.lowest_lsn),
-        short_lsn(&batch.highest_lsn),
+        batch.lowest_lsn.clone(),
+        batch.highest_lsn.clone(),
         batch.written_by.to_owned(),
         place(&batch.first_slot),
         place(&batch.last_slot),
         time_of(state, batch),
-        relations(survey, batch),
+        relations(batch),
     ];
     highlight(look, is_selected, Line::styled(cells(look, state.columns(), &words), style))
 }
@@ -190,7 +184,7 @@ fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     lines.extend(fact(look, width, "slots", &format!("{} to {}", batch.first_slot, batch.last_slot), Style::new()));
     lines.extend(fact(look, width, "written by", by, Style::new()));
     lines.extend(fact(look, width, "time", &time_of(state, batch), Style::new()));
-    lines.extend(fact(look, width, "relations", &relations(survey, batch), Style::new()));
+    lines.extend(fact(look, width, "relations", &relations(batch), Style::new()));
     lines
 }
 

@@ -6,7 +6,6 @@ use ratatui::text::Line;
 use super::{Body, highlight, waiting};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
-use crate::output::text::short;
 use crate::tui::facts::Survey;
 use crate::tui::look::Look;
 use crate::tui::query::slot_words;
@@ -93,7 +92,7 @@ fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         slot_name(survey, row),
         known(survey.relation(row.rel)),
         known(block),
-        known(short(row.page_lsn)),
+        known(row.page_lsn.to_string()),
         crc.to_owned(),
         known(batch.to_owned()),
         known(disk.to_owned()),

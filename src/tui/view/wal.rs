@@ -5,7 +5,6 @@ use ratatui::text::{Line, Span};
 use super::{Body, columns, highlight, progress_line};
 use crate::analysis::wal::tally::Tally;
 use crate::output::json::time_text;
-use crate::output::text::short;
 use crate::output::wal_text::{percent, size};
 use crate::tui::facts::WalSurvey;
 use crate::tui::look::Look;
@@ -74,7 +73,7 @@ fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
     let look = state.look;
     let Some(interval) = wal.intervals.get(at) else { return Line::default() };
     let is_selected = at == state.interval_at;
-    let redo = interval.redo_lsn.map_or_else(|| format!("<{}", short(interval.start_lsn)), short);
+    let redo = interval.redo_lsn.map_or_else(|| format!("<{}", interval.start_lsn), |lsn| lsn.to_string());
     let time = interval.checkpoint.map(|seen| time_text(seen.time_s));
     let time = time.as_deref().and_then(|time| time.get(11..19)).unwrap_or("-").to_owned();
     let bytes = interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0);

@@ -1,0 +1,91 @@
+//! Which data directory is meant, as PostgreSQL's own programs are told.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::exit::Stop;
+
+/// `-D` of a command that only reads.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PgData {
+    /// Data directory, in place of DATADIR [default: PGDATA of the environment]
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
+    pgdata: Option<PathBuf>,
+}
+
+/// `-D` of a command that may write.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PgDataToWrite {
+    /// Data directory, in place of DATADIR; PGDATA of the environment is not looked at
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
+    pgdata: Option<PathBuf>,
+}
+
+impl PgData {
+    /// The directory to read: DATADIR, `-D`, or what the environment says.
+    ///
+    /// # Errors
+    /// When none is named, or two are.
+    pub fn choose(&self, data_dir: Option<&Path>) -> Result<PathBuf, Stop> {
+        match spelled_out(data_dir, self.pgdata.as_deref())? {
+            Some(path) => Ok(path),
+            None => environment().ok_or_else(|| none_named("give DATADIR or -D DATADIR, or set PGDATA")),
+        }
+    }
+
+    /// The same for a command that takes several paths.
+    ///
+    /// # Errors
+    /// When none is named, or DATADIR and `-D` are.
+    pub fn choose_all(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
+        match paths {
+            [] | [_] => Ok(vec![self.choose(paths.first().map(PathBuf::as_path))?]),
+            _ if self.pgdata.is_some() => Err(two_named()),
+            _ => Ok(paths.to_vec()),
+        }
+    }
+
+    /// The directory to be written into, which the environment alone does not name.
+    ///
+    /// # Errors
+    /// When none is spelled out, or two are.
+    pub fn choose_to_write(&self, data_dir: Option<&Path>) -> Result<PathBuf, Stop> {
+        to_write(data_dir, self.pgdata.as_deref())
+    }
+}
+
+impl PgDataToWrite {
+    /// The directory to be written into.
+    ///
+    /// # Errors
+    /// When none is spelled out, or two are.
+    pub fn choose(&self, data_dir: Option<&Path>) -> Result<PathBuf, Stop> {
+        to_write(data_dir, self.pgdata.as_deref())
+    }
+}
+
+fn to_write(data_dir: Option<&Path>, pgdata: Option<&Path>) -> Result<PathBuf, Stop> {
+    let why = "a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA alone";
+    spelled_out(data_dir, pgdata)?.ok_or_else(|| none_named(why))
+}
+
+fn spelled_out(data_dir: Option<&Path>, pgdata: Option<&Path>) -> Result<Option<PathBuf>, Stop> {
+    match (data_dir, pgdata) {
+        (Some(_), Some(_)) => Err(two_named()),
+        (one, other) => Ok(one.or(other).map(Path::to_owned)),
+    }
+}
+
+fn environment() -> Option<PathBuf> {
+    std::env::var_os("PGDATA").filter(|value: &OsString| !value.is_empty()).map(PathBuf::from)
+}
+
+fn none_named(hint: &str) -> Stop {
+    Stop::Input(format!("no data directory is named: {hint}"))
+}
+
+fn two_named() -> Stop {
+    Stop::Input("the data directory is named twice: give DATADIR or -D DATADIR, not both".to_owned())
+}
