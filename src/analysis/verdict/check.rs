@@ -1,8 +1,9 @@
 //! The whole check: slots against pages, WAL, and the verdict on every damaged page.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustc_hash::FxHashSet;
 
@@ -126,13 +127,13 @@ pub enum Stage {
 }
 
 /// Runs the check. `progress` is told the stage and how far it is, and can break it off.
-pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> ControlFlow<()>) -> CheckReport {
+pub fn check(mut input: CheckInput<'_>, progress: &(dyn Fn(Stage, u64) -> ControlFlow<()> + Sync)) -> CheckReport {
     let mut coverage = std::mem::take(&mut input.coverage);
     // Whoever breaks it off at any stage has a partial result.
-    let broken_off = Cell::new(coverage.is_interrupted());
+    let broken_off = AtomicBool::new(coverage.is_interrupted());
     let progress = &|stage, done| {
         let flow = progress(stage, done);
-        broken_off.set(broken_off.get() || flow.is_break());
+        broken_off.fetch_or(flow.is_break(), Ordering::Relaxed);
         flow
     };
     let mut replay = input.replay.clone();
@@ -167,7 +168,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
     history.first_touches =
         replay.next_xid.filter(|_| !late_pages.is_empty()).map(|next| FirstTouches::of(late_pages, next));
     history.needed = replay.redo_lsn.filter(|_| input.find_missing).map(Needed::from);
-    if !broken_off.get() {
+    if !broken_off.load(Ordering::Relaxed) {
         let before = replay.clone();
         let mut unread = Coverage::default();
         read_wal(&input, &mut replay, &mut history, &interest, &mut unread, progress);
@@ -210,7 +211,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &dyn Fn(Stage, u64) -> Control
         coverage,
     };
     examine_all(&input, &suspects, checksums, &dwb_doubts, &mut report, progress);
-    if broken_off.get() {
+    if broken_off.load(Ordering::Relaxed) {
         report.replay.doubts.push(Doubt::BrokenOff);
         report
             .coverage
@@ -229,7 +230,7 @@ fn examine_all(
     checksums: bool,
     dwb_doubts: &[Doubt],
     report: &mut CheckReport,
-    progress: &dyn Fn(Stage, u64) -> ControlFlow<()>,
+    progress: &(dyn Fn(Stage, u64) -> ControlFlow<()> + Sync),
 ) {
     let context = Context {
         pages: input.pages,
@@ -357,13 +358,14 @@ fn read_wal(
     history: &mut WalHistory,
     interest: &Interest,
     coverage: &mut Coverage,
-    progress: &dyn Fn(Stage, u64) -> ControlFlow<()>,
+    progress: &(dyn Fn(Stage, u64) -> ControlFlow<()> + Sync),
 ) {
-    let from_start = |bytes| progress(Stage::Wal, bytes);
-    if let Some(set) = input.all_wal.or(input.own_wal) {
-        let (bytes, errors) = read_before(set, replay.redo_lsn, history, interest, &from_start);
-        replay.bytes_read += bytes;
-        for error in errors {
+    let read = AtomicU64::new(0);
+    let watch = |bytes| progress(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed) + bytes);
+    // Where nothing is wrong with any page, older WAL has nothing to say.
+    let is_wanted = !interest.is_empty() || replay.redo_lsn.is_none();
+    if let Some(set) = input.all_wal.or(input.own_wal).filter(|_| is_wanted) {
+        for error in read_before(set, replay.redo_lsn, history, interest, input.jobs, &watch) {
             coverage.skip("WAL before the redo point", error);
         }
     }
@@ -371,9 +373,7 @@ fn read_wal(
         replay.doubts.push(Doubt::NoWal);
         return;
     };
-    let before = replay.bytes_read;
-    let further = |bytes: u64| progress(Stage::Wal, before + bytes);
-    if let Err(error) = replay.read_to_end(set, input.control, history, interest, &further) {
+    if let Err(error) = replay.read_to_end(set, input.control, history, interest, input.jobs, &watch) {
         replay.doubts.push(Doubt::WalUnreadable { error: error.to_string() });
         coverage.skip("WAL", error);
     }

@@ -1,28 +1,24 @@
 //! What WAL says about chosen pages: every record that touches them, and every change of their relations' files.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::events::{BlockEvent, FPI_FOR_HINT, FileEvent, Touch};
+use super::events::{BlockEvent, FileEvent, Touch};
+use super::gather::{Gather, Gathered};
 use super::needed::Needed;
 use super::next_change::NextChange;
-use super::sectors::SectorMarks;
 use super::unchecked::FirstTouches;
-use crate::analysis::wal::partial::ScanPlan;
-use crate::analysis::wal::walk::{WalkEnd, walk_run};
+use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::segment::{Stretch, Watch, read_segment};
+use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
-use crate::parsers::image::ImageDecoder;
 use crate::parsers::page::PageHeader;
-use crate::parsers::wal::block::{BlockRef, Keep};
-use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, RM_XLOG};
-use crate::parsers::wal::payload::XlogPayload;
-use crate::parsers::wal::record::Record;
+use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
-use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, Lsn, Oid, PageId, RelFileLocator};
 
-/// Events that are kept in all. Behind that, what lies further is not known.
+/// Events that are kept in all. What comes after them is not known.
 const MAX_EVENTS: usize = 1_000_000;
 
 /// Images of which sectors are kept, in all.
@@ -80,6 +76,37 @@ impl Interest {
     pub fn pages(&self) -> &[PageId] {
         &self.list
     }
+
+    /// True when nothing is wanted of any page or relation.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rels.is_empty()
+    }
+
+    /// True for a relation of a page, or one that was added by itself.
+    #[inline]
+    #[must_use]
+    pub(super) fn has_relation(&self, rel: RelFileLocator) -> bool {
+        self.rels.contains(&rel)
+    }
+
+    /// True when one of the relations belongs to the database.
+    #[must_use]
+    pub(super) fn has_database(&self, db_oid: Oid) -> bool {
+        self.rels.iter().any(|rel| rel.db_oid == db_oid)
+    }
+
+    /// LSNs of images of the page at `place` that were copied without a lock.
+    #[must_use]
+    pub(super) fn watched(&self, place: usize) -> &[Lsn] {
+        self.copied.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// Place of a page of the visibility map, if it was added.
+    #[must_use]
+    pub(super) fn map_place(&self, rel: RelFileLocator, block: BlockNumber) -> Option<usize> {
+        self.maps.get(&rel)?.iter().find_map(|(map, place)| (*map == block).then_some(*place))
+    }
 }
 
 /// Everything that was found.
@@ -105,15 +132,8 @@ pub struct WalHistory {
     pub first_touches: Option<FirstTouches>,
     kept: usize,
     images: usize,
-}
-
-/// How a walk over a part ended.
-#[derive(Debug)]
-pub struct Part {
-    /// Bytes that were read.
-    pub bytes_read: u64,
-    /// The rest.
-    pub walk: WalkEnd,
+    /// The first record for which there was no room: nothing is known from there on.
+    full_from: Option<Lsn>,
 }
 
 impl WalHistory {
@@ -123,8 +143,8 @@ impl WalHistory {
         Self { events: vec![Vec::new(); interest.list.len()], ..Self::default() }
     }
 
-    /// Reads the records of `run` that start at or behind `start_lsn` and end at or before `end_lsn`, and adds what they
-    /// say. Call it for lower addresses first. `progress` is told the bytes read.
+    /// Reads the records of `run` that start at or after the first address and end at or before the second, with `jobs`
+    /// threads, and adds what they say. Call it for lower addresses first. `watch` is told the bytes read.
     ///
     /// # Errors
     /// When the first segment cannot be opened.
@@ -134,35 +154,92 @@ impl WalHistory {
         run: &Range<usize>,
         (start_lsn, end_lsn): (Lsn, Lsn),
         interest: &Interest,
-        progress: &dyn Fn(u64) -> ControlFlow<()>,
-    ) -> Result<Part, WalReadError> {
+        jobs: usize,
+        watch: Watch<'_>,
+    ) -> Result<WalkEnd, WalReadError> {
         self.major = self.major.or(set.major());
-        let plan = ScanPlan { start_lsn, end_lsn, ..ScanPlan::totals() };
         let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();
-        let mut worker = Worker { decoder: ImageDecoder::new(), page: vec![0; block_size] };
-        let mut open = None::<Lsn>;
-        let mut bytes_read = 0;
-        let mut watch = |bytes| {
-            bytes_read += bytes;
-            progress(bytes_read)
-        };
-        let walk = walk_run(&plan.stretch(set, run, Keep::Blocks), false, &mut watch, |record| {
-            let start = *open.get_or_insert(record.start_lsn);
-            if !self.add(record, interest, &mut worker) {
-                // Nothing is known of what this record did: the stretch ends before it.
-                self.cover(start..record.start_lsn);
-                open = None;
+        // Of pages nobody wants to know of, the heads of the records say enough.
+        let keep = if interest.is_empty() { Keep::Heads } else { Keep::Blocks };
+        let stretch = Stretch { set, run: run.clone(), start_lsn, end_lsn, keep };
+        let (needed, touches) =
+            (self.needed.as_ref().map(Needed::begin), self.first_touches.as_ref().map(FirstTouches::begin));
+        let begin = |_| Gather::new(interest, block_size, keep).with(needed.as_ref(), touches.as_ref());
+        let mut open = None;
+        let walk = collect_run(&stretch, jobs, watch, begin, |part| {
+            if !part.found.is_incomplete {
+                self.put(std::mem::take(&mut part.found.gathered), &mut open);
+                return Ok(());
             }
-            ControlFlow::Continue(())
+            let whole = Stretch { keep: Keep::Blocks, ..stretch.clone() };
+            let mut spill = |gathered| self.put(gathered, &mut open);
+            let gather = Gather::new(interest, block_size, Keep::Blocks).with(needed.as_ref(), touches.as_ref());
+            let gather = gather.spilling(&mut spill);
+            let again = read_segment(&whole, part.index, part.from, gather, &|_| watch(0), &mut Vec::new())?;
+            part.extent = again.extent;
+            part.interrupted |= again.interrupted;
+            let rest = again.found.gathered;
+            self.put(rest, &mut open);
+            Ok(())
         })?;
         if let Some((start, end)) = open.zip(walk.extent.last_end_lsn) {
             self.cover(start..end);
         }
-        Ok(Part { bytes_read, walk })
+        Ok(walk)
+    }
+
+    /// Adds what was gathered after what is there. `open` is the start of the stretch that the record before belongs to.
+    fn put(&mut self, gathered: Gathered, open: &mut Option<Lsn>) {
+        for (place, mut event) in gathered.events {
+            if self.kept >= MAX_EVENTS {
+                self.full_from.get_or_insert(event.start_lsn);
+                break;
+            }
+            self.kept += 1;
+            if let Touch::Image { marks } = &mut event.touch {
+                if self.images >= MAX_IMAGES {
+                    *marks = None;
+                }
+                self.images += usize::from(marks.is_some());
+            }
+            if let Some(list) = self.events.get_mut(place) {
+                list.push(event);
+            }
+        }
+        for (rel, event) in gathered.files {
+            self.files.entry(rel).or_default().push(event);
+        }
+        self.databases.extend(gathered.databases);
+        for (key, change) in gathered.next_changes {
+            self.next_changes.entry(key).or_insert(change);
+        }
+        self.newest_xid = newer_xid(self.newest_xid, gathered.newest_xid);
+        self.checkpoints.extend(gathered.checkpoints);
+        if let Some((whole, part)) = self.needed.as_mut().zip(gathered.needed) {
+            whole.append(part);
+        }
+        if let Some((whole, part)) = self.first_touches.as_mut().zip(gathered.first_touches) {
+            whole.append(part);
+        }
+        // The first stretch goes on with the last one before, however many pages lie between.
+        let stretches = gathered.covered.into_iter().map(|stretch| (stretch.start, Some(stretch.end)));
+        for (start, end) in stretches.chain(gathered.open.map(|start| (start, None))) {
+            let start = open.take().unwrap_or(start);
+            match end {
+                Some(end) => self.cover(start..end),
+                None => *open = Some(start),
+            }
+        }
     }
 
     /// Adds a stretch, as part of the one before when it follows on.
-    fn cover(&mut self, stretch: Range<Lsn>) {
+    fn cover(&mut self, mut stretch: Range<Lsn>) {
+        if let Some(full_from) = self.full_from {
+            stretch.end = stretch.end.min(full_from);
+            if stretch.is_empty() {
+                return;
+            }
+        }
         match self.covered.last_mut().filter(|last| last.end == stretch.start) {
             Some(last) => last.end = stretch.end,
             None => self.covered.push(stretch),
@@ -214,160 +291,6 @@ impl WalHistory {
         all.sort_by_key(|event| event.start_lsn);
         all.into_iter()
     }
-
-    /// Adds one record; false when it cannot be known what it did to the pages of interest.
-    fn add(&mut self, record: &Record<'_>, interest: &Interest, worker: &mut Worker) -> bool {
-        self.note_xid(record);
-        let mut known = self.add_files(record, interest);
-        if record.layout.block_count == 0 {
-            return known;
-        }
-        for block in record.blocks() {
-            if let Some(needed) = &mut self.needed {
-                needed.add_block(record, &block);
-            }
-            if let Some(touches) = &mut self.first_touches {
-                touches.add_block(record, &block);
-            }
-            if !interest.rels.contains(&block.rel) {
-                continue;
-            }
-            let Some(page) = block.page_id() else {
-                known = false;
-                continue;
-            };
-            if let Some(place) = interest.place(page) {
-                let touch = self.touch(record, &block, worker);
-                for lsn in interest.copied[place].iter().filter(|lsn| **lsn <= record.start_lsn && touch != Touch::Hint)
-                {
-                    self.next_changes
-                        .entry((place, *lsn))
-                        .or_insert_with(|| NextChange::of(record, &block, touch == Touch::Change));
-                }
-                known &= self.push(place, record, touch, Some(&block));
-            }
-            let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);
-            if let Some(maps) = interest.maps.get(&page.rel).filter(|_| is_heap && page.fork == ForkNumber::Main) {
-                let pages_per_map = heap_blocks_per_map_page(record.block_size);
-                for (map_block, place) in maps.iter().filter(|(map, _)| *map == page.block / pages_per_map) {
-                    let own = record.blocks().any(|other| {
-                        other.rel == page.rel && other.fork() == Some(ForkNumber::Vm) && other.block == *map_block
-                    });
-                    if !own {
-                        known &= self.push(*place, record, Touch::MapBits, None);
-                    }
-                }
-            }
-        }
-        known
-    }
-
-    fn push(&mut self, place: usize, record: &Record<'_>, touch: Touch, own: Option<&BlockRef<'_>>) -> bool {
-        if self.kept >= MAX_EVENTS {
-            return false;
-        }
-        self.kept += 1;
-        let Some(list) = self.events.get_mut(place) else { return false };
-        let is_partner = |other: &BlockRef<'_>| {
-            own.is_some_and(|own| {
-                (own.rel, own.fork_code()) == (other.rel, other.fork_code()) && own.block_id != other.block_id
-            })
-        };
-        let others = record.blocks().filter(is_partner).map(|other| (other.block_id, other.block));
-        let is_several = record.layout.block_count > 1;
-        let partners = if is_several { others.collect() } else { Box::default() };
-        let is_stranger =
-            |own: &BlockRef<'_>, other: &BlockRef<'_>| (own.rel, own.fork_code()) != (other.rel, other.fork_code());
-        let has_stranger = is_several && own.is_some_and(|own| record.blocks().any(|other| is_stranger(own, &other)));
-        list.push(BlockEvent {
-            start_lsn: record.start_lsn,
-            end_lsn: record.end_lsn,
-            xid: record.header.xid,
-            rmgr_id: record.header.rmgr_id,
-            info: record.header.info,
-            touch,
-            block_id: own.map_or(0, |own| own.block_id),
-            partners,
-            has_stranger,
-        });
-        true
-    }
-
-    fn touch(&mut self, record: &Record<'_>, block: &BlockRef<'_>, worker: &mut Worker) -> Touch {
-        if let Some(image) = block.image.filter(crate::parsers::image::BlockImage::applies) {
-            // Redo stops at an image that it cannot unpack, as it does at a page that it cannot read.
-            if worker.decoder.restore(&image, &mut worker.page).is_err() {
-                return Touch::Change;
-            }
-            let keep = self.images < MAX_IMAGES;
-            self.images += usize::from(keep);
-            crate::parsers::restore::ready_page(&mut worker.page, record.end_lsn, block.block, false);
-            return Touch::Image { marks: keep.then(|| Box::new(SectorMarks::of(&worker.page))) };
-        }
-        if block.will_init() {
-            return Touch::Init;
-        }
-        let hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
-        if hint { Touch::Hint } else { Touch::Change }
-    }
-
-    fn note_xid(&mut self, record: &Record<'_>) {
-        let own = Some(record.header.xid).filter(|xid| *xid > 2);
-        let next = match record.header.rmgr_id {
-            RM_XLOG => match XlogPayload::of(record) {
-                Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) => {
-                    self.checkpoints.push((record.start_lsn, checkpoint.redo_lsn));
-                    // The next transaction has not been handed out yet.
-                    u32::try_from(checkpoint.next_full_xid & 0xFFFF_FFFF).ok().map(|next| next.wrapping_sub(1))
-                }
-                _ => None,
-            },
-            _ => None,
-        };
-        for xid in own.into_iter().chain(next) {
-            if self.newest_xid.is_none_or(|newest| is_newer_xid(xid, newest)) {
-                self.newest_xid = Some(xid);
-            }
-        }
-    }
-
-    fn add_files(&mut self, record: &Record<'_>, interest: &Interest) -> bool {
-        let what = match LifeCycle::of(record) {
-            Ok(None) => return true,
-            Ok(Some(what)) => what,
-            Err(_) => return false,
-        };
-        if let Some(needed) = &mut self.needed {
-            needed.add_files(record.start_lsn, &what);
-        }
-        let (start_lsn, end_lsn) = (record.start_lsn, record.end_lsn);
-        let event = |what| FileEvent { start_lsn, end_lsn, what };
-        match what {
-            LifeCycle::Created { rel, .. } | LifeCycle::Truncated { rel, .. } => {
-                if interest.rels.contains(&rel) {
-                    self.files.entry(rel).or_default().push(event(what));
-                }
-            }
-            LifeCycle::Dropped { committed, time, rels } => {
-                for rel in rels.into_iter().filter(|rel| interest.rels.contains(rel)) {
-                    let what = LifeCycle::Dropped { committed, time, rels: vec![rel] };
-                    self.files.entry(rel).or_default().push(event(what));
-                }
-            }
-            LifeCycle::DatabaseCreated { db_oid, .. } | LifeCycle::DatabaseDropped { db_oid, .. } => {
-                if interest.rels.iter().any(|rel| rel.db_oid == db_oid) {
-                    self.databases.push(event(what));
-                }
-            }
-        }
-        !record.is_cut()
-    }
-}
-
-/// What restoring images needs.
-struct Worker {
-    decoder: ImageDecoder,
-    page: Vec<u8>,
 }
 
 /// Heap blocks whose bits one page of the visibility map holds: 2 bits each behind the page header.
@@ -385,4 +308,14 @@ pub fn heap_blocks_per_map_page(block_size: u32) -> BlockNumber {
 #[must_use]
 pub const fn is_newer_xid(xid: u32, other: u32) -> bool {
     xid.wrapping_sub(other).cast_signed() > 0
+}
+
+/// The newer of two transactions.
+#[inline]
+#[must_use]
+pub(super) fn newer_xid(one: Option<u32>, other: Option<u32>) -> Option<u32> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if is_newer_xid(other, one) { other } else { one }),
+        (one, other) => one.or(other),
+    }
 }

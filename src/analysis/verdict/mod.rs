@@ -10,6 +10,7 @@ pub mod content;
 pub mod doubt;
 pub mod events;
 pub mod fetch;
+mod gather;
 pub mod history;
 pub mod identity;
 pub mod images;

@@ -9,9 +9,8 @@ use super::slots::Suspicion;
 use crate::analysis::finding::Coverage;
 use crate::analysis::wal::block_set::{BlockSet, RecentBlocks};
 use crate::cluster::page_source::{PageRead, PageSource};
-use crate::parsers::image::BlockImage;
 use crate::parsers::page::is_all_zero;
-use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::record::Record;
@@ -32,6 +31,8 @@ pub struct Needed {
     granted: BlockSet,
     /// Databases that replay copies as a whole.
     copied: FxHashSet<(Oid, Oid)>,
+    /// Changes of files, in order, after which blocks are forgotten.
+    changes: Vec<LifeCycle>,
 }
 
 impl Needed {
@@ -41,8 +42,31 @@ impl Needed {
         Self { redo_lsn, ..Self::default() }
     }
 
-    /// Adds what a record says of one block.
-    pub(super) fn add_block(&mut self, record: &Record<'_>, block: &BlockRef<'_>) {
+    /// Nothing yet, for records that come later and are to be [appended](Self::append).
+    #[must_use]
+    pub(super) fn begin(&self) -> Self {
+        Self::from(self.redo_lsn)
+    }
+
+    /// Adds what the records after these said.
+    pub(super) fn append(&mut self, next: Self) {
+        for (rel, fork_code, block) in next.granted.iter() {
+            if !self.copied.contains(&(rel.db_oid, rel.spc_oid)) {
+                self.granted.insert(rel, fork_code, block);
+            }
+        }
+        for change in &next.changes {
+            self.apply(change);
+        }
+        // What was seen before stays what it is.
+        self.changed.union_with_others(&next.changed, &self.seen);
+        self.seen.union_with(&next.seen);
+        self.changes.extend(next.changes);
+    }
+
+    /// Adds what a record says of its block `block_id`.
+    #[inline]
+    pub(super) fn add_block(&mut self, record: &Record<'_>, block_id: u8, block: &BlockHead) {
         let fork = block.fork();
         // Maps are made where there are none.
         if record.start_lsn < self.redo_lsn || !matches!(fork, Some(ForkNumber::Main | ForkNumber::Init)) {
@@ -51,9 +75,9 @@ impl Needed {
         let fork_code = fork.map_or(0, ForkNumber::code);
         let Ok(code) = u8::try_from(fork_code) else { return };
         let is_hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
-        let builds = block.will_init() || block.image.as_ref().is_some_and(BlockImage::applies);
+        let builds = block.will_init() || block.has_image_to_apply(record.major);
         let rmgr_id = record.header.rmgr_id;
-        if takes_page_for_granted(rmgr_id, record.header.info, block.block_id)
+        if takes_page_for_granted(rmgr_id, record.header.info, block_id)
             && !builds
             && !self.copied.contains(&(block.rel.db_oid, block.rel.spc_oid))
         {
@@ -73,6 +97,11 @@ impl Needed {
             return;
         }
         self.recent.clear();
+        self.apply(what);
+        self.changes.push(what.clone());
+    }
+
+    fn apply(&mut self, what: &LifeCycle) {
         match what {
             LifeCycle::Created { .. } | LifeCycle::DatabaseCreated { copied_from: None, .. } => {}
             LifeCycle::Truncated { rel, keeps_blocks, .. } => {

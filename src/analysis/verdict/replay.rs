@@ -1,11 +1,13 @@
 //! What the server's recovery will do when it is started: where replay begins, how far WAL reaches, and what keeps that
 //! from being certain.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use super::doubt::Doubt;
-use super::history::{Interest, Part, WalHistory};
+use super::history::{Interest, WalHistory};
+use crate::analysis::wal::segment::Watch;
 use crate::analysis::wal::tail::{Tail, judge_tail};
+use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::control::{ControlFile, DbState};
@@ -66,8 +68,6 @@ pub struct Replay {
     pub next_xid: Option<u32>,
     /// Each of these that forbids it keeps the verdict "safe" from being given to any page.
     pub doubts: Vec<Doubt>,
-    /// Bytes of WAL that were read.
-    pub bytes_read: u64,
 }
 
 impl Replay {
@@ -82,7 +82,6 @@ impl Replay {
             can_begin: false,
             next_xid: None,
             doubts: Vec::new(),
-            bytes_read: 0,
         };
         let Some(control) = control else {
             replay.doubts.push(Doubt::ControlNotTrusted);
@@ -138,35 +137,35 @@ impl Replay {
         control: Option<&ControlFile>,
         history: &mut WalHistory,
         interest: &Interest,
-        progress: &dyn Fn(u64) -> ControlFlow<()>,
+        jobs: usize,
+        watch: Watch<'_>,
     ) -> Result<(), WalReadError> {
         let Some(redo_lsn) = self.redo_lsn else { return Ok(()) };
         let Some(run) = run_of(set, redo_lsn) else {
             self.doubts.push(Doubt::NoWalAtRedo { redo_lsn });
             return Ok(());
         };
-        let part = history.read(set, &run, (redo_lsn, Lsn(u64::MAX)), interest, progress)?;
-        self.bytes_read += part.bytes_read;
-        if part.walk.extent.first_lsn != Some(redo_lsn) {
+        let part = history.read(set, &run, (redo_lsn, Lsn(u64::MAX)), interest, jobs, watch)?;
+        if part.extent.first_lsn != Some(redo_lsn) {
             self.doubts.push(Doubt::NoRecordAtRedo { redo_lsn });
             return Ok(());
         }
         self.can_begin = true;
-        self.end_lsn = part.walk.extent.last_end_lsn;
+        self.end_lsn = part.extent.last_end_lsn;
         self.judge_end(set, &run, &part)?;
         self.hold_against(control, history);
-        if self.recovery == Recovery::None && part.walk.extent.first_end_lsn < part.walk.extent.last_end_lsn {
-            let end_lsn = part.walk.extent.last_end_lsn.unwrap_or_default();
+        if self.recovery == Recovery::None && part.extent.first_end_lsn < part.extent.last_end_lsn {
+            let end_lsn = part.extent.last_end_lsn.unwrap_or_default();
             self.doubts.push(Doubt::WalAfterShutdown { redo_lsn, end_lsn });
         }
         Ok(())
     }
 
-    fn judge_end(&mut self, set: &WalSet, run: &Range<usize>, part: &Part) -> Result<(), WalReadError> {
-        if let Some(error) = part.walk.error.as_ref().filter(|error| !error.is_behind_the_segment()) {
+    fn judge_end(&mut self, set: &WalSet, run: &Range<usize>, part: &WalkEnd) -> Result<(), WalReadError> {
+        if let Some(error) = &part.error {
             self.doubts.push(Doubt::WalEndUnreadable { error: error.to_string() });
         }
-        let Some(end) = &part.walk.end else {
+        let Some(end) = &part.end else {
             self.doubts.push(Doubt::WalBrokenOff);
             return Ok(());
         };
@@ -231,27 +230,27 @@ pub fn run_of(set: &WalSet, lsn: Lsn) -> Option<Range<usize>> {
 }
 
 /// Reads everything before the redo point, and all runs that do not hold it, into `history`. Lower addresses first, so
-/// call it before [`Replay::read_to_end`]. Returns the bytes read and what could not be.
+/// call it before [`Replay::read_to_end`]. Returns what could not be read.
 pub fn read_before(
     set: &WalSet,
     redo_lsn: Option<Lsn>,
     history: &mut WalHistory,
     interest: &Interest,
-    progress: &dyn Fn(u64) -> ControlFlow<()>,
-) -> (u64, Vec<WalReadError>) {
-    let (mut bytes_read, mut errors) = (0, Vec::new());
+    jobs: usize,
+    watch: Watch<'_>,
+) -> Vec<WalReadError> {
+    let mut errors = Vec::new();
     let own_run = redo_lsn.and_then(|lsn| run_of(set, lsn));
     for run in set.runs() {
-        let is_behind = own_run.as_ref().is_some_and(|own| own.start < run.start);
-        if is_behind {
-            // Behind a gap nothing is replayed.
+        let is_after = own_run.as_ref().is_some_and(|own| own.start < run.start);
+        if is_after {
+            // Nothing after a gap is replayed.
             continue;
         }
         let limit = if own_run.as_ref() == Some(&run) { redo_lsn.unwrap_or(Lsn(u64::MAX)) } else { Lsn(u64::MAX) };
-        match history.read(set, &run, (Lsn::INVALID, limit), interest, progress) {
+        match history.read(set, &run, (Lsn::INVALID, limit), interest, jobs, watch) {
             Ok(part) => {
-                bytes_read += part.bytes_read;
-                if let Some((end, redo)) = part.walk.extent.last_end_lsn.zip(redo_lsn)
+                if let Some((end, redo)) = part.extent.last_end_lsn.zip(redo_lsn)
                     && record_starts_at(set, end, redo)
                 {
                     history.extend(end, redo);
@@ -260,7 +259,7 @@ pub fn read_before(
             Err(error) => errors.push(error),
         }
     }
-    (bytes_read, errors)
+    errors
 }
 
 /// True when a record that starts at `start` follows directly on one that ends at `end`: between them there is nothing,

@@ -1,5 +1,7 @@
 //! Heap pages of a cluster without checksums that show a transaction which, by WAL, came to them only later.
 
+use std::sync::Arc;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::content::xids_of;
@@ -7,9 +9,8 @@ use super::events::FPI_FOR_HINT;
 use super::history::is_newer_xid;
 use crate::analysis::finding::Coverage;
 use crate::cluster::page_source::{PageRead, PageSource};
-use crate::parsers::image::BlockImage;
 use crate::parsers::page::PageHeader;
-use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, PageId};
@@ -27,7 +28,7 @@ pub fn shows_late_transaction(page: &[u8], fork: ForkNumber, next_at_redo: u32) 
 /// The first record of each late transaction for each of some pages.
 #[derive(Debug, Default)]
 pub struct FirstTouches {
-    pages: FxHashSet<PageId>,
+    pages: Arc<FxHashSet<PageId>>,
     next_at_redo: u32,
     ends: FxHashMap<(PageId, u32), Lsn>,
 }
@@ -36,14 +37,33 @@ impl FirstTouches {
     /// Nothing yet, for these pages.
     #[must_use]
     pub fn of(pages: impl IntoIterator<Item = PageId>, next_at_redo: u32) -> Self {
-        Self { pages: pages.into_iter().collect(), next_at_redo, ends: FxHashMap::default() }
+        Self { pages: Arc::new(pages.into_iter().collect()), next_at_redo, ends: FxHashMap::default() }
+    }
+
+    /// Nothing yet, for records that come later and are to be [appended](Self::append).
+    #[must_use]
+    pub(super) fn begin(&self) -> Self {
+        Self { pages: Arc::clone(&self.pages), next_at_redo: self.next_at_redo, ends: FxHashMap::default() }
+    }
+
+    /// Adds what the records after these said.
+    pub(super) fn append(&mut self, next: Self) {
+        let mut pairs: Vec<_> = next.ends.into_iter().collect();
+        // When there is no room for all, the earliest are kept, whatever the number of threads.
+        pairs.sort_unstable_by_key(|(pair, end_lsn)| (*end_lsn, *pair));
+        for (pair, end_lsn) in pairs {
+            if self.ends.len() < MOST_PAIRS {
+                self.ends.entry(pair).or_insert(end_lsn);
+            }
+        }
     }
 
     /// Adds what a record says of one block.
-    pub(super) fn add_block(&mut self, record: &Record<'_>, block: &BlockRef<'_>) {
+    #[inline]
+    pub(super) fn add_block(&mut self, record: &Record<'_>, block: &BlockHead) {
         let xid = record.header.xid;
         let Some(page) = block.page_id().filter(|_| xid > 2 && !is_newer_xid(self.next_at_redo, xid)) else { return };
-        let is_image = block.image.as_ref().is_some_and(BlockImage::applies);
+        let is_image = block.has_image_to_apply(record.major);
         let is_hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT && !is_image;
         if !is_hint && self.pages.contains(&page) && self.ends.len() < MOST_PAIRS {
             self.ends.entry((page, xid)).or_insert(record.end_lsn);

@@ -44,6 +44,21 @@ impl BlockSet {
         }
     }
 
+    /// Adds those blocks of another set that are not in `known`.
+    pub fn union_with_others(&mut self, other: &Self, known: &Self) {
+        for (place, bitmap) in &other.bitmaps {
+            let known = known.places.get(place).and_then(|index| known.bitmaps.get(*index));
+            let others = known.map_or_else(|| bitmap.clone(), |(_, known)| bitmap - known);
+            if !others.is_empty() {
+                let index = self.index_of(*place);
+                let own = &mut self.bitmaps[index].1;
+                let before = own.len();
+                *own |= others;
+                self.count += own.len() - before;
+            }
+        }
+    }
+
     /// Removes the blocks of each fork from the one on that `from` gives.
     pub fn remove_from(&mut self, from: &impl Fn(RelFileLocator, u8) -> Option<BlockNumber>) {
         for ((rel, fork_code), bitmap) in &mut self.bitmaps {

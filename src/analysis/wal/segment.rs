@@ -72,6 +72,8 @@ impl Extent {
 pub struct SegmentRead<V> {
     /// Place of the segment in the set.
     pub index: usize,
+    /// The segment at which reading started, this one or an earlier.
+    pub from: usize,
     /// For joining.
     pub summary: ScanSummary,
     /// Which records were shown.
@@ -118,6 +120,7 @@ pub fn read_segment<V: Visitor>(
     let mut scan = SegmentScan::new(options, first_page, limit_lsn).map_err(WalReadError::Sizes)?;
     let mut read = SegmentRead {
         index,
+        from,
         summary: scan.summary().clone(),
         extent: Extent::default(),
         aborted: Vec::new(),

@@ -152,6 +152,30 @@ pub struct ImageHead {
 }
 
 impl BlockHead {
+    /// The fork, or `None` for a code that no server uses; see [`Self::fork_code`].
+    #[must_use]
+    pub fn fork(&self) -> Option<ForkNumber> {
+        ForkNumber::from_code(i32::from(self.fork_code()))
+    }
+
+    /// Which page this is, unless the fork is unknown.
+    #[must_use]
+    pub fn page_id(&self) -> Option<PageId> {
+        self.fork().map(|fork| PageId { rel: self.rel, fork, block: self.block })
+    }
+
+    /// True when redo builds the page anew without reading it.
+    #[must_use]
+    pub const fn will_init(&self) -> bool {
+        self.fork_flags & WILL_INIT != 0
+    }
+
+    /// True when the record, of this major, has an image that redo puts into place.
+    #[must_use]
+    pub fn has_image_to_apply(&self, major: Major) -> bool {
+        self.image.is_some_and(|image| image.bimg_info & major.image_apply_flag() != 0)
+    }
+
     /// The code of the fork as stored, 0 to 15.
     #[must_use]
     pub const fn fork_code(&self) -> u8 {

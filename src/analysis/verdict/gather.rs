@@ -1,0 +1,291 @@
+//! What the records of one stretch of WAL say about chosen pages, gathered as they come. Stretches are read several at a
+//! time; [`super::history::WalHistory`] puts together what was gathered, in order.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use super::events::{BlockEvent, FPI_FOR_HINT, FileEvent, Touch};
+use super::history::{Interest, heap_blocks_per_map_page, newer_xid};
+use super::needed::Needed;
+use super::next_change::NextChange;
+use super::sectors::SectorMarks;
+use super::unchecked::FirstTouches;
+use crate::analysis::wal::segment::Visitor;
+use crate::parsers::image::{BlockImage, ImageDecoder};
+use crate::parsers::restore::ready_page;
+use crate::parsers::wal::block::{BlockRef, Keep};
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_XACT, RM_XLOG};
+use crate::parsers::wal::payload::XlogPayload;
+use crate::parsers::wal::record::Record;
+use crate::types::{ForkNumber, Lsn, RelFileLocator};
+
+/// Events that are gathered before they must be put together with the others.
+const MAX_GATHERED: usize = 50_000;
+
+/// What was gathered, each list in the order of the records.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Records that touch a page, by its place in the interest.
+    pub(super) events: Vec<(usize, BlockEvent)>,
+    pub(super) files: Vec<(RelFileLocator, FileEvent)>,
+    pub(super) databases: Vec<FileEvent>,
+    /// The first change after a watched LSN, by place and that LSN.
+    pub(super) next_changes: FxHashMap<(usize, Lsn), NextChange>,
+    /// Stretches in which every record was understood. The first begins with the first record.
+    pub(super) covered: Vec<Range<Lsn>>,
+    /// Start of the stretch that the last record belongs to.
+    pub(super) open: Option<Lsn>,
+    /// Newest transaction that any record carries.
+    pub(super) newest_xid: Option<u32>,
+    /// Checkpoint records: start, and where replay from it begins.
+    pub(super) checkpoints: Vec<(Lsn, Lsn)>,
+    pub(super) needed: Option<Needed>,
+    pub(super) first_touches: Option<FirstTouches>,
+}
+
+/// Takes what was gathered when there is much of it.
+pub(super) type Spill<'a> = &'a mut (dyn FnMut(Gathered) + Send);
+
+/// Gathers.
+pub(super) struct Gather<'a> {
+    interest: &'a Interest,
+    block_size: usize,
+    keep: Keep,
+    spill: Option<Spill<'a>>,
+    restorer: Option<Restorer>,
+    pub(super) gathered: Gathered,
+    /// There was too much, or the records were not kept whole where that is needed: they must be read again, by
+    /// [`Gather::spilling`].
+    pub(super) is_incomplete: bool,
+}
+
+/// What restoring images needs.
+struct Restorer {
+    decoder: ImageDecoder,
+    page: Vec<u8>,
+}
+
+impl<'a> Gather<'a> {
+    /// Nothing gathered yet. `block_size`: bytes of a page; `keep`: how records are read.
+    pub(super) fn new(interest: &'a Interest, block_size: usize, keep: Keep) -> Self {
+        let gathered = Gathered::default();
+        Self { interest, block_size, keep, spill: None, restorer: None, gathered, is_incomplete: false }
+    }
+
+    /// Also notes what replay needs on disk, and who came to which page when, as far as those are asked for.
+    #[must_use]
+    pub(super) fn with(mut self, needed: Option<&Needed>, first_touches: Option<&FirstTouches>) -> Self {
+        self.gathered.needed = needed.map(Needed::begin);
+        self.gathered.first_touches = first_touches.map(FirstTouches::begin);
+        self
+    }
+
+    /// Gives what was gathered to `spill` whenever there is much of it: it is never incomplete.
+    #[must_use]
+    pub(super) fn spilling(mut self, spill: Spill<'a>) -> Self {
+        self.spill = Some(spill);
+        self
+    }
+
+    /// Adds one record; false when it cannot be known what it did to the pages of interest.
+    #[inline(always)]
+    fn add(&mut self, record: &Record<'_>) -> bool {
+        let mut known = true;
+        match record.header.rmgr_id {
+            RM_XLOG => self.note_checkpoint(&{ *record }),
+            RM_SMGR | RM_XACT | RM_DBASE => known = self.add_files(&{ *record }),
+            _ => {}
+        }
+        self.note_xid(record.header.xid);
+        let is_asked =
+            self.gathered.needed.is_some() || self.gathered.first_touches.is_some() || !self.interest.is_empty();
+        if record.layout.block_count == 0 || !is_asked {
+            return known;
+        }
+        let mut concerns = false;
+        for (block_id, block) in record.block_heads() {
+            if let Some(needed) = &mut self.gathered.needed {
+                needed.add_block(record, block_id, &block);
+            }
+            if let Some(touches) = &mut self.gathered.first_touches {
+                touches.add_block(record, &block);
+            }
+            concerns |= self.interest.has_relation(block.rel);
+        }
+        if concerns { self.add_blocks(&{ *record }) && known } else { known }
+    }
+
+    /// Adds what a record does to the pages of interest.
+    #[inline(never)]
+    fn add_blocks(&mut self, record: &Record<'_>) -> bool {
+        let mut known = true;
+        for block in record.blocks() {
+            if !self.interest.has_relation(block.rel) {
+                continue;
+            }
+            let Some(page) = block.page_id() else {
+                known = false;
+                continue;
+            };
+            if let Some(place) = self.interest.place(page) {
+                let touch = self.touch(record, &block);
+                for lsn in self.interest.watched(place) {
+                    if *lsn <= record.start_lsn && touch != Touch::Hint {
+                        self.gathered
+                            .next_changes
+                            .entry((place, *lsn))
+                            .or_insert_with(|| NextChange::of(record, &block, touch == Touch::Change));
+                    }
+                }
+                self.push(place, record, touch, Some(&block));
+            }
+            let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);
+            if is_heap && page.fork == ForkNumber::Main {
+                let map_block = page.block / heap_blocks_per_map_page(record.block_size);
+                if let Some(place) = self.interest.map_place(page.rel, map_block) {
+                    let own = record.blocks().any(|other| {
+                        other.rel == page.rel && other.fork() == Some(ForkNumber::Vm) && other.block == map_block
+                    });
+                    if !own {
+                        self.push(place, record, Touch::MapBits, None);
+                    }
+                }
+            }
+        }
+        known
+    }
+
+    fn push(&mut self, place: usize, record: &Record<'_>, touch: Touch, own: Option<&BlockRef<'_>>) {
+        let is_partner = |other: &BlockRef<'_>| {
+            own.is_some_and(|own| {
+                (own.rel, own.fork_code()) == (other.rel, other.fork_code()) && own.block_id != other.block_id
+            })
+        };
+        let others = record.blocks().filter(is_partner).map(|other| (other.block_id, other.block));
+        let is_several = record.layout.block_count > 1;
+        let partners = if is_several { others.collect() } else { Box::default() };
+        let is_stranger =
+            |own: &BlockRef<'_>, other: &BlockRef<'_>| (own.rel, own.fork_code()) != (other.rel, other.fork_code());
+        let has_stranger = is_several && own.is_some_and(|own| record.blocks().any(|other| is_stranger(own, &other)));
+        let event = BlockEvent {
+            start_lsn: record.start_lsn,
+            end_lsn: record.end_lsn,
+            xid: record.header.xid,
+            rmgr_id: record.header.rmgr_id,
+            info: record.header.info,
+            touch,
+            block_id: own.map_or(0, |own| own.block_id),
+            partners,
+            has_stranger,
+        };
+        self.gathered.events.push((place, event));
+    }
+
+    fn touch(&mut self, record: &Record<'_>, block: &BlockRef<'_>) -> Touch {
+        if let Some(image) = block.image.filter(BlockImage::applies) {
+            let restorer = self
+                .restorer
+                .get_or_insert_with(|| Restorer { decoder: ImageDecoder::new(), page: vec![0; self.block_size] });
+            // Redo stops at an image that it cannot unpack, as it does at a page that it cannot read.
+            if restorer.decoder.restore(&image, &mut restorer.page).is_err() {
+                return Touch::Change;
+            }
+            ready_page(&mut restorer.page, record.end_lsn, block.block, false);
+            return Touch::Image { marks: Some(Box::new(SectorMarks::of(&restorer.page))) };
+        }
+        if block.will_init() {
+            return Touch::Init;
+        }
+        let hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
+        if hint { Touch::Hint } else { Touch::Change }
+    }
+
+    #[inline(always)]
+    fn note_xid(&mut self, xid: u32) {
+        // Those up to 2 are no transactions, and records come in bunches of one.
+        if xid > 2 && self.gathered.newest_xid != Some(xid) {
+            self.gathered.newest_xid = newer_xid(self.gathered.newest_xid, Some(xid));
+        }
+    }
+
+    #[inline(never)]
+    fn note_checkpoint(&mut self, record: &Record<'_>) {
+        let payload = XlogPayload::of(record);
+        if let Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) =
+            payload
+        {
+            self.gathered.checkpoints.push((record.start_lsn, checkpoint.redo_lsn));
+            // The next transaction has not been handed out yet.
+            let next = u32::try_from(checkpoint.next_full_xid & 0xFFFF_FFFF).ok();
+            self.gathered.newest_xid = newer_xid(self.gathered.newest_xid, next.map(|next| next.wrapping_sub(1)));
+        }
+    }
+
+    #[inline(never)]
+    fn add_files(&mut self, record: &Record<'_>) -> bool {
+        if record.is_cut() && self.keep == Keep::Heads {
+            self.is_incomplete = true;
+        }
+        let what = match LifeCycle::of(record) {
+            Ok(None) => return true,
+            Ok(Some(what)) => what,
+            Err(_) => return false,
+        };
+        if let Some(needed) = &mut self.gathered.needed {
+            needed.add_files(record.start_lsn, &what);
+        }
+        let (start_lsn, end_lsn) = (record.start_lsn, record.end_lsn);
+        let event = |what| FileEvent { start_lsn, end_lsn, what };
+        match what {
+            LifeCycle::Created { rel, .. } | LifeCycle::Truncated { rel, .. } => {
+                if self.interest.has_relation(rel) {
+                    self.gathered.files.push((rel, event(what)));
+                }
+            }
+            LifeCycle::Dropped { committed, time, rels } => {
+                for rel in rels.into_iter().filter(|rel| self.interest.has_relation(*rel)) {
+                    let what = LifeCycle::Dropped { committed, time, rels: vec![rel] };
+                    self.gathered.files.push((rel, event(what)));
+                }
+            }
+            LifeCycle::DatabaseCreated { db_oid, .. } | LifeCycle::DatabaseDropped { db_oid, .. } => {
+                if self.interest.has_database(db_oid) {
+                    self.gathered.databases.push(event(what));
+                }
+            }
+        }
+        !record.is_cut()
+    }
+
+    /// Hands over what was gathered when there is much of it; false when nobody takes it.
+    #[cold]
+    fn make_room(&mut self) -> bool {
+        let Some(spill) = &mut self.spill else { return false };
+        let full = std::mem::take(&mut self.gathered);
+        self.gathered.needed = full.needed.as_ref().map(Needed::begin);
+        self.gathered.first_touches = full.first_touches.as_ref().map(FirstTouches::begin);
+        spill(full);
+        true
+    }
+}
+
+impl Visitor for Gather<'_> {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        if self.is_incomplete {
+            return;
+        }
+        if self.gathered.events.len() >= MAX_GATHERED && !self.make_room() {
+            self.is_incomplete = true;
+            return;
+        }
+        let start = *self.gathered.open.get_or_insert(record.start_lsn);
+        if !self.add(record) {
+            // Nothing is known of what this record did: the stretch ends before it.
+            self.gathered.covered.push(start..record.start_lsn);
+            self.gathered.open = None;
+        }
+    }
+}
