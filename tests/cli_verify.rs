@@ -423,11 +423,20 @@ fn running_server_is_said() {
     assert!(took.as_millis() >= 100, "the page was read again, with pauses: {took:?}");
 }
 
+/// Gives a cluster 256 GiB to read, which is one file of zeros by many names; returns its size.
+fn much_to_read(data: &Path) -> u64 {
+    let (first, length, count) = (data.join("base/5/100000"), 64_u64 << 20, 4096);
+    fs::write(&first, vec![0; usize::try_from(length).unwrap()]).unwrap();
+    for number in 1..count {
+        fs::hard_link(&first, data.join(format!("base/5/{}", 100_000 + number))).unwrap();
+    }
+    length * count
+}
+
 #[test]
 fn interruption_gives_partial_counts() {
     let (_keep, data) = small_clean();
-    let size = 256_u64 << 30;
-    fs::File::create(data.join("base/5/9999")).unwrap().set_len(size).unwrap();
+    let size = much_to_read(&data);
     for delay_ms in [400, 1500, 5000] {
         let child = std::process::Command::new(env!("CARGO_BIN_EXE_pg_dwbinspect"))
             .args(["verify", "--format", "ndjson", arg(&data)])
@@ -455,7 +464,7 @@ fn closed_pipe_ends_the_run_at_once() {
     let (_keep, data) = small_clean();
     fs::write(data.join("base/5/8888"), vec![1; 2000 * BLOCK]).unwrap();
     // Reading all of it would take far longer than the test waits.
-    fs::File::create(data.join("base/5/9999")).unwrap().set_len(1 << 40).unwrap();
+    much_to_read(&data);
     let output = std::process::Command::new("bash")
         .args(["-c", "timeout 30 \"$0\" verify --format ndjson \"$1\" | head -n 0; exit ${PIPESTATUS[0]}"])
         .args([env!("CARGO_BIN_EXE_pg_dwbinspect"), arg(&data)])

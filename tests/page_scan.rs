@@ -179,3 +179,32 @@ fn numbers_that_no_server_has_are_refused_in_words() {
     let found = scanned(root.path(), &files, 2, geometry, false);
     assert_eq!((found.scan.counts.zeroed, found.coverage.skipped.len()), (131_071, 1), "{:?}", found.coverage);
 }
+
+#[test]
+fn holes_count_as_zero_pages_and_nothing_is_read_past_the_end_of_a_segment() {
+    let (root, _) = directory(&[("16384", &[]), ("16385", &[])]);
+    let set_length = |name: &str, bytes: u64| {
+        fs::OpenOptions::new().write(true).open(root.path().join("base/5").join(name)).unwrap().set_len(bytes)
+    };
+    // 1 GiB of hole with one broken page near its end; 8 TiB of nothing under a name that stands for 1 GiB.
+    set_length("16384", 1 << 30).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(root.path().join("base/5/16384")).unwrap();
+    file.write_all_at(&[7; BLOCK], (1 << 30) - 2 * BLOCK as u64).unwrap();
+    if let Err(error) = set_length("16385", 8 << 40) {
+        common::skipped(&format!("the file system makes no file of 8 TiB: {error}"));
+        return;
+    }
+    let files = walk_relations(root.path(), "none").files;
+    let started = std::time::Instant::now();
+    let found = scanned(root.path(), &files, 2, GEOMETRY, false);
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    let counts = &found.scan.counts;
+    assert_eq!((counts.pages, counts.zeroed, counts.damaged), (262_144, 262_143, 1));
+    assert_eq!(found.bad[0].page.block, 131_070);
+    assert!(counts.holes_bytes > (1 << 31) - (8 << 20), "{}", counts.holes_bytes);
+    assert_eq!(found.progress, 1 << 31);
+    let skipped: Vec<String> =
+        found.coverage.skipped.iter().map(|skipped| format!("{}: {}", skipped.what, skipped.reason)).collect();
+    assert_eq!(skipped.len(), 1, "{skipped:?}");
+    assert!(skipped[0].starts_with("base/5/16385: 8795019280384 bytes from 0x40000000 on"), "{skipped:?}");
+}

@@ -48,6 +48,16 @@ pub(super) struct PortionDone {
     pub gaps: Vec<Gap>,
 }
 
+impl PortionDone {
+    /// Adds what the next pages of a file say of each other.
+    fn note_links(&mut self, file: usize, seen: Seen) {
+        let own = self.links.last_mut().filter(|(last, _)| *last == file);
+        if !own.is_some_and(|(_, last)| last.join(&seen)) {
+            self.links.push((file, seen));
+        }
+    }
+}
+
 /// Reads the pieces of one thread into one buffer.
 pub(super) struct PieceReader<'a> {
     root: &'a Path,
@@ -85,8 +95,13 @@ impl<'a> PieceReader<'a> {
             Some((_, Ok(file))) => {
                 let read = |buf: &mut [u8], offset| file.read_at(buf, offset);
                 let is_logged = !self.unlogged.contains(&relation.rel);
-                Judge { piece, relation, options: self.options, pauses: self.pauses, read: &read, is_logged }
-                    .judge(&mut self.buf, done);
+                let judge =
+                    Judge { piece, relation, options: self.options, pauses: self.pauses, read: &read, is_logged };
+                if judge.is_whole() && file.is_hole(piece.offset, end) {
+                    judge.hole(done);
+                } else {
+                    judge.judge(&mut self.buf, done);
+                }
                 if end == relation.size_bytes && file.size_bytes() > end {
                     let reason = SkipReason::from("the file has grown since the directory was listed");
                     done.gaps.push(Gap { file: piece.file, from: end, to: file.size_bytes(), reason });
@@ -148,6 +163,26 @@ impl Judge<'_> {
         }
         if let Some(gaps) = done.gaps.get_mut(first_gap..) {
             gaps.sort_by_key(|gap| gap.from);
+        }
+    }
+
+    /// True when the piece ends with a page.
+    fn is_whole(&self) -> bool {
+        self.piece.length.is_multiple_of(u64::from(self.options.geometry.block_size))
+    }
+
+    /// Counts the pages of a piece that is a hole of its file: all zero, and not read.
+    fn hole(&self, done: &mut PortionDone) {
+        let length = self.piece.length;
+        let pages = length.checked_div(u64::from(self.options.geometry.block_size)).unwrap_or_default();
+        done.counts.pages = done.counts.pages.saturating_add(pages);
+        done.counts.zeroed = done.counts.zeroed.saturating_add(pages);
+        done.counts.bytes = done.counts.bytes.saturating_add(length);
+        done.counts.holes_bytes = done.counts.holes_bytes.saturating_add(length);
+        let first = self.page_id(0);
+        if self.follows_links(first) {
+            let end = first.block.saturating_add(u32::try_from(pages).unwrap_or(u32::MAX));
+            done.note_links(self.piece.file, Seen::Zeroed(first.block..end));
         }
     }
 
@@ -225,25 +260,20 @@ impl Judge<'_> {
                     if is_shown && (self.options.notable)(page, bytes) {
                         done.notable.push(page);
                     }
-                    if self.options.links_at.is_some() {
-                        self.note_links(page, bytes, done);
+                    if self.follows_links(page)
+                        && let Some(seen) = Seen::of(bytes, page.block)
+                    {
+                        done.note_links(self.piece.file, seen);
                     }
                 }
             }
         }
     }
 
-    /// Notes what a page that is not damaged says of others. Unlogged relations count changes of their own, so nothing
-    /// tells which of their pages are of one moment.
-    fn note_links(&self, page: PageId, bytes: &[u8], done: &mut PortionDone) {
-        if page.fork != ForkNumber::Main || !self.is_logged || !self.is_in_place(page) {
-            return;
-        }
-        let Some(seen) = Seen::of(bytes, page.block) else { return };
-        let own = done.links.last_mut().filter(|(file, _)| *file == self.piece.file);
-        if !own.is_some_and(|(_, last)| last.join(&seen)) {
-            done.links.push((self.piece.file, seen));
-        }
+    /// True where links of a page are followed. Unlogged relations count changes of their own, so nothing tells which of
+    /// their pages are of one moment.
+    fn follows_links(&self, page: PageId) -> bool {
+        self.options.links_at.is_some() && page.fork == ForkNumber::Main && self.is_logged && self.is_in_place(page)
     }
 
     /// Reads the pages that failed a few times more; those that are sound in the end were being written.

@@ -91,8 +91,10 @@ pub struct PageCounts {
     pub rejected: u64,
     /// Damaged pages without header that are not all zero.
     pub new_not_zero: u64,
-    /// Bytes that were read, partial pages included.
+    /// Bytes that were read, partial pages and holes included.
     pub bytes: u64,
+    /// Bytes of these that are holes of their files: zero without reading.
+    pub holes_bytes: u64,
     /// Newest LSN of a sound page of a logged relation, and which page.
     pub newest: Option<(Lsn, PageId)>,
 }
@@ -126,6 +128,7 @@ impl PageCounts {
         self.rejected += other.rejected;
         self.new_not_zero += other.new_not_zero;
         self.bytes += other.bytes;
+        self.holes_bytes += other.holes_bytes;
         self.newest = self.newest.max(other.newest);
     }
 }
@@ -196,7 +199,7 @@ pub fn scan_pages(
     for (index, file) in files.iter().enumerate() {
         let readable = readable_bytes(file, geometry);
         if readable < file.size_bytes {
-            let reason = SkipReason::from("no block has a number that high");
+            let reason = SkipReason::from("past the end of a segment, where no server reads");
             gaps.add(Gap { file: index, from: readable, to: file.size_bytes, reason });
         }
     }
@@ -254,11 +257,13 @@ fn read_portion(reader: &mut PieceReader<'_>, portion: Vec<Piece>, options: &Sca
     Some(done)
 }
 
-/// Bytes of a file at whose place a block can be: less than its size only for names and lengths that no server makes.
+/// Bytes of a file at whose place a server looks for a block: less than its size only for names and lengths that no server
+/// makes.
 fn readable_bytes(file: &RelationFile, geometry: Geometry) -> u64 {
     // The highest number, 0xFFFFFFFF, means "none".
     let blocks = u64::from(BlockNumber::MAX).saturating_sub(first_block(file, geometry));
-    file.size_bytes.min(blocks * u64::from(geometry.block_size))
+    let blocks = blocks.min(u64::from(geometry.rel_segment_blocks));
+    file.size_bytes.min(blocks.saturating_mul(u64::from(geometry.block_size)))
 }
 
 /// Block at which the fork of a file ends; `None` when its last file in the list is full, so that another may follow that

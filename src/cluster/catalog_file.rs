@@ -16,6 +16,9 @@ use crate::types::{BlockNumber, ForkNumber, RelFileLocator};
 /// Most blocks of one catalog that are read: 32 GiB with 8 kB pages. A bound for files made to be endless.
 const MAX_BLOCKS: BlockNumber = 1 << 22;
 
+/// Blocks that are passed over at once where they are a hole of the file.
+const HOLE_BLOCKS: u32 = 64;
+
 /// Most pages and rows with faults that are listed for one catalog; more are counted.
 const MAX_FAULTS: usize = 16;
 
@@ -112,12 +115,20 @@ impl Scan<'_> {
     fn segment(&mut self, file: &ReadFile, first_block: BlockNumber) {
         let path = || file.path().to_owned();
         let mut page = vec![0; self.files.block_size as usize];
+        let mut hole_to = 0;
         for index in 0..self.files.rel_segment_blocks {
             let block = first_block.saturating_add(index);
             if block >= MAX_BLOCKS {
                 return self.add(NameGap::TooLong { path: path(), block });
             }
             let offset = u64::from(index) * u64::from(self.files.block_size);
+            let ahead = offset.saturating_add(u64::from(HOLE_BLOCKS) * u64::from(self.files.block_size));
+            if index.is_multiple_of(HOLE_BLOCKS) && file.is_hole(offset, ahead) {
+                hole_to = ahead;
+            }
+            if offset < hole_to {
+                continue;
+            }
             match file.read_at(&mut page, offset) {
                 Ok(0) => return,
                 Ok(bytes) if bytes < page.len() => {

@@ -18,6 +18,10 @@ use crate::types::{Oid, RelFileLocator};
 /// Longest list of names that is read, in bytes: 4 million relations need about this much.
 const LIST_LIMIT_BYTES: u64 = 1 << 30;
 
+/// Longest text between two quotation marks, in bytes. Names of a server have at most 63; the JSON reader would keep one of
+/// any length in memory.
+const MAX_UNQUOTED_BYTES: usize = 64 * 1024;
+
 /// The query that makes a list of names; majors 10 to 19. It sees the database that it runs in, so it is run in each, and
 /// the outputs are put one behind the other:
 ///
@@ -74,7 +78,7 @@ impl RelationNames {
             return Err(AccessError::TooLong { path, size_bytes, limit_bytes: LIST_LIMIT_BYTES }.into());
         }
         let mut list = List::default();
-        list.read(BufReader::new(FromStart { file: &file, at: 0 }))
+        list.read(BufReader::new(Quoted { source: FromStart { file: &file, at: 0 }, since_quote: 0 }))
             .map_err(|source| NamesFileError::Json { path: path.to_owned(), source })?;
         list.names.report_left_out(&mut list.gaps);
         Ok((list.names, list.gaps))
@@ -85,6 +89,27 @@ impl RelationNames {
 struct FromStart<'a> {
     file: &'a ReadFile,
     at: u64,
+}
+
+/// Ends a stream with an error where too many bytes come without a quotation mark.
+struct Quoted<R> {
+    source: R,
+    since_quote: usize,
+}
+
+impl<R: Read> Read for Quoted<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.source.read(buf)?;
+        let given = buf.get(..bytes).unwrap_or_default();
+        self.since_quote = match given.iter().rposition(|byte| *byte == b'"') {
+            Some(at) => bytes.saturating_sub(at),
+            None => self.since_quote.saturating_add(bytes),
+        };
+        if self.since_quote > MAX_UNQUOTED_BYTES {
+            return Err(io::Error::other(format!("a name or number of more than {MAX_UNQUOTED_BYTES} bytes")));
+        }
+        Ok(bytes)
+    }
 }
 
 impl Read for FromStart<'_> {
@@ -208,6 +233,19 @@ mod tests {
         let (names, gaps) = read(&format!("[{ONE},{}]", ONE.replace("\"c\"", "\"d\""))).unwrap();
         assert_eq!((names.len(), gaps.len()), (1, 1));
         assert_eq!(gaps[0].to_string(), "1663/5/16384 is named both a.b.c and a.b.d; the first is kept");
+    }
+
+    #[test]
+    fn name_of_any_length_is_not_kept() {
+        let endless = |text: &'static [u8]| text.chain(io::repeat(b'x'));
+        let mut list = List::default();
+        let error =
+            list.read(BufReader::new(Quoted { source: endless(b"[{\"relation\":\""), since_quote: 0 })).unwrap_err();
+        assert!(error.is_io(), "{error}");
+        let whole = format!("[{ONE}]").repeat(2000);
+        let mut list = List::default();
+        list.read(BufReader::new(Quoted { source: whole.as_bytes(), since_quote: 0 })).unwrap();
+        assert_eq!(list.names.len(), 1);
     }
 
     #[test]

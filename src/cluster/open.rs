@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
 
 /// Whether a symbolic link as the last part of a path is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,20 @@ impl ReadFile {
             }
         }
         Ok(filled)
+    }
+
+    /// True when the file system says that all bytes from `from` to `to` lie in a hole, so that they are zero and need no
+    /// reading. A file may be of any size at no cost that way.
+    #[must_use]
+    pub fn is_hole(&self, from: u64, to: u64) -> bool {
+        if to > self.size_bytes {
+            return false;
+        }
+        match rustix::fs::seek(&self.file, SeekFrom::Data(from)) {
+            Ok(data) => data >= to,
+            // Nothing but a hole up to the end of the file.
+            Err(error) => error == Errno::NXIO,
+        }
     }
 
     /// Reads exactly `length` bytes, or `None` when the file ends before.

@@ -365,6 +365,7 @@ impl Summary {
             ("pages", json!(counts.pages)),
             ("sound", json!(counts.sound)),
             ("zeroed", json!(counts.zeroed)),
+            ("holes_bytes", json!(counts.holes_bytes)),
             ("damaged", json!(counts.damaged)),
             ("damaged_files", json!(self.damaged_files)),
             ("checksum_failures", json!(counts.checksum_failures)),

@@ -35,7 +35,11 @@ pub fn write_summary(out: &mut dyn Write, layout: Layout, summary: &Summary) -> 
         ),
     };
     fact("damaged", &damaged)?;
-    fact("all zero", &pages(counts.zeroed))?;
+    let holes = match counts.holes_bytes {
+        0 => String::new(),
+        bytes => format!("; {bytes} bytes are holes of their files, which hold zeros and were not read"),
+    };
+    fact("all zero", &format!("{}{holes}", pages(counts.zeroed)))?;
     if let Some(count) = summary.checksums_not_judged {
         fact("checksum differs", &format!("{}, which is not judged", pages(count)))?;
     }

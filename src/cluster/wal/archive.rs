@@ -223,7 +223,7 @@ impl Collector<'_> {
     fn note_tar_error(&mut self, label: &str, offset: u64, error: &TarError) {
         let kind = match error {
             TarError::Truncated(_) | TarError::Read(_) => NoteKind::Truncated,
-            TarError::TooMany | TarError::LongExtension(_) => NoteKind::Limit,
+            TarError::TooMany | TarError::TooManyEmpty | TarError::LongExtension(_) => NoteKind::Limit,
             TarError::BadHeader | TarError::Header(_) => NoteKind::CannotUnpack,
         };
         self.notes.add_at(NoteLevel::Problem, kind, label, offset, error);

@@ -20,6 +20,10 @@ const MAX_ZERO_BLOCKS: u64 = 1024;
 /// Headers that are read of one archive.
 pub(super) const MAX_HEADERS: u64 = 4 << 20;
 
+/// Members without data that are read of one archive: they pack to next to nothing, however many there are. A server with
+/// half a million empty relation files and their like stays below.
+pub(super) const MAX_EMPTY_MEMBERS: u64 = 1 << 19;
+
 /// Bytes that can be read on to a place further behind.
 pub(super) trait TarSource: Read {
     /// Passes over everything before `position`; false when the input ends before.
@@ -88,6 +92,8 @@ pub(super) enum TarError {
     LongExtension(u64),
     #[error("more than {MAX_HEADERS} headers; the rest is not read")]
     TooMany,
+    #[error("more than {MAX_EMPTY_MEMBERS} members without data; the rest is not read")]
+    TooManyEmpty,
     #[error("{0}")]
     Read(io::Error),
 }
@@ -113,6 +119,7 @@ fn checksum_is_good(header: &Header) -> bool {
 pub(super) struct TarWalk {
     next: u64,
     headers: u64,
+    empty_members: u64,
 }
 
 impl TarWalk {
@@ -164,6 +171,10 @@ impl TarWalk {
                         }
                     }
                     self.step(offset, size_bytes)?;
+                    self.empty_members = self.empty_members.saturating_add(u64::from(size_bytes == 0));
+                    if self.empty_members > MAX_EMPTY_MEMBERS {
+                        return Err(TarError::TooManyEmpty);
+                    }
                     while name.last() == Some(&0) {
                         name.pop();
                     }

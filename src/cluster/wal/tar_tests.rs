@@ -84,3 +84,36 @@ proptest! {
         prop_assert!(found.len() <= 3);
     }
 }
+
+/// The same block without end.
+struct Repeated {
+    block: [u8; 512],
+    at: usize,
+}
+
+impl Read for Repeated {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        for byte in buf.iter_mut() {
+            *byte = self.block[self.at];
+            self.at = (self.at + 1) % 512;
+        }
+        Ok(buf.len())
+    }
+}
+
+#[test]
+fn members_without_data_come_to_an_end() {
+    let block: [u8; 512] = archive(&[("empty", b"")])[..512].try_into().unwrap();
+    let mut source = Counted { source: Repeated { block, at: 0 }, position: 0 };
+    let mut walk = TarWalk::default();
+    let mut members = 0_u64;
+    let error = loop {
+        match walk.next(&mut source) {
+            Ok(Some(_)) => members += 1,
+            Ok(None) => panic!("an archive without end has none"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, TarError::TooManyEmpty), "{error}");
+    assert_eq!(members, MAX_EMPTY_MEMBERS);
+}
