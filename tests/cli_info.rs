@@ -132,7 +132,8 @@ fn restored_backup_is_a_finding() {
         .unwrap();
     std::fs::write(data.join("standby.signal"), "").unwrap();
     let ran = dwbinspect(&["info", arg(&data)]);
-    assert_eq!(ran.status, 1);
+    // It is in order that they are there.
+    assert_eq!(ran.status, 0);
     assert!(ran.stdout.contains("recovery starts at 0/02000028"), "{}", ran.stdout);
     assert!(ran.stdout.contains("standby.signal: present"), "{}", ran.stdout);
 }
@@ -281,4 +282,20 @@ fn newer_slots_of_another_ring_make_the_others_stale() {
     assert!(reasons[..4].iter().all(|reason| reason == "possible_window"), "{:?}", &reasons[..6]);
     assert!(reasons[4..].iter().all(|reason| reason == "other_geometry"));
     assert!(ran.of_type("slot")[4..].iter().all(|slot| slot["batch"] == "stale"));
+}
+
+#[test]
+fn torn_slot_in_a_base_backup_is_no_damage_of_it() {
+    for is_backup in [false, true] {
+        let copy = common::edit::ClusterCopy::of("wrapped");
+        copy.spoil_slot(3);
+        if is_backup {
+            copy.write("backup_label", b"START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\n");
+        }
+        let ran = dwbinspect(&["info", "--format", "ndjson", arg(copy.data())]);
+        let findings = ran.of_type("finding");
+        let slots = findings.iter().find(|finding| finding["kind"] == "bad_slots").unwrap();
+        assert_eq!(slots["severity"], if is_backup { "note" } else { "problem" }, "{}", ran.stdout);
+        assert_eq!(ran.status, i32::from(!is_backup), "{}", ran.stdout);
+    }
 }

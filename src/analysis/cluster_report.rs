@@ -147,10 +147,11 @@ fn inspect_signs(signs: &RecoverySigns, coverage: &mut Coverage, findings: &mut 
         Some(Ok(label)) => {
             let redo = label.redo_lsn.map_or_else(|| "an unreadable place".to_owned(), |lsn| lsn.to_string());
             findings.push(
-                Finding::problem(
+                Finding::note(
                     "backup_label",
                     format!("recovery starts at {redo}, not at the redo point of pg_control"),
-                    "a base backup: its double write buffer belongs to the server that it was copied from",
+                    "a base backup, or a server that crashed during one: recovery needs this file; a double write buffer beside it \
+                     belongs to the server that it was copied from",
                 )
                 .in_file("backup_label"),
             );

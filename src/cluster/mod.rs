@@ -18,5 +18,6 @@ pub mod reset;
 pub mod running;
 pub mod server_process;
 pub mod settings;
+pub mod tar_backup;
 pub mod wal;
 mod xact_log;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::json::page::outcome_name;
 use super::text::{Layout, plain_table, wrapped, write_fact, write_table};
 use crate::analysis::staleness::Confidence;
+use crate::analysis::verdict::backup::BackupEnd;
 use crate::analysis::verdict::candidate::{Judged, Source, Weight};
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
@@ -15,7 +16,7 @@ use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::colour::Paint;
 use crate::output::escape::printable;
-use crate::types::{ForkNumber, PageId};
+use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Pages that are named one by one in a sentence.
 const MOST_PAGES_IN_WORDS: usize = 3;
@@ -64,6 +65,14 @@ pub fn replay_words(replay: &Replay) -> Option<String> {
     })
 }
 
+/// Where a base backup becomes consistent, if WAL reaches that far.
+fn backup_end(replay: &Replay) -> Option<Lsn> {
+    match replay.backup.as_ref()?.end {
+        BackupEnd::Reached { lsn } => Some(lsn),
+        BackupEnd::Unknown | BackupEnd::Missing => None,
+    }
+}
+
 /// What a start of the server brings, in a sentence.
 #[must_use]
 pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], label: Label<'_>) -> String {
@@ -80,6 +89,14 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::Unknown if replay.doubts.contains(&Doubt::BrokenOff) => "cannot be told: the check was broken off".to_owned(),
         Start::Unknown => "cannot be told: where replay begins is not known".to_owned(),
         Start::CannotBegin => "the server will not start: WAL from the redo point on is missing".to_owned(),
+        Start::BackupIncomplete => match &replay.backup {
+            Some(backup) if backup.is_incremental => {
+                "the server will NOT start: this is an incremental backup, which pg_combinebackup has to complete".to_owned()
+            }
+            _ => "the server will NOT start with the WAL that is in pg_wal: it ends before the end of the backup (\"WAL ends \
+                  before end of online backup\")"
+                .to_owned(),
+        },
         Start::Stops { page, lsn } => match pages.get(*page).map(|report| &report.verdict.on_start) {
             Some(OnStart::Dies { record, .. }) => format!(
                 "the server will NOT start: at {lsn} ({record}) replay dies of a segmentation fault, since it takes for granted \
@@ -105,6 +122,11 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::Completes if replay.doubts.is_empty() && !outlook.checksums => {
             "as far as can be seen without data checksums, replay runs to its end and the server starts".to_owned()
         }
+        Start::Completes if backup_end(replay).is_some() => format!(
+            "the backup is recovered: replay runs past the end of the backup at {} and the server starts; recovery needs \
+             backup_label, do not remove it",
+            backup_end(replay).unwrap_or_default()
+        ),
         Start::Completes if replay.doubts.is_empty() => "replay runs to its end and the server starts".to_owned(),
         Start::Completes => "replay runs to the end of WAL that is there".to_owned(),
     });
@@ -205,6 +227,10 @@ pub fn next_step(pages: &[PageReport], outlook: &Outlook, data_dir: &str) -> Str
     if steps.is_empty() {
         let nothing = match outlook.start {
             Start::CannotBegin => "bring back the missing WAL (--wal PATH to look into an archive)",
+            Start::BackupIncomplete => {
+                "give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in pg_wal; \
+                 for an incremental backup, run pg_combinebackup"
+            }
             Start::Unknown => "bring back pg_control or backup_label from a backup",
             Start::MayStop { .. } => "make a copy of the data directory before the server is started",
             _ if !outlook.checksums => {

@@ -12,5 +12,6 @@ pub mod progress;
 pub mod shell;
 pub mod sink;
 pub mod stand_in_text;
+pub mod tar_text;
 pub mod text;
 pub mod wal_text;

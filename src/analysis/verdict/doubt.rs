@@ -135,6 +135,9 @@ pub enum Doubt {
         /// Its place, by `pg_control`.
         checkpoint_lsn: Lsn,
     },
+    /// `backup_label` names a checkpoint that WAL does not hold, or none.
+    #[error("the record that backup_label calls the checkpoint of the backup is not there")]
+    NotTheCheckpointOfTheLabel,
     /// WAL does not reach the point from which a standby is consistent.
     #[error("WAL ends at {end_lsn}, but the cluster is consistent only from {least_lsn} on")]
     EndsBeforeConsistency {
@@ -244,6 +247,7 @@ impl Doubt {
             Self::SegmentMissing { .. } => "segment_missing",
             Self::EndsBeforeCheckpoint { .. } => "ends_before_checkpoint",
             Self::NotTheCheckpoint { .. } => "not_the_checkpoint",
+            Self::NotTheCheckpointOfTheLabel => "not_the_checkpoint_of_the_label",
             Self::EndsBeforeConsistency { .. } => "ends_before_consistency",
             Self::NotAShutdownCheckpoint => "not_a_shutdown_checkpoint",
             Self::PageAfterEnd { .. } => "page_after_end",

@@ -41,6 +41,8 @@ pub(super) struct Gathered {
     pub(super) newest_xid: Option<u32>,
     /// Checkpoint records: start, and where replay from it begins.
     pub(super) checkpoints: Vec<(Lsn, Lsn)>,
+    /// Ends of backups: redo point of the backup, and end of the record.
+    pub(super) backup_ends: Vec<(Lsn, Lsn)>,
     pub(super) needed: Option<Needed>,
     pub(super) first_touches: Option<FirstTouches>,
 }
@@ -213,6 +215,9 @@ impl<'a> Gather<'a> {
     #[inline(never)]
     fn note_checkpoint(&mut self, record: &Record<'_>) {
         let payload = XlogPayload::of(record);
+        if let Ok(Some(XlogPayload::BackupEnd { start_lsn })) = payload {
+            self.gathered.backup_ends.push((start_lsn, record.end_lsn));
+        }
         if let Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) =
             payload
         {

@@ -126,6 +126,8 @@ pub struct WalHistory {
     pub newest_xid: Option<u32>,
     /// Checkpoint records: start, and where replay from it begins.
     checkpoints: Vec<(Lsn, Lsn)>,
+    /// Ends of backups: redo point of the backup, and end of the record.
+    backup_ends: Vec<(Lsn, Lsn)>,
     /// What replay needs on disk; collected only where it is asked for.
     pub needed: Option<Needed>,
     /// Which transaction came to which page when; collected only where it is asked for.
@@ -215,6 +217,7 @@ impl WalHistory {
         }
         self.newest_xid = newer_xid(self.newest_xid, gathered.newest_xid);
         self.checkpoints.extend(gathered.checkpoints);
+        self.backup_ends.extend(gathered.backup_ends);
         if let Some((whole, part)) = self.needed.as_mut().zip(gathered.needed) {
             whole.append(part);
         }
@@ -270,6 +273,12 @@ impl WalHistory {
     #[must_use]
     pub fn has_checkpoint(&self, start_lsn: Lsn, redo_lsn: Lsn) -> bool {
         self.checkpoints.contains(&(start_lsn, redo_lsn))
+    }
+
+    /// End of the record that ends the backup with this redo point.
+    #[must_use]
+    pub fn backup_end(&self, redo_lsn: Lsn) -> Option<Lsn> {
+        self.backup_ends.iter().find(|(start, _)| *start == redo_lsn).map(|(_, end)| *end)
     }
 
     /// Records that touch the page at this place, by LSN.

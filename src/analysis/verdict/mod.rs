@@ -3,6 +3,7 @@
 //! [`survey`] compares every slot with its page and gathers the damaged pages; [`history`] reads what WAL says about
 //! them; [`candidate`] judges each image, [`judge`] the page.
 
+pub mod backup;
 pub mod candidate;
 pub mod check;
 pub mod compare;

@@ -126,8 +126,8 @@ impl Needed {
         self.changed.remove_from(&from);
     }
 
-    /// The blocks that replay changes, or takes for granted, and that are not there, or all zero, and what is wrong with each. What cannot be
-    /// read, and what there is no room for, is added to `coverage`.
+    /// The blocks that replay changes, or takes for granted, and that are not there, or all zero, and what is wrong with
+    /// each. What cannot be read, and what there is no room for, is added to `coverage`.
     pub fn missing(
         &self,
         pages: &dyn PageSource,

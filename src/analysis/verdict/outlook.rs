@@ -1,5 +1,6 @@
 //! What happens when the server is started without a repair.
 
+use super::backup::Backup;
 use super::candidate::Outcome;
 use super::doubt::Doubt;
 use super::judge::OnStart;
@@ -16,6 +17,8 @@ pub enum Start {
     Unknown,
     /// It will not begin: WAL that replay needs is missing.
     CannotBegin,
+    /// Replay of a base backup comes to the end of WAL before the end of the backup, or the backup is an incremental one.
+    BackupIncomplete,
     /// Replay meets a page that it cannot read, and stops.
     Stops {
         /// Place of the page in the report.
@@ -53,6 +56,7 @@ impl Start {
             Self::Running => "running",
             Self::Unknown => "unknown",
             Self::CannotBegin => "cannot_begin",
+            Self::BackupIncomplete => "backup_incomplete",
             Self::Stops { .. } => "stops",
             Self::InvalidPages { .. } => "invalid_pages",
             Self::DependsOnDwb => "depends_on_dwb",
@@ -132,6 +136,7 @@ impl Outlook {
             recovery => match (stops, outlook.passed_over.first()) {
                 (Some((lsn, page)), _) => Start::Stops { page, lsn },
                 (None, Some(page)) if recovery != Recovery::Crash => Start::InvalidPages { page: *page },
+                _ if replay.backup.as_ref().is_some_and(Backup::cannot_end) => Start::BackupIncomplete,
                 _ if !outlook.server_restores.is_empty() || !outlook.server_guesses.is_empty() => Start::DependsOnDwb,
                 _ => match may_stop {
                     Some((lsn, page)) => Start::MayStop { page, lsn },

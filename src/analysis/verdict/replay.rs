@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::backup::Backup;
 use super::doubt::Doubt;
 use super::history::{Interest, WalHistory};
 use crate::analysis::wal::segment::Watch;
@@ -68,6 +69,8 @@ pub struct Replay {
     pub next_xid: Option<u32>,
     /// Each of these that forbids it keeps the verdict "safe" from being given to any page.
     pub doubts: Vec<Doubt>,
+    /// What `backup_label` demands.
+    pub backup: Option<Backup>,
 }
 
 impl Replay {
@@ -81,6 +84,7 @@ impl Replay {
             end_words: String::new(),
             can_begin: false,
             next_xid: None,
+            backup: None,
             doubts: Vec::new(),
         };
         let Some(control) = control else {
@@ -94,6 +98,7 @@ impl Replay {
         replay.recovery = match &signs.backup_label {
             Some(Ok(label)) => {
                 replay.redo_lsn = label.redo_lsn;
+                replay.backup = Some(Backup::of(label, asked_for));
                 replay.doubts.push(Doubt::BaseBackup);
                 Recovery::Backup
             }
@@ -189,6 +194,15 @@ impl Replay {
 
     /// Addresses that `pg_control` knows to have been written.
     fn hold_against(&mut self, control: Option<&ControlFile>, history: &WalHistory) {
+        if let Some((backup, end_lsn)) = self.backup.as_mut().zip(self.end_lsn) {
+            backup.settle(control, history, end_lsn);
+            let checkpoint = backup.checkpoint_lsn.zip(backup.redo_lsn);
+            if !checkpoint.is_some_and(|(checkpoint, redo)| history.has_checkpoint(checkpoint, redo)) {
+                // The server reads that record before it replays anything.
+                self.can_begin = false;
+                self.doubts.push(Doubt::NotTheCheckpointOfTheLabel);
+            }
+        }
         let (Some(control), Some(end_lsn)) = (control, self.end_lsn) else { return };
         if control.checkpoint_lsn >= end_lsn && self.recovery != Recovery::Backup {
             let checkpoint_lsn = control.checkpoint_lsn;

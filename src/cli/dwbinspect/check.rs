@@ -191,6 +191,7 @@ fn counts(examined: &Examination) -> Map<String, Value> {
         ("recovery", json!(report.replay.recovery.name())),
         ("redo_lsn", json!(report.replay.redo_lsn.map(lsn_text))),
         ("end_lsn", json!(report.replay.end_lsn.map(lsn_text))),
+        ("backup_end", json!(report.replay.backup.as_ref().map(|backup| backup.end.name()))),
         ("doubts", json!(sentences)),
         ("doubt_codes", json!(codes)),
         ("on_start", outlook_value(&report.outlook)),

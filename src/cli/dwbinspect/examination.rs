@@ -16,11 +16,13 @@ use crate::analysis::page_links::{BrokenLink, LinkFault, LinkReport};
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
 use crate::analysis::segment_check::{MISSING_PAGES, segment_findings};
 use crate::analysis::slot_row::{SlotRow, settle};
+use crate::analysis::verdict::backup::Backup;
 use crate::analysis::verdict::check::{CheckInput, CheckReport, Stage, Witnesses, check};
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
+use crate::cli::context::open_data_dir;
 use crate::cli::exit::Stop;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::dwb_files::DwbFile;
@@ -109,7 +111,7 @@ impl Examination {
     /// # Errors
     /// When the path is no data directory, or WAL that was named is none.
     pub fn run(data_dir: &Path, request: &Request, watch: &dyn Watch) -> Result<Self, Stop> {
-        let directory = DataDir::open(data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+        let directory = open_data_dir(data_dir)?;
         let source = Source::of_data_dir(directory);
         let Some(directory) = source.directory.as_ref() else {
             return Err(Stop::Input(format!("{} is no data directory", data_dir.display())));
@@ -249,6 +251,7 @@ impl Examination {
             };
             watch.at(stage, done, total)
         });
+        findings.extend(report.replay.backup.as_ref().map(Backup::findings).unwrap_or_default());
         report.outlook.refused_by = server.refuses_start();
         // A page that was asked for is reported even when it is in order.
         let damaged = report.pages.iter().filter(|page| page.is_wrong).count();

@@ -15,7 +15,7 @@ use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
-use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::context::{Closing, OutputArgs, begin, open_data_dir};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::relation_arg::{RelationArg, ambiguous};
@@ -205,7 +205,7 @@ pub(super) fn versions_of(examined: &Examination, found: &PageReport) -> Vec<Ver
 
 /// Finds what the user named.
 fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNumber), Stop> {
-    let directory = DataDir::open(data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let directory = open_data_dir(data_dir)?;
     let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
     let version_directory = tablespace_version_directory(directory.major(), catalog);
     let inner = Path::new(text).strip_prefix(directory.root()).unwrap_or(Path::new(text));

@@ -13,7 +13,7 @@ use super::repair_text::{Ending, write_applied, write_plan, write_undone};
 use crate::analysis::verdict::candidate::Source;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
-use crate::cli::context::OutputArgs;
+use crate::cli::context::{OutputArgs, open_data_dir};
 use crate::cli::data_dir_arg::{PgData, PgDataToWrite};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::relation_arg::{RelationArg, ambiguous};
@@ -166,7 +166,7 @@ fn replay_journal(
     overrides: Overrides,
     direction: Direction,
 ) -> Result<(Journal, Applied), Stop> {
-    let directory = DataDir::open(data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let directory = open_data_dir(data_dir)?;
     let _lock = guarded(&directory, overrides)?;
     let control =
         directory.control().trusted().ok_or_else(|| Stop::Input("pg_control cannot be trusted".to_owned()))?;
@@ -208,7 +208,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         write_undone(out, &args.output, &journal, &applied, Direction::Forward)?;
         return Ok(Outcome::Clean);
     }
-    let directory = DataDir::open(&args.directory()?).map_err(|error| Stop::Input(error.to_string()))?;
+    let directory = open_data_dir(&args.directory()?)?;
     let (lock, examined) = args.examine(args.apply, &Bars::new())?;
     let session = Session::new(&examined)?;
     let permission = session.permission(args)?;
@@ -277,7 +277,7 @@ impl RepairArgs {
     /// Reads and judges the cluster. The lock is taken before, so that what was checked is what is written.
     fn examine(&self, lock: bool, watch: &dyn Watch) -> Result<(Option<RepairLock>, Examination), Stop> {
         let data_dir = self.directory()?;
-        let directory = DataDir::open(&data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+        let directory = open_data_dir(&data_dir)?;
         let lock = if lock { Some(guarded(&directory, self.overrides.overrides())?) } else { None };
         let request =
             Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs.count(), keep_slots: false };

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::dwb_report::{DwbReport, examine_slots};
-use crate::analysis::finding::Finding;
+use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::slot_facts::SlotFacts;
 use crate::analysis::trace::ClusterFacts;
+use crate::cli::context::not_a_data_dir;
 use crate::cli::exit::Stop;
 use crate::cli::work::all_cores;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
@@ -14,6 +15,7 @@ use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::Links;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::settings::Settings;
+use crate::cluster::tar_backup::TarBackup;
 use crate::parsers::dwb::LAYOUTS;
 
 /// DWB files together with what is known of their cluster.
@@ -40,6 +42,9 @@ impl Source {
         {
             return match DataDir::open(path) {
                 Ok(directory) => Ok(Self::of_data_dir(directory)),
+                Err(error @ NotADataDir::NoVersion(_)) if TarBackup::find(path).is_some() => {
+                    Err(not_a_data_dir(path, &error))
+                }
                 Err(error @ (NotADataDir::NoVersion(_) | NotADataDir::Inside { .. })) => {
                     Self::of_dwb_directory(path, &error)
                 }
@@ -121,6 +126,12 @@ impl Source {
         let mut findings = Vec::new();
         if let Some(directory) = &self.directory {
             let (server, signs) = (directory.server_sign(), directory.recovery_signs());
+            if signs.backup_label.is_some() {
+                // Copied while a server was writing into it, and not used by recovery of the backup.
+                for finding in &mut report.findings {
+                    finding.severity = Severity::Note;
+                }
+            }
             findings.extend(inspect_directory(directory, &server, &signs, &mut report.coverage));
         }
         for error in &self.settings.skipped {

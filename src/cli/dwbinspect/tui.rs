@@ -8,11 +8,11 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::backend::ClusterBackend;
+use crate::cli::context::open_data_dir;
 use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
 use crate::cli::work::JobsArg;
-use crate::cluster::data_dir::DataDir;
 use crate::output::shell::quoted;
 
 /// Look at a crashed cluster on a screen: what is wrong, what a start would bring, what to do
@@ -41,7 +41,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     need_terminal("pg_dwbinspect check")?;
     // What cannot be looked at is said on the normal screen.
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
-    let directory = DataDir::open(&data_dir).map_err(|error| Stop::Input(error.to_string()))?;
+    let directory = open_data_dir(&data_dir)?;
     let path = data_dir.display().to_string();
     let plain = quoted(&path);
     if directory.control().trusted().is_none() {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::cli::context::open_data_dir;
 use crate::cli::exit::Stop;
-use crate::cluster::data_dir::DataDir;
 use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::RelationNames;
 use crate::types::RelFileLocator;
@@ -42,7 +42,7 @@ impl Names {
 
     fn read(path: &Path) -> Result<Self, Stop> {
         let (known, gaps) = if path.is_dir() {
-            let directory = DataDir::open(path).map_err(|error| Stop::Input(error.to_string()))?;
+            let directory = open_data_dir(path)?;
             RelationNames::read(&directory)
         } else {
             RelationNames::from_json(path).map_err(|error| Stop::Input(error.to_string()))?

@@ -1,0 +1,131 @@
+//! What recovery of a base backup needs besides the WAL from its redo point on: the end of the backup.
+
+use super::history::WalHistory;
+use crate::analysis::finding::Finding;
+use crate::cluster::backup_files::BackupLabel;
+use crate::parsers::control::{ControlFile, DbState};
+use crate::types::Lsn;
+
+/// What `backup_label` demands, and whether WAL holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Redo point of the backup.
+    pub redo_lsn: Option<Lsn>,
+    /// Its checkpoint record, which the server reads first.
+    pub checkpoint_lsn: Option<Lsn>,
+    /// Taken from a standby: consistent at the least recovery point of `pg_control`, not at a record of its own.
+    from_standby: bool,
+    /// The server refuses to start before it has met the end: not after `pg_start_backup()`, whose label also stays in the
+    /// directory of a server that crashed meanwhile.
+    pub end_is_required: bool,
+    /// Holds only what changed since another backup.
+    pub is_incremental: bool,
+    /// Whether WAL that is there reaches the end of the backup.
+    pub end: BackupEnd,
+}
+
+/// The end of a backup in WAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackupEnd {
+    /// WAL was not read that far.
+    Unknown,
+    /// Here the cluster becomes consistent.
+    Reached {
+        /// End of the record.
+        lsn: Lsn,
+    },
+    /// WAL that is there ends before it.
+    Missing,
+}
+
+impl BackupEnd {
+    /// The word for JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Reached { .. } => "reached",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+impl Backup {
+    /// What the label says. `is_archive`: signal files ask for archive recovery, which always demands the end.
+    ///
+    /// Source: `read_backup_label`, `src/backend/access/transam/xlogrecovery.c`.
+    #[must_use]
+    pub fn of(label: &BackupLabel, is_archive: bool) -> Self {
+        Self {
+            redo_lsn: label.redo_lsn,
+            checkpoint_lsn: label.checkpoint_lsn,
+            from_standby: label.from.as_deref() == Some("standby"),
+            end_is_required: is_archive || label.method.as_deref() == Some("streamed"),
+            is_incremental: label.incremental_from_lsn.is_some(),
+            end: BackupEnd::Unknown,
+        }
+    }
+
+    /// Looks for the end in WAL that was read up to `end_lsn`.
+    pub fn settle(&mut self, control: Option<&ControlFile>, history: &WalHistory, end_lsn: Lsn) {
+        let reached = if self.from_standby {
+            let in_recovery = |state| [DbState::IN_ARCHIVE_RECOVERY, DbState::SHUT_DOWN_IN_RECOVERY].contains(&state);
+            let fitting = control.filter(|control| in_recovery(control.prefix.state));
+            fitting.map(|control| control.min_recovery_lsn).filter(|least| least.is_valid() && *least <= end_lsn)
+        } else {
+            self.redo_lsn.and_then(|redo_lsn| history.backup_end(redo_lsn))
+        };
+        self.end = reached.map_or(BackupEnd::Missing, |lsn| BackupEnd::Reached { lsn });
+    }
+
+    /// A start gets no further than to the end of WAL, where it refuses.
+    #[must_use]
+    pub fn cannot_end(&self) -> bool {
+        let is_reached = matches!(self.end, BackupEnd::Reached { .. });
+        self.is_incremental || self.end_is_required && !is_reached
+    }
+
+    /// What is wrong with the backup as it is.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut add = |kind, what: &str, why: &'static str| {
+            findings.push(Finding::problem(kind, what.to_owned(), why).in_file("backup_label"));
+        };
+        if self.is_incremental {
+            let why = "pg_combinebackup makes a data directory of it and the backups that it builds on";
+            add(
+                "incremental_backup",
+                "an incremental backup, which holds only what changed: no server starts with it",
+                why,
+            );
+        } else if self.end == BackupEnd::Missing && self.end_is_required {
+            let why = "recovery ends with \"WAL ends before end of online backup\": give it an archive (recovery.signal and \
+                       restore_command), or put the missing segments into pg_wal";
+            add("backup_wal_incomplete", "WAL that is here ends before the end of the backup", why);
+        } else if self.end == BackupEnd::Missing {
+            let why = "in order for the server itself, when it crashed during pg_start_backup(); a copy of it would start \
+                       without a word although files and WAL do not fit together";
+            add("backup_wal_incomplete", "WAL that is here ends before the end of the backup", why);
+        }
+        findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_says_whether_the_server_demands_the_end() {
+        let of = |text: &str, is_archive| Backup::of(&BackupLabel::parse(text), is_archive);
+        assert!(of("BACKUP METHOD: streamed\nBACKUP FROM: primary\n", false).cannot_end());
+        assert!(!of("BACKUP METHOD: pg_start_backup\nBACKUP FROM: primary\n", false).cannot_end());
+        assert!(of("BACKUP METHOD: pg_start_backup\n", true).cannot_end());
+        let mut reached = of("BACKUP METHOD: streamed\nINCREMENTAL FROM LSN: 0/2000028\n", false);
+        reached.end = BackupEnd::Reached { lsn: Lsn(0x300_0000) };
+        assert!(reached.cannot_end() && reached.findings().len() == 1);
+        reached.is_incremental = false;
+        assert!(!reached.cannot_end() && reached.findings().is_empty());
+    }
+}
