@@ -52,11 +52,11 @@ impl RelationNames {
         let mut reader = Reader::new(dir, layout, &mut gaps);
         let shared_map = reader.map(Path::new("global"), &mut gaps);
         let databases = reader.databases(&shared_map, &mut gaps);
-        let mut further = 0;
+        let mut further = 0_u64;
         for database in databases {
             let mut found = Vec::new();
             reader.database(&database, &shared_map, &mut found);
-            further += append_bounded(&mut gaps, &mut found);
+            further = further.saturating_add(append_bounded(&mut gaps, &mut found));
         }
         reader.names.report_left_out(&mut gaps);
         if further > 0 {
@@ -106,7 +106,7 @@ impl<T> Labels<T> {
     fn add(&mut self, oid: Oid, label: Label<T>) {
         match self.by_oid.get(&oid) {
             Some(held) if !label.trust.is_better_than(held.trust) => {}
-            None if self.by_oid.len() >= MAX_LABELS => self.left_out += 1,
+            None if self.by_oid.len() >= MAX_LABELS => self.left_out = self.left_out.saturating_add(1),
             _ => drop(self.by_oid.insert(oid, label)),
         }
     }
@@ -320,10 +320,10 @@ impl Reader {
             schemas.entry(oid).or_insert_with(|| Label { name: name.into(), trust: Trust::default(), more: () });
         }
         let called: Arc<str> = database.name.clone().unwrap_or_else(|| database.oid.to_string().into());
-        let mut unknown = 0;
+        let mut unknown = 0_u64;
         for Pending { rel, oid, namespace_oid, name, kind, persistence, trust } in pending {
             let schema = schemas.get(&namespace_oid);
-            unknown += u64::from(schema.is_none());
+            unknown = unknown.saturating_add(u64::from(schema.is_none()));
             let doubts = [trust.doubt, database.doubt, schema.and_then(|label| label.trust.doubt)];
             let name = RelationName {
                 database: Some(called.clone()).filter(|_| rel.db_oid != 0),
@@ -353,7 +353,7 @@ impl Reader {
         let layout = self.layout;
         let mut pending = Vec::new();
         let mut namespace: Option<(RelFileLocator, Trust)> = None;
-        let (mut unmapped, mut left_out) = (0, 0);
+        let (mut unmapped, mut left_out) = (0_u64, 0_u64);
         self.live_rows(pg_class, "pg_class", gaps, &mut |row, mut trust| {
             let row = ClassRow::decode(layout, row)?;
             if !row.kind.may_have_storage() {
@@ -362,7 +362,7 @@ impl Reader {
             let map = if row.is_shared { shared_map } else { local_map };
             let number = if row.filenode > 0 { Some((row.filenode, None)) } else { map.rel_number(row.oid) };
             let Some((rel_number, doubt)) = number else {
-                unmapped += 1;
+                unmapped = unmapped.saturating_add(1);
                 return Ok(());
             };
             trust.doubt = trust.doubt.max(doubt);
@@ -384,7 +384,7 @@ impl Reader {
                     trust,
                 });
             } else {
-                left_out += 1;
+                left_out = left_out.saturating_add(1);
             }
             Ok(())
         });

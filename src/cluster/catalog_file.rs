@@ -73,16 +73,16 @@ struct Scan<'a> {
 impl Scan<'_> {
     fn add(&mut self, gap: NameGap) {
         if self.listed < MAX_FAULTS {
-            self.listed += 1;
+            self.listed = self.listed.saturating_add(1);
             self.gaps.push(gap);
         } else {
-            self.further += 1;
+            self.further = self.further.saturating_add(1);
         }
     }
 
     fn relation(&mut self, rel: RelFileLocator) {
         let segment_blocks = self.files.rel_segment_blocks;
-        let expected_bytes = u64::from(self.files.block_size) * u64::from(segment_blocks);
+        let expected_bytes = u64::from(self.files.block_size).saturating_mul(u64::from(segment_blocks));
         let mut short: Option<(PathBuf, u64)> = None;
         for rel_segment in 0_u32.. {
             let path = self.files.segment_path(rel, rel_segment);
@@ -121,8 +121,8 @@ impl Scan<'_> {
             if block >= MAX_BLOCKS {
                 return self.add(NameGap::TooLong { path: path(), block });
             }
-            let offset = u64::from(index) * u64::from(self.files.block_size);
-            let ahead = offset.saturating_add(u64::from(HOLE_BLOCKS) * u64::from(self.files.block_size));
+            let offset = u64::from(index).saturating_mul(u64::from(self.files.block_size));
+            let ahead = offset.saturating_add(u64::from(HOLE_BLOCKS).saturating_mul(u64::from(self.files.block_size)));
             if index.is_multiple_of(HOLE_BLOCKS) && file.is_hole(offset, ahead) {
                 hole_to = ahead;
             }

@@ -57,7 +57,7 @@ impl ControlRead {
 pub fn read_control(data_dir: &Path) -> ControlRead {
     let path = data_dir.join(CONTROL_PATH);
     let mut previous = None;
-    for attempt in 0.. {
+    for attempt in 0_usize.. {
         let directory = path.parent().map_or(Ok(()), real_directory);
         let bytes =
             match directory.and_then(|()| ReadFile::open(&path, Links::Refuse)).and_then(|file| read_prefix(&file)) {
@@ -78,7 +78,7 @@ pub fn read_control(data_dir: &Path) -> ControlRead {
         if control.crc_is_good() {
             return held_against_pages(data_dir, control);
         }
-        if same_twice || attempt + 1 == ATTEMPTS {
+        if same_twice || attempt.saturating_add(1) == ATTEMPTS {
             return ControlRead::Known(Box::new(control));
         }
         previous = Some(control.computed_crc);

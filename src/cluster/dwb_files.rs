@@ -69,9 +69,9 @@ impl DwbFile {
         let detection = &self.detection;
         let place = detection.layout.slot_place(detection.block_size, index);
         let offset = place.header.start;
-        let length = |range: &Range<u64>| usize::try_from(range.end - range.start).unwrap_or_default();
+        let length = |range: &Range<u64>| usize::try_from(range.end.saturating_sub(range.start)).unwrap_or_default();
         let (header_length, image_length) = (length(&place.header), length(&place.image));
-        buf.resize(header_length + image_length, 0);
+        buf.resize(header_length.saturating_add(image_length), 0);
         let parts: &mut [(&mut [u8], u64)] = if place.header.end == place.image.start {
             &mut [(buf.as_mut_slice(), place.header.start)]
         } else {
@@ -131,16 +131,22 @@ impl Window {
     /// The bytes of `range`, or fewer where the file ends. Where they are not held, `count` ranges of this length, `stride`
     /// bytes from one to the next, are read as far as they fit.
     fn get(&mut self, file: &ReadFile, range: Range<u64>, stride: u64, count: u64) -> Result<&[u8], AccessError> {
-        let length = range.end - range.start;
-        let held = range.start >= self.start && range.end <= self.start + self.bytes.len() as u64;
+        let length = range.end.saturating_sub(range.start);
+        let held = range.start >= self.start && range.end <= self.start.saturating_add(self.bytes.len() as u64);
         if !held {
-            let further = (WINDOW_BYTES.saturating_sub(length) / stride.max(1)).min(count.saturating_sub(1));
-            self.bytes.resize(usize::try_from(length + further * stride).unwrap_or_default(), 0);
+            let further = WINDOW_BYTES
+                .saturating_sub(length)
+                .checked_div(stride)
+                .unwrap_or_default()
+                .min(count.saturating_sub(1));
+            self.bytes
+                .resize(usize::try_from(length.saturating_add(further.saturating_mul(stride))).unwrap_or_default(), 0);
             let filled = file.read_at(&mut self.bytes, range.start)?;
             self.bytes.truncate(filled);
             self.start = range.start;
         }
-        let place = |offset: u64| usize::try_from(offset - self.start).unwrap_or_default().min(self.bytes.len());
+        let place =
+            |offset: u64| usize::try_from(offset.saturating_sub(self.start)).unwrap_or_default().min(self.bytes.len());
         Ok(&self.bytes[place(range.start)..place(range.end)])
     }
 }
@@ -169,14 +175,14 @@ impl SlotScan<'_> {
         if index >= self.end {
             return None;
         }
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         let place = detection.layout.slot_place(detection.block_size, index);
         let behind = detection.layout.slot_place(detection.block_size, index.saturating_add(1));
-        let header_length = usize::try_from(place.header.end - place.header.start).unwrap_or_default();
-        let image_length = usize::try_from(place.image.end - place.image.start).unwrap_or_default();
+        let header_length = usize::try_from(place.header.end.saturating_sub(place.header.start)).unwrap_or_default();
+        let image_length = usize::try_from(place.image.end.saturating_sub(place.image.start)).unwrap_or_default();
         let offset = place.header.start;
         let file = &self.dwb.file;
-        let (stride, count) = (behind.header.start.saturating_sub(offset), self.end - index);
+        let (stride, count) = (behind.header.start.saturating_sub(offset), self.end.saturating_sub(index));
         let stop = |next: &mut u64, error| {
             *next = u64::MAX;
             Some(Err(SlotReadError::Access { index, offset, error }))
@@ -257,7 +263,7 @@ impl DwbSet {
             } else if self.strangers.len() < MAX_STRANGERS {
                 self.strangers.push(path);
             } else {
-                self.further_strangers += 1;
+                self.further_strangers = self.further_strangers.saturating_add(1);
             }
         }
         paths.sort();

@@ -1,4 +1,6 @@
 //! Read-only access to a data directory: what is there, opened with care, handed to the parsers. Judges nothing.
+#![deny(clippy::arithmetic_side_effects)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 pub mod backup_files;
 pub mod catalog;

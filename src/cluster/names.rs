@@ -193,7 +193,7 @@ impl RelationNames {
     /// Adds a name, or keeps the better one of two. Two sound names of two relations are a contradiction.
     pub(super) fn add(&mut self, rel: RelFileLocator, name: RelationName, gaps: &mut Vec<NameGap>) {
         if self.relations.len() >= MAX_RELATIONS && !self.relations.contains_key(&rel) {
-            self.left_out += 1;
+            self.left_out = self.left_out.saturating_add(1);
             return;
         }
         let Some(held) = self.relations.get_mut(&rel) else {

@@ -117,7 +117,7 @@ impl Read for FromStart<'_> {
         let left = usize::try_from(LIST_LIMIT_BYTES.saturating_sub(self.at)).unwrap_or(usize::MAX);
         let length = buf.len().min(left);
         let filled = self.file.read_at(&mut buf[..length], self.at).map_err(io::Error::other)?;
-        self.at += filled as u64;
+        self.at = self.at.saturating_add(filled as u64);
         Ok(filled)
     }
 }

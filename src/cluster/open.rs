@@ -123,9 +123,9 @@ impl ReadFile {
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, AccessError> {
         let mut filled = 0;
         while filled < buf.len() {
-            match self.file.read_at(&mut buf[filled..], offset + filled as u64) {
+            match self.file.read_at(&mut buf[filled..], offset.saturating_add(filled as u64)) {
                 Ok(0) => break,
-                Ok(bytes) => filled += bytes,
+                Ok(bytes) => filled = filled.saturating_add(bytes),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(AccessError::io("read", &self.path, error)),
             }

@@ -30,7 +30,8 @@ pub(super) fn page_sizes_named(data_dir: &Path) -> BTreeMap<u32, u64> {
                 return named;
             }
             if let Some(size) = size_named_by(&file) {
-                *named.entry(size).or_default() += 1;
+                let count = named.entry(size).or_default();
+                *count = count.saturating_add(1);
             }
         }
     }

@@ -97,8 +97,10 @@ impl RelationPaths {
     /// File of a page, and the page's place in it, counted in pages.
     #[must_use]
     pub fn place(&self, page: PageId) -> (PathBuf, BlockNumber) {
-        let rel_segment = page.block / self.rel_segment_blocks;
-        (self.segment_file(page.rel, page.fork, rel_segment), page.block % self.rel_segment_blocks)
+        // No segment holds a page where none has a length.
+        let rel_segment = page.block.checked_div(self.rel_segment_blocks).unwrap_or_default();
+        let at = page.block.checked_rem(self.rel_segment_blocks).unwrap_or(page.block);
+        (self.segment_file(page.rel, page.fork, rel_segment), at)
     }
 }
 

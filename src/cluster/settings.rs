@@ -79,7 +79,7 @@ impl Settings {
                 continue;
             }
             if name.starts_with("include") {
-                self.includes += 1;
+                self.includes = self.includes.saturating_add(1);
                 continue;
             }
             let rest = rest.trim_start();

@@ -1,6 +1,7 @@
 //! `pg_xact`: how transactions ended, looked up one by one in small pieces.
 
 use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use super::name_gaps::NameGap;
@@ -26,8 +27,8 @@ const MAX_PAGES: usize = 256;
 #[derive(Debug)]
 pub(super) struct XactLog {
     directory: PathBuf,
-    page_bytes: u32,
-    pages_per_segment: u32,
+    page_bytes: NonZeroU32,
+    pages_per_segment: NonZeroU32,
     pages: HashMap<u32, Vec<u8>>,
     /// Segments that were reported.
     reported: BTreeSet<u32>,
@@ -53,8 +54,8 @@ impl XactLog {
     pub(super) fn new(data_dir: &Path, page_bytes: u32, pages_per_segment: u32) -> Self {
         Self {
             directory: data_dir.join("pg_xact"),
-            page_bytes: page_bytes.max(1),
-            pages_per_segment: pages_per_segment.max(1),
+            page_bytes: NonZeroU32::new(page_bytes).unwrap_or(NonZeroU32::MIN),
+            pages_per_segment: NonZeroU32::new(pages_per_segment).unwrap_or(NonZeroU32::MIN),
             pages: HashMap::new(),
             reported: BTreeSet::new(),
             missing: BTreeSet::new(),
@@ -100,7 +101,7 @@ impl XactLog {
         let byte = xid / XACTS_PER_BYTE;
         let page = byte / self.page_bytes;
         let at = usize::try_from(byte % self.page_bytes).unwrap_or(usize::MAX);
-        Place { segment: page / self.pages_per_segment, page, at, shift: 2 * (xid % XACTS_PER_BYTE) }
+        Place { segment: page / self.pages_per_segment, page, at, shift: (xid % XACTS_PER_BYTE) << 1 }
     }
 
     fn path(&self, segment: u32) -> PathBuf {
@@ -109,8 +110,8 @@ impl XactLog {
 
     fn read(&self, page: u32) -> Result<Vec<u8>, super::open::AccessError> {
         let file = ReadFile::open(&self.path(page / self.pages_per_segment), Links::Refuse)?;
-        let mut bytes = vec![0; usize::try_from(self.page_bytes).unwrap_or_default()];
-        let offset = u64::from(page % self.pages_per_segment) * u64::from(self.page_bytes);
+        let mut bytes = vec![0; usize::try_from(self.page_bytes.get()).unwrap_or_default()];
+        let offset = u64::from(page % self.pages_per_segment).saturating_mul(u64::from(self.page_bytes.get()));
         let filled = file.read_at(&mut bytes, offset)?;
         bytes.truncate(filled);
         Ok(bytes)

@@ -139,7 +139,7 @@ impl Collector<'_> {
                     let mut failed = spilled.failed;
                     if failed.is_none() && size_bytes == limit {
                         let (more, error) = fill(&mut peeled.stream, &mut [0]);
-                        size_bytes += more as u64;
+                        size_bytes = size_bytes.saturating_add(more as u64);
                         failed = error;
                     }
                     if let Some(error) = failed {

@@ -188,7 +188,7 @@ impl<'a> Window<'a> {
 impl Read for Window<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let bytes = self.read_at(clipped(buf, self.at, self.end), self.at)?;
-        self.at += bytes as u64;
+        self.at = self.at.saturating_add(bytes as u64);
         self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(bytes)
     }
@@ -204,7 +204,7 @@ pub(super) struct WindowPart<'w, 'a> {
 impl Read for WindowPart<'_, '_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let bytes = self.window.read_at(clipped(buf, self.at, self.end), self.at)?;
-        self.at += bytes as u64;
+        self.at = self.at.saturating_add(bytes as u64);
         Ok(bytes)
     }
 }
@@ -320,12 +320,12 @@ impl<'a> SegmentBytes<'a> {
             return self.check_behind().map(|()| None);
         }
         let length = self.piece_bytes.min(left);
-        self.piece_bytes = PIECE_BYTES.min(self.piece_bytes * 2);
+        self.piece_bytes = PIECE_BYTES.min(self.piece_bytes.saturating_mul(2));
         if self.buffer.len() < length {
             self.buffer.resize(length, 0);
         }
         let (filled, failed) = fill(&mut self.stream, &mut self.buffer[..length]);
-        self.delivered += filled as u64;
+        self.delivered = self.delivered.saturating_add(filled as u64);
         let error = match failed {
             Some(source) => Some(self.unpack_error(source)),
             None if filled < length => Some(WalReadError::Short {

@@ -47,7 +47,8 @@ impl Placed {
 fn most_frequent<T: Copy + Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut counts: BTreeMap<T, (u64, usize)> = BTreeMap::new();
     for (index, value) in values.enumerate() {
-        counts.entry(value).or_insert((0, index)).0 += 1;
+        let count = &mut counts.entry(value).or_insert((0, index)).0;
+        *count = count.saturating_add(1);
     }
     let better = |&(_, (count, first)): &(T, (u64, usize))| (count, std::cmp::Reverse(first));
     counts.into_iter().max_by_key(better).map(|(value, _)| value)
@@ -125,7 +126,8 @@ impl Collector<'_> {
             };
             return Some(Placed { candidate, segment, wrong_name: false });
         };
-        let content = WalSegment { tli: header.tli, number: header.start_lsn.0 / u64::from(size) };
+        let content =
+            WalSegment { tli: header.tli, number: header.start_lsn.0.checked_div(u64::from(size)).unwrap_or_default() };
         let Some(name) = &candidate.name else {
             return Some(Placed { candidate, segment: content, wrong_name: false });
         };
@@ -174,7 +176,7 @@ impl Collector<'_> {
             };
             if wanted != Some(tli) {
                 let found = others.entry(tli).or_insert((0, placed.segment, placed.segment));
-                *found = (found.0 + 1, found.1.min(placed.segment), found.2.max(placed.segment));
+                *found = (found.0.saturating_add(1), found.1.min(placed.segment), found.2.max(placed.segment));
                 continue;
             }
             let Some(before) = best.remove(&number) else {
@@ -270,11 +272,11 @@ impl Collector<'_> {
     fn note_gaps(&mut self, files: &[WalSegmentFile], size: u32) {
         for pair in files.windows(2) {
             let [before, after] = pair else { continue };
-            let missing = after.segment.number - before.segment.number - 1;
+            let missing = after.segment.number.saturating_sub(before.segment.number).saturating_sub(1);
             if missing == 0 {
                 continue;
             }
-            let first = WalSegment { tli: after.segment.tli, number: before.segment.number + 1 };
+            let first = WalSegment { tli: after.segment.tli, number: before.segment.number.saturating_add(1) };
             let from = first.start_lsn(size).unwrap_or_default();
             let what = format!("{missing} segments missing before it, WAL from {from} to {}", after.start_lsn);
             self.notes.add(NoteLevel::Problem, NoteKind::Gap, &after.label, what);

@@ -214,7 +214,7 @@ fn read_head(source: &mut dyn Read, length: usize, head: &mut Vec<u8>) -> Option
         let before = head.len();
         head.resize(part, 0);
         let (filled, failed) = fill(source, head.get_mut(before..).unwrap_or_default());
-        head.truncate(before + filled);
+        head.truncate(before.saturating_add(filled));
         if failed.is_some() || head.len() < part || is_segment(head) {
             return failed;
         }
@@ -228,7 +228,7 @@ pub fn fill(source: &mut dyn Read, buf: &mut [u8]) -> (usize, Option<io::Error>)
     while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match source.read(rest) {
             Ok(0) => break,
-            Ok(bytes) => filled += bytes,
+            Ok(bytes) => filled = filled.saturating_add(bytes),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return (filled, Some(error)),
         }

@@ -245,8 +245,8 @@ impl WalSet {
                 .and_then(|before| self.segments.get(before))
                 .is_some_and(|before| before.segment.number.checked_add(1) == Some(file.segment.number));
             match runs.last_mut().filter(|_| follows) {
-                Some(run) => run.end = index + 1,
-                None => runs.push(index..index + 1),
+                Some(run) => run.end = index.saturating_add(1),
+                None => runs.push(index..index.saturating_add(1)),
             }
         }
         runs

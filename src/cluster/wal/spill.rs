@@ -56,17 +56,17 @@ impl Collector<'_> {
         let mut size_bytes = 0;
         let mut failed = None;
         while size_bytes < allowed && failed.is_none() {
-            let length = COPY_BYTES.min(usize::try_from(allowed - size_bytes).unwrap_or(COPY_BYTES));
+            let length = COPY_BYTES.min(usize::try_from(allowed.saturating_sub(size_bytes)).unwrap_or(COPY_BYTES));
             let (filled, error) = fill(stream, &mut buffer[..length]);
             scratch.file.write_all(&buffer[..filled]).map_err(WalSetError::Scratch)?;
-            size_bytes += filled as u64;
+            size_bytes = size_bytes.saturating_add(filled as u64);
             failed = error;
             if filled < length {
                 break;
             }
         }
-        scratch.next += size_bytes;
-        scratch.written += size_bytes;
+        scratch.next = scratch.next.saturating_add(size_bytes);
+        scratch.written = scratch.written.saturating_add(size_bytes);
         let limit_reached = size_bytes == allowed && allowed < limit_bytes;
         Ok(Spilled { place: Place::Scratch { offset, size_bytes }, size_bytes, failed, limit_reached })
     }

@@ -108,9 +108,9 @@ fn is_zero(block: &[u8]) -> bool {
 }
 
 fn checksum_is_good(header: &Header) -> bool {
-    let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
-    let bytes = header.as_bytes();
-    let computed = sum(&bytes[..148]) + sum(&bytes[156..]) + 8 * 32;
+    let (before, after) = (header.as_bytes().iter().take(148), header.as_bytes().iter().skip(156));
+    // The checksum itself counts as eight blanks.
+    let computed = before.chain(after).chain(&[b' '; 8]).map(|&byte| u32::from(byte)).sum::<u32>();
     header.cksum().is_ok_and(|stored| stored == computed)
 }
 
