@@ -187,9 +187,16 @@ impl WalTail {
         self.own(RM_HEAP, 0, &body)
     }
 
-    /// Heap2 `PRUNE` (`PRUNE_ON_ACCESS` from 17 on): redo moves rows.
-    pub fn prune(&mut self, key: Key) -> Place {
-        self.own(RM_HEAP2, 0x10, &Body::default().block(key, &[1, 0]).main(&[0; 8]))
+    /// Heap2 `PRUNE_ON_ACCESS` that removes the row with this item number: redo moves rows.
+    pub fn prune(&mut self, key: Key, item: u16) -> Place {
+        let [low, high] = item.to_le_bytes();
+        // Flags: rows may be moved, items become dead. The block's data: how many, which.
+        self.own(RM_HEAP2, 0x10, &Body::default().block(key, &[1, 0, low, high]).main(&[0x44, 0]))
+    }
+
+    /// B-tree `INSERT_LEAF` of a tuple under this number.
+    pub fn insert_entry(&mut self, key: Key, number: u16, tuple: &[u8]) -> Place {
+        self.own(RM_BTREE, 0x00, &Body::default().block(key, tuple).main(&number.to_le_bytes()))
     }
 
     /// B-tree `UNLINK_PAGE` of two blocks: both get the same LSN.

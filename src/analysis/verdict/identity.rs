@@ -11,6 +11,14 @@ use crate::types::{BlockNumber, ForkNumber};
 const RM_BTREE: u8 = 11;
 const SPLIT_L: u8 = 0x30;
 const SPLIT_R: u8 = 0x40;
+/// Resource manager of SP-GiST, and its insertions into leaves.
+const RM_SPGIST: u8 = 16;
+const ADD_LEAF: u8 = 0x10;
+const MOVE_LEAFS: u8 = 0x20;
+/// Resource manager of GiST, and its insertion; the insertion above the leaves of a B-tree.
+const RM_GIST: u8 = 14;
+const PAGE_UPDATE: u8 = 0x00;
+const INSERT_UPPER: u8 = 0x10;
 
 /// What the content of an image says about its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +47,51 @@ pub fn identity_of(page: &[u8], fork: ForkNumber, block: BlockNumber, event: Opt
     }
     match kind {
         PageKind::Heap => by_rows(&header, page, block),
-        PageKind::Btree => by_links(special, block, event),
+        PageKind::Btree => match by_links(special, block, event) {
+            Identity::Silent => by_kind(kind, special, block, event),
+            told => told,
+        },
         _ if block == 0 && is_metapage(kind, special) == Some(true) => Identity::Own,
+        _ => by_kind(kind, special, block, event),
+    }
+}
+
+/// A page that is no metapage where the record changed a metapage besides, and the level of a page where the record
+/// changed one leaf and one page above.
+///
+/// Sources: `SPGIST_LEAF`, `src/include/access/spgist_private.h`; blocks of `spgxlogAddLeaf` and `spgxlogMoveLeafs`,
+/// `spgxlog.h`; `F_LEAF`, `gist.h`; `gistXLogUpdate`, `src/backend/access/gist/gistxlog.c`; `BTP_LEAF`, `nbtree.h`;
+/// `_bt_insertonpg`, `src/backend/access/nbtree/nbtinsert.c`.
+fn by_kind(kind: PageKind, special: &[u8], block: BlockNumber, event: Option<&BlockEvent>) -> Identity {
+    let Some(event) = event.filter(|event| block != 0 && !event.partners.is_empty()) else { return Identity::Silent };
+    let is_bucket = kind == PageKind::Hash && event.partners.iter().all(|(_, other)| *other == 0);
+    if is_bucket {
+        return Identity::Own;
+    }
+    // The index in the record of the page that is above the others.
+    let (above, flags_at, leaf_flag) = match (event.rmgr_id, event.info & 0xF0, kind) {
+        (RM_SPGIST, ADD_LEAF, PageKind::SpGist) => (1, 0, 0x04),
+        (RM_SPGIST, MOVE_LEAFS, PageKind::SpGist) => (2, 0, 0x04),
+        (RM_GIST, PAGE_UPDATE, PageKind::Gist) => (0, 12, 0x01),
+        (RM_BTREE, INSERT_UPPER, PageKind::Btree) => (0, 12, 0x01),
+        _ => return Identity::Silent,
+    };
+    let flags = special.get(flags_at..).and_then(|bytes| bytes.first_chunk()).map(|bytes| u16::from_le_bytes(*bytes));
+    let Some(is_leaf) = flags.map(|flags| flags & leaf_flag != 0) else { return Identity::Silent };
+    let is_above = event.block_id == above;
+    if is_leaf && is_above {
+        return Identity::Other(
+            "it is a leaf, and the block that its LSN's record names lies above the leaves".to_owned(),
+        );
+    }
+    // The lower page is always a leaf in SP-GiST, elsewhere it can be any.
+    let are_leaves = event.rmgr_id == RM_SPGIST;
+    let is_alone = is_above || event.partners.iter().all(|(id, _)| *id == above);
+    match (is_leaf, are_leaves) {
+        (false, true) if !is_above => {
+            Identity::Other("it is no leaf, and the block that its LSN's record names is one".to_owned())
+        }
+        (true, _) | (false, true) if is_alone => Identity::Own,
         _ => Identity::Silent,
     }
 }
@@ -171,6 +222,49 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A page of 8 kB with this special space, and the record that its LSN names: block 9 at this index, beside others.
+    fn special_page(special: &[u8]) -> Vec<u8> {
+        let start = 8192 - special.len();
+        let mut page = vec![0; 8192];
+        page[start..].copy_from_slice(special);
+        let start = u16::try_from(start).unwrap();
+        put(&mut page, &[(12, 24), (14, start), (16, start), (18, 0x2004)]);
+        page
+    }
+
+    fn among(page: &[u8], rmgr_id: u8, info: u8, block_id: u8, partners: &[(u8, BlockNumber)]) -> Identity {
+        let event = BlockEvent { rmgr_id, info, block_id, partners: partners.into(), ..BlockEvent::default() };
+        identity_of(page, ForkNumber::Main, 9, Some(&event))
+    }
+
+    #[test]
+    fn level_of_a_page_tells_it_from_the_other_of_its_record() {
+        let spgist = |flags: u8| special_page(&[flags, 0, 0, 0, 0, 0, 0x82, 0xFF]);
+        let (leaf, inner) = (spgist(4), spgist(0));
+        // ADD_LEAF: block 0 is the leaf, block 1 is above it.
+        assert_eq!(among(&leaf, RM_SPGIST, ADD_LEAF, 0, &[(1, 3)]), Identity::Own);
+        assert_eq!(among(&inner, RM_SPGIST, ADD_LEAF, 1, &[(0, 3)]), Identity::Own);
+        assert!(matches!(among(&inner, RM_SPGIST, ADD_LEAF, 0, &[(1, 3)]), Identity::Other(_)));
+        assert!(matches!(among(&leaf, RM_SPGIST, ADD_LEAF, 1, &[(0, 3)]), Identity::Other(_)));
+        // MOVE_LEAFS: two leaves, and block 2 above them.
+        let others: [(u8, BlockNumber); 2] = [(1, 3), (2, 4)];
+        assert_eq!(among(&leaf, RM_SPGIST, MOVE_LEAFS, 0, &others), Identity::Silent);
+        assert_eq!(among(&inner, RM_SPGIST, MOVE_LEAFS, 2, &[(0, 3), (1, 4)]), Identity::Own);
+        // GiST and B-trees: block 1 is below block 0, and need not be a leaf.
+        let gist = |flags: u8| special_page(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, flags, 0, 0x81, 0xFF]);
+        for (rmgr_id, info, leaf, inner) in
+            [(RM_GIST, PAGE_UPDATE, gist(1), gist(0)), (RM_BTREE, INSERT_UPPER, btree(4, 5, 1), btree(4, 5, 0))]
+        {
+            assert_eq!(among(&leaf, rmgr_id, info, 1, &[(0, 3)]), Identity::Own);
+            assert!(matches!(among(&leaf, rmgr_id, info, 0, &[(1, 3)]), Identity::Other(_)));
+            assert_eq!(among(&inner, rmgr_id, info, 1, &[(0, 3)]), Identity::Silent);
+        }
+        // A bucket beside the metapage; two buckets.
+        let bucket = special_page(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0x80, 0xFF]);
+        assert_eq!(among(&bucket, 12, 0x20, 0, &[(1, 0)]), Identity::Own);
+        assert_eq!(among(&bucket, 12, 0x80, 0, &[(1, 0), (2, 8)]), Identity::Silent);
     }
 
     #[test]

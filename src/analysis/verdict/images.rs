@@ -151,7 +151,7 @@ impl Context<'_> {
         let place = self.interest.place(page)?;
         let next = self.history.next_change(place, lsn)?;
         let at = next.start_lsn;
-        match next.standing(bytes, page.fork) {
+        match next.standing(bytes, page.fork, page.block) {
             Standing::Absent => None,
             Standing::Present => Some(Ahead::NextChange { lsn: at }),
             Standing::Unclear => {

@@ -2,15 +2,20 @@
 //! first, writes the record next and sets the page's LSN last: a copy made in between says too little of itself, and
 //! replay would make the same change twice.
 
+use super::{next_index_change as index, next_prune};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, record_type_name, rmgr_name};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
-use crate::types::{ForkNumber, Lsn};
+use crate::types::{BlockNumber, ForkNumber, Lsn};
 
-/// Resource manager of B-trees.
+/// Resource managers of indexes.
 const RM_BTREE: u8 = 11;
+const RM_HASH: u8 = 12;
+const RM_GIN: u8 = 13;
+const RM_GIST: u8 = 14;
+const RM_SPGIST: u8 = 16;
 
 /// Shortest data that is looked for in a page: shorter ones are found by chance.
 const SHORTEST_DATA_BYTES: usize = 12;
@@ -58,6 +63,8 @@ enum Effect {
     Rows(Vec<u16>),
     /// The block data comes to stand somewhere in the page, once.
     Entry,
+    /// The access method's own rules have told.
+    Told(Standing),
     /// Something else.
     Other,
 }
@@ -87,11 +94,15 @@ impl NextChange {
 
     /// How `page` stands to the change.
     #[must_use]
-    pub fn standing(&self, page: &[u8], fork: ForkNumber) -> Standing {
+    pub fn standing(&self, page: &[u8], fork: ForkNumber, block: BlockNumber) -> Standing {
         if !self.reads {
             return Standing::Absent;
         }
-        match self.effect(fork) {
+        // Only version 19 has unlocked copies, and only its records and pages were looked into.
+        let told = (self.major == Major::V19 && fork == ForkNumber::Main).then(|| self.told(page, block)).flatten();
+        match told.map_or_else(|| self.effect(fork), Effect::Told) {
+            Effect::Told(Standing::Unclear) if self.is_found_in(page) => Standing::Present,
+            Effect::Told(standing) => standing,
             Effect::Repeatable => Standing::Absent,
             Effect::Rows(items) => rows_standing(page, &items),
             Effect::Entry if self.is_found_in(page) => Standing::Present,
@@ -100,6 +111,25 @@ impl NextChange {
             Effect::Other if self.is_found_in(page) => Standing::Present,
             Effect::Other => Standing::Unclear,
         }
+    }
+
+    /// What the rules of version 19 tell; `None` for records that have none.
+    fn told(&self, page: &[u8], block: BlockNumber) -> Option<Standing> {
+        let (main, data) = (self.main.as_ref(), self.data.as_ref());
+        Some(match (self.rmgr_id, self.info & 0xF0, self.block_id) {
+            (RM_HEAP2, 0x10 | 0x20 | 0x30 | 0x90 | 0xA0 | 0xB0, 0) => next_prune::pruned(page, block, main, data),
+            // INSERT_LEAF, INSERT_UPPER, INSERT_META; INSERT.
+            (RM_BTREE, 0x00 | 0x10 | 0x20, 0) | (RM_HASH, 0x20, 0) => index::inserted(page, self.main_u16(0), data),
+            // VACUUM_ONE_PAGE, DELETE.
+            (RM_HASH, 0xC0, 0) | (RM_GIST, 0x10, 0) => index::dead_removed(page, main),
+            (RM_GIN, 0x20, 0) => index::gin_inserted(page, main, data),
+            (RM_GIST, 0x00, 0) => index::gist_updated(page, main, data),
+            (RM_SPGIST, 0x10, 0) => index::spgist_leaf_added(page, main),
+            (RM_SPGIST, 0x20, 1) => index::spgist_leafs_moved_here(page, main),
+            // Flags and links of children and parents, which redo sets.
+            (RM_GIN, 0x20, 1) | (RM_GIST, 0x00, 1) | (RM_SPGIST, 0x10, 1) | (RM_SPGIST, 0x20, 2) => Standing::Absent,
+            _ => return None,
+        })
     }
 
     fn is_found_in(&self, page: &[u8]) -> bool {
@@ -183,7 +213,7 @@ mod tests {
     }
 
     fn standing(change: &NextChange, page: &[u8]) -> Standing {
-        change.standing(page, ForkNumber::Main)
+        change.standing(page, ForkNumber::Main, 7)
     }
 
     #[test]
