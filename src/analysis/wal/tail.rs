@@ -253,6 +253,17 @@ fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(
     Ok((found.map(|place| Lsn(page_start + place as u64)), failed_to))
 }
 
+/// True when reading still fails at `at` or before, after the good record that starts at `last_record`: nobody has written
+/// there since. What cannot be read again is believed to be as it was.
+#[must_use]
+pub fn still_fails(set: &WalSet, run: &Range<usize>, at: Lsn, last_record: Option<Lsn>) -> bool {
+    let end = EndOfWal { reason: EndReason::InputEnds, at, unfinished: None, last_record, end_of_last: None };
+    match read_again(set, run, &end) {
+        Ok(again) => again.at <= at,
+        Err(error) => !error.is_gone(),
+    }
+}
+
 /// Reads again from the last good record on: where WAL ends now.
 fn read_again(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<EndOfWal, WalReadError> {
     let geometry = set.geometry();

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use super::collect::touched;
 use super::feed::{FedEnd, Feed, feed};
 use super::segment::{Extent, Stretch, reader_options};
+use super::tail::still_fails;
 use crate::cluster::wal::WalReadError;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::reader::{Aborted, Event, WalReader};
@@ -34,10 +35,15 @@ pub struct WalkEnd {
     pub damage: Vec<Damage>,
     /// Further damage, only counted.
     pub further_damage: u64,
+    /// A place that could not be read at first and could a moment later: a server is writing.
+    pub written_since: Option<Lsn>,
 }
 
 /// Places of damage that are kept one by one.
 const MAX_DAMAGE: usize = 1000;
+
+/// So many places of damage, the last ones, are read again: a server may have been writing there.
+const READ_AGAIN: usize = 20;
 
 /// A place where reading failed and behind which it went on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,16 +56,31 @@ pub struct Damage {
     pub resumed: Option<Lsn>,
     /// What was found.
     pub reason: String,
+    /// Start of the last good record before it.
+    pub last_record: Option<Lsn>,
 }
 
 impl WalkEnd {
-    fn add_damage(&mut self, at: Lsn, from: Option<Lsn>, reason: String) {
+    /// Drops damage that is none any more.
+    fn read_again(&mut self, stretch: &Stretch<'_>) {
+        let mut first = self.damage.len().saturating_sub(READ_AGAIN);
+        while let Some(damage) = self.damage.get(first) {
+            if still_fails(stretch.set, &stretch.run, damage.at, damage.last_record) {
+                first += 1;
+            } else {
+                self.written_since = Some(damage.at);
+                self.damage.remove(first);
+            }
+        }
+    }
+
+    fn add_damage(&mut self, at: Lsn, from: Option<Lsn>, last_record: Option<Lsn>, reason: String) {
         // While nothing good was found, it is the same damage.
         if self.damage.last().is_some_and(|last| last.resumed.is_none()) {
             return;
         }
         if self.damage.len() < MAX_DAMAGE {
-            self.damage.push(Damage { at, from: from.unwrap_or(at), resumed: None, reason });
+            self.damage.push(Damage { at, from: from.unwrap_or(at), resumed: None, reason, last_record });
         } else {
             self.further_damage += 1;
         }
@@ -143,7 +164,8 @@ pub fn walk_run(
                         show(&mut result.extent, &record)?;
                     }
                     Some(Event::Damage(end)) => {
-                        result.add_damage(end.at, end.end_of_last.or(last_end.get()), end.reason.to_string());
+                        let from = end.end_of_last.or(last_end.get());
+                        result.add_damage(end.at, from, end.last_record, end.reason.to_string());
                         open.get_or_insert(end);
                     }
                     Some(Event::Aborted(aborted)) => result.aborted.push(aborted),
@@ -162,7 +184,7 @@ pub fn walk_run(
                 file = fed.file + 1;
                 let reason =
                     why.map_or_else(|| format!("{} ends early", set.segments()[fed.file].label), |why| why.to_string());
-                result.add_damage(reader.position(), last_end.get(), reason);
+                result.add_damage(reader.position(), last_end.get(), None, reason);
                 let next = set.segments()[file].start_lsn;
                 reader = WalReader::new(options.clone(), next).map_err(WalReadError::Sizes)?;
                 skip = 0;
@@ -182,5 +204,6 @@ pub fn walk_run(
         }
         None => Some(reader.finish()),
     };
+    result.read_again(stretch);
     Ok(result)
 }

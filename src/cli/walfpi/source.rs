@@ -326,15 +326,18 @@ impl Source {
         }
     }
 
-    /// Goes on after the segments of a run that are not there any more; false when there is nothing after them.
+    /// Goes on after the segments of a run that are not there any more; false when no segment at all comes after them.
     fn go_on_after_recycled(&mut self, run: &Range<usize>) -> bool {
         let is_gone = |index: &usize| self.set.reader(*index).is_err_and(|error| error.is_gone());
-        let Some(last) = run.clone().rev().find(is_gone).filter(|last| last + 1 < run.end) else { return false };
+        let segments = self.set.segments().len();
+        let Some(last) = run.clone().rev().find(is_gone).filter(|last| last + 1 < segments) else { return false };
         let label = &self.set.segments()[last].label;
         let what = format!("{label} was there when the directory was listed and has another name now, or is gone");
         let why = "a running server gives old segments the names of future ones, or removes them";
         self.findings.push(Finding::note("wal_recycled", what, why));
-        self.waiting.push_front(last + 1..run.end);
+        if last + 1 < run.end {
+            self.waiting.push_front(last + 1..run.end);
+        }
         true
     }
 
@@ -342,7 +345,7 @@ impl Source {
     pub fn judge_walk(&mut self, run: &Range<usize>, walked: WalkEnd) -> Option<Tail> {
         let why = "records between are lost; those behind were found again at the start of a page";
         for damage in &walked.damage {
-            let Damage { at, from, resumed, reason } = damage;
+            let Damage { at, from, resumed, reason, .. } = damage;
             let what = match resumed {
                 Some(resumed) => format!("{reason} at {at}; nothing could be read from {from} to {resumed}"),
                 None => format!("{reason} at {at}; nothing could be read from {from} on"),
@@ -353,6 +356,9 @@ impl Source {
             let what = format!("{} further places of damage", walked.further_damage);
             self.findings.push(Finding::problem("damage", what, why));
         }
+        if let Some(at) = walked.written_since {
+            self.note_changing(format!("WAL could not be read at {at} at first, and could a moment later"));
+        }
         for error in walked.behind {
             let why = "the bytes of the segment itself are all there";
             self.findings.push(Finding::problem("behind_segment", error.to_string(), why));
@@ -361,6 +367,11 @@ impl Source {
             self.note_unread(run, error);
         }
         self.judge_end(run, walked.end.as_ref()?)
+    }
+
+    fn note_changing(&mut self, what: String) {
+        let why = "a server is at work: its newest records may be missing here";
+        self.findings.push(Finding::note("wal_changing", what, why));
     }
 
     /// Says how a run ended: nothing for the usual end, a finding for damage.
@@ -384,10 +395,8 @@ impl Source {
                             }
                         },
                     )),
-                    Tail::Changing { end_lsn } => self.findings.push(Finding::note(
-                        "wal_changing",
-                        format!("WAL changed while it was read; it was there up to {end_lsn} at the last look"),
-                        "a server is at work: its newest records may be missing here",
+                    Tail::Changing { end_lsn } => self.note_changing(format!(
+                        "WAL changed while it was read; it was there up to {end_lsn} at the last look"
                     )),
                     Tail::BeforeKnownEnd { known_lsn } => self.findings.push(Finding::problem(
                         "damage",

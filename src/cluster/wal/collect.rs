@@ -57,6 +57,8 @@ pub(super) struct Collector<'o> {
     pub spill_bytes: u64,
     pub window_bytes: u32,
     pub timeline: Option<TimelineId>,
+    /// A file of `pg_wal` was not there any more when it was opened.
+    pub has_vanished: bool,
 }
 
 impl Collector<'_> {

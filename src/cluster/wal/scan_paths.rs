@@ -1,9 +1,11 @@
 //! From the paths that a user gives to files.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::bytes::{Place, Window};
 use super::codec::peel;
@@ -20,6 +22,10 @@ use crate::cluster::open::{AccessError, Links, ReadFile, kind_of};
 /// Endings of archives, without what stands for compression.
 const ARCHIVE_SUFFIXES: [&str; 5] = [".tar", ".tgz", ".tbz2", ".txz", ".tzst"];
 
+/// How often, and after which pause, files are looked for again where one has vanished.
+const MAX_LOOKS: usize = 10;
+const PAUSE: Duration = Duration::from_millis(10);
+
 impl Collector<'_> {
     /// Takes a path as the user gave it: a file, a directory, or a pattern.
     ///
@@ -29,7 +35,7 @@ impl Collector<'_> {
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => self.add_directory(path),
             Ok(_) => self.add_file(path, Links::Follow, Origin { in_pg_wal: false, named: true }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.add_pattern(path, error),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.add_pattern(path, error),
             Err(error) => Err(AccessError::io("look at", path, error).into()),
         }
     }
@@ -143,8 +149,12 @@ impl Collector<'_> {
             self.notes.add(NoteLevel::Note, NoteKind::Stranger, &label, what);
         }
         files.sort_unstable();
+        let known = self.candidates.len();
         for file in files {
             self.add_file(&file, Links::Refuse, origin)?;
+        }
+        if origin.in_pg_wal && self.has_vanished {
+            self.drop_vanished(known);
         }
         below.sort_unstable();
         for directory in below {
@@ -162,8 +172,7 @@ impl Collector<'_> {
         let file = match ReadFile::open(path, links) {
             Ok(file) => file,
             Err(error) if origin.in_pg_wal && error.is_not_found() => {
-                let what = "was there when the directory was listed and has another name now, or is gone";
-                self.notes.add(NoteLevel::Note, NoteKind::Recycled, &label, what);
+                self.note_vanished(&label);
                 return Ok(());
             }
             Err(error) => {
@@ -215,6 +224,33 @@ impl Collector<'_> {
         let codecs = peeled.codecs;
         self.candidates.push(Candidate { label, name, place, size_bytes, codecs, header, second, origin });
         Ok(())
+    }
+
+    fn note_vanished(&mut self, label: &str) {
+        let what = "was there when the directory was listed and has another name now, or is gone";
+        self.notes.add(NoteLevel::Note, NoteKind::Recycled, label, what);
+        self.has_vanished = true;
+    }
+
+    /// Leaves out the candidates from `known` on whose files have vanished since. A server gives several old segments new
+    /// names one after the other; without this, those that it had not come to yet would look as if others were missing
+    /// after them.
+    fn drop_vanished(&mut self, known: usize) {
+        for _ in 0..MAX_LOOKS {
+            std::thread::sleep(PAUSE);
+            let added = self.candidates.split_off(known.min(self.candidates.len()));
+            let (gone, here): (Vec<_>, Vec<_>) = added.into_iter().partition(|candidate| match &candidate.place {
+                Place::File { path, .. } => {
+                    path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+                }
+                Place::Scratch { .. } => false,
+            });
+            self.candidates.extend(here);
+            gone.iter().for_each(|candidate| self.note_vanished(&candidate.label));
+            if gone.is_empty() {
+                return;
+            }
+        }
     }
 
     fn note_unreadable(&mut self, label: &str, path: &Path, error: &AccessError) {

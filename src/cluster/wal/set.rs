@@ -165,6 +165,7 @@ impl WalSet {
             spill_bytes: options.spill_bytes,
             window_bytes: options.window_bytes,
             timeline: options.timeline,
+            has_vanished: false,
         };
         let mut stdin = options.stdin;
         for path in paths {
