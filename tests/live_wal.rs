@@ -35,13 +35,13 @@ fn wal_of_a_running_server_is_never_called_damaged() {
     let position = || server.sql("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").trim().parse::<f64>().unwrap();
     let before = position();
     for round in 0..RUNS {
-        for command in [&["verify"][..], &["stats"], &["stats", "--by", "cause"]] {
+        for command in [&["verify"][..], &["stats"], &["list", "--resync"]] {
             let ran = run("pg_walfpi", &[command, &["--format", "ndjson", arg(&data)]].concat());
             assert!(ran.status == 0, "{command:?}, round {round}: {}\n{}", ran.status, ran.stdout);
         }
     }
-    // There was something to meet: the whole of the kept WAL was written anew many times.
-    assert!(position() - before > 20.0 * SEGMENT as f64, "{}", position() - before);
+    // There was something to meet: all of the WAL that is kept was written anew.
+    assert!(position() - before > 5.0 * SEGMENT as f64, "{}", position() - before);
     server.stop("immediate");
     for mut client in clients {
         client.wait().unwrap();

@@ -162,6 +162,31 @@ fn checkpoint_after_a_hole_shows_that_it_had_been_synced() {
 }
 
 #[test]
+fn hole_at_the_start_of_a_segment_is_not_taken_for_an_unused_one() {
+    // So long that a look at the first pages sees nothing else.
+    let hole = 16 * WAL_PAGE;
+    let mut segment = 0;
+    let (scene, slot) = torn_after_redo(|scene| {
+        scene.wal.fill_segment();
+        segment = scene.wal.end();
+        for _ in 0..20 {
+            scene.wal.noop(5000);
+            scene.wal.fill_page();
+        }
+    });
+    scene.wal.write(&scene.copy);
+    unwrite(&scene.copy, segment, hole, Unwritten::Zero);
+    let checked = scene.check_as_it_is(&[]);
+    Row::of(&checked, scene.key).assert_restores(slot);
+    assert_eq!(codes(&checked), ["hole_at_end"]);
+    // Zeros to the end: made beforehand.
+    unwrite(&scene.copy, segment, SEGMENT, Unwritten::Zero);
+    let checked = scene.check_as_it_is(&[]);
+    Row::of(&checked, scene.key).assert_restores(slot);
+    assert_eq!(codes(&checked), [""; 0]);
+}
+
+#[test]
 fn older_wal_after_the_end_says_nothing() {
     // From the end on, from the next sector on as a torn write leaves it, or from the next page on.
     for unit in [8, SECTOR, WAL_PAGE] {

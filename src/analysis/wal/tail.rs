@@ -161,7 +161,7 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
     let mut stretch = None;
     for index in run.clone() {
         let start = set.segments()[index].start_lsn;
-        let is_later = start >= failed_to;
+        let is_later = start > end.at && start >= failed_to;
         if start.advanced_by(size) <= next_page || first_lsn.is_some() && !is_later {
             continue;
         }

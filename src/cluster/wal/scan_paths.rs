@@ -10,14 +10,17 @@ use std::time::Duration;
 use super::bytes::{Place, Window};
 use super::codec::peel;
 use super::collect::{Candidate, Collector, Origin};
-use super::first_page::{HEAD_BYTES, is_segment};
-use super::names::{NameKind, is_ignored_directory, is_segment_directory, kind_of_name, without_codec};
+use super::first_page::{HEAD_BYTES, SecondPage, is_segment};
+use super::names::{NameKind, SegmentName, is_ignored_directory, is_segment_directory, kind_of_name, without_codec};
 use super::notes::{NoteKind, NoteLevel};
 use super::set::WalSetError;
 use super::tar::is_tar;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::open::{AccessError, Links, ReadFile, kind_of};
+use crate::parsers::wal::page::PageHeader;
+use crate::parsers::wal::version::Major;
+use crate::types::Lsn;
 
 /// Endings of archives, without what stands for compression.
 const ARCHIVE_SUFFIXES: [&str; 5] = [".tar", ".tgz", ".tbz2", ".txz", ".tzst"];
@@ -216,7 +219,21 @@ impl Collector<'_> {
             };
         }
         let name = Self::segment_name(kind);
-        let Some((header, second)) = self.first_page(&label, name.as_ref(), &peeled.head, origin) else {
+        let hole = match &name {
+            Some(name) if origin.in_pg_wal && peeled.codecs.is_empty() && peeled.head.iter().all(|&byte| byte == 0) => {
+                self.page_after_zeros(&path, links, name)
+            }
+            _ => None,
+        };
+        let first = match hole {
+            Some(page) => {
+                let what = "begins with zeros, yet holds pages of its own further on";
+                self.notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &label, what);
+                Some((None, Some(page)))
+            }
+            None => self.first_page(&label, name.as_ref(), &peeled.head, origin),
+        };
+        let Some((header, second)) = first else {
             return Ok(());
         };
         let size_bytes = peeled.codecs.is_empty().then_some(file_bytes);
@@ -224,6 +241,21 @@ impl Collector<'_> {
         let codecs = peeled.codecs;
         self.candidates.push(Candidate { label, name, place, size_bytes, codecs, header, second, origin });
         Ok(())
+    }
+
+    /// A page of the named segment in a file that begins with zeros: its start was lost, it was not made beforehand.
+    fn page_after_zeros(&self, path: &Path, links: Links, name: &SegmentName) -> Option<SecondPage> {
+        let geometry = self.control.as_ref()?.geometry;
+        let first_lsn = name.segment(geometry.wal_segment_size)?.start_lsn(geometry.wal_segment_size)?;
+        let file = ReadFile::open(path, links).ok()?;
+        let block_size = usize::try_from(geometry.wal_block_size).ok()?.max(1);
+        (0..file.size_bytes().min(u64::from(geometry.wal_segment_size))).step_by(block_size).find_map(|offset| {
+            let bytes = file.bytes_at(offset, PageHeader::SHORT_SIZE).ok()??;
+            let header = PageHeader::decode(Lsn(offset), &bytes).ok()?;
+            let major = Major::from_magic(header.magic).ok()?;
+            let is_own = header.page_addr == first_lsn.advanced_by(offset);
+            is_own.then_some(SecondPage { major, first_lsn, block_size: geometry.wal_block_size })
+        })
     }
 
     fn note_vanished(&mut self, label: &str) {
