@@ -9,7 +9,8 @@ use clap::Args;
 use super::context::ColourChoice;
 use super::exit::{Outcome, Stop};
 use crate::output::escape::printable;
-use crate::repair::export::{ExportDir, ExportError};
+use crate::repair::export::ExportDir;
+use crate::repair::outside::OutsideError;
 use crate::tui::action::Action;
 use crate::tui::look::{Look, pages};
 use crate::tui::run::{Ended, run};
@@ -99,11 +100,11 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
 
 /// Writes a view as text and as JSON into new files in the current directory, and tells their names.
 pub fn export(name: &str, text: &str, json: &str, protected: &[PathBuf], tell: &Tell) {
-    let written = ExportDir::create(Path::new("."), protected.iter().map(PathBuf::as_path)).and_then(|directory| {
+    let written = ExportDir::create(Path::new("."), protected).and_then(|directory| {
         let stem = free_name(name, &["txt", "json"]);
         let text = directory.write_new(&format!("{stem}.txt"), text.as_bytes())?;
         directory.write_new(&format!("{stem}.json"), json.as_bytes())?;
-        Ok::<_, ExportError>(text)
+        Ok::<_, OutsideError>(text)
     });
     tell.action(match written {
         Ok(path) => Action::Told(format!("written: {} and the same as .json", absolute(&path))),

@@ -107,13 +107,31 @@ impl DataDir {
         &self.version
     }
 
-    /// Directories outside that belong to the cluster: tablespaces, and WAL where it is kept elsewhere.
-    #[must_use]
-    pub fn linked_directories(&self) -> Vec<PathBuf> {
-        let links = std::fs::read_dir(self.root.join("pg_tblspc")).into_iter().flatten();
-        let tablespaces = links.filter_map(|entry| entry.ok()?.path().canonicalize().ok());
-        let wal = self.root.join("pg_wal").canonicalize().ok();
-        tablespaces.chain(wal).collect()
+    /// Everything that belongs to the cluster: the directory, and where the links in it lead, as those of tablespaces and
+    /// of WAL that is kept elsewhere. What a link names need not be there.
+    ///
+    /// # Errors
+    /// When a directory cannot be listed or a link not be read: then it is not known what belongs to the cluster.
+    pub fn own_directories(&self) -> Result<Vec<PathBuf>, AccessError> {
+        let mut own = vec![self.root.clone()];
+        for directory in ["", "base", "pg_tblspc"].map(|name| self.root.join(name)) {
+            let failed = |source| AccessError::io("list", &directory, source);
+            let entries = match std::fs::read_dir(&directory) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && directory != self.root => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(failed)?;
+                let path = entry.path();
+                let kind = entry.file_type().map_err(|source| AccessError::io("look at", &path, source))?;
+                if kind.is_symlink() {
+                    let leads_to = std::fs::read_link(&path);
+                    own.push(directory.join(leads_to.map_err(|source| AccessError::io("read link", &path, source))?));
+                }
+            }
+        }
+        Ok(own)
     }
 
     /// Major version by `PG_VERSION`; 9 for all of 9.x.

@@ -1,22 +1,30 @@
 //! Carries a journal out, forward or back. Repair, resume and undo are the same walk: every page must be the old or the
 //! new version before anything is written, and each is written, synced and read back through one handle.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::journal::{Journal, JournalEntry, JournalError};
+use super::guard::{RepairLock, server_words};
+use super::journal::{Journal, JournalError};
+use super::manifest::{JournalEntry, Proof};
 use super::target::TargetFile;
+use super::witness::{StartSign, newer_files, old_contradicted_by};
 use crate::analysis::slot_facts::SECTOR_BYTES;
-use crate::cluster::control_file::CONTROL_PATH;
-use crate::cluster::open::{AccessError, Links, read_small};
+use crate::cluster::open::AccessError;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::running::{look_at_pid_file, look_for_server};
-use crate::parsers::control::CONTROL_FILE_SIZE;
+use crate::repair::plan::crc_text;
+use crate::types::PageId;
 
 /// Time after which all processes of the machine are asked again whether they are a server of the directory.
 const BETWEEN_SEARCHES: Duration = Duration::from_millis(500);
+
+/// Most pages that a message names; the journal's log has them all.
+const MAX_NAMED_PAGES: usize = 200;
 
 /// Which way a journal is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +44,7 @@ impl Direction {
     }
 }
 
-/// A moment of the walk, for tests that cut it off there.
+/// A moment of the walk, for tests that cut it off or change something there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// All pages were looked at, none was written.
@@ -45,6 +53,40 @@ pub enum Moment {
     Before(usize),
     /// This entry was written and read back.
     Written(usize),
+}
+
+/// The cluster that a journal is carried out on.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster<'a> {
+    /// Its data directory, locked.
+    pub lock: &'a RepairLock,
+    /// Its number.
+    pub system_identifier: u64,
+    /// Bytes of its pages.
+    pub block_size: usize,
+    /// Where its pages are.
+    pub paths: &'a RelationPaths,
+}
+
+/// What is done with a journal.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Which way.
+    pub direction: Direction,
+    /// Only these pages of it.
+    pub only: Option<Vec<PageId>>,
+    /// Leave pages as they are that were changed by somebody else, or whose bytes the journal has lost, and go on.
+    pub skip_changed: bool,
+    /// Use a journal that cannot tell whether a server was started since.
+    pub allow_old_journal: bool,
+}
+
+impl Order {
+    /// The whole journal.
+    #[must_use]
+    pub const fn whole(direction: Direction) -> Self {
+        Self { direction, only: None, skip_changed: false, allow_old_journal: false }
+    }
 }
 
 /// Why a journal was not carried out, or not to its end.
@@ -56,54 +98,358 @@ pub enum ApplyError {
     /// The journal fails.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Pages are neither the old nor the new version: nothing was written.
-    #[error("{}: {} have changed since; nothing was written", first.display(), if *count == 1 { "a page".to_owned() } else { format!("{count} pages") })]
-    Changed {
-        /// File of the first such page.
-        first: PathBuf,
-        /// How many.
-        count: usize,
-    },
+    /// Pages are neither the old nor the new version.
+    #[error("changed since by somebody else: {}", name_pages(.0))]
+    Changed(Vec<String>),
     /// An entry names a place that its page does not have.
-    #[error("the journal's entry {0} names a place that its page does not have; nothing was written")]
+    #[error("the journal's entry {0} names a place that its page does not have")]
     WrongPlace(usize),
-    /// `pg_control` is not what it was.
-    #[error("pg_control has changed since the repair began: a server was started; nothing was written")]
-    ServerWasStarted,
+    /// A page that was asked for is not part of the journal.
+    #[error("the journal holds no block {} of {}", .0.block, .0.rel)]
+    NotInJournal(PageId),
+    /// A server was started since the repair began.
+    #[error(
+        "a server was started since the repair began: {0}. Its pages are newer than the journal: putting bytes of the journal back would destroy them"
+    )]
+    ServerWasStarted(StartSign),
     /// A server appeared.
     #[error("a server was started while pages were being written: {0}")]
     ServerAppeared(String),
+    /// A journal of the first format proves nothing.
+    #[error(
+        "this journal was made by an earlier version of the program, and cannot tell whether a server was started since the repair. If one was, its pages are newer, and bytes of the journal would destroy them; if you know that none was, --allow-old-journal uses it"
+    )]
+    OldJournal,
     /// The journal is of another cluster.
-    #[error("the journal is of system {journal}, this one is {here}; nothing was written")]
+    #[error("the journal is of system {journal}, this one is {here}")]
     OtherSystem {
         /// In the journal.
         journal: String,
         /// Here.
         here: String,
     },
+    /// The journal is of a cluster with other pages.
+    #[error("the journal has pages of {journal} bytes, this cluster of {here}")]
+    OtherBlockSize {
+        /// In the journal.
+        journal: usize,
+        /// Here.
+        here: usize,
+    },
+    /// Another directory stands in the place of the data directory.
+    #[error("{} is no longer the directory that was checked", .0.display())]
+    Moved(PathBuf),
     /// A test cut the walk off.
     #[error("cut off")]
     CutOff,
 }
 
+/// A page that was left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Place in the journal.
+    pub place: usize,
+    /// Why.
+    pub why: LeftWhy,
+}
+
+/// Why a page was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftWhy {
+    /// It is neither the old nor the new version.
+    Changed,
+    /// The journal has lost its bytes.
+    NoBytes(String),
+    /// It cannot be opened or read.
+    Unreadable(String),
+}
+
+impl std::fmt::Display for LeftWhy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Changed => f.write_str("changed since by somebody else"),
+            Self::NoBytes(why) | Self::Unreadable(why) => f.write_str(why),
+        }
+    }
+}
+
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Pages that were written.
-    pub written: usize,
-    /// Pages that were there already.
+    /// Entries that were written, by their places in the journal.
+    pub written: Vec<usize>,
+    /// Entries that were there already.
     pub already: usize,
+    /// Entries that were left as they are, because the user allowed that.
+    pub left: Vec<Left>,
+    /// An entry whose writing failed: the page may be half old and half new.
+    pub half_written: Option<usize>,
     /// Why the journal's log lacks lines of it: only bytes that are put back are written all the same.
     pub unlogged: Option<String>,
+    /// Files that a start of a server writes and that are newer than the repair: a hint.
+    pub newer_files: Vec<PathBuf>,
 }
 
-impl Applied {
+/// A walk that did not come to its end, and what was done until then.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Why.
+    pub error: ApplyError,
+    /// What was done.
+    pub done: Applied,
+    written: Vec<String>,
+    half_written: Option<String>,
+}
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.error)?;
+        if let Some(page) = &self.half_written {
+            write!(f, "\nhalf of it may have been written: {page}")?;
+        }
+        match self.written.len() {
+            0 if self.half_written.is_none() => f.write_str("\nno page was written"),
+            0 => f.write_str("\nno other page was written"),
+            1 => write!(f, "\n1 page was written before that: {}", name_pages(&self.written)),
+            count => write!(f, "\n{count} pages were written before that: {}", name_pages(&self.written)),
+        }
+    }
+}
+
+impl std::error::Error for Stopped {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// Pages in a message.
+fn name_pages(pages: &[String]) -> String {
+    let named = pages.iter().take(MAX_NAMED_PAGES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match pages.len().saturating_sub(MAX_NAMED_PAGES) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// Carries out a journal. `watch` may cut it off.
+///
+/// # Errors
+/// See [`ApplyError`]. What was written until then stays; the journal can be carried out again, either way.
+pub fn carry_out(
+    cluster: Cluster<'_>,
+    journal: &Journal,
+    order: &Order,
+    mut watch: impl FnMut(Moment) -> bool,
+) -> Result<Applied, Box<Stopped>> {
+    let mut walk = Walk { cluster, journal, order, done: Applied::default(), asked: None, began: None };
+    match walk.run(&mut watch) {
+        Ok(()) => Ok(walk.done),
+        Err(error) => {
+            let name = |place: &usize| journal.manifest().entries.get(*place).map(ToString::to_string);
+            let written = walk.done.written.iter().filter_map(name).collect();
+            let half_written = walk.done.half_written.as_ref().and_then(name);
+            Err(Box::new(Stopped { error, done: walk.done, written, half_written }))
+        }
+    }
+}
+
+struct Walk<'a> {
+    cluster: Cluster<'a>,
+    journal: &'a Journal,
+    order: &'a Order,
+    done: Applied,
+    asked: Option<Instant>,
+    /// When the repair began.
+    began: Option<Timestamp>,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, watch: &mut dyn FnMut(Moment) -> bool) -> Result<(), ApplyError> {
+        self.demand_same_cluster()?;
+        let chosen = self.choose()?;
+        self.demand_no_start()?;
+        let chosen = self.look_at_all(chosen)?;
+        let word = self.order.direction.word();
+        self.log(&format!("{word}_begins"), json!({"pages": chosen.len(), "left": self.done.left.len()}))?;
+        let go_on = |go_on: bool| if go_on { Ok(()) } else { Err(ApplyError::CutOff) };
+        go_on(watch(Moment::Checked))?;
+        for (place, entry) in &chosen {
+            let place = *place;
+            go_on(watch(Moment::Before(place)))?;
+            self.demand_stillness()?;
+            self.put(place, entry)?;
+            go_on(watch(Moment::Written(place)))?;
+        }
+        // A server that came during the last page was not seen before it.
+        self.asked = None;
+        self.demand_stillness()?;
+        let (written, left) = (self.done.written.len(), self.done.left.len());
+        let counts = json!({"written": written, "already": self.done.already, "left": left});
+        self.log(&format!("{word}_done"), counts)
+    }
+
+    fn demand_same_cluster(&self) -> Result<(), ApplyError> {
+        let (manifest, here) = (self.journal.manifest(), self.cluster.system_identifier.to_string());
+        if manifest.system_identifier != here {
+            return Err(ApplyError::OtherSystem { journal: manifest.system_identifier.clone(), here });
+        }
+        if manifest.block_size != self.cluster.block_size {
+            return Err(ApplyError::OtherBlockSize { journal: manifest.block_size, here: self.cluster.block_size });
+        }
+        Ok(())
+    }
+
+    /// The entries that were asked for. Every entry of the journal must name the place that its page has, also one that
+    /// was not asked for: a journal in which one is wrong was not made by this program.
+    fn choose(&self) -> Result<Vec<(usize, JournalEntry)>, ApplyError> {
+        let manifest = self.journal.manifest();
+        let mut by_page = BTreeMap::new();
+        for (place, entry) in manifest.entries.iter().enumerate() {
+            let page = entry.page.page_id().ok_or(ApplyError::WrongPlace(place))?;
+            let (path, at) = self.cluster.paths.place(page);
+            let offset = u64::from(at).saturating_mul(manifest.block_size as u64);
+            if path != Path::new(&entry.path) || offset != entry.offset {
+                return Err(ApplyError::WrongPlace(place));
+            }
+            by_page.insert(page, place);
+        }
+        let chosen = |place: usize| manifest.entries.get(place).map(|entry| (place, entry.clone()));
+        let Some(only) = &self.order.only else { return Ok((0..manifest.entries.len()).filter_map(chosen).collect()) };
+        let find = |page: &PageId| by_page.get(page).copied().ok_or(ApplyError::NotInJournal(*page));
+        let places = only.iter().map(find).collect::<Result<std::collections::BTreeSet<_>, _>>()?;
+        Ok(places.into_iter().filter_map(chosen).collect())
+    }
+
+    /// Refuses when a server was started since the journal was made, as far as it can tell.
+    fn demand_no_start(&mut self) -> Result<(), ApplyError> {
+        let root = self.cluster.lock.root();
+        let sign = match &self.journal.manifest().proof {
+            Proof::Witness(witness) => {
+                self.began = witness.taken.parse().ok();
+                witness.contradicted_by(root)?
+            }
+            Proof::OldCrc(crc) => {
+                self.began = self.journal.began()?;
+                let sign = old_contradicted_by(root, crc, self.began)?;
+                if sign.is_none() && !self.order.allow_old_journal {
+                    return Err(ApplyError::OldJournal);
+                }
+                sign
+            }
+        };
+        if let Some(sign) = sign {
+            return Err(ApplyError::ServerWasStarted(sign));
+        }
+        self.done.newer_files = self.began.map_or_else(Vec::new, |began| newer_files(root, began));
+        Ok(())
+    }
+
+    /// What must hold before each page: no server, the same directory, the same `pg_control`, and a journal.
+    fn demand_stillness(&mut self) -> Result<(), ApplyError> {
+        let root = self.cluster.lock.root();
+        // Asking every process is too dear for every page.
+        let sign = match self.asked.is_some_and(|asked| asked.elapsed() < BETWEEN_SEARCHES) {
+            true => look_at_pid_file(root.path()),
+            false => {
+                self.asked = Some(Instant::now());
+                look_for_server(root.path())
+            }
+        };
+        if let Some(words) = server_words(&sign) {
+            return Err(ApplyError::ServerAppeared(words));
+        }
+        if !root.held().is_in_place()? {
+            return Err(ApplyError::Moved(root.path().to_owned()));
+        }
+        let sign = match &self.journal.manifest().proof {
+            Proof::Witness(witness) => witness.control_contradicted_by(root)?,
+            Proof::OldCrc(crc) => old_contradicted_by(root, crc, self.began)?,
+        };
+        if let Some(sign) = sign {
+            return Err(ApplyError::ServerAppeared(sign.to_string()));
+        }
+        // To put bytes back takes nothing away, and to stop half way for want of a journal would leave nothing to finish
+        // it with.
+        match self.order.direction {
+            Direction::Forward => Ok(self.journal.demand_in_place()?),
+            Direction::Back => Ok(()),
+        }
+    }
+
+    /// Looks at all pages before any is written; gives those that can be.
+    fn look_at_all(&mut self, chosen: Vec<(usize, JournalEntry)>) -> Result<Vec<(usize, JournalEntry)>, ApplyError> {
+        let (mut usable, mut changed) = (Vec::new(), Vec::new());
+        for (place, entry) in chosen {
+            match self.look(place, &entry) {
+                Ok(_) => usable.push((place, entry)),
+                Err(ApplyError::Changed(page)) if !self.order.skip_changed => changed.extend(page),
+                Err(error) => self.leave(place, error)?,
+            }
+        }
+        if changed.is_empty() { Ok(usable) } else { Err(ApplyError::Changed(changed)) }
+    }
+
+    /// Opens the file of a page and reads it; the bytes are those that are to be written, if it does not have them.
+    fn look(&self, place: usize, entry: &JournalEntry) -> Result<(TargetFile, Option<Vec<u8>>), ApplyError> {
+        let target = TargetFile::open(self.cluster.lock.root(), Path::new(&entry.path))?;
+        let current = target.read_page(entry.offset, self.cluster.block_size)?;
+        let old = self.journal.before(place)?;
+        let new = match (self.journal.after(place), self.order.direction) {
+            (Ok(new), _) => Some(new),
+            (Err(_), Direction::Back) => None,
+            (Err(error), Direction::Forward) => return Err(error.into()),
+        };
+        let is_ours = current.as_ref().is_some_and(|current| match &new {
+            Some(new) => is_mix(current, &old, new),
+            // Half of a page cannot be told from a page of somebody else without the new bytes.
+            None => *current == old || crc_text(current) == entry.after_crc,
+        });
+        if !is_ours {
+            return Err(ApplyError::Changed(vec![entry.to_string()]));
+        }
+        let wanted = match (self.order.direction, new) {
+            (Direction::Forward, Some(new)) => new,
+            _ => old,
+        };
+        let has_it = current.as_ref() == Some(&wanted);
+        Ok((target, (!has_it).then_some(wanted)))
+    }
+
+    /// Looks at the page again, through the handle that it is written with, and writes it.
+    fn put(&mut self, place: usize, entry: &JournalEntry) -> Result<(), ApplyError> {
+        match self.look(place, entry) {
+            Ok((_, None)) => self.done.already += 1,
+            Ok((target, Some(bytes))) => {
+                self.done.half_written = Some(place);
+                target.write_page(entry.offset, &bytes)?;
+                target.sync_directory()?;
+                self.done.half_written = None;
+                self.done.written.push(place);
+            }
+            Err(error) => return self.leave(place, error),
+        }
+        self.log("page", entry_json(entry, self.order.direction))
+    }
+
+    /// Leaves a page as it is, if the user allows that.
+    fn leave(&mut self, place: usize, error: ApplyError) -> Result<(), ApplyError> {
+        let why = match error {
+            error if !self.order.skip_changed => return Err(error),
+            ApplyError::Changed(_) => LeftWhy::Changed,
+            ApplyError::Access(error) => LeftWhy::Unreadable(error.to_string()),
+            ApplyError::Journal(error @ JournalError::Damaged { .. }) => LeftWhy::NoBytes(error.to_string()),
+            error => return Err(error),
+        };
+        self.done.left.push(Left { place, why });
+        Ok(())
+    }
+
     /// Adds a line to the journal's log. Overwriting without a log is refused. To put bytes back takes nothing away that
     /// is not in the journal, and a medium that is full or read-only must not stand in the way of it.
-    fn log(&mut self, journal: &Journal, direction: Direction, event: &str, details: Value) -> Result<(), ApplyError> {
-        match journal.audit(event, details) {
-            Err(error) if direction == Direction::Back => {
-                self.unlogged.get_or_insert(error.to_string());
+    fn log(&mut self, event: &str, details: Value) -> Result<(), ApplyError> {
+        match self.journal.audit(event, details) {
+            Err(error) if self.order.direction == Direction::Back => {
+                self.done.unlogged.get_or_insert(error.to_string());
                 Ok(())
             }
             logged => Ok(logged?),
@@ -111,108 +457,9 @@ impl Applied {
     }
 }
 
-/// CRC-32C of `pg_control`, as text: whether a server was started in between shows in it.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn control_crc(root: &Path) -> Result<String, AccessError> {
-    let bytes = read_small(&root.join(CONTROL_PATH), Links::Refuse, CONTROL_FILE_SIZE as u64 * 2)?;
-    Ok(super::plan::crc_text(&bytes))
-}
-
-/// Carries out `journal` on the data directory `root`. `watch` may cut it off.
-///
-/// # Errors
-/// See [`ApplyError`]. What was written until then stays; the journal can be carried out again, either way.
-pub fn carry_out(
-    root: &Path,
-    system_identifier: u64,
-    paths: &RelationPaths,
-    journal: &Journal,
-    direction: Direction,
-    mut watch: impl FnMut(Moment) -> bool,
-) -> Result<Applied, ApplyError> {
-    let manifest = journal.manifest();
-    let here = system_identifier.to_string();
-    if manifest.system_identifier != here {
-        return Err(ApplyError::OtherSystem { journal: manifest.system_identifier.clone(), here });
-    }
-    if control_crc(root)? != manifest.control_crc {
-        return Err(ApplyError::ServerWasStarted);
-    }
-    check_all(root, paths, journal)?;
-    let mut applied = Applied::default();
-    let pages = json!({"pages": manifest.entries.len()});
-    applied.log(journal, direction, &format!("{}_begins", direction.word()), pages)?;
-    if !watch(Moment::Checked) {
-        return Err(ApplyError::CutOff);
-    }
-    let mut asked = None::<Instant>;
-    for (place, entry) in manifest.entries.iter().enumerate() {
-        if !watch(Moment::Before(place)) {
-            return Err(ApplyError::CutOff);
-        }
-        // Asking every process is too dear for every page.
-        let sign = match asked.is_some_and(|asked| asked.elapsed() < BETWEEN_SEARCHES) {
-            true => look_at_pid_file(root),
-            false => {
-                asked = Some(Instant::now());
-                look_for_server(root)
-            }
-        };
-        if sign.may_be_running() {
-            return Err(ApplyError::ServerAppeared(format!("{sign:?}")));
-        }
-        let (old, new) = (journal.before(place)?, journal.after(place)?);
-        let wanted = if direction == Direction::Forward { &new } else { &old };
-        let target = TargetFile::open(root, Path::new(&entry.path))?;
-        // Read again through the handle that it is written with.
-        let current = target.read_page(entry.offset, manifest.block_size)?;
-        if !current.as_deref().is_some_and(|current| is_mix(current, &old, &new)) {
-            return Err(ApplyError::Changed { first: target.path().to_owned(), count: 1 });
-        }
-        if current.as_ref() == Some(wanted) {
-            applied.already += 1;
-        } else {
-            target.write_page(entry.offset, wanted)?;
-            target.sync_directory()?;
-            applied.written += 1;
-        }
-        applied.log(journal, direction, "page", entry_json(entry, direction))?;
-        if !watch(Moment::Written(place)) {
-            return Err(ApplyError::CutOff);
-        }
-    }
-    let counts = json!({"written": applied.written, "already": applied.already});
-    applied.log(journal, direction, &format!("{}_done", direction.word()), counts)?;
-    Ok(applied)
-}
-
 fn entry_json(entry: &JournalEntry, direction: Direction) -> Value {
     let crc = if direction == Direction::Forward { &entry.after_crc } else { &entry.before_crc };
     json!({"path": entry.path, "offset": entry.offset, "block": entry.page.block, "crc": crc, "what": direction.word()})
-}
-
-/// Looks at all pages before any is written.
-fn check_all(root: &Path, paths: &RelationPaths, journal: &Journal) -> Result<(), ApplyError> {
-    let manifest = journal.manifest();
-    let (mut first, mut count) = (None, 0);
-    for (place, entry) in manifest.entries.iter().enumerate() {
-        let page = entry.page.page_id().ok_or(ApplyError::WrongPlace(place))?;
-        let (path, at) = paths.place(page);
-        let offset = u64::from(at).saturating_mul(manifest.block_size as u64);
-        if path != Path::new(&entry.path) || offset != entry.offset {
-            return Err(ApplyError::WrongPlace(place));
-        }
-        let target = TargetFile::open(root, &path)?;
-        let current = target.read_page(offset, manifest.block_size)?;
-        let (old, new) = (journal.before(place)?, journal.after(place)?);
-        if !current.is_some_and(|current| is_mix(&current, &old, &new)) {
-            count += 1;
-            first.get_or_insert(target.path().to_owned());
-        }
-    }
-    first.map_or(Ok(()), |first| Err(ApplyError::Changed { first, count }))
 }
 
 /// True when every sector is that of the old or of the new version: the page was not touched, was written, or its
@@ -224,5 +471,13 @@ fn is_mix(current: &[u8], old: &[u8], new: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+#[path = "test_case.rs"]
+mod test_case;
+
+#[cfg(test)]
 #[path = "apply_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod journal_tests;

@@ -2,15 +2,15 @@
 #![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
+use jiff::Timestamp;
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
 
-use crate::cluster::open::{AccessError, Links, kind_of, read_small};
+use super::journal::JournalError;
+use super::journal_dir::JournalDir;
+use crate::cluster::open::AccessError;
 
 /// Name of the log in a journal's directory.
 pub(super) const AUDIT: &str = "audit.ndjson";
@@ -21,35 +21,41 @@ const REPAIR_BEGINS: &str = "repair_begins";
 /// Longest log that is read, in bytes.
 const AUDIT_LIMIT_BYTES: u64 = 512 << 20;
 
-/// Adds a line to the log and waits until it is on disk. Never blocks on a FIFO, never writes through a link.
+/// Adds a line to the log and waits until it is on disk. Never blocks on a FIFO, never writes through a link, nor into a
+/// file that has another name too.
 ///
 /// # Errors
-/// When the log is no regular file, or the system refuses.
-pub(super) fn append(directory: &Path, event: &str, details: Value) -> Result<(), AccessError> {
-    let path = directory.join(AUDIT);
-    let fail = |operation, source| AccessError::io(operation, &path, source);
-    let regular = |kind: std::fs::FileType| match kind_of(kind) {
-        None => Ok(()),
-        Some(kind) => Err(AccessError::NotRegular { path: path.clone(), kind }),
-    };
-    // Before it is opened: to open a device can have effects.
-    match path.symlink_metadata() {
-        Ok(metadata) => regular(metadata.file_type())?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(fail("look at", error)),
-    }
-    let mut line = json!({"time": jiff::Timestamp::now().to_string(), "event": event});
+/// When the log is not a file of this journal alone, or the system refuses.
+pub(super) fn append(directory: &JournalDir, event: &str, details: Value) -> Result<(), JournalError> {
+    let path = directory.path_of(AUDIT);
+    let mut line = json!({"time": Timestamp::now().to_string(), "event": event});
     if let (Some(line), Value::Object(details)) = (line.as_object_mut(), details) {
         line.extend(details);
     }
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).unwrap_or_default();
-    let opened = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(&path);
-    let mut file = opened.map_err(|source| fail("open", source))?;
-    let metadata = file.metadata().map_err(|source| fail("look at", source))?;
-    regular(metadata.file_type())?;
-    file.write_all(format!("{line}\n").as_bytes()).map_err(|source| fail("write", source))?;
-    file.sync_data().map_err(|source| fail("sync", source))
+    let (mut file, _) = directory.open(AUDIT, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)?;
+    file.write_all(format!("{line}\n").as_bytes()).map_err(|source| AccessError::io("write", &path, source))?;
+    file.sync_data().map_err(|source| AccessError::io("sync", &path, source))?;
+    Ok(())
+}
+
+/// Lines of the log; `None` when there is no log. A line that was cut off says nothing; those before it do.
+fn lines(directory: &JournalDir) -> Result<Option<Vec<Value>>, JournalError> {
+    let bytes = match directory.open_to_read(AUDIT) {
+        Ok(file) => file.read_small(AUDIT_LIMIT_BYTES)?,
+        Err(JournalError::Access(error)) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(String::from_utf8_lossy(&bytes).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()))
+}
+
+/// When the first repair with this journal began, by its log; `None` when the log does not say.
+///
+/// # Errors
+/// When the log is there but cannot be read.
+pub(super) fn began(directory: &JournalDir) -> Result<Option<Timestamp>, JournalError> {
+    let lines = lines(directory)?.unwrap_or_default();
+    let first = lines.iter().find(|line| line["event"] == REPAIR_BEGINS);
+    Ok(first.and_then(|line| line["time"].as_str()?.parse().ok()))
 }
 
 /// What the log tells of the pages of its journal, in words; `None` when there is no log, which is made before the first
@@ -57,15 +63,10 @@ pub(super) fn append(directory: &Path, event: &str, details: Value) -> Result<()
 ///
 /// # Errors
 /// When the log is there but cannot be read.
-pub(super) fn told(directory: &Path) -> Result<Option<String>, AccessError> {
-    let bytes = match read_small(&directory.join(AUDIT), Links::Refuse, AUDIT_LIMIT_BYTES) {
-        Ok(bytes) => bytes,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error),
-    };
+pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalError> {
+    let Some(lines) = lines(directory)? else { return Ok(None) };
     let (mut begun, mut overwritten, mut put_back) = (false, BTreeSet::new(), 0_usize);
-    // A line that was cut off says nothing; those before it do.
-    for line in String::from_utf8_lossy(&bytes).lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+    for line in lines {
         begun |= line["event"] == REPAIR_BEGINS;
         let place = (line["path"].to_string(), line["offset"].as_u64());
         match line["what"].as_str() {

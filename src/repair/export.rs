@@ -1,33 +1,17 @@
 //! Writes page images into new files, outside every data directory. Never overwrites anything.
 #![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::held::HeldDir;
+use super::outside::{OutsideError, open_outside, open_parent};
 use crate::cluster::open::AccessError;
-
-/// Why images are not written.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// The system refused.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// The directory lies inside the data that is being looked at.
-    #[error("{} lies inside {}: images are not written into a data directory", directory.display(), protected.display())]
-    Inside {
-        /// Directory that was asked for.
-        directory: PathBuf,
-        /// Directory that is left alone.
-        protected: PathBuf,
-    },
-}
 
 /// A directory that takes page images as files.
 #[derive(Debug)]
 pub struct ExportDir {
-    path: PathBuf,
+    directory: HeldDir,
 }
 
 impl ExportDir {
@@ -35,37 +19,29 @@ impl ExportDir {
     /// besides every data directory.
     ///
     /// # Errors
-    /// When the directory lies inside a protected one or cannot be made.
-    pub fn create<'a>(path: &Path, protected: impl IntoIterator<Item = &'a Path>) -> Result<Self, ExportError> {
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let existing = if path.exists() { path } else { parent };
-        let real = fs::canonicalize(existing).map_err(|source| AccessError::io("find", existing, source))?;
-        let named = protected.into_iter().filter_map(|protected| fs::canonicalize(protected).ok());
-        let data = real.ancestors().filter(|above| above.join("PG_VERSION").exists()).map(Path::to_owned);
-        for protected in named.chain(data) {
-            if real.starts_with(&protected) {
-                return Err(ExportError::Inside { directory: path.to_owned(), protected });
+    /// When the directory lies inside a protected one, or that cannot be found out, or it cannot be made.
+    pub fn create(path: &Path, protected: &[PathBuf]) -> Result<Self, OutsideError> {
+        match open_outside(path, protected) {
+            Err(OutsideError::Access(error)) if error.is_not_found() => {
+                let (parent, name) = open_parent(path, protected)?;
+                parent.make_directory(name)?;
+                let directory = parent.subdirectory(name, false)?;
+                Ok(Self { directory })
             }
+            opened => Ok(Self { directory: opened? }),
         }
-        match DirBuilder::new().mode(0o700).create(path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-            Err(source) => return Err(AccessError::io("make directory", path, source).into()),
-        }
-        Ok(Self { path: path.to_owned() })
     }
 
     /// Writes a new file. `name` has no directory part.
     ///
     /// # Errors
     /// When a file of that name exists or the system refuses.
-    pub fn write_new(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, ExportError> {
-        let path = self.path.join(name);
-        let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let mut file = opened.map_err(|source| AccessError::io("create", &path, source))?;
+    pub fn write_new(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, AccessError> {
+        let path = self.directory.path().join(name);
+        if Path::new(name).file_name().is_none_or(|file| file != name) {
+            return Err(AccessError::io("create", &path, std::io::ErrorKind::InvalidInput.into()));
+        }
+        let mut file = self.directory.create_file(Path::new(name))?;
         file.write_all(bytes).map_err(|source| AccessError::io("write", &path, source))?;
         Ok(path)
     }
@@ -73,15 +49,19 @@ impl ExportDir {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn existing_file_is_never_overwritten() {
         let temporary = tempfile::tempdir().unwrap();
-        let export = ExportDir::create(&temporary.path().join("out"), []).unwrap();
+        let export = ExportDir::create(&temporary.path().join("out"), &[]).unwrap();
         export.write_new("page", b"first").unwrap();
         assert!(export.write_new("page", b"second").is_err());
+        assert!(export.write_new("../page", b"elsewhere").is_err());
         assert_eq!(fs::read(temporary.path().join("out/page")).unwrap(), b"first");
+        assert!(!temporary.path().join("page").exists());
     }
 
     #[test]
@@ -90,8 +70,8 @@ mod tests {
         let data = temporary.path().join("data");
         fs::create_dir(&data).unwrap();
         for inside in ["new", "../data/new", "."] {
-            let refused = ExportDir::create(&data.join(inside), [data.as_path()]);
-            assert!(matches!(refused, Err(ExportError::Inside { .. })), "{inside}");
+            let refused = ExportDir::create(&data.join(inside), std::slice::from_ref(&data));
+            assert!(matches!(refused, Err(OutsideError::Inside { .. })), "{inside}");
         }
         assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
     }

@@ -1,11 +1,11 @@
 //! Reasons not to write into a data directory, found before anything is written.
 
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::FlockOperation;
 
+use super::target::DataRoot;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::AccessError;
@@ -57,18 +57,23 @@ pub fn find_guards(directory: &DataDir, overrides: Overrides) -> Vec<Guard> {
     guards
 }
 
-fn guard_server(sign: &ServerSign, guards: &mut Vec<Guard>) {
-    let what = match sign {
+/// What speaks for a running server, in words; `None` when nothing does.
+pub(super) fn server_words(sign: &ServerSign) -> Option<String> {
+    match sign {
         ServerSign::NoPidFile
         | ServerSign::ProcessGone { .. }
         | ServerSign::OtherProcess { .. }
-        | ServerSign::Zombie { .. } => return,
+        | ServerSign::Zombie { .. } => None,
         ServerSign::Running { why, .. }
         | ServerSign::MayRun { why, .. }
         | ServerSign::Unclear { why }
-        | ServerSign::Hidden { why } => why.clone(),
-        ServerSign::Unreadable(error) => error.to_string(),
-    };
+        | ServerSign::Hidden { why } => Some(why.clone()),
+        ServerSign::Unreadable(error) => Some(error.to_string()),
+    }
+}
+
+fn guard_server(sign: &ServerSign, guards: &mut Vec<Guard>) {
+    let Some(what) = server_words(sign) else { return };
     let advice = match sign {
         ServerSign::Hidden { .. } | ServerSign::MayRun { .. } => {
             "stop the server, or let a user look who sees its processes"
@@ -127,11 +132,18 @@ fn guard_owner(root: &Path, overrides: Overrides, guards: &mut Vec<Guard>) {
     }
 }
 
+/// A reason that comes before all others: what could not even be opened.
+#[must_use]
+pub fn unopened(what: &dyn std::fmt::Display) -> Guard {
+    let advice = "without a look at the data directory nothing is written into it";
+    Guard { kind: "unreadable", what: what.to_string(), advice, flag: None }
+}
+
 /// Held while a data directory is repaired. Leaves no trace: the lock is on the directory itself and goes away with the
 /// process.
 #[derive(Debug)]
 pub struct RepairLock {
-    _directory: OwnedFd,
+    root: DataRoot,
 }
 
 impl RepairLock {
@@ -141,19 +153,36 @@ impl RepairLock {
     /// [`Guard`] when another repair holds it, or the directory cannot be locked.
     pub fn take(root: &Path) -> Result<Self, Guard> {
         let forbid = |what: String, advice| Guard { kind: "locked", what, advice, flag: None };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(root, flags, Mode::empty())
-            .map_err(|error| forbid(AccessError::io("open", root, error.into()).to_string(), "look at the path"))?;
-        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _directory: directory }),
+        let root = DataRoot::open(root).map_err(|error| forbid(error.to_string(), "look at the path"))?;
+        match rustix::fs::flock(root.held().handle(), FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { root }),
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 Err(forbid("another repair of this data directory is running".to_owned(), "wait until it has ended"))
             }
             Err(error) => Err(forbid(
-                AccessError::io("lock", root, error.into()).to_string(),
+                AccessError::io("lock", root.path(), error.into()).to_string(),
                 "two repairs at once cannot be ruled out on this file system",
             )),
         }
+    }
+
+    /// The directory that is locked.
+    #[must_use]
+    pub const fn root(&self) -> &DataRoot {
+        &self.root
+    }
+
+    /// Users whose journals are believed: the one who runs this program, and the owner of the data where the user says
+    /// that this may be another one.
+    ///
+    /// # Errors
+    /// When the owner of the data cannot be found out.
+    pub fn journal_owners(&self, overrides: Overrides) -> Result<Vec<u32>, AccessError> {
+        let mut owners = vec![rustix::process::geteuid().as_raw()];
+        if overrides.other_user {
+            owners.push(self.root.held().stat()?.st_uid);
+        }
+        Ok(owners)
     }
 }
 

@@ -3,21 +3,21 @@
 
 #![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
-use serde::{Deserialize, Serialize};
+use jiff::Timestamp;
+use rustix::fs::Stat;
 use serde_json::Value;
 
 use super::audit;
-use super::plan::{Plan, PlanPage, crc_text};
-use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
-
-/// Number of the journal's format.
-const JOURNAL_SCHEMA: u32 = 1;
+use super::held::{HeldDir, split};
+use super::journal_dir::{Exposure, JournalDir, JournalFile};
+use super::manifest::{JournalEntry, Manifest};
+use super::outside::{OutsideError, check, open_parent};
+use super::plan::{Plan, crc_text};
+use crate::cluster::open::AccessError;
 
 /// Longest manifest that is read, in bytes: a million pages.
 const MANIFEST_LIMIT_BYTES: u64 = 512 << 20;
@@ -33,16 +33,19 @@ pub enum JournalError {
     /// The system refused.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// It would stand in the data that it protects, or that cannot be found out.
+    #[error(transparent)]
+    Outside(#[from] OutsideError),
     /// There is something in the directory.
     #[error("{} exists and is not empty: a journal takes a new directory", .0.display())]
     NotEmpty(PathBuf),
-    /// The directory lies inside the data directory.
-    #[error("{} lies inside {}: a journal is not kept in the data that it protects", directory.display(), protected.display())]
-    Inside {
-        /// The journal.
-        directory: PathBuf,
-        /// The data.
-        protected: PathBuf,
+    /// Somebody else could have changed it.
+    #[error("{} {why}; a journal must be safe from others", path.display())]
+    Exposed {
+        /// The directory or a file in it.
+        path: PathBuf,
+        /// How.
+        why: Exposure,
     },
     /// There is no room.
     #[error("{} has room for {free_bytes} bytes, the journal needs {needed_bytes}", directory.display())]
@@ -75,60 +78,15 @@ pub enum JournalError {
         /// What is wrong.
         what: String,
     },
-}
-
-/// One page of a journal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JournalEntry {
-    /// Which page.
-    #[serde(flatten)]
-    pub page: PlanPage,
-    /// Its file, relative to the data directory.
-    pub path: String,
-    /// Its offset in the file.
-    pub offset: u64,
-    /// CRC-32C of the old bytes.
-    pub before_crc: String,
-    /// CRC-32C of the new bytes.
-    pub after_crc: String,
-}
-
-/// What a journal is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
-    /// See `JOURNAL_SCHEMA`.
-    pub schema: u32,
-    /// The data directory, as it was named.
-    pub data_dir: String,
-    /// The cluster.
-    pub system_identifier: String,
-    /// CRC-32C of `pg_control` when the repair began: another one means that a server was started since.
-    pub control_crc: String,
-    /// Bytes of a page.
-    pub block_size: usize,
-    /// The pages, in the order of the page files.
-    pub entries: Vec<JournalEntry>,
-}
-
-impl Manifest {
-    /// A manifest without pages.
-    #[must_use]
-    pub fn new(data_dir: &Path, system_identifier: u64, control_crc: String, block_size: usize) -> Self {
-        Self {
-            schema: JOURNAL_SCHEMA,
-            data_dir: data_dir.display().to_string(),
-            system_identifier: system_identifier.to_string(),
-            control_crc,
-            block_size,
-            entries: Vec::new(),
-        }
-    }
+    /// It was there and is no longer.
+    #[error("{} is no longer where it was: without its journal no page is overwritten", .0.display())]
+    Gone(PathBuf),
 }
 
 /// A journal that is being made.
 #[derive(Debug)]
 pub struct NewJournal {
-    directory: PathBuf,
+    directory: JournalDir,
     before: BufWriter<File>,
     after: BufWriter<File>,
     manifest: Manifest,
@@ -138,7 +96,8 @@ impl NewJournal {
     /// Makes the directory (or takes an empty one) and its page files. `needed_bytes`: what all pages together take.
     ///
     /// # Errors
-    /// When the directory is not empty, lies inside `protected`, or there is no room.
+    /// When the directory is not empty, is open to others, lies inside `protected` or that cannot be found out, or there is
+    /// no room.
     pub fn create(
         directory: &Path,
         protected: &[PathBuf],
@@ -146,37 +105,40 @@ impl NewJournal {
         plan: &Plan,
         needed_bytes: u64,
     ) -> Result<Self, JournalError> {
-        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let existing = if directory.exists() { directory } else { parent };
-        let real = fs::canonicalize(existing).map_err(|source| AccessError::io("find", existing, source))?;
-        for protected in protected.iter().filter_map(|path| fs::canonicalize(path).ok()) {
-            if real.starts_with(&protected) {
-                return Err(JournalError::Inside { directory: directory.to_owned(), protected });
-            }
-        }
-        let room = rustix::fs::statvfs(&real).map_err(|error| AccessError::io("look at", &real, error.into()))?;
-        let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
-        if free_bytes < needed_bytes {
-            return Err(JournalError::NoRoom { directory: real, free_bytes, needed_bytes });
-        }
-        match DirBuilder::new().mode(0o700).create(directory) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let mut entries =
-                    fs::read_dir(directory).map_err(|source| AccessError::io("list", directory, source))?;
-                if entries.next().is_some() {
-                    return Err(JournalError::NotEmpty(directory.to_owned()));
+        let (parent, name) = open_parent(directory, protected)?;
+        let is_new = match parent.stat_of(name) {
+            Err(error) if error.is_not_found() => {
+                let free_bytes = parent.free_bytes()?;
+                if free_bytes < needed_bytes {
+                    return Err(JournalError::NoRoom { directory: directory.to_owned(), free_bytes, needed_bytes });
                 }
+                parent.make_directory(name)?
             }
-            Err(source) => return Err(AccessError::io("make directory", directory, source).into()),
+            _ => false,
+        };
+        // What was just made is no link; what the user made may be one.
+        let held = parent.subdirectory(name, !is_new)?.called(directory);
+        check(&held, None, protected)?;
+        let held = JournalDir::take(held, &[rustix::process::geteuid().as_raw()])?;
+        if !held.held().is_empty()? {
+            return Err(JournalError::NotEmpty(directory.to_owned()));
         }
-        let text = serde_json::to_vec_pretty(plan).map_err(io::Error::from);
-        let text = text.map_err(|source| AccessError::io("write", &directory.join(PLAN), source))?;
-        write_synced(&directory.join(PLAN), &text)?;
-        let before = BufWriter::new(create(&directory.join(BEFORE))?);
-        let after = BufWriter::new(create(&directory.join(AFTER))?);
-        sync_directory(parent)?;
-        Ok(Self { directory: directory.to_owned(), before, after, manifest })
+        let free_bytes = held.held().free_bytes()?;
+        if free_bytes < needed_bytes {
+            return Err(JournalError::NoRoom { directory: directory.to_owned(), free_bytes, needed_bytes });
+        }
+        let failed = |error: serde_json::Error| AccessError::io("write", &held.path_of(PLAN), error.into());
+        write_synced(&held, PLAN, &serde_json::to_vec_pretty(plan).map_err(failed)?)?;
+        let before = BufWriter::new(held.held().create_file(Path::new(BEFORE))?);
+        let after = BufWriter::new(held.held().create_file(Path::new(AFTER))?);
+        parent.sync()?;
+        Ok(Self { directory: held, before, after, manifest })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.held().path()
     }
 
     /// Adds a page.
@@ -185,7 +147,7 @@ impl NewJournal {
     /// When the system refuses.
     pub fn add(&mut self, entry: JournalEntry, before: &[u8], after: &[u8]) -> Result<(), JournalError> {
         for (file, name, bytes) in [(&mut self.before, BEFORE, before), (&mut self.after, AFTER, after)] {
-            let path = self.directory.join(name);
+            let path = self.directory.path_of(name);
             file.write_all(bytes).map_err(|source| AccessError::io("write", &path, source))?;
         }
         self.manifest.entries.push(entry);
@@ -198,74 +160,66 @@ impl NewJournal {
     /// When the system refuses; then no page may be overwritten.
     pub fn finish(self) -> Result<Journal, JournalError> {
         for (file, name) in [(self.before, BEFORE), (self.after, AFTER)] {
-            let path = self.directory.join(name);
+            let path = self.directory.path_of(name);
             let file = file.into_inner().map_err(|error| AccessError::io("write", &path, error.into_error()))?;
             file.sync_all().map_err(|source| AccessError::io("sync", &path, source))?;
         }
-        let path = self.directory.join(MANIFEST);
-        let body = serde_json::to_string(&self.manifest).map_err(io::Error::from);
-        let body = body.map_err(|source| AccessError::io("write", &path, source))?;
-        let text = format!("{body}\n{}\n", crc_text(body.as_bytes()));
-        write_synced(&path, text.as_bytes())?;
-        sync_directory(&self.directory)?;
-        Journal::open(&self.directory)
+        let text = self.manifest.to_text().map_err(io::Error::from);
+        let text = text.map_err(|source| AccessError::io("write", &self.directory.path_of(MANIFEST), source))?;
+        write_synced(&self.directory, MANIFEST, text.as_bytes())?;
+        self.directory.held().sync()?;
+        Journal::of(self.directory)
     }
+}
+
+fn write_synced(directory: &JournalDir, name: &str, bytes: &[u8]) -> Result<(), AccessError> {
+    let path = directory.path_of(name);
+    let mut file = directory.held().create_file(Path::new(name))?;
+    file.write_all(bytes).map_err(|source| AccessError::io("write", &path, source))?;
+    file.sync_all().map_err(|source| AccessError::io("sync", &path, source))
 }
 
 /// A complete journal.
 #[derive(Debug)]
 pub struct Journal {
-    directory: PathBuf,
+    directory: JournalDir,
     manifest: Manifest,
-    before: ReadFile,
-    after: ReadFile,
+    before: JournalFile,
+    /// Only a repair needs them; to put the old bytes back takes no new ones.
+    after: Result<JournalFile, JournalError>,
+    /// The files without which nothing can be put back, as they were when they were opened.
+    kept: [(&'static str, Stat); 2],
 }
 
 impl Journal {
-    /// Opens a journal and checks it whole: manifest and every page.
+    /// Opens a journal of one of the users `owners`. Its pages are checked each time that they are read.
     ///
     /// # Errors
-    /// When it is incomplete or damaged.
-    pub fn open(directory: &Path) -> Result<Self, JournalError> {
-        let path = directory.join(MANIFEST);
-        let bytes = match read_small(&path, Links::Refuse, MANIFEST_LIMIT_BYTES) {
-            Err(error) if error.is_not_found() && directory.is_dir() => {
-                let directory = directory.to_owned();
-                let Some(told) = audit::told(&directory)? else { return Err(JournalError::Incomplete(directory)) };
-                let images = match directory.join(BEFORE).is_file() {
-                    true => "the old bytes are in before.pages, in the order of the log",
-                    false => "before.pages with the old bytes is gone too",
+    /// When it is incomplete or damaged, belongs to somebody else, or may be written by others.
+    pub fn open(directory: &Path, owners: &[u32]) -> Result<Self, JournalError> {
+        Self::of(JournalDir::take(HeldDir::open(directory)?, owners)?)
+    }
+
+    fn of(directory: JournalDir) -> Result<Self, JournalError> {
+        let file = match directory.open_to_read(MANIFEST) {
+            Err(JournalError::Access(error)) if error.is_not_found() => {
+                let path = directory.held().path().to_owned();
+                let Some(told) = audit::told(&directory)? else { return Err(JournalError::Incomplete(path)) };
+                let images = match directory.open_to_read(BEFORE) {
+                    Ok(_) => "the old bytes are in before.pages, in the order of the log",
+                    Err(_) => "before.pages with the old bytes is gone too, or cannot be read",
                 };
-                return Err(JournalError::ManifestGone { directory, told, images });
+                return Err(JournalError::ManifestGone { directory: path, told, images });
             }
             other => other?,
         };
-        let damaged = |path: &Path, what: &str| JournalError::Damaged { path: path.to_owned(), what: what.to_owned() };
-        let text = String::from_utf8(bytes).map_err(|_| damaged(&path, "not UTF-8"))?;
-        let mut lines = text.lines();
-        let (body, crc) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-        if crc_text(body.as_bytes()) != crc {
-            return Err(damaged(&path, "its CRC is not that of its content"));
-        }
-        let manifest: Manifest =
-            serde_json::from_str(body).map_err(|error| damaged(&path, &format!("not a manifest: {error}")))?;
-        if manifest.schema != JOURNAL_SCHEMA {
-            return Err(damaged(&path, "made by another version of this program"));
-        }
-        let sane = u32::try_from(manifest.block_size).is_ok_and(crate::types::is_block_size);
-        if !sane {
-            return Err(damaged(&path, "page size that no server has"));
-        }
-        let open = |name| ReadFile::open(&directory.join(name), Links::Refuse);
-        let journal = Self { directory: directory.to_owned(), manifest, before: open(BEFORE)?, after: open(AFTER)? };
-        for (place, entry) in journal.manifest.entries.iter().enumerate() {
-            for (file, expected) in [(&journal.before, &entry.before_crc), (&journal.after, &entry.after_crc)] {
-                if crc_text(&journal.page(file, place)?) != *expected {
-                    return Err(damaged(file.path(), &format!("page {place} is not what the manifest says")));
-                }
-            }
-        }
-        Ok(journal)
+        let stat = file.stat()?;
+        let manifest = Manifest::parse(file.read_small(MANIFEST_LIMIT_BYTES)?)
+            .map_err(|what| JournalError::Damaged { path: directory.path_of(MANIFEST), what })?;
+        let before = directory.open_to_read(BEFORE)?;
+        let kept = [(MANIFEST, stat), (BEFORE, before.stat()?)];
+        let after = directory.open_to_read(AFTER);
+        Ok(Self { directory, manifest, before, after, kept })
     }
 
     /// What it is about.
@@ -277,55 +231,92 @@ impl Journal {
     /// The directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
-        &self.directory
+        self.directory.held().path()
     }
 
-    /// The old bytes of an entry.
+    /// Makes sure that the journal is outside of the data: its log is written while pages are.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When it lies inside `protected`, or that cannot be found out.
+    pub fn demand_outside(&self, protected: &[PathBuf]) -> Result<(), JournalError> {
+        Ok(check(self.directory.held(), None, protected)?)
+    }
+
+    /// Makes sure that the journal is still where it was.
+    ///
+    /// # Errors
+    /// When it was moved or taken away, or what is needed to put the old bytes back was.
+    pub fn demand_in_place(&self) -> Result<(), JournalError> {
+        let mut in_place = self.directory.held().is_in_place()?;
+        for (name, stat) in &self.kept {
+            in_place = in_place && self.directory.holds(name, stat)?;
+        }
+        if in_place { Ok(()) } else { Err(JournalError::Gone(self.directory().to_owned())) }
+    }
+
+    /// When the first repair with this journal began, by its log, if the log says so.
+    ///
+    /// # Errors
+    /// When the log is there but cannot be read.
+    pub fn began(&self) -> Result<Option<Timestamp>, JournalError> {
+        audit::began(&self.directory)
+    }
+
+    /// The old bytes of an entry, checked now.
+    ///
+    /// # Errors
+    /// When they cannot be read, or are not what the manifest says.
     pub fn before(&self, place: usize) -> Result<Vec<u8>, JournalError> {
-        self.page(&self.before, place)
+        self.page(&self.before, place, |entry| &entry.before_crc)
     }
 
-    /// The new bytes of an entry.
+    /// The new bytes of an entry, checked now.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When they cannot be read, or are not what the manifest says.
     pub fn after(&self, place: usize) -> Result<Vec<u8>, JournalError> {
-        self.page(&self.after, place)
+        match &self.after {
+            Ok(file) => self.page(file, place, |entry| &entry.after_crc),
+            Err(error) => {
+                Err(JournalError::Damaged { path: self.directory.path_of(AFTER), what: format!("unusable: {error}") })
+            }
+        }
     }
 
-    fn page(&self, file: &ReadFile, place: usize) -> Result<Vec<u8>, JournalError> {
+    fn page(
+        &self,
+        file: &JournalFile,
+        place: usize,
+        crc: impl Fn(&JournalEntry) -> &String,
+    ) -> Result<Vec<u8>, JournalError> {
+        let damaged = |what: String| JournalError::Damaged { path: file.path().to_owned(), what };
+        let entry = self.manifest.entries.get(place).ok_or_else(|| damaged(format!("there is no page {place}")))?;
         let offset = (place as u64).saturating_mul(self.manifest.block_size as u64);
-        file.bytes_at(offset, self.manifest.block_size)?.ok_or_else(|| JournalError::Damaged {
-            path: file.path().to_owned(),
-            what: format!("it ends before page {place}"),
-        })
+        let bytes = file.bytes_at(offset, self.manifest.block_size)?;
+        let bytes = bytes.ok_or_else(|| damaged(format!("it ends before page {place} at {offset:#x}")))?;
+        match crc_text(&bytes) == *crc(entry) {
+            true => Ok(bytes),
+            false => Err(damaged(format!("page {place} at {offset:#x} is not what the manifest says"))),
+        }
     }
 
     /// Adds a line to the audit log and waits until it is on disk.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the system refuses, or the log is not a file of this journal alone.
     pub fn audit(&self, event: &str, details: Value) -> Result<(), JournalError> {
-        Ok(audit::append(&self.directory, event, details)?)
+        audit::append(&self.directory, event, details)
     }
 }
 
-fn create(path: &Path) -> Result<File, AccessError> {
-    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    opened.map_err(|source| AccessError::io("create", path, source))
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), AccessError> {
-    let mut file = create(path)?;
-    file.write_all(bytes).map_err(|source| AccessError::io("write", path, source))?;
-    file.sync_all().map_err(|source| AccessError::io("sync", path, source))
-}
-
-fn sync_directory(path: &Path) -> Result<(), AccessError> {
-    let flags = OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = OpenOptions::new().read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or_default()).open(path);
-    opened.and_then(|directory| directory.sync_all()).map_err(|source| AccessError::io("sync directory", path, source))
+/// A new directory beside the data directory.
+///
+/// # Errors
+/// When it cannot be found out where the data directory is.
+pub fn beside(root: &Path) -> Result<PathBuf, AccessError> {
+    let real = root.canonicalize().map_err(|source| AccessError::io("find", root, source))?;
+    let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let name = format!("pgforensics_undo_{time}_{}", std::process::id());
+    let (parent, _) = split(&real).ok_or_else(|| AccessError::io("find", root, io::ErrorKind::InvalidInput.into()))?;
+    Ok(parent.join(name))
 }

@@ -3,55 +3,133 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use jiff::Timestamp;
+use rustix::fs::OFlags;
 
+use super::held::HeldDir;
 use crate::cluster::open::AccessError;
+
+/// A data directory, held open: whatever its path stands for later, files are found in the directory that was checked.
+#[derive(Debug)]
+pub struct DataRoot {
+    held: HeldDir,
+}
+
+impl DataRoot {
+    /// Opens a data directory that the user named.
+    ///
+    /// # Errors
+    /// When it is no directory or cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, AccessError> {
+        Ok(Self { held: HeldDir::open(path)? })
+    }
+
+    /// The path that it was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.held.path()
+    }
+
+    /// The directory.
+    pub(super) const fn held(&self) -> &HeldDir {
+        &self.held
+    }
+
+    /// Opens the directory that a file stands in. Only the link of a tablespace (`pg_tblspc/OID`), and that of `pg_wal`,
+    /// is followed; any other link on the way is refused.
+    fn directory_of<'a>(&self, relative: &'a Path) -> Result<(Option<HeldDir>, &'a Path), AccessError> {
+        let wrong = || AccessError::io("open", &self.path().join(relative), io::ErrorKind::InvalidInput.into());
+        let parts = relative.components().map(|part| match part {
+            Component::Normal(name) => Ok(Path::new(name)),
+            _ => Err(wrong()),
+        });
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let Some((name, directories)) = parts.split_last() else { return Err(wrong()) };
+        let mut directory = None::<HeldDir>;
+        for (depth, part) in directories.iter().enumerate() {
+            let above = directories.first().filter(|_| depth == 1);
+            let is_link = above.is_some_and(|first| *first == Path::new("pg_tblspc"))
+                || (depth == 0 && *part == Path::new("pg_wal"));
+            directory = Some(directory.as_ref().unwrap_or(&self.held).subdirectory(part, is_link)?);
+        }
+        Ok((directory, name))
+    }
+
+    fn open_file(&self, relative: &Path, flags: OFlags) -> Result<(File, std::fs::Metadata), AccessError> {
+        let (directory, name) = self.directory_of(relative)?;
+        directory.as_ref().unwrap_or(&self.held).open_file(name, flags)
+    }
+
+    /// Reads a whole small file.
+    ///
+    /// # Errors
+    /// When it cannot be opened or read, is not regular, or is longer than `limit_bytes`.
+    pub fn read_small(&self, relative: &Path, limit_bytes: u64) -> Result<Vec<u8>, AccessError> {
+        let (mut file, metadata) = self.open_file(relative, OFlags::RDONLY)?;
+        let path = self.path().join(relative);
+        if metadata.len() > limit_bytes {
+            return Err(AccessError::TooLong { path, size_bytes: metadata.len(), limit_bytes });
+        }
+        let mut bytes = Vec::new();
+        let read = io::Read::read_to_end(&mut io::Read::take(&mut file, limit_bytes), &mut bytes);
+        read.map_err(|source| AccessError::io("read", &path, source))?;
+        Ok(bytes)
+    }
+
+    /// Reads up to `length` bytes from `offset` on, fewer where the file ends; `None` when there is no such file.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    pub fn read_up_to(&self, relative: &Path, offset: u64, length: u32) -> Result<Option<Vec<u8>>, AccessError> {
+        let mut file = match self.open_file(relative, OFlags::RDONLY) {
+            Ok((file, _)) => file,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut bytes = Vec::new();
+        let read = io::Seek::seek(&mut file, io::SeekFrom::Start(offset))
+            .and_then(|_| io::Read::read_to_end(&mut io::Read::take(&mut file, length.into()), &mut bytes));
+        read.map_err(|source| AccessError::io("read", &self.path().join(relative), source))?;
+        Ok(Some(bytes))
+    }
+
+    /// When a file or directory was written last; `None` when it is not there.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    pub fn modified(&self, relative: &Path) -> Result<Option<Timestamp>, AccessError> {
+        let path = self.path().join(relative);
+        match path.symlink_metadata().and_then(|metadata| metadata.modified()) {
+            Ok(time) => Ok(Timestamp::try_from(time).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(AccessError::io("look at", &path, source)),
+        }
+    }
+}
 
 /// A file of a relation, opened for reading and writing, with the directory that it stands in.
 #[derive(Debug)]
 pub struct TargetFile {
     path: PathBuf,
     file: File,
-    directory: OwnedFd,
+    directory: HeldDir,
 }
 
 impl TargetFile {
-    /// Opens `relative` below the data directory `root`. Only the link of a tablespace (`pg_tblspc/OID`) is followed; any
-    /// other link on the way is refused.
+    /// Opens `relative` below the data directory.
     ///
     /// # Errors
     /// When a part of the path is a link, is no directory, or the file is not regular, has several names, or cannot be
     /// opened for writing.
-    pub fn open(root: &Path, relative: &Path) -> Result<Self, AccessError> {
-        let path = root.join(relative);
-        let fail = |operation, error: rustix::io::Errno| AccessError::io(operation, &path, error.into());
-        let base = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut directory = rustix::fs::open(root, base, Mode::empty()).map_err(|error| fail("open", error))?;
-        let mut parts: Vec<&std::ffi::OsStr> = Vec::new();
-        for part in relative.components() {
-            match part {
-                Component::Normal(name) => parts.push(name),
-                _ => return Err(fail("open", rustix::io::Errno::INVAL)),
-            }
-        }
-        let Some((name, directories)) = parts.split_last() else { return Err(fail("open", rustix::io::Errno::INVAL)) };
-        for (depth, part) in directories.iter().enumerate() {
-            let is_tablespace = depth == 1 && directories.first().is_some_and(|first| *first == "pg_tblspc");
-            let flags = if is_tablespace { base } else { base | OFlags::NOFOLLOW };
-            directory =
-                rustix::fs::openat(&directory, *part, flags, Mode::empty()).map_err(|error| fail("open", error))?;
-        }
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&directory, *name, flags, Mode::empty()).map_err(|error| fail("open", error))?;
-        let file = File::from(file);
-        let metadata = file.metadata().map_err(|source| AccessError::io("look at", &path, source))?;
-        if let Some(kind) = crate::cluster::open::kind_of(metadata.file_type()) {
-            return Err(AccessError::NotRegular { path, kind });
-        }
+    pub fn open(root: &DataRoot, relative: &Path) -> Result<Self, AccessError> {
+        let path = root.path().join(relative);
+        let (directory, name) = root.directory_of(relative)?;
+        // No relation lies in the data directory itself.
+        let directory = directory.ok_or_else(|| AccessError::io("open", &path, io::ErrorKind::InvalidInput.into()))?;
+        let (file, metadata) = directory.open_file(name, OFlags::RDWR)?;
         if metadata.nlink() != 1 {
             // No server makes a second name for a relation file: writing here would change another file too.
             return Err(AccessError::NotRegular { path, kind: "file with several names" });
@@ -99,8 +177,7 @@ impl TargetFile {
     /// # Errors
     /// When the system refuses.
     pub fn sync_directory(&self) -> Result<(), AccessError> {
-        rustix::fs::fsync(&self.directory)
-            .map_err(|error| AccessError::io("sync directory of", &self.path, error.into()))
+        self.directory.sync()
     }
 }
 
@@ -118,10 +195,14 @@ mod tests {
         root
     }
 
+    fn open(root: &tempfile::TempDir) -> DataRoot {
+        DataRoot::open(root.path()).unwrap()
+    }
+
     #[test]
     fn page_is_written_in_place() {
         let root = data_dir();
-        let target = TargetFile::open(root.path(), Path::new("base/5/1259")).unwrap();
+        let target = TargetFile::open(&open(&root), Path::new("base/5/1259")).unwrap();
         target.write_page(8192, &[9; 8192]).unwrap();
         target.sync_directory().unwrap();
         let bytes = fs::read(root.path().join("base/5/1259")).unwrap();
@@ -136,10 +217,10 @@ mod tests {
         symlink(elsewhere.path().join("base"), root.path().join("base/6")).unwrap();
         fs::hard_link(root.path().join("base/5/1259"), root.path().join("base/5/3")).unwrap();
         for refused in ["base/5/2", "base/6/5/1259", "base/5/3", "../data/base/5/1259", "/etc/passwd", "", "base/5"] {
-            assert!(TargetFile::open(root.path(), Path::new(refused)).is_err(), "{refused}");
+            assert!(TargetFile::open(&open(&root), Path::new(refused)).is_err(), "{refused}");
         }
         fs::create_dir(root.path().join("pg_tblspc")).unwrap();
         symlink(elsewhere.path().join("base"), root.path().join("pg_tblspc/16384")).unwrap();
-        assert!(TargetFile::open(root.path(), Path::new("pg_tblspc/16384/5/1259")).is_ok());
+        assert!(TargetFile::open(&open(&root), Path::new("pg_tblspc/16384/5/1259")).is_ok());
     }
 }

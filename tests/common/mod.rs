@@ -63,6 +63,30 @@ pub fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
+/// A copy of a whole cluster that has no tablespace.
+pub fn copy_of(case: &str) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let data = temporary.path().join("data");
+    copy_tree(&cluster(case), &data);
+    (temporary, data)
+}
+
+/// Sets a field of `pg_control` and its CRC.
+pub fn edit_control(data: &Path, offset: usize, bytes: &[u8]) {
+    let path = data.join("global/pg_control");
+    let mut control = fs::read(&path).expect("read");
+    control[offset..offset + bytes.len()].copy_from_slice(bytes);
+    // The CRC of version 1901 lies behind the fields; the first place where it fits is it.
+    let old = fs::read(&path).expect("read");
+    let at = (200..400)
+        .step_by(4)
+        .find(|at| old[*at..at + 4] == crc32c::crc32c(&old[..*at]).to_le_bytes())
+        .expect("CRC of pg_control");
+    let crc = crc32c::crc32c(&control[..at]).to_le_bytes();
+    control[at..at + 4].copy_from_slice(&crc);
+    fs::write(&path, control).expect("write");
+}
+
 /// What a run of a program gave.
 pub struct Ran {
     pub status: i32,

@@ -10,6 +10,7 @@ use super::examination::{Examination, Request, Watch};
 use super::page_name::PageName;
 use super::repair::RepairArgs;
 use super::sheets::{sheet_of, survey_of};
+use super::source::protected_of;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::verdict::check::Stage;
 use crate::analysis::verdict::judge::Verdict;
@@ -103,10 +104,10 @@ impl Backend for ClusterBackend {
                 Ok(None) => Action::Refused("nothing was written".to_owned()),
                 Err(stop) => Action::Refused(stop.to_string()),
             }),
-            Effect::Export { name, text, json } => {
-                let protected = self.examined().as_ref().map_or_else(Vec::new, |one| one.source.protected());
-                export(&name, &text, &json, &protected, tell);
-            }
+            Effect::Export { name, text, json } => match self.protected() {
+                Ok(protected) => export(&name, &text, &json, &protected, tell),
+                Err(stop) => failed(stop),
+            },
             Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
         }
     }
@@ -240,8 +241,13 @@ impl ClusterBackend {
         Ok(PlanSheet { pages, plan, guards: guards.iter().map(ToString::to_string).collect(), command })
     }
 
+    /// Directories that nothing is written into, asked for anew: also when the examination failed.
+    fn protected(&self) -> Result<Vec<PathBuf>, Stop> {
+        protected_of(&DataDir::open(&self.data_dir).map_err(|error| Stop::Input(error.to_string()))?)
+    }
+
     fn save(&self, plan: &Plan) -> Result<String, Stop> {
-        let protected = self.examined().map_or_else(Vec::new, |examined| examined.source.protected());
+        let protected = self.protected()?;
         let name = format!("{}.json", free_name("repair_plan", &["json"]));
         crate::repair::plan_file::save(Path::new(&name), plan, &protected)
             .map_err(|error| Stop::Input(error.to_string()))?;
@@ -257,7 +263,7 @@ impl ClusterBackend {
             let directory = journal.directory().display().to_string();
             let data_dir = quoted(&absolute(&self.data_dir));
             let undo = format!("{PROGRAM} undo {data_dir} {}", quoted(&directory));
-            AppliedSheet { written: applied.written, journal: directory, undo }
+            AppliedSheet { written: applied.written.len(), journal: directory, undo }
         }))
     }
 }

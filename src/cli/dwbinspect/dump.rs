@@ -168,9 +168,8 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let filter = Filter { page: args.filter.page.resolved(names.as_ref())?, ..args.filter.clone() };
     let export = match &args.images {
         Some(path) => {
-            let protected = source.protected();
-            let protected = protected.iter().map(PathBuf::as_path);
-            Some(ExportDir::create(path, protected).map_err(|error| Stop::Input(error.to_string()))?)
+            let directory = ExportDir::create(path, &source.protected()?);
+            Some(directory.map_err(|error| Stop::Input(error.to_string()))?)
         }
         None => None,
     };

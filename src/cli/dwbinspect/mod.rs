@@ -12,6 +12,7 @@ mod page_name;
 mod repair;
 mod repair_select;
 mod repair_text;
+mod replay;
 mod sheets;
 mod source;
 mod tui;
@@ -51,7 +52,7 @@ enum Command {
     Check(check::CheckArgs),
     Page(page::PageArgs),
     Repair(Box<repair::RepairArgs>),
-    Undo(repair::UndoArgs),
+    Undo(replay::UndoArgs),
     Info(info::InfoArgs),
     Dump(Box<dump::DumpArgs>),
     Batches(batches::BatchesArgs),
@@ -70,7 +71,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Tui(args) => tui::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Repair(args) => repair::run(&args, out),
-        Command::Undo(args) => repair::run_undo(&args, out),
+        Command::Undo(args) => replay::run_undo(&args, out),
         Command::Page(args) => page::run(&args, out),
         Command::Info(args) => info::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),

@@ -1,4 +1,4 @@
-//! `pg_dwbinspect repair` and `undo`: put proven images back, and take that back.
+//! `pg_dwbinspect repair`: put proven images back.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,27 @@ use super::bars::Bars;
 use super::examination::{Examination, Request, Watch};
 use super::page_name::PageName;
 use super::repair_select::{Selection, relations_of};
-use super::repair_text::{Ending, write_applied, write_plan, write_undone};
+use super::repair_text::{Ending, write_applied, write_plan};
+use super::replay::{OverrideArgs, ReplayArgs, Replaying, guarded, told};
 use crate::analysis::verdict::candidate::Source;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::{OutputArgs, open_data_dir};
-use crate::cli::data_dir_arg::{PgData, PgDataToWrite};
+use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::relation_arg::{RelationArg, ambiguous};
 use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
-use crate::cluster::relation_path::RelationPaths;
-use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
-use crate::repair::apply::{Applied, ApplyError, Direction, carry_out, control_crc};
-use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards};
-use crate::repair::journal::{Journal, JournalEntry, Manifest, NewJournal};
+use crate::repair::apply::{Applied, Cluster, Direction, Order, carry_out};
+use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards, unopened};
+use crate::repair::journal::{Journal, NewJournal, beside};
+use crate::repair::manifest::{JournalEntry, Manifest};
 use crate::repair::plan::{Permission, Plan, PlanStep, SourceKind};
 use crate::repair::prepare::{Material, PrepareError, final_bytes};
+use crate::repair::witness::{ControlMark, WalMark, Witness};
 use crate::types::PageId;
 
 /// Longest plan that is read, in bytes.
@@ -44,26 +45,6 @@ enum SourceChoice {
     Dwb,
     /// Full-page images in WAL.
     Wal,
-}
-
-/// Guards that may be overridden.
-#[derive(Clone, Copy, Debug, Args)]
-struct OverrideArgs {
-    /// Write into a cluster that was shut down cleanly
-    #[arg(long, help_heading = "Overrides")]
-    allow_shut_down: bool,
-    /// Write into a standby or a cluster with recovery signal files
-    #[arg(long, help_heading = "Overrides")]
-    allow_standby: bool,
-    /// Write although the data directory belongs to another user
-    #[arg(long, help_heading = "Overrides")]
-    allow_other_user: bool,
-}
-
-impl OverrideArgs {
-    const fn overrides(self) -> Overrides {
-        Overrides { shut_down: self.allow_shut_down, standby: self.allow_standby, other_user: self.allow_other_user }
-    }
 }
 
 /// Put proven images back, offline, with a journal and an undo
@@ -108,9 +89,12 @@ pub struct RepairArgs {
     /// Where the old bytes are kept [default: pgforensics_undo_TIME_ID beside the data directory]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
-    /// Finish a repair that was cut off
-    #[arg(long, value_name = "JOURNAL_DIR", conflicts_with_all = ["apply", "dry_run", "plan", "journal"])]
+    /// Finish a repair that was cut off, or only the pages named by --page
+    #[arg(long, value_name = "JOURNAL_DIR", conflicts_with_all = ["apply", "dry_run", "plan", "journal", "relation",
+        "source", "allow_unproven", "lose_changes", "wal"])]
     resume: Option<PathBuf>,
+    #[command(flatten)]
+    replay: ReplayArgs,
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
@@ -130,105 +114,42 @@ Examples:
   pg_dwbinspect repair DATADIR --apply --plan plan.json
   pg_dwbinspect undo DATADIR JOURNAL_DIR           take it back
   pg_dwbinspect repair DATADIR --resume JOURNAL_DIR
+  pg_dwbinspect repair DATADIR --resume JOURNAL_DIR --skip-changed
 ";
-
-/// Put the bytes back that a repair overwrote
-///
-/// Refuses when a page is no longer what the repair wrote, or when a server was started since.
-#[derive(Debug, Args)]
-#[command(after_help = crate::cli::exit::EXIT_STATUS, allow_missing_positional = true)]
-pub struct UndoArgs {
-    /// Data directory of a stopped server
-    #[arg(value_name = "DATADIR")]
-    data_dir: Option<PathBuf>,
-    #[command(flatten)]
-    pgdata: PgDataToWrite,
-    /// The journal of the repair
-    #[arg(value_name = "JOURNAL_DIR")]
-    journal: PathBuf,
-    #[command(flatten)]
-    overrides: OverrideArgs,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-/// Runs `undo`.
-pub(super) fn run_undo(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
-    let (journal, applied) = replay_journal(&data_dir, &args.journal, args.overrides.overrides(), Direction::Back)?;
-    write_undone(out, &args.output, &journal, &applied, Direction::Back)?;
-    Ok(Outcome::Clean)
-}
-
-fn replay_journal(
-    data_dir: &Path,
-    journal: &Path,
-    overrides: Overrides,
-    direction: Direction,
-) -> Result<(Journal, Applied), Stop> {
-    let directory = open_data_dir(data_dir)?;
-    let _lock = guarded(&directory, overrides)?;
-    let control =
-        directory.control().trusted().ok_or_else(|| Stop::Input("pg_control cannot be trusted".to_owned()))?;
-    let journal = Journal::open(journal).map_err(|error| Stop::Input(error.to_string()))?;
-    let system = control.prefix.system_identifier;
-    let applied = carry_out(directory.root(), system, &paths_of(&directory, control), &journal, direction, |_| true)
-        .map_err(|error| refused(&error))?;
-    Ok((journal, applied))
-}
-
-fn refused(error: &ApplyError) -> Stop {
-    Stop::Input(error.to_string())
-}
-
-fn paths_of(directory: &DataDir, control: &ControlFile) -> RelationPaths {
-    RelationPaths::new(directory.major(), control.prefix.catalog_version_no, control.geometry.rel_segment_blocks)
-}
-
-/// Takes the lock when nothing forbids writing.
-fn guarded(directory: &DataDir, overrides: Overrides) -> Result<RepairLock, Stop> {
-    let guards = find_guards(directory, overrides);
-    if !guards.is_empty() {
-        return Err(Stop::Input(list_guards(&guards)));
-    }
-    RepairLock::take(directory.root()).map_err(|guard| Stop::Input(list_guards(&[guard])))
-}
-
-fn list_guards(guards: &[Guard]) -> String {
-    let lines: Vec<String> = guards.iter().map(|guard| format!("refused: {guard}")).collect();
-    lines.join("\n")
-}
 
 /// Runs `repair`.
 pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let overrides = args.overrides.overrides();
     if let Some(journal) = &args.resume {
-        let data_dir = args.pgdata.choose_to_write(args.data_dir.as_deref())?;
-        let (journal, applied) = replay_journal(&data_dir, journal, overrides, Direction::Forward)?;
-        write_undone(out, &args.output, &journal, &applied, Direction::Forward)?;
-        return Ok(Outcome::Clean);
+        let (data_dir, pages) = (args.pgdata.choose_to_write(args.data_dir.as_deref())?, &args.page);
+        let (data_dir, direction) = (data_dir.as_path(), Direction::Forward);
+        let replay = Replaying { data_dir, journal, pages, overrides, args: args.replay, direction };
+        return replay.run(&args.output, out);
+    }
+    if args.replay.skip_changed || args.replay.allow_old_journal {
+        return Err(Stop::Input("--skip-changed and --allow-old-journal are for --resume and undo".to_owned()));
     }
     let directory = open_data_dir(&args.directory()?)?;
-    let (lock, examined) = args.examine(args.apply, &Bars::new())?;
+    let (locked, examined) = args.examine(args.apply, &Bars::new())?;
     let session = Session::new(&examined)?;
     let permission = session.permission(args)?;
     let plan = session.plan(args, &permission)?;
-    if lock.is_none() {
+    let Some(locked) = locked else {
         if let Some(file) = &args.plan {
-            crate::repair::plan_file::save(file, &plan, &protected(&examined))
+            crate::repair::plan_file::save(file, &plan, &examined.source.protected()?)
                 .map_err(|error| Stop::Input(error.to_string()))?;
         }
         let guards = find_guards(&directory, overrides);
         let ending = Ending::new(plan.steps.len() + plan.left.len(), &examined.coverage);
         write_plan(out, &args.output, &plan, &guards, args.plan.as_deref(), &ending)?;
         return Ok(ending.outcome);
-    }
+    };
     if plan.steps.is_empty() {
         let ending = Ending::new(plan.left.len(), &examined.coverage);
         write_plan(out, &args.output, &plan, &[], None, &ending)?;
         return Ok(ending.outcome);
     }
-    let (journal, applied) = session.apply(args, &plan)?;
+    let (journal, applied) = session.apply(args, &plan, &locked)?;
     let complete = examined.report.pages.iter().all(|page| {
         let planned = plan.steps.iter().any(|step| step.page.page_id() == Some(page.page));
         planned || matches!(page.verdict.verdict.name(), "heals_in_replay" | "leave")
@@ -261,9 +182,10 @@ impl RepairArgs {
             lose_changes: Vec::new(),
             journal: None,
             resume: None,
+            replay: ReplayArgs::default(),
             wal: wal.to_vec(),
             jobs,
-            overrides: OverrideArgs { allow_shut_down: false, allow_standby: false, allow_other_user: false },
+            overrides: OverrideArgs::default(),
             output: OutputArgs::plain(),
         }
     }
@@ -275,27 +197,26 @@ impl RepairArgs {
     }
 
     /// Reads and judges the cluster. The lock is taken before, so that what was checked is what is written.
-    fn examine(&self, lock: bool, watch: &dyn Watch) -> Result<(Option<RepairLock>, Examination), Stop> {
+    fn examine(&self, lock: bool, watch: &dyn Watch) -> Result<(Option<Locked>, Examination), Stop> {
         let data_dir = self.directory()?;
-        let directory = open_data_dir(&data_dir)?;
-        let lock = if lock { Some(guarded(&directory, self.overrides.overrides())?) } else { None };
+        let locked = lock.then(|| Locked::take(&data_dir, self.overrides.overrides())).transpose()?;
         let request =
             Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs.count(), keep_slots: false };
         let examined = Examination::run(&data_dir, &request, watch)?;
         if examined.interrupted() {
             return Err(Stop::Input("interrupted: nothing was written".to_owned()));
         }
-        Ok((lock, examined))
+        Ok((locked, examined))
     }
 
     /// The plan for a cluster that was judged already, and what forbids carrying it out.
     pub(super) fn plan_for(&self, examined: &Examination) -> Result<(Plan, Vec<Guard>), Stop> {
         let session = Session::new(examined)?;
         let plan = session.plan(self, &session.permission(self)?)?;
-        let guards = examined.source.directory.as_ref().map_or_else(Vec::new, |directory| {
-            DataDir::open(directory.root())
-                .map_or_else(|_| Vec::new(), |fresh| find_guards(&fresh, self.overrides.overrides()))
-        });
+        let guards = match DataDir::open(&self.directory()?) {
+            Ok(fresh) => find_guards(&fresh, self.overrides.overrides()),
+            Err(error) => vec![unopened(&error)],
+        };
         Ok((plan, guards))
     }
 
@@ -306,16 +227,28 @@ impl RepairArgs {
         dry: bool,
         watch: &dyn Watch,
     ) -> Result<Option<(Journal, Applied)>, Stop> {
-        let (_lock, examined) = self.examine(true, watch)?;
+        let (locked, examined) = self.examine(true, watch)?;
         let session = Session::new(&examined)?;
         session.confirm(plan, &session.permission(self)?)?;
-        if dry { Ok(None) } else { session.apply(self, plan).map(Some) }
+        match locked.filter(|_| !dry) {
+            Some(locked) => session.apply(self, plan, &locked).map(Some),
+            None => Ok(None),
+        }
     }
 }
 
-/// Directories that neither plan nor journal may be written into.
-fn protected(examined: &Examination) -> Vec<PathBuf> {
-    examined.source.protected()
+/// A data directory that is locked, and what was in its `pg_control` before it was judged.
+struct Locked {
+    lock: RepairLock,
+    control: ControlMark,
+}
+
+impl Locked {
+    fn take(data_dir: &Path, overrides: Overrides) -> Result<Self, Stop> {
+        let (lock, _) = guarded(data_dir, overrides)?;
+        let control = ControlMark::read(lock.root()).map_err(|error| Stop::Input(error.to_string()))?;
+        Ok(Self { lock, control })
+    }
 }
 
 /// A repair in progress.
@@ -420,22 +353,51 @@ impl<'a> Session<'a> {
     }
 
     /// Writes the journal, then the pages.
-    fn apply(&self, args: &RepairArgs, plan: &Plan) -> Result<(Journal, Applied), Stop> {
+    fn apply(&self, args: &RepairArgs, plan: &Plan, locked: &Locked) -> Result<(Journal, Applied), Stop> {
         let stop = |error: &dyn std::fmt::Display| Stop::Input(error.to_string());
-        let system = self.control.prefix.system_identifier;
-        let crc = control_crc(self.root).map_err(|error| stop(&error))?;
-        let block_size = self.examined.block_size;
-        let directory = args.journal.clone().unwrap_or_else(|| default_journal(self.root));
+        let (system, block_size) = (self.control.prefix.system_identifier, self.examined.block_size);
+        let directory = args.journal.clone().map_or_else(|| beside(self.root), Ok).map_err(|error| stop(&error))?;
+        let protected = self.examined.source.protected()?;
+        let manifest = Manifest::new(self.root, system, self.witness(locked)?, block_size);
         let needed = (plan.steps.len() as u64 * block_size as u64 * 2).saturating_add(JOURNAL_EXTRA_BYTES);
-        let manifest = Manifest::new(self.root, system, crc, block_size);
-        let protected = protected(self.examined);
         let mut journal =
             NewJournal::create(&directory, &protected, manifest, plan, needed).map_err(|error| stop(&error))?;
+        self.fill(&mut journal, plan).map_err(|stop| {
+            let unfinished = journal.directory().display();
+            Stop::Input(format!("{stop}\nno page was written; {unfinished} holds a journal that was not finished"))
+        })?;
+        let journal = journal.finish().map_err(|error| Stop::Input(format!("{error}\nno page was written")))?;
+        let cluster =
+            Cluster { lock: &locked.lock, system_identifier: system, block_size, paths: &self.examined.paths };
+        match carry_out(cluster, &journal, &Order::whole(Direction::Forward), |_| true) {
+            Ok(applied) => Ok((journal, applied)),
+            Err(stopped) => Err(told(&stopped, self.root, &journal)),
+        }
+    }
+
+    /// What tells later whether a server was started: `pg_control` as it was before anything was judged, and the end of
+    /// WAL.
+    fn witness(&self, locked: &Locked) -> Result<Witness, Stop> {
+        let end_lsn = self.examined.report.replay.end_lsn.unwrap_or(self.control.checkpoint_lsn);
+        let wal_end = WalMark::read(locked.lock.root(), self.control, end_lsn);
+        let wal_end = wal_end.map_err(|error| Stop::Input(error.to_string()))?;
+        let witness = Witness::now(locked.control.clone(), wal_end);
+        match witness.control_contradicted_by(locked.lock.root()) {
+            Ok(None) => Ok(witness),
+            Ok(Some(sign)) => Err(Stop::Input(format!(
+                "a server was started while the cluster was being judged: {sign}; no page was written"
+            ))),
+            Err(error) => Err(Stop::Input(error.to_string())),
+        }
+    }
+
+    /// Puts the old and the new bytes of every step into the journal.
+    fn fill(&self, journal: &mut NewJournal, plan: &Plan) -> Result<(), Stop> {
+        let stop = |error: &dyn std::fmt::Display| Stop::Input(error.to_string());
+        let block_size = self.examined.block_size;
         let checksums = self.control.checksums.is_written();
         for step in &plan.steps {
-            let changed = |what: &str| {
-                Stop::Input(format!("{} block {}: {what}; nothing was written", step.path, step.page.block))
-            };
+            let changed = |what: &str| Stop::Input(format!("{} block {}: {what}", step.path, step.page.block));
             let page = step.page.page_id().ok_or_else(|| changed("no such fork"))?;
             let report = self.reports().iter().find(|report| report.page == page);
             let candidates = report.map_or(&[][..], |report| &report.verdict.candidates);
@@ -464,25 +426,6 @@ impl<'a> Session<'a> {
             };
             journal.add(entry, &before, &after).map_err(|error| stop(&error))?;
         }
-        let journal = journal.finish().map_err(|error| stop(&error))?;
-        let applied = carry_out(self.root, system, &self.examined.paths, &journal, Direction::Forward, |_| true);
-        match applied {
-            Ok(applied) => Ok((journal, applied)),
-            Err(error) => {
-                let data = quoted(&self.root.display().to_string());
-                let undo = quoted(&journal.directory().display().to_string());
-                Err(Stop::Input(format!(
-                    "{error}\nthe old bytes are in {undo}\nto finish: pg_dwbinspect repair {data} --resume {undo}\nto take it back: pg_dwbinspect undo {data} {undo}"
-                )))
-            }
-        }
+        Ok(())
     }
-}
-
-/// A new directory beside the data directory.
-fn default_journal(root: &Path) -> PathBuf {
-    let real = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-    let name = format!("pgforensics_undo_{time}_{}", std::process::id());
-    real.parent().unwrap_or(Path::new("/")).join(name)
 }

@@ -18,7 +18,7 @@ use crate::output::json::{Item, SkippedJson, SummaryJson};
 use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
 use crate::output::text::{Layout, plain_table, write_command, write_fact, write_findings, write_table};
-use crate::repair::apply::{Applied, Direction};
+use crate::repair::apply::{Applied, Direction, Left, LeftWhy};
 use crate::repair::guard::Guard;
 use crate::repair::journal::Journal;
 use crate::repair::plan::{Plan, PlanPage, PlanStep};
@@ -211,7 +211,7 @@ pub(super) fn write_applied(
         "steps": plan.steps.len(),
         "left": plan.left.len(),
         "applied": true,
-        "written": applied.written,
+        "written": applied.written.len(),
         "journal": directory,
     });
     if machine(out, output, "repair", plan, counts, ending)? {
@@ -219,7 +219,7 @@ pub(super) fn write_applied(
     }
     let layout = output.layout();
     writeln!(out, "{}", layout.paint.heading("Repaired"))?;
-    write_fact(out, layout, "pages written", &applied.written.to_string())?;
+    write_fact(out, layout, "pages written", &applied.written.len().to_string())?;
     write_fact(out, layout, "old bytes", &directory)?;
     let root = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
     let (root, undo) = (quoted(&root), quoted(&directory));
@@ -244,6 +244,27 @@ pub(super) fn write_applied(
     Ok(())
 }
 
+/// Pages that were left as they are, and why.
+fn named_left(journal: &Journal, applied: &Applied) -> Vec<(String, String)> {
+    let entries = &journal.manifest().entries;
+    let named = |left: &Left| Some((entries.get(left.place)?.to_string(), left.why.to_string()));
+    applied.left.iter().filter_map(named).collect()
+}
+
+fn left_rows(journal: &Journal, applied: &Applied) -> Vec<Value> {
+    let entries = &journal.manifest().entries;
+    let row = |left: &Left| {
+        let entry = entries.get(left.place)?;
+        let kind = match left.why {
+            LeftWhy::Changed => "changed",
+            LeftWhy::NoBytes(_) => "no_bytes",
+            LeftWhy::Unreadable(_) => "unreadable",
+        };
+        Some(json!({"path": entry.path, "block": entry.page.block, "kind": kind, "why": left.why.to_string()}))
+    };
+    applied.left.iter().filter_map(row).collect()
+}
+
 /// A journal that was carried out again or taken back.
 pub(super) fn write_undone(
     out: &mut dyn Write,
@@ -260,25 +281,40 @@ pub(super) fn write_undone(
     if let Some(format) = output.machine() {
         let sink = begin(format, CsvShape::Pairs, out, (PROGRAM, command), Vec::new())?;
         let counts = json!({
-            "written": applied.written,
+            "written": applied.written.len(),
             "already": applied.already,
             "journal": directory,
             "unlogged": applied.unlogged,
+            "left_unchanged": left_rows(journal, applied),
+            "newer_files": applied.newer_files,
         });
         let counts = counts.as_object().cloned().unwrap_or_default();
-        let shown = (applied.written + applied.already) as u64;
-        sink.end(&SummaryJson { examined: shown, shown, counts, ..SummaryJson::default() })?;
+        let shown = (applied.written.len() + applied.already) as u64;
+        let (examined, exit_status) = (shown + applied.left.len() as u64, Outcome::of(applied.left.len(), 0).status());
+        sink.end(&SummaryJson { examined, shown, exit_status, counts, ..SummaryJson::default() })?;
         return Ok(());
     }
     let layout = output.layout();
     writeln!(out, "{}", layout.paint.heading(title))?;
-    write_fact(out, layout, "pages written", &applied.written.to_string())?;
+    write_fact(out, layout, "pages written", &applied.written.len().to_string())?;
     if applied.already > 0 {
         write_fact(out, layout, "already in place", &applied.already.to_string())?;
     }
     write_fact(out, layout, "journal", &directory)?;
     if let Some(why) = &applied.unlogged {
         write_fact(out, layout, "not in its log", why)?;
+    }
+    if !applied.newer_files.is_empty() {
+        let files: Vec<String> = applied.newer_files.iter().map(|file| file.display().to_string()).collect();
+        let what = "written after the repair began, though pg_control says that no server got as far as a page; a copy \
+                    of the data directory has new times too";
+        write_fact(out, layout, "look at", &format!("{}: {what}", files.join(", ")))?;
+    }
+    if !applied.left.is_empty() {
+        writeln!(out, "\n{}", layout.paint.heading("Pages that were left as they are"))?;
+        for (name, why) in named_left(journal, applied) {
+            write_fact(out, layout, &name, &why)?;
+        }
     }
     out.flush()?;
     Ok(())

@@ -106,12 +106,11 @@ impl Source {
     }
 
     /// Directories that nothing is written into.
-    #[must_use]
-    pub fn protected(&self) -> Vec<PathBuf> {
-        let Some(directory) = &self.directory else { return Vec::new() };
-        let mut protected = directory.linked_directories();
-        protected.push(directory.root().to_owned());
-        protected
+    ///
+    /// # Errors
+    /// When it cannot be found out which belong to the cluster: then nothing may be written anywhere.
+    pub fn protected(&self) -> Result<Vec<PathBuf>, Stop> {
+        self.directory.as_ref().map_or_else(|| Ok(Vec::new()), protected_of)
     }
 
     /// Reads and judges everything: what every command starts with. Findings about the directory come first.
@@ -163,4 +162,13 @@ impl Source {
             Finding::note("no_dwb", what, "only servers with the double write buffer patch keep one")
         })
     }
+}
+
+/// Directories of a cluster that nothing is written into.
+///
+/// # Errors
+/// When it cannot be found out which belong to the cluster: then nothing may be written anywhere.
+pub fn protected_of(directory: &DataDir) -> Result<Vec<PathBuf>, Stop> {
+    let own = directory.own_directories();
+    own.map_err(|error| Stop::Input(format!("what belongs to the cluster cannot be told: {error}")))
 }

@@ -1,7 +1,7 @@
 //! `pg_walfpi extract`: images as page files.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
@@ -44,9 +44,8 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
     let filter = args.filter.resolved(&names)?;
     let mut source = Source::open(&args.common.source)?;
     source.add_name_notes(&names);
-    let (paths, _) = args.common.source.named()?;
-    let protected: Vec<&Path> = paths.iter().map(PathBuf::as_path).filter(|path| path.is_dir()).collect();
-    let export = ExportDir::create(&args.directory, protected).map_err(|error| Stop::Input(error.to_string()))?;
+    let protected = args.common.source.protected()?;
+    let export = ExportDir::create(&args.directory, &protected).map_err(|error| Stop::Input(error.to_string()))?;
     let mut target = Target::begin(&source, &args.common.output, out, "extract", true)?;
     // Without a control file the checksum is set: where checksums are off the field may hold anything.
     let checksums = source.set.control().is_none_or(|control| control.checksums.is_written());

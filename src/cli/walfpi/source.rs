@@ -18,6 +18,8 @@ use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::Stop;
+use crate::cluster::data_dir::{DataDir, NotADataDir};
+use crate::cluster::open::AccessError;
 use crate::cluster::wal::{WalReadError, WalSet, WalSetError, WalSetOptions};
 use crate::output::progress::Progress;
 use crate::output::sink::{CsvShape, Machine, Sink};
@@ -91,6 +93,29 @@ impl SourceArgs {
             }
         };
         Ok((vec![base.clone()], SegmentSpan { first, last }))
+    }
+
+    /// Directories that nothing is written into: those that were named, and all that belongs to a data directory.
+    ///
+    /// # Errors
+    /// When it cannot be found out what belongs to one of them.
+    pub fn protected(&self) -> Result<Vec<PathBuf>, Stop> {
+        let mut protected = Vec::new();
+        for path in &self.named()?.0 {
+            let failed = |error: AccessError| Stop::Input(format!("what belongs to it cannot be told: {error}"));
+            match path.metadata() {
+                Ok(metadata) if metadata.is_dir() => match DataDir::open(path) {
+                    Ok(directory) => protected.extend(directory.own_directories().map_err(failed)?),
+                    Err(NotADataDir::NoVersion(_)) => protected.push(path.clone()),
+                    Err(error) => return Err(Stop::Input(error.to_string())),
+                },
+                Ok(_) => {}
+                // A pattern or standard input.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(source) => return Err(failed(AccessError::io("look at", path, source))),
+            }
+        }
+        Ok(protected)
     }
 }
 

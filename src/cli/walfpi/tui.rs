@@ -1,7 +1,6 @@
 //! `pg_walfpi tui`: full-page images in WAL as a screen.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
@@ -106,11 +105,10 @@ impl Backend for WalBackend {
                     tell.action(Action::WalFailed(stop.to_string()));
                 }
             }
-            Effect::Export { name, text, json } => {
-                let named = self.request.source.named().map_or_else(|_| Vec::new(), |(paths, _)| paths);
-                let protected: Vec<PathBuf> = named.into_iter().filter(|path| path.is_dir()).collect();
-                export(&name, &text, &json, &protected, tell);
-            }
+            Effect::Export { name, text, json } => match self.request.source.protected() {
+                Ok(protected) => export(&name, &text, &json, &protected, tell),
+                Err(stop) => tell.action(Action::Failed(stop.to_string())),
+            },
             other => tell.action(Action::Failed(format!("this screen cannot do that: {other:?}"))),
         }
     }

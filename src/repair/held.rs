@@ -1,0 +1,157 @@
+//! A directory that is held open. Its files are found through the handle, so the directory that was checked is the one that
+//! is read and written, whatever its path stands for by then.
+#![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
+
+use std::fs::{File, Metadata};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::cluster::open::{AccessError, kind_of};
+
+/// A directory, held open.
+#[derive(Debug)]
+pub(super) struct HeldDir {
+    path: PathBuf,
+    handle: OwnedFd,
+}
+
+/// True when both are the same file.
+pub(super) fn is_same(one: &Stat, other: &Stat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+impl HeldDir {
+    /// Opens a directory that the user named: a link is followed.
+    pub(super) fn open(path: &Path) -> Result<Self, AccessError> {
+        let handle = rustix::fs::open(path, DIRECTORY, Mode::empty())
+            .map_err(|error| AccessError::io("open", path, error.into()))?;
+        Ok(Self { path: path.to_owned(), handle })
+    }
+
+    /// Opens a directory inside this one.
+    pub(super) fn subdirectory(&self, name: &Path, follow: bool) -> Result<Self, AccessError> {
+        let path = self.path.join(name);
+        let flags = if follow { DIRECTORY } else { DIRECTORY | OFlags::NOFOLLOW };
+        match rustix::fs::openat(&self.handle, name, flags, Mode::empty()) {
+            Ok(handle) => Ok(Self { path, handle }),
+            Err(error) => Err(AccessError::io("open", &path, error.into())),
+        }
+    }
+
+    /// The same by the path that the user gave it.
+    pub(super) fn called(self, path: &Path) -> Self {
+        Self { path: path.to_owned(), ..self }
+    }
+
+    /// The path that it was opened by.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the system says of it.
+    pub(super) fn stat(&self) -> Result<Stat, AccessError> {
+        rustix::fs::fstat(&self.handle).map_err(|error| self.failed("look at", Path::new(""), error))
+    }
+
+    /// What the system says of something in it; a link is not followed.
+    pub(super) fn stat_of(&self, name: &Path) -> Result<Stat, AccessError> {
+        rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|error| self.failed("look at", name, error))
+    }
+
+    /// True as long as its path stands for it.
+    pub(super) fn is_in_place(&self) -> Result<bool, AccessError> {
+        match rustix::fs::stat(&self.path) {
+            Ok(there) => Ok(is_same(&there, &self.stat()?)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(error) => Err(self.failed("look at", Path::new(""), error)),
+        }
+    }
+
+    /// Opens a regular file in it. Never blocks on a FIFO, never follows a link, never opens a device.
+    pub(super) fn open_file(&self, name: &Path, flags: OFlags) -> Result<(File, Metadata), AccessError> {
+        let path = self.path.join(name);
+        // Before it is opened: to open a device can have effects. A file that is to be made need not be there.
+        match self.stat_of(name) {
+            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => {}
+                FileType::Symlink => return Err(AccessError::NotRegular { path, kind: "symbolic link" }),
+                FileType::Directory => return Err(AccessError::NotRegular { path, kind: "directory" }),
+                FileType::Fifo => return Err(AccessError::NotRegular { path, kind: "FIFO" }),
+                _ => return Err(AccessError::NotRegular { path, kind: "special file" }),
+            },
+            Err(error) if error.is_not_found() && flags.contains(OFlags::CREATE) => {}
+            Err(error) => return Err(error),
+        }
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR);
+        let file = File::from(opened.map_err(|error| self.failed("open", name, error))?);
+        let metadata = file.metadata().map_err(|source| AccessError::io("look at", &path, source))?;
+        match kind_of(metadata.file_type()) {
+            None => Ok((file, metadata)),
+            Some(kind) => Err(AccessError::NotRegular { path, kind }),
+        }
+    }
+
+    /// Makes a file in it, for this user alone. Nothing that is there is opened.
+    pub(super) fn create_file(&self, name: &Path) -> Result<File, AccessError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR);
+        opened.map(File::from).map_err(|error| self.failed("create", name, error))
+    }
+
+    /// Makes a directory in it, for this user alone; false when something of that name is there.
+    pub(super) fn make_directory(&self, name: &Path) -> Result<bool, AccessError> {
+        match rustix::fs::mkdirat(&self.handle, name, Mode::RWXU) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(self.failed("make directory", name, error)),
+        }
+    }
+
+    /// True when nothing is in it.
+    pub(super) fn is_empty(&self) -> Result<bool, AccessError> {
+        let failed = |error| self.failed("list", Path::new(""), error);
+        for entry in rustix::fs::Dir::read_from(&self.handle).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if ![&b"."[..], b".."].contains(&entry.file_name().to_bytes()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bytes that are free for this user.
+    pub(super) fn free_bytes(&self) -> Result<u64, AccessError> {
+        let room = rustix::fs::fstatvfs(&self.handle).map_err(|error| self.failed("look at", Path::new(""), error))?;
+        Ok(room.f_bavail.saturating_mul(room.f_frsize))
+    }
+
+    /// Waits until its entries are on disk.
+    pub(super) fn sync(&self) -> Result<(), AccessError> {
+        rustix::fs::fsync(&self.handle).map_err(|error| self.failed("sync directory", Path::new(""), error))
+    }
+
+    /// The handle.
+    pub(super) fn handle(&self) -> impl AsFd + '_ {
+        self.handle.as_fd()
+    }
+
+    fn failed(&self, operation: &'static str, name: &Path, error: Errno) -> AccessError {
+        let path = if name.as_os_str().is_empty() { self.path.clone() } else { self.path.join(name) };
+        AccessError::io(operation, &path, error.into())
+    }
+}
+
+/// A path as directory and name; a path without a directory stands in the current one. `None` for `/` and what ends in
+/// `..`.
+pub(super) fn split(path: &Path) -> Option<(&Path, &Path)> {
+    let name = path.file_name()?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some((parent, Path::new(name)))
+}

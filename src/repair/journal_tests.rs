@@ -1,0 +1,312 @@
+//! Journals that are damaged, foreign, exposed or taken away, and what is done with them.
+#![allow(clippy::disallowed_methods, reason = "tests make the files that they damage")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::test_case::*;
+use super::*;
+use crate::repair::journal::NewJournal;
+use crate::repair::journal_dir::Exposure;
+use crate::repair::manifest::Manifest;
+use crate::repair::witness::{ControlMark, Witness};
+
+#[test]
+fn bytes_of_the_journal_are_checked_when_they_are_used() {
+    for (direction, name) in
+        [(Direction::Forward, "after.pages"), (Direction::Forward, "before.pages"), (Direction::Back, "before.pages")]
+    {
+        let case = Case::new();
+        let journal = case.journal();
+        if direction == Direction::Back {
+            case.run(&journal, Direction::Forward, None).unwrap();
+        }
+        let overwrite = |moment| {
+            if moment == Moment::Before(1) {
+                case.edit(name, |bytes| bytes[BLOCK..2 * BLOCK].fill(0x41));
+            }
+            true
+        };
+        let stopped = case.order(&journal, &Order::whole(direction), overwrite).unwrap_err();
+        assert!(matches!(stopped.error, ApplyError::Journal(JournalError::Damaged { .. })), "{direction:?} {stopped}");
+        assert_eq!(stopped.done.written, [0], "{direction:?} {name}");
+        let (first, rest) = case.content().split_at(BLOCK).to_owned_pair();
+        let (from, to) = if direction == Direction::Forward { (&case.old, &case.new) } else { (&case.new, &case.old) };
+        assert_eq!((first, rest), (to[..BLOCK].to_vec(), from[BLOCK..].to_vec()), "{direction:?} {name}");
+    }
+}
+
+/// Two parts as vectors.
+trait OwnedPair {
+    fn to_owned_pair(self) -> (Vec<u8>, Vec<u8>);
+}
+
+impl OwnedPair for (&[u8], &[u8]) {
+    fn to_owned_pair(self) -> (Vec<u8>, Vec<u8>) {
+        (self.0.to_vec(), self.1.to_vec())
+    }
+}
+
+#[test]
+fn undo_needs_the_old_bytes_only() {
+    let damage: [fn(&Case); 4] = [
+        |case| fs::remove_file(case.journal_path().join("after.pages")).unwrap(),
+        |case| case.edit("after.pages", |bytes| bytes.truncate(100)),
+        |case| case.edit("after.pages", |bytes| bytes.fill(0)),
+        |case| fs::set_permissions(case.journal_path().join("after.pages"), fs::Permissions::from_mode(0o666)).unwrap(),
+    ];
+    for damage in damage {
+        let case = Case::new();
+        let journal = case.journal();
+        case.run(&journal, Direction::Forward, Some(Moment::Written(1))).unwrap_err();
+        damage(&case);
+        let journal = case.open().unwrap();
+        assert!(matches!(case.run(&journal, Direction::Forward, None), Err(ApplyError::Journal(_))));
+        assert_eq!(case.run(&journal, Direction::Back, None).unwrap(), done(&[0, 1], 1));
+        assert_eq!(case.content(), case.old);
+        // Without the new bytes a page that is half written is not told from one that somebody else has written.
+        let mut torn = case.old.clone();
+        torn[..512].copy_from_slice(&case.new[..512]);
+        case.put(&torn);
+        assert!(matches!(case.run(&journal, Direction::Back, None), Err(ApplyError::Changed(_))));
+    }
+}
+
+#[test]
+fn page_whose_old_bytes_are_lost_is_left_and_the_others_are_put_back() {
+    let case = Case::new();
+    let journal = case.journal();
+    case.run(&journal, Direction::Forward, None).unwrap();
+    case.edit("before.pages", |bytes| bytes[BLOCK + 9] ^= 1);
+    assert!(matches!(case.run(&journal, Direction::Back, None), Err(ApplyError::Journal(_))));
+    assert_eq!(case.content(), case.new);
+    let order = Order { skip_changed: true, ..Order::whole(Direction::Back) };
+    let undone = case.order(&journal, &order, |_| true).unwrap();
+    assert_eq!(undone.written, [0, 2]);
+    assert!(matches!(undone.left[..], [Left { place: 1, why: LeftWhy::NoBytes(_) }]), "{undone:?}");
+}
+
+#[test]
+fn journal_that_others_could_have_changed_is_refused() {
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    for (name, bits, words) in [
+        ("", 0o777, "may be written by others"),
+        ("", 0o770, "may be written by others"),
+        ("journal.json", 0o620, "may be written by others"),
+        ("before.pages", 0o602, "may be written by others"),
+    ] {
+        let case = Case::new();
+        drop(case.journal());
+        mode(&case.journal_path().join(name), bits);
+        let refused = case.open().unwrap_err();
+        assert!(matches!(refused, JournalError::Exposed { why: Exposure::Writable(_), .. }), "{refused}");
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+    for name in ["journal.json", "before.pages"] {
+        let case = Case::new();
+        drop(case.journal());
+        fs::hard_link(case.journal_path().join(name), case.temporary.path().join("another")).unwrap();
+        let refused = case.open().unwrap_err();
+        assert!(matches!(refused, JournalError::Exposed { why: Exposure::Names(2), .. }), "{refused}");
+    }
+    let case = Case::new();
+    drop(case.journal());
+    let somebody = rustix::process::geteuid().as_raw() + 1;
+    let refused = Journal::open(&case.journal_path(), &[somebody]).unwrap_err();
+    assert!(matches!(refused, JournalError::Exposed { why: Exposure::Owner(_), .. }), "{refused}");
+    // A directory that others may write in is not taken for a new journal either.
+    let open = case.temporary.path().join("open");
+    fs::create_dir(&open).unwrap();
+    mode(&open, 0o777);
+    let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
+    let manifest = Manifest::new(&case.root(), SYSTEM, witness, BLOCK);
+    let refused = NewJournal::create(&open, &[], manifest, &no_plan(), 1).unwrap_err();
+    assert!(matches!(refused, JournalError::Exposed { .. }), "{refused}");
+}
+
+#[test]
+fn log_that_is_another_file_too_is_not_written_to() {
+    let case = Case::new();
+    let journal = case.journal();
+    let other = case.root().join("base/5/2619");
+    fs::write(&other, [3; 100]).unwrap();
+    fs::hard_link(&other, case.journal_path().join("audit.ndjson")).unwrap();
+    assert!(matches!(case.run(&journal, Direction::Forward, None), Err(ApplyError::Journal(_))));
+    assert_eq!(case.content(), case.old);
+    case.put(&case.new);
+    let undone = case.run(&journal, Direction::Back, None).unwrap();
+    assert!(undone.written == [0, 1, 2] && undone.unlogged.is_some(), "{undone:?}");
+    assert_eq!(fs::read(&other).unwrap(), [3; 100]);
+}
+
+#[test]
+fn journal_that_vanishes_stops_a_repair_at_once() {
+    let away: [fn(&Case); 5] = [
+        |case| fs::rename(case.journal_path(), case.temporary.path().join("away")).unwrap(),
+        |case| fs::remove_dir_all(case.journal_path()).unwrap(),
+        |case| fs::remove_file(case.journal_path().join("before.pages")).unwrap(),
+        |case| fs::remove_file(case.journal_path().join("journal.json")).unwrap(),
+        |case| {
+            // Another one of the same content in its place.
+            let path = case.journal_path().join("before.pages");
+            let bytes = fs::read(&path).unwrap();
+            fs::rename(&path, case.temporary.path().join("aside")).unwrap();
+            fs::write(&path, bytes).unwrap();
+        },
+    ];
+    for away in away {
+        for direction in [Direction::Forward, Direction::Back] {
+            let case = Case::new();
+            let journal = case.journal();
+            if direction == Direction::Back {
+                case.run(&journal, Direction::Forward, None).unwrap();
+            }
+            let vanish = |moment| {
+                if moment == Moment::Before(1) {
+                    away(&case);
+                }
+                true
+            };
+            let ran = case.order(&journal, &Order::whole(direction), vanish);
+            if direction == Direction::Forward {
+                let stopped = ran.unwrap_err();
+                assert!(matches!(stopped.error, ApplyError::Journal(JournalError::Gone(_))), "{stopped}");
+                assert_eq!(stopped.done.written, [0]);
+                assert_eq!(case.content()[BLOCK..], case.old[BLOCK..]);
+            } else {
+                // Every old byte that is put back is one that is not lost: it goes on by the files that it holds.
+                assert_eq!(ran.unwrap().written, [0, 1, 2]);
+                assert_eq!(case.content(), case.old);
+            }
+        }
+    }
+}
+
+#[test]
+fn journal_with_other_pages_is_refused() {
+    let case = Case::new();
+    drop(case.journal());
+    case.edit_manifest("\"block_size\":8192", "\"block_size\":4096");
+    let journal = case.open().unwrap();
+    for direction in [Direction::Forward, Direction::Back] {
+        let refused = case.run(&journal, direction, None);
+        assert!(matches!(refused, Err(ApplyError::OtherBlockSize { journal: 4096, here: 8192 })), "{refused:?}");
+    }
+    assert_eq!(case.content(), case.old);
+    let case = Case::new();
+    drop(case.journal());
+    case.edit_manifest("\"block_size\":8192", "\"block_size\":8191");
+    assert!(matches!(case.open(), Err(JournalError::Damaged { .. })));
+}
+
+#[test]
+fn journal_that_names_a_page_twice_is_refused() {
+    let twice: [&[(&str, &str)]; 3] = [
+        &[("\"block\":2", "\"block\":0"), ("\"offset\":16384", "\"offset\":0")],
+        &[("\"block\":2", "\"block\":0")],
+        &[("\"offset\":16384", "\"offset\":0")],
+    ];
+    for edits in twice {
+        let case = Case::new();
+        drop(case.journal());
+        for (from, to) in edits {
+            case.edit_manifest(from, to);
+        }
+        let refused = case.open().unwrap_err();
+        assert!(refused.to_string().contains("twice"), "{refused}");
+    }
+}
+
+#[test]
+fn manifest_without_what_its_format_demands_is_refused() {
+    for (from, to) in [("\"schema\":2", "\"schema\":1"), ("\"witness\"", "\"w\""), ("\"schema\":2", "\"schema\":3")] {
+        let case = Case::new();
+        drop(case.journal());
+        case.edit_manifest(from, to);
+        assert!(matches!(case.open(), Err(JournalError::Damaged { .. })), "{to}");
+    }
+}
+
+#[test]
+fn hostile_manifest_reaches_no_other_place() {
+    for (field, from, to) in [
+        ("path", "base/5/1259", "../data2/base/5/1259"),
+        ("path", "base/5/1259", "/etc/passwd"),
+        ("offset", "\"offset\":16384", "\"offset\":8192"),
+        ("fork", "\"fork\":\"main\"", "\"fork\":\"x\""),
+        ("block", "\"block\":2", "\"block\":1"),
+    ] {
+        let case = Case::new();
+        let journal = case.journal();
+        drop(journal);
+        case.edit_manifest(from, to);
+        let journal = case.open().unwrap();
+        let refused = case.run(&journal, Direction::Forward, None);
+        assert!(matches!(refused, Err(ApplyError::WrongPlace(_))), "{field}: {refused:?}");
+        assert_eq!(case.content(), case.old, "{field}");
+    }
+}
+
+#[test]
+fn journal_without_manifest_was_never_used() {
+    let case = Case::new();
+    drop(case.new_journal());
+    let opened = case.open();
+    assert!(matches!(opened, Err(JournalError::Incomplete(_))), "{opened:?}");
+}
+
+#[test]
+fn journal_that_lost_its_manifest_says_what_its_log_tells() {
+    for (stop_at, undone, words) in [
+        (None, false, "3 pages were overwritten and not put back"),
+        (Some(Moment::Written(0)), false, "1 page was overwritten and not put back"),
+        (Some(Moment::Checked), false, "the first page may have been overwritten"),
+        (None, true, "all 3 pages that were overwritten were put back"),
+    ] {
+        let case = Case::new();
+        let journal = case.journal();
+        assert_eq!(case.run(&journal, Direction::Forward, stop_at).is_ok(), stop_at.is_none());
+        if undone {
+            case.run(&journal, Direction::Back, None).unwrap();
+        }
+        fs::remove_file(journal.directory().join("journal.json")).unwrap();
+        let told = case.open().unwrap_err();
+        assert!(matches!(told, JournalError::ManifestGone { .. }), "{told}");
+        assert!(told.to_string().contains(words) && told.to_string().contains("before.pages"), "{told}");
+    }
+}
+
+/// What stands in the place of the log.
+type Replace = fn(&Path);
+
+#[test]
+fn log_that_cannot_be_written_stops_a_repair_but_no_undo() {
+    let others: [Replace; 3] = [
+        |path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success()),
+        |path| fs::create_dir(path).unwrap(),
+        |path| std::os::unix::fs::symlink("/dev/full", path).unwrap(),
+    ];
+    for replace in others {
+        let case = Case::new();
+        let journal = case.journal();
+        let log = journal.directory().join("audit.ndjson");
+        replace(&log);
+        assert!(matches!(case.run(&journal, Direction::Forward, None), Err(ApplyError::Journal(_))));
+        assert_eq!(case.content(), case.old);
+        case.put(&case.new);
+        let undone = case.run(&journal, Direction::Back, None).unwrap();
+        assert_eq!((undone.written.len(), undone.unlogged.is_some()), (3, true), "{undone:?}");
+        assert_eq!(case.content(), case.old);
+    }
+}
+
+#[test]
+fn journal_that_does_not_fit_is_not_begun() {
+    let case = Case::new();
+    let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
+    let manifest = Manifest::new(&case.root(), SYSTEM, witness, BLOCK);
+    let directory = case.temporary.path().join("huge");
+    let refused = NewJournal::create(&directory, &[], manifest, &no_plan(), u64::MAX);
+    assert!(matches!(refused, Err(JournalError::NoRoom { .. })));
+    assert!(!directory.exists());
+}

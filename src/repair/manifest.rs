@@ -1,0 +1,142 @@
+//! What a journal is about: the text file that makes it valid.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::{PlanPage, crc_text};
+use super::witness::Witness;
+
+/// Number of the journal's format. The first format kept a CRC-32C of `pg_control` in place of a witness.
+pub const JOURNAL_SCHEMA: u32 = 2;
+
+/// The first format, which is still read.
+const FIRST_SCHEMA: u32 = 1;
+
+/// One page of a journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalEntry {
+    /// Which page.
+    #[serde(flatten)]
+    pub page: PlanPage,
+    /// Its file, relative to the data directory.
+    pub path: String,
+    /// Its offset in the file.
+    pub offset: u64,
+    /// CRC-32C of the old bytes.
+    pub before_crc: String,
+    /// CRC-32C of the new bytes.
+    pub after_crc: String,
+}
+
+impl std::fmt::Display for JournalEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} block {}", self.path, self.page.block)
+    }
+}
+
+/// What a journal keeps to tell whether a server was started since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// What a start would change.
+    Witness(Witness),
+    /// CRC-32C of `pg_control`, in the first format: the same for every sound file, so no proof.
+    OldCrc(String),
+}
+
+/// What a journal is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// The data directory, as it was named.
+    pub data_dir: String,
+    /// The cluster.
+    pub system_identifier: String,
+    /// What tells whether a server was started since.
+    pub proof: Proof,
+    /// Bytes of a page.
+    pub block_size: usize,
+    /// The pages, in the order of the page files.
+    pub entries: Vec<JournalEntry>,
+}
+
+/// A manifest as it is on disk.
+#[derive(Serialize, Deserialize)]
+struct OnDisk {
+    schema: u32,
+    data_dir: String,
+    system_identifier: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    control_crc: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    witness: Option<Witness>,
+    block_size: usize,
+    entries: Vec<JournalEntry>,
+}
+
+impl Manifest {
+    /// A manifest without pages.
+    #[must_use]
+    pub fn new(data_dir: &Path, system_identifier: u64, witness: Witness, block_size: usize) -> Self {
+        Self {
+            data_dir: data_dir.display().to_string(),
+            system_identifier: system_identifier.to_string(),
+            proof: Proof::Witness(witness),
+            block_size,
+            entries: Vec::new(),
+        }
+    }
+
+    /// The text of the file: one line of JSON, and its CRC-32C.
+    ///
+    /// # Errors
+    /// When it cannot be put into words.
+    pub(super) fn to_text(&self) -> Result<String, serde_json::Error> {
+        let (schema, control_crc, witness) = match self.proof.clone() {
+            Proof::Witness(witness) => (JOURNAL_SCHEMA, None, Some(witness)),
+            Proof::OldCrc(crc) => (FIRST_SCHEMA, Some(crc), None),
+        };
+        let body = serde_json::to_string(&OnDisk {
+            schema,
+            data_dir: self.data_dir.clone(),
+            system_identifier: self.system_identifier.clone(),
+            control_crc,
+            witness,
+            block_size: self.block_size,
+            entries: self.entries.clone(),
+        })?;
+        let crc = crc_text(body.as_bytes());
+        Ok(format!("{body}\n{crc}\n"))
+    }
+
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, String> {
+        let text = String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())?;
+        let mut lines = text.lines();
+        let (body, crc) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+        if crc_text(body.as_bytes()) != crc {
+            return Err("its CRC is not that of its content".to_owned());
+        }
+        let manifest: OnDisk = serde_json::from_str(body).map_err(|error| format!("not a manifest: {error}"))?;
+        let OnDisk { schema, data_dir, system_identifier, control_crc, witness, block_size, entries } = manifest;
+        let proof = match (schema, witness, control_crc) {
+            (JOURNAL_SCHEMA, Some(witness), None) => Proof::Witness(witness),
+            (FIRST_SCHEMA, None, Some(crc)) => Proof::OldCrc(crc),
+            (JOURNAL_SCHEMA | FIRST_SCHEMA, ..) => return Err("what its format demands is missing".to_owned()),
+            _ => return Err("made by another version of this program".to_owned()),
+        };
+        if !u32::try_from(block_size).is_ok_and(crate::types::is_block_size) {
+            return Err("page size that no server has".to_owned());
+        }
+        let (mut pages, mut places) = (BTreeSet::new(), BTreeSet::new());
+        for entry in &entries {
+            if !pages.insert(&entry.page) || !places.insert((PathBuf::from(&entry.path), entry.offset)) {
+                return Err(format!("it names {entry} twice"));
+            }
+        }
+        Ok(Self { data_dir, system_identifier, proof, block_size, entries })
+    }
+}
