@@ -101,6 +101,81 @@ fn number_of_threads_changes_nothing() {
             let many = walfpi(&["stats", "--by", by, "--jobs", "7", "--format", "csv", arg(&data(major))]);
             assert_eq!(one.stdout, many.stdout, "{major} {by}");
         }
+        for command in ["verify", "list"] {
+            let one = walfpi(&[command, "--jobs", "1", "--format", "ndjson", arg(&data(major))]);
+            let many = walfpi(&[command, "--jobs", "7", "--format", "ndjson", arg(&data(major))]);
+            assert_eq!((one.status, one.stdout), (many.status, many.stdout), "{major} {command}");
+        }
+    }
+}
+
+/// Reading on behind damage is done in order, record by record: where there is none, several threads say the same, and
+/// where there is, they end at the same place for the same reason.
+#[test]
+fn threads_verify_what_reading_in_order_does() {
+    let run_of = |data: &std::path::Path, args: &[&str]| {
+        let ran = walfpi(&[&["verify", "--format", "ndjson"], args, &[arg(data)]].concat());
+        ran.of_type("run").first().cloned().unwrap()
+    };
+    for major in 10..=19 {
+        assert_eq!(run_of(&data(major), &[]), run_of(&data(major), &["--resync"]), "{major}");
+    }
+    let (_keep, data) = copy_of(16);
+    let (first, second) = (segment(&data, 0), segment(&data, 1));
+    let sound = [fs::read(&first).unwrap(), fs::read(&second).unwrap()];
+    let size = sound[0].len();
+    // The seam of two segments is where threads know least of each other.
+    let near = (0..400).map(|at| (1, at)).chain((1..400).map(|back| (0, size - back)));
+    for (index, at) in near {
+        flip(&[&first, &second][index], at, (at % 8) as u8);
+        let (threads, one) = (run_of(&data, &["--jobs", "5"]), run_of(&data, &["--resync"]));
+        let damage = walfpi(&["verify", "--resync", "--format", "ndjson", arg(&data)]).of_type("damage");
+        if let Some(place) = damage.first() {
+            assert_eq!(threads["end_at"], place["lsn"], "segment {index} at {at}");
+            assert_eq!(threads["end_reason"], place["reason"], "segment {index} at {at}");
+            assert_eq!(threads["end_lsn"], place["from_lsn"], "segment {index} at {at}");
+        } else {
+            assert_eq!(threads, one, "segment {index} at {at}");
+        }
+        fs::write(&first, &sound[0]).unwrap();
+        fs::write(&second, &sound[1]).unwrap();
+    }
+}
+
+#[test]
+fn range_that_ends_with_a_segment_is_no_missing_wal() {
+    for major in [10, 16, 18] {
+        let size = fs::metadata(segment(&data(major), 0)).unwrap().len();
+        let first = walfpi(&["verify", "--format", "ndjson", arg(&data(major))]).of_type("run").remove(0);
+        let end = number(&first["start_lsn"]).unwrap().next_multiple_of(size) + size;
+        let end = format!("{:X}/{:X}", end >> 32, end & 0xFFFF_FFFF);
+        for command in ["stats", "verify"] {
+            let ran = walfpi(&[command, "--end", &end, "--format", "ndjson", arg(&data(major))]);
+            let is_problem = |finding: &Value| finding["severity"] == "problem";
+            assert!(
+                ran.status == 0 && !ran.of_type("finding").iter().any(is_problem),
+                "{major} {command}: {}",
+                ran.stdout
+            );
+        }
+    }
+}
+
+#[test]
+fn bytes_after_a_packed_segment_are_told_and_end_nothing() {
+    let (_keep, data) = copy_of(16);
+    let whole = walfpi(&["stats", "--format", "ndjson", arg(&data.join("pg_wal"))]);
+    let path = segment(&data, 1);
+    let packed = zstd::encode_all(&[fs::read(&path).unwrap(), vec![7; 100]].concat()[..], 1).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(path.with_extension("zst"), packed).unwrap();
+    for command in ["stats", "verify", "list"] {
+        let ran = walfpi(&[command, "--format", "ndjson", arg(&data.join("pg_wal"))]);
+        let told = ran.of_type("finding").into_iter().filter(|finding| finding["kind"] == "behind_segment").count();
+        assert_eq!((ran.status, told), (1, 1), "{command}: {}", ran.stdout);
+        if command == "stats" {
+            assert_eq!(ran.of_type("row"), whole.of_type("row"));
+        }
     }
 }
 

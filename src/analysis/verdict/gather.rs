@@ -21,9 +21,6 @@ use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, RelFileLocator};
 
-/// Events that are gathered before they must be put together with the others.
-const MAX_GATHERED: usize = 50_000;
-
 /// What was gathered, each list in the order of the records.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -55,6 +52,7 @@ pub(super) struct Gather<'a> {
     interest: &'a Interest,
     block_size: usize,
     keep: Keep,
+    room: usize,
     spill: Option<Spill<'a>>,
     restorer: Option<Restorer>,
     pub(super) gathered: Gathered,
@@ -70,10 +68,11 @@ struct Restorer {
 }
 
 impl<'a> Gather<'a> {
-    /// Nothing gathered yet. `block_size`: bytes of a page; `keep`: how records are read.
-    pub(super) fn new(interest: &'a Interest, block_size: usize, keep: Keep) -> Self {
+    /// Nothing gathered yet. `block_size`: bytes of a page; `keep`: how records are read; `room`: events that are gathered
+    /// at most.
+    pub(super) fn new(interest: &'a Interest, block_size: usize, keep: Keep, room: usize) -> Self {
         let gathered = Gathered::default();
-        Self { interest, block_size, keep, spill: None, restorer: None, gathered, is_incomplete: false }
+        Self { interest, block_size, keep, room, spill: None, restorer: None, gathered, is_incomplete: false }
     }
 
     /// Also notes what replay needs on disk, and who came to which page when, as far as those are asked for.
@@ -282,7 +281,7 @@ impl Visitor for Gather<'_> {
         if self.is_incomplete {
             return;
         }
-        if self.gathered.events.len() >= MAX_GATHERED && !self.make_room() {
+        if self.gathered.events.len() >= self.room && !self.make_room() {
             self.is_incomplete = true;
             return;
         }

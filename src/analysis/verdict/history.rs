@@ -24,6 +24,9 @@ const MAX_EVENTS: usize = 1_000_000;
 /// Images of which sectors are kept, in all.
 const MAX_IMAGES: usize = 100_000;
 
+/// Events of one segment that are gathered before they must be put together with the others.
+const ROOM: usize = 50_000;
+
 /// The pages and relations that a history is wanted of.
 #[derive(Debug, Default)]
 pub struct Interest {
@@ -136,13 +139,23 @@ pub struct WalHistory {
     images: usize,
     /// The first record for which there was no room: nothing is known from there on.
     full_from: Option<Lsn>,
+    /// Events of one segment that are gathered before they are put together.
+    room: usize,
 }
 
 impl WalHistory {
     /// An empty history of the pages of `interest`.
     #[must_use]
     pub fn new(interest: &Interest) -> Self {
-        Self { events: vec![Vec::new(); interest.list.len()], ..Self::default() }
+        Self { events: vec![Vec::new(); interest.list.len()], room: ROOM, ..Self::default() }
+    }
+
+    /// Uses less memory while segments are read several at a time: of one that has more events than this, what was
+    /// gathered is put together as it is read again, by one thread.
+    #[must_use]
+    pub fn with_room(mut self, events: usize) -> Self {
+        self.room = events.max(1);
+        self
     }
 
     /// Reads the records of `run` that start at or after the first address and end at or before the second, with `jobs`
@@ -166,7 +179,8 @@ impl WalHistory {
         let stretch = Stretch { set, run: run.clone(), start_lsn, end_lsn, keep };
         let (needed, touches) =
             (self.needed.as_ref().map(Needed::begin), self.first_touches.as_ref().map(FirstTouches::begin));
-        let begin = |_| Gather::new(interest, block_size, keep).with(needed.as_ref(), touches.as_ref());
+        let room = self.room;
+        let begin = |_| Gather::new(interest, block_size, keep, room).with(needed.as_ref(), touches.as_ref());
         let mut open = None;
         let walk = collect_run(&stretch, jobs, watch, begin, |part| {
             if !part.found.is_incomplete {
@@ -175,7 +189,7 @@ impl WalHistory {
             }
             let whole = Stretch { keep: Keep::Blocks, ..stretch.clone() };
             let mut spill = |gathered| self.put(gathered, &mut open);
-            let gather = Gather::new(interest, block_size, Keep::Blocks).with(needed.as_ref(), touches.as_ref());
+            let gather = Gather::new(interest, block_size, Keep::Blocks, room).with(needed.as_ref(), touches.as_ref());
             let gather = gather.spilling(&mut spill);
             let again = read_segment(&whole, part.index, part.from, gather, &|_| watch(0), &mut Vec::new())?;
             part.extent = again.extent;

@@ -4,9 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
 
-use super::images::{Found, ImageFilter, Target, each_image, image_row};
+use super::images::{Found, ImageFilter, Target, each_image};
 use super::names::Names;
 use super::source::{CommonArgs, Source};
 use crate::analysis::finding::Finding;
@@ -76,9 +75,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
                 return Ok(());
             }
         }
-        let mut row = image_row(found, &names);
-        row.insert("file".to_owned(), json!(name));
-        target.image(row)
+        target.image(found, &names, Some(&name))
     })?;
     if left_out > 0 {
         let what = format!("{left_out} images that redo does not apply were left out");

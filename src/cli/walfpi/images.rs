@@ -221,14 +221,20 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Shows one image.
+    /// Shows one image, and the file that it was written to.
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn image(&mut self, row: Row) -> io::Result<()> {
+    pub fn image(&mut self, found: &Found<'_>, names: &Names, file: Option<&str>) -> io::Result<()> {
         match self {
-            Self::Machine(sink) => sink.item(&Item::Image(row)),
-            Self::Text(layout, out) => write_image(*out, *layout, &row),
+            Self::Machine(sink) => {
+                let mut row = image_row(found, names);
+                if let Some(file) = file {
+                    row.insert("file".to_owned(), json!(file));
+                }
+                sink.item(&Item::Image(row))
+            }
+            Self::Text(layout, out) => write_image(*out, *layout, found, names),
         }
     }
 
@@ -249,8 +255,7 @@ impl<'a> Target<'a> {
 }
 
 /// An image as a row.
-#[must_use]
-pub fn image_row(found: &Found<'_>, names: &Names) -> Row {
+fn image_row(found: &Found<'_>, names: &Names) -> Row {
     let Found { record, block, image, cause } = found;
     let mut row = Row::new();
     for (name, value) in [
@@ -288,27 +293,27 @@ fn write_heading(out: &mut dyn Write, layout: Layout) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading(&heading))
 }
 
-/// Writes one image.
-fn write_image(out: &mut dyn Write, layout: Layout, row: &Row) -> io::Result<()> {
-    let text = |name: &str| match row.get(name) {
-        Some(serde_json::Value::String(text)) => printable(text),
-        Some(value) => value.to_string(),
-        None => String::new(),
+/// Writes one image, without the row that machines get: there may be millions.
+fn write_image(out: &mut dyn Write, layout: Layout, found: &Found<'_>, names: &Names) -> io::Result<()> {
+    let Found { record, block, image, cause } = found;
+    let relation = match names.relation(block.rel) {
+        Some(name) => printable(&name),
+        None => format!("{}/{}/{}", block.rel.spc_oid, block.rel.db_oid, block.rel.rel_number),
     };
-    let relation = match row.get("relation").and_then(serde_json::Value::as_str) {
-        Some(name) => printable(name),
-        None => format!("{}/{}/{}", text("spc_oid"), text("db_oid"), text("rel_number")),
-    };
-    let record = format!("{}/{}", text("rmgr"), text("record"));
-    let record = if layout.width < 100 { record.chars().take(17).collect() } else { record };
+    let mut name = format!("{}/{}", printable(&rmgr_name(record.header.rmgr_id).to_string()), record.type_name());
+    if layout.width < 100
+        && let Some((end, _)) = name.char_indices().nth(17)
+    {
+        name.truncate(end);
+    }
     writeln!(
         out,
-        "{:<10} {record:<17} {relation:<13} {:<4} {:>6} {:>6} {:<4} {}",
-        text("lsn"),
-        text("fork"),
-        text("block"),
-        text("stored_bytes"),
-        text("compression"),
-        text("cause")
+        "{:<10} {name:<17} {relation:<13} {:<4} {:>6} {:>6} {:<4} {}",
+        lsn_text(record.start_lsn),
+        fork_name(block.fork_code()),
+        block.block,
+        image.bytes.len(),
+        image.compression().map_or("none", Compression::name),
+        cause.name()
     )
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::images::{ImageFilter, Target, each_image, image_row};
+use super::images::{ImageFilter, Target, each_image};
 use super::names::Names;
 use super::source::{CommonArgs, Source};
 use crate::cli::exit::{Outcome, Stop};
@@ -35,7 +35,7 @@ pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let plan = source.plan();
     each_image(&mut source, &plan, &filter, args.jobs, |_, found| {
         shown += 1;
-        target.image(image_row(found, &names))
+        target.image(found, &names, None)
     })?;
     source.note_empty_range();
     let sentence = format!("{shown} images in {} records", source.coverage.examined);
