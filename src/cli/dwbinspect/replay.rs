@@ -157,7 +157,13 @@ pub(super) fn told(stopped: &Stopped, root: &Path, journal: &Journal) -> Stop {
     let (data, undo) = (quoted(&root.display().to_string()), quoted(&journal.directory().display().to_string()));
     let skip = match &stopped.error {
         ApplyError::Changed(_) => " --skip-changed",
-        ApplyError::Journal(_) | ApplyError::Access(_) | ApplyError::ServerAppeared(_) | ApplyError::CutOff => "",
+        ApplyError::Journal(_) | ApplyError::Access(_) | ApplyError::CutOff => "",
+        // A server that got as far as pg_control closes both ways for good.
+        ApplyError::ServerAppeared(_) => {
+            return Stop::Input(format!(
+                "{stopped}\nthe old bytes are in {undo}; stop the server before anything else"
+            ));
+        }
         // Neither way is open.
         _ => return Stop::Input(stopped.to_string()),
     };
