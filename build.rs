@@ -1,4 +1,5 @@
 //! Finds out which commit this is, for `-V`.
+#![allow(clippy::print_stdout, reason = "that is how a build script speaks to cargo")]
 
 use std::path::Path;
 use std::process::Command;

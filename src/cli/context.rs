@@ -195,12 +195,20 @@ impl Closing {
         Ok(outcome)
     }
 
+    /// Writes findings and what was not looked at.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn write_text(&self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
+        write_findings(out, layout, &self.findings, &self.skipped)
+    }
+
     /// Ends a text output.
     ///
     /// # Errors
     /// When the output cannot be written to.
     pub fn end_text(self, out: &mut dyn Write, layout: Layout) -> Result<Outcome, Stop> {
-        write_findings(out, layout, &self.findings, &self.skipped)?;
+        self.write_text(out, layout)?;
         out.flush()?;
         Ok(self.outcome())
     }

@@ -14,8 +14,8 @@ use super::open::{AccessError, Links, kind_of, read_small};
 use super::relation_path::{RelationPaths, tablespace_version_directory};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::catalog::{
-    CatalogLayout, ClassRow, DatabaseRow, NamedRow, PG_CLASS_OID, PG_DATABASE_OID, PG_NAMESPACE_OID, PG_TABLESPACE_OID,
-    Persistence, RelKind, RowBytes,
+    CatalogLayout, ClassRow, DatabaseRow, IndexRow, NamedRow, PG_CLASS_OID, PG_DATABASE_OID, PG_INDEX_OID,
+    PG_NAMESPACE_OID, PG_TABLESPACE_OID, Persistence, RelKind, RowBytes,
 };
 use crate::parsers::error::ParseError;
 use crate::parsers::filenode_map::FilenodeMap;
@@ -134,6 +134,8 @@ struct Pending {
     namespace_oid: Oid,
     name: Box<str>,
     kind: RelKind,
+    access_method_oid: Oid,
+    toast_oid: Oid,
     persistence: Persistence,
     trust: Trust,
 }
@@ -320,8 +322,9 @@ impl Reader {
             schemas.entry(oid).or_insert_with(|| Label { name: name.into(), trust: Trust::default(), more: () });
         }
         let called: Arc<str> = database.name.clone().unwrap_or_else(|| database.oid.to_string().into());
+        let owners = self.owners(&pending);
         let mut unknown = 0_u64;
-        for Pending { rel, oid, namespace_oid, name, kind, persistence, trust } in pending {
+        for Pending { rel, oid, namespace_oid, name, kind, access_method_oid, persistence, trust, .. } in pending {
             let schema = schemas.get(&namespace_oid);
             unknown = unknown.saturating_add(u64::from(schema.is_none()));
             let doubts = [trust.doubt, database.doubt, schema.and_then(|label| label.trust.doubt)];
@@ -331,6 +334,8 @@ impl Reader {
                 relation: name,
                 oid: Some(oid),
                 kind: Some(kind),
+                access_method_oid: Some(access_method_oid).filter(|_| kind == RelKind::INDEX),
+                owner_oid: owners.get(&oid).copied(),
                 persistence: Some(persistence),
                 doubt: doubts.into_iter().max().flatten(),
                 xmin: trust.xmin,
@@ -340,6 +345,23 @@ impl Reader {
         if unknown > 0 {
             gaps.push(NameGap::UnknownSchemas { db_oid: database.oid, count: unknown });
         }
+    }
+
+    /// Which table each index and each TOAST table is of, by OID. A help to the reader, no more: what cannot be read of
+    /// `pg_index` is left out without a word, names stay complete.
+    fn owners(&mut self, pending: &[Pending]) -> HashMap<Oid, Oid> {
+        let mut owners: HashMap<Oid, Oid> =
+            pending.iter().filter(|one| one.toast_oid > 0).map(|one| (one.toast_oid, one.oid)).collect();
+        if let Some(pg_index) = pending.iter().find(|one| one.oid == PG_INDEX_OID).map(|one| one.rel) {
+            self.live_rows(pg_index, "pg_index", &mut Vec::new(), &mut |row, _| {
+                let IndexRow { index_oid, table_oid } = IndexRow::decode(row)?;
+                if owners.len() < MAX_RELATIONS {
+                    owners.insert(index_oid, table_oid);
+                }
+                Ok(())
+            });
+        }
+        owners
     }
 
     /// The relations of a database that have files, and where its `pg_namespace` is, if `pg_class` says so.
@@ -373,13 +395,15 @@ impl Reader {
                 namespace = Some((rel, trust));
             }
             if pending.len() < MAX_RELATIONS {
-                let ClassRow { oid, namespace_oid, kind, persistence, .. } = row;
+                let ClassRow { oid, namespace_oid, kind, access_method_oid, toast_oid, persistence, .. } = row;
                 pending.push(Pending {
                     rel,
                     oid,
                     namespace_oid,
                     name: row.name.text().into(),
                     kind,
+                    access_method_oid,
+                    toast_oid,
                     persistence,
                     trust,
                 });

@@ -76,6 +76,10 @@ pub struct RelationName {
     pub oid: Option<Oid>,
     /// Kind; `None` when a list of names does not say.
     pub kind: Option<RelKind>,
+    /// Access method, of an index; `None` when a list of names does not say.
+    pub access_method_oid: Option<Oid>,
+    /// OID of the table that an index or a TOAST table is of, where it is known.
+    pub owner_oid: Option<Oid>,
     /// Permanent, unlogged or temporary; `None` when a list of names does not say.
     pub persistence: Option<Persistence>,
     /// Why the name may be wrong; `None` when its row is committed and its page is sound.
@@ -230,6 +234,8 @@ mod tests {
             relation: relation.into(),
             oid: Some(oid),
             kind: None,
+            access_method_oid: None,
+            owner_oid: None,
             persistence: Some(Persistence::Permanent),
             doubt,
             xmin,

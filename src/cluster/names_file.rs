@@ -171,6 +171,8 @@ impl List {
             relation: entry.relation.into(),
             oid: entry.oid,
             kind: kind.map(RelKind),
+            access_method_oid: None,
+            owner_oid: None,
             persistence: persistence.map(Persistence::from_code),
             doubt: None,
             xmin: 0,

@@ -1,5 +1,6 @@
 //! What a check says to people: the state, what a start would bring, what to do, then page by page.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::json::page::outcome_name;
@@ -11,7 +12,7 @@ use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::{OnStart, Verdict};
 use crate::analysis::verdict::outlook::{Outlook, Start};
-use crate::analysis::verdict::replay::Replay;
+use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::colour::Paint;
@@ -60,6 +61,9 @@ pub fn write_outlook(
 pub fn replay_words(replay: &Replay) -> Option<String> {
     let redo = replay.redo_lsn?;
     Some(match replay.end_lsn {
+        _ if !replay.recovery.replays() && replay.recovery != Recovery::Unknown => {
+            format!("none: the last checkpoint, at {redo}, is where the server goes on")
+        }
         Some(end) => format!("from {redo} to {end}, the end of valid WAL"),
         None => format!("from {redo}; where WAL ends is not known"),
     })
@@ -185,64 +189,6 @@ pub fn write_counts(out: &mut dyn Write, layout: Layout, pages: &[PageReport]) -
         }
     }
     write_fact(out, layout, "damaged pages", &format!("{}: {}", pages.len(), parts.join(", ")))
-}
-
-/// What to do next, in a sentence or two.
-#[must_use]
-pub fn next_step(pages: &[PageReport], outlook: &Outlook, data_dir: &str) -> String {
-    let count = |verdict: Verdict| pages.iter().filter(|page| page.verdict.verdict == verdict).count();
-    let (safe, unproven) = (count(Verdict::Restore), count(Verdict::RestoreUnproven));
-    let lost = count(Verdict::NoImage) + count(Verdict::LosesChanges);
-    let mut steps = Vec::new();
-    if outlook.start == Start::Running {
-        return "stop the server, or look at a copy or snapshot".to_owned();
-    }
-    if let Some(pid) = outlook.refused_by {
-        steps.push(format!(
-            "look at process {pid} (ps -fp {pid}); if no server works in the data directory, remove postmaster.pid, or no \
-             server starts"
-        ));
-    }
-    if safe > 0 {
-        let pages = if safe == 1 { "1 page" } else { &format!("{safe} pages") };
-        steps.push(format!(
-            "do not start the server yet: `pg_dwbinspect repair {data_dir}` plans to put back {pages}, which loses nothing, \
-             and --apply does it"
-        ));
-    }
-    let stand_ins = pages.iter().filter(|page| page.stand_in.is_some()).count();
-    if stand_ins > 0 {
-        let pages = if stand_ins == 1 { "1 empty page" } else { &format!("{stand_ins} empty pages") };
-        steps.push(format!(
-            "do not start the server yet: replay needs {pages}; the commands under \"Pages that replay takes for \
-                            granted\" make them"
-        ));
-    }
-    if unproven > 0 {
-        steps.push(format!("decide about {unproven} unproven images: check --explain {data_dir} says what is missing"));
-    }
-    if lost > 0 {
-        steps.push(format!("{lost} pages need a backup or salvage: no image of them can be put back without loss"));
-    }
-    if steps.is_empty() {
-        let nothing = match outlook.start {
-            Start::CannotBegin => "bring back the missing WAL (--wal PATH to look into an archive)",
-            Start::BackupIncomplete => {
-                "give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in pg_wal; \
-                 for an incremental backup, run pg_combinebackup"
-            }
-            Start::Unknown => "bring back pg_control or backup_label from a backup",
-            Start::MayStop { .. } => "make a copy of the data directory before the server is started",
-            _ if !outlook.checksums => {
-                "nothing was found that has to be repaired, which without data checksums does not prove that all is well: a \
-                 torn page whose halves make sense together stays unseen, and the server does not notice it either; hold the \
-                 data against a backup or a standby"
-            }
-            _ => "nothing has to be repaired; the server can be started",
-        };
-        steps.push(nothing.to_owned());
-    }
-    steps.join("; ")
 }
 
 /// Damaged pages as a table.
@@ -424,12 +370,22 @@ fn on_start_words(report: &PageReport) -> String {
     }
 }
 
-/// How many slots stand in which relation to their pages; `None` when there are no slots.
+/// How many images stand in which relation to their pages, and of how many pages, since a buffer may hold several of one;
+/// `None` when there are no slots.
 #[must_use]
 pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
-    let count = |word: Comparison| slots.iter().filter(|slot| slot.comparison == Some(word)).count();
-    let counted = Comparison::ALL.into_iter().map(|word| (word, count(word))).filter(|(_, count)| *count > 0);
-    let parts: Vec<String> = counted.map(|(word, count)| format!("{count} {}", word.name())).collect();
+    let count = |word: Comparison| {
+        let of_word = || slots.iter().filter(move |slot| slot.comparison == Some(word));
+        let pages: BTreeSet<PageId> = of_word().map(|slot| slot.page).collect();
+        (of_word().count(), pages.len())
+    };
+    let words = |word: Comparison| match count(word) {
+        (0, _) => None,
+        (images, pages) if images == pages => Some(format!("{images} {}", word.name())),
+        (images, 1) => Some(format!("{images} {} (of 1 page)", word.name())),
+        (images, pages) => Some(format!("{images} {} (of {pages} pages)", word.name())),
+    };
+    let parts: Vec<String> = Comparison::ALL.into_iter().filter_map(words).collect();
     (!slots.is_empty()).then(|| parts.join(", "))
 }
 

@@ -23,6 +23,14 @@ pub const PG_DATABASE_OID: Oid = 1262;
 /// OID of `pg_namespace`. Source: `src/include/catalog/pg_namespace.h`.
 pub const PG_NAMESPACE_OID: Oid = 2615;
 
+/// OID of `pg_index`. Source: `src/include/catalog/pg_index.h`.
+pub const PG_INDEX_OID: Oid = 2610;
+
+/// Lowest OID that is given out after `initdb`.
+///
+/// Source: `FirstNormalObjectId`, `src/include/access/transam.h`.
+pub const FIRST_NORMAL_OID: Oid = 16_384;
+
 /// Bytes of a column of type `name`, padded with zero bytes.
 ///
 /// Source: `NAMEDATALEN`, `src/include/pg_config_manual.h`.
@@ -35,8 +43,10 @@ pub const NAME_SIZE: usize = 64;
 /// | `oid`, all four             | tuple header  | 0..4           | 0..4       |
 /// | the name, all four          | 0..64         | 4..68          | 4..68      |
 /// | `pg_class.relnamespace`     | 64..68        | 68..72         | 68..72     |
+/// | `pg_class.relam`            | 80..84        | 84..88         | 84..88     |
 /// | `pg_class.relfilenode`      | 84..88        | 88..92         | 88..92     |
 /// | `pg_class.reltablespace`    | 88..92        | 92..96         | 92..96     |
+/// | `pg_class.reltoastrelid`    | 104..108      | 108..112       | 112..116   |
 /// | `pg_class.relisshared`      | 109           | 113            | 117        |
 /// | `pg_class.relpersistence`   | 110           | 114            | 118        |
 /// | `pg_class.relkind`          | 111           | 115            | 119        |
@@ -177,6 +187,14 @@ pub struct RelKind(pub u8);
 impl RelKind {
     /// Ordinary table.
     pub const TABLE: Self = Self(b'r');
+    /// Index.
+    pub const INDEX: Self = Self(b'i');
+    /// Sequence.
+    pub const SEQUENCE: Self = Self(b'S');
+    /// TOAST table.
+    pub const TOAST: Self = Self(b't');
+    /// Materialized view.
+    pub const MATERIALIZED_VIEW: Self = Self(b'm');
 
     /// The server's words, or `None` for a code without a meaning.
     #[must_use]
@@ -273,6 +291,10 @@ pub struct ClassRow {
     pub name: Name,
     /// OID of its schema.
     pub namespace_oid: Oid,
+    /// Access method; 0 where there is none, and for tables before 12.
+    pub access_method_oid: Oid,
+    /// OID of its TOAST table; 0 where there is none.
+    pub toast_oid: Oid,
     /// File number; 0 for relations without storage and for mapped catalogs.
     pub filenode: u32,
     /// Tablespace; 0 means that of the database.
@@ -297,6 +319,9 @@ impl ClassRow {
             oid: layout.oid(row)?,
             name: row.name_at("relname", layout.name)?,
             namespace_oid: row.u32_at("relnamespace", layout.namespace)?,
+            // Access method and file number stand side by side, and so do TOAST table, `relhasindex` and the flag.
+            access_method_oid: row.u32_at("relam", layout.filenode.saturating_sub(4))?,
+            toast_oid: row.u32_at("reltoastrelid", layout.is_shared.saturating_sub(5))?,
             filenode: row.u32_at("relfilenode", layout.filenode)?,
             spc_oid: row.u32_at("reltablespace", layout.tablespace)?,
             is_shared: row.u8_at("relisshared", layout.is_shared)? != 0,
@@ -325,6 +350,27 @@ impl NamedRow {
     /// `Truncated` when the row is too short; `Invalid` when majors 10 and 11 lack the OID.
     pub fn decode(layout: &CatalogLayout, row: &RowBytes<'_>) -> Result<Self, ParseError> {
         Ok(Self { oid: layout.oid(row)?, name: row.name_at("name", layout.name)? })
+    }
+}
+
+/// The head of a row of `pg_index`, the same in all majors: bytes 0..4 `indexrelid`, 4..8 `indrelid`.
+///
+/// Source: `FormData_pg_index`, `src/include/catalog/pg_index.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexRow {
+    /// OID of the index.
+    pub index_oid: Oid,
+    /// OID of the table that it is of.
+    pub table_oid: Oid,
+}
+
+impl IndexRow {
+    /// Decodes without judging.
+    ///
+    /// # Errors
+    /// `Truncated` when the row is too short.
+    pub fn decode(row: &RowBytes<'_>) -> Result<Self, ParseError> {
+        Ok(Self { index_oid: row.u32_at("indexrelid", 0)?, table_oid: row.u32_at("indrelid", 4)? })
     }
 }
 

@@ -2,7 +2,23 @@
 
 use super::decode::{le_u16, le_u32};
 use super::page::PageHeader;
-use crate::types::ForkNumber;
+use crate::types::{ForkNumber, Oid};
+
+/// Name of an access method that every server has.
+///
+/// Source: `src/include/catalog/pg_am.dat`.
+#[must_use]
+pub const fn access_method_name(oid: Oid) -> Option<&'static str> {
+    match oid {
+        403 => Some("btree"),
+        405 => Some("hash"),
+        783 => Some("gist"),
+        2742 => Some("gin"),
+        3580 => Some("brin"),
+        4000 => Some("spgist"),
+        _ => None,
+    }
+}
 
 /// Kind of a page. Trailers of the access methods share the page's last 2 bytes, with values kept apart on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

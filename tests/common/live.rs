@@ -32,8 +32,14 @@ pub fn find_programs() -> Option<PathBuf> {
             ["initdb", "pg_ctl", "psql", "pg_waldump", "pg_checksums"].iter().all(|name| bin.join(name).exists())
         })
         .collect();
-    found.sort();
+    found.sort_by_key(|bin| version_of(bin));
     found.pop()
+}
+
+/// Parts of the version in a directory such as `9.6/bin`, which as text comes after `15/bin`.
+pub fn version_of(bin: &Path) -> Vec<u32> {
+    let version = bin.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    version.unwrap_or_default().split('.').map_while(|part| part.parse().ok()).collect()
 }
 
 impl Server {
@@ -83,7 +89,8 @@ impl Server {
         Self { bin, directory, user }
     }
 
-    fn configure(&self, settings: &str) {
+    /// Adds to the configuration.
+    pub fn configure(&self, settings: &str) {
         let conf = self.data().join("postgresql.conf");
         let old = fs::read_to_string(&conf).expect("conf");
         let here = format!("unix_socket_directories = '{}'\n{settings}", self.directory.path().display());

@@ -151,8 +151,19 @@ pub fn cell(value: &Value) -> String {
     }
 }
 
+/// Lists what could not be tested, for `zz_skipped` and `.ci/run` to sum up.
+pub fn skipped_list() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped_tests")
+}
+
 /// Says loudly that a test could not run here.
 pub fn skipped(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    drop(writeln!(std::io::stderr().lock(), "SKIPPED {test}: {why}"));
+    let program = std::env::current_exe().ok().and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+    let program = program.as_deref().and_then(|name| name.rsplit_once('-')).map_or("", |(name, _)| name).to_owned();
+    // Not the macros: what they print is caught with the output of a test that passes.
+    drop(writeln!(std::io::stderr().lock(), "SKIPPED {program}::{test}: {why}"));
+    let mut list =
+        fs::OpenOptions::new().create(true).append(true).open(skipped_list()).expect("list of skipped tests");
+    list.write_all(format!("{program}::{test}: {why}\n").as_bytes()).expect("list of skipped tests");
 }

@@ -20,6 +20,7 @@ pub mod needed;
 pub mod next_change;
 mod next_index_change;
 mod next_prune;
+pub mod next_step;
 pub mod outlook;
 pub mod replay;
 pub mod sectors;

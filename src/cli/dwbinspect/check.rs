@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use super::bars::Bars;
 use super::examination::{Examination, Request};
+use super::next::{ground, steps_of};
 use crate::analysis::verdict::check::slots_of;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
@@ -18,11 +19,11 @@ use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::JobsArg;
 use crate::output::check_text::{
-    block_label, next_step, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
+    block_label, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
 };
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
 use crate::output::json::{Item, lsn_text};
-use crate::output::shell::quoted;
+use crate::output::next_step_text::{steps_value, write_steps};
 use crate::output::sink::{CsvShape, Machine};
 use crate::output::stand_in_text::write_stand_ins;
 use crate::output::text::{Layout, write_fact};
@@ -94,7 +95,11 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     }
     let layout = args.output.layout();
     write_text(args, &data_dir, &examined, out, layout)?;
-    closing.end_text(out, layout)
+    closing.write_text(out, layout)?;
+    // Last, where it stays in view.
+    write_verdict(&data_dir, &examined, out, layout)?;
+    out.flush()?;
+    Ok(closing.outcome())
 }
 
 /// The document of a check.
@@ -128,7 +133,10 @@ pub(super) fn write_machine(
             shown += 1;
         }
     }
-    closing.end(sink, shown, counts(examined))
+    let mut counts = counts(examined);
+    let shown_dir = data_dir.display().to_string();
+    counts.insert("next".to_owned(), steps_value(&steps_of(examined), ground(examined, &shown_dir)));
+    closing.end(sink, shown, counts)
 }
 
 fn write_text(
@@ -146,13 +154,10 @@ fn write_text(
     write_fact(out, layout, "data directory", &shown)?;
     write_fact(out, layout, "what happened", &examined.state)?;
     write_fact(out, layout, "data checksums", &examined.checksums())?;
-    write_outlook(out, layout, &report.replay, &report.outlook, &report.pages, &title)?;
-    write_counts(out, layout, &report.pages)?;
     if let Some(scanned) = &examined.scanned {
         write_fact(out, layout, "pages checked", scanned)?;
     }
     write_slot_counts(out, layout, &report.slots)?;
-    write_fact(out, layout, "next", &next_step(&report.pages, &report.outlook, &quoted(&shown)))?;
     write_pages(out, layout, &report.pages, &name)?;
     let place_of = |page: PageId| {
         let (path, block) = examined.paths.place(page);
@@ -169,6 +174,17 @@ fn write_text(
         write_slots(out, layout, &report.slots, &name, &|file| examined.file_name(file))?;
     }
     Ok(())
+}
+
+/// What a start brings, and what to do.
+fn write_verdict(data_dir: &Path, examined: &Examination, out: &mut dyn Write, layout: Layout) -> std::io::Result<()> {
+    let report = &examined.report;
+    let title = |page: PageId| format!("{} block {}", examined.called(page), block_label(page));
+    writeln!(out, "\n{}", layout.paint.heading("Verdict"))?;
+    write_outlook(out, layout, &report.replay, &report.outlook, &report.pages, &title)?;
+    write_counts(out, layout, &report.pages)?;
+    let shown = data_dir.display().to_string();
+    write_steps(out, layout, &steps_of(examined), ground(examined, &shown))
 }
 
 fn counts(examined: &Examination) -> Map<String, Value> {

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::next::not_a_crash_tear;
 use super::source::Source;
 use super::verify_ground::{ChecksumRule, Ground};
 use super::wal::WalSources;
@@ -259,6 +260,9 @@ impl Examination {
             let what = format!("damaged pages: {damaged}");
             findings.push(Finding::problem("damaged_pages", what, "see the verdict on each"));
         }
+        findings.extend(control.and_then(|control| {
+            not_a_crash_tear(control, &report.replay, &report.pages, !source.set.files.is_empty())
+        }));
         findings.append(&mut report.findings);
         let coverage = std::mem::take(&mut report.coverage);
         let unproven_pages = unchecked.filter(|_| scanned.words.is_some()).map(|_| scanned.sound);

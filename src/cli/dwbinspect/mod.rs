@@ -7,6 +7,7 @@ mod check;
 mod dump;
 mod examination;
 mod info;
+mod next;
 mod page;
 mod page_name;
 mod repair;

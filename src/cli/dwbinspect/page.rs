@@ -10,6 +10,7 @@ use serde_json::json;
 use super::PROGRAM;
 use super::bars::Bars;
 use super::examination::{Examination, Request};
+use super::next::{ground, steps_for};
 use crate::analysis::verdict::candidate::Source;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::events::BlockEvent;
@@ -28,6 +29,7 @@ use crate::cluster::relation_walk::walk_relations;
 use crate::output::check_text::{block_label, write_evidence};
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, page_row};
 use crate::output::json::{Item, lsn_text};
+use crate::output::next_step_text::write_steps;
 use crate::output::page_text::{Version, touch_words, write_difference, write_headers, write_history, write_items};
 use crate::output::sink::{CsvShape, Machine};
 use crate::output::text::Layout;
@@ -88,7 +90,14 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     if let Some(found) = examined.report.pages.first() {
         write_text(out, layout, found, &examined, args.hex)?;
     }
-    closing.end_text(out, layout)
+    closing.write_text(out, layout)?;
+    if let Some(found) = examined.report.pages.first().filter(|found| found.is_wrong) {
+        let steps = steps_for(&examined, std::slice::from_ref(found), &examined.report.outlook);
+        let shown = data_dir.display().to_string();
+        write_steps(out, layout, &steps, ground(&examined, &shown))?;
+    }
+    out.flush()?;
+    Ok(closing.outcome())
 }
 
 /// True for a block that is not there and that nothing says was ever there.

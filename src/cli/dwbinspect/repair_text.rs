@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::examination::Examination;
+use super::next::{ground, steps_for};
 use crate::analysis::finding::Coverage;
 use crate::analysis::verdict::outlook::Outlook;
 use crate::cli::context::{OutputArgs, begin};
@@ -15,6 +16,7 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::output::check_text::write_outlook;
 use crate::output::escape::printable;
 use crate::output::json::{Item, SkippedJson, SummaryJson};
+use crate::output::next_step_text;
 use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
 use crate::output::text::{Layout, plain_table, write_command, write_fact, write_findings, write_table};
@@ -185,14 +187,17 @@ fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Resu
         return Ok(());
     }
     writeln!(out, "\n{}", layout.paint.heading("Damaged pages that are left as they are"))?;
+    // Pages that are left for the same reasons stand together.
+    let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
     for left in &plan.left {
-        let reason = left.reasons.join("; ");
-        write_fact(
-            out,
-            layout,
-            &printable(&left.verdict),
-            &format!("{}: {reason}", place(&left.page, left.relation.as_deref())),
-        )?;
+        let (reason, place) = (left.reasons.join("; "), place(&left.page, left.relation.as_deref()));
+        match groups.iter_mut().find(|(verdict, same, _)| *verdict == left.verdict && *same == reason) {
+            Some((_, _, places)) => places.push(place),
+            None => groups.push((&left.verdict, reason, vec![place])),
+        }
+    }
+    for (verdict, reason, places) in groups {
+        write_fact(out, layout, &printable(verdict), &format!("{}: {reason}", places.join(", ")))?;
     }
     Ok(())
 }
@@ -236,10 +241,13 @@ pub(super) fn write_applied(
     let label = |page: crate::types::PageId| {
         format!("{} block {}", examined.called(page), crate::output::check_text::block_label(page))
     };
-    write_outlook(out, layout, &examined.report.replay, &outlook, &remaining, &label)?;
     write_steps(out, layout, plan)?;
     write_left(out, layout, plan)?;
     write_findings(out, layout, &[], &ending.skipped)?;
+    writeln!(out, "\n{}", layout.paint.heading("Verdict"))?;
+    write_outlook(out, layout, &examined.report.replay, &outlook, &remaining, &label)?;
+    let dir = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
+    next_step_text::write_steps(out, layout, &steps_for(examined, &remaining, &outlook), ground(examined, &dir))?;
     out.flush()?;
     Ok(())
 }

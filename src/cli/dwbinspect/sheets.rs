@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::check;
 use super::examination::Examination;
+use super::next::{ground, steps_of};
 use super::page::{self, events_of, title_of, versions_of};
 use crate::analysis::batches::tell_batches;
 use crate::analysis::finding::{Coverage, Finding, Severity};
@@ -16,12 +17,12 @@ use crate::cli::context::Closing;
 use crate::cli::exit::Stop;
 use crate::cli::work::all_cores;
 use crate::output::check_text::{
-    block_label, compared_words, image_words, next_step, replay_words, start_sentence, tear_words, write_evidence,
+    block_label, compared_words, image_words, replay_words, start_sentence, tear_words, write_evidence,
 };
 use crate::output::colour::Paint;
 use crate::output::json::BatchJson;
+use crate::output::next_step_text::steps_sentence;
 use crate::output::page_text::{Version, write_headers, write_history, write_items};
-use crate::output::shell::quoted;
 use crate::output::sink::Machine;
 use crate::output::text::Layout;
 use crate::tui::facts::{BatchLine, PageLine, PageSheet, Survey};
@@ -52,7 +53,7 @@ pub(super) fn survey_of(examined: &Examination, data_dir: &Path) -> Result<Surve
         replay: replay_words(&report.replay).unwrap_or_else(|| "where it begins is not known".to_owned()),
         start: start_sentence(&report.replay, &report.outlook, &report.pages, &label),
         doubts: report.replay.doubts.iter().map(ToString::to_string).collect(),
-        next: next_step(&report.pages, &report.outlook, &quoted(&shown)),
+        next: steps_sentence(&steps_of(examined), ground(examined, &shown)),
         scanned: examined.scanned.clone(),
         pages: report.pages.iter().map(|page| page_line(examined, page)).collect(),
         findings: findings_of(&examined.findings),

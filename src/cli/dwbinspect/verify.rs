@@ -122,6 +122,8 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         listing.write(out, layout)?;
         return Closing::new(check.findings, &check.coverage).end_text(out, layout);
     };
+    // Before anything is printed.
+    check.confirm_names(args)?;
     let shape = CsvShape::Rows { plural: "pages", columns: BAD_PAGE_COLUMNS };
     let mut sink = begin(format, shape, out, (PROGRAM, "verify"), vec![data_dir.display().to_string()])?;
     let summary = check.run(args, &mut |page| {
@@ -233,6 +235,14 @@ impl<'a> Check<'a> {
         self.links(&scan, ground.geometry);
         self.conclude(&scan, &files, &summary, is_clean);
         Ok(summary)
+    }
+
+    /// Refuses names that stand for no relation, or for several.
+    fn confirm_names(&mut self, args: &VerifyArgs) -> Result<(), Stop> {
+        if Selection::needs_names(&args.select) {
+            args.select.confirm(self.names.read(self.directory))?;
+        }
+        Ok(())
     }
 
     fn select<'b>(&mut self, args: &'b VerifyArgs, files: &[RelationFile]) -> Result<Selection<'b>, Stop> {

@@ -32,6 +32,16 @@ pub struct SelectArgs {
     path: Vec<PathPattern>,
 }
 
+impl SelectArgs {
+    /// Refuses names that stand for no relation, or for several.
+    ///
+    /// # Errors
+    /// Which one.
+    pub fn confirm(&self, names: &RelationNames) -> Result<(), Stop> {
+        RelationArg::resolve_all(&self.relation, Some(names)).map(drop)
+    }
+}
+
 /// A path below the data directory, or a pattern for such paths.
 #[derive(Clone, Debug)]
 struct PathPattern(String);

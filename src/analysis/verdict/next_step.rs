@@ -1,0 +1,320 @@
+//! What to do next, as facts: which pages, of which relation, at which risk. The words are in `output/next_step_text.rs`.
+
+use std::collections::BTreeMap;
+
+use super::compare::Comparison;
+use super::judge::{OnStart, Verdict};
+use super::outlook::{Outlook, Start};
+use super::replay::{Recovery, Replay};
+use super::survey::PageReport;
+use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
+
+/// What a page belongs to, as far as the catalogs tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A table.
+    Table,
+    /// Values of a table that are too long for its rows.
+    Toast {
+        /// The table, by its full name.
+        table: Option<String>,
+    },
+    /// A materialized view.
+    MaterializedView,
+    /// A sequence.
+    Sequence,
+    /// An index.
+    Index {
+        /// Its access method, where it is one of the server's own.
+        method: Option<&'static str>,
+        /// The table that it is of, by its full name.
+        table: Option<String>,
+    },
+    /// The catalogs that could be read do not tell.
+    Unknown,
+}
+
+/// A relation as steps speak of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// What it is.
+    pub owner: Owner,
+    /// Full name, or numbers.
+    pub name: String,
+    /// Database to connect to; `None` for shared relations, and where it is not known.
+    pub database: Option<String>,
+    /// Schema and name, as SQL takes them; `None` where they are not known.
+    pub sql_name: Option<String>,
+    /// Made by `initdb`, or the TOAST table or an index of such a one.
+    pub is_catalog: bool,
+}
+
+/// Damaged pages of one relation, and what becomes of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affected {
+    /// The relation.
+    pub subject: Subject,
+    /// First and last block of each run, ascending.
+    pub blocks: Vec<(BlockNumber, BlockNumber)>,
+    /// Replay stops at one of them.
+    pub stops_start: bool,
+}
+
+/// Relations that are made from others again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rebuilt {
+    /// Indexes of system catalogs, which the server needs to answer at all.
+    SystemIndexes,
+    /// Other indexes.
+    Indexes,
+    /// Materialized views.
+    MaterializedViews,
+}
+
+/// Relations whose content stands nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lost {
+    /// System catalogs.
+    Catalogs,
+    /// Tables.
+    Tables,
+    /// TOAST tables.
+    Toast,
+    /// Sequences.
+    Sequences,
+    /// The catalogs do not tell.
+    Unknown,
+}
+
+/// Something to be done. In the order in which it is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextStep {
+    /// A server may be running.
+    StopServer,
+    /// The number in `postmaster.pid` is that of a living process, over which a server does not start.
+    LookAtProcess {
+        /// The process.
+        pid: i32,
+    },
+    /// `pg_control` or `backup_label` is to be brought back.
+    BringControl,
+    /// WAL that replay needs is missing or cannot be read.
+    BringWal,
+    /// WAL that a base backup needs to become consistent is not there.
+    CompleteBackup,
+    /// Empty pages that replay takes for granted.
+    MakeStandIns {
+        /// How many.
+        pages: usize,
+    },
+    /// Proven images.
+    Repair {
+        /// Pages.
+        pages: usize,
+    },
+    /// Images that are not proven.
+    Decide {
+        /// Pages.
+        pages: usize,
+    },
+    /// Older WAL may hold an image.
+    LookIntoArchive {
+        /// Pages.
+        pages: usize,
+    },
+    /// Pages keep the server from being started that nothing here puts right.
+    GetPast {
+        /// The relations.
+        relations: Vec<String>,
+    },
+    /// Replay may stop, or spoil what it changes.
+    CopyFirst,
+    /// Pages of these relations are needed by nothing else: they are made from others again.
+    Rebuild {
+        /// What they are.
+        kind: Rebuilt,
+        /// The relations.
+        relations: Vec<Affected>,
+    },
+    /// What these pages held may be lost.
+    Salvage {
+        /// What they are.
+        kind: Lost,
+        /// The relations.
+        relations: Vec<Affected>,
+    },
+    /// Nothing was found.
+    Start {
+        /// Pages have checksums, or no page was being written when the server stopped.
+        is_proven: bool,
+    },
+}
+
+impl NextStep {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::StopServer => "stop_server",
+            Self::LookAtProcess { .. } => "look_at_process",
+            Self::BringControl => "bring_control",
+            Self::BringWal => "bring_wal",
+            Self::CompleteBackup => "complete_backup",
+            Self::MakeStandIns { .. } => "make_stand_ins",
+            Self::Repair { .. } => "repair",
+            Self::Decide { .. } => "decide",
+            Self::LookIntoArchive { .. } => "look_into_archive",
+            Self::GetPast { .. } => "get_past",
+            Self::CopyFirst => "copy_first",
+            Self::Rebuild { kind: Rebuilt::SystemIndexes, .. } => "reindex_system",
+            Self::Rebuild { kind: Rebuilt::Indexes, .. } => "reindex",
+            Self::Rebuild { kind: Rebuilt::MaterializedViews, .. } => "refresh_materialized_view",
+            Self::Salvage { kind: Lost::Catalogs, .. } => "salvage_catalog",
+            Self::Salvage { kind: Lost::Tables, .. } => "salvage_table",
+            Self::Salvage { kind: Lost::Toast, .. } => "salvage_toast",
+            Self::Salvage { kind: Lost::Sequences, .. } => "reset_sequence",
+            Self::Salvage { kind: Lost::Unknown, .. } => "salvage_unknown",
+            Self::Start { .. } => "start",
+        }
+    }
+}
+
+/// What else steps depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// WAL was read from elsewhere too.
+    pub has_archive: bool,
+    /// The cluster could not be read as a whole, or not for certain.
+    pub is_doubtful: bool,
+}
+
+/// What to do about a cluster. `subject` tells what a relation is.
+#[must_use]
+pub fn next_steps(
+    pages: &[PageReport],
+    outlook: &Outlook,
+    replay: &Replay,
+    setting: Setting,
+    subject: &dyn Fn(RelFileLocator) -> Subject,
+) -> Vec<NextStep> {
+    if outlook.start == Start::Running {
+        return vec![NextStep::StopServer];
+    }
+    let count = |verdict: Verdict| pages.iter().filter(|page| page.verdict.verdict == verdict).count();
+    let (safe, unproven) = (count(Verdict::Restore), count(Verdict::RestoreUnproven));
+    let stand_ins = pages.iter().filter(|page| page.stand_in.is_some()).count();
+    let mut steps: Vec<NextStep> = outlook.refused_by.map(|pid| NextStep::LookAtProcess { pid }).into_iter().collect();
+    let is_known = !matches!(outlook.start, Start::CannotBegin | Start::Unknown);
+    match outlook.start {
+        Start::CannotBegin => steps.push(NextStep::BringWal),
+        Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
+        Start::Unknown => steps.push(NextStep::BringControl),
+        _ => {}
+    }
+    for (pages, step) in [
+        (stand_ins, NextStep::MakeStandIns { pages: stand_ins }),
+        (safe, NextStep::Repair { pages: safe }),
+        // While it is not known where replay begins or ends nothing can be decided.
+        (if is_known { unproven } else { 0 }, NextStep::Decide { pages: unproven }),
+    ] {
+        if pages > 0 {
+            steps.push(step);
+        }
+    }
+    let affected = affected(pages, subject);
+    let searched = affected.iter().filter(|one| fate(&one.subject).is_err()).map(pages_of).sum::<u64>();
+    if searched > 0 && !setting.has_archive {
+        steps.push(NextStep::LookIntoArchive { pages: usize::try_from(searched).unwrap_or(usize::MAX) });
+    }
+    let in_the_way: Vec<String> =
+        affected.iter().filter(|one| one.stops_start).map(|one| one.subject.name.clone()).collect();
+    if !in_the_way.is_empty() {
+        steps.push(NextStep::GetPast { relations: in_the_way });
+    }
+    if matches!(outlook.start, Start::MayStop { .. }) {
+        steps.push(NextStep::CopyFirst);
+    }
+    let (mut rebuilt, mut lost): (BTreeMap<Rebuilt, Vec<Affected>>, BTreeMap<Lost, Vec<Affected>>) = Default::default();
+    for one in affected {
+        match fate(&one.subject) {
+            Ok(kind) => rebuilt.entry(kind).or_default().push(one),
+            Err(kind) => lost.entry(kind).or_default().push(one),
+        }
+    }
+    steps.extend(lost.into_iter().map(|(kind, relations)| NextStep::Salvage { kind, relations }));
+    steps.extend(rebuilt.into_iter().map(|(kind, relations)| NextStep::Rebuild { kind, relations }));
+    if steps.is_empty() {
+        let is_proven = outlook.checksums || replay.recovery == Recovery::None;
+        steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful });
+    }
+    steps
+}
+
+/// Whether a relation is made from others again, or what is lost with its pages.
+const fn fate(subject: &Subject) -> Result<Rebuilt, Lost> {
+    match &subject.owner {
+        Owner::Index { .. } if subject.is_catalog => Ok(Rebuilt::SystemIndexes),
+        Owner::Index { .. } => Ok(Rebuilt::Indexes),
+        Owner::MaterializedView => Ok(Rebuilt::MaterializedViews),
+        Owner::Table | Owner::Toast { .. } if subject.is_catalog => Err(Lost::Catalogs),
+        Owner::Table => Err(Lost::Tables),
+        Owner::Toast { .. } => Err(Lost::Toast),
+        Owner::Sequence => Err(Lost::Sequences),
+        Owner::Unknown => Err(Lost::Unknown),
+    }
+}
+
+fn pages_of(affected: &Affected) -> u64 {
+    affected.blocks.iter().map(|(first, last)| u64::from(last.saturating_sub(*first)).saturating_add(1)).sum()
+}
+
+/// Pages without an image that can be put back, by relation.
+fn affected(pages: &[PageReport], subject: &dyn Fn(RelFileLocator) -> Subject) -> Vec<Affected> {
+    let mut by_relation: BTreeMap<RelFileLocator, Vec<&PageReport>> = BTreeMap::new();
+    for report in pages {
+        let is_lost = matches!(report.verdict.verdict, Verdict::NoImage | Verdict::LosesChanges);
+        let is_there = report.disk != Comparison::DroppedRelation;
+        if is_lost && is_there && report.stand_in.is_none() && has_content(report.page) {
+            by_relation.entry(report.page.rel).or_default().push(report);
+        }
+    }
+    by_relation
+        .into_iter()
+        .map(|(rel, reports)| Affected {
+            subject: subject(rel),
+            blocks: runs(reports.iter().map(|report| report.page.block)),
+            stops_start: reports.iter().any(|report| matches!(report.verdict.on_start, OnStart::Read { .. })),
+        })
+        .collect()
+}
+
+/// Pages of maps are made anew by the server.
+const fn has_content(page: PageId) -> bool {
+    matches!(page.fork, ForkNumber::Main | ForkNumber::Init)
+}
+
+/// First and last of each run of blocks.
+fn runs(blocks: impl Iterator<Item = BlockNumber>) -> Vec<(BlockNumber, BlockNumber)> {
+    let mut sorted: Vec<BlockNumber> = blocks.collect();
+    sorted.sort_unstable();
+    let mut runs: Vec<(BlockNumber, BlockNumber)> = Vec::new();
+    for block in sorted {
+        match runs.last_mut() {
+            Some((_, last)) if block <= last.saturating_add(1) => *last = block,
+            _ => runs.push((block, block)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_in_a_row_are_one_run() {
+        assert_eq!(runs([7, 3, 4, 9, 8, 4].into_iter()), [(3, 4), (7, 9)]);
+        assert_eq!(runs([].into_iter()), []);
+        assert_eq!(runs([BlockNumber::MAX].into_iter()), [(BlockNumber::MAX, BlockNumber::MAX)]);
+    }
+}

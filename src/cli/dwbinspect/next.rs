@@ -1,0 +1,103 @@
+//! What to do next about a cluster that was judged: what its damaged relations are, by the catalogs.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use super::examination::Examination;
+use crate::analysis::finding::Finding;
+use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::verdict::next_step::{NextStep, Owner, Setting, Subject, next_steps};
+use crate::analysis::verdict::outlook::Outlook;
+use crate::analysis::verdict::replay::{Recovery, Replay};
+use crate::analysis::verdict::survey::PageReport;
+use crate::cluster::names::{RelationName, RelationNames};
+use crate::output::next_step_text::Ground;
+use crate::output::sql::quoted_name;
+use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
+use crate::parsers::control::ControlFile;
+use crate::parsers::page_kind::access_method_name;
+use crate::types::{Oid, RelFileLocator};
+
+/// Steps for all damaged pages of the cluster.
+pub(super) fn steps_of(examined: &Examination) -> Vec<NextStep> {
+    steps_for(examined, &examined.report.pages, &examined.report.outlook)
+}
+
+/// Steps for these pages, as things stand with `outlook`.
+pub(super) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook) -> Vec<NextStep> {
+    let replay = &examined.report.replay;
+    let setting = Setting {
+        has_archive: examined.wal.all.is_some(),
+        // A base backup whose WAL is complete is in order; no image of it is trusted, that is all.
+        is_doubtful: replay.doubts.iter().any(|doubt| !matches!(doubt, Doubt::BaseBackup))
+            || !examined.coverage.skipped.is_empty(),
+    };
+    let by_oid = OnceCell::new();
+    next_steps(pages, outlook, replay, setting, &|rel| subject(&examined.names, &by_oid, rel))
+}
+
+/// What words of steps need to know.
+pub(super) fn ground<'a>(examined: &Examination, data_dir: &'a str) -> Ground<'a> {
+    Ground { data_dir, block_size: examined.block_size }
+}
+
+/// Files by database and OID of their relation.
+type ByOid = HashMap<(Oid, Oid), RelFileLocator>;
+
+fn subject(names: &RelationNames, by_oid: &OnceCell<ByOid>, rel: RelFileLocator) -> Subject {
+    let Some(name) = names.get(rel) else {
+        let database = names.database(rel.db_oid).map(str::to_owned);
+        let called = rel.to_string();
+        return Subject { owner: Owner::Unknown, name: called, database, sql_name: None, is_catalog: false };
+    };
+    let owner = || {
+        let index = by_oid
+            .get_or_init(|| names.iter().filter_map(|(rel, name)| Some(((rel.db_oid, name.oid?), rel))).collect());
+        names.full_name(*index.get(&(rel.db_oid, name.owner_oid?))?)
+    };
+    Subject {
+        owner: match name.kind {
+            Some(RelKind::TABLE) => Owner::Table,
+            Some(RelKind::TOAST) => Owner::Toast { table: owner() },
+            Some(RelKind::MATERIALIZED_VIEW) => Owner::MaterializedView,
+            Some(RelKind::SEQUENCE) => Owner::Sequence,
+            Some(RelKind::INDEX) => {
+                Owner::Index { method: name.access_method_oid.and_then(access_method_name), table: owner() }
+            }
+            _ => Owner::Unknown,
+        },
+        name: names.full_name(rel).unwrap_or_else(|| rel.to_string()),
+        database: names.database(rel.db_oid).map(str::to_owned),
+        sql_name: name.schema.as_ref().map(|schema| format!("{}.{}", quoted_name(schema), quoted_name(&name.relation))),
+        is_catalog: is_catalog(name),
+    }
+}
+
+/// Made by `initdb` in the schemas of the system: the server cannot do without it.
+fn is_catalog(name: &RelationName) -> bool {
+    matches!(name.schema.as_deref(), Some("pg_catalog" | "pg_toast"))
+        && name.oid.is_some_and(|oid| oid < FIRST_NORMAL_OID)
+}
+
+/// With full-page images in WAL the crash itself cannot have torn what replay does not put right.
+pub(super) fn not_a_crash_tear(
+    control: &ControlFile,
+    replay: &Replay,
+    pages: &[PageReport],
+    dwb: bool,
+) -> Option<Finding> {
+    let is_sure = replay.recovery == Recovery::Crash && replay.can_begin && replay.doubts.is_empty();
+    if !is_sure || dwb || control.checkpoint.full_page_writes == 0 {
+        return None;
+    }
+    let is_other =
+        |page: &&PageReport| page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
+    let count = pages.iter().filter(is_other).count();
+    (count > 0).then(|| {
+        let what = format!("damaged pages that the crash did not tear: {count}");
+        let why = "full_page_writes was on at the last checkpoint, so replay puts back whole every page that was being \
+                   written; storage, memory or a copy damaged these, perhaps others too";
+        Finding::note("not_a_crash_tear", what, why)
+    })
+}

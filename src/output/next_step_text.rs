@@ -1,0 +1,353 @@
+//! What to do next, in words, each step with its risk and the commands that do it.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::escape::printable;
+use super::shell::quoted;
+use super::text::{Layout, wrapped};
+use crate::analysis::verdict::next_step::{Affected, Lost, NextStep, Owner, Rebuilt, Subject};
+use crate::types::BlockNumber;
+
+/// Rows of a page that are named when nothing says how many there are: as many as fit without a byte of data.
+///
+/// Source: `MaxHeapTuplesPerPage`, `src/include/access/htup_details.h`.
+const fn most_items(block_size: usize) -> usize {
+    block_size.saturating_sub(24) / 28
+}
+
+/// Runs of blocks that are named one by one.
+const MOST_RUNS: usize = 6;
+
+/// What the words speak of.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground<'a> {
+    /// The data directory as it was named.
+    pub data_dir: &'a str,
+    /// Bytes of a page.
+    pub block_size: usize,
+}
+
+/// One step: sentences, and commands that belong to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// What and why.
+    pub sentence: String,
+    /// What it is about, one by one.
+    pub items: Vec<String>,
+    /// Lines to be copied, each whole.
+    pub commands: Vec<String>,
+}
+
+impl Words {
+    fn new(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), items: Vec::new(), commands: Vec::new() }
+    }
+
+    fn with(mut self, command: impl Into<String>) -> Self {
+        self.commands.push(command.into());
+        self
+    }
+}
+
+/// The command that starts the server.
+#[must_use]
+pub fn start_command(data_dir: &str) -> String {
+    format!("pg_ctl start -D {}", quoted(data_dir))
+}
+
+/// Steps one after the other, numbered where there are several. Commands stand on lines of their own and are never broken.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_steps(out: &mut dyn Write, layout: Layout, steps: &[NextStep], ground: Ground<'_>) -> io::Result<()> {
+    writeln!(out, "\n{}", layout.paint.heading("What to do next"))?;
+    for (place, step) in steps.iter().enumerate() {
+        let words = words_of(step, ground);
+        let lead = if steps.len() > 1 { format!("  {}. ", place + 1) } else { "  ".to_owned() };
+        wrapped(out, layout, &lead, lead.len(), &printable(&words.sentence))?;
+        for item in &words.items {
+            wrapped(out, layout, "     - ", 7, &printable(item))?;
+        }
+        for command in &words.commands {
+            writeln!(out, "       {}", printable(command))?;
+        }
+    }
+    Ok(())
+}
+
+/// The same as one sentence, for a line of a screen.
+#[must_use]
+pub fn steps_sentence(steps: &[NextStep], ground: Ground<'_>) -> String {
+    let one = |step: &NextStep| {
+        let Words { sentence, items, commands } = words_of(step, ground);
+        let sentence = sentence.trim_end_matches(['.', ':']);
+        let rest: Vec<String> = items.into_iter().take(MOST_RUNS).chain(commands.into_iter().take(1)).collect();
+        if rest.is_empty() { sentence.to_owned() } else { format!("{sentence}: {}", rest.join(", ")) }
+    };
+    steps.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// Steps for programs: a stable word beside what people read.
+#[must_use]
+pub fn steps_value(steps: &[NextStep], ground: Ground<'_>) -> Value {
+    let one = |step: &NextStep| {
+        let Words { sentence, items, commands } = words_of(step, ground);
+        json!({"step": step.code(), "sentence": sentence, "relations": items, "commands": commands})
+    };
+    steps.iter().map(one).collect()
+}
+
+fn count(pages: usize) -> String {
+    if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") }
+}
+
+/// A step in words.
+#[must_use]
+pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
+    let dir = quoted(ground.data_dir);
+    match step {
+        NextStep::StopServer => Words::new(
+            "Stop the server, or look at a copy or snapshot: while files change, nothing that is said of them is certain.",
+        ),
+        NextStep::LookAtProcess { pid } => Words::new(format!(
+            "A server does not start while process {pid} lives. Look at it; if no server works in the data directory, the \
+             second command takes the stale file away:"
+        ))
+        .with(format!("ps -fp {pid}"))
+        .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", ground.data_dir)))),
+        NextStep::BringControl => Words::new(
+            "Bring back what says where replay begins: global/pg_control or backup_label, from a backup of this cluster as \
+             late as possible. Without it no image can be proven, and pg_resetwal would give up all changes that are only in \
+             WAL.",
+        ),
+        NextStep::BringWal => Words::new(
+            "Bring back the WAL that replay needs, into pg_wal, and make it readable for the owner of the directory. An \
+             archive that may hold it can be looked into first:",
+        )
+        .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
+        NextStep::CompleteBackup => Words::new(
+            "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in pg_wal. For \
+             an incremental backup, run pg_combinebackup first.",
+        ),
+        NextStep::MakeStandIns { pages } => Words::new(format!(
+            "Do not start the server yet: replay needs {} that are not there; the commands under \"Pages that replay takes \
+             for granted\" make them.",
+            if *pages == 1 { "an empty page".to_owned() } else { format!("{pages} empty pages") }
+        )),
+        NextStep::Repair { pages } => Words::new(format!(
+            "Do not start the server yet: {} can be put back, which loses nothing. The first command shows the plan, the \
+             second carries it out:",
+            count(*pages)
+        ))
+        .with(format!("pg_dwbinspect repair {dir}"))
+        .with(format!("pg_dwbinspect repair {dir} --apply")),
+        NextStep::Decide { pages } => Words::new(format!(
+            "Decide about {}: an image is there, a part of the proof is missing. What is missing, page by page:",
+            count(*pages)
+        ))
+        .with(format!("pg_dwbinspect check --explain {dir}")),
+        NextStep::LookIntoArchive { pages } => Words::new(format!(
+            "Look for images of {} in archived WAL: an image can be put back without loss if the page was not changed \
+             between it and the redo point.",
+            count(*pages)
+        ))
+        .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
+        NextStep::GetPast { relations } => get_past(relations, ground.data_dir),
+        NextStep::CopyFirst => {
+            Words::new("Make a copy of the data directory before the server is started: replay may stop half way.")
+        }
+        NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, ground),
+        NextStep::Salvage { kind, relations } => salvage(*kind, relations, ground),
+        NextStep::Start { is_proven: true } => {
+            Words::new("Nothing has to be repaired; the server can be started:").with(start_command(ground.data_dir))
+        }
+        NextStep::Start { is_proven: false } => Words::new(
+            "Nothing was found that has to be repaired. That does not prove that all is well: see the doubts, and without \
+             data checksums a torn page whose halves make sense together stays unseen. Keep a copy of the data directory \
+             when the server is started, and hold what matters against a backup or a standby.",
+        )
+        .with(start_command(ground.data_dir)),
+    }
+}
+
+/// How a server is started although replay cannot read a page.
+fn get_past(relations: &[String], data_dir: &str) -> Words {
+    Words::new(format!(
+        "Replay stops at pages of {}, and there is nothing to put into their place. A base backup with its WAL loses \
+         nothing: prefer it. Else copy the data directory, then have the server take every page that it cannot read for an \
+         empty one: all that such a page held is lost, also the part that replay would have changed.",
+        relations.join(", ")
+    ))
+    .with(format!("pg_ctl start -D {} -o '-c zero_damaged_pages=on'", quoted(data_dir)))
+}
+
+/// Blocks, as `4, 7-9`.
+fn blocks(affected: &Affected) -> String {
+    let one = |(first, last): &(BlockNumber, BlockNumber)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    let list: Vec<String> = affected.blocks.iter().take(MOST_RUNS).map(one).collect();
+    let more = if affected.blocks.len() > MOST_RUNS { ", …" } else { "" };
+    let noun = match affected.blocks[..] {
+        [(first, last)] if first == last => "block",
+        _ => "blocks",
+    };
+    format!("{noun} {}{more}", list.join(", "))
+}
+
+fn rebuild(kind: Rebuilt, relations: &[Affected], ground: Ground<'_>) -> Words {
+    let sentence = match kind {
+        Rebuilt::SystemIndexes => {
+            "These indexes are the system's own, which the server needs to answer at all. No data is lost: they are made from \
+             their tables again, in single-user mode, where -P keeps system indexes from being used:"
+        }
+        Rebuilt::Indexes => {
+            "These are indexes. No data is lost: they are made from their tables again, once the server runs and every page \
+             of the table can be read. Until then queries through them fail or miss rows; a unique index is not rebuilt while its table holds duplicates."
+        }
+        Rebuilt::MaterializedViews => {
+            "These are materialized views. No data is lost: their rows are made from tables again, once the server runs."
+        }
+    };
+    let mut words = Words::new(sentence);
+    for one in relations {
+        let what = match &one.subject.owner {
+            Owner::Index { method, table } => {
+                let method = method.map_or_else(String::new, |method| format!("{method} "));
+                let table = table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
+                format!(", a {method}index{table}")
+            }
+            _ => String::new(),
+        };
+        words.items.push(format!("{} ({}){what}", one.subject.name, blocks(one)));
+        words.commands.push(match kind {
+            Rebuilt::Indexes => in_psql(&one.subject, "REINDEX INDEX", ""),
+            Rebuilt::MaterializedViews => in_psql(&one.subject, "REFRESH MATERIALIZED VIEW", ""),
+            Rebuilt::SystemIndexes => {
+                let database = one.subject.database.as_deref().unwrap_or("template1");
+                let statement = format!("REINDEX INDEX {}", sql_name(&one.subject));
+                let dir = quoted(ground.data_dir);
+                format!("echo {} | postgres --single -P -D {dir} {}", quoted(&statement), quoted(database))
+            }
+        });
+    }
+    words
+}
+
+fn sql_name(subject: &Subject) -> &str {
+    subject.sql_name.as_deref().unwrap_or(&subject.name)
+}
+
+/// A statement about the relation in its database.
+fn in_psql(subject: &Subject, verb: &str, rest: &str) -> String {
+    let database = subject.database.as_deref().unwrap_or("DATABASE");
+    let statement = format!("{verb} {}{rest}", sql_name(subject));
+    format!("psql -d {} -c {}", quoted(database), quoted(&statement))
+}
+
+/// Tuple identifiers of the blocks.
+fn tids(affected: &Affected, ground: Ground<'_>) -> String {
+    let most = most_items(ground.block_size);
+    let one = |(first, last): &(BlockNumber, BlockNumber)| format!("({first},1)..({last},{most})");
+    let list: Vec<String> = affected.blocks.iter().take(MOST_RUNS).map(one).collect();
+    let more = if affected.blocks.len() > MOST_RUNS { ", …" } else { "" };
+    format!("{}{more}", list.join(", "))
+}
+
+fn salvage(kind: Lost, relations: &[Affected], ground: Ground<'_>) -> Words {
+    let sentence = match kind {
+        Lost::Catalogs => {
+            "These are system catalogs: what the rows of these pages described cannot be used any more, and nothing makes them \
+             again. Take the cluster from a backup; without one, dump what can still be read, database by database, and \
+             restore that into a new cluster."
+        }
+        Lost::Tables => {
+            "These are tables: the rows named by ctid are at risk, unless a backup or a standby has them. All others can be \
+             read, from version 14 on by ranges of ctid. SET zero_damaged_pages = on makes the server take the page for an \
+             empty one: its rows are gone for good, and the indexes of the table have to be rebuilt. pg_surgery takes away \
+             single rows, and only from a page that can be read."
+        }
+        Lost::Toast => {
+            "These hold long values of tables: values with a chunk in these ctids are lost, unless a backup has them. The rows \
+             are there; reading such a value fails. Take the values from a backup or set them to NULL, row by row."
+        }
+        Lost::Sequences => {
+            "These are sequences: the last value is lost. Once the server runs, make the sequence again, or set it above every \
+             value that was given out:"
+        }
+        Lost::Unknown => {
+            "What these are the catalogs that can be read do not say. If it is an index, REINDEX makes it again; if it is a \
+             table, the rows named by ctid are at risk."
+        }
+    };
+    let mut words = Words::new(sentence);
+    for one in relations {
+        let of = match &one.subject.owner {
+            Owner::Toast { table: Some(table) } => format!(" of {table}"),
+            _ => String::new(),
+        };
+        let ctid = match kind {
+            Lost::Tables | Lost::Toast | Lost::Unknown => format!(": ctid {}", tids(one, ground)),
+            Lost::Catalogs | Lost::Sequences => String::new(),
+        };
+        words.items.push(format!("{}{of} ({}){ctid}", one.subject.name, blocks(one)));
+        if kind == Lost::Sequences {
+            words.commands.push(in_psql(&one.subject, "ALTER SEQUENCE", " RESTART WITH NUMBER"));
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::verdict::next_step::Subject;
+
+    fn index(is_catalog: bool) -> NextStep {
+        let affected = Affected {
+            subject: Subject {
+                owner: Owner::Index { method: Some("btree"), table: Some("my app.public.orders".to_owned()) },
+                name: "my app.public.orders_pkey".to_owned(),
+                database: Some("my app".to_owned()),
+                sql_name: Some("public.\"Orders_pkey\"".to_owned()),
+                is_catalog,
+            },
+            blocks: vec![(3, 3), (7, 9)],
+            stops_start: false,
+        };
+        let kind = if is_catalog { Rebuilt::SystemIndexes } else { Rebuilt::Indexes };
+        NextStep::Rebuild { kind, relations: vec![affected] }
+    }
+
+    const GROUND: Ground<'_> = Ground { data_dir: "/my data", block_size: 8192 };
+
+    #[test]
+    fn commands_are_whole_words_of_a_shell() {
+        let user = words_of(&index(false), GROUND);
+        assert_eq!(user.commands, [r#"psql -d 'my app' -c 'REINDEX INDEX public."Orders_pkey"'"#]);
+        assert_eq!(user.items, ["my app.public.orders_pkey (blocks 3, 7-9), a btree index of my app.public.orders"]);
+        let system = words_of(&index(true), GROUND);
+        let expected = r#"echo 'REINDEX INDEX public."Orders_pkey"' | postgres --single -P -D '/my data' 'my app'"#;
+        assert_eq!(system.commands, [expected]);
+        assert_eq!(start_command("/my data"), "pg_ctl start -D '/my data'");
+    }
+
+    #[test]
+    fn an_item_takes_28_bytes_at_least() {
+        // MaxHeapTuplesPerPage of servers with pages of 8 and 32 kB.
+        assert_eq!((most_items(8192), most_items(32_768)), (291, 1169));
+    }
+
+    #[test]
+    fn steps_are_numbered_and_commands_not_broken() {
+        let mut out = Vec::new();
+        let paint = crate::output::colour::Paint::new(false);
+        write_steps(&mut out, Layout { width: 40, paint }, &[index(false), index(true)], GROUND).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("\n  1. These are indexes") && text.contains("\n  2. These indexes"), "{text}");
+        assert!(text.lines().any(|line| line.len() > 60 && line.contains("--single")), "{text}");
+        assert!(text.lines().filter(|line| !line.starts_with("       ")).all(|line| line.len() <= 60), "{text}");
+    }
+}
