@@ -99,19 +99,21 @@ impl Batch {
     }
 
     fn add(&mut self, place: (usize, u64), reason: BatchReason, facts: &SlotFacts, lowest_wal_lsn: Lsn) {
-        *self.reasons.entry(reason).or_default() += 1;
+        let count = self.reasons.entry(reason).or_default();
+        *count = count.saturating_add(1);
         self.confidence = self.confidence.min(match self.verdict {
             BatchVerdict::Undecided => self.confidence,
             _ => reason.confidence(),
         });
         self.last = place;
-        self.slots += 1;
+        self.slots = self.slots.saturating_add(1);
         let lsn = facts.newest_lsn();
         if lsn >= lowest_wal_lsn {
             self.lowest_lsn = if self.lowest_lsn.is_valid() { self.lowest_lsn.min(lsn) } else { lsn };
             self.highest_lsn = self.highest_lsn.max(lsn);
         }
-        *self.relations.entry(facts.header.rel).or_default() += 1;
+        let count = self.relations.entry(facts.header.rel).or_default();
+        *count = count.saturating_add(1);
     }
 }
 
@@ -130,17 +132,18 @@ impl Run {
     fn add(&mut self, batch: &mut Batch, facts: &SlotFacts) {
         let rel = facts.header.rel;
         let key = (rel.spc_oid, rel.rel_number, facts.header.fork_code, facts.header.block);
-        self.ascending = if self.last_key.is_some_and(|last| last < key) { self.ascending + 1 } else { 1 };
+        self.ascending =
+            if self.last_key.is_some_and(|last| last < key) { self.ascending.saturating_add(1) } else { 1 };
         self.last_key = Some(key);
         batch.longest_ascending_run = batch.longest_ascending_run.max(self.ascending);
         match facts.path {
             Some(WritePath::Checkpoint) => {
-                batch.from_checkpoint += 1;
-                self.checkpoint += 1;
+                batch.from_checkpoint = batch.from_checkpoint.saturating_add(1);
+                self.checkpoint = self.checkpoint.saturating_add(1);
                 batch.longest_checkpoint_run = batch.longest_checkpoint_run.max(self.checkpoint);
             }
             Some(WritePath::Eviction) => {
-                batch.from_eviction += 1;
+                batch.from_eviction = batch.from_eviction.saturating_add(1);
                 self.checkpoint = 0;
             }
             None => {}
@@ -167,7 +170,7 @@ impl Default for Part {
 fn split_parts(staleness: &Staleness) -> Vec<Vec<Part>> {
     let traces = staleness.traces();
     let mut parts: Vec<Vec<Part>> = traces.iter().map(|trace| vec![Part::default(); trace.slots.len()]).collect();
-    let mut number = 0;
+    let mut number = 0_usize;
     for (file, trace) in traces.iter().enumerate() {
         let leftover: Vec<usize> = (0..trace.slots.len())
             .filter(|index| {
@@ -185,11 +188,11 @@ fn split_parts(staleness: &Staleness) -> Vec<Vec<Part>> {
         };
         let own_file = trace.checkpoint_lsn.is_some() && trace.checkpoint_lsn != staleness.header_lsn;
         if own_file || trace.slot_id_rule == SlotIdRule::Sequence {
-            number += 1;
+            number = number.saturating_add(1);
         }
         for (at, index) in leftover.iter().enumerate() {
             if borders.contains(&at) {
-                number += 1;
+                number = number.saturating_add(1);
             }
             if let Some(part) = parts.get_mut(file).and_then(|parts| parts.get_mut(*index)) {
                 *part = Part { number, confidence };
@@ -202,7 +205,9 @@ fn split_parts(staleness: &Staleness) -> Vec<Vec<Part>> {
 /// Places in `leftover` where the sequence number does not follow the one before.
 fn sequence_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
     let id = |at: usize| leftover.get(at).and_then(|index| trace.slots.get(*index)).map(|slot| slot.slot_id);
-    (1..leftover.len()).filter(|at| id(*at) != id(at - 1).and_then(|before| before.checked_add(1))).collect()
+    (1..leftover.len())
+        .filter(|at| id(*at) != id(at.saturating_sub(1)).and_then(|before| before.checked_add(1)))
+        .collect()
 }
 
 /// Places in `leftover` before which every LSN is higher than every LSN behind.
@@ -213,20 +218,20 @@ fn lsn_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
         .filter(|(_, slot)| slot.class == SlotClass::Usable && slot.lsn.is_valid())
         .map(|(at, slot)| (at, slot.lsn))
         .collect();
-    let mut highest_behind = vec![Lsn::INVALID; with_lsn.len() + 1];
+    let mut highest_behind = vec![Lsn::INVALID; with_lsn.len().saturating_add(1)];
     for (at, (_, lsn)) in with_lsn.iter().enumerate().rev() {
-        highest_behind[at] = highest_behind[at + 1].max(*lsn);
+        highest_behind[at] = highest_behind[at.saturating_add(1)].max(*lsn);
     }
     let mut borders = Vec::new();
     let (mut lowest_before, mut since_border) = (Lsn(u64::MAX), 0);
     for (at, (place, lsn)) in with_lsn.iter().enumerate() {
-        let long_enough = since_border >= BOUNDARY_SLOTS && with_lsn.len() - at >= BOUNDARY_SLOTS;
+        let long_enough = since_border >= BOUNDARY_SLOTS && with_lsn.len().saturating_sub(at) >= BOUNDARY_SLOTS;
         if long_enough && lowest_before > highest_behind[at] {
             borders.push(*place);
             (lowest_before, since_border) = (Lsn(u64::MAX), 0);
         }
         lowest_before = lowest_before.min(*lsn);
-        since_border += 1;
+        since_border = since_border.saturating_add(1);
     }
     borders
 }

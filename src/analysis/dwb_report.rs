@@ -72,9 +72,9 @@ pub fn examine_slots(
         let mut report = FileReport { file, counts, current: 0, undecided: 0, stale: 0 };
         for index in 0..counts.total {
             match staleness.verdict(file, index) {
-                Some((BatchVerdict::Current, _)) => report.current += 1,
-                Some((BatchVerdict::Undecided, _)) => report.undecided += 1,
-                Some((BatchVerdict::Stale, _)) => report.stale += 1,
+                Some((BatchVerdict::Current, _)) => report.current = report.current.saturating_add(1),
+                Some((BatchVerdict::Undecided, _)) => report.undecided = report.undecided.saturating_add(1),
+                Some((BatchVerdict::Stale, _)) => report.stale = report.stale.saturating_add(1),
                 None => {}
             }
         }
@@ -159,7 +159,7 @@ fn inspect_file(
         );
     }
     if detection.trailing_bytes > 0 {
-        let offset = file.size_bytes() - detection.trailing_bytes;
+        let offset = file.size_bytes().saturating_sub(detection.trailing_bytes);
         let what = format!("{} bytes behind the last whole slot", detection.trailing_bytes);
         add(Finding::problem("trailing_bytes", what, "the file was cut or another layout wrote it").at(offset));
     }

@@ -46,7 +46,7 @@ pub fn in_order<I, T, W>(
     W: FnMut(I) -> T + Send,
 {
     let state = State { items, next: 0, taken: 0, done: BTreeMap::new(), is_empty: false, stop: false };
-    let ahead = workers.len().max(1) * AHEAD_PER_WORKER;
+    let ahead = workers.len().max(1).saturating_mul(AHEAD_PER_WORKER);
     let queue = Queue { state: Mutex::new(state), results: Condvar::new(), room: Condvar::new(), ahead };
     std::thread::scope(|scope| {
         // However this block is left, the threads end.
@@ -73,7 +73,7 @@ impl<I: Iterator, T> Queue<I, T> {
     /// The next item and its number; waits while too many results have not been taken up.
     fn begin(&self) -> Option<(usize, I::Item)> {
         let mut state = self.lock();
-        while !state.stop && state.next >= state.taken + self.ahead {
+        while !state.stop && state.next >= state.taken.saturating_add(self.ahead) {
             self.results.notify_one();
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -86,7 +86,7 @@ impl<I: Iterator, T> Queue<I, T> {
             self.results.notify_one();
         }
         let number = state.next;
-        state.next += usize::from(item.is_some());
+        state.next = state.next.saturating_add(usize::from(item.is_some()));
         item.map(|item| (number, item))
     }
 
@@ -94,7 +94,7 @@ impl<I: Iterator, T> Queue<I, T> {
     fn put(&self, number: usize, result: T) {
         let mut state = self.lock();
         state.done.insert(number, result);
-        if state.is_empty || 2 * state.done.len() >= self.ahead {
+        if state.is_empty || state.done.len().saturating_mul(2) >= self.ahead {
             self.results.notify_one();
         }
     }
@@ -105,7 +105,7 @@ impl<I: Iterator, T> Queue<I, T> {
         loop {
             let number = state.taken;
             if let Some(result) = state.done.remove(&number) {
-                state.taken += 1;
+                state.taken = state.taken.saturating_add(1);
                 self.room.notify_all();
                 return Some(result);
             }

@@ -1,4 +1,6 @@
 //! Judgement: parsed values in, report structs out. Opens nothing by path and formats no text.
+#![deny(clippy::arithmetic_side_effects)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 pub mod batches;
 pub mod cluster_report;

@@ -174,7 +174,7 @@ impl fmt::Display for PageDamage {
         }
         if all > MOST_FAULTS_IN_WORDS {
             sentences.truncate(MOST_FAULTS_IN_WORDS);
-            sentences.push(format!("and {} more", all - MOST_FAULTS_IN_WORDS));
+            sentences.push(format!("and {} more", all.saturating_sub(MOST_FAULTS_IN_WORDS)));
         }
         f.write_str(&sentences.join("; "))
     }

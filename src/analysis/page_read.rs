@@ -90,7 +90,7 @@ impl<'a> PieceReader<'a> {
             let opened = ReadFile::open(&root.join(&relation.path), Links::Refuse);
             self.open = Some((piece.file, opened.map_err(SkipReason::from)));
         }
-        let end = piece.offset + piece.length;
+        let end = piece.offset.saturating_add(piece.length);
         match &self.open {
             Some((_, Ok(file))) => {
                 let read = |buf: &mut [u8], offset| file.read_at(buf, offset);
@@ -142,13 +142,13 @@ impl Judge<'_> {
             // Somewhere in the piece: page by page, so that only what cannot be read is left out.
             Err(_) => {
                 for (index, page) in buf.chunks_mut(self.block_size()).enumerate() {
-                    let at = index * self.block_size();
-                    match (self.read)(page, self.piece.offset + at as u64) {
+                    let at = index.saturating_mul(self.block_size());
+                    match (self.read)(page, self.piece.offset.saturating_add(at as u64)) {
                         Ok(filled) => {
                             self.pages(page.get(..filled).unwrap_or_default(), at, done);
                             self.note_missing(at, filled, page.len(), done);
                         }
-                        Err(error) => done.gaps.push(self.gap(at, at + page.len(), error)),
+                        Err(error) => done.gaps.push(self.gap(at, at.saturating_add(page.len()), error)),
                     }
                 }
             }
@@ -192,19 +192,25 @@ impl Judge<'_> {
 
     /// A gap from one place in the piece to another.
     fn gap(&self, from: usize, to: usize, reason: impl Into<SkipReason>) -> Gap {
-        let at = |place: usize| self.piece.offset + place as u64;
+        let at = |place: usize| self.piece.offset.saturating_add(place as u64);
         Gap { file: self.piece.file, from: at(from), to: at(to), reason: reason.into() }
     }
 
     /// Says so when fewer bytes came than the file had. The start of a page that is cut off now counts as missing.
     fn note_missing(&self, at: usize, filled: usize, asked: usize, done: &mut PortionDone) {
         if filled < asked {
-            done.gaps.push(self.gap(at + filled / self.block_size() * self.block_size(), at + asked, SHORTER));
+            done.gaps.push(self.gap(
+                at.saturating_add(
+                    filled.checked_div(self.block_size()).unwrap_or_default().saturating_mul(self.block_size()),
+                ),
+                at.saturating_add(asked),
+                SHORTER,
+            ));
         }
     }
 
     fn page_id(&self, at: usize) -> PageId {
-        let index = u32::try_from(at / self.block_size()).unwrap_or(u32::MAX);
+        let index = u32::try_from(at.checked_div(self.block_size()).unwrap_or_default()).unwrap_or(u32::MAX);
         let block = self.piece.block.saturating_add(index);
         PageId { rel: self.relation.rel, fork: self.relation.name.fork, block }
     }
@@ -217,22 +223,22 @@ impl Judge<'_> {
 
     /// Judges bytes that start at a page, `at` bytes into the piece.
     fn pages(&self, bytes: &[u8], at: usize, done: &mut PortionDone) {
-        done.counts.bytes += bytes.len() as u64;
-        let whole = bytes.len() - bytes.len() % self.block_size();
+        done.counts.bytes = done.counts.bytes.saturating_add(bytes.len() as u64);
+        let whole = bytes.len().saturating_sub(bytes.len().checked_rem(self.block_size()).unwrap_or_default());
         let (pages, rest) = bytes.split_at(whole);
         let mut sums = Vec::new();
         // A few at a time: they are still in the first cache when they are looked at.
-        for (index, few) in pages.chunks(PAGES_TOGETHER * self.block_size()).enumerate() {
-            let at = at + index * PAGES_TOGETHER * self.block_size();
+        for (index, few) in pages.chunks(PAGES_TOGETHER.saturating_mul(self.block_size())).enumerate() {
+            let at = at.saturating_add(index.saturating_mul(PAGES_TOGETHER).saturating_mul(self.block_size()));
             sums.clear();
             if self.options.checksums {
                 page_checksums(few, self.block_size(), self.page_id(at).block, &mut sums);
             }
             self.judge_pages(few, at, &sums, done);
         }
-        let at = at + whole;
-        let offset = self.piece.offset + at as u64;
-        if !rest.is_empty() && offset + rest.len() as u64 == self.relation.size_bytes {
+        let at = at.saturating_add(whole);
+        let offset = self.piece.offset.saturating_add(at as u64);
+        if !rest.is_empty() && offset.saturating_add(rest.len() as u64) == self.relation.size_bytes {
             let page = self.page_id(at);
             let (have_bytes, bytes) = (rest.len(), rest.to_vec());
             done.partial_pages.push(PartialPage { file: self.piece.file, page, offset, have_bytes, bytes });
@@ -242,13 +248,13 @@ impl Judge<'_> {
     /// Judges whole pages with these checksums.
     fn judge_pages(&self, pages: &[u8], at: usize, sums: &[u16], done: &mut PortionDone) {
         for (index, bytes) in pages.chunks_exact(self.block_size()).enumerate() {
-            let at = at + index * self.block_size();
+            let at = at.saturating_add(index.saturating_mul(self.block_size()));
             let page = self.page_id(at);
             match PageCondition::with_checksum(bytes, page.fork, || sums.get(index).copied()) {
                 PageCondition::Damaged(damage) => done.bad.push(BadPage {
                     file: self.piece.file,
                     page,
-                    offset: self.piece.offset + at as u64,
+                    offset: self.piece.offset.saturating_add(at as u64),
                     damage: *damage,
                     bytes: bytes.to_vec(),
                 }),
@@ -303,7 +309,7 @@ impl Judge<'_> {
                     Ok(_) => SkipReason::from(SHORTER),
                     Err(error) => SkipReason::from(error),
                 };
-                let to = page.offset + page.bytes.len() as u64;
+                let to = page.offset.saturating_add(page.bytes.len() as u64);
                 done.gaps.push(Gap { file: page.file, from: page.offset, to, reason });
                 false
             });

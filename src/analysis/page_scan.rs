@@ -103,32 +103,32 @@ impl PageCounts {
     /// Counts a page that is not damaged; a damaged one by [`Self::add_damage`].
     pub(super) fn add(&mut self, condition: &PageCondition) {
         match condition {
-            PageCondition::Sound => self.sound += 1,
-            PageCondition::Zeroed => self.zeroed += 1,
+            PageCondition::Sound => self.sound = self.sound.saturating_add(1),
+            PageCondition::Zeroed => self.zeroed = self.zeroed.saturating_add(1),
             PageCondition::Damaged(damage) => return self.add_damage(damage),
         }
-        self.pages += 1;
+        self.pages = self.pages.saturating_add(1);
     }
 
     /// Counts a damaged page.
     pub(super) fn add_damage(&mut self, damage: &PageDamage) {
-        self.pages += 1;
-        self.damaged += 1;
-        self.checksum_failures += u64::from(damage.checksum.is_some());
-        self.rejected += u64::from(damage.server_rejects);
-        self.new_not_zero += u64::from(damage.is_new_not_zero());
+        self.pages = self.pages.saturating_add(1);
+        self.damaged = self.damaged.saturating_add(1);
+        self.checksum_failures = self.checksum_failures.saturating_add(u64::from(damage.checksum.is_some()));
+        self.rejected = self.rejected.saturating_add(u64::from(damage.server_rejects));
+        self.new_not_zero = self.new_not_zero.saturating_add(u64::from(damage.is_new_not_zero()));
     }
 
     fn merge(&mut self, other: &Self) {
-        self.pages += other.pages;
-        self.sound += other.sound;
-        self.zeroed += other.zeroed;
-        self.damaged += other.damaged;
-        self.checksum_failures += other.checksum_failures;
-        self.rejected += other.rejected;
-        self.new_not_zero += other.new_not_zero;
-        self.bytes += other.bytes;
-        self.holes_bytes += other.holes_bytes;
+        self.pages = self.pages.saturating_add(other.pages);
+        self.sound = self.sound.saturating_add(other.sound);
+        self.zeroed = self.zeroed.saturating_add(other.zeroed);
+        self.damaged = self.damaged.saturating_add(other.damaged);
+        self.checksum_failures = self.checksum_failures.saturating_add(other.checksum_failures);
+        self.rejected = self.rejected.saturating_add(other.rejected);
+        self.new_not_zero = self.new_not_zero.saturating_add(other.new_not_zero);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.holes_bytes = self.holes_bytes.saturating_add(other.holes_bytes);
         self.newest = self.newest.max(other.newest);
     }
 }
@@ -237,7 +237,7 @@ pub fn scan_pages(
         links.finish();
         scan.links = links.report;
     }
-    coverage.examined += scan.counts.pages;
+    coverage.examined = coverage.examined.saturating_add(scan.counts.pages);
     if scan.interrupted {
         coverage.skip("the rest of the relation files", SkipReason::Interrupted("the figures are partial"));
     }
@@ -272,13 +272,13 @@ fn end_of_fork(files: &[RelationFile], index: usize, geometry: Geometry) -> Opti
     let own = files.get(index)?;
     let same = |file: &&RelationFile| file.rel == own.rel && file.name.fork == own.name.fork && file.size_bytes > 0;
     let last = files.get(index..)?.iter().take_while(|file| file.rel == own.rel).filter(same).last()?;
-    let blocks = last.size_bytes / u64::from(geometry.block_size);
-    (blocks < u64::from(geometry.rel_segment_blocks)).then(|| first_block(last, geometry) + blocks)
+    let blocks = last.size_bytes.checked_div(u64::from(geometry.block_size)).unwrap_or_default();
+    (blocks < u64::from(geometry.rel_segment_blocks)).then(|| first_block(last, geometry).saturating_add(blocks))
 }
 
 /// Number of a file's first block, as far as it goes.
 fn first_block(file: &RelationFile, geometry: Geometry) -> u64 {
-    u64::from(file.name.rel_segment) * u64::from(geometry.rel_segment_blocks)
+    u64::from(file.name.rel_segment).saturating_mul(u64::from(geometry.rel_segment_blocks))
 }
 
 /// All pieces of all files, in order.
@@ -287,12 +287,13 @@ fn pieces(files: &[RelationFile], geometry: Geometry) -> impl Iterator<Item = Pi
     files.iter().enumerate().flat_map(move |(index, file)| {
         let (size, first) = (readable_bytes(file, geometry), first_block(file, geometry));
         (0..size.div_ceil(PIECE_BYTES)).map(move |number| {
-            let offset = number * PIECE_BYTES;
+            let offset = number.saturating_mul(PIECE_BYTES);
             Piece {
                 file: index,
                 offset,
-                length: PIECE_BYTES.min(size - offset),
-                block: u32::try_from(first + offset / block_size).unwrap_or(BlockNumber::MAX),
+                length: PIECE_BYTES.min(size.saturating_sub(offset)),
+                block: u32::try_from(first.saturating_add(offset.checked_div(block_size).unwrap_or_default()))
+                    .unwrap_or(BlockNumber::MAX),
             }
         })
     })
@@ -305,7 +306,7 @@ fn portions(files: &[RelationFile], geometry: Geometry) -> impl Iterator<Item = 
         let (mut portion, mut bytes) = (Vec::new(), 0);
         while bytes < PORTION_BYTES {
             let Some(piece) = pieces.next() else { break };
-            bytes += piece.length;
+            bytes = bytes.saturating_add(piece.length);
             portion.push(piece);
         }
         (!portion.is_empty()).then_some(portion)
@@ -335,7 +336,7 @@ impl Gaps<'_> {
         let file = &self.files[gap.file];
         let reason = match (gap.from, gap.to) {
             (0, to) if to >= file.size_bytes => gap.reason,
-            (from, to) => gap.reason.about(&format!("{} bytes from {from:#X} on", to - from)),
+            (from, to) => gap.reason.about(&format!("{} bytes from {from:#X} on", to.saturating_sub(from))),
         };
         self.coverage.skip(file.path.display().to_string(), reason);
     }

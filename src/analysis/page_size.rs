@@ -22,7 +22,8 @@ pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32,
         if let Ok(header) = PageHeader::decode(0, &bytes)
             && let Some(size) = header.named_page_size()
         {
-            *named.entry(size).or_default() += 1;
+            let count = named.entry(size).or_default();
+            *count = count.saturating_add(1);
         }
     }
     match named.iter().collect::<Vec<_>>()[..] {

@@ -19,7 +19,7 @@ pub fn segment_findings(
     geometry: Geometry,
     selected: impl Fn(&RelationFile) -> bool,
 ) -> Vec<Finding> {
-    let full = u64::from(geometry.rel_segment_blocks) * u64::from(geometry.block_size);
+    let full = u64::from(geometry.rel_segment_blocks).saturating_mul(u64::from(geometry.block_size));
     let mut findings = Vec::new();
     for segments in files.chunk_by(|a, b| fork_of(a) == fork_of(b)) {
         if segments.iter().any(&selected) {
@@ -46,10 +46,10 @@ fn inspect_fork(segments: &[RelationFile], full: u64, findings: &mut Vec<Finding
     for file in &filled {
         let number = file.name.rel_segment;
         if number > expected {
-            let segments = if number == expected + 1 {
+            let segments = if number == expected.saturating_add(1) {
                 format!("segment {expected} is missing or empty")
             } else {
-                format!("segments {expected} to {} are missing or empty", number - 1)
+                format!("segments {expected} to {} are missing or empty", number.saturating_sub(1))
             };
             let what = format!("{segments}, while {} has {} bytes", path(file), file.size_bytes);
             findings.push(Finding::problem(MISSING_PAGES, what, why).in_file(&path(file)));
@@ -58,7 +58,7 @@ fn inspect_fork(segments: &[RelationFile], full: u64, findings: &mut Vec<Finding
             let what = format!(
                 "ends at {:#X}, {} bytes short, though later segments follow",
                 file.size_bytes,
-                full - file.size_bytes
+                full.saturating_sub(file.size_bytes)
             );
             findings.push(Finding::problem(MISSING_PAGES, what, why).in_file(&path(file)).at(file.size_bytes));
         }

@@ -219,5 +219,5 @@ impl SlotFacts {
 /// First sector of the run of zero sectors at the end of an image, if there is one and the image is not all zero.
 fn zero_tail(image: &[u8]) -> Option<usize> {
     let last = image.chunks(SECTOR_BYTES).rposition(|sector| !is_all_zero(sector))?;
-    (last + 1 < image.len().div_ceil(SECTOR_BYTES)).then_some(last + 1)
+    (last.saturating_add(1) < image.len().div_ceil(SECTOR_BYTES)).then_some(last.saturating_add(1))
 }

@@ -319,7 +319,7 @@ impl Staleness {
         }
         let last = self.in_use().filter_map(|file| {
             let at = u64::try_from(file.slots.len()).unwrap_or(u64::MAX).min(self.ring_slots_per_file);
-            Some(u64::from(file.number?) * self.ring_slots_per_file + at.checked_sub(1)?)
+            Some(u64::from(file.number?).saturating_mul(self.ring_slots_per_file).saturating_add(at.checked_sub(1)?))
         });
         self.frontier.zip(last.max()).is_some_and(|(frontier, last)| frontier >= last)
     }
@@ -352,7 +352,7 @@ impl Staleness {
             (base..)
                 .zip(&file.slots)
                 .filter(|(_, slot)| self.is_candidate(slot))
-                .all(|(place, slot)| u64::from(slot.slot_id) % slots == place)
+                .all(|(place, slot)| u64::from(slot.slot_id).checked_rem(slots).unwrap_or_default() == place)
         };
         self.in_use().filter(|file| file.slot_id_rule == SlotIdRule::Sequence).all(fits).then_some(slots)
     }
@@ -366,7 +366,9 @@ impl Staleness {
         let place = u64::from(number).checked_mul(self.ring_slots_per_file).and_then(|base| base.checked_add(index));
         let stored = match file.slot_id_rule {
             SlotIdRule::Position => Some(u64::from(slot.slot_id)),
-            SlotIdRule::Sequence => self.ring_slots.map(|slots| u64::from(slot.slot_id) % slots),
+            SlotIdRule::Sequence => {
+                self.ring_slots.map(|slots| u64::from(slot.slot_id).checked_rem(slots).unwrap_or_default())
+            }
         };
         stored.is_some_and(|stored| Some(stored) != place)
     }
@@ -410,9 +412,9 @@ impl Staleness {
         let (mut accepted, mut gap) = (0_u64, 0_u64);
         for (order, candidate, has_lsn) in slots.into_iter().take_while(|(order, ..)| *order < reach) {
             if !candidate {
-                gap += u64::from(has_lsn);
-            } else if gap <= GAP_ALLOWANCE.max(accepted * 2) {
-                accepted += 1;
+                gap = gap.saturating_add(u64::from(has_lsn));
+            } else if gap <= GAP_ALLOWANCE.max(accepted.saturating_mul(2)) {
+                accepted = accepted.saturating_add(1);
                 gap = 0;
                 self.frontier = Some(order);
             } else {
@@ -484,7 +486,7 @@ fn ring_slots_per_file(files: &[FileTrace], uses: &[FileUse], horizon: Option<Ho
                 && base.is_multiple_of(u64::from(number))
                 && base > 0
             {
-                return base / u64::from(number);
+                return base.checked_div(u64::from(number)).unwrap_or_default();
             }
         }
     }

@@ -85,33 +85,34 @@ impl SlotCounts {
     /// Written slots.
     #[must_use]
     pub const fn used(&self) -> u64 {
-        self.total - self.empty
+        self.total.saturating_sub(self.empty)
     }
 
     /// Slots that fail their CRC.
     #[must_use]
     pub const fn bad(&self) -> u64 {
-        self.torn + self.damaged
+        self.torn.saturating_add(self.damaged)
     }
 
     fn add(&mut self, facts: &SlotFacts) {
-        self.total += 1;
+        self.total = self.total.saturating_add(1);
         match facts.condition {
-            Condition::Empty => self.empty += 1,
-            Condition::Sound => self.good += 1,
-            Condition::Torn => self.torn += 1,
-            Condition::Damaged => self.damaged += 1,
-            Condition::Unverifiable => self.unverifiable += 1,
+            Condition::Empty => self.empty = self.empty.saturating_add(1),
+            Condition::Sound => self.good = self.good.saturating_add(1),
+            Condition::Torn => self.torn = self.torn.saturating_add(1),
+            Condition::Damaged => self.damaged = self.damaged.saturating_add(1),
+            Condition::Unverifiable => self.unverifiable = self.unverifiable.saturating_add(1),
         }
         if facts.is_usable() {
             match facts.path {
-                Some(WritePath::Eviction) => self.from_eviction += 1,
-                Some(WritePath::Checkpoint) => self.from_checkpoint += 1,
+                Some(WritePath::Eviction) => self.from_eviction = self.from_eviction.saturating_add(1),
+                Some(WritePath::Checkpoint) => self.from_checkpoint = self.from_checkpoint.saturating_add(1),
                 None => {}
             }
-            self.implausible_images += u64::from(!facts.page_faults.is_empty());
-            self.implausible_headers += u64::from(!facts.slot_faults.is_empty());
-            self.lsn_mismatches += u64::from(facts.header.lsn != facts.page.lsn);
+            self.implausible_images = self.implausible_images.saturating_add(u64::from(!facts.page_faults.is_empty()));
+            self.implausible_headers =
+                self.implausible_headers.saturating_add(u64::from(!facts.slot_faults.is_empty()));
+            self.lsn_mismatches = self.lsn_mismatches.saturating_add(u64::from(facts.header.lsn != facts.page.lsn));
         }
     }
 }
@@ -193,24 +194,28 @@ pub fn trace_file(
     };
     let portions = file.detection.slot_count.div_ceil(PORTION_SLOTS);
     let jobs = jobs.clamp(1, usize::try_from(portions).unwrap_or(usize::MAX).clamp(1, 1024));
-    in_order((0..portions).map(|portion| portion * PORTION_SLOTS), (0..jobs).map(|_| worker()).collect(), |portion| {
-        for slot in portion {
-            match slot {
-                Ok(slot_facts) => {
-                    counts.add(&slot_facts);
-                    coverage.examined += 1;
-                    slots.push(trace_of(&slot_facts, facts.lowest_wal_lsn));
-                    visit(&slot_facts);
-                }
-                Err(error) => {
-                    // The portions behind it cannot be read either, and places in the trace must be those in the file.
-                    coverage.skip(file.name.clone(), error);
-                    return ControlFlow::Break(());
+    in_order(
+        (0..portions).map(|portion| portion.saturating_mul(PORTION_SLOTS)),
+        (0..jobs).map(|_| worker()).collect(),
+        |portion| {
+            for slot in portion {
+                match slot {
+                    Ok(slot_facts) => {
+                        counts.add(&slot_facts);
+                        coverage.examined = coverage.examined.saturating_add(1);
+                        slots.push(trace_of(&slot_facts, facts.lowest_wal_lsn));
+                        visit(&slot_facts);
+                    }
+                    Err(error) => {
+                        // The portions behind it cannot be read either, and places in the trace must be those in the file.
+                        coverage.skip(file.name.clone(), error);
+                        return ControlFlow::Break(());
+                    }
                 }
             }
-        }
-        ControlFlow::Continue(())
-    });
+            ControlFlow::Continue(())
+        },
+    );
     let header = file.detection.sound_header();
     let trace = FileTrace {
         number: file.number,

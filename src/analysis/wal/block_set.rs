@@ -29,7 +29,7 @@ impl BlockSet {
             self.last = self.index_of(place);
         }
         let new = self.bitmaps[self.last].1.insert(block);
-        self.count += u64::from(new);
+        self.count = self.count.saturating_add(u64::from(new));
         new
     }
 
@@ -40,7 +40,7 @@ impl BlockSet {
             let own = &mut self.bitmaps[index].1;
             let before = own.len();
             *own |= bitmap;
-            self.count += own.len() - before;
+            self.count = self.count.saturating_add(own.len().saturating_sub(before));
         }
     }
 
@@ -48,13 +48,14 @@ impl BlockSet {
     pub fn union_with_others(&mut self, other: &Self, known: &Self) {
         for (place, bitmap) in &other.bitmaps {
             let known = known.places.get(place).and_then(|index| known.bitmaps.get(*index));
+            #[allow(clippy::arithmetic_side_effects, reason = "a difference of sets")]
             let others = known.map_or_else(|| bitmap.clone(), |(_, known)| bitmap - known);
             if !others.is_empty() {
                 let index = self.index_of(*place);
                 let own = &mut self.bitmaps[index].1;
                 let before = own.len();
                 *own |= others;
-                self.count += own.len() - before;
+                self.count = self.count.saturating_add(own.len().saturating_sub(before));
             }
         }
     }
@@ -65,7 +66,7 @@ impl BlockSet {
             if let Some(first) = from(*rel, *fork_code) {
                 let before = bitmap.len();
                 bitmap.remove_range(first..);
-                self.count -= before - bitmap.len();
+                self.count = self.count.saturating_sub(before.saturating_sub(bitmap.len()));
             }
         }
     }
@@ -92,7 +93,7 @@ impl BlockSet {
     /// Memory that the set takes, in bytes, by a cautious guess.
     #[must_use]
     pub const fn approximate_bytes(&self) -> u64 {
-        self.count * ASSUMED_BYTES
+        self.count.saturating_mul(ASSUMED_BYTES)
     }
 
     fn index_of(&mut self, place: Place) -> usize {
@@ -120,7 +121,7 @@ impl RecentBlocks {
     pub fn is_new(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) -> bool {
         const SPREAD: u32 = 0x9E37_79B1;
         let mixed = (rel.rel_number.rotate_left(16) ^ block ^ u32::from(fork_code)).wrapping_mul(SPREAD);
-        let at = usize::try_from(mixed >> (u32::BITS - RECENT.ilog2())).unwrap_or(0);
+        let at = usize::try_from(mixed >> u32::BITS.saturating_sub(RECENT.ilog2())).unwrap_or(0);
         let Some(known) = self.seen.get_mut(at) else { return true };
         let own = Some(((rel, fork_code), block));
         let is_new = *known != own;

@@ -87,7 +87,7 @@ impl CauseTeller {
     pub fn causes(&mut self, record: &Record<'_>, causes: &mut Vec<Cause>) {
         causes.clear();
         while self.redo_points.get(self.passed).is_some_and(|redo| *redo <= record.start_lsn) {
-            self.passed += 1;
+            self.passed = self.passed.saturating_add(1);
             self.imaged = BlockSet::default();
         }
         if record.layout.image_count == 0 {

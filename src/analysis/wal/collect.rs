@@ -19,7 +19,8 @@ pub fn touched(set: &WalSet, run: &Range<usize>, start_lsn: Lsn, end_lsn: Lsn) -
     let size = u64::from(set.geometry().wal_segment_size);
     let start_of = |index: usize| set.segments()[index].start_lsn;
     let first = run.clone().find(|index| start_of(*index).advanced_by(size) > start_lsn).unwrap_or(run.end);
-    let last = run.clone().rev().find(|index| start_of(*index) < end_lsn).map_or(run.start, |index| index + 1);
+    let last =
+        run.clone().rev().find(|index| start_of(*index) < end_lsn).map_or(run.start, |index| index.saturating_add(1));
     first..last.max(first)
 }
 
@@ -42,7 +43,7 @@ pub fn collect_run<V: Visitor + Send>(
         return Ok(result);
     }
     // Only the first record behind the range shows that the range was read to its end.
-    range.end = run.end.min(range.end + 1);
+    range.end = run.end.min(range.end.saturating_add(1));
     let worker = || {
         let (mut buffer, begin) = (Vec::new(), &begin);
         move |index| {

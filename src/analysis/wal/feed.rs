@@ -69,7 +69,7 @@ pub(super) fn feed(
                 Err(error) => break Some(FedEnd::Short(Some(error).filter(|error| !error.is_short()))),
             };
             let passed = skip.min(piece.len() as u64);
-            skip -= passed;
+            skip = skip.saturating_sub(passed);
             let rest = &piece[usize::try_from(passed).unwrap_or(piece.len())..];
             if receive(Feed::Piece(rest)).is_break() {
                 break Some(FedEnd::Enough);

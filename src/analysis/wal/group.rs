@@ -92,7 +92,10 @@ impl Groups {
     #[inline(always)]
     pub fn add(&mut self, record: &Record<'_>) {
         let key = type_key(record.header.rmgr_id, record.header.info);
-        match self.dense.get_mut(usize::from(record.header.rmgr_id) * 16 + usize::from(key >> 4)) {
+        match self
+            .dense
+            .get_mut(usize::from(record.header.rmgr_id).saturating_mul(16).saturating_add(usize::from(key >> 4)))
+        {
             Some(tally) => tally.add_record(record),
             // A copy, so that the record itself need not be in memory where this is not taken.
             None => self.add_sparse(&{ *record }),
@@ -105,7 +108,8 @@ impl Groups {
         match self.by {
             GroupBy::Rmgr | GroupBy::Record => {}
             GroupBy::Segment => {
-                let key = Key::Segment(record.tli, record.start_lsn.0 / self.segment_size);
+                let key =
+                    Key::Segment(record.tli, record.start_lsn.0.checked_div(self.segment_size).unwrap_or_default());
                 self.sparse.entry(key).or_default().add_record(record);
             }
             GroupBy::Compression => self.add_images(record, |block| {
@@ -181,18 +185,18 @@ impl Groups {
             let tally = self.sparse.entry(key).or_default();
             let data = u64::from(block.data_length);
             rest = rest.saturating_sub(data);
-            tally.record_bytes += data;
+            tally.record_bytes = tally.record_bytes.saturating_add(data);
             if let Some(image) = block.image {
                 tally.add_image(image.length, record.block_size);
             }
             if !seen.contains(&key) {
                 seen.push(key);
-                tally.records += 1;
+                tally.records = tally.records.saturating_add(1);
             }
         }
         let tally = self.sparse.entry(first.unwrap_or(Key::None)).or_default();
-        tally.record_bytes += rest;
-        tally.records += u64::from(first.is_none());
+        tally.record_bytes = tally.record_bytes.saturating_add(rest);
+        tally.records = tally.records.saturating_add(u64::from(first.is_none()));
     }
 
     /// By images: only images and the records that have them; all else goes to `Key::None`.
@@ -206,12 +210,12 @@ impl Groups {
                 tally.add_image(image.length, record.block_size);
                 if !seen.contains(&key) {
                     seen.push(key);
-                    tally.records += 1;
+                    tally.records = tally.records.saturating_add(1);
                 }
             }
         }
         let tally = self.sparse.entry(seen.first().copied().unwrap_or(Key::None)).or_default();
-        tally.record_bytes += rest;
-        tally.records += u64::from(seen.is_empty());
+        tally.record_bytes = tally.record_bytes.saturating_add(rest);
+        tally.records = tally.records.saturating_add(u64::from(seen.is_empty()));
     }
 }

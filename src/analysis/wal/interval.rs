@@ -126,7 +126,7 @@ impl IntervalFold {
             if at > 0 {
                 self.close(slice.start_lsn, Some(slice.start_lsn));
             }
-            self.chunks.push(Chunk::of(part.index..part.index + 1, slice, slice_end));
+            self.chunks.push(Chunk::of(part.index..part.index.saturating_add(1), slice, slice_end));
             while let Some(checkpoint) =
                 checkpoints.next_if(|checkpoint| checkpoint.lsn < slice_end || slice_end == end_lsn)
             {

@@ -115,7 +115,8 @@ pub fn read_segment<V: Visitor>(
     let limit_lsn = segment_start.advanced_by(u64::from(geometry.wal_segment_size));
     let file_start = set.segments()[from].start_lsn;
     // A start inside the segment is entered at its page.
-    let first_page = Lsn(file_start.0.max(start_lsn.0 - start_lsn.0 % block));
+    let first_page =
+        Lsn(file_start.0.max(start_lsn.0.saturating_sub(start_lsn.0.checked_rem(block).unwrap_or_default())));
     let options = ReaderOptions { keep: *keep, ..reader_options(set) };
     let mut scan = SegmentScan::new(options, first_page, limit_lsn).map_err(WalReadError::Sizes)?;
     let mut read = SegmentRead {
@@ -132,7 +133,7 @@ pub fn read_segment<V: Visitor>(
     };
     let mut shown = Shown { start_lsn: (*start_lsn).max(segment_start), end_lsn: *end_lsn, read: &mut read };
     let mut reading = from;
-    let fed = feed(set, from..run.end, first_page.0 - file_start.0, index, buffer, |fed| {
+    let fed = feed(set, from..run.end, first_page.0.saturating_sub(file_start.0), index, buffer, |fed| {
         let mut input = match fed {
             Feed::File(file) => {
                 reading = file;

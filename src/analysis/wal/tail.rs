@@ -154,7 +154,7 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
     let size = u64::from(geometry.wal_segment_size);
     let page = u64::from(geometry.wal_block_size).max(1);
     let (mut first_lsn, failed_to) = in_rest_of_page(set, run, end)?;
-    let next_page = Lsn(end.at.0.saturating_sub(end.at.0 % page).saturating_add(page));
+    let next_page = Lsn(end.at.0.saturating_sub(end.at.0.checked_rem(page).unwrap_or_default()).saturating_add(page));
     let mut options = reader_options(set);
     options.resynchronise = true;
     // Records that follow on each other belong together: the first of them tells of which stream they are.
@@ -168,11 +168,11 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
         let from = start.max(next_page);
         let mut reader = WalReader::new(options.clone(), from).map_err(WalReadError::Sizes)?;
         let mut bytes = set.reader(index)?;
-        let (mut skip, mut delivered) = (from.0 - start.0, 0);
+        let (mut skip, mut delivered) = (from.0.saturating_sub(start.0), 0_u64);
         'segment: while let Some(piece) = present(bytes.next_piece())? {
-            delivered += piece.len() as u64;
+            delivered = delivered.saturating_add(piece.len() as u64);
             let passed = skip.min(piece.len() as u64);
-            skip -= passed;
+            skip = skip.saturating_sub(passed);
             let mut input = &piece[usize::try_from(passed).unwrap_or(piece.len())..];
             while let Some(event) = reader.next(&mut input) {
                 match event {
@@ -215,15 +215,15 @@ fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(
     let (page, size) = (u64::from(geometry.wal_block_size).max(1), u64::from(geometry.wal_segment_size));
     let at = end.at;
     let Some(index) = segment_of(set, run, at) else { return Ok((None, at)) };
-    let page_start = at.0 - at.0 % page;
-    let from = page_start - set.segments()[index].start_lsn.0;
+    let page_start = at.0.saturating_sub(at.0.checked_rem(page).unwrap_or_default());
+    let from = page_start.saturating_sub(set.segments()[index].start_lsn.0);
     let mut bytes = set.reader(index)?;
     let (mut passed, mut content) = (0, Vec::new());
-    while passed < from + page
+    while passed < from.saturating_add(page)
         && let Some(piece) = present(bytes.next_piece())?
     {
         let skip = usize::try_from(from.saturating_sub(passed)).unwrap_or(usize::MAX).min(piece.len());
-        passed += piece.len() as u64;
+        passed = passed.saturating_add(piece.len() as u64);
         content.extend_from_slice(&piece[skip..]);
         content.truncate(usize::try_from(page).unwrap_or_default());
     }
@@ -231,7 +231,7 @@ fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(
         let bytes = content.get(place..)?.first_chunk::<4>()?;
         Some(u32::from_le_bytes(*bytes))
     };
-    let place_of_end = usize::try_from(at.0 - page_start).unwrap_or(usize::MAX);
+    let place_of_end = usize::try_from(at.0.saturating_sub(page_start)).unwrap_or(usize::MAX);
     // A record that failed as a whole may have failed in its last byte.
     let failed_to = match end.reason {
         EndReason::Checksum { .. } | EndReason::Body(_) if end.at != Lsn(page_start) => {
@@ -240,17 +240,17 @@ fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(
         EndReason::Header(_) => geometry.wal_record_end(at, RecordHeader::SIZE as u64),
         _ => at,
     };
-    let first = usize::try_from(at.aligned().0 - page_start).unwrap_or(usize::MAX).saturating_add(8);
+    let first = usize::try_from(at.aligned().0.saturating_sub(page_start)).unwrap_or(usize::MAX).saturating_add(8);
     let found = (first..content.len()).step_by(8).find(|place| {
         let rest = &content[*place..];
         let whole = length_at(*place).and_then(|length| usize::try_from(length).ok());
         let whole = whole.filter(|length| *length >= RecordHeader::SIZE);
         let Some(record) = whole.and_then(|length| rest.get(..length)) else { return false };
-        let start = Lsn(page_start + *place as u64);
+        let start = Lsn(page_start.saturating_add(*place as u64));
         RecordHeader::decode(start, record)
             .is_ok_and(|header| is_of_stream(end, start, header.prev, size) && header.crc == record_crc(record))
     });
-    Ok((found.map(|place| Lsn(page_start + place as u64)), failed_to))
+    Ok((found.map(|place| Lsn(page_start.saturating_add(place as u64))), failed_to))
 }
 
 /// True when reading still fails at `at` or before, after the good record that starts at `last_record`: nobody has written
@@ -272,16 +272,20 @@ fn read_again(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<EndOfW
     let Some(index) = segment_of(set, run, context) else { return Ok(end.clone()) };
     let segment_start = set.segments()[index].start_lsn;
     // Without a record to begin with, everything that the first reading knew of this segment is needed.
-    let first = if end.last_record.is_some() { Lsn(context.0 - context.0 % page) } else { segment_start };
+    let first = if end.last_record.is_some() {
+        Lsn(context.0.saturating_sub(context.0.checked_rem(page).unwrap_or_default()))
+    } else {
+        segment_start
+    };
     let mut reader = WalReader::new(reader_options(set), first).map_err(WalReadError::Sizes)?;
-    let mut skip = first.0 - segment_start.0;
+    let mut skip = first.0.saturating_sub(segment_start.0);
     for index in index..run.end {
         let mut bytes = set.reader(index)?;
-        let mut delivered = 0;
+        let mut delivered = 0_u64;
         while let Some(piece) = present(bytes.next_piece())? {
-            delivered += piece.len() as u64;
+            delivered = delivered.saturating_add(piece.len() as u64);
             let passed = skip.min(piece.len() as u64);
-            skip -= passed;
+            skip = skip.saturating_sub(passed);
             let mut input = &piece[usize::try_from(passed).unwrap_or(piece.len())..];
             while reader.next(&mut input).is_some() {}
             if reader.is_stopped() {

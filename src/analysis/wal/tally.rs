@@ -38,29 +38,29 @@ impl Tally {
     #[inline]
     pub fn add_record(&mut self, record: &Record<'_>) {
         let images = u64::from(record.layout.image_count);
-        self.records += 1;
-        self.record_bytes += u64::from(record.length_without_images());
+        self.records = self.records.saturating_add(1);
+        self.record_bytes = self.record_bytes.saturating_add(u64::from(record.length_without_images()));
         if images > 0 {
-            self.fpi_count += images;
-            self.fpi_bytes += u64::from(record.fpi_length());
-            self.fpi_raw_bytes += images * u64::from(record.block_size);
+            self.fpi_count = self.fpi_count.saturating_add(images);
+            self.fpi_bytes = self.fpi_bytes.saturating_add(u64::from(record.fpi_length()));
+            self.fpi_raw_bytes = self.fpi_raw_bytes.saturating_add(images.saturating_mul(u64::from(record.block_size)));
         }
     }
 
     /// Counts one image of `stored` bytes that stands for a page of `raw` bytes.
     pub fn add_image(&mut self, stored: u16, raw: u32) {
-        self.fpi_count += 1;
-        self.fpi_bytes += u64::from(stored);
-        self.fpi_raw_bytes += u64::from(raw);
+        self.fpi_count = self.fpi_count.saturating_add(1);
+        self.fpi_bytes = self.fpi_bytes.saturating_add(u64::from(stored));
+        self.fpi_raw_bytes = self.fpi_raw_bytes.saturating_add(u64::from(raw));
     }
 
     /// Adds another tally.
     pub fn add(&mut self, other: &Self) {
-        self.records += other.records;
-        self.record_bytes += other.record_bytes;
-        self.fpi_count += other.fpi_count;
-        self.fpi_bytes += other.fpi_bytes;
-        self.fpi_raw_bytes += other.fpi_raw_bytes;
+        self.records = self.records.saturating_add(other.records);
+        self.record_bytes = self.record_bytes.saturating_add(other.record_bytes);
+        self.fpi_count = self.fpi_count.saturating_add(other.fpi_count);
+        self.fpi_bytes = self.fpi_bytes.saturating_add(other.fpi_bytes);
+        self.fpi_raw_bytes = self.fpi_raw_bytes.saturating_add(other.fpi_raw_bytes);
     }
 }
 
@@ -81,8 +81,8 @@ impl Decay {
         let (bytes, images) = (u64::from(record.header.tot_len), u64::from(record.fpi_length()));
         match self.points.last_mut() {
             Some((last, all, fpi)) if *last == place => {
-                *all += bytes;
-                *fpi += images;
+                *all = all.saturating_add(bytes);
+                *fpi = fpi.saturating_add(images);
             }
             _ => self.points.push((place, bytes, images)),
         }
@@ -93,7 +93,9 @@ impl Decay {
         self.points.extend_from_slice(&next.points);
         while self.points.len() > MAX_POINTS {
             let merged = self.points.chunks(2).map(|pair| {
-                let (all, fpi) = pair.iter().fold((0, 0), |(all, fpi), point| (all + point.1, fpi + point.2));
+                let (all, fpi) = pair.iter().fold((0_u64, 0_u64), |(all, fpi), point| {
+                    (all.saturating_add(point.1), fpi.saturating_add(point.2))
+                });
                 (pair[0].0, all, fpi)
             });
             self.points = merged.collect();
@@ -106,10 +108,11 @@ impl Decay {
         let length = end.bytes_since(start).unwrap_or(0).max(1);
         let mut sums = vec![(0_u64, 0_u64); buckets];
         for (place, all, fpi) in &self.points {
-            let offset = place.bytes_since(start).unwrap_or(0).min(length - 1);
-            let bucket = u128::from(offset) * buckets as u128 / u128::from(length);
+            let offset = place.bytes_since(start).unwrap_or(0).min(length.saturating_sub(1));
+            let bucket =
+                u128::from(offset).saturating_mul(buckets as u128).checked_div(u128::from(length)).unwrap_or_default();
             if let Some(sum) = sums.get_mut(usize::try_from(bucket).unwrap_or(0)) {
-                *sum = (sum.0 + all, sum.1 + fpi);
+                *sum = (sum.0.saturating_add(*all), sum.1.saturating_add(*fpi));
             }
         }
         sums.into_iter().map(|(all, fpi)| (all > 0).then(|| fpi as f64 / all as f64)).collect()

@@ -82,7 +82,7 @@ impl WalkEnd {
         if self.damage.len() < MAX_DAMAGE {
             self.damage.push(Damage { at, from: from.unwrap_or(at), resumed: None, reason, last_record });
         } else {
-            self.further_damage += 1;
+            self.further_damage = self.further_damage.saturating_add(1);
         }
     }
 
@@ -111,13 +111,13 @@ pub fn walk_run(
     }
     let page = u64::from(set.geometry().wal_block_size).max(1);
     let file_start = set.segments()[range.start].start_lsn;
-    let first = Lsn(file_start.0.max(start_lsn.0 - start_lsn.0 % page));
+    let first = Lsn(file_start.0.max(start_lsn.0.saturating_sub(start_lsn.0.checked_rem(page).unwrap_or_default())));
     let mut options = reader_options(set);
     options.resynchronise = resynchronise;
     options.keep = *keep;
     let mut reader = WalReader::new(options.clone(), first).map_err(WalReadError::Sizes)?;
     let mut open: Option<EndOfWal> = None;
-    let (mut file, mut skip, mut buffer) = (range.start, first.0 - file_start.0, Vec::new());
+    let (mut file, mut skip, mut buffer) = (range.start, first.0.saturating_sub(file_start.0), Vec::new());
     let (last_end, mut reached_end, mut enough) = (Cell::new(None), false, false);
     loop {
         // A record may reach over the last touched segment.
@@ -180,8 +180,8 @@ pub fn walk_run(
         }
         match fed.how {
             FedEnd::Closed(error) if fed.file == range.start => return Err(error),
-            FedEnd::Short(why) if resynchronise && fed.file + 1 < run.end => {
-                file = fed.file + 1;
+            FedEnd::Short(why) if resynchronise && fed.file.saturating_add(1) < run.end => {
+                file = fed.file.saturating_add(1);
                 let reason =
                     why.map_or_else(|| format!("{} ends early", set.segments()[fed.file].label), |why| why.to_string());
                 result.add_damage(reader.position(), last_end.get(), None, reason);
