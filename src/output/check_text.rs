@@ -166,6 +166,12 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         "torn pages are changed by replay without being noticed",
     );
     say(
+        &outlook.maps,
+        "damaged page of a map is taken for an empty one, which loses nothing, but base backups fail and pg_checksums reports it",
+        "damaged pages of maps are taken for empty ones, which loses nothing, but base backups fail and pg_checksums reports \
+         them",
+    );
+    say(
         &outlook.stay,
         "damaged page is not touched by replay and fails when it is read",
         "damaged pages are not touched by replay and fail when they are read",
@@ -364,6 +370,11 @@ fn on_start_words(report: &PageReport) -> String {
         ),
         OnStart::Dies { lsn, record, .. } => {
             format!("at {lsn} ({record}) replay takes for granted that the page is there, and the server dies")
+        }
+        OnStart::TakenForEmpty => {
+            "replay does not touch it; a server that reads it takes it for an empty one, but it stays damaged \
+                                   on disk until it is written anew"
+                .to_owned()
         }
         OnStart::Later => "replay does not touch it; it fails, or gives wrong rows, when it is read".to_owned(),
         OnStart::Unknown => "not known".to_owned(),

@@ -160,6 +160,12 @@ pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
         }
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, ground),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, ground),
+        NextStep::BlankMaps { pages } => Words::new(format!(
+            "So that base backups work, blank {} of maps before the server is started, which loses nothing (or VACUUM the \
+             tables and CHECKPOINT after):",
+            count(*pages)
+        ))
+        .with(format!("pg_dwbinspect repair {dir} --blank-maps --apply")),
         NextStep::Start { is_proven: true } => {
             Words::new("Nothing has to be repaired; the server can be started:").with(start_command(ground.data_dir))
         }

@@ -70,6 +70,8 @@ pub enum PlanSource {
         /// Place in the file.
         slot_index: u64,
     },
+    /// A page of zeros, for one of a map.
+    Blank,
     /// An image in WAL.
     Wal {
         /// Start of the record.
@@ -92,6 +94,7 @@ impl std::fmt::Display for PlanSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Dwb { file, slot_index } => write!(f, "{file} slot {slot_index}"),
+            Self::Blank => f.write_str("a page of zeros"),
             Self::Wal { lsn } => write!(f, "WAL image at {lsn}"),
         }
     }
@@ -167,6 +170,17 @@ pub struct Permission {
     pub unproven: Vec<PageId>,
     /// Put back images although changes are lost, for these pages.
     pub lose_changes: Vec<PageId>,
+    /// Overwrite damaged pages of maps with zeros.
+    pub blank_maps: bool,
+}
+
+/// What a page is overwritten with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The candidate at this place in the verdict.
+    Candidate(usize),
+    /// Zeros.
+    Blank,
 }
 
 impl Permission {
@@ -186,8 +200,13 @@ impl Permission {
 ///
 /// # Errors
 /// A sentence for each reason why the page is left as it is.
-pub fn choose(report: &PageReport, permission: &Permission) -> Result<usize, Vec<String>> {
+pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Vec<String>> {
     let verdict = &report.verdict;
+    if report.can_be_blank() {
+        let flag = "--blank-maps overwrites it with zeros".to_owned();
+        let reasons = || verdict.reasons.iter().cloned().chain([flag]).collect();
+        return if permission.blank_maps { Ok(Choice::Blank) } else { Err(reasons()) };
+    }
     if matches!(verdict.verdict, Verdict::HealsInReplay | Verdict::Leave | Verdict::NoImage) {
         return Err(verdict.reasons.clone());
     }
@@ -206,12 +225,12 @@ pub fn choose(report: &PageReport, permission: &Permission) -> Result<usize, Vec
             .is_some_and(|judged| of_source(&judged.candidate.source) && permission.allows(report.page, judged.outcome))
     };
     if let Some(place) = verdict.chosen.filter(usable) {
-        return Ok(place);
+        return Ok(Choice::Candidate(place));
     }
     let best = (0..verdict.candidates.len()).filter(usable).min_by_key(|place| {
         verdict.candidates.get(*place).map(|judged| (judged.outcome, std::cmp::Reverse(judged.candidate.page_lsn)))
     });
-    best.ok_or_else(|| {
+    best.map(Choice::Candidate).ok_or_else(|| {
         let mut reasons = verdict.reasons.clone();
         match verdict.verdict {
             Verdict::RestoreUnproven => reasons.push("--allow-unproven puts the image back all the same".to_owned()),

@@ -1,6 +1,6 @@
 //! Turns verdicts into a plan, and holds a saved plan against the verdicts of today.
 
-use super::plan::{LeftPage, PLAN_SCHEMA, Permission, Plan, PlanPage, PlanSource, PlanStep, choose, crc_text};
+use super::plan::{Choice, LeftPage, PLAN_SCHEMA, Permission, Plan, PlanPage, PlanSource, PlanStep, choose, crc_text};
 use crate::analysis::verdict::candidate::{Outcome, Source, Weight};
 use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::judge::Verdict;
@@ -83,7 +83,7 @@ impl Material<'_> {
                 false => Err(vec!["not selected".to_owned()]),
             };
             match chosen {
-                Ok(place) => steps.push(self.step(report, place)?),
+                Ok(choice) => steps.push(self.step(report, choice)?),
                 Err(reasons) => left.push(LeftPage {
                     page: PlanPage::of(report.page),
                     relation: (self.name)(report.page.rel),
@@ -96,10 +96,27 @@ impl Material<'_> {
         Ok(Plan { schema: PLAN_SCHEMA, system_identifier, redo_lsn, steps, left })
     }
 
-    fn step(&self, report: &PageReport, place: usize) -> Result<PlanStep, PrepareError> {
+    fn step(&self, report: &PageReport, choice: Choice) -> Result<PlanStep, PrepareError> {
         let page = report.page;
         let refused =
             |what: &str| PrepareError::Refused { path: (self.path)(page), block: page.block, what: what.to_owned() };
+        let place = match choice {
+            Choice::Candidate(place) => place,
+            Choice::Blank => {
+                let before = (self.disk)(page)?.ok_or_else(|| refused("the file ends before the page does"))?;
+                return Ok(PlanStep {
+                    page: PlanPage::of(page),
+                    relation: (self.name)(page.rel),
+                    path: (self.path)(page),
+                    image: PlanSource::Blank,
+                    page_lsn: Lsn::INVALID.to_string(),
+                    before_crc: crc_text(&before),
+                    after_crc: crc_text(&vec![0; before.len()]),
+                    verdict: report.verdict.verdict.name().to_owned(),
+                    warnings: Vec::new(),
+                });
+            }
+        };
         let judged = report.verdict.candidates.get(place).ok_or_else(|| refused("the image is gone"))?;
         let before = (self.disk)(page)?.ok_or_else(|| refused("the file ends before the page does"))?;
         let image = (self.fetch)(&judged.candidate.source, page)?;
@@ -147,6 +164,18 @@ impl Material<'_> {
             let report = self.pages.binary_search_by_key(&page, |report| report.page).ok();
             let report = report.and_then(|at| self.pages.get(at));
             let report = report.ok_or_else(|| refused("nothing is wrong with this page now".to_owned()))?;
+            if step.image == PlanSource::Blank {
+                if !report.can_be_blank() || !permission.blank_maps {
+                    let what = "only damaged pages of maps become pages of zeros, and only with --blank-maps";
+                    return Err(refused(what.to_owned()));
+                }
+                let now = self.step(report, Choice::Blank)?;
+                if (&now.before_crc, &now.after_crc) != (&step.before_crc, &step.after_crc) {
+                    return Err(refused("the page has changed since the plan was made".to_owned()));
+                }
+                steps.push(now);
+                continue;
+            }
             let word = report.verdict.verdict.name();
             if report.is_cut
                 || matches!(report.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave | Verdict::NoImage)
@@ -168,7 +197,7 @@ impl Material<'_> {
                 };
                 return Err(refused(format!("{} is not proven to be safe{flag}", step.image)));
             }
-            let now = self.step(report, place)?;
+            let now = self.step(report, Choice::Candidate(place))?;
             if now.before_crc != step.before_crc {
                 return Err(refused("the page has changed since the plan was made".to_owned()));
             }

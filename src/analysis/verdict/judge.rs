@@ -66,6 +66,9 @@ pub enum OnStart {
         /// A later record removes the page: nothing of it is needed but its place.
         is_removed: bool,
     },
+    /// A page of a map that replay does not read, and that servers take for an empty one. It stays damaged on disk, and what
+    /// copies or checks files reports it, until a server writes it.
+    TakenForEmpty,
     /// Replay does not read the page: whoever reads it later gets an error, or wrong data.
     Later,
     /// Replay reads the page and does not notice the damage.
@@ -201,8 +204,13 @@ fn in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<(Verdict, Str
 
 fn on_start(subject: &Subject, evidence: &Evidence<'_>) -> OnStart {
     let replay = evidence.replay;
+    let is_map = matches!(subject.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
     if !replay.recovery.replays() {
-        return if replay.redo_lsn.is_some() { OnStart::Later } else { OnStart::Unknown };
+        return match replay.redo_lsn {
+            Some(_) if is_map && subject.server_rejects => OnStart::TakenForEmpty,
+            Some(_) => OnStart::Later,
+            None => OnStart::Unknown,
+        };
     }
     if !replay.can_begin {
         return OnStart::Unknown;
@@ -213,13 +221,13 @@ fn on_start(subject: &Subject, evidence: &Evidence<'_>) -> OnStart {
     if subject.is_unlogged || in_replay(subject, evidence).is_some() {
         return OnStart::Harmless;
     }
-    let is_map = matches!(subject.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
     match first_in_replay(evidence) {
         // Unreadable map pages are taken for empty ones, and empty ones are made where there are none.
         Some(_) if is_map && (subject.server_rejects || subject.is_zero || subject.is_cut) => OnStart::Harmless,
         Some(first) if subject.is_zero || subject.is_cut => OnStart::PassedOver { lsn: first.start_lsn },
         Some(first) if subject.server_rejects => OnStart::Read { lsn: first.start_lsn },
         Some(first) => OnStart::Unnoticed { lsn: first.start_lsn },
+        None if is_map && subject.server_rejects => OnStart::TakenForEmpty,
         None => OnStart::Later,
     }
 }
@@ -279,7 +287,10 @@ fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, 
     }
     if is_map && subject.server_rejects {
         let map = if subject.page.fork == ForkNumber::Fsm { "free space map" } else { "visibility map" };
-        let reason = format!("a server takes an unreadable page of a {map} for an empty one, which loses nothing");
+        let reason = format!(
+            "a server takes an unreadable page of a {map} for an empty one, which loses nothing; until it is written anew, \
+             base backups and pg_checksums report it"
+        );
         return (Verdict::Leave, None, vec![reason]);
     }
     if let Some(place) = newest(Outcome::Unproven) {

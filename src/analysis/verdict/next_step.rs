@@ -143,6 +143,11 @@ pub enum NextStep {
         /// The relations.
         relations: Vec<Affected>,
     },
+    /// Damaged pages of maps keep base backups from being made.
+    BlankMaps {
+        /// How many.
+        pages: usize,
+    },
     /// Nothing was found.
     Start {
         /// Pages have checksums, or no page was being written when the server stopped.
@@ -174,6 +179,7 @@ impl NextStep {
             Self::Salvage { kind: Lost::Toast, .. } => "salvage_toast",
             Self::Salvage { kind: Lost::Sequences, .. } => "reset_sequence",
             Self::Salvage { kind: Lost::Unknown, .. } => "salvage_unknown",
+            Self::BlankMaps { .. } => "blank_maps",
             Self::Start { .. } => "start",
         }
     }
@@ -243,6 +249,9 @@ pub fn next_steps(
     }
     steps.extend(lost.into_iter().map(|(kind, relations)| NextStep::Salvage { kind, relations }));
     steps.extend(rebuilt.into_iter().map(|(kind, relations)| NextStep::Rebuild { kind, relations }));
+    if !outlook.maps.is_empty() {
+        steps.push(NextStep::BlankMaps { pages: outlook.maps.len() });
+    }
     if steps.is_empty() {
         let is_proven = outlook.checksums || replay.recovery == Recovery::None;
         steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful });

@@ -80,6 +80,8 @@ pub struct Outlook {
     pub unnoticed: Vec<usize>,
     /// Pages that are not there or all zero, whose changes replay passes over.
     pub passed_over: Vec<usize>,
+    /// Damaged pages of maps that stay as they are until a server writes them anew.
+    pub maps: Vec<usize>,
     /// Damaged pages that stay as they are.
     pub stay: Vec<usize>,
     /// Pages have checksums; without them a torn page can stay unseen.
@@ -99,6 +101,7 @@ impl Outlook {
             server_guesses: Vec::new(),
             unnoticed: Vec::new(),
             passed_over: Vec::new(),
+            maps: Vec::new(),
             stay: Vec::new(),
             checksums,
             refused_by: None,
@@ -123,6 +126,7 @@ impl Outlook {
                     may_stop = Some(may_stop.map_or((*lsn, place), |first| first.min((*lsn, place))));
                 }
                 OnStart::PassedOver { .. } => outlook.passed_over.push(place),
+                OnStart::TakenForEmpty => outlook.maps.push(place),
                 OnStart::Later | OnStart::Unknown => outlook.stay.push(place),
                 OnStart::Harmless => {}
             }

@@ -108,6 +108,16 @@ pub(super) struct Disk {
     pub(super) marks: SectorMarks,
 }
 
+impl PageReport {
+    /// True for a damaged page of a map that nothing better is known for than a page of zeros: servers take it for one.
+    #[must_use]
+    pub fn can_be_blank(&self) -> bool {
+        let is_map = matches!(self.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
+        let is_left = self.verdict.verdict == Verdict::Leave;
+        self.is_wrong && is_map && is_left && self.server_rejects && !self.is_cut && !self.is_unlogged
+    }
+}
+
 impl Context<'_> {
     /// Examines a page under suspicion, `slots` being those of this page.
     ///

@@ -27,7 +27,7 @@ use crate::repair::apply::{Applied, Cluster, Direction, Order, carry_out};
 use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards, unopened};
 use crate::repair::journal::{Journal, NewJournal, beside};
 use crate::repair::manifest::{JournalEntry, Manifest};
-use crate::repair::plan::{Permission, Plan, PlanStep, SourceKind};
+use crate::repair::plan::{Permission, Plan, PlanSource, PlanStep, SourceKind};
 use crate::repair::prepare::{Material, PrepareError, final_bytes};
 use crate::repair::witness::{ControlMark, WalMark, Witness};
 use crate::types::PageId;
@@ -86,6 +86,9 @@ pub struct RepairArgs {
     /// Put an image back although committed changes are lost, for this page
     #[arg(long, value_name = "PAGE", help_heading = "Selection", value_delimiter = ',')]
     lose_changes: Vec<PageName>,
+    /// Overwrite damaged pages of visibility and free space maps with zeros, which servers take for empty ones
+    #[arg(long, help_heading = "Selection", hide_short_help = true)]
+    blank_maps: bool,
     /// Where the old bytes are kept [default: pgforensics_undo_TIME_ID beside the data directory]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
@@ -180,6 +183,7 @@ impl RepairArgs {
             relation: Vec::new(),
             source: None,
             lose_changes: Vec::new(),
+            blank_maps: false,
             journal: None,
             resume: None,
             replay: ReplayArgs::default(),
@@ -301,6 +305,7 @@ impl<'a> Session<'a> {
             all_unproven: !all.is_empty(),
             unproven: find(&named)?,
             lose_changes: find(&args.lose_changes.iter().collect::<Vec<_>>())?,
+            blank_maps: args.blank_maps,
         })
     }
 
@@ -401,12 +406,15 @@ impl<'a> Session<'a> {
             let page = step.page.page_id().ok_or_else(|| changed("no such fork"))?;
             let report = self.reports().iter().find(|report| report.page == page);
             let candidates = report.map_or(&[][..], |report| &report.verdict.candidates);
-            let source = candidates
-                .iter()
-                .map(|judged| &judged.candidate.source)
-                .find(|source| crate::repair::plan::PlanSource::of(source) == step.image)
-                .ok_or_else(|| changed("its image is gone"))?;
-            let after = final_bytes(self.fetch(source, page).map_err(|error| stop(&error))?, page.block, checksums);
+            let mut sources = candidates.iter().map(|judged| &judged.candidate.source);
+            let image = if step.image == PlanSource::Blank {
+                vec![0; block_size]
+            } else {
+                let source = sources.find(|source| PlanSource::of(source) == step.image);
+                let source = source.ok_or_else(|| changed("its image is gone"))?;
+                self.fetch(source, page).map_err(|error| stop(&error))?
+            };
+            let after = final_bytes(image, page.block, checksums);
             let mut before = vec![0; block_size];
             let read = self.pages.read_page(page, &mut before).map_err(|error| stop(&error))?;
             let crc = crate::repair::plan::crc_text;

@@ -152,6 +152,7 @@ fn on_start(report: &PageReport) -> Value {
         OnStart::Dies { lsn, ref record, is_removed } => {
             json!({"what": "dies", "lsn": lsn_text(lsn), "record": record, "removed": is_removed})
         }
+        OnStart::TakenForEmpty => json!({"what": "taken_for_empty"}),
         OnStart::Later => json!({"what": "later"}),
         OnStart::Unknown => json!({"what": "unknown"}),
     }
@@ -206,6 +207,7 @@ pub fn outlook_value(outlook: &Outlook) -> Value {
         "unnoticed": outlook.unnoticed.len(),
         "refused_by_pid": outlook.refused_by,
         "passed_over": outlook.passed_over.len(),
+        "maps_damaged": outlook.maps.len(),
         "stay_damaged": outlook.stay.len(),
     })
 }
