@@ -193,6 +193,17 @@ fn messages_say_what_was_probably_meant() {
 }
 
 #[test]
+fn verbose_is_the_evidence() {
+    let data = cluster("evict");
+    let plain = dwbinspect(&["check", arg(&data)]).stdout;
+    let explained = dwbinspect(&["check", "--explain", arg(&data)]).stdout;
+    assert!(explained.lines().count() > plain.lines().count());
+    for flag in ["-v", "--verbose"] {
+        assert_eq!(dwbinspect(&["check", flag, arg(&data)]).stdout, explained, "{flag}");
+    }
+}
+
+#[test]
 fn missing_control_file_or_wal_is_answered_with_what_to_do() {
     let place = tempfile::tempdir().unwrap();
     for (name, lost, step) in [("control", "global/pg_control", "bring_control"), ("wal", "pg_wal", "bring_wal")] {

@@ -55,7 +55,7 @@ pub struct CheckArgs {
     #[arg(long)]
     all: bool,
     /// Show the evidence for every verdict
-    #[arg(long)]
+    #[arg(short = 'v', long, visible_alias = "verbose")]
     explain: bool,
     #[command(flatten)]
     jobs: JobsArg,
