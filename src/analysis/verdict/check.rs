@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustc_hash::FxHashSet;
 
 use super::candidate::Outcome;
+use super::change_log::ChangeLog;
 use super::compare::Comparison;
 use super::doubt::Doubt;
 use super::history::{Interest, WalHistory};
@@ -27,6 +28,9 @@ use crate::cluster::page_source::PageSource;
 use crate::cluster::wal::WalSet;
 use crate::parsers::control::ControlFile;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// Pages whose rows are held against WAL where no checksum protects them.
+const MOST_TOUCHED: usize = 500_000;
 
 /// What the cluster as a whole says about where WAL ends.
 pub enum Witnesses<'a> {
@@ -163,7 +167,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &(dyn Fn(Stage, u64) -> Contro
         },
     );
     let mut interest = interest_of(&suspects, &input.slots, input.exists);
-    let mut history = WalHistory::new(&interest);
+    let mut history = new_history(&interest, checksums);
     let late_pages = std::mem::take(&mut input.late_pages);
     history.first_touches =
         replay.next_xid.filter(|_| !late_pages.is_empty()).map(|next| FirstTouches::of(late_pages, next));
@@ -172,24 +176,44 @@ pub fn check(mut input: CheckInput<'_>, progress: &(dyn Fn(Stage, u64) -> Contro
         let before = replay.clone();
         let mut unread = Coverage::default();
         read_wal(&input, &mut replay, &mut history, &interest, &mut unread, progress);
-        let missing = history.needed.take().filter(|_| replay.can_begin && replay.recovery.replays());
-        let missing = missing.map(|needed| needed.missing(input.pages, input.block_size, &mut coverage));
+        let needed = history.needed.take().filter(|_| replay.can_begin && replay.recovery.replays());
+        // Without checksums every page that replay touches is held against the records.
+        let touched: Vec<PageId> = match &needed {
+            Some(needed) if !checksums => needed.touched(input.pages, input.block_size).take(MOST_TOUCHED).collect(),
+            _ => Vec::new(),
+        };
+        if touched.len() >= MOST_TOUCHED {
+            coverage
+                .skip("more pages that replay touches", format!("rows of {MOST_TOUCHED} pages are held against WAL"));
+        }
+        let missing = needed.map(|needed| needed.missing(input.pages, input.block_size, &mut coverage));
         let ahead = history.first_touches.take().filter(|_| replay.can_begin);
         let ahead = ahead.map(|touches| touches.ahead(input.pages, input.block_size, &mut coverage));
         let ahead = ahead.into_iter().flatten().map(|page| (page, Suspicion::Differs));
-        let further: Vec<_> =
-            missing.into_iter().flatten().chain(ahead).filter(|(page, _)| interest.place(*page).is_none()).collect();
+        let further: Vec<_> = missing
+            .into_iter()
+            .flatten()
+            .chain(ahead)
+            .chain(touched.into_iter().map(|page| (page, Suspicion::Differs)))
+            .filter(|(page, _)| interest.place(*page).is_none())
+            .collect();
         if !further.is_empty() {
             // Nobody suspected these pages: what WAL says of them is read now, together with all the rest.
             let rels: FxHashSet<RelFileLocator> = further.iter().map(|(page, _)| page.rel).collect();
             suspects.extend(further);
             interest = interest_of(&suspects, &input.slots, &|rel| (input.exists)(rel) || rels.contains(&rel));
-            history = WalHistory::new(&interest);
+            history = new_history(&interest, checksums);
             replay = before;
             unread = Coverage::default();
             read_wal(&input, &mut replay, &mut history, &interest, &mut unread, progress);
         }
         coverage.append_once(unread);
+        if let Some(cut) = history.changes.as_ref().and_then(ChangeLog::cut) {
+            coverage.skip(
+                "rows of pages without checksum",
+                format!("held against WAL before {cut} only, for want of room"),
+            );
+        }
     }
     if let Some((lsn, place)) = &written {
         replay.note_page_lsn(*lsn, place);
@@ -221,6 +245,13 @@ pub fn check(mut input: CheckInput<'_>, progress: &(dyn Fn(Stage, u64) -> Contro
     settle_slots(&mut report);
     report.outlook = Outlook::of(&report.pages, &report.replay, input.may_be_running, input.uses_dwb, checksums);
     report
+}
+
+/// An empty history of the pages of `interest`; where no checksum protects them, also of what records put into them.
+fn new_history(interest: &Interest, checksums: bool) -> WalHistory {
+    let mut history = WalHistory::new(interest);
+    history.changes = (!checksums).then(|| ChangeLog::of(interest.pages().len()));
+    history
 }
 
 /// Judges all suspects by what the report knows so far.

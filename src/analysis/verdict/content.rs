@@ -13,7 +13,7 @@ use crate::types::{ForkNumber, Lsn};
 /// First transaction id that is handed out to anybody; lower ones have a meaning of their own.
 ///
 /// Source: `FirstNormalTransactionId`, `src/include/access/transam.h`.
-const FIRST_NORMAL_XID: u32 = 3;
+pub const FIRST_NORMAL_XID: u32 = 3;
 
 /// What is known of transactions.
 #[derive(Clone, Copy, Debug)]

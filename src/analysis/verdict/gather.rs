@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
+use super::change_log::PageChange;
 use super::events::{BlockEvent, FPI_FOR_HINT, FileEvent, Touch};
 use super::history::{Interest, heap_blocks_per_map_page, newer_xid};
 use super::needed::Needed;
@@ -20,6 +21,9 @@ use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_XACT, 
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, RelFileLocator};
+
+/// Bytes of changes that are gathered before they must be put together with the others.
+const MAX_CHANGE_BYTES: usize = 32 << 20;
 
 /// What was gathered, each list in the order of the records.
 #[derive(Debug, Default)]
@@ -42,6 +46,9 @@ pub(super) struct Gathered {
     pub(super) backup_ends: Vec<(Lsn, Lsn)>,
     pub(super) needed: Option<Needed>,
     pub(super) first_touches: Option<FirstTouches>,
+    /// What records put into the pages, by place; gathered only where that is asked for.
+    pub(super) changes: Option<Vec<(usize, PageChange)>>,
+    change_bytes: usize,
 }
 
 /// Takes what was gathered when there is much of it.
@@ -67,6 +74,12 @@ struct Restorer {
     page: Vec<u8>,
 }
 
+impl Restorer {
+    fn new(block_size: usize) -> Self {
+        Self { decoder: ImageDecoder::new(), page: vec![0; block_size] }
+    }
+}
+
 impl<'a> Gather<'a> {
     /// Nothing gathered yet. `block_size`: bytes of a page; `keep`: how records are read; `room`: events that are gathered
     /// at most.
@@ -80,6 +93,13 @@ impl<'a> Gather<'a> {
     pub(super) fn with(mut self, needed: Option<&Needed>, first_touches: Option<&FirstTouches>) -> Self {
         self.gathered.needed = needed.map(Needed::begin);
         self.gathered.first_touches = first_touches.map(FirstTouches::begin);
+        self
+    }
+
+    /// Also keeps what records put into the pages, if that is asked for.
+    #[must_use]
+    pub(super) fn with_changes(mut self, is_asked: bool) -> Self {
+        self.gathered.changes = is_asked.then(Vec::new);
         self
     }
 
@@ -131,6 +151,7 @@ impl<'a> Gather<'a> {
                 continue;
             };
             if let Some(place) = self.interest.place(page) {
+                self.add_change(place, record, &block);
                 let touch = self.touch(record, &block);
                 for lsn in self.interest.watched(place) {
                     if *lsn <= record.start_lsn && touch != Touch::Hint {
@@ -156,6 +177,15 @@ impl<'a> Gather<'a> {
             }
         }
         known
+    }
+
+    fn add_change(&mut self, place: usize, record: &Record<'_>, block: &BlockRef<'_>) {
+        let Some(changes) = &mut self.gathered.changes else { return };
+        let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.block_size));
+        if let Some(change) = PageChange::of(record, block, &mut restorer.decoder) {
+            self.gathered.change_bytes += change.bytes();
+            changes.push((place, change));
+        }
     }
 
     fn push(&mut self, place: usize, record: &Record<'_>, touch: Touch, own: Option<&BlockRef<'_>>) {
@@ -186,9 +216,7 @@ impl<'a> Gather<'a> {
 
     fn touch(&mut self, record: &Record<'_>, block: &BlockRef<'_>) -> Touch {
         if let Some(image) = block.image.filter(BlockImage::applies) {
-            let restorer = self
-                .restorer
-                .get_or_insert_with(|| Restorer { decoder: ImageDecoder::new(), page: vec![0; self.block_size] });
+            let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.block_size));
             // Redo stops at an image that it cannot unpack, as it does at a page that it cannot read.
             if restorer.decoder.restore(&image, &mut restorer.page).is_err() {
                 return Touch::Change;
@@ -270,6 +298,7 @@ impl<'a> Gather<'a> {
         let full = std::mem::take(&mut self.gathered);
         self.gathered.needed = full.needed.as_ref().map(Needed::begin);
         self.gathered.first_touches = full.first_touches.as_ref().map(FirstTouches::begin);
+        self.gathered.changes = full.changes.as_ref().map(|_| Vec::new());
         spill(full);
         true
     }
@@ -281,7 +310,8 @@ impl Visitor for Gather<'_> {
         if self.is_incomplete {
             return;
         }
-        if self.gathered.events.len() >= self.room && !self.make_room() {
+        let is_full = self.gathered.events.len() >= self.room || self.gathered.change_bytes >= MAX_CHANGE_BYTES;
+        if is_full && !self.make_room() {
             self.is_incomplete = true;
             return;
         }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::change_log::ChangeLog;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::gather::{Gather, Gathered};
 use super::needed::Needed;
@@ -135,6 +136,8 @@ pub struct WalHistory {
     pub needed: Option<Needed>,
     /// Which transaction came to which page when; collected only where it is asked for.
     pub first_touches: Option<FirstTouches>,
+    /// What records put into the pages; kept only where it is asked for.
+    pub changes: Option<ChangeLog>,
     kept: usize,
     images: usize,
     /// The first record for which there was no room: nothing is known from there on.
@@ -179,8 +182,11 @@ impl WalHistory {
         let stretch = Stretch { set, run: run.clone(), start_lsn, end_lsn, keep };
         let (needed, touches) =
             (self.needed.as_ref().map(Needed::begin), self.first_touches.as_ref().map(FirstTouches::begin));
-        let room = self.room;
-        let begin = |_| Gather::new(interest, block_size, keep, room).with(needed.as_ref(), touches.as_ref());
+        let (room, changes) = (self.room, self.changes.is_some());
+        let begin = |_| {
+            let gather = Gather::new(interest, block_size, keep, room);
+            gather.with(needed.as_ref(), touches.as_ref()).with_changes(changes)
+        };
         let mut open = None;
         let walk = collect_run(&stretch, jobs, watch, begin, |part| {
             if !part.found.is_incomplete {
@@ -190,7 +196,7 @@ impl WalHistory {
             let whole = Stretch { keep: Keep::Blocks, ..stretch.clone() };
             let mut spill = |gathered| self.put(gathered, &mut open);
             let gather = Gather::new(interest, block_size, Keep::Blocks, room).with(needed.as_ref(), touches.as_ref());
-            let gather = gather.spilling(&mut spill);
+            let gather = gather.with_changes(changes).spilling(&mut spill);
             let again = read_segment(&whole, part.index, part.from, gather, &|_| watch(0), &mut Vec::new())?;
             part.extent = again.extent;
             part.interrupted |= again.interrupted;
@@ -220,6 +226,11 @@ impl WalHistory {
             }
             if let Some(list) = self.events.get_mut(place) {
                 list.push(event);
+            }
+        }
+        if let Some((log, changes)) = self.changes.as_mut().zip(gathered.changes) {
+            for (place, change) in changes {
+                log.push(place, change);
             }
         }
         for (rel, event) in gathered.files {

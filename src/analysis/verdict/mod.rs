@@ -6,6 +6,7 @@
 
 pub mod backup;
 pub mod candidate;
+pub mod change_log;
 pub mod check;
 pub mod compare;
 pub mod content;
@@ -24,9 +25,11 @@ mod next_prune;
 pub mod next_step;
 pub mod outlook;
 pub mod replay;
+pub mod rows;
 pub mod sectors;
 pub mod slots;
 pub mod stand_in;
 pub mod survey;
 mod tuple_space;
 pub mod unchecked;
+pub mod without_checksum;

@@ -126,6 +126,16 @@ impl Needed {
         self.changed.remove_from(&from);
     }
 
+    /// The pages that records touch from the redo point on and that are there.
+    pub fn touched<'a>(&'a self, pages: &'a dyn PageSource, block_size: usize) -> impl Iterator<Item = PageId> + 'a {
+        let mut buf = vec![0; block_size];
+        let all = self.seen.iter().filter_map(|(rel, fork_code, block)| {
+            ForkNumber::from_code(i32::from(fork_code)).map(|fork| PageId { rel, fork, block })
+        });
+        // Pages that cannot be read are told of where all pages are read.
+        all.filter(move |page| matches!(pages.read_page(*page, &mut buf), Ok(PageRead::Whole)) && !is_all_zero(&buf))
+    }
+
     /// The blocks that replay changes, or takes for granted, and that are not there, or all zero, and what is wrong with
     /// each. What cannot be read, and what there is no room for, is added to `coverage`.
     pub fn missing(

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::candidate::{Candidate, Evidence, Judged, Outcome, Source};
-use super::compare::{Comparison, compare_pages, same_but_checksum};
-use super::content::Ahead;
+use super::compare::Comparison;
 use super::doubt::Doubt;
 use super::history::{Interest, WalHistory};
 use super::judge::{OnStart, PageVerdict, Subject, Verdict, judge_page};
@@ -288,7 +287,7 @@ impl Context<'_> {
                 })
             }
             (PageCondition::Sound, _) if !self.checksums && !subject.is_unlogged => {
-                self.tell_unchecked(page, disk, tear, slots)
+                self.tell_unchecked(page, disk, tear, slots, &verdict.candidates)
             }
             (PageCondition::Sound, _) => None,
         }
@@ -350,7 +349,7 @@ impl Context<'_> {
     }
 
     /// Bytes of an image in the double write buffer.
-    fn image_of(&self, source: &Source) -> Option<Vec<u8>> {
+    pub(super) fn image_of(&self, source: &Source) -> Option<Vec<u8>> {
         let Source::Dwb { file_index, slot_index, .. } = source else { return None };
         let mut buf = Vec::new();
         let slot = self.read_slot_at(*file_index, *slot_index, &mut buf)?;
@@ -390,45 +389,6 @@ impl Context<'_> {
             }
         }
         None
-    }
-
-    /// A sound page of a cluster without checksums: torn only on positive evidence.
-    fn tell_unchecked(
-        &self,
-        page: PageId,
-        disk: &Disk,
-        tear: Option<&TearMap>,
-        slots: &[SlotRef],
-    ) -> Option<(Comparison, Confidence, Vec<String>)> {
-        let own_lsn = disk.lsn?;
-        let mut buf = Vec::new();
-        let mut same_lsn = None;
-        for slot in slots.iter().filter(|slot| slot.page_lsn == own_lsn) {
-            let Some(read) = self.read_slot(slot, &mut buf) else { continue };
-            if same_but_checksum(&disk.bytes, read.image) || compare_pages(&disk.bytes, read.image, page.fork).is_some()
-            {
-                // One image of the same LSN is the page but for hint bits.
-                return None;
-            }
-            // An image copied in the middle of a change says nothing about the page.
-            if self.ahead(page, read.image, slot.page_lsn, &mut Vec::new()).is_none() {
-                same_lsn = Some(slot);
-            }
-        }
-        if tear.is_some_and(|tear| tear.is_explained) {
-            let what = "its front and its back are of two versions of the page".to_owned();
-            return Some((Comparison::Torn, Confidence::Proven, vec![what]));
-        }
-        if let Some(Ahead::ByRecord { xid, first_lsn }) = self.early_transaction(page, &disk.bytes, own_lsn) {
-            let what = format!(
-                "its LSN is {own_lsn}, yet it shows transaction {xid}, whose first record for it ends at {first_lsn}"
-            );
-            return Some((Comparison::Torn, Confidence::Proven, vec![what]));
-        }
-        same_lsn.filter(|_| tear.is_some()).map(|slot| {
-            let what = format!("it has the LSN of slot {} and differs from it in more than hint bits", slot.index);
-            (Comparison::Torn, Confidence::Likely, vec![what])
-        })
     }
 }
 

@@ -1,0 +1,148 @@
+//! What records put into pages, kept record by record: rows of a page are held against it where no checksum is.
+
+use super::events::FPI_FOR_HINT;
+use crate::parsers::image::{BlockImage, ImageDecoder};
+use crate::parsers::wal::block::BlockRef;
+use crate::parsers::wal::names::RM_XLOG;
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::version::Major;
+use crate::types::Lsn;
+
+/// Bytes of records that are kept in all. From there on rows are not held against WAL.
+const MOST_BYTES: usize = 256 << 20;
+
+/// What one record does to one page.
+#[derive(Clone, Debug)]
+pub struct PageChange {
+    /// Start of the record.
+    pub start_lsn: Lsn,
+    /// Its end: what the page's LSN becomes.
+    pub end_lsn: Lsn,
+    /// Transaction.
+    pub xid: u32,
+    /// Version of the WAL.
+    pub major: Major,
+    /// Resource manager.
+    pub rmgr_id: u8,
+    /// `xl_info`.
+    pub info: u8,
+    /// Index of the page in the record.
+    pub block_id: u8,
+    /// The record names no other page of a main fork.
+    pub is_alone: bool,
+    /// Pages that the record names.
+    pub block_count: u8,
+    /// Redo builds the page anew.
+    pub is_init: bool,
+    /// The page as the record's image makes it.
+    pub image: Option<Box<[u8]>>,
+    /// What the record puts into the page.
+    pub data: Box<[u8]>,
+    /// What belongs to no page.
+    pub main: Box<[u8]>,
+}
+
+/// Changes of chosen pages, by their place in the interest.
+#[derive(Debug, Default)]
+pub struct ChangeLog {
+    by_place: Vec<Vec<PageChange>>,
+    bytes: usize,
+    /// Where room ran out.
+    cut: Option<Lsn>,
+}
+
+impl ChangeLog {
+    /// An empty log of that many pages.
+    #[must_use]
+    pub fn of(pages: usize) -> Self {
+        Self { by_place: vec![Vec::new(); pages], ..Self::default() }
+    }
+
+    /// Changes of the page at this place, by LSN.
+    #[must_use]
+    pub fn changes(&self, place: usize) -> &[PageChange] {
+        self.by_place.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// Start of the first record that there was no room for.
+    #[must_use]
+    pub const fn cut(&self) -> Option<Lsn> {
+        self.cut
+    }
+
+    /// Adds a change of the page at this place, after those of lower addresses.
+    pub(super) fn push(&mut self, place: usize, change: PageChange) {
+        if self.cut.is_some() {
+            return;
+        }
+        self.bytes += change.bytes();
+        if self.bytes > MOST_BYTES {
+            self.cut = Some(change.start_lsn);
+        } else if let Some(list) = self.by_place.get_mut(place) {
+            list.push(change);
+        }
+    }
+}
+
+impl PageChange {
+    /// What a record does to one of its blocks; `None` when it only tells of hint bits.
+    pub(super) fn of(record: &Record<'_>, block: &BlockRef<'_>, decoder: &mut ImageDecoder) -> Option<Self> {
+        let image = block.image.filter(BlockImage::applies);
+        let is_hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
+        if is_hint && image.is_none() {
+            return None;
+        }
+        let image = image.map(|image| {
+            let mut page = vec![0; usize::try_from(record.block_size).unwrap_or_default()];
+            // One that cannot be unpacked stops replay: nothing is known of the page then, which an empty one says.
+            let is_whole = decoder.restore(&image, &mut page).is_ok();
+            if is_whole { page.into_boxed_slice() } else { Box::default() }
+        });
+        Some(Self {
+            start_lsn: record.start_lsn,
+            end_lsn: record.end_lsn,
+            xid: record.header.xid,
+            major: record.major,
+            rmgr_id: record.header.rmgr_id,
+            info: record.header.info,
+            block_id: block.block_id,
+            is_alone: !record.blocks().any(|other| other.block_id != block.block_id && other.fork_code() == 0),
+            block_count: record.layout.block_count,
+            is_init: block.will_init(),
+            image,
+            data: block.data.into(),
+            main: record.main_data().into(),
+        })
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.data.len() + self.main.len() + self.image.as_ref().map_or(0, |image| image.len())
+    }
+}
+
+impl PageChange {
+    /// Two bytes of what the record puts into the page.
+    #[must_use]
+    pub fn data_u16(&self, at: usize) -> Option<u16> {
+        u16_at(&self.data, at)
+    }
+
+    /// Two bytes of what belongs to no page.
+    #[must_use]
+    pub fn main_u16(&self, at: usize) -> Option<u16> {
+        u16_at(&self.main, at)
+    }
+
+    /// Four bytes of what belongs to no page.
+    #[must_use]
+    pub fn main_u32(&self, at: usize) -> Option<u32> {
+        self.main.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+}
+
+/// Two bytes, little-endian.
+#[must_use]
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
+}

@@ -1,0 +1,173 @@
+//! Whether a page, the records of WAL and the images of the page agree about its rows.
+
+use std::ops::Range;
+
+use super::Misfit;
+use super::heap::HeapItems;
+use super::list::{ListItems, early_entry, lost_entry};
+use crate::analysis::verdict::change_log::PageChange;
+use crate::parsers::page::PageHeader;
+use crate::parsers::page_kind::PageKind;
+use crate::types::{ForkNumber, Lsn};
+
+/// Changes that an image copied without a lock may be ahead of its LSN.
+const MOST_AHEAD: usize = 3;
+
+/// A record that the page does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// Start of the record.
+    pub lsn: Lsn,
+    /// What does not fit.
+    pub misfit: Misfit,
+}
+
+/// How a page stands to one image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// With the records between them they are the same.
+    Same,
+    /// They are not.
+    Differs,
+    /// It cannot be told.
+    Unclear,
+}
+
+/// The items of a page, by the way they are kept.
+#[derive(Clone, Debug)]
+enum Items {
+    Heap(HeapItems),
+    List(ListItems),
+}
+
+impl Items {
+    fn of(page: &[u8]) -> Option<Self> {
+        let header = PageHeader::decode(0, page).ok()?;
+        match PageKind::of(&header, page, ForkNumber::Main) {
+            PageKind::Heap => HeapItems::of(page).map(Self::Heap),
+            _ => ListItems::of(page).map(Self::List),
+        }
+    }
+
+    /// `None` when what the record does is not followed.
+    fn apply(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+        match self {
+            Self::Heap(items) => Some(items.apply(change)),
+            Self::List(items) => items.apply(change),
+        }
+    }
+
+    fn difference(&self, other: &Self) -> Option<usize> {
+        match (self, other) {
+            (Self::Heap(one), Self::Heap(other)) => one.difference(other),
+            (Self::List(one), Self::List(other)) => one.difference(other),
+            _ => Some(0),
+        }
+    }
+}
+
+/// Holds a page against the records that touch it, in order of LSN: `before` those up to its LSN, as far back as they are
+/// known without a gap, `after` those that replay will do. `is_new` tells transactions all of whose records are among them,
+/// if there are such.
+#[must_use]
+pub fn against_records(
+    page: &[u8],
+    before: &[PageChange],
+    after: &[PageChange],
+    is_new: Option<&dyn Fn(u32) -> bool>,
+) -> Option<Contradiction> {
+    let items = Items::of(page)?;
+    match &items {
+        Items::Heap(own) => {
+            let mut made = HeapItems::unknown();
+            for change in before {
+                // What it found is of no interest, only what it left.
+                let _found = made.apply(change);
+            }
+            let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
+            if let Some(item) = made.difference(own) {
+                return Some(Contradiction { lsn, misfit: Misfit::Other { item } });
+            }
+            if let Some(item) = is_new.and_then(|is_new| made.stranger(page, is_new)) {
+                return Some(Contradiction { lsn, misfit: Misfit::Stranger { item } });
+            }
+        }
+        Items::List(own) => {
+            // Known from the last record on that builds the page anew, as long as all is followed.
+            let mut made: Option<ListItems> = None;
+            for change in before {
+                made = match made {
+                    _ if change.image.is_some() || change.is_init => ListItems::built_by(change),
+                    Some(mut items) => matches!(items.apply(change), Some(Ok(()))).then_some(items),
+                    None => None,
+                };
+            }
+            if let Some(item) = made.and_then(|made| made.difference(own)) {
+                let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
+                return Some(Contradiction { lsn, misfit: Misfit::Other { item } });
+            }
+            if let Some(change) = lost_entry(own, before) {
+                let item = change.main_u16(0).map_or(0, usize::from);
+                return Some(Contradiction { lsn: change.start_lsn, misfit: Misfit::Other { item } });
+            }
+            if let Some((change, item)) = early_entry(own, after) {
+                return Some(Contradiction { lsn: change.start_lsn, misfit: Misfit::Taken { item } });
+            }
+        }
+    }
+    let mut items = items;
+    for change in after {
+        if change.image.is_some() || change.is_init {
+            return None;
+        }
+        if let Err(misfit) = items.apply(change)? {
+            return Some(Contradiction { lsn: change.start_lsn, misfit });
+        }
+    }
+    None
+}
+
+/// Holds a page against an image of it: the older of the two, with all records between them, has to be the newer one.
+/// `between` is the range of these records among the `changes` of the page.
+#[must_use]
+pub fn against_image(
+    page: &[u8],
+    image: &[u8],
+    image_is_older: bool,
+    changes: &[PageChange],
+    between: Range<usize>,
+) -> Agreement {
+    let (Some(own), Some(other)) = (Items::of(page), Items::of(image)) else { return Agreement::Unclear };
+    let (older, newer) = if image_is_older { (&other, &own) } else { (&own, &other) };
+    // An image that was copied without a lock may hold the next changes already.
+    let attempts = (0..=MOST_AHEAD).filter_map(|ahead| {
+        let range =
+            if image_is_older { between.start + ahead..between.end } else { between.start..between.end + ahead };
+        changes.get(range)
+    });
+    settle(attempts.map(|changes| {
+        let made = follow(older, changes)?;
+        Some(made.is_some_and(|made| made.difference(newer).is_none()))
+    }))
+}
+
+/// The items after these changes: `None` when they cannot be followed, `Some(None)` when a change does not fit.
+fn follow(items: &Items, changes: &[PageChange]) -> Option<Option<Items>> {
+    let mut items = items.clone();
+    for change in changes {
+        if items.apply(change)?.is_err() {
+            return Some(None);
+        }
+    }
+    Some(Some(items))
+}
+
+/// One attempt that fits is enough; none that fits counts only when the first could be followed.
+fn settle(attempts: impl Iterator<Item = Option<bool>>) -> Agreement {
+    let attempts: Vec<Option<bool>> = attempts.collect();
+    match attempts.first() {
+        _ if attempts.contains(&Some(true)) => Agreement::Same,
+        Some(Some(false)) if !attempts.contains(&None) => Agreement::Differs,
+        _ => Agreement::Unclear,
+    }
+}

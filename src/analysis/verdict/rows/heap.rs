@@ -1,0 +1,472 @@
+//! Rows of a heap page, followed from record to record.
+
+use super::Misfit;
+use crate::analysis::verdict::change_log::{PageChange, u16_at};
+use crate::analysis::verdict::content::FIRST_NORMAL_XID;
+use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
+use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
+use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
+use crate::parsers::wal::version::Major;
+
+/// Bytes of `xl_heap_header` and what it stands for: number of attributes, flags, offset of the data.
+const WAL_TUPLE_HEADER_BYTES: usize = 5;
+
+/// A byte of a row that WAL does not hold: an update repeats only what it changes.
+const ANY: u16 = u16::MAX;
+
+/// What is known of a row. Hint bits, command numbers and links to other versions are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Row {
+    xmin: Option<u32>,
+    xmax: Option<u32>,
+    /// Number of attributes, the flags that say how they are stored, offset of the data, then everything behind the header:
+    /// bytes, or [`ANY`].
+    rest: Option<Box<[u16]>>,
+}
+
+/// What is known of an item.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Item {
+    #[default]
+    Unknown,
+    Unused,
+    Dead,
+    Redirect(u16),
+    Row(Row),
+}
+
+/// What is known of the items of a page.
+#[derive(Clone, Debug, Default)]
+pub struct HeapItems {
+    items: Vec<Item>,
+    /// What is known of all items behind the list: nothing, or that they are unused.
+    is_closed: bool,
+    /// A record did something that was not followed.
+    is_broken: bool,
+}
+
+impl HeapItems {
+    /// Nothing is known.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self::default()
+    }
+
+    /// The items of a page; `None` when its header makes no sense.
+    #[must_use]
+    pub fn of(page: &[u8]) -> Option<Self> {
+        let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty())?;
+        let items = line_pointers(&header, page).map(|pointer| {
+            let at = usize::from(pointer.offset());
+            match pointer.state() {
+                LinePointerState::Unused => Item::Unused,
+                LinePointerState::Dead => Item::Dead,
+                LinePointerState::Redirect => Item::Redirect(pointer.offset()),
+                LinePointerState::Normal => page
+                    .get(at..at + usize::from(pointer.length()))
+                    .map_or(Item::Unknown, |tuple| Item::Row(row_of(tuple))),
+            }
+        });
+        Some(Self { items: items.collect(), is_closed: true, is_broken: false })
+    }
+
+    fn get(&self, item: u16) -> &Item {
+        const UNUSED: &Item = &Item::Unused;
+        const UNKNOWN: &Item = &Item::Unknown;
+        let rest = if self.is_closed { UNUSED } else { UNKNOWN };
+        usize::from(item).checked_sub(1).and_then(|index| self.items.get(index)).unwrap_or(rest)
+    }
+
+    fn get_mut(&mut self, item: u16) -> Option<&mut Item> {
+        let index = usize::from(item).checked_sub(1)?;
+        if self.items.len() <= index {
+            self.items.resize(index + 1, if self.is_closed { Item::Unused } else { Item::Unknown });
+        }
+        self.items.get_mut(index)
+    }
+
+    /// Forgets everything.
+    fn forget(&mut self) {
+        *self = Self { is_broken: true, ..Self::unknown() };
+    }
+
+    fn insert(&mut self, item: u16, row: Row) -> Result<(), Misfit> {
+        let is_free = matches!(self.get(item), Item::Unused | Item::Unknown);
+        if let Some(place) = self.get_mut(item) {
+            *place = Item::Row(row);
+        }
+        if is_free { Ok(()) } else { Err(Misfit::Taken { item: item.into() }) }
+    }
+
+    /// Changes the header of a row.
+    fn change(&mut self, item: u16, change: impl FnOnce(&mut Row)) -> Result<(), Misfit> {
+        let missing = Err(Misfit::Missing { item: item.into() });
+        let Some(place) = self.get_mut(item) else { return missing };
+        if *place == Item::Unknown {
+            *place = Item::Row(Row::default());
+        }
+        let Item::Row(row) = place else { return missing };
+        change(row);
+        Ok(())
+    }
+
+    /// Puts a line pointer into another state; `needs` says whether its old one can be.
+    fn turn(&mut self, item: u16, into: Item, needs: impl FnOnce(&Item) -> bool) -> Result<(), Misfit> {
+        let missing = Err(Misfit::Missing { item: item.into() });
+        let Some(place) = self.get_mut(item) else { return missing };
+        let before = std::mem::replace(place, into);
+        if before == Item::Unknown || needs(&before) { Ok(()) } else { missing }
+    }
+
+    /// Does what a record does.
+    ///
+    /// Sources: `src/backend/access/heap/heapam_xlog.c` (`heapam.c` before 18), `src/include/access/heapam_xlog.h`.
+    ///
+    /// # Errors
+    /// When the items are not what the record needs.
+    pub fn apply(&mut self, change: &PageChange) -> Result<(), Misfit> {
+        if let Some(image) = &change.image {
+            *self = Self::of(image).unwrap_or_default();
+            return Ok(());
+        }
+        if change.is_init {
+            *self = Self { items: Vec::new(), is_closed: true, is_broken: false };
+        }
+        // A record too short for what it says leaves nothing known.
+        self.apply_known(change).unwrap_or_else(|| {
+            self.forget();
+            Ok(())
+        })
+    }
+
+    fn apply_known(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+        let xid = change.xid;
+        Some(match (change.rmgr_id, change.info & 0x70) {
+            // INSERT: the item, then flags.
+            (RM_HEAP, 0x00) => {
+                let rest = Some(wal_rest(&change.data, &[], &[])?);
+                self.insert(change.main_u16(0)?, Row { xmin: Some(xid), xmax: Some(0), rest })
+            }
+            // DELETE: transaction, item, bits, flags; the last for a row that never came to be.
+            (RM_HEAP, 0x10) => {
+                let (xmax, item, flags) = (change.main_u32(0)?, change.main_u16(4)?, *change.main.get(7)?);
+                self.change(item, |row| match flags & 0x08 {
+                    0 => row.xmax = Some(xmax),
+                    _ => row.xmin = None,
+                })
+            }
+            (RM_HEAP, 0x20 | 0x40) => return self.update(change),
+            // TRUNCATE names no page. CONFIRM: the row's link to itself.
+            (RM_HEAP, 0x50) => self.change(change.main_u16(0)?, |_| ()),
+            // LOCK; LOCK_UPDATED: transaction, item.
+            (RM_HEAP, 0x60) | (RM_HEAP2, 0x60) => {
+                let (xmax, item) = (change.main_u32(0)?, change.main_u16(4)?);
+                self.change(item, |row| row.xmax = Some(xmax))
+            }
+            // INPLACE.
+            (RM_HEAP, 0x70) => self.change(change.main_u16(0)?, |row| row.rest = None),
+            (RM_HEAP2, 0x10 | 0x20 | 0x30) if change.major >= Major::V17 => return self.prune(change),
+            // VISIBLE: a flag of the page.
+            (RM_HEAP2, 0x40) => Ok(()),
+            (RM_HEAP2, 0x50) => return self.multi_insert(change),
+            _ => return None,
+        })
+    }
+
+    /// UPDATE and HOT_UPDATE: transaction and item of the old row, bits, flags, transaction and item of the new one.
+    fn update(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+        let (old_xmax, old_item, flags) = (change.main_u32(0)?, change.main_u16(4)?, *change.main.get(7)?);
+        let (new_xmax, new_item) = (change.main_u32(8)?, change.main_u16(12)?);
+        let close = |row: &mut Row| row.xmax = Some(old_xmax);
+        if change.block_id == 1 {
+            return Some(self.change(old_item, close));
+        }
+        let mut at = 0;
+        let mut length = |flag: u8| -> Option<usize> {
+            if flags & flag == 0 {
+                return Some(0);
+            }
+            at += 2;
+            change.data_u16(at - 2).map(usize::from)
+        };
+        let (prefix, suffix) = (length(0x20)?, length(0x40)?);
+        let data = change.data.get(at..)?;
+        let old = match self.get(old_item) {
+            Item::Row(row) if change.is_alone => row.rest.as_deref().map(user_data),
+            _ => None,
+        };
+        let rest = match (prefix + suffix, old) {
+            (_, Some(old)) if prefix <= old.len() && suffix <= old.len() => {
+                wal_rest(data, old.get(..prefix)?, old.get(old.len() - suffix..)?)?
+            }
+            _ => wal_rest(data, &vec![ANY; prefix], &vec![ANY; suffix])?,
+        };
+        let rest = Some(rest);
+        let closed = if change.is_alone { self.change(old_item, close) } else { Ok(()) };
+        let inserted = self.insert(new_item, Row { xmin: Some(change.xid), xmax: Some(new_xmax), rest });
+        Some(closed.and(inserted))
+    }
+
+    /// MULTI_INSERT: flags, the count, the items unless the page is new; for each row the length of its data, then the rest.
+    fn multi_insert(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+        let count = change.main_u16(2)?;
+        let (mut at, mut done) = (0_usize, Ok(()));
+        for index in 0..count {
+            at = at.next_multiple_of(2);
+            let length = usize::from(change.data_u16(at)?);
+            let end = at + 2 + WAL_TUPLE_HEADER_BYTES + length;
+            let rest = Some(wal_rest(change.data.get(at + 2..end)?, &[], &[])?);
+            at = end;
+            let item = if change.is_init { index + 1 } else { change.main_u16(4 + 2 * usize::from(index))? };
+            done = done.and(self.insert(item, Row { xmin: Some(change.xid), xmax: Some(0), rest }));
+        }
+        Some(done)
+    }
+
+    /// PRUNE: flags that say which lists the data holds: plans of freezing, pairs of redirections, dead items, unused ones, and
+    /// the items of the plans.
+    fn prune(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+        // In 17 and 18 a byte with the reason stands before a byte of flags.
+        let flags = if change.major >= Major::V19 { *change.main.first()? } else { *change.main.get(1)? };
+        let (mut at, mut frozen, mut done) = (0, 0, Ok(()));
+        if flags & 0x10 != 0 {
+            let plans = usize::from(change.data_u16(0)?);
+            frozen =
+                (0..plans).map(|plan| change.data_u16(4 + 12 * plan + 10).map(usize::from)).sum::<Option<usize>>()?;
+            at = 4 + 12 * plans;
+        }
+        let mut list = |flag: u8, width: usize| -> Option<Vec<u16>> {
+            if flags & flag == 0 {
+                return Some(Vec::new());
+            }
+            let count = usize::from(change.data_u16(at)?) * width;
+            let items = (0..count).map(|index| change.data_u16(at + 2 + 2 * index)).collect();
+            at += 2 + 2 * count;
+            items
+        };
+        let (redirected, dead, unused) = (list(0x20, 2)?, list(0x40, 1)?, list(0x80, 1)?);
+        let is_used = |item: &Item| *item != Item::Unused;
+        for pair in redirected.chunks_exact(2) {
+            done = done.and(
+                self.turn(pair[0], Item::Redirect(pair[1]), |item| matches!(item, Item::Row(_) | Item::Redirect(_))),
+            );
+        }
+        for item in dead {
+            done = done.and(self.turn(item, Item::Dead, is_used));
+        }
+        for item in unused {
+            done = done.and(self.turn(item, Item::Unused, is_used));
+        }
+        for index in 0..frozen {
+            done = done.and(self.change(change.data_u16(at + 2 * index)?, |row| row.xmax = None));
+        }
+        Some(done)
+    }
+
+    /// An item of `page` that names a transaction of which these items, made by all records since it began, know nothing there.
+    /// `is_new` tells such transactions.
+    #[must_use]
+    pub fn stranger(&self, page: &[u8], is_new: &dyn Fn(u32) -> bool) -> Option<usize> {
+        let header = PageHeader::decode(0, page).ok().filter(|_| !self.is_broken)?;
+        page_tuples(&header, page).find_map(|tuple| {
+            let found = TupleHeader::decode(0, tuple.bytes).ok()?;
+            let known = match self.get(u16::try_from(tuple.item).ok()?) {
+                Item::Row(row) => (row.xmin, row.xmax),
+                _ => (None, None),
+            };
+            let is_strange = |xid: u32, known: Option<u32>| xid >= FIRST_NORMAL_XID && is_new(xid) && known.is_none();
+            let is_multi = found.has(infomask::XMAX_IS_MULTI);
+            (is_strange(found.xmin, known.0) || !is_multi && is_strange(found.xmax, known.1)).then_some(tuple.item)
+        })
+    }
+
+    /// The first item of which something is known on both sides that differs.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Option<usize> {
+        let count = self.items.len().max(other.items.len());
+        (1..=u16::try_from(count).unwrap_or(u16::MAX))
+            .find(|item| !agree(self.get(*item), other.get(*item)))
+            .map(usize::from)
+    }
+}
+
+fn agree(one: &Item, other: &Item) -> bool {
+    let same = |one: Option<u32>, other: Option<u32>| one.is_none() || other.is_none() || one == other;
+    match (one, other) {
+        (Item::Unknown, _) | (_, Item::Unknown) => true,
+        (Item::Row(one), Item::Row(other)) => {
+            let rests = one.rest.as_deref().zip(other.rest.as_deref());
+            same(one.xmin, other.xmin)
+                && same(one.xmax, other.xmax)
+                && rests.is_none_or(|(one, other)| same_bytes(one, other))
+        }
+        _ => one == other,
+    }
+}
+
+fn same_bytes(one: &[u16], other: &[u16]) -> bool {
+    let same = |(one, other): (&u16, &u16)| one == other || *one == ANY || *other == ANY;
+    one.len() == other.len() && one.iter().zip(other).all(same)
+}
+
+/// A row on a page.
+fn row_of(tuple: &[u8]) -> Row {
+    let Ok(header) = TupleHeader::decode(0, tuple) else { return Row::default() };
+    let behind: Vec<u16> = tuple.get(TupleHeader::SIZE..).unwrap_or_default().iter().copied().map(u16::from).collect();
+    let rest = rest_of(header.infomask2, header.infomask, header.data_offset, [&behind, &[], &[]]);
+    Row { xmin: Some(header.xmin), xmax: Some(header.xmax), rest: Some(rest) }
+}
+
+/// The parts of a row that only an update changes.
+fn rest_of(infomask2: u16, infomask: u16, data_offset: u8, behind: [&[u16]; 3]) -> Box<[u16]> {
+    // Of the flags: nulls, variable width, values out of line, OID.
+    let head = [infomask2 & 0x07FF, infomask & 0x000F, u16::from(data_offset)];
+    [head.as_slice()].into_iter().chain(behind).flatten().copied().collect()
+}
+
+/// Everything behind the header and the null bitmap.
+fn user_data(rest: &[u16]) -> &[u16] {
+    let data_offset = rest.get(2).map_or(0, |offset| usize::from(*offset));
+    rest.get(3 + data_offset.saturating_sub(TupleHeader::SIZE)..).unwrap_or_default()
+}
+
+/// A row as WAL has it: `xl_heap_header`, the null bitmap, then the data but for what it shares with the row before.
+fn wal_rest(data: &[u8], prefix: &[u16], suffix: &[u16]) -> Option<Box<[u16]>> {
+    let (infomask2, infomask, data_offset) = (u16_at(data, 0)?, u16_at(data, 2)?, *data.get(4)?);
+    let behind: Vec<u16> = data.get(WAL_TUPLE_HEADER_BYTES..)?.iter().copied().map(u16::from).collect();
+    let (bitmap, own) = behind.split_at_checked(usize::from(data_offset).checked_sub(TupleHeader::SIZE)?)?;
+    Some(rest_of(infomask2, infomask, data_offset, [bitmap, &[prefix, own].concat(), suffix]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Lsn;
+
+    fn record(rmgr_id: u8, info: u8, main: &[u8], data: &[u8]) -> PageChange {
+        PageChange {
+            start_lsn: Lsn(8),
+            end_lsn: Lsn(16),
+            xid: 700,
+            major: Major::V19,
+            rmgr_id,
+            info,
+            block_id: 0,
+            is_alone: true,
+            block_count: 1,
+            is_init: false,
+            image: None,
+            data: data.into(),
+            main: main.into(),
+        }
+    }
+
+    /// A row as WAL has it: two attributes, no nulls, data from byte 24 on.
+    fn wal_row(data: &[u8]) -> Vec<u8> {
+        [&[2, 0, 0, 0, 24, 0], data].concat()
+    }
+
+    fn insert(item: u8, data: &[u8]) -> PageChange {
+        record(RM_HEAP, 0x00, &[item, 0, 0], &wal_row(data))
+    }
+
+    /// Old transaction and item, bits, flags, new transaction and item.
+    fn update(old: u8, new: u8, flags: u8, data: &[u8]) -> PageChange {
+        record(RM_HEAP, 0x40, &[188, 2, 0, 0, old, 0, 0, flags, 0, 0, 0, 0, new, 0], data)
+    }
+
+    /// A page on which these rows stand, all of transaction 700.
+    fn page(rows: &[(u32, &[u8])]) -> Vec<u8> {
+        let mut page = vec![0; 8192];
+        let mut upper = 8192;
+        for (index, (xmax, data)) in rows.iter().enumerate() {
+            let tuple =
+                [&700_u32.to_le_bytes()[..], &xmax.to_le_bytes(), &[0; 10], &[2, 0, 0, 0, 24, 0], *data].concat();
+            upper -= tuple.len().next_multiple_of(8);
+            page[upper..upper + tuple.len()].copy_from_slice(&tuple);
+            let pointer = u32::try_from(upper | 1 << 15 | tuple.len() << 17).unwrap();
+            page[24 + 4 * index..28 + 4 * index].copy_from_slice(&pointer.to_le_bytes());
+        }
+        for (at, value) in [(12, 24 + 4 * rows.len()), (14, upper), (16, 8192), (18, 0x2004)] {
+            page[at..at + 2].copy_from_slice(&u16::try_from(value).unwrap().to_le_bytes());
+        }
+        page
+    }
+
+    fn made(changes: &[PageChange]) -> HeapItems {
+        let mut items = HeapItems::unknown();
+        for change in changes {
+            items.apply(change).unwrap();
+        }
+        items
+    }
+
+    #[test]
+    fn row_has_the_bytes_that_its_record_put_there() {
+        let items = made(&[insert(1, b"left"), insert(2, b"right")]);
+        let of = |rows: &[(u32, &[u8])]| items.difference(&HeapItems::of(&page(rows)).unwrap());
+        assert_eq!(of(&[(0, b"left"), (0, b"right")]), None);
+        assert_eq!(of(&[(0, b"left"), (0, b"wrong")]), Some(2));
+        assert_eq!(of(&[(0, b"left")]), Some(2));
+        assert_eq!(of(&[(701, b"left"), (0, b"right")]), Some(1), "nobody deleted it");
+    }
+
+    #[test]
+    fn update_takes_what_it_does_not_hold_from_the_row_before() {
+        // Two bytes of the front and one of the end are those of the old row.
+        let shortened = [&[2, 0, 1, 0], &wal_row(b"-")[..]].concat();
+        let known = made(&[insert(1, b"abcd"), update(1, 2, 0x60, &shortened)]);
+        let unknown = made(&[update(1, 2, 0x60, &shortened)]);
+        for (data, by_known, by_unknown) in
+            [(b"ab-d", None, None), (b"xb-d", Some(2), None), (b"abxd", Some(2), Some(2))]
+        {
+            let rows = page(&[(700, b"abcd"), (0, data)]);
+            let own = HeapItems::of(&rows).unwrap();
+            assert_eq!((known.difference(&own), unknown.difference(&own)), (by_known, by_unknown), "{data:?}");
+        }
+    }
+
+    #[test]
+    fn record_needs_what_it_changes_and_room_for_what_it_adds() {
+        let rows = HeapItems::of(&page(&[(0, b"left")])).unwrap();
+        assert_eq!(rows.clone().apply(&insert(1, b"more")), Err(Misfit::Taken { item: 1 }));
+        assert_eq!(rows.clone().apply(&insert(2, b"more")), Ok(()));
+        let delete = |item| record(RM_HEAP, 0x10, &[188, 2, 0, 0, item, 0, 0, 0], &[]);
+        assert_eq!(rows.clone().apply(&delete(1)), Ok(()));
+        assert_eq!(rows.clone().apply(&delete(2)), Err(Misfit::Missing { item: 2 }));
+        // PRUNE with a list of dead items; in 17 and 18 a reason stands before the flags.
+        for (major, main) in [(Major::V19, [0x40, 0]), (Major::V17, [0, 0x40])] {
+            let prune = PageChange { major, ..record(RM_HEAP2, 0x10, &main, &[1, 0, 1, 0]) };
+            let mut pruned = rows.clone();
+            assert_eq!(pruned.apply(&prune), Ok(()));
+            assert_eq!(pruned.difference(&rows), Some(1));
+        }
+    }
+
+    #[test]
+    fn transaction_that_no_record_brought_is_a_stranger() {
+        let items = made(&[insert(1, b"left")]);
+        let is_new = |xid: u32| xid >= 700;
+        assert_eq!(items.stranger(&page(&[(0, b"left")]), &is_new), None);
+        assert_eq!(
+            items.stranger(&page(&[(701, b"left")]), &is_new),
+            None,
+            "WAL knows that nobody deleted it: a difference"
+        );
+        assert_eq!(items.stranger(&page(&[(0, b"left"), (0, b"more")]), &is_new), Some(2));
+        assert_eq!(items.stranger(&page(&[(0, b"left"), (0, b"more")]), &|xid| xid > 700), None);
+    }
+
+    #[test]
+    fn record_that_is_not_followed_leaves_nothing_known() {
+        let mut items = made(&[insert(1, b"left")]);
+        // PRUNE before 17, and an insert that is too short.
+        for change in
+            [PageChange { major: Major::V16, ..record(RM_HEAP2, 0x10, &[], &[]) }, record(RM_HEAP, 0x00, &[1], &[])]
+        {
+            items.apply(&change).unwrap();
+            assert_eq!(items.difference(&HeapItems::of(&page(&[])).unwrap()), None);
+            assert_eq!(items.stranger(&page(&[(0, b"x")]), &|_| true), None);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Rules that every server keeps about the items of one page, whatever stands in them. No server reports a page that breaks
+//! them; one that is made up of two versions often does.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::parsers::heap::{TupleHeader, page_tuples};
+use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
+use crate::parsers::page_kind::PageKind;
+use crate::types::{BlockNumber, ForkNumber};
+
+/// Items are aligned to 8 bytes.
+const ALIGNMENT: usize = 8;
+
+/// Rows that name each other's places before that counts: one can come from an update that was undone and frozen.
+const LEAST_MISPLACED: usize = 2;
+
+/// A rule that the items of a page break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutFault {
+    /// The items do not fill the space behind `pd_upper`: whatever takes one away closes the gap.
+    Gap {
+        /// Bytes that the items take.
+        used: usize,
+        /// Bytes that there are for them.
+        space: usize,
+    },
+    /// Two items share bytes.
+    Overlap {
+        /// Item number, from 1.
+        item: usize,
+        /// That of the other.
+        other: usize,
+    },
+    /// Two entries of an index are the same, down to the row that they lead to.
+    Twins {
+        /// Item number, from 1.
+        item: usize,
+        /// That of the other.
+        other: usize,
+    },
+    /// Rows that were never updated name each other's places as their own.
+    Misplaced {
+        /// How many.
+        count: usize,
+    },
+}
+
+impl std::fmt::Display for LayoutFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gap { used, space } => write!(f, "its items take {used} of the {space} bytes that they should fill"),
+            Self::Overlap { item, other } => write!(f, "items {item} and {other} share bytes"),
+            Self::Twins { item, other } => {
+                write!(f, "entries {item} and {other} are the same and lead to the same row")
+            }
+            Self::Misplaced { count } => {
+                write!(f, "{count} rows name places as their own where others stand that do the same")
+            }
+        }
+    }
+}
+
+/// The first of these rules that a page with a sound header and sound line pointers breaks.
+#[must_use]
+pub fn layout_fault(page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
+    let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty())?;
+    let kind = PageKind::of(&header, page, ForkNumber::Main);
+    let is_known = matches!(
+        kind,
+        PageKind::Heap | PageKind::Btree | PageKind::Hash | PageKind::Gist | PageKind::SpGist | PageKind::GinEntry
+    );
+    if !is_known {
+        return None;
+    }
+    fill(&header, page)
+        .or_else(|| {
+            matches!(kind, PageKind::Btree | PageKind::Hash | PageKind::Gist).then(|| twins(&header, page)).flatten()
+        })
+        .or_else(|| (kind == PageKind::Heap).then(|| misplaced(&header, page, block)).flatten())
+}
+
+fn fill(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
+    let mut extents: Vec<(usize, usize, usize)> = line_pointers(header, page)
+        .enumerate()
+        .filter(|(_, pointer)| matches!(pointer.state(), LinePointerState::Normal | LinePointerState::Dead))
+        .map(|(index, pointer)| (usize::from(pointer.offset()), usize::from(pointer.length()), index + 1))
+        .filter(|(_, length, _)| *length > 0)
+        .map(|(offset, length, item)| (offset, offset + length.next_multiple_of(ALIGNMENT), item))
+        .collect();
+    extents.sort_unstable();
+    let overlap = extents.windows(2).find_map(|pair| match pair {
+        [(_, end, other), (start, _, item)] if start < end => Some(LayoutFault::Overlap { item: *item, other: *other }),
+        _ => None,
+    });
+    let used = extents.iter().map(|(start, end, _)| end - start).sum();
+    let space = usize::from(header.special) - usize::from(header.upper);
+    overlap.or((used != space).then_some(LayoutFault::Gap { used, space }))
+}
+
+fn twins(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
+    let mut seen: HashMap<&[u8], usize> = HashMap::new();
+    line_pointers(header, page).enumerate().find_map(|(index, pointer)| {
+        let at = usize::from(pointer.offset());
+        let entry = page.get(at..at + usize::from(pointer.length())).filter(|entry| !entry.is_empty())?;
+        let other = seen.insert(entry, index + 1)?;
+        Some(LayoutFault::Twins { item: index + 1, other })
+    })
+}
+
+/// A row that was inserted and never updated names its own place (`t_ctid`).
+fn misplaced(header: &PageHeader, page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
+    let rows: HashMap<usize, usize> = page_tuples(header, page)
+        .filter_map(|tuple| {
+            let row = TupleHeader::decode(0, tuple.bytes).ok()?;
+            (row.xmax == 0 && row.ctid_block == block).then_some((tuple.item, usize::from(row.ctid_item)))
+        })
+        .collect();
+    let astray: HashSet<usize> = rows.iter().filter(|(item, named)| item != named).map(|(item, _)| *item).collect();
+    let count = astray.iter().filter(|item| rows.get(*item).is_some_and(|named| astray.contains(named))).count();
+    (count >= LEAST_MISPLACED).then_some(LayoutFault::Misplaced { count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page with these items: offset, length and bytes of each, and a special space of this length.
+    fn page(upper: u16, special: &[u8], items: &[(u16, u16, &[u8])]) -> Vec<u8> {
+        let mut page = vec![0; 8192];
+        let start = 8192 - special.len();
+        let lower = u16::try_from(24 + 4 * items.len()).unwrap();
+        for (at, value) in [(12, lower), (14, upper), (16, u16::try_from(start).unwrap()), (18, 0x2004)] {
+            page[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        page[start..].copy_from_slice(special);
+        for (index, (offset, length, bytes)) in items.iter().enumerate() {
+            let pointer = u32::from(*offset) | 1 << 15 | u32::from(*length) << 17;
+            page[24 + 4 * index..28 + 4 * index].copy_from_slice(&pointer.to_le_bytes());
+            page[usize::from(*offset)..usize::from(*offset) + bytes.len()].copy_from_slice(bytes);
+        }
+        page
+    }
+
+    /// Header of a row of block 7 that names this item as its place.
+    fn row(item: u8) -> [u8; 24] {
+        let mut row = [0; 24];
+        (row[0], row[14], row[16], row[22]) = (9, 7, item, 24);
+        row
+    }
+
+    #[test]
+    fn items_fill_their_space() {
+        assert_eq!(layout_fault(&page(8152, &[], &[(8168, 24, &row(1)), (8152, 13, &[])]), 7), None);
+        let gap = page(8152, &[], &[(8168, 24, &row(1))]);
+        assert_eq!(layout_fault(&gap, 7), Some(LayoutFault::Gap { used: 24, space: 40 }));
+        let shared = page(8152, &[], &[(8152, 24, &row(1)), (8168, 24, &row(2))]);
+        assert_eq!(layout_fault(&shared, 7), Some(LayoutFault::Overlap { item: 2, other: 1 }));
+    }
+
+    #[test]
+    fn no_row_stands_twice_in_an_index() {
+        // The special space of a B-tree leaf.
+        let mut special = [0; 16];
+        special[12] = 1;
+        let (one, other) = ([1_u8; 16], [2_u8; 16]);
+        assert_eq!(layout_fault(&page(8144, &special, &[(8160, 16, &one), (8144, 16, &other)]), 7), None);
+        let twins = page(8144, &special, &[(8160, 16, &one), (8144, 16, &one)]);
+        assert_eq!(layout_fault(&twins, 7), Some(LayoutFault::Twins { item: 2, other: 1 }));
+    }
+
+    #[test]
+    fn rows_that_were_never_updated_name_their_own_place() {
+        let rows = |named: [u8; 3]| {
+            page(8120, &[], &[(8168, 24, &row(named[0])), (8144, 24, &row(named[1])), (8120, 24, &row(named[2]))])
+        };
+        assert_eq!(layout_fault(&rows([1, 2, 3]), 7), None);
+        // One alone can be what an undone update left when it was frozen.
+        assert_eq!(layout_fault(&rows([1, 1, 3]), 7), None);
+        assert_eq!(layout_fault(&rows([2, 1, 3]), 7), Some(LayoutFault::Misplaced { count: 2 }));
+        // Links into other blocks say nothing.
+        assert_eq!(layout_fault(&rows([2, 1, 3]), 8), None);
+    }
+}

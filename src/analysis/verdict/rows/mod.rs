@@ -1,0 +1,46 @@
+//! The rows and entries of a page against WAL: what the records up to its LSN put there has to stand there, and what later
+//! records find has to be what they need. A page of which that is not true is made up of two versions.
+//!
+//! [`heap`] and [`list`] follow what records do to the items of a page, each in its own way; [`agreement`] asks them.
+//! [`layout`] looks at the page alone.
+
+pub mod agreement;
+pub mod heap;
+pub mod layout;
+pub mod list;
+
+/// Why the items of a page are not what WAL makes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// The item is not what the records up to the page's LSN left there.
+    Other {
+        /// Item number, from 1.
+        item: usize,
+    },
+    /// The item names a transaction that no record brought there.
+    Stranger {
+        /// Item number, from 1.
+        item: usize,
+    },
+    /// A later record needs an item that is not there.
+    Missing {
+        /// Item number, from 1.
+        item: usize,
+    },
+    /// A later record puts something where there is something already.
+    Taken {
+        /// Item number, from 1.
+        item: usize,
+    },
+}
+
+impl std::fmt::Display for Misfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Other { item } => write!(f, "item {item} is not what WAL made of it"),
+            Self::Stranger { item } => write!(f, "item {item} names a transaction that no record brought there"),
+            Self::Missing { item } => write!(f, "item {item} is not there"),
+            Self::Taken { item } => write!(f, "item {item} is there already"),
+        }
+    }
+}

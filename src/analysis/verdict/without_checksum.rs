@@ -1,0 +1,223 @@
+//! Pages that look sound and that no checksum protects: torn only on positive evidence, which their sectors, their rows, WAL
+//! and the images of them can give.
+
+use std::ops::Range;
+
+use super::candidate::Judged;
+use super::change_log::{ChangeLog, PageChange};
+use super::compare::{Comparison, compare_pages, same_but_checksum};
+use super::content::Ahead;
+use super::events::Touch;
+use super::history::is_newer_xid;
+use super::rows::Misfit;
+use super::rows::agreement::{Agreement, Contradiction, against_image, against_records};
+use super::rows::layout::layout_fault;
+use super::sectors::{Direction, TearMap};
+use super::slots::SlotRef;
+use super::survey::{Context, Disk};
+use crate::analysis::page_check::PageCondition;
+use crate::analysis::staleness::Confidence;
+use crate::parsers::page::PageHeader;
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::types::{ForkNumber, Lsn, PageId};
+
+/// Bytes in the hole of a page that cannot be there by chance.
+const LEAST_FOREIGN_BYTES: usize = 8;
+
+/// What a page is, how sure that is, and why.
+type Told = (Comparison, Confidence, Vec<String>);
+
+/// Records of a page, and which of them are in it by its LSN.
+struct Records<'a> {
+    all: &'a [PageChange],
+    /// Up to the page's LSN, as far back as WAL is known without a gap.
+    before: Range<usize>,
+    /// Those that replay will do.
+    after: Range<usize>,
+    /// All records from the redo point on are among them.
+    since_redo: bool,
+}
+
+/// How a page stands to the images of it.
+#[derive(Default)]
+struct Images {
+    same: usize,
+    /// The slots that it differs from.
+    differing: Vec<u64>,
+}
+
+impl Context<'_> {
+    /// What is to be said of a sound page of a cluster without checksums; `None` when nothing speaks against it.
+    pub(super) fn tell_unchecked(
+        &self,
+        page: PageId,
+        disk: &Disk,
+        tear: Option<&TearMap>,
+        slots: &[SlotRef],
+        candidates: &[Judged],
+    ) -> Option<Told> {
+        let own_lsn = disk.lsn?;
+        let mut buf = Vec::new();
+        let mut same_lsn = None;
+        for slot in slots.iter().filter(|slot| slot.page_lsn == own_lsn) {
+            let Some(read) = self.read_slot(slot, &mut buf) else { continue };
+            if same_but_checksum(&disk.bytes, read.image) {
+                return None;
+            }
+            if compare_pages(&disk.bytes, read.image, page.fork).is_some() {
+                // An image of the same LSN is the page but for hint bits and what lies in the hole.
+                return self.told_by_hole(disk, own_lsn, read.image, tear, candidates);
+            }
+            // An image copied in the middle of a change says nothing about the page.
+            if self.ahead(page, read.image, slot.page_lsn, &mut Vec::new()).is_none() {
+                same_lsn = Some(slot);
+            }
+        }
+        let proven = |what: String| Some((Comparison::Torn, Confidence::Proven, vec![what]));
+        if tear.is_some_and(|tear| tear.is_explained) {
+            return proven("its front and its back are of two versions of the page".to_owned());
+        }
+        if let Some(Ahead::ByRecord { xid, first_lsn }) = self.early_transaction(page, &disk.bytes, own_lsn) {
+            return proven(format!(
+                "its LSN is {own_lsn}, yet it shows transaction {xid}, whose first record for it ends at {first_lsn}"
+            ));
+        }
+        let records = self.records_of(page, own_lsn);
+        if let Some(records) = &records {
+            let before = records.all.get(records.before.clone()).unwrap_or_default();
+            let after = records.all.get(records.after.clone()).unwrap_or_default();
+            let next = self.replay.next_xid;
+            let is_new = |xid| next.is_some_and(|next| !is_newer_xid(next, xid));
+            let is_new = records.since_redo.then_some(&is_new as &dyn Fn(u32) -> bool);
+            if let Some(found) = against_records(&disk.bytes, before, after, is_new) {
+                return proven(words_of(own_lsn, found));
+            }
+        }
+        let images =
+            records.map(|records| self.against_images(page, disk, own_lsn, slots, &records)).unwrap_or_default();
+        let likely = |what: String| Some((Comparison::Torn, Confidence::Likely, vec![what]));
+        if let Some(fault) = layout_fault(&disk.bytes, page.block).filter(|_| page.fork == ForkNumber::Main) {
+            return likely(format!("{fault}, which no server leaves so"));
+        }
+        if images.same > 0 {
+            return None;
+        }
+        match images.differing.as_slice() {
+            [] => {}
+            [slot] => {
+                return likely(format!(
+                    "its rows are not those of slot {slot}, nor do the records between them make them so"
+                ));
+            }
+            [slot, ..] => {
+                let count = images.differing.len();
+                return likely(format!(
+                    "its rows are not those of {count} images, slot {slot} among them, nor do the records between them make them so"
+                ));
+            }
+        }
+        let slot = same_lsn.filter(|_| tear.is_some())?;
+        likely(format!("it has the LSN of slot {} and differs from it in more than hint bits", slot.index))
+    }
+
+    /// A page that an image of its LSN equals but for bytes that mean nothing is torn nevertheless when the hole holds rows that
+    /// only a newer image has. Replay of what is missing overwrites them.
+    fn told_by_hole(
+        &self,
+        disk: &Disk,
+        own_lsn: Lsn,
+        image: &[u8],
+        tear: Option<&TearMap>,
+        candidates: &[Judged],
+    ) -> Option<Told> {
+        let tear = tear.filter(|tear| tear.is_explained && tear.direction == Direction::Tail)?;
+        let newer = candidates.get(tear.newer?).filter(|judged| judged.candidate.page_lsn > own_lsn)?;
+        let newer_bytes = self.image_of(&newer.candidate.source)?;
+        let (own, other) = (PageHeader::decode(0, &disk.bytes).ok()?, PageHeader::decode(0, &newer_bytes).ok()?);
+        // What is a hole on disk and rows in the newer image, within the part that arrived.
+        let rows = usize::from(own.lower.max(other.upper)).max(tear.boundary.end)..usize::from(own.upper);
+        let mut bytes = disk.bytes.get(rows.clone())?.iter().zip(image.get(rows.clone())?).zip(newer_bytes.get(rows)?);
+        let count = bytes.by_ref().filter(|((own, old), new)| own != old && own == new).count();
+        let source = &newer.candidate.source;
+        let what = format!("where its LSN {own_lsn} leaves room it holds {count} bytes of rows that only {source} has");
+        (count >= LEAST_FOREIGN_BYTES).then(|| (Comparison::Torn, Confidence::Proven, vec![what]))
+    }
+
+    /// The records that a page can be held against; `None` when WAL does not tell what happened to its file.
+    fn records_of(&self, page: PageId, own_lsn: Lsn) -> Option<Records<'_>> {
+        let log = self.history.changes.as_ref().filter(|_| page.fork == ForkNumber::Main)?;
+        if self.history.file_events(page).any(|event| !matches!(event.what, LifeCycle::Created { .. })) {
+            return None;
+        }
+        let all = log.changes(self.interest.place(page)?);
+        let up_to = |lsn: Lsn| all.partition_point(|change| change.end_lsn <= lsn);
+        let known = self.history.stretches().iter().find(|stretch| stretch.start <= own_lsn && own_lsn <= stretch.end);
+        let is_kept = log.cut().is_none_or(|cut| own_lsn <= cut);
+        let before = known
+            .filter(|_| is_kept)
+            .map_or(0..0, |stretch| all.partition_point(|change| change.start_lsn < stretch.start)..up_to(own_lsn));
+        let replay = self.replay;
+        let redo = replay.redo_lsn.filter(|_| replay.can_begin && replay.recovery.replays());
+        let after = match redo.filter(|_| is_kept) {
+            Some(redo) => all.partition_point(|change| change.start_lsn < redo).max(up_to(own_lsn))..all.len(),
+            None => 0..0,
+        };
+        let since_redo = redo.is_some_and(|redo| self.history.covers(redo, own_lsn) && is_kept);
+        Some(Records { all, before, after, since_redo })
+    }
+
+    /// Holds a page against every image of it that WAL confirms.
+    fn against_images(
+        &self,
+        page: PageId,
+        disk: &Disk,
+        own_lsn: Lsn,
+        slots: &[SlotRef],
+        records: &Records<'_>,
+    ) -> Images {
+        let mut found = Images::default();
+        let mut buf = Vec::new();
+        let events = self.interest.place(page).map_or(&[][..], |place| self.history.events(place));
+        for slot in slots {
+            let lsn = slot.page_lsn;
+            let is_older = lsn <= own_lsn;
+            let is_known = match is_older {
+                true => self.history.covers(lsn, own_lsn),
+                // What came before the redo point was on disk when the checkpoint ended.
+                false => self.replay.redo_lsn.is_some_and(|redo| self.history.covers(own_lsn.max(redo), lsn)),
+            };
+            let is_confirmed = events.iter().any(|event| event.end_lsn == lsn && event.touch != Touch::MapBits);
+            let is_kept =
+                self.history.changes.as_ref().and_then(ChangeLog::cut).is_none_or(|cut| lsn.max(own_lsn) <= cut);
+            if !is_known || !is_kept || !is_confirmed && lsn != own_lsn {
+                continue;
+            }
+            let Some(read) = self.read_slot(slot, &mut buf) else { continue };
+            if PageCondition::of(read.image, page.fork, page.block, false) != PageCondition::Sound {
+                continue;
+            }
+            let up_to = |lsn: Lsn| records.all.partition_point(|change| change.end_lsn <= lsn);
+            let between =
+                if is_older { up_to(lsn)..up_to(own_lsn) } else { records.after.start.min(up_to(lsn))..up_to(lsn) };
+            match against_image(&disk.bytes, read.image, is_older, records.all, between) {
+                Agreement::Same => found.same += 1,
+                Agreement::Differs => found.differing.push(slot.index),
+                Agreement::Unclear => {}
+            }
+        }
+        found
+    }
+}
+
+/// What a contradiction means, in a sentence.
+fn words_of(own_lsn: Lsn, found: Contradiction) -> String {
+    let (at, misfit) = (found.lsn, found.misfit);
+    match misfit {
+        Misfit::Other { .. } | Misfit::Stranger { .. } => {
+            format!("its LSN is {own_lsn}, yet {misfit}; the last record up to there is at {at}")
+        }
+        Misfit::Missing { .. } | Misfit::Taken { .. } => {
+            format!("its LSN is {own_lsn}, and the record at {at} comes later, yet what it needs is not so: {misfit}")
+        }
+    }
+}
