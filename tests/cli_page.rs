@@ -148,7 +148,9 @@ fn verdict_is_that_of_check() {
             let (path, block) = (expected["path"].as_str().unwrap(), expected["block"].to_string());
             let ran = page(&data, &[path, &block]);
             let mut row = row(&ran);
-            assert_eq!(ran.status, 1);
+            // Replay or the server itself puts some in order.
+            let in_order = ["heals_in_replay", "leave"].contains(&expected["verdict"].as_str().unwrap());
+            assert_eq!(ran.status, if in_order { 0 } else { 1 }, "{expected}");
             let history = row.as_object_mut().unwrap().remove("history").unwrap();
             assert_eq!(row, expected, "{case}");
             assert!(history.is_array());

@@ -86,7 +86,9 @@ fn every_cluster_is_repaired_to_the_intended_pages_and_back() {
             assert_eq!(copy.fingerprint(), before, "{case}");
             continue;
         }
-        assert_eq!(applied.status, 0, "{case}: {} {}", applied.stdout, applied.stderr);
+        // Without checksums a torn page can show no sign of it: that nothing is lost is never certain.
+        let expected = if case == "nochecksums" { 2 } else { 0 };
+        assert_eq!(applied.status, expected, "{case}: {} {}", applied.stdout, applied.stderr);
         let after = copy.fingerprint();
         let torn = torn_writes(case);
         let mut repaired = 0;

@@ -10,7 +10,7 @@ use super::finding::SkipReason;
 use super::page_check::PageCondition;
 use super::page_links::Seen;
 use super::page_scan::{BadPage, Gap, PIECE_BYTES, PageCounts, PartialPage, Piece, ScanOptions};
-use crate::cluster::open::{AccessError, Links, ReadFile};
+use crate::cluster::open::{AccessError, ReadFile, open_inside};
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::checksum::page_checksums;
 use crate::parsers::page::PageHeader;
@@ -87,7 +87,7 @@ impl<'a> PieceReader<'a> {
         let (root, files) = (self.root, self.files);
         let relation = &files[piece.file];
         if self.open.as_ref().is_none_or(|(file, _)| *file != piece.file) {
-            let opened = ReadFile::open(&root.join(&relation.path), Links::Refuse);
+            let opened = open_inside(root, &relation.path);
             self.open = Some((piece.file, opened.map_err(SkipReason::from)));
         }
         let end = piece.offset.saturating_add(piece.length);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::cluster::open::{Links, ReadFile};
+use crate::cluster::open::open_inside;
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::page::PageHeader;
 use crate::types::MIN_BLOCK_SIZE;
@@ -17,7 +17,7 @@ pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32,
     let mut named = BTreeMap::<u32, u64>::new();
     for file in files.iter().filter(|file| file.size_bytes >= u64::from(MIN_BLOCK_SIZE)) {
         // A file that cannot be read has no say; reading its pages will report it.
-        let Ok(opened) = ReadFile::open(&root.join(&file.path), Links::Refuse) else { continue };
+        let Ok(opened) = open_inside(root, &file.path) else { continue };
         let Ok(Some(bytes)) = opened.bytes_at(0, PageHeader::SIZE) else { continue };
         if let Ok(header) = PageHeader::decode(0, &bytes)
             && let Some(size) = header.named_page_size()

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::exit::{Outcome, Stop};
 use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::verdict::answer::Answer;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::tar_backup::TarBackup;
 use crate::output::colour::Paint;
@@ -149,6 +150,7 @@ pub struct Closing {
     /// What was not looked at.
     pub skipped: Vec<SkippedJson>,
     examined: u64,
+    answer: Answer,
 }
 
 impl Closing {
@@ -160,13 +162,20 @@ impl Closing {
             findings: findings.iter().map(FindingJson::from).collect(),
             skipped: coverage.skipped.iter().map(SkippedJson::from).collect(),
             examined: coverage.examined,
+            answer: Answer::Fine,
         }
+    }
+
+    /// The same for a run that answers what a start brings.
+    #[must_use]
+    pub fn answering(self, answer: Answer) -> Self {
+        Self { answer, ..self }
     }
 
     /// How the run ended.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        Outcome::of(self.problems(), self.skipped.len())
+        Outcome::of(self.problems(), self.skipped.len()).max(self.answer.into())
     }
 
     fn problems(&self) -> usize {

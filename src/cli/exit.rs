@@ -3,24 +3,25 @@
 use std::io;
 use std::process::ExitCode;
 
+use crate::analysis::verdict::answer::Answer;
 use crate::output::escape::printable;
 
 /// What the exit status means, for help texts.
 pub const EXIT_STATUS: &str = "\
 Exit status:
-  0    everything was looked at and nothing is wrong
-  1    everything was looked at and something is wrong
-  2    something was not looked at, or the command line is wrong
+  0    everything was examined and nothing is wrong; of a cluster: a start works and loses nothing
+  1    something is wrong, and it is known what
+  2    something was not examined or is not certain, or the command line is wrong
   141  the reader of the output closed it";
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Everything was looked at and nothing is wrong: 0.
+    /// Everything was examined and nothing is wrong: 0.
     Clean,
-    /// Everything was looked at and something is wrong: 1.
+    /// Everything was examined and something is wrong: 1.
     Findings,
-    /// Something was not looked at: 2. Wins over findings.
+    /// Something was not examined or is not certain: 2. Wins over findings.
     Incomplete,
     /// The reader of the output went away: 141, as if killed by the signal for it. The run did not finish, so 0 would
     /// be a false "clean".
@@ -46,6 +47,16 @@ impl Outcome {
             Self::Findings => 1,
             Self::Incomplete => 2,
             Self::PipeClosed => 141,
+        }
+    }
+}
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Fine => Self::Clean,
+            Answer::Wrong => Self::Findings,
+            Answer::Uncertain => Self::Incomplete,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What in the data directory says "restored backup", "standby" or "WAL was reset".
 
+use std::io;
 use std::path::Path;
 
 use super::open::{AccessError, Links, read_small};
@@ -84,7 +85,9 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
         Err(error) if error.is_not_found() => None,
         Err(error) => Some(Err(error)),
     };
-    let present = |name: &&&str| data_dir.join(name).symlink_metadata().is_ok();
+    // One that cannot be looked at may well be there.
+    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    let present = |name: &&&str| !data_dir.join(name).symlink_metadata().is_err_and(is_absent);
     RecoverySigns {
         backup_label,
         signals: SIGNALS.iter().filter(present).copied().collect(),

@@ -10,7 +10,7 @@ use super::catalog_file::CatalogFiles;
 use super::data_dir::DataDir;
 use super::name_gaps::{NameGap, append_bounded};
 use super::names::{MAX_RELATIONS, NameDoubt, RelationName, RelationNames, Trust};
-use super::open::{AccessError, Links, kind_of, read_small};
+use super::open::{AccessError, Links, kind_of, read_small, real_directories};
 use super::relation_path::{RelationPaths, tablespace_version_directory};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::catalog::{
@@ -179,8 +179,10 @@ impl Reader {
 
     /// The map of a directory, relative to the data directory.
     fn map(&self, directory: &Path, gaps: &mut Vec<NameGap>) -> UsableMap {
-        let path = self.files.data_dir.join(directory).join("pg_filenode.map");
-        let bytes = match read_small(&path, Links::Refuse, MAP_LIMIT_BYTES) {
+        let relative = directory.join("pg_filenode.map");
+        let path = self.files.data_dir.join(&relative);
+        let inside = real_directories(&self.files.data_dir, &relative);
+        let bytes = match inside.and_then(|()| read_small(&path, Links::Refuse, MAP_LIMIT_BYTES)) {
             Ok(bytes) => bytes,
             Err(error) => {
                 gaps.push(error.into());

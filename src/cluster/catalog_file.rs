@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::name_gaps::{CatalogPageFault, NameGap};
-use super::open::{Links, ReadFile};
+use super::open::{ReadFile, open_inside};
 use super::relation_path::RelationPaths;
 use crate::parsers::catalog::RowBytes;
 use crate::parsers::checksum::page_checksum;
@@ -93,7 +93,8 @@ impl Scan<'_> {
                 }
                 return;
             }
-            let file = match ReadFile::open(&path, Links::Refuse) {
+            let inside = self.files.paths.segment_file(rel, ForkNumber::Main, rel_segment);
+            let file = match open_inside(&self.files.data_dir, &inside) {
                 Ok(file) => file,
                 Err(error) if error.is_not_found() && rel_segment > 0 => return,
                 Err(error) => return self.add(error.into()),

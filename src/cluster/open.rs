@@ -172,6 +172,33 @@ pub fn real_directory(path: &Path) -> Result<(), AccessError> {
     }
 }
 
+/// Makes sure that every directory on the way from `root` to a file is one itself, not a link that leads out of the
+/// cluster. A tablespace is reached by a link, which the server makes; everything below it is held to the same rule.
+///
+/// # Errors
+/// When one is anything else, or cannot be looked at.
+pub fn real_directories(root: &Path, relative: &Path) -> Result<(), AccessError> {
+    let mut path = root.to_owned();
+    let parent = relative.parent().unwrap_or(Path::new(""));
+    let in_tablespace = parent.starts_with("pg_tblspc");
+    for (depth, part) in parent.components().enumerate() {
+        path.push(part);
+        if !(in_tablespace && depth == 1) {
+            real_directory(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens a file below the data directory by a way without links but those of tablespaces.
+///
+/// # Errors
+/// When the way is not of that kind, or the file cannot be opened or is not regular.
+pub fn open_inside(root: &Path, relative: &Path) -> Result<ReadFile, AccessError> {
+    real_directories(root, relative)?;
+    ReadFile::open(&root.join(relative), Links::Refuse)
+}
+
 /// Reads a whole small file.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use super::open::{AccessError, Links, ReadFile, real_directory};
+use super::open::{AccessError, ReadFile, open_inside, real_directories};
 use super::relation_path::RelationPaths;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
@@ -70,9 +70,7 @@ impl RelationPages {
             return Ok(());
         }
         *open = None;
-        let full = self.root.join(path);
-        let directory = full.parent().map_or(Ok(()), real_directory);
-        let file = match directory.and_then(|()| ReadFile::open(&full, Links::Refuse)) {
+        let file = match open_inside(&self.root, path) {
             Ok(file) => Some(file),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
@@ -107,7 +105,13 @@ impl PageSource for RelationPages {
     }
 
     fn has_fork(&self, rel: RelFileLocator, fork: ForkNumber) -> Result<bool, AccessError> {
-        let path = self.root.join(self.paths.segment_file(rel, fork, 0));
+        let relative = self.paths.segment_file(rel, fork, 0);
+        let path = self.root.join(&relative);
+        match real_directories(&self.root, &relative) {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => return Ok(false),
+            Err(error) => return Err(error),
+        }
         match path.symlink_metadata() {
             Ok(_) => Ok(true),
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(false),

@@ -9,7 +9,6 @@ use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::backup::BackupEnd;
 use crate::analysis::verdict::candidate::{Judged, Source, Weight};
 use crate::analysis::verdict::compare::Comparison;
-use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::{OnStart, Verdict};
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::replay::{Recovery, Replay};
@@ -90,7 +89,7 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     let page_at = |place: &usize| pages.get(*place).map_or_else(String::new, |report| label(report.page));
     sentences.push(match &outlook.start {
         Start::Running => "a server may be running: nothing here is certain".to_owned(),
-        Start::Unknown if replay.doubts.contains(&Doubt::BrokenOff) => "cannot be told: the check was broken off".to_owned(),
+        Start::NotAllRead => "cannot be told: something that replay may meet was not examined".to_owned(),
         Start::Unknown => "cannot be told: where replay begins is not known".to_owned(),
         Start::CannotBegin => "the server will not start: WAL from the redo point on is missing".to_owned(),
         Start::BackupIncomplete => match &replay.backup {

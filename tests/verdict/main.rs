@@ -15,4 +15,5 @@ mod rows;
 mod scene;
 mod slots;
 mod states;
+mod unread;
 mod wal;

@@ -39,13 +39,14 @@ fn page_that_replay_changes_has_to_be_there() {
         let checked = full(&scene);
         let row = Row::of(&checked, scene.key);
         assert_eq!((row.disk(), row.verdict(), row.on_start()), (word, "no_image", "passed_over"), "{loss:?}: {row}");
-        assert_eq!((row.on_start_lsn(), checked.ran.status), (change.start, 1));
+        // Nothing of it is left, so whether WAL had been written further is not certain.
+        assert_eq!((row.on_start_lsn(), checked.ran.status), (change.start, 2));
         // Servers of majors 10 to 19 start, and the rows are gone.
         assert!(checked.summary["on_start"]["passed_over"].as_u64() > Some(0));
         let (relation, block) = (scene.key.file(), scene.key.block.to_string());
         let page = dwbinspect(&["page", "--format", "ndjson", arg(scene.copy.data()), &relation, &block]);
         assert_eq!(page.of_type("page")[0]["disk"], word, "{}", page.stdout);
-        assert_eq!(page.status, 1);
+        assert_eq!(page.status, 2);
     }
 }
 

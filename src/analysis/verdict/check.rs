@@ -320,11 +320,14 @@ fn weigh_all(input: &CheckInput<'_>, report: &mut CheckReport) {
 /// left could have been the only one to show that WAL is missing.
 fn note_damaged_witnesses(report: &mut CheckReport) {
     let Some(end_lsn) = report.replay.end_lsn else { return };
-    let name = |page: PageId| format!("the page at block {} of {}, {} fork,", page.block, page.rel, page.fork);
+    let name = |page: PageId| format!("the {} page at block {} of {}", page.fork, page.block, page.rel);
     let logged = || report.pages.iter().filter(|page| page.is_wrong && !page.is_unlogged);
     let told = |page: &PageReport| {
-        let images = page.verdict.candidates.iter().map(|judged| judged.candidate.page_lsn);
-        page.disk_lsn.or_else(|| images.max()).map(|lsn| (lsn, page.page))
+        let lsn_of = |place: usize| page.verdict.candidates.get(place).map(|judged| judged.candidate.page_lsn);
+        // Sectors of an image that reached the page: it was written, and WAL up to its LSN before that.
+        let arrived = page.tear.as_ref().and_then(|tear| tear.newer).and_then(lsn_of);
+        let images = || page.verdict.candidates.iter().map(|judged| judged.candidate.page_lsn).max();
+        page.disk_lsn.max(arrived).or_else(images).map(|lsn| (lsn, page.page))
     };
     let newest = logged().filter_map(told).max();
     let silent: Vec<PageId> = logged().filter(|page| page.is_silent).map(|page| page.page).collect();

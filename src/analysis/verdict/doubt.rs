@@ -220,6 +220,20 @@ impl Doubt {
         Some(Self::SomethingUnread { what, reason, more: skipped.len() - 1 })
     }
 
+    /// True when something was not read that could bear on what a start brings.
+    #[must_use]
+    pub const fn is_of_unread(&self) -> bool {
+        matches!(
+            self,
+            Self::SomethingUnread { .. }
+                | Self::PagesNotRead { .. }
+                | Self::WalUnreadable { .. }
+                | Self::WalEndUnreadable { .. }
+                | Self::BrokenOff
+                | Self::WalBrokenOff
+        )
+    }
+
     /// Stable name for programs.
     #[must_use]
     pub const fn code(&self) -> &'static str {

@@ -4,6 +4,7 @@
 //! them; [`candidate`] judges each image, [`judge`] the page.
 #![allow(clippy::arithmetic_side_effects)]
 
+pub mod answer;
 pub mod backup;
 pub mod candidate;
 pub mod change_log;

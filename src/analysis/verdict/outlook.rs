@@ -15,6 +15,8 @@ pub enum Start {
     Running,
     /// It cannot be told.
     Unknown,
+    /// It cannot be told: something that replay may meet was not examined.
+    NotAllRead,
     /// It will not begin: WAL that replay needs is missing.
     CannotBegin,
     /// Replay of a base backup comes to the end of WAL before the end of the backup, or the backup is an incremental one.
@@ -54,7 +56,7 @@ impl Start {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Running => "running",
-            Self::Unknown => "unknown",
+            Self::Unknown | Self::NotAllRead => "unknown",
             Self::CannotBegin => "cannot_begin",
             Self::BackupIncomplete => "backup_incomplete",
             Self::Stops { .. } => "stops",
@@ -133,7 +135,6 @@ impl Outlook {
         }
         outlook.start = match replay.recovery {
             _ if may_be_running => Start::Running,
-            _ if replay.doubts.contains(&Doubt::BrokenOff) => Start::Unknown,
             Recovery::Unknown => Start::Unknown,
             Recovery::None | Recovery::AfterReset => Start::WithoutReplay,
             _ if !replay.can_begin => Start::CannotBegin,
@@ -148,6 +149,10 @@ impl Outlook {
                 },
             },
         };
+        let works = matches!(outlook.start, Start::Completes | Start::WithoutReplay);
+        if works && replay.doubts.iter().any(Doubt::is_of_unread) {
+            outlook.start = Start::NotAllRead;
+        }
         outlook
     }
 }

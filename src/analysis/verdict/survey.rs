@@ -155,6 +155,8 @@ impl Context<'_> {
         damage.extend(more);
         // A page that replay builds has no header yet when the crash cuts its first write: that is no loss of evidence.
         let is_headless = is_cut || disk.marks.is_zero(0);
+        // Without checksums a link may itself be damage: then it names a page that never was.
+        let is_hearsay = !self.checksums && self.named.contains_key(&page);
         let is_first_write = verdict.verdict == Verdict::HealsInReplay && is_headless;
         Ok(PageReport {
             page,
@@ -168,7 +170,7 @@ impl Context<'_> {
             is_unlogged,
             is_cut,
             server_rejects,
-            is_silent: is_wrong && !is_unlogged && !disk.has_lsn && slots.is_empty() && !is_first_write,
+            is_silent: is_wrong && !is_unlogged && !disk.has_lsn && slots.is_empty() && !is_first_write && !is_hearsay,
             server_takes,
             stand_in,
         })

@@ -57,6 +57,9 @@ pub struct CheckArgs {
     /// Show the evidence for every verdict
     #[arg(short = 'v', long, visible_alias = "verbose")]
     explain: bool,
+    /// Print nothing: the exit status is the answer
+    #[arg(short, long)]
+    quiet: bool,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -68,6 +71,7 @@ Examples:
   pg_dwbinspect check /var/lib/pgsql/data
   pg_dwbinspect check --explain /var/lib/pgsql/data
   pg_dwbinspect check --wal /archive/wal DATADIR
+  pg_dwbinspect check --quiet DATADIR && pg_ctl -D DATADIR start
   pg_dwbinspect check --format ndjson DATADIR | jq 'select(.type == \"page\")'
 
 Verdicts:
@@ -89,7 +93,10 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     };
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
     let mut examined = Examination::run(&data_dir, &request, &Bars::new())?;
-    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
+    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer());
+    if args.quiet {
+        return Ok(closing.outcome());
+    }
     if let Some(format) = args.output.machine() {
         return write_machine(&examined, closing, args.all, format, &data_dir, out);
     }

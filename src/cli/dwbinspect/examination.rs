@@ -17,11 +17,14 @@ use crate::analysis::page_links::{BrokenLink, LinkFault, LinkReport};
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
 use crate::analysis::segment_check::{MISSING_PAGES, segment_findings};
 use crate::analysis::slot_row::{SlotRow, settle};
+use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::backup::Backup;
 use crate::analysis::verdict::check::{CheckInput, CheckReport, Stage, Witnesses, check};
 use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
+use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::cli::context::open_data_dir;
 use crate::cli::exit::Stop;
@@ -258,7 +261,11 @@ impl Examination {
         let damaged = report.pages.iter().filter(|page| page.is_wrong).count();
         if damaged > 0 {
             let what = format!("damaged pages: {damaged}");
-            findings.push(Finding::problem("damaged_pages", what, "see the verdict on each"));
+            findings.push(if report.pages.iter().any(needs_something) {
+                Finding::problem("damaged_pages", what, "see the verdict on each")
+            } else {
+                Finding::note("damaged_pages", what, "replay or the server itself puts them in order")
+            });
         }
         findings.extend(control.and_then(|control| {
             not_a_crash_tear(control, &report.replay, &report.pages, !source.set.files.is_empty())
@@ -286,6 +293,38 @@ impl Examination {
             unproven_pages,
             scanned,
         })
+    }
+
+    /// What is answered about the cluster once the pages that `is_repaired` names are in order.
+    #[must_use]
+    pub fn answer_without(&self, is_repaired: impl Fn(PageId) -> bool) -> Answer {
+        let report = &self.report;
+        let left: Vec<PageReport> = report.pages.iter().filter(|page| !is_repaired(page.page)).cloned().collect();
+        let is_running = report.outlook.start == Start::Running;
+        let mut outlook = Outlook::of(&left, &report.replay, is_running, self.uses_dwb(), report.outlook.checksums);
+        outlook.refused_by = report.outlook.refused_by;
+        Answer::of(&left, &report.replay.doubts, Some(&outlook), self.has_unseen_tears())
+    }
+
+    /// What is answered about the cluster as it is.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        let report = &self.report;
+        Answer::of(&report.pages, &report.replay.doubts, Some(&report.outlook), self.has_unseen_tears())
+    }
+
+    /// What is answered about the pages that were asked for; others may keep a start from working.
+    #[must_use]
+    pub fn answer_of_pages(&self) -> Answer {
+        Answer::of(&self.report.pages, &self.report.replay.doubts, None, false)
+    }
+
+    /// A crash can have torn pages that show no sign of it: they have no checksums, and WAL has no image of each page that
+    /// was changed since the redo point. A server with a double write buffer writes none.
+    fn has_unseen_tears(&self) -> bool {
+        let control = self.source.directory.as_ref().and_then(|directory| directory.control().trusted());
+        let has_images = !self.uses_dwb() && control.is_some_and(|control| control.checkpoint.full_page_writes != 0);
+        self.unproven_pages.is_some_and(|pages| pages > 0) && !has_images && self.report.replay.recovery.replays()
     }
 
     /// What a check of the whole cluster finds doubtful, for one that looks at a part only.

@@ -5,7 +5,7 @@ mod bars;
 mod batches;
 mod check;
 mod dump;
-mod examination;
+pub mod examination;
 mod info;
 mod next;
 mod page;

@@ -81,7 +81,8 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
             page.fork
         )));
     }
-    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
+    let closing =
+        Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer_of_pages());
     if let Some(format) = args.output.machine() {
         let found: Vec<&PageReport> = examined.report.pages.iter().collect();
         return write_machine(&examined, closing, &found, format, &data_dir, out);

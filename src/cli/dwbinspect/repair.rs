@@ -143,21 +143,18 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
                 .map_err(|error| Stop::Input(error.to_string()))?;
         }
         let guards = find_guards(&directory, overrides);
-        let ending = Ending::new(plan.steps.len() + plan.left.len(), &examined.coverage);
+        let ending = Ending::new(examined.answer(), &examined.coverage);
         write_plan(out, &args.output, &plan, &guards, args.plan.as_deref(), &ending)?;
         return Ok(ending.outcome);
     };
     if plan.steps.is_empty() {
-        let ending = Ending::new(plan.left.len(), &examined.coverage);
+        let ending = Ending::new(examined.answer(), &examined.coverage);
         write_plan(out, &args.output, &plan, &[], None, &ending)?;
         return Ok(ending.outcome);
     }
     let (journal, applied) = session.apply(args, &plan, &locked)?;
-    let complete = examined.report.pages.iter().all(|page| {
-        let planned = plan.steps.iter().any(|step| step.page.page_id() == Some(page.page));
-        planned || matches!(page.verdict.verdict.name(), "heals_in_replay" | "leave")
-    });
-    let ending = Ending::new(usize::from(!complete), &examined.coverage);
+    let is_repaired = |page| plan.steps.iter().any(|step| step.page.page_id() == Some(page));
+    let ending = Ending::new(examined.answer_without(is_repaired), &examined.coverage);
     write_applied(out, &args.output, &examined, &plan, (&journal, &applied), &ending)?;
     Ok(ending.outcome)
 }

@@ -10,6 +10,7 @@ use super::PROGRAM;
 use super::examination::Examination;
 use super::next::{ground, steps_for};
 use crate::analysis::finding::Coverage;
+use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::outlook::Outlook;
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
@@ -69,10 +70,10 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// `left`: damaged pages that still need something.
-    pub(super) fn new(left: usize, coverage: &Coverage) -> Self {
+    /// `answer`: that of a check of the cluster as the repair leaves it.
+    pub(super) fn new(answer: Answer, coverage: &Coverage) -> Self {
         let skipped: Vec<SkippedJson> = coverage.skipped.iter().map(SkippedJson::from).collect();
-        let outcome = Outcome::of(left, skipped.len());
+        let outcome = Outcome::of(0, skipped.len()).max(answer.into());
         Self { skipped, outcome }
     }
 }
@@ -134,7 +135,8 @@ pub(super) fn write_plan(
     }
     let layout = output.layout();
     let paint = layout.paint;
-    writeln!(out, "{}", paint.heading("Plan (nothing was written)"))?;
+    let title = if plan.steps.is_empty() { "Nothing to write" } else { "Plan (nothing was written)" };
+    writeln!(out, "{}", paint.heading(title))?;
     if plan.steps.is_empty() {
         write_fact(out, layout, "pages to write", "none")?;
     } else {

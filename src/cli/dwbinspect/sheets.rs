@@ -39,7 +39,7 @@ pub(super) fn survey_of(examined: &Examination, data_dir: &Path) -> Result<Surve
     let report = &examined.report;
     let label = |page: PageId| format!("{} block {}", examined.called(page), block_label(page));
     let shown = data_dir.display().to_string();
-    let closing = || Closing::new(examined.findings.clone(), &examined.coverage);
+    let closing = || Closing::new(examined.findings.clone(), &examined.coverage).answering(examined.answer());
     let outcome = closing().outcome();
     let mut json = Vec::new();
     check::write_machine(examined, closing(), false, Machine::Json, data_dir, &mut json)?;

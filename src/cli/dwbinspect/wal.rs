@@ -12,7 +12,7 @@ use crate::repair::scratch::scratch_file;
 
 /// Opened WAL.
 #[derive(Debug, Default)]
-pub(super) struct WalSources {
+pub struct WalSources {
     /// What recovery will read.
     pub(super) own: Option<WalSet>,
     /// The same together with WAL from elsewhere, where that was given.

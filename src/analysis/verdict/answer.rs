@@ -1,0 +1,69 @@
+//! What a check answers in one word: the exit status says it. `docs/verdicts.md` has the reasons.
+
+use super::doubt::Doubt;
+use super::judge::Verdict;
+use super::outlook::{Outlook, Start};
+use super::survey::PageReport;
+
+/// The answer, the more careful one later. What was not examined is for the caller to add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    /// A start works and loses nothing.
+    Fine,
+    /// Something is wrong, and it is known what.
+    Wrong,
+    /// It is not certain what a start would bring.
+    Uncertain,
+}
+
+impl Answer {
+    /// The answer for a cluster with these pages. `outlook`: how a start will go, where that was asked for; `unseen_tears`:
+    /// pages can be torn without a sign of it.
+    #[must_use]
+    pub fn of<'a>(
+        pages: impl IntoIterator<Item = &'a PageReport>,
+        doubts: &[Doubt],
+        outlook: Option<&Outlook>,
+        unseen_tears: bool,
+    ) -> Self {
+        let of_pages = if pages.into_iter().any(needs_something) { Self::Wrong } else { Self::Fine };
+        let of_doubts = doubts.iter().map(Self::of_doubt).max().unwrap_or(Self::Fine);
+        let of_start = outlook.map_or(Self::Fine, Self::of_start);
+        let of_tears = if unseen_tears { Self::Uncertain } else { Self::Fine };
+        of_pages.max(of_doubts).max(of_start).max(of_tears)
+    }
+
+    const fn of_start(outlook: &Outlook) -> Self {
+        match outlook.start {
+            Start::Completes | Start::WithoutReplay if outlook.refused_by.is_some() => Self::Wrong,
+            Start::Completes | Start::WithoutReplay => Self::Fine,
+            Start::CannotBegin
+            | Start::BackupIncomplete
+            | Start::Stops { .. }
+            | Start::InvalidPages { .. }
+            | Start::MayStop { .. }
+            | Start::DependsOnDwb => Self::Wrong,
+            Start::Running | Start::Unknown | Start::NotAllRead => Self::Uncertain,
+        }
+    }
+
+    /// Most doubts leave open what a start brings. A few name a state that is certain in itself.
+    const fn of_doubt(doubt: &Doubt) -> Self {
+        match doubt {
+            // Recovery of a base backup is what its server expects; whether its WAL is all there is another doubt.
+            Doubt::BaseBackup => Self::Fine,
+            Doubt::NoWalAtRedo { .. }
+            | Doubt::NoRecordAtRedo { .. }
+            | Doubt::EndsBeforeCheckpoint { .. }
+            | Doubt::NotTheCheckpoint { .. }
+            | Doubt::WalWasReset => Self::Wrong,
+            _ => Self::Uncertain,
+        }
+    }
+}
+
+/// True for a damaged page that neither replay nor the server itself puts in order.
+#[must_use]
+pub fn needs_something(page: &PageReport) -> bool {
+    page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave)
+}
