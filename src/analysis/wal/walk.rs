@@ -66,7 +66,7 @@ impl WalkEnd {
         let mut first = self.damage.len().saturating_sub(READ_AGAIN);
         while let Some(damage) = self.damage.get(first) {
             if still_fails(stretch.set, &stretch.run, damage.at, damage.last_record) {
-                first += 1;
+                first = first.saturating_add(1);
             } else {
                 self.written_since = Some(damage.at);
                 self.damage.remove(first);

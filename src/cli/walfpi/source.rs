@@ -104,11 +104,18 @@ impl SourceArgs {
         for path in &self.named()?.0 {
             let failed = |error: AccessError| Stop::Input(format!("what belongs to it cannot be told: {error}"));
             match path.metadata() {
-                Ok(metadata) if metadata.is_dir() => match DataDir::open(path) {
-                    Ok(directory) => protected.extend(directory.own_directories().map_err(failed)?),
-                    Err(NotADataDir::NoVersion(_)) => protected.push(path.clone()),
-                    Err(error) => return Err(Stop::Input(error.to_string())),
-                },
+                Ok(metadata) if metadata.is_dir() => {
+                    let opened = match DataDir::open(path) {
+                        // As `pg_wal`: all of the data that it is a part of.
+                        Err(NotADataDir::Inside { data_dir, .. }) => DataDir::open(&data_dir),
+                        opened => opened,
+                    };
+                    match opened {
+                        Ok(directory) => protected.extend(directory.own_directories().map_err(failed)?),
+                        Err(NotADataDir::NoVersion(_)) => protected.push(path.clone()),
+                        Err(error) => return Err(Stop::Input(error.to_string())),
+                    }
+                }
                 Ok(_) => {}
                 // A pattern or standard input.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
