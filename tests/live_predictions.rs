@@ -180,7 +180,10 @@ fn backup_in_tar_format_is_told_how_to_be_looked_at() {
         let unpacked = backup.with_file_name(format!("{name}.unpacked"));
         assert!(check_it.starts_with("pg_dwbinspect check ") && unpacked.join("PG_VERSION").exists(), "{check_it}");
         let (ran, summary) = check(&unpacked);
-        assert_eq!((ran.status, &summary["on_start"]["start"]), (0, &"completes".into()), "{}", ran.stdout);
+        // In this form the server makes the links of tablespaces anew, by `tablespace_map`, in the place of the directories
+        // that were unpacked here: what it does then is not certain.
+        assert_eq!((ran.status, &summary["backup_end"]), (2, &"reached".into()), "{}", ran.stdout);
+        assert!(summary["doubt_codes"].as_array().unwrap().contains(&"other_signals".into()), "{summary}");
         // The row of the table in the tablespace was looked at too.
         let oid = fs::read_dir(unpacked.join("pg_tblspc")).unwrap().next().unwrap().unwrap();
         assert!(oid.path().is_dir());
