@@ -151,6 +151,9 @@ fn journal_of_the_first_format_asks_for_a_flag() {
     assert!(ran.status == 2 && ran.stderr.contains("after the repair began"), "{}", ran.stderr);
     assert_eq!(files(&repaired.data), before);
     edit_control(&repaired.data, TIME, &time.to_le_bytes());
+    // However long its log has become, the beginning of the repair stands at its beginning.
+    let log = repaired.journal().join("audit.ndjson");
+    fs::File::options().append(true).open(log).and_then(|log| log.set_len(1 << 40)).expect("hole");
     let ran = repaired.undo(&["--allow-old-journal"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert_eq!(files(&repaired.data), repaired.crashed);
@@ -319,5 +322,88 @@ fn where_a_tablespace_is_must_be_known_before_anything_is_written() {
             assert!(!made.exists(), "{args:?}: {}", ran.stderr);
         }
         fs::remove_file(&link).expect("remove");
+    }
+}
+
+/// Runs the program with files limited to so many blocks of 512 bytes.
+fn limited(blocks: usize, args: &[&str]) -> Ran {
+    let mut command = assert_cmd::Command::new("sh");
+    command.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]);
+    command.arg(assert_cmd::cargo::cargo_bin("pg_dwbinspect")).args(args);
+    let output = command.output().expect("program runs");
+    Ran {
+        status: output.status.code().unwrap_or_else(|| panic!("ended by a signal: {output:?}")),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+#[test]
+fn limit_on_the_size_of_files_is_told_and_nothing_is_lost() {
+    let whole = files(&Repaired::new().data);
+    let (keep, data) = copy_of("checkpoint");
+    let crashed = files(&data);
+    let mut counts = std::collections::BTreeSet::new();
+    // From a journal that cannot be begun, over relation files that are too long, to a repair that comes to its end.
+    for blocks in (0..500).step_by(16).filter(|blocks| *blocks < 32 || *blocks > 90) {
+        let journal = keep.path().join(format!("journal{blocks}"));
+        let ran = limited(blocks, &["repair", arg(&data), "--apply", "--journal", arg(&journal)]);
+        let pages = |files: &[Vec<u8>]| files.iter().map(|file| file.chunks(8192).count()).collect::<Vec<_>>();
+        let now = files(&data);
+        assert_eq!(pages(&now), pages(&crashed), "{blocks}: no file becomes longer or shorter");
+        let mut written = 0;
+        for ((now, old), new) in now.iter().zip(&crashed).zip(&whole) {
+            for ((now, old), new) in now.chunks(8192).zip(old.chunks(8192)).zip(new.chunks(8192)) {
+                let half =
+                    now.chunks(512).zip(old.chunks(512)).zip(new.chunks(512)).all(|((n, o), w)| n == o || n == w);
+                assert!(half, "{blocks}: neither old nor new");
+                assert!(
+                    now == old || now == new || ran.stderr.contains("half of it may have been written"),
+                    "{blocks}"
+                );
+                written += usize::from(now == new && old != new);
+            }
+        }
+        let words = match written {
+            0 => "no page was written".to_owned(),
+            1 => "1 page was written before that".to_owned(),
+            count => format!("{count} pages were written before that"),
+        };
+        let is_told = ran.stderr.contains(&words) || written == 0 && ran.stderr.contains("no other page was written");
+        assert!(if ran.status == 0 { now == whole } else { ran.status == 2 && is_told }, "{blocks}: {}", ran.stderr);
+        counts.insert(written);
+        if journal.join("journal.json").exists() {
+            let ran = dwbinspect(&["repair", arg(&data), "--resume", arg(&journal)]);
+            assert_eq!((ran.status, files(&data) == whole), (0, true), "{blocks}: {}", ran.stderr);
+            let ran = dwbinspect(&["undo", arg(&data), arg(&journal)]);
+            assert_eq!(ran.status, 0, "{blocks}: {}", ran.stderr);
+        }
+        assert!(files(&data) == crashed, "{blocks}");
+    }
+    assert!(counts.len() > 2 && counts.contains(&0) && counts.contains(&6), "{counts:?}");
+}
+
+#[test]
+fn bind_mount_of_a_part_of_the_data_is_the_data() {
+    let (keep, data) = copy_of("checkpoint");
+    let mount = keep.path().join("mount");
+    fs::create_dir(&mount).expect("directory");
+    // In a name space of its own: the mount goes away with the program.
+    let mounted = |from: &Path, program: &[&str]| {
+        let mut command = assert_cmd::Command::new("unshare");
+        command.args(["-m", "sh", "-c", "mount --bind \"$1\" \"$2\" || exit 77; shift 2; exec \"$@\"", "sh"]);
+        command.args([from, &mount]).args(program).output().ok()
+    };
+    if !mounted(&data, &["true"]).is_some_and(|output| output.status.success()) {
+        return common::skipped("nothing can be mounted here");
+    }
+    let program = assert_cmd::cargo::cargo_bin("pg_dwbinspect");
+    let journal = mount.join("journal");
+    for part in ["", "base", "base/5", "pg_wal"] {
+        let args = [arg(&program), "repair", arg(&data), "--apply", "--journal", arg(&journal)];
+        let output = mounted(&data.join(part), &args).expect("program runs");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && words.contains("lies inside"), "{part}: {words}");
+        assert!(!data.join(part).join("journal").exists(), "{part}");
     }
 }

@@ -14,6 +14,8 @@ pub mod work;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 
@@ -24,6 +26,10 @@ use exit::Outcome;
 /// # Errors
 /// The exit status, when there is nothing more to do.
 pub fn command_line<C: Parser>(program: &str) -> Result<C, ExitCode> {
+    // A limit on the size of files (`ulimit -f`) is to be an error like that of a full disk, which is told, and not the end
+    // of the program in the middle of a repair. Where the system refuses, nothing is lost but the words.
+    let limit = rustix::process::Signal::XFSZ.as_raw();
+    drop(signal_hook::flag::register(limit, Arc::new(AtomicBool::new(false))));
     let error = match C::try_parse() {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error,

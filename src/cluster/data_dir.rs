@@ -107,7 +107,7 @@ impl DataDir {
         &self.version
     }
 
-    /// Everything that belongs to the cluster: the directory, and where the links in it lead, as those of tablespaces and
+    /// Everything that belongs to the cluster: the directory, those in it and of its databases, and where the links in it lead, as those of tablespaces and
     /// of WAL that is kept elsewhere. What a link names need not be there.
     ///
     /// # Errors
@@ -128,6 +128,9 @@ impl DataDir {
                 if kind.is_symlink() {
                     let leads_to = std::fs::read_link(&path);
                     own.push(directory.join(leads_to.map_err(|source| AccessError::io("read link", &path, source))?));
+                } else if kind.is_dir() {
+                    // A bind mount may give it another name outside.
+                    own.push(path);
                 }
             }
         }

@@ -270,6 +270,10 @@ impl Walk<'_> {
         self.demand_no_start()?;
         let chosen = self.look_at_all(chosen)?;
         let word = self.order.direction.word();
+        if self.order.direction == Direction::Forward {
+            // One that was cut off while it was made may be whole in memory only.
+            self.journal.sync()?;
+        }
         self.log(&format!("{word}_begins"), json!({"pages": chosen.len(), "left": self.done.left.len()}))?;
         let go_on = |go_on: bool| if go_on { Ok(()) } else { Err(ApplyError::CutOff) };
         go_on(watch(Moment::Checked))?;
@@ -389,8 +393,8 @@ impl Walk<'_> {
         if changed.is_empty() { Ok(usable) } else { Err(ApplyError::Changed(changed)) }
     }
 
-    /// Opens the file of a page and reads it; the bytes are those that are to be written, if it does not have them.
-    fn look(&self, place: usize, entry: &JournalEntry) -> Result<(TargetFile, Option<Vec<u8>>), ApplyError> {
+    /// Opens the file of a page and reads it; the bytes that it is to have, and whether it has them.
+    fn look(&self, place: usize, entry: &JournalEntry) -> Result<(TargetFile, Vec<u8>, bool), ApplyError> {
         let target = TargetFile::open(self.cluster.lock.root(), Path::new(&entry.path))?;
         let current = target.read_page(entry.offset, self.cluster.block_size)?;
         let old = self.journal.before(place)?;
@@ -412,19 +416,23 @@ impl Walk<'_> {
             _ => old,
         };
         let has_it = current.as_ref() == Some(&wanted);
-        Ok((target, (!has_it).then_some(wanted)))
+        Ok((target, wanted, has_it))
     }
 
     /// Looks at the page again, through the handle that it is written with, and writes it.
     fn put(&mut self, place: usize, entry: &JournalEntry) -> Result<(), ApplyError> {
         match self.look(place, entry) {
-            Ok((_, None)) => self.done.already += 1,
-            Ok((target, Some(bytes))) => {
+            // Bytes that are there are written again: after a sync that failed or never came they may stand in memory
+            // only, and the system does not try again by itself.
+            Ok((target, bytes, has_it)) => {
                 self.done.half_written = Some(place);
                 target.write_page(entry.offset, &bytes)?;
                 target.sync_directory()?;
                 self.done.half_written = None;
-                self.done.written.push(place);
+                match has_it {
+                    true => self.done.already += 1,
+                    false => self.done.written.push(place),
+                }
             }
             Err(error) => return self.leave(place, error),
         }

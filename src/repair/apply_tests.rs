@@ -26,6 +26,21 @@ fn repair_and_undo_restore_every_byte() {
 }
 
 #[test]
+fn bytes_that_are_there_are_written_again() {
+    // After a sync that failed or never came they stand in memory only; that they can be read proves nothing.
+    for direction in [Direction::Forward, Direction::Back] {
+        let case = Case::new();
+        let journal = case.journal();
+        case.put(if direction == Direction::Forward { &case.new } else { &case.old });
+        let file = case.root().join("base/5/1259");
+        let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        fs::File::options().write(true).open(&file).unwrap().set_modified(long_ago).unwrap();
+        assert_eq!(case.run(&journal, direction, None).unwrap(), done(&[], 3));
+        assert!(fs::metadata(&file).unwrap().modified().unwrap() > long_ago, "{direction:?}");
+    }
+}
+
+#[test]
 fn cut_off_at_every_moment_it_is_finished_or_taken_back() {
     for moment in moments() {
         for direction in [Direction::Forward, Direction::Back] {

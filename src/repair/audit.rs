@@ -2,7 +2,8 @@
 #![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
 
 use jiff::Timestamp;
 use rustix::fs::OFlags;
@@ -18,8 +19,12 @@ pub(super) const AUDIT: &str = "audit.ndjson";
 /// Event that begins a repair; it stands in the log before the first page is overwritten.
 const REPAIR_BEGINS: &str = "repair_begins";
 
-/// Longest log that is read, in bytes.
-const AUDIT_LIMIT_BYTES: u64 = 512 << 20;
+/// Bytes of a log that are read, from its beginning on. A log becomes longer with each resume and undo, and nothing that is
+/// put back depends on it.
+const AUDIT_LIMIT_BYTES: u64 = 64 << 20;
+
+/// Longest line that is read, in bytes; a longer one says nothing.
+const LINE_LIMIT_BYTES: u64 = 64 << 10;
 
 /// Adds a line to the log and waits until it is on disk. Never blocks on a FIFO, never writes through a link, nor into a
 /// file that has another name too.
@@ -32,20 +37,55 @@ pub(super) fn append(directory: &JournalDir, event: &str, details: Value) -> Res
     if let (Some(line), Value::Object(details)) = (line.as_object_mut(), details) {
         line.extend(details);
     }
-    let (mut file, _) = directory.open(AUDIT, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)?;
-    file.write_all(format!("{line}\n").as_bytes()).map_err(|source| AccessError::io("write", &path, source))?;
+    let (mut file, size_bytes) = directory.open(AUDIT, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE)?;
+    // A line that was cut off must not take the next one with it.
+    let mut last = *b"\n";
+    if let Some(at) = size_bytes.checked_sub(1) {
+        file.read_exact_at(&mut last, at).map_err(|source| AccessError::io("read", &path, source))?;
+    }
+    let begin = if last == *b"\n" { "" } else { "\n" };
+    file.write_all(format!("{begin}{line}\n").as_bytes()).map_err(|source| AccessError::io("write", &path, source))?;
     file.sync_data().map_err(|source| AccessError::io("sync", &path, source))?;
     Ok(())
 }
 
-/// Lines of the log; `None` when there is no log. A line that was cut off says nothing; those before it do.
-fn lines(directory: &JournalDir) -> Result<Option<Vec<Value>>, JournalError> {
-    let bytes = match directory.open_to_read(AUDIT) {
-        Ok(file) => file.read_small(AUDIT_LIMIT_BYTES)?,
-        Err(JournalError::Access(error)) if error.is_not_found() => return Ok(None),
+/// How far a log was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogRead {
+    /// There is none.
+    Missing,
+    /// To its end, or as far as was asked for.
+    Whole,
+    /// It is longer than what is read.
+    Part,
+}
+
+/// Shows the lines of the log one after the other, as long as `visit` wants more. A line that was cut off, or is too long,
+/// says nothing; the others do.
+fn read_lines(directory: &JournalDir, mut visit: impl FnMut(&Value) -> bool) -> Result<LogRead, JournalError> {
+    let (file, size_bytes) = match directory.open(AUDIT, OFlags::RDONLY) {
+        Ok(opened) => opened,
+        Err(JournalError::Access(error)) if error.is_not_found() => return Ok(LogRead::Missing),
         Err(error) => return Err(error),
     };
-    Ok(Some(String::from_utf8_lossy(&bytes).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()))
+    let failed = |source: io::Error| AccessError::io("read", &directory.path_of(AUDIT), source);
+    let mut reader = BufReader::new(file.take(AUDIT_LIMIT_BYTES));
+    let (mut line, mut is_rest) = (Vec::new(), false);
+    loop {
+        line.clear();
+        if reader.by_ref().take(LINE_LIMIT_BYTES).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            break;
+        }
+        let is_end = line.ends_with(b"\n");
+        if !is_rest
+            && let Ok(line) = serde_json::from_slice(&line)
+            && !visit(&line)
+        {
+            return Ok(LogRead::Whole);
+        }
+        is_rest = !is_end;
+    }
+    Ok(if size_bytes > AUDIT_LIMIT_BYTES { LogRead::Part } else { LogRead::Whole })
 }
 
 /// When the first repair with this journal began, by its log; `None` when the log does not say.
@@ -53,9 +93,21 @@ fn lines(directory: &JournalDir) -> Result<Option<Vec<Value>>, JournalError> {
 /// # Errors
 /// When the log is there but cannot be read.
 pub(super) fn began(directory: &JournalDir) -> Result<Option<Timestamp>, JournalError> {
-    let lines = lines(directory)?.unwrap_or_default();
-    let first = lines.iter().find(|line| line["event"] == REPAIR_BEGINS);
-    Ok(first.and_then(|line| line["time"].as_str()?.parse().ok()))
+    let mut began = None;
+    let read = read_lines(directory, |line| {
+        let begins = line["event"] == REPAIR_BEGINS;
+        if begins {
+            began = line["time"].as_str().and_then(|time| time.parse().ok());
+        }
+        !begins
+    })?;
+    match read {
+        LogRead::Part => Err(JournalError::Damaged {
+            path: directory.path_of(AUDIT),
+            what: format!("no repair begins in its first {AUDIT_LIMIT_BYTES} bytes"),
+        }),
+        LogRead::Missing | LogRead::Whole => Ok(began),
+    }
 }
 
 /// What the log tells of the pages of its journal, in words; `None` when there is no log, which is made before the first
@@ -64,9 +116,8 @@ pub(super) fn began(directory: &JournalDir) -> Result<Option<Timestamp>, Journal
 /// # Errors
 /// When the log is there but cannot be read.
 pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalError> {
-    let Some(lines) = lines(directory)? else { return Ok(None) };
     let (mut begun, mut overwritten, mut put_back) = (false, BTreeSet::new(), 0_usize);
-    for line in lines {
+    let read = read_lines(directory, |line| {
         begun |= line["event"] == REPAIR_BEGINS;
         let place = (line["path"].to_string(), line["offset"].as_u64());
         match line["what"].as_str() {
@@ -76,6 +127,14 @@ pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalErro
             Some("undo") => put_back += usize::from(overwritten.remove(&place)),
             _ => {}
         }
+        true
+    })?;
+    match read {
+        LogRead::Missing => return Ok(None),
+        LogRead::Part => {
+            return Ok(Some(format!("its log is longer than the {AUDIT_LIMIT_BYTES} bytes that are read")));
+        }
+        LogRead::Whole => {}
     }
     Ok(Some(match (overwritten.len(), put_back) {
         (0, 0) if !begun => "its log tells of no repair".to_owned(),

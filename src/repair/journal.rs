@@ -19,8 +19,8 @@ use super::outside::{OutsideError, check, open_parent};
 use super::plan::{Plan, crc_text};
 use crate::cluster::open::AccessError;
 
-/// Longest manifest that is read, in bytes: a million pages.
-const MANIFEST_LIMIT_BYTES: u64 = 512 << 20;
+/// Longest manifest that is written, and read back, in bytes: some 300,000 pages.
+const MANIFEST_LIMIT_BYTES: u64 = 64 << 20;
 
 const MANIFEST: &str = "journal.json";
 const BEFORE: &str = "before.pages";
@@ -57,6 +57,16 @@ pub enum JournalError {
         /// What is needed.
         needed_bytes: u64,
     },
+    /// Its manifest would not be read back.
+    #[error(
+        "the journal of this repair would have a manifest of more than the {limit_bytes} bytes that are read back, at page {pages} of it; repair fewer pages at a time, with --relation or --page"
+    )]
+    TooManyPages {
+        /// Pages up to there.
+        pages: usize,
+        /// The limit.
+        limit_bytes: u64,
+    },
     /// The directory holds no journal that was finished, and no log, without which nothing is overwritten.
     #[error("{} holds no complete journal: it has no journal.json, and no log, which is made before a page is overwritten", .0.display())]
     Incomplete(PathBuf),
@@ -90,6 +100,8 @@ pub struct NewJournal {
     before: BufWriter<File>,
     after: BufWriter<File>,
     manifest: Manifest,
+    /// What the pages up to now take in the manifest.
+    manifest_bytes: u64,
 }
 
 impl NewJournal {
@@ -132,7 +144,7 @@ impl NewJournal {
         let before = BufWriter::new(held.held().create_file(Path::new(BEFORE))?);
         let after = BufWriter::new(held.held().create_file(Path::new(AFTER))?);
         parent.sync()?;
-        Ok(Self { directory: held, before, after, manifest })
+        Ok(Self { directory: held, before, after, manifest, manifest_bytes: 0 })
     }
 
     /// The directory.
@@ -144,8 +156,12 @@ impl NewJournal {
     /// Adds a page.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the system refuses, or the manifest becomes longer than what is read back.
     pub fn add(&mut self, entry: JournalEntry, before: &[u8], after: &[u8]) -> Result<(), JournalError> {
+        let text = serde_json::to_string(&entry).map_err(io::Error::from);
+        let text = text.map_err(|source| AccessError::io("write", &self.directory.path_of(MANIFEST), source))?;
+        self.manifest_bytes = self.manifest_bytes.saturating_add(text.len() as u64).saturating_add(1);
+        self.demand_readable(self.manifest_bytes)?;
         for (file, name, bytes) in [(&mut self.before, BEFORE, before), (&mut self.after, AFTER, after)] {
             let path = self.directory.path_of(name);
             file.write_all(bytes).map_err(|source| AccessError::io("write", &path, source))?;
@@ -154,18 +170,27 @@ impl NewJournal {
         Ok(())
     }
 
+    fn demand_readable(&self, manifest_bytes: u64) -> Result<(), JournalError> {
+        let (pages, limit_bytes) = (self.manifest.entries.len(), MANIFEST_LIMIT_BYTES);
+        if manifest_bytes > limit_bytes {
+            return Err(JournalError::TooManyPages { pages, limit_bytes });
+        }
+        Ok(())
+    }
+
     /// Waits until everything is on disk and writes the manifest, which makes the journal valid.
     ///
     /// # Errors
     /// When the system refuses; then no page may be overwritten.
     pub fn finish(self) -> Result<Journal, JournalError> {
+        let text = self.manifest.to_text().map_err(io::Error::from);
+        let text = text.map_err(|source| AccessError::io("write", &self.directory.path_of(MANIFEST), source))?;
+        self.demand_readable(text.len() as u64)?;
         for (file, name) in [(self.before, BEFORE), (self.after, AFTER)] {
             let path = self.directory.path_of(name);
             let file = file.into_inner().map_err(|error| AccessError::io("write", &path, error.into_error()))?;
             file.sync_all().map_err(|source| AccessError::io("sync", &path, source))?;
         }
-        let text = self.manifest.to_text().map_err(io::Error::from);
-        let text = text.map_err(|source| AccessError::io("write", &self.directory.path_of(MANIFEST), source))?;
         write_synced(&self.directory, MANIFEST, text.as_bytes())?;
         self.directory.held().sync()?;
         Journal::of(self.directory)
@@ -254,6 +279,17 @@ impl Journal {
         if in_place { Ok(()) } else { Err(JournalError::Gone(self.directory().to_owned())) }
     }
 
+    /// Waits until all of it is on disk.
+    ///
+    /// # Errors
+    /// When the system refuses, or the new bytes are unusable.
+    pub fn sync(&self) -> Result<(), JournalError> {
+        self.directory.open_to_read(MANIFEST)?.sync()?;
+        self.before.sync()?;
+        self.new_bytes()?.sync()?;
+        Ok(self.directory.held().sync()?)
+    }
+
     /// When the first repair with this journal began, by its log, if the log says so.
     ///
     /// # Errors
@@ -275,12 +311,13 @@ impl Journal {
     /// # Errors
     /// When they cannot be read, or are not what the manifest says.
     pub fn after(&self, place: usize) -> Result<Vec<u8>, JournalError> {
-        match &self.after {
-            Ok(file) => self.page(file, place, |entry| &entry.after_crc),
-            Err(error) => {
-                Err(JournalError::Damaged { path: self.directory.path_of(AFTER), what: format!("unusable: {error}") })
-            }
-        }
+        self.page(self.new_bytes()?, place, |entry| &entry.after_crc)
+    }
+
+    fn new_bytes(&self) -> Result<&JournalFile, JournalError> {
+        let path = || self.directory.path_of(AFTER);
+        let unusable = |error| JournalError::Damaged { path: path(), what: format!("unusable: {error}") };
+        self.after.as_ref().map_err(unusable)
     }
 
     fn page(

@@ -119,6 +119,11 @@ impl JournalFile {
         rustix::fs::fstat(&self.file).map_err(|error| AccessError::io("look at", &self.path, error.into()))
     }
 
+    /// Waits until it is on disk.
+    pub(super) fn sync(&self) -> Result<(), AccessError> {
+        self.file.sync_all().map_err(|source| AccessError::io("sync", &self.path, source))
+    }
+
     /// Reads a whole file that is not too long.
     pub(super) fn read_small(mut self, limit_bytes: u64) -> Result<Vec<u8>, AccessError> {
         if self.size_bytes > limit_bytes {

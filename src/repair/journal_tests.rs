@@ -8,7 +8,8 @@ use super::test_case::*;
 use super::*;
 use crate::repair::journal::NewJournal;
 use crate::repair::journal_dir::Exposure;
-use crate::repair::manifest::Manifest;
+use crate::repair::manifest::{JournalEntry, Manifest};
+use crate::repair::plan::PlanPage;
 use crate::repair::witness::{ControlMark, Witness};
 
 #[test]
@@ -309,4 +310,70 @@ fn journal_that_does_not_fit_is_not_begun() {
     let refused = NewJournal::create(&directory, &[], manifest, &no_plan(), u64::MAX);
     assert!(matches!(refused, Err(JournalError::NoRoom { .. })));
     assert!(!directory.exists());
+}
+
+/// A hole of a terabyte at the end of a file.
+fn make_endless(path: &Path) {
+    fs::File::options().append(true).open(path).unwrap().set_len(1 << 40).unwrap();
+}
+
+#[test]
+fn line_of_the_log_that_was_cut_off_takes_no_other_with_it() {
+    let case = Case::new();
+    let journal = case.journal();
+    case.run(&journal, Direction::Forward, Some(Moment::Checked)).unwrap_err();
+    case.edit("audit.ndjson", |bytes| bytes.truncate(bytes.len() - 5));
+    case.run(&journal, Direction::Forward, Some(Moment::Checked)).unwrap_err();
+    fs::remove_file(journal.directory().join("journal.json")).unwrap();
+    let told = case.open().unwrap_err().to_string();
+    assert!(told.contains("the first page may have been overwritten"), "{told}");
+}
+
+#[test]
+fn log_is_read_line_by_line_and_not_beyond_a_limit() {
+    let case = Case::new();
+    let journal = case.journal();
+    case.run(&journal, Direction::Forward, Some(Moment::Written(1))).unwrap_err();
+    // A line that is longer than any that is written, and whose end looks like one.
+    case.edit("audit.ndjson", |bytes| {
+        bytes.resize(bytes.len() + (64 << 10), b' ');
+        bytes.extend_from_slice(br#"{"what":"repair","path":"x","offset":1}"#);
+        bytes.push(b'\n');
+    });
+    case.run(&journal, Direction::Forward, None).unwrap();
+    fs::remove_file(journal.directory().join("journal.json")).unwrap();
+    let told = case.open().unwrap_err().to_string();
+    assert!(told.contains("3 pages were overwritten and not put back"), "{told}");
+    make_endless(&case.journal_path().join("audit.ndjson"));
+    let told = case.open().unwrap_err().to_string();
+    assert!(told.contains("its log is longer than the 67108864 bytes that are read"), "{told}");
+}
+
+#[test]
+fn journal_that_would_not_be_read_back_is_not_made() {
+    let entry = |block: u32| JournalEntry {
+        page: PlanPage { spc_oid: 1663, db_oid: 5, rel_number: 1259, fork: "main".to_owned(), block },
+        path: format!("{block}/{}", "x".repeat(1 << 20)),
+        offset: 0,
+        before_crc: String::new(),
+        after_crc: String::new(),
+    };
+    let case = Case::new();
+    let mut journal = case.new_journal();
+    let refused = (0..1000).find_map(|block| journal.add(entry(block), &[], &[]).err()).unwrap();
+    assert!(matches!(refused, JournalError::TooManyPages { pages: 63, .. }), "{refused}");
+    // As many as there may be are read back.
+    let journal = journal.finish().unwrap();
+    assert_eq!(journal.manifest().entries.len(), 63);
+    assert_eq!(case.open().unwrap().manifest(), journal.manifest());
+    make_endless(&case.journal_path().join("journal.json"));
+    assert!(matches!(case.open(), Err(JournalError::Access(AccessError::TooLong { .. }))));
+    // What stands around the pages counts too.
+    let case = Case::new();
+    let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
+    let long = "x".repeat(65 << 20);
+    let manifest = Manifest::new(Path::new(&long), SYSTEM, witness, BLOCK);
+    let journal = NewJournal::create(&case.journal_path(), &[], manifest, &no_plan(), 1).unwrap();
+    assert!(matches!(journal.finish(), Err(JournalError::TooManyPages { .. })));
+    assert!(matches!(case.open(), Err(JournalError::Incomplete(_))));
 }

@@ -11,6 +11,9 @@ use crate::types::{ForkNumber, PageId, RelFileLocator};
 /// Number of the plan's format.
 pub const PLAN_SCHEMA: u32 = 1;
 
+/// Longest plan that is saved, and read back, in bytes.
+pub const PLAN_LIMIT_BYTES: u64 = 64 << 20;
+
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

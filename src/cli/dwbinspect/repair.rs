@@ -27,16 +27,16 @@ use crate::repair::apply::{Applied, Cluster, Direction, Order, carry_out};
 use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards, unopened};
 use crate::repair::journal::{Journal, NewJournal, beside};
 use crate::repair::manifest::{JournalEntry, Manifest};
-use crate::repair::plan::{Permission, Plan, PlanSource, PlanStep, SourceKind};
+use crate::repair::plan::{PLAN_LIMIT_BYTES, Permission, Plan, PlanSource, PlanStep, SourceKind};
 use crate::repair::prepare::{Material, PrepareError, final_bytes};
 use crate::repair::witness::{ControlMark, WalMark, Witness};
 use crate::types::PageId;
 
-/// Longest plan that is read, in bytes.
-const PLAN_LIMIT_BYTES: u64 = 512 << 20;
-
 /// Room that a journal needs besides the pages, in bytes.
 const JOURNAL_EXTRA_BYTES: u64 = 1 << 20;
+
+/// Room that it needs for the words about each page: in the plan, in the manifest and in the log.
+const WORDS_PER_PAGE_BYTES: u64 = 2 << 10;
 
 /// Which images are put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -361,14 +361,15 @@ impl<'a> Session<'a> {
         let directory = args.journal.clone().map_or_else(|| beside(self.root), Ok).map_err(|error| stop(&error))?;
         let protected = self.examined.source.protected()?;
         let manifest = Manifest::new(self.root, system, self.witness(locked)?, block_size);
-        let needed = (plan.steps.len() as u64 * block_size as u64 * 2).saturating_add(JOURNAL_EXTRA_BYTES);
-        let mut journal =
-            NewJournal::create(&directory, &protected, manifest, plan, needed).map_err(|error| stop(&error))?;
+        let each = (block_size as u64 * 2).saturating_add(WORDS_PER_PAGE_BYTES);
+        let needed = (plan.steps.len() as u64).saturating_mul(each).saturating_add(JOURNAL_EXTRA_BYTES);
+        let unbegun = |error| Stop::Input(format!("{error}\nno page was written"));
+        let mut journal = NewJournal::create(&directory, &protected, manifest, plan, needed).map_err(unbegun)?;
         self.fill(&mut journal, plan).map_err(|stop| {
             let unfinished = journal.directory().display();
             Stop::Input(format!("{stop}\nno page was written; {unfinished} holds a journal that was not finished"))
         })?;
-        let journal = journal.finish().map_err(|error| Stop::Input(format!("{error}\nno page was written")))?;
+        let journal = journal.finish().map_err(unbegun)?;
         let cluster =
             Cluster { lock: &locked.lock, system_identifier: system, block_size, paths: &self.examined.paths };
         match carry_out(cluster, &journal, &Order::whole(Direction::Forward), |_| true) {
