@@ -5,7 +5,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use common::edit::{ClusterCopy, DWB_FILE, same_page, sealed};
+use common::edit::{ClusterCopy, ControlField, DWB_FILE, same_page, sealed};
 use common::truth::{Torn, check, check_with, chosen_image, torn_writes};
 use common::{DWB_CASES, arg, cluster, dwbinspect, packed_rows, unpack};
 use serde_json::Value;
@@ -391,4 +391,25 @@ fn sound_cluster_costs_only_the_wal_that_its_end_needs() {
     let (verified, checked) = (bytes_read(&["verify", arg(&data)]), bytes_read(&["check", arg(&data)]));
     let dwb = std::fs::metadata(data.join(DWB_FILE)).unwrap().len();
     assert!(checked < verified + dwb * 2 + 4 * segment, "{checked} bytes, {verified} without WAL, {wal} of WAL");
+}
+
+#[test]
+fn wal_that_is_missing_before_the_redo_point_is_no_problem() {
+    // A checkpoint removes old segments in the order of the directory: a crash leaves one, and not the next.
+    let copy = ClusterCopy::of("checkpoint");
+    let name = |number: u64| format!("pg_wal/{:08X}{:08X}{number:08X}", 1, 0);
+    let mut old = copy.read(&name(0x7));
+    let segment_bytes = old.len() as u64;
+    assert_eq!(copy.control(ControlField::Redo) / segment_bytes, 0x7);
+    // Bytes 8 to 16 of its first page: its place in WAL.
+    old[8..16].copy_from_slice(&(0x5 * segment_bytes).to_le_bytes());
+    copy.write(&name(0x5), &old);
+    let look = || {
+        let ran = dwbinspect(&["check", "--format", "ndjson", arg(copy.data())]);
+        let gap = ran.of_type("finding").iter().any(|finding| finding["kind"] == "wal_gap");
+        (gap, ran.of_type("summary")[0]["doubt_codes"].as_array().unwrap().is_empty())
+    };
+    assert_eq!(look(), (false, true));
+    copy.remove(&name(0x9));
+    assert_eq!(look(), (true, false), "WAL after the redo point is needed");
 }

@@ -132,6 +132,14 @@ pub struct BrokenLink {
     pub is_settled: bool,
 }
 
+impl BrokenLink {
+    /// The page that names the other.
+    #[must_use]
+    pub const fn namer(&self) -> PageId {
+        PageId { block: self.by.block, ..self.page }
+    }
+}
+
 impl fmt::Display for BrokenLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, yet {}", self.by, self.fault)

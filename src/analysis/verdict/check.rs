@@ -76,8 +76,8 @@ pub struct CheckInput<'a> {
     pub find_missing: bool,
     /// Whether the catalog has a relation with these files, beyond doubt.
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
-    /// Pages that another page of their index names, and that are all zero or not there.
-    pub named: &'a BTreeMap<PageId, BrokenLink>,
+    /// Pages that other pages of their index name, and that are all zero or not there, with all who name them.
+    pub named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
     /// What all pages say about the end of WAL.
     pub witnesses: Witnesses<'a>,
     /// What was not looked at until now; what the check adds to it is in the report.
@@ -263,7 +263,7 @@ fn examine_all(
     report: &mut CheckReport,
     progress: &(dyn Fn(Stage, u64) -> ControlFlow<()> + Sync),
 ) {
-    let context = Context {
+    let mut context = Context {
         pages: input.pages,
         dwb: input.dwb,
         staleness: input.staleness,
@@ -275,11 +275,17 @@ fn examine_all(
         interest: &report.interest,
         dwb_doubts,
         exists: input.exists,
-        named: input.named,
+        named: BTreeMap::new(),
         specials: RefCell::default(),
         unread: RefCell::default(),
     };
-    for (done, (page, suspicion)) in (0..).zip(suspects) {
+    // Pages that others name come last: which of these are damaged themselves is known by then.
+    let (named, others): (Vec<_>, Vec<_>) = suspects.iter().partition(|(page, _)| input.named.contains_key(page));
+    let first_named = others.len();
+    for (place, (page, suspicion)) in others.into_iter().chain(named).enumerate() {
+        if place == first_named {
+            context.named = believed(input.named, &report.pages, checksums);
+        }
         let own = slots_of(&report.slots, *page);
         match context.examine(*page, *suspicion, own) {
             Ok(found) => report.pages.extend(Some(found).filter(|found| found.is_wrong || input.keep_all)),
@@ -287,11 +293,25 @@ fn examine_all(
                 report.coverage.skip_once(format!("{} {} block {}", page.rel, page.fork, page.block), error);
             }
         }
-        if progress(Stage::Pages, done).is_break() {
+        if progress(Stage::Pages, place as u64).is_break() {
             break;
         }
     }
+    report.pages.sort_by_key(|found| found.page);
     report.coverage.append_once(context.unread.into_inner());
+}
+
+/// The pages that others name, each by the one that can best be believed. Where no checksum vouches for what a page says,
+/// one that is damaged itself is no witness: what it seems to name may never have been.
+fn believed(
+    named: &BTreeMap<PageId, Vec<BrokenLink>>,
+    examined: &[PageReport],
+    checksums: bool,
+) -> BTreeMap<PageId, BrokenLink> {
+    let damaged: FxHashSet<PageId> = examined.iter().filter(|found| found.is_wrong).map(|found| found.page).collect();
+    let is_believed = |link: &&BrokenLink| checksums || !damaged.contains(&link.namer());
+    let best = |links: &[BrokenLink]| links.iter().filter(is_believed).max_by_key(|link| link.is_settled).copied();
+    named.iter().filter_map(|(page, links)| Some((*page, best(links)?))).collect()
 }
 
 /// Gathers what is doubtful about the cluster as a whole, and lets it count against every image.

@@ -54,7 +54,7 @@ pub struct Context<'a> {
     /// Whether the catalog has a relation with these files, beyond doubt.
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
     /// Pages that another page of their index names, and that are all zero or not there.
-    pub named: &'a BTreeMap<PageId, BrokenLink>,
+    pub named: BTreeMap<PageId, BrokenLink>,
     /// Special space of sound pages, by fork.
     pub specials: RefCell<FxHashMap<(RelFileLocator, ForkNumber), Option<usize>>>,
     /// What could not be read on the way.
@@ -253,8 +253,11 @@ impl Context<'_> {
             _ => None,
         };
         if let (Some(word), Some(link)) = (absent, named) {
-            let strength = if link.is_settled { Confidence::Proven } else { Confidence::Likely };
-            return Some((word, strength, vec![link.to_string()]));
+            let is_proven = link.is_settled && self.checksums;
+            let strength = if is_proven { Confidence::Proven } else { Confidence::Likely };
+            let doubt = format!("without checksums it may be block {} that is damaged", link.by.block);
+            let more = Some(doubt).filter(|_| !self.checksums);
+            return Some((word, strength, [link.to_string()].into_iter().chain(more).collect()));
         }
         match (&disk.condition, disk.read) {
             (_, PageRead::Partial { have_bytes }) => {

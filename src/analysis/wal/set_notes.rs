@@ -2,10 +2,13 @@
 
 use crate::analysis::finding::{Coverage, Finding, SkipReason};
 use crate::cluster::wal::{NoteKind, NoteLevel, WalSet};
+use crate::types::Lsn;
 
-/// Turns the notes of a set into findings, and what was left out of it into gaps of the coverage.
-pub fn tell_notes(set: &WalSet, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+/// Turns the notes of a set into findings, and what was left out of it into gaps of the coverage. What is missing before
+/// `needed_from` is a note: servers remove old segments one by one in any order, and a crash stops them in between.
+pub fn tell_notes(set: &WalSet, needed_from: Option<Lsn>, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
     for note in set.notes() {
+        let is_old = note.gap_end.zip(needed_from).is_some_and(|(end, needed)| end <= needed);
         let file = note.file.clone().unwrap_or_else(|| "WAL".to_owned());
         let (kind, what, why) = (note.kind.name(), note.what.clone(), note.kind.why());
         let finding = match note.level {
@@ -15,8 +18,8 @@ pub fn tell_notes(set: &WalSet, findings: &mut Vec<Finding>, coverage: &mut Cove
                 coverage.skip(file, reason);
                 continue;
             }
-            NoteLevel::Problem => Finding::problem(kind, what, why),
-            NoteLevel::Note => Finding::note(kind, what, why),
+            NoteLevel::Problem if !is_old => Finding::problem(kind, what, why),
+            NoteLevel::Problem | NoteLevel::Note => Finding::note(kind, what, why),
         };
         let finding = finding.in_file(&file);
         findings.push(match note.offset {

@@ -1,6 +1,6 @@
 //! Everything that `check`, `page` and what builds on them start with: the data directory opened, read and judged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -155,10 +155,10 @@ impl Examination {
             let what = format!("gaps in the names of relations: {}, the first: {first}", gaps.len());
             findings.push(Finding::note("names_incomplete", what, "some relations are shown by their numbers"));
         }
-        let wal = WalSources::open(data_dir, control, &request.wal, &mut findings, &mut coverage)?;
         let server = directory.server_sign();
         let signs = directory.recovery_signs();
         let replay = Replay::of(control, &signs);
+        let wal = WalSources::open(data_dir, control, replay.redo_lsn, &request.wal, &mut findings, &mut coverage)?;
         let pages = RelationPages::new(directory.root(), paths.clone());
         let mut scanned = Scanned::default();
         let unchecked = control.filter(|control| !control.checksums.is_enforced());
@@ -196,16 +196,11 @@ impl Examination {
         }
         let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
         let named = named_but_absent(&scanned, &exists);
-        for (page, link) in &named {
-            let suspicion = if link.fault == LinkFault::Zeroed { Suspicion::Zeroed } else { Suspicion::BeyondEnd };
+        for (page, links) in &named {
+            let is_zero = links.iter().any(|link| link.fault == LinkFault::Zeroed);
+            let suspicion = if is_zero { Suspicion::Zeroed } else { Suspicion::BeyondEnd };
             scanned.suspects.entry(*page).or_insert(suspicion);
         }
-        let is_told = |link: &BrokenLink| link.is_settled && !named.contains_key(&link.page);
-        let locate = |page: PageId| {
-            let (path, at) = paths.place(page);
-            (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))
-        };
-        findings.extend(scanned.links.findings(&is_told, &exists, &locate));
         let state = control.map_or_else(
             || "pg_control cannot be trusted, so it is not known what state the cluster is in.".to_owned(),
             |control| state_in_words(control, &server, &signs),
@@ -255,6 +250,10 @@ impl Examination {
             };
             watch.at(stage, done, total)
         });
+        findings.extend(link_findings(&scanned.links, &named, &report, unchecked.is_some(), &exists, &|page| {
+            let (path, at) = paths.place(page);
+            (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))
+        }));
         findings.extend(report.replay.backup.as_ref().map(Backup::findings).unwrap_or_default());
         report.outlook.refused_by = server.refuses_start();
         // A page that was asked for is reported even when it is in order.
@@ -381,10 +380,39 @@ impl Examination {
 }
 
 /// Pages that are not there, or all zero, although another page of an index that the catalog has names them.
-fn named_but_absent(scanned: &Scanned, exists: &dyn Fn(RelFileLocator) -> bool) -> BTreeMap<PageId, BrokenLink> {
+fn named_but_absent(scanned: &Scanned, exists: &dyn Fn(RelFileLocator) -> bool) -> BTreeMap<PageId, Vec<BrokenLink>> {
     let is_absent = |link: &&BrokenLink| matches!(link.fault, LinkFault::Zeroed | LinkFault::BeyondEnd);
-    let links = scanned.links.broken.iter().filter(is_absent).filter(|link| exists(link.page.rel));
-    links.map(|link| (link.page, *link)).collect()
+    let mut named: BTreeMap<PageId, Vec<BrokenLink>> = BTreeMap::new();
+    for link in scanned.links.broken.iter().filter(is_absent).filter(|link| exists(link.page.rel)) {
+        named.entry(link.page).or_default().push(*link);
+    }
+    named
+}
+
+/// Findings about links between pages that are not reported as such. Where no checksum vouches for the pages, a link from
+/// or to a damaged one says nothing but that: `unchecked`.
+fn link_findings(
+    links: &LinkReport,
+    named: &BTreeMap<PageId, Vec<BrokenLink>>,
+    report: &CheckReport,
+    unchecked: bool,
+    exists: &dyn Fn(RelFileLocator) -> bool,
+    locate: &dyn Fn(PageId) -> (String, u64),
+) -> Vec<Finding> {
+    let wrong: HashSet<PageId> = report.pages.iter().filter(|page| page.is_wrong).map(|page| page.page).collect();
+    let is_of_damaged = |link: &BrokenLink| unchecked && (wrong.contains(&link.namer()) || wrong.contains(&link.page));
+    let is_told = |link: &BrokenLink| link.is_settled && !named.contains_key(&link.page) && !is_of_damaged(link);
+    let mut findings = links.findings(&is_told, exists, locate);
+    let of_damaged = |link: &&BrokenLink| {
+        unchecked && exists(link.page.rel) && !wrong.contains(&link.page) && wrong.contains(&link.namer())
+    };
+    let unheard: BTreeSet<PageId> = links.broken.iter().filter(of_damaged).map(|link| link.page).collect();
+    if !unheard.is_empty() {
+        let what = format!("pages of indexes that only damaged pages contradict: {}", unheard.len());
+        let why = "what a torn page seems to name may never have been: check again once the damaged pages are mended";
+        findings.push(Finding::note("links_of_damaged_pages", what, why));
+    }
+    findings
 }
 
 /// Files that lack pages, as a doubt about what those pages would have told.

@@ -9,6 +9,7 @@ use crate::cli::exit::Stop;
 use crate::cluster::wal::{WalSet, WalSetError, WalSetOptions};
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
+use crate::types::Lsn;
 
 /// Opened WAL.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ pub struct WalSources {
 }
 
 impl WalSources {
-    /// Opens the WAL of `data_dir`, and with it what `elsewhere` names. What is odd about it goes to `findings` and
+    /// Opens the WAL of `data_dir`, which is needed from `redo_lsn` on, and with it what `elsewhere` names. What is odd about it goes to `findings` and
     /// `coverage`.
     ///
     /// # Errors
@@ -28,6 +29,7 @@ impl WalSources {
     pub(super) fn open(
         data_dir: &Path,
         control: Option<&ControlFile>,
+        redo_lsn: Option<Lsn>,
         elsewhere: &[PathBuf],
         findings: &mut Vec<Finding>,
         coverage: &mut Coverage,
@@ -52,7 +54,7 @@ impl WalSources {
         }
         if let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) {
             let mut told = Vec::new();
-            tell_notes(set, &mut told, coverage);
+            tell_notes(set, redo_lsn, &mut told, coverage);
             // Segments that wait to be written again and the like are in every pg_wal.
             findings.extend(told.into_iter().filter(|finding| finding.severity == Severity::Problem));
         }

@@ -210,7 +210,7 @@ impl Source {
             watch: None,
             waiting: VecDeque::new(),
         };
-        tell_notes(&source.set, &mut source.findings, &mut source.coverage);
+        tell_notes(&source.set, None, &mut source.findings, &mut source.coverage);
         source.confirm_version();
         source.note_two_segments(&paths);
         Ok(source)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::collect::{Candidate, Collector};
 use super::first_page::SegmentHeader;
-use super::notes::{NoteKind, NoteLevel};
+use super::notes::{NoteKind, NoteLevel, SetNote};
 use super::set::WalSegmentFile;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::parsers::wal::version::Major;
@@ -224,13 +224,7 @@ impl Collector<'_> {
                 None => format!("timeline {tli} is not the one that is read, {target}"),
             };
             let what = format!("{count} segments ({} to {}) left out: {why}", name(first), name(last));
-            self.notes.push(super::notes::SetNote {
-                kind: NoteKind::OtherTimeline,
-                level: NoteLevel::Note,
-                file: None,
-                offset: None,
-                what,
-            });
+            self.notes.push(SetNote::new(NoteKind::OtherTimeline, NoteLevel::Note, None, what));
         }
     }
 
@@ -279,7 +273,8 @@ impl Collector<'_> {
             let first = WalSegment { tli: after.segment.tli, number: before.segment.number.saturating_add(1) };
             let from = first.start_lsn(size).unwrap_or_default();
             let what = format!("{missing} segments missing before it, WAL from {from} to {}", after.start_lsn);
-            self.notes.add(NoteLevel::Problem, NoteKind::Gap, &after.label, what);
+            let note = SetNote::new(NoteKind::Gap, NoteLevel::Problem, Some(&after.label), what);
+            self.notes.push(SetNote { gap_end: Some(after.start_lsn), ..note });
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::types::Lsn;
+
 /// Notes of one kind that are kept one by one; more are only counted.
 pub const MAX_NOTES_OF_A_KIND: u64 = 200;
 
@@ -147,6 +149,14 @@ pub struct SetNote {
     pub offset: Option<u64>,
     /// What was found, in words.
     pub what: String,
+    /// Where WAL that is missing ends.
+    pub gap_end: Option<Lsn>,
+}
+
+impl SetNote {
+    pub(super) fn new(kind: NoteKind, level: NoteLevel, file: Option<&str>, what: impl fmt::Display) -> Self {
+        Self { kind, level, file: file.map(ToOwned::to_owned), offset: None, what: what.to_string(), gap_end: None }
+    }
 }
 
 impl fmt::Display for SetNote {
@@ -176,7 +186,7 @@ impl Notes {
     }
 
     pub(super) fn add(&mut self, level: NoteLevel, kind: NoteKind, file: &str, what: impl fmt::Display) {
-        self.push(SetNote { kind, level, file: Some(file.to_owned()), offset: None, what: what.to_string() });
+        self.push(SetNote::new(kind, level, Some(file), what));
     }
 
     pub(super) fn add_at(
@@ -187,7 +197,7 @@ impl Notes {
         offset: u64,
         what: impl fmt::Display,
     ) {
-        self.push(SetNote { kind, level, file: Some(file.to_owned()), offset: Some(offset), what: what.to_string() });
+        self.push(SetNote { offset: Some(offset), ..SetNote::new(kind, level, Some(file), what) });
     }
 
     /// All notes; for a kind of which there were too many, one says how many more.
@@ -196,7 +206,7 @@ impl Notes {
         for ((kind, level), count) in self.counts {
             if let Some(more) = count.checked_sub(MAX_NOTES_OF_A_KIND).filter(|&more| more > 0) {
                 let what = format!("{more} more notes of the kind {}", kind.name());
-                kept.push(SetNote { kind, level, file: None, offset: None, what });
+                kept.push(SetNote::new(kind, level, None, what));
             }
         }
         kept
