@@ -247,3 +247,39 @@ fn started_server_and_other_cluster_are_told() {
         assert_eq!(case.content(), case.old);
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn server_that_appears_while_pages_are_written_is_seen() {
+    use std::process::{Command, Stdio};
+    for with_pid_file in [true, false] {
+        let case = Case::new();
+        let journal = case.journal();
+        let program = case.temporary.path().join("postgres");
+        fs::copy("/bin/sh", &program).unwrap();
+        let mut server = None;
+        let appear = |moment| {
+            if moment == Moment::Before(1) {
+                let mut command = Command::new(&program);
+                let child = command.args(["-c", "read line"]).current_dir(case.root()).stdin(Stdio::piped()).spawn();
+                let child = server.insert(child.unwrap());
+                if with_pid_file {
+                    let text = format!("{}\n{}\n", child.id(), case.root().display());
+                    fs::write(case.root().join("postmaster.pid"), text).unwrap();
+                }
+            }
+            true
+        };
+        let ran = case.order(&journal, &Order::whole(Direction::Forward), appear);
+        let mut server = server.unwrap();
+        server.kill().unwrap();
+        server.wait().unwrap();
+        let stopped = ran.unwrap_err();
+        assert!(matches!(stopped.error, ApplyError::ServerAppeared(_)), "{stopped}");
+        // Without a file to tell of it, it is found when the processes are asked again, at the latest after the last page.
+        assert!(
+            if with_pid_file { stopped.done.written == [0] } else { !stopped.done.written.is_empty() },
+            "{stopped}"
+        );
+    }
+}

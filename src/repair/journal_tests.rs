@@ -8,9 +8,10 @@ use super::test_case::*;
 use super::*;
 use crate::repair::journal::NewJournal;
 use crate::repair::journal_dir::Exposure;
-use crate::repair::manifest::{JournalEntry, Manifest};
+use crate::repair::manifest::{JournalEntry, Manifest, Proof};
+use crate::repair::outside::OutsideError;
 use crate::repair::plan::PlanPage;
-use crate::repair::witness::{ControlMark, Witness};
+use crate::repair::witness::{ControlMark, StartSign, Witness};
 
 #[test]
 fn bytes_of_the_journal_are_checked_when_they_are_used() {
@@ -376,4 +377,59 @@ fn journal_that_would_not_be_read_back_is_not_made() {
     let journal = NewJournal::create(&case.journal_path(), &[], manifest, &no_plan(), 1).unwrap();
     assert!(matches!(journal.finish(), Err(JournalError::TooManyPages { .. })));
     assert!(matches!(case.open(), Err(JournalError::Incomplete(_))));
+}
+
+#[test]
+fn journal_of_the_first_format_sees_a_control_file_that_is_not_signed() {
+    let case = Case::new();
+    let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
+    let mut manifest = Manifest::new(&case.root(), SYSTEM, witness, BLOCK);
+    manifest.proof = Proof::OldCrc(crc_text(&signed(1)));
+    let journal = NewJournal::create(&case.journal_path(), &[], manifest, &no_plan(), 1).unwrap().finish().unwrap();
+    let allowed = Order { allow_old_journal: true, ..Order::whole(Direction::Back) };
+    let refused = case.run(&journal, Direction::Back, None).unwrap_err();
+    assert!(matches!(refused, ApplyError::OldJournal), "{refused}");
+    assert_eq!(case.order(&journal, &allowed, |_| true).unwrap(), done(&[], 0));
+    fs::write(case.root().join("global/pg_control"), [5; 300]).unwrap();
+    let stopped = case.order(&journal, &allowed, |_| true).unwrap_err();
+    assert!(matches!(stopped.error, ApplyError::ServerWasStarted(StartSign::Control { .. })), "{stopped}");
+}
+
+#[test]
+fn place_of_a_new_journal_is_empty_has_room_and_is_outside() {
+    let case = Case::new();
+    let create = |name: &str, needed_bytes| {
+        let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
+        let manifest = Manifest::new(&case.root(), SYSTEM, witness, BLOCK);
+        let place = case.temporary.path().join(name);
+        NewJournal::create(&place, &[case.root()], manifest, &no_plan(), needed_bytes).map(drop)
+    };
+    let empty = case.temporary.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    fs::set_permissions(&empty, fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(matches!(create("empty", u64::MAX), Err(JournalError::NoRoom { .. })));
+    fs::write(empty.join("notes"), "").unwrap();
+    assert!(matches!(create("empty", 1), Err(JournalError::NotEmpty(_))));
+    fs::remove_file(empty.join("notes")).unwrap();
+    create("empty", 1).unwrap();
+    // A link that the user made is followed, and looked at where it leads.
+    let inside = case.root().join("inside");
+    fs::create_dir(&inside).unwrap();
+    fs::set_permissions(&inside, fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::symlink(&inside, case.temporary.path().join("link")).unwrap();
+    let refused = create("link", 1);
+    assert!(matches!(refused, Err(JournalError::Outside(OutsideError::Inside { .. }))), "{refused:?}");
+    assert_eq!(fs::read_dir(&inside).unwrap().count(), 0);
+}
+
+#[test]
+fn manifest_that_is_not_what_was_signed_is_refused() {
+    let case = Case::new();
+    drop(case.journal());
+    case.edit("journal.json", |bytes| {
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        *bytes = text.replace("\"block\":2", "\"block\":1").into_bytes();
+    });
+    let refused = case.open().unwrap_err();
+    assert!(matches!(refused, JournalError::Damaged { .. }) && refused.to_string().contains("CRC"), "{refused}");
 }

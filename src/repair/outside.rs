@@ -183,6 +183,9 @@ mod tests {
         fs::create_dir_all(path("mount/disk/spacer")).unwrap();
         assert_eq!(refused(&path("mount"), &protected), None);
         assert_eq!(refused(&path("mount/disk/spacer"), &protected), None);
+        let place = path("mount/disk/space");
+        assert!(matches!(open_parent(&place, &protected), Err(OutsideError::Inside { .. })));
+        assert!(open_parent(&path("mount/disk/spaced"), &protected).is_ok());
         fs::create_dir_all(path("mount/disk/space/new")).unwrap();
         assert_eq!(refused(&path("mount/disk/space/new"), &protected), Some(true));
     }
