@@ -109,6 +109,52 @@ fn number_of_threads_changes_nothing() {
     }
 }
 
+/// With `--resync` records are read one after the other: where there is no damage, several threads list the same.
+#[test]
+fn threads_list_what_reading_in_order_does() {
+    for major in 10..=19 {
+        for format in ["text", "json", "csv"] {
+            let list = |args: &[&str]| {
+                let ran = walfpi(&[&["list", "--format", format], args, &[arg(&data(major))]].concat());
+                (ran.status, ran.stdout, ran.stderr)
+            };
+            let in_order = list(&["--resync"]);
+            assert!(in_order.0 == 0 && in_order.1.lines().count() > 20, "{major} {format}: {}", in_order.1);
+            for jobs in ["1", "2", "4"] {
+                assert_eq!(list(&["--jobs", jobs]), in_order, "{major} {format} {jobs}");
+            }
+        }
+    }
+}
+
+/// Before damage everything is listed, after it nothing, by any number of threads.
+#[test]
+fn threads_list_nothing_after_damage() {
+    let images = |data: &std::path::Path, jobs: &str| {
+        let ran = walfpi(&["list", "--format", "ndjson", "--jobs", jobs, arg(data)]);
+        (ran.status, ran.of_type("image"), ran.of_type("finding"))
+    };
+    let (_keep, data) = copy_of(16);
+    let whole = images(&data, "1").1;
+    let (first, second) = (segment(&data, 0), segment(&data, 1));
+    let sound = [fs::read(&first).unwrap(), fs::read(&second).unwrap()];
+    let middle = sound[0].len() / 2;
+    for (index, at) in [(0, middle), (0, sound[0].len() - 100), (1, 3), (1, 50), (1, 9000)] {
+        let (path, mut bytes) = ([&first, &second][index], sound[index].clone());
+        bytes[at] ^= 0x20;
+        fs::write(path, bytes).unwrap();
+        let one = images(&data, "1");
+        assert!(one.1.len() <= whole.len() && one.1[..] == whole[..one.1.len()], "{index} {at}");
+        if (index, at) == (0, middle) {
+            assert!(one.1.len() < whole.len());
+        }
+        for jobs in ["2", "4"] {
+            assert_eq!(images(&data, jobs), one, "{index} {at} {jobs}");
+        }
+        fs::write(path, &sound[index]).unwrap();
+    }
+}
+
 /// Reading on behind damage is done in order, record by record: where there is none, several threads say the same, and
 /// where there is, they end at the same place for the same reason.
 #[test]

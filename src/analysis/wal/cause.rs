@@ -69,6 +69,12 @@ pub struct CauseTeller {
     /// Redo points at or before the current record.
     passed: usize,
     imaged: BlockSet,
+    old_lsns: OldLsns,
+}
+
+/// Tells the LSN that a page had before the record that holds its image.
+#[derive(Debug)]
+pub struct OldLsns {
     decoder: ImageDecoder,
     page: Vec<u8>,
 }
@@ -79,25 +85,40 @@ impl CauseTeller {
     pub fn new(mut redo_points: Vec<Lsn>, block_size: u32) -> Self {
         redo_points.sort_unstable();
         redo_points.dedup();
-        let page = vec![0; usize::try_from(block_size).unwrap_or_default()];
-        Self { redo_points, passed: 0, imaged: BlockSet::default(), decoder: ImageDecoder::new(), page }
+        Self { redo_points, passed: 0, imaged: BlockSet::default(), old_lsns: OldLsns::new(block_size) }
     }
 
     /// Causes of a record's images, in the order of their block references.
     pub fn causes(&mut self, record: &Record<'_>, causes: &mut Vec<Cause>) {
         causes.clear();
-        while self.redo_points.get(self.passed).is_some_and(|redo| *redo <= record.start_lsn) {
-            self.passed = self.passed.saturating_add(1);
-            self.imaged = BlockSet::default();
-        }
+        self.pass(record.start_lsn);
         if record.layout.image_count == 0 {
             return;
         }
-        let redo = self.passed.checked_sub(1).and_then(|index| self.redo_points.get(index)).copied();
         for block in record.blocks() {
             if let Some(image) = block.image {
-                causes.push(self.cause_of(record, &block, &image, redo));
+                causes.push(self.cause_of(record, &block, &image, |old_lsns| old_lsns.of(&image)));
             }
+        }
+    }
+
+    /// Cause of one image. Images must come in order; `old_lsn` as [`OldLsns::of`] tells it, asked where it is needed.
+    pub fn cause(
+        &mut self,
+        record: &Record<'_>,
+        block: &BlockRef<'_>,
+        image: &BlockImage<'_>,
+        old_lsn: Option<Lsn>,
+    ) -> Cause {
+        self.pass(record.start_lsn);
+        self.cause_of(record, block, image, |_| old_lsn)
+    }
+
+    /// Notes the redo points at or before a record.
+    fn pass(&mut self, start_lsn: Lsn) {
+        while self.redo_points.get(self.passed).is_some_and(|redo| *redo <= start_lsn) {
+            self.passed = self.passed.saturating_add(1);
+            self.imaged = BlockSet::default();
         }
     }
 
@@ -106,7 +127,7 @@ impl CauseTeller {
         record: &Record<'_>,
         block: &BlockRef<'_>,
         image: &BlockImage<'_>,
-        redo: Option<Lsn>,
+        old_lsn: impl FnOnce(&mut OldLsns) -> Option<Lsn>,
     ) -> Cause {
         if !image.applies() {
             return Cause::ConsistencyCheck;
@@ -119,7 +140,8 @@ impl CauseTeller {
             (Some(INFO_FPI_FOR_HINT), false) => return Cause::HintBit,
             _ => {}
         }
-        let Some(old) = self.old_lsn(image) else { return Cause::Unreadable };
+        let Some(old) = old_lsn(&mut self.old_lsns) else { return Cause::Unreadable };
+        let redo = self.passed.checked_sub(1).and_then(|index| self.redo_points.get(index)).copied();
         // Without a checkpoint in the range the redo point is not known; every image but a forced one is a first touch.
         let forced = redo.is_some_and(|redo| old > redo);
         match (forced, repeated) {
@@ -131,9 +153,17 @@ impl CauseTeller {
             (false, false) => Cause::FirstTouch,
         }
     }
+}
 
-    /// The page's LSN before the record.
-    fn old_lsn(&mut self, image: &BlockImage<'_>) -> Option<Lsn> {
+impl OldLsns {
+    /// `block_size`: bytes of a page.
+    #[must_use]
+    pub fn new(block_size: u32) -> Self {
+        Self { decoder: ImageDecoder::new(), page: vec![0; usize::try_from(block_size).unwrap_or_default()] }
+    }
+
+    /// The page's LSN before the record; `None` when the image cannot be restored.
+    pub fn of(&mut self, image: &BlockImage<'_>) -> Option<Lsn> {
         let header = match image.compression() {
             None => PageHeader::decode(0, image.bytes.get(..PageHeader::SIZE)?),
             Some(_) => {

@@ -2,16 +2,17 @@
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::names::Names;
-use super::source::{Notes, Source, heard};
-use crate::analysis::wal::cause::{Cause, CauseTeller};
+use super::source::{Notes, Source, heard, note_interruption};
+use crate::analysis::wal::cause::{Cause, CauseTeller, OldLsns};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::cli::context::{Closing, OutputArgs};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::{PageFilter, Span};
@@ -102,8 +103,10 @@ pub struct Found<'a> {
     pub record: &'a Record<'a>,
     /// The block reference.
     pub block: &'a BlockRef<'a>,
-    /// The image.
+    /// The image; without its bytes where they were not asked for.
     pub image: &'a BlockImage<'a>,
+    /// Bytes of the image as stored.
+    pub stored_bytes: usize,
     /// Why it was written.
     pub cause: Cause,
 }
@@ -130,7 +133,8 @@ pub fn each_image<E>(
         let with_image = record.blocks().filter(|block| block.image.is_some());
         for (block, cause) in with_image.zip(&causes) {
             let Some(image) = block.image.filter(|_| filter.takes(record, &block, *cause)) else { continue };
-            let found = Found { record, block: &block, image: &image, cause: *cause };
+            let stored_bytes = image.bytes.len();
+            let found = Found { record, block: &block, image: &image, stored_bytes, cause: *cause };
             if let Err(error) = visit(notes, &found) {
                 failed = Some(error);
                 return ControlFlow::Break(());
@@ -139,6 +143,139 @@ pub fn each_image<E>(
         ControlFlow::Continue(())
     });
     failed.map_or(Ok(()), Err)
+}
+
+/// As [`each_image`], without the images' bytes, and read by several threads: what `visit` sees is the same.
+///
+/// # Errors
+/// What `visit` says.
+pub fn each_image_head<E>(
+    source: &mut Source,
+    plan: &ScanPlan,
+    filter: &ImageFilter,
+    jobs: JobsArg,
+    mut visit: impl FnMut(&Found<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    // Behind damage the place to go on is only known in order.
+    if filter.resync {
+        return each_image(source, plan, filter, jobs, |_, found| visit(found));
+    }
+    let interrupted = interrupt_flag();
+    let redo = redo_points(&source.set, plan, jobs.count(), &interrupted);
+    let block_size = source.set.geometry().block_size;
+    let mut teller = CauseTeller::new(redo, block_size);
+    let progress = source.progress();
+    let (mut failed, stopped) = (None, AtomicBool::new(false));
+    let mut show = |head: &ImageHead| {
+        let ImageHead { record, block, image, stored_bytes, old_lsn } = head;
+        let cause = teller.cause(record, block, image, *old_lsn);
+        if failed.is_none() && filter.takes(record, block, cause) {
+            failed = visit(&Found { record, block, image, stored_bytes: *stored_bytes, cause }).err();
+            stopped.store(failed.is_some(), Ordering::Relaxed);
+        }
+    };
+    source.begin_runs();
+    while let Some(run) = source.next_run() {
+        let Source { set, coverage, .. } = source;
+        let stretch = plan.stretch(set, &run, Keep::Blocks);
+        let watch = |bytes| match stopped.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => heard(&interrupted, Some(&progress), bytes),
+        };
+        let read = collect_run(
+            &stretch,
+            jobs.count(),
+            &watch,
+            |_| ImageHeads::new(block_size),
+            |part| {
+                coverage.examined = coverage.examined.saturating_add(part.found.records);
+                if part.found.is_incomplete {
+                    let quiet = |_| watch(0);
+                    let directly = DirectHeads { old_lsns: OldLsns::new(block_size), show: &mut show };
+                    read_segment(&stretch, part.index, part.from, directly, &quiet, &mut Vec::new())?;
+                }
+                part.found.heads.iter().for_each(&mut show);
+                Ok(())
+            },
+        );
+        if stopped.load(Ordering::Relaxed) {
+            break;
+        }
+        match read {
+            Ok(read) => drop(source.judge_walk(&run, read)),
+            Err(error) => source.note_unread(&run, error),
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            note_interruption(&mut source.coverage);
+            break;
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Images of one segment that are kept until those before them were shown; with more, the segment is read again.
+const MAX_HEADS: usize = if cfg!(test) { 5 } else { 10_000 };
+
+/// All about an image but its bytes.
+struct ImageHead {
+    record: Record<'static>,
+    block: BlockRef<'static>,
+    image: BlockImage<'static>,
+    stored_bytes: usize,
+    old_lsn: Option<Lsn>,
+}
+
+/// The images of a record.
+fn heads_of<'r>(record: &'r Record<'_>, old_lsns: &'r mut OldLsns) -> impl Iterator<Item = ImageHead> + 'r {
+    record.blocks().filter_map(|block| block.image.map(|image| (block, image))).map(|(block, image)| ImageHead {
+        record: Record { bytes: &[], ..*record },
+        block: BlockRef { data: &[], image: None, ..block },
+        image: BlockImage { bytes: &[], ..image },
+        stored_bytes: image.bytes.len(),
+        old_lsn: old_lsns.of(&image),
+    })
+}
+
+/// Keeps the images of a segment.
+struct ImageHeads {
+    heads: Vec<ImageHead>,
+    records: u64,
+    old_lsns: OldLsns,
+    /// There were too many.
+    is_incomplete: bool,
+}
+
+impl ImageHeads {
+    fn new(block_size: u32) -> Self {
+        Self { heads: Vec::new(), records: 0, old_lsns: OldLsns::new(block_size), is_incomplete: false }
+    }
+}
+
+impl Visitor for ImageHeads {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.records = self.records.saturating_add(1);
+        if record.layout.image_count == 0 || self.is_incomplete {
+            return;
+        }
+        self.heads.extend(heads_of(record, &mut self.old_lsns));
+        if self.heads.len() > MAX_HEADS {
+            self.is_incomplete = true;
+            self.heads = Vec::new();
+        }
+    }
+}
+
+/// Shows images as they come.
+struct DirectHeads<S> {
+    old_lsns: OldLsns,
+    show: S,
+}
+
+impl<S: FnMut(&ImageHead)> Visitor for DirectHeads<S> {
+    fn record(&mut self, record: &Record<'_>) {
+        heads_of(record, &mut self.old_lsns).for_each(|head| (self.show)(&head));
+    }
 }
 
 /// Redo points of all checkpoints from the plan's start on, those whose record lies behind its end included.
@@ -256,7 +393,7 @@ impl<'a> Target<'a> {
 
 /// An image as a row.
 fn image_row(found: &Found<'_>, names: &Names) -> Row {
-    let Found { record, block, image, cause } = found;
+    let Found { record, block, image, stored_bytes, cause } = found;
     let mut row = Row::new();
     for (name, value) in [
         ("lsn", json!(lsn_text(record.start_lsn))),
@@ -272,7 +409,7 @@ fn image_row(found: &Found<'_>, names: &Names) -> Row {
         ("relation", json!(names.relation(block.rel))),
         ("fork", json!(fork_name(block.fork_code()))),
         ("block", json!(block.block)),
-        ("stored_bytes", json!(image.bytes.len())),
+        ("stored_bytes", json!(stored_bytes)),
         ("raw_bytes", json!(record.block_size)),
         ("hole_offset", json!(image.hole_offset)),
         ("hole_bytes", json!(image.hole_length)),
@@ -295,7 +432,7 @@ fn write_heading(out: &mut dyn Write, layout: Layout) -> io::Result<()> {
 
 /// Writes one image, without the row that machines get: there may be millions.
 fn write_image(out: &mut dyn Write, layout: Layout, found: &Found<'_>, names: &Names) -> io::Result<()> {
-    let Found { record, block, image, cause } = found;
+    let Found { record, block, image, stored_bytes, cause } = found;
     let relation = match names.relation(block.rel) {
         Some(name) => printable(&name),
         None => format!("{}/{}/{}", block.rel.spc_oid, block.rel.db_oid, block.rel.rel_number),
@@ -312,8 +449,66 @@ fn write_image(out: &mut dyn Write, layout: Layout, found: &Found<'_>, names: &N
         lsn_text(record.start_lsn),
         fork_name(block.fork_code()),
         block.block,
-        image.bytes.len(),
+        stored_bytes,
         image.compression().map_or("none", Compression::name),
         cause.name()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::walfpi::source::SourceArgs;
+
+    #[derive(Parser)]
+    struct Filter {
+        #[command(flatten)]
+        filter: ImageFilter,
+    }
+
+    /// Rows of all images and how many records there were; `threads`: 0 reads in order.
+    fn rows(archive: &Path, threads: u16) -> (Vec<Row>, u64) {
+        let mut source = Source::open(&SourceArgs::of_paths(vec![archive.to_owned()])).unwrap();
+        let (plan, filter, mut rows) = (source.plan(), Filter::parse_from([""]).filter, Vec::new());
+        let mut add = |found: &Found<'_>| {
+            rows.push(image_row(found, &Names::default()));
+            Ok::<(), ()>(())
+        };
+        if threads == 0 {
+            each_image(&mut source, &plan, &filter, JobsArg::of(1), |_, found| add(found)).unwrap();
+        } else {
+            each_image_head(&mut source, &plan, &filter, JobsArg::of(threads), add).unwrap();
+        }
+        (rows, source.coverage.examined)
+    }
+
+    #[test]
+    fn segments_with_too_many_images_are_read_again() {
+        for major in [10, 13, 16, 18] {
+            let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/wal/pg{major}.tar.zst"));
+            let in_order = rows(&archive, 0);
+            assert!(in_order.0.len() > 5 * MAX_HEADS && in_order.1 > 1000, "{major}: {}", in_order.0.len());
+            for threads in [1, 3] {
+                assert_eq!(rows(&archive, threads), in_order, "{major} {threads}");
+            }
+        }
+    }
+
+    #[test]
+    fn error_of_the_visitor_ends_the_walk() {
+        let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wal/pg16.tar.zst");
+        for limit in [1, 3, 40] {
+            let mut source = Source::open(&SourceArgs::of_paths(vec![archive.clone()])).unwrap();
+            let (plan, filter, mut seen) = (source.plan(), Filter::parse_from([""]).filter, 0);
+            let ended = each_image_head(&mut source, &plan, &filter, JobsArg::of(2), |_| {
+                seen += 1;
+                if seen < limit { Ok(()) } else { Err("enough") }
+            });
+            assert_eq!((ended, seen), (Err("enough"), limit));
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::images::{ImageFilter, Target, each_image};
+use super::images::{ImageFilter, Target, each_image_head};
 use super::names::Names;
 use super::source::{CommonArgs, Source};
 use crate::cli::exit::{Outcome, Stop};
@@ -33,7 +33,7 @@ pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let mut target = Target::begin(&source, &args.common.output, out, "list", false)?;
     let mut shown = 0;
     let plan = source.plan();
-    each_image(&mut source, &plan, &filter, args.jobs, |_, found| {
+    each_image_head(&mut source, &plan, &filter, args.jobs, |found| {
         shown += 1;
         target.image(found, &names, None)
     })?;
