@@ -64,12 +64,18 @@ impl TarArchive {
 }
 
 impl TarBackup {
-    /// Looks for the archives in a directory; `None` when there is no `base.tar` in it, or it cannot be listed.
+    /// Looks for the archives in a directory; `None` when there is no `base.tar` in it, it cannot be listed to its end, or it
+    /// has too many: commands that leave out a tablespace are worse than none.
     #[must_use]
     pub fn find(directory: &Path) -> Option<Self> {
-        let entries = std::fs::read_dir(directory).ok()?.filter_map(Result::ok);
-        let parse = |entry: std::fs::DirEntry| TarArchive::parse(entry.file_name().to_str()?);
-        Self::of(directory, entries.filter_map(parse).take(MOST_ARCHIVES).collect())
+        let mut archives = Vec::new();
+        for entry in std::fs::read_dir(directory).ok()? {
+            archives.extend(entry.ok()?.file_name().to_str().and_then(TarArchive::parse));
+            if archives.len() > MOST_ARCHIVES {
+                return None;
+            }
+        }
+        Self::of(directory, archives)
     }
 
     fn of(directory: &Path, mut archives: Vec<TarArchive>) -> Option<Self> {

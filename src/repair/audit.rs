@@ -60,9 +60,9 @@ enum LogRead {
     Part,
 }
 
-/// Shows the lines of the log one after the other, as long as `visit` wants more. A line that was cut off, or is too long,
-/// says nothing; the others do.
-fn read_lines(directory: &JournalDir, mut visit: impl FnMut(&Value) -> bool) -> Result<LogRead, JournalError> {
+/// Shows the lines of the log one after the other, as long as `visit` wants more. A line that was cut off, is damaged or too
+/// long says nothing and is `None`; the others do.
+fn read_lines(directory: &JournalDir, mut visit: impl FnMut(Option<&Value>) -> bool) -> Result<LogRead, JournalError> {
     let (file, size_bytes) = match directory.open(AUDIT, OFlags::RDONLY) {
         Ok(opened) => opened,
         Err(JournalError::Access(error)) if error.is_not_found() => return Ok(LogRead::Missing),
@@ -77,10 +77,7 @@ fn read_lines(directory: &JournalDir, mut visit: impl FnMut(&Value) -> bool) -> 
             break;
         }
         let is_end = line.ends_with(b"\n");
-        if !is_rest
-            && let Ok(line) = serde_json::from_slice(&line)
-            && !visit(&line)
-        {
+        if !is_rest && !visit(serde_json::from_slice(&line).ok().as_ref()) {
             return Ok(LogRead::Whole);
         }
         is_rest = !is_end;
@@ -95,11 +92,9 @@ fn read_lines(directory: &JournalDir, mut visit: impl FnMut(&Value) -> bool) -> 
 pub(super) fn began(directory: &JournalDir) -> Result<Option<Timestamp>, JournalError> {
     let mut began = None;
     let read = read_lines(directory, |line| {
-        let begins = line["event"] == REPAIR_BEGINS;
-        if begins {
-            began = line["time"].as_str().and_then(|time| time.parse().ok());
-        }
-        !begins
+        let Some(line) = line.filter(|line| line["event"] == REPAIR_BEGINS) else { return true };
+        began = line["time"].as_str().and_then(|time| time.parse().ok());
+        false
     })?;
     match read {
         LogRead::Part => Err(JournalError::Damaged {
@@ -117,7 +112,12 @@ pub(super) fn began(directory: &JournalDir) -> Result<Option<Timestamp>, Journal
 /// When the log is there but cannot be read.
 pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalError> {
     let (mut begun, mut overwritten, mut put_back) = (false, BTreeSet::new(), 0_usize);
+    let mut unreadable = 0_usize;
     let read = read_lines(directory, |line| {
+        let Some(line) = line else {
+            unreadable = unreadable.saturating_add(1);
+            return true;
+        };
         begun |= line["event"] == REPAIR_BEGINS;
         let place = (line["path"].to_string(), line["offset"].as_u64());
         match line["what"].as_str() {
@@ -136,11 +136,16 @@ pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalErro
         }
         LogRead::Whole => {}
     }
-    Ok(Some(match (overwritten.len(), put_back) {
+    let told = match (overwritten.len(), put_back) {
         (0, 0) if !begun => "its log tells of no repair".to_owned(),
         (0, 0) => "by its log a repair began: the first page may have been overwritten".to_owned(),
         (0, back) => format!("by its log all {back} pages that were overwritten were put back"),
         (1, _) => "by its log 1 page was overwritten and not put back".to_owned(),
         (count, _) => format!("by its log {count} pages were overwritten and not put back"),
+    };
+    Ok(Some(match unreadable {
+        0 => told,
+        1 => format!("{told}, but 1 line of it cannot be read and may tell of more"),
+        count => format!("{told}, but {count} lines of it cannot be read and may tell of more"),
     }))
 }

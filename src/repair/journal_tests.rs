@@ -278,6 +278,22 @@ fn journal_that_lost_its_manifest_says_what_its_log_tells() {
     }
 }
 
+#[test]
+fn damaged_line_of_the_log_may_tell_of_a_page_that_was_not_put_back() {
+    let case = Case::new();
+    let journal = case.journal();
+    case.run(&journal, Direction::Forward, None).unwrap();
+    case.run(&journal, Direction::Back, None).unwrap();
+    fs::remove_file(journal.directory().join("journal.json")).unwrap();
+    case.edit("audit.ndjson", |bytes| {
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        let of_a_page = text.lines().find(|line| line.contains("\"repair\"")).unwrap();
+        *bytes = text.replacen(of_a_page, of_a_page.trim_end_matches('}'), 1).into_bytes();
+    });
+    let told = case.open().unwrap_err().to_string();
+    assert!(told.contains("1 line of it cannot be read and may tell of more"), "{told}");
+}
+
 /// What stands in the place of the log.
 type Replace = fn(&Path);
 

@@ -71,7 +71,7 @@ fn wal_that_goes_on_behind_the_shutdown_is_not_replayed() {
     });
     scene.wal.shut_down(&scene.copy);
     scene.wal.noop(8);
-    assert_unproven(&scene, "WAL goes on behind it");
+    assert_unproven(&scene, "WAL goes on after it");
     let change = scene.wal.change(scene.key);
     let row = scene.row();
     row.assert_verdict("loses_changes");

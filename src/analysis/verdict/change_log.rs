@@ -11,6 +11,10 @@ use crate::types::Lsn;
 /// Bytes of records that are kept in all. From there on rows are not held against WAL.
 const MOST_BYTES: usize = 256 << 20;
 
+/// Bytes of what belongs to no page that are kept of one record: more than any has that is looked into. A record may have
+/// nearly 1 GiB, and name 33 pages.
+const MAIN_BYTES: usize = 64 << 10;
+
 /// What one record does to one page.
 #[derive(Clone, Debug)]
 pub struct PageChange {
@@ -38,7 +42,7 @@ pub struct PageChange {
     pub image: Option<Box<[u8]>>,
     /// What the record puts into the page.
     pub data: Box<[u8]>,
-    /// What belongs to no page.
+    /// What belongs to no page, at most its first 64 KiB.
     pub main: Box<[u8]>,
 }
 
@@ -88,6 +92,7 @@ impl PageChange {
     /// What a record does to one of its blocks; `None` when it only tells of hint bits.
     pub(super) fn of(record: &Record<'_>, block: &BlockRef<'_>, decoder: &mut ImageDecoder) -> Option<Self> {
         let image = block.image.filter(BlockImage::applies);
+        let main = record.main_data();
         let is_hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
         if is_hint && image.is_none() {
             return None;
@@ -111,7 +116,7 @@ impl PageChange {
             is_init: block.will_init(),
             image,
             data: block.data.into(),
-            main: record.main_data().into(),
+            main: main.get(..MAIN_BYTES).unwrap_or(main).into(),
         })
     }
 

@@ -18,7 +18,7 @@ pub enum Doubt {
     #[error("reading of WAL was broken off")]
     WalBrokenOff,
     /// Pages were to be read for their LSNs, and not all were.
-    #[error("not all pages were looked at for LSNs behind the end of WAL: {why}")]
+    #[error("not all pages were looked at for LSNs past the end of WAL: {why}")]
     PagesNotRead {
         /// Why not.
         why: String,
@@ -72,7 +72,7 @@ pub enum Doubt {
         redo_lsn: Lsn,
     },
     /// A cluster that was shut down has WAL after the checkpoint of the shutdown.
-    #[error("the state is \"shut down\" at {redo_lsn}, yet WAL goes on behind it to {end_lsn}: pg_control is too old")]
+    #[error("the state is \"shut down\" at {redo_lsn}, yet WAL goes on after it to {end_lsn}: pg_control is too old")]
     WalAfterShutdown {
         /// The checkpoint.
         redo_lsn: Lsn,
@@ -116,7 +116,7 @@ pub enum Doubt {
         known_lsn: Lsn,
     },
     /// A segment is missing, later ones are there.
-    #[error("{end}; a segment is missing behind it, later ones are there")]
+    #[error("{end}; a segment is missing after it, later ones are there")]
     SegmentMissing {
         /// How the part before it ends.
         end: EndOfWal,

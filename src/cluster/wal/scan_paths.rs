@@ -221,7 +221,18 @@ impl Collector<'_> {
         let name = Self::segment_name(kind);
         let hole = match &name {
             Some(name) if origin.in_pg_wal && peeled.codecs.is_empty() && peeled.head.iter().all(|&byte| byte == 0) => {
-                self.page_after_zeros(&path, links, name)
+                match self.page_after_zeros(&path, links, name) {
+                    Ok(page) => page,
+                    Err(error) if error.is_not_found() => {
+                        self.note_vanished(&label);
+                        return Ok(());
+                    }
+                    // What cannot be read may be such a page.
+                    Err(error) => {
+                        self.note_unreadable(&label, &path, &error);
+                        return Ok(());
+                    }
+                }
             }
             _ => None,
         };
@@ -244,18 +255,28 @@ impl Collector<'_> {
     }
 
     /// A page of the named segment in a file that begins with zeros: its start was lost, it was not made beforehand.
-    fn page_after_zeros(&self, path: &Path, links: Links, name: &SegmentName) -> Option<SecondPage> {
-        let geometry = self.control.as_ref()?.geometry;
-        let first_lsn = name.segment(geometry.wal_segment_size)?.start_lsn(geometry.wal_segment_size)?;
-        let file = ReadFile::open(path, links).ok()?;
-        let block_size = usize::try_from(geometry.wal_block_size).ok()?.max(1);
-        (0..file.size_bytes().min(u64::from(geometry.wal_segment_size))).step_by(block_size).find_map(|offset| {
-            let bytes = file.bytes_at(offset, PageHeader::SHORT_SIZE).ok()??;
-            let header = PageHeader::decode(Lsn(offset), &bytes).ok()?;
-            let major = Major::from_magic(header.magic).ok()?;
-            let is_own = header.page_addr == first_lsn.advanced_by(offset);
-            is_own.then_some(SecondPage { major, first_lsn, block_size: geometry.wal_block_size })
-        })
+    fn page_after_zeros(
+        &self,
+        path: &Path,
+        links: Links,
+        name: &SegmentName,
+    ) -> Result<Option<SecondPage>, AccessError> {
+        let Some(geometry) = self.control.as_ref().map(|control| control.geometry) else { return Ok(None) };
+        let segment = name.segment(geometry.wal_segment_size);
+        let Some(first_lsn) = segment.and_then(|segment| segment.start_lsn(geometry.wal_segment_size)) else {
+            return Ok(None);
+        };
+        let file = ReadFile::open(path, links)?;
+        let block_size = usize::try_from(geometry.wal_block_size).unwrap_or(usize::MAX).max(1);
+        for offset in (0..file.size_bytes().min(u64::from(geometry.wal_segment_size))).step_by(block_size) {
+            let Some(bytes) = file.bytes_at(offset, PageHeader::SHORT_SIZE)? else { break };
+            let Ok(header) = PageHeader::decode(Lsn(offset), &bytes) else { continue };
+            let Ok(major) = Major::from_magic(header.magic) else { continue };
+            if header.page_addr == first_lsn.advanced_by(offset) {
+                return Ok(Some(SecondPage { major, first_lsn, block_size: geometry.wal_block_size }));
+            }
+        }
+        Ok(None)
     }
 
     fn note_vanished(&mut self, label: &str) {
