@@ -142,7 +142,7 @@ impl PageChange {
     /// Four bytes of what belongs to no page.
     #[must_use]
     pub fn main_u32(&self, at: usize) -> Option<u32> {
-        self.main.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+        u32_at(&self.main, at)
     }
 }
 
@@ -150,4 +150,10 @@ impl PageChange {
 #[must_use]
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
+}
+
+/// Four bytes, little-endian.
+#[must_use]
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }

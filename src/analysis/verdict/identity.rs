@@ -5,18 +5,16 @@ use super::events::BlockEvent;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;
+use crate::parsers::wal::names::{RM_BTREE, RM_GIST, RM_SPGIST};
 use crate::types::{BlockNumber, ForkNumber};
 
-/// Resource manager of B-trees, and its two kinds of splits.
-const RM_BTREE: u8 = 11;
+/// Splits of a B-tree.
 const SPLIT_L: u8 = 0x30;
 const SPLIT_R: u8 = 0x40;
-/// Resource manager of SP-GiST, and its insertions into leaves.
-const RM_SPGIST: u8 = 16;
+/// Insertions into leaves of SP-GiST.
 const ADD_LEAF: u8 = 0x10;
 const MOVE_LEAFS: u8 = 0x20;
-/// Resource manager of GiST, and its insertion; the insertion above the leaves of a B-tree.
-const RM_GIST: u8 = 14;
+/// Insertion of GiST; the insertion above the leaves of a B-tree.
 const PAGE_UPDATE: u8 = 0x00;
 const INSERT_UPPER: u8 = 0x10;
 

@@ -2,20 +2,16 @@
 //! first, writes the record next and sets the page's LSN last: a copy made in between says too little of itself, and
 //! replay would make the same change twice.
 
+use super::change_log::u16_at;
 use super::{next_index_change as index, next_prune};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::block::BlockRef;
-use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2, record_type_name, rmgr_name};
+use crate::parsers::wal::names::{
+    RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SPGIST, record_type_name, rmgr_name,
+};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
 use crate::types::{BlockNumber, ForkNumber, Lsn};
-
-/// Resource managers of indexes.
-const RM_BTREE: u8 = 11;
-const RM_HASH: u8 = 12;
-const RM_GIN: u8 = 13;
-const RM_GIST: u8 = 14;
-const RM_SPGIST: u8 = 16;
 
 /// Shortest data that is looked for in a page: shorter ones are found by chance.
 const SHORTEST_DATA_BYTES: usize = 12;
@@ -137,7 +133,7 @@ impl NextChange {
     }
 
     fn main_u16(&self, at: usize) -> Option<u16> {
-        self.main.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
+        u16_at(&self.main, at)
     }
 
     /// Sources: `heap_xlog_insert`, `heap_xlog_multi_insert`, `heap_xlog_update` and their kin in

@@ -7,6 +7,7 @@
 //! had been moved when it was copied, for tuples move up from the top down, and memory is copied from low to high.
 //! What redo sets to a value that the record gives does no harm, there or not.
 
+use super::change_log::{u16_at, u32_at};
 use super::next_change::Standing;
 use super::tuple_space::{Item, TupleSpace};
 
@@ -20,14 +21,6 @@ const INDEX_SIZE_MASK: u16 = 0x1FFF;
 /// `GIN_INSERT_ISDATA` and `GIN_INSERT_ISLEAF`, `src/include/access/ginxlog.h`.
 const GIN_IS_DATA: u16 = 1;
 const GIN_IS_LEAF: u16 = 2;
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
-}
 
 /// Size that an index tuple gives itself.
 fn index_tuple_bytes(tuple: &[u8]) -> Option<usize> {

@@ -6,6 +6,7 @@
 //! When it still stands at its place nothing had been moved by the time it was copied, and what lies below was copied
 //! before that.
 
+use super::change_log::u16_at;
 use super::next_change::Standing;
 use super::tuple_space::{Item, TupleSpace};
 use crate::parsers::heap::{TupleHeader, infomask};
@@ -17,10 +18,6 @@ const FREEZE_PLANS: u16 = 1 << 4;
 const REDIRECTIONS: u16 = 1 << 5;
 const DEAD_ITEMS: u16 = 1 << 6;
 const UNUSED_ITEMS: u16 = 1 << 7;
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
-}
 
 /// Numbers of the items whose tuples are removed.
 ///

@@ -44,8 +44,17 @@ pub const RM_DBASE: u8 = 4;
 pub const RM_HEAP2: u8 = 9;
 /// Id of the resource manager Heap.
 pub const RM_HEAP: u8 = 10;
-
-/// Number of the `BRIN` resource manager.
+/// Id of the resource manager Btree.
+pub const RM_BTREE: u8 = 11;
+/// Id of the resource manager Hash.
+pub const RM_HASH: u8 = 12;
+/// Id of the resource manager Gin.
+pub const RM_GIN: u8 = 13;
+/// Id of the resource manager Gist.
+pub const RM_GIST: u8 = 14;
+/// Id of the resource manager SPGist.
+pub const RM_SPGIST: u8 = 16;
+/// Id of the resource manager BRIN.
 pub const RM_BRIN: u8 = 17;
 const RM_GENERIC: u8 = 20;
 

@@ -6,19 +6,9 @@ use super::Misfit;
 use crate::analysis::verdict::change_log::{PageChange, u16_at};
 use crate::parsers::page::{PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
+use crate::parsers::wal::names::{RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_SPGIST};
 use crate::parsers::wal::version::Major;
 use crate::types::ForkNumber;
-
-/// Resource manager of B-trees.
-const RM_BTREE: u8 = 11;
-/// Resource manager of hash indexes.
-const RM_HASH: u8 = 12;
-/// Resource manager of GIN.
-const RM_GIN: u8 = 13;
-/// Resource manager of GiST.
-const RM_GIST: u8 = 14;
-/// Resource manager of SP-GiST.
-const RM_SPGIST: u8 = 16;
 
 /// Shortest entry that is looked for by its bytes.
 const SHORTEST_ENTRY_BYTES: usize = 16;
