@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Ran, arg, copy_of, dwbinspect, edit_control};
+use common::{Ran, arg, copy_of, dwbinspect, edit_control, run};
 
 fn apply(data: &Path, flags: &[&str]) -> Ran {
     let journal = data.parent().expect("parent").join("journal");
@@ -191,4 +191,52 @@ fn server_that_the_pid_file_says_nothing_of() {
     shell.kill().expect("kill");
     shell.wait().expect("wait");
     assert_eq!(ran.status, 0, "{}", ran.stderr);
+}
+
+/// The commands that `check` and the plan print are carried out as they stand, without what the guard asks for being
+/// looked up first.
+#[test]
+fn printed_commands_pass_the_guard_of_a_clean_shutdown() {
+    let (_kept, data) = copy_of("checkpoint");
+    edit_control(&data, 16, &1_u32.to_le_bytes());
+    let plan = dwbinspect(&["repair", arg(&data), "-n"]);
+    let last = plan.stdout.lines().last().expect("a command").trim();
+    let wanted = format!("pg_dwbinspect repair {} --allow-shut-down --apply", arg(&data));
+    assert_eq!(last, wanted, "{}", plan.stdout);
+    let checked = dwbinspect(&["check", "--format", "ndjson", arg(&data)]);
+    let steps = checked.of_type("summary").remove(0)["next"].clone();
+    for step in steps.as_array().expect("steps").iter().filter(|step| step["step"] == "repair") {
+        assert!(step["commands"].to_string().contains(&wanted), "{step}");
+    }
+}
+
+#[test]
+fn clean_shutdown_without_its_checkpoint_record_does_not_start() {
+    let (_kept, data) = copy_of("checkpoint");
+    edit_control(&data, 16, &1_u32.to_le_bytes());
+    fs::remove_dir_all(data.join("pg_wal")).expect("remove");
+    let checked = dwbinspect(&["check", "--format", "ndjson", arg(&data)]);
+    assert_eq!(checked.status, 2, "{}", checked.stderr);
+    let summary = checked.of_type("summary").remove(0);
+    assert_eq!(summary["on_start"]["start"], "cannot_begin", "{summary}");
+    assert!(!summary["next"].to_string().contains("pg_ctl start"), "{summary}");
+}
+
+#[test]
+fn quiet_gives_the_same_status_and_prints_nothing() {
+    let (_kept, data) = copy_of("checkpoint");
+    for args in [
+        &["check", arg(&data)][..],
+        &["verify", arg(&data)],
+        &["repair", arg(&data)],
+        &["page", arg(&data), "base/5/1259", "0"],
+    ] {
+        let (loud, quiet) = (dwbinspect(args), dwbinspect(&[args, &["-q"]].concat()));
+        assert!(!loud.stdout.is_empty(), "{args:?}");
+        assert_eq!((quiet.status, quiet.stdout.as_str()), (loud.status, ""), "{args:?}");
+    }
+    let args = ["verify", arg(&data)];
+    let (loud, quiet) = (run("pg_walfpi", &args), run("pg_walfpi", &[&args[..], &["--quiet"]].concat()));
+    assert!(!loud.stdout.is_empty());
+    assert_eq!((quiet.status, quiet.stdout.as_str()), (loud.status, ""));
 }

@@ -30,6 +30,27 @@ pub struct QuestionMark {
     question_mark: Option<bool>,
 }
 
+/// `-q` of commands whose exit status is an answer.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct QuietArg {
+    /// Print no result: the exit status is the answer
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl QuietArg {
+    /// Only the exit status is wanted.
+    #[must_use]
+    pub const fn is_on(self) -> bool {
+        self.quiet
+    }
+
+    /// Where results go: to `out`, or nowhere.
+    pub fn output<'a>(self, out: &'a mut dyn Write, nowhere: &'a mut io::Sink) -> &'a mut dyn Write {
+        if self.quiet { nowhere } else { out }
+    }
+}
+
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {

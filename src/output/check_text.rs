@@ -33,6 +33,15 @@ pub fn block_label(page: PageId) -> String {
     }
 }
 
+/// A page in a sentence: what its relation is called, the fork where it is not the main one, and the block.
+#[must_use]
+pub fn page_title(called: &str, page: PageId) -> String {
+    match page.fork {
+        ForkNumber::Main => format!("{called} block {}", page.block),
+        fork => format!("{called} {fork} block {}", page.block),
+    }
+}
+
 /// Where replay begins and ends, and what a start brings.
 ///
 /// # Errors
@@ -91,7 +100,11 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::Running => "a server may be running: nothing here is certain".to_owned(),
         Start::NotAllRead => "cannot be told: something that replay may meet was not examined".to_owned(),
         Start::Unknown => "cannot be told: where replay begins is not known".to_owned(),
-        Start::CannotBegin => "the server will not start: WAL from the redo point on is missing".to_owned(),
+        Start::CannotBegin => match replay.recovery {
+            Recovery::None | Recovery::AfterReset => "the server will not start: the WAL with its last checkpoint is missing",
+            _ => "the server will not start: WAL from the redo point on is missing",
+        }
+        .to_owned(),
         Start::BackupIncomplete => match &replay.backup {
             Some(backup) if backup.is_incremental => {
                 "the server will NOT start: this is an incremental backup, which pg_combinebackup has to complete".to_owned()

@@ -27,6 +27,8 @@ pub struct Ground<'a> {
     pub data_dir: &'a str,
     /// Bytes of a page.
     pub block_size: usize,
+    /// The cluster was shut down cleanly, which a repair refuses unless it is told that this is known.
+    pub is_shut_down: bool,
 }
 
 /// One step: sentences, and commands that belong to them.
@@ -107,6 +109,8 @@ fn count(pages: usize) -> String {
 #[must_use]
 pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
     let dir = quoted(ground.data_dir);
+    // Without it the command would be refused.
+    let allow = if ground.is_shut_down { " --allow-shut-down" } else { "" };
     match step {
         NextStep::StopServer => Words::new(
             "Stop the server, or look at a copy or snapshot: while files change, nothing that is said of them is certain.",
@@ -123,7 +127,7 @@ pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
              WAL.",
         ),
         NextStep::BringWal => Words::new(
-            "Bring back the WAL that replay needs, into pg_wal, and make it readable for the owner of the directory. An \
+            "Bring back the WAL that the start needs, into pg_wal, and make it readable for the owner of the directory. An \
              archive that may hold it can be looked into first:",
         )
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
@@ -141,8 +145,8 @@ pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
              second carries it out:",
             count(*pages)
         ))
-        .with(format!("pg_dwbinspect repair {dir}"))
-        .with(format!("pg_dwbinspect repair {dir} --apply")),
+        .with(format!("pg_dwbinspect repair {dir}{allow}"))
+        .with(format!("pg_dwbinspect repair {dir}{allow} --apply")),
         NextStep::Decide { pages } => Words::new(format!(
             "Decide about {}: an image is there, a part of the proof is missing. What is missing, page by page:",
             count(*pages)
@@ -165,7 +169,7 @@ pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
              tables and CHECKPOINT after):",
             count(*pages)
         ))
-        .with(format!("pg_dwbinspect repair {dir} --blank-maps --apply")),
+        .with(format!("pg_dwbinspect repair {dir} --blank-maps{allow} --apply")),
         NextStep::Start { is_proven: true } => {
             Words::new("Nothing has to be repaired; the server can be started:").with(start_command(ground.data_dir))
         }
@@ -327,7 +331,7 @@ mod tests {
         NextStep::Rebuild { kind, relations: vec![affected] }
     }
 
-    const GROUND: Ground<'_> = Ground { data_dir: "/my data", block_size: 8192 };
+    const GROUND: Ground<'_> = Ground { data_dir: "/my data", block_size: 8192, is_shut_down: false };
 
     #[test]
     fn commands_are_whole_words_of_a_shell() {

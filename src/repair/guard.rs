@@ -10,7 +10,7 @@ use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::AccessError;
 use crate::cluster::running::ServerSign;
-use crate::parsers::control::DbState;
+use crate::parsers::control::{ControlFile, DbState};
 
 /// A reason not to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,12 @@ fn guard_server(sign: &ServerSign, guards: &mut Vec<Guard>) {
     guards.push(Guard { kind: "server_running", what, advice, flag: None });
 }
 
+/// The cluster was shut down cleanly: only `--allow-shut-down` lets a repair write into it.
+#[must_use]
+pub fn is_shut_down(control: &ControlFile) -> bool {
+    control.prefix.state == DbState::SHUT_DOWN
+}
+
 fn guard_control(directory: &DataDir, overrides: Overrides, guards: &mut Vec<Guard>) {
     let mut forbid = |kind, what: &str, advice, flag| guards.push(Guard { kind, what: what.to_owned(), advice, flag });
     let Some(control) = directory.control().trusted() else {
@@ -98,7 +104,7 @@ fn guard_control(directory: &DataDir, overrides: Overrides, guards: &mut Vec<Gua
         let advice = "the two do not belong together: find out which one is right";
         forbid("version", "PG_VERSION and pg_control are of different versions", advice, None);
     }
-    if control.prefix.state == DbState::SHUT_DOWN && !overrides.shut_down {
+    if is_shut_down(control) && !overrides.shut_down {
         let advice = "no replay follows, so there is normally nothing to repair";
         forbid("shut_down", "the cluster was shut down cleanly", advice, Some("--allow-shut-down"));
     }

@@ -78,6 +78,8 @@ pub struct CheckInput<'a> {
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
     /// Pages that other pages of their index name, and that are all zero or not there, with all who name them.
     pub named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
+    /// What a relation is called: its name, or numbers where it has none.
+    pub called: &'a dyn Fn(RelFileLocator) -> String,
     /// What all pages say about the end of WAL.
     pub witnesses: Witnesses<'a>,
     /// What was not looked at until now; what the check adds to it is in the report.
@@ -316,7 +318,7 @@ fn believed(
 
 /// Gathers what is doubtful about the cluster as a whole, and lets it count against every image.
 fn weigh_all(input: &CheckInput<'_>, report: &mut CheckReport) {
-    note_damaged_witnesses(report);
+    note_damaged_witnesses(report, input.called);
     let is_safe = |page: &PageReport| page.verdict.candidates.iter().any(|judged| judged.outcome == Outcome::Safe);
     if let Witnesses::Ask(look) = input.witnesses
         && !report.replay.doubts.iter().any(Doubt::forbids_restore)
@@ -338,9 +340,9 @@ fn weigh_all(input: &CheckInput<'_>, report: &mut CheckReport) {
 
 /// What damaged pages say of the end of WAL: by their own header, else by the newest image of them. One of which neither is
 /// left could have been the only one to show that WAL is missing.
-fn note_damaged_witnesses(report: &mut CheckReport) {
+fn note_damaged_witnesses(report: &mut CheckReport, called: &dyn Fn(RelFileLocator) -> String) {
     let Some(end_lsn) = report.replay.end_lsn else { return };
-    let name = |page: PageId| format!("the {} page at block {} of {}", page.fork, page.block, page.rel);
+    let name = |page: PageId| format!("the {} page at block {} of {}", page.fork, page.block, called(page.rel));
     let logged = || report.pages.iter().filter(|page| page.is_wrong && !page.is_unlogged);
     let told = |page: &PageReport| {
         let lsn_of = |place: usize| page.verdict.candidates.get(place).map(|judged| judged.candidate.page_lsn);

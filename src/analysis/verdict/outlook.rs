@@ -17,7 +17,7 @@ pub enum Start {
     Unknown,
     /// It cannot be told: something that replay may meet was not examined.
     NotAllRead,
-    /// It will not begin: WAL that replay needs is missing.
+    /// It will not begin: WAL that the start needs is missing.
     CannotBegin,
     /// Replay of a base backup comes to the end of WAL before the end of the backup, or the backup is an incremental one.
     BackupIncomplete,
@@ -136,8 +136,9 @@ impl Outlook {
         outlook.start = match replay.recovery {
             _ if may_be_running => Start::Running,
             Recovery::Unknown => Start::Unknown,
-            Recovery::None | Recovery::AfterReset => Start::WithoutReplay,
+            // After a clean shutdown too: the server reads the checkpoint record, though it replays nothing.
             _ if !replay.can_begin => Start::CannotBegin,
+            Recovery::None | Recovery::AfterReset => Start::WithoutReplay,
             recovery => match (stops, outlook.passed_over.first()) {
                 (Some((lsn, page)), _) => Start::Stops { page, lsn },
                 (None, Some(page)) if recovery != Recovery::Crash => Start::InvalidPages { page: *page },

@@ -14,12 +14,12 @@ use crate::analysis::verdict::check::slots_of;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
-use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::context::{Closing, OutputArgs, QuietArg, begin};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::JobsArg;
 use crate::output::check_text::{
-    block_label, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
+    page_title, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
 };
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
 use crate::output::json::{Item, lsn_text};
@@ -57,9 +57,8 @@ pub struct CheckArgs {
     /// Show the evidence for every verdict
     #[arg(short = 'v', long, visible_alias = "verbose")]
     explain: bool,
-    /// Print nothing: the exit status is the answer
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    quiet: QuietArg,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -94,7 +93,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
     let mut examined = Examination::run(&data_dir, &request, &Bars::new())?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer());
-    if args.quiet {
+    if args.quiet.is_on() {
         return Ok(closing.outcome());
     }
     if let Some(format) = args.output.machine() {
@@ -155,7 +154,7 @@ fn write_text(
 ) -> std::io::Result<()> {
     let report = &examined.report;
     let name = |page: PageId| examined.called(page);
-    let title = |page: PageId| format!("{} block {}", examined.called(page), block_label(page));
+    let title = |page: PageId| page_title(&examined.called(page), page);
     writeln!(out, "{}", layout.paint.heading("State"))?;
     let shown = data_dir.display().to_string();
     write_fact(out, layout, "data directory", &shown)?;
@@ -186,7 +185,7 @@ fn write_text(
 /// What a start brings, and what to do.
 fn write_verdict(data_dir: &Path, examined: &Examination, out: &mut dyn Write, layout: Layout) -> std::io::Result<()> {
     let report = &examined.report;
-    let title = |page: PageId| format!("{} block {}", examined.called(page), block_label(page));
+    let title = |page: PageId| page_title(&examined.called(page), page);
     writeln!(out, "\n{}", layout.paint.heading("Verdict"))?;
     write_outlook(out, layout, &report.replay, &report.outlook, &report.pages, &title)?;
     write_counts(out, layout, &report.pages)?;

@@ -195,6 +195,7 @@ impl Examination {
             }
         }
         let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
+        let called = |rel: RelFileLocator| names.full_name(rel).unwrap_or_else(|| rel.to_string());
         let named = named_but_absent(&scanned, &exists);
         for (page, links) in &named {
             let is_zero = links.iter().any(|link| link.fault == LinkFault::Zeroed);
@@ -223,6 +224,7 @@ impl Examination {
             late_pages: scanned.late,
             find_missing: request.page.is_none() && !request.dwb_only,
             exists: &exists,
+            called: &called,
             named: &named,
             witnesses: if scanned.words.is_some() {
                 let newest = scanned.newest.map(|(lsn, page)| (lsn, path_of(page)));

@@ -17,6 +17,7 @@ use crate::output::sql::quoted_name;
 use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::page_kind::access_method_name;
+use crate::repair::guard::is_shut_down;
 use crate::types::{Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
@@ -39,7 +40,8 @@ pub(super) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
 
 /// What words of steps need to know.
 pub(super) fn ground<'a>(examined: &Examination, data_dir: &'a str) -> Ground<'a> {
-    Ground { data_dir, block_size: examined.block_size }
+    let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted());
+    Ground { data_dir, block_size: examined.block_size, is_shut_down: control.is_some_and(is_shut_down) }
 }
 
 /// Files by database and OID of their relation.

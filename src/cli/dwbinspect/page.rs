@@ -16,7 +16,7 @@ use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
-use crate::cli::context::{Closing, OutputArgs, begin, open_data_dir};
+use crate::cli::context::{Closing, OutputArgs, QuietArg, begin, open_data_dir};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::relation_arg::{RelationArg, ambiguous};
@@ -26,7 +26,7 @@ use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
 use crate::cluster::relation_walk::walk_relations;
-use crate::output::check_text::{block_label, write_evidence};
+use crate::output::check_text::{page_title, write_evidence};
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, page_row};
 use crate::output::json::{Item, lsn_text};
 use crate::output::next_step_text::write_steps;
@@ -63,10 +63,14 @@ pub struct PageArgs {
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
+    quiet: QuietArg,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
 pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let mut nowhere = std::io::sink();
+    let out = args.quiet.output(out, &mut nowhere);
     let (data_dir, relation, block) = args.named()?;
     let (rel, fork) = find_relation(&data_dir, &relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block };
@@ -165,7 +169,7 @@ fn event_value(event: &BlockEvent, examined: &Examination) -> serde_json::Value 
 
 /// How a page is called: by name and path.
 pub(super) fn title_of(examined: &Examination, page: PageId) -> String {
-    let title = format!("{} block {} ({})", examined.called(page), block_label(page), examined.path_of(page));
+    let title = format!("{} ({})", page_title(&examined.called(page), page), examined.path_of(page));
     title.trim_start().to_owned()
 }
 

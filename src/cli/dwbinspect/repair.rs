@@ -1,10 +1,12 @@
 //! `pg_dwbinspect repair`: put proven images back.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::PROGRAM;
 use super::bars::Bars;
 use super::examination::{Examination, Request, Watch};
 use super::page_name::PageName;
@@ -22,6 +24,7 @@ use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
+use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Applied, Cluster, Direction, Order, carry_out};
 use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards, unopened};
@@ -105,6 +108,9 @@ pub struct RepairArgs {
     jobs: JobsArg,
     #[command(flatten)]
     overrides: OverrideArgs,
+    /// Print no plan: the exit status is the answer
+    #[arg(short, long, conflicts_with_all = ["apply", "resume"])]
+    quiet: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -144,12 +150,16 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         }
         let guards = find_guards(&directory, overrides);
         let ending = Ending::new(examined.answer(), &examined.coverage);
-        write_plan(out, &args.output, &plan, &guards, args.plan.as_deref(), &ending)?;
+        if args.quiet {
+            return Ok(ending.outcome);
+        }
+        let apply = args.apply_command(&guards)?;
+        write_plan(out, &args.output, &plan, &guards, args.plan.as_deref(), apply.as_deref(), &ending)?;
         return Ok(ending.outcome);
     };
     if plan.steps.is_empty() {
         let ending = Ending::new(examined.answer(), &examined.coverage);
-        write_plan(out, &args.output, &plan, &[], None, &ending)?;
+        write_plan(out, &args.output, &plan, &[], None, None, &ending)?;
         return Ok(ending.outcome);
     }
     let (journal, applied) = session.apply(args, &plan, &locked)?;
@@ -187,6 +197,7 @@ impl RepairArgs {
             wal: wal.to_vec(),
             jobs,
             overrides: OverrideArgs::default(),
+            quiet: false,
             output: OutputArgs::plain(),
         }
     }
@@ -195,6 +206,23 @@ impl RepairArgs {
     fn directory(&self) -> Result<PathBuf, Stop> {
         let data_dir = self.data_dir.as_deref();
         if self.apply { self.pgdata.choose_to_write(data_dir) } else { self.pgdata.choose(data_dir) }
+    }
+
+    /// The command that carries out what this one shows; `None` when something forbids it that no flag overrides.
+    fn apply_command(&self, guards: &[Guard]) -> Result<Option<String>, Stop> {
+        let Some(flags) = guards.iter().map(|guard| guard.flag).collect::<Option<BTreeSet<_>>>() else {
+            return Ok(None);
+        };
+        let given = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+        let mut words: Vec<String> = given.filter(|word| word != "-n" && word != "--dry-run").collect();
+        let is_named = self.pgdata.choose_to_write(self.data_dir.as_deref()).is_ok();
+        if !is_named {
+            words.extend(["-D".to_owned(), self.directory()?.display().to_string()]);
+        }
+        words.extend(flags.into_iter().map(str::to_owned));
+        words.push("--apply".to_owned());
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        Ok(Some(format!("{PROGRAM} {}", words.join(" "))))
     }
 
     /// Reads and judges the cluster. The lock is taken before, so that what was checked is what is written.

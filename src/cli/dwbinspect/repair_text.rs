@@ -14,13 +14,13 @@ use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::outlook::Outlook;
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
-use crate::output::check_text::write_outlook;
+use crate::output::check_text::{page_title, write_outlook};
 use crate::output::escape::printable;
 use crate::output::json::{Item, SkippedJson, SummaryJson};
 use crate::output::next_step_text;
 use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
-use crate::output::text::{Layout, plain_table, write_command, write_fact, write_findings, write_table};
+use crate::output::text::{Layout, plain_table, wrapped, write_command, write_fact, write_findings, write_table};
 use crate::repair::apply::{Applied, Direction, Left, LeftWhy};
 use crate::repair::guard::Guard;
 use crate::repair::journal::Journal;
@@ -125,6 +125,7 @@ pub(super) fn write_plan(
     plan: &Plan,
     guards: &[Guard],
     saved: Option<&Path>,
+    apply: Option<&str>,
     ending: &Ending,
 ) -> Result<(), Stop> {
     let guard_list: Vec<Value> =
@@ -152,10 +153,19 @@ pub(super) fn write_plan(
     if let Some(path) = saved {
         writeln!(out, "\nThe plan was saved as {}.", printable(&path.display().to_string()))?;
     }
-    if !plan.steps.is_empty() && guards.is_empty() {
-        writeln!(out, "\n--apply carries it out; the old bytes are kept in a journal.")?;
-    }
     write_findings(out, layout, &[], &ending.skipped)?;
+    // Last, where it stays in view.
+    if let Some(command) = apply.filter(|_| !plan.steps.is_empty()) {
+        let what = match guards {
+            [] => "This carries the plan out and keeps the old bytes in a journal:",
+            _ => {
+                "Where what forbids it is known and meant, this carries the plan out and keeps the old bytes in a journal:"
+            }
+        };
+        writeln!(out, "\n{}", paint.heading("What to do next"))?;
+        wrapped(out, layout, "  ", 2, what)?;
+        writeln!(out, "       {}", printable(command))?;
+    }
     out.flush()?;
     Ok(())
 }
@@ -240,9 +250,7 @@ pub(super) fn write_applied(
         .collect();
     let outlook =
         Outlook::of(&remaining, &examined.report.replay, false, examined.uses_dwb(), examined.report.outlook.checksums);
-    let label = |page: crate::types::PageId| {
-        format!("{} block {}", examined.called(page), crate::output::check_text::block_label(page))
-    };
+    let label = |page: crate::types::PageId| page_title(&examined.called(page), page);
     write_steps(out, layout, plan)?;
     write_left(out, layout, plan)?;
     write_findings(out, layout, &[], &ending.skipped)?;

@@ -17,7 +17,7 @@ use crate::cli::context::Closing;
 use crate::cli::exit::Stop;
 use crate::cli::work::all_cores;
 use crate::output::check_text::{
-    block_label, compared_words, image_words, replay_words, start_sentence, tear_words, write_evidence,
+    block_label, compared_words, image_words, page_title, replay_words, start_sentence, tear_words, write_evidence,
 };
 use crate::output::colour::Paint;
 use crate::output::json::BatchJson;
@@ -37,7 +37,7 @@ const ENDLESS: Layout = Layout { width: u16::MAX, paint: Paint::new(false) };
 /// When the result cannot be put into JSON.
 pub(super) fn survey_of(examined: &Examination, data_dir: &Path) -> Result<Survey, Stop> {
     let report = &examined.report;
-    let label = |page: PageId| format!("{} block {}", examined.called(page), block_label(page));
+    let label = |page: PageId| page_title(&examined.called(page), page);
     let shown = data_dir.display().to_string();
     let closing = || Closing::new(examined.findings.clone(), &examined.coverage).answering(examined.answer());
     let outcome = closing().outcome();

@@ -19,7 +19,7 @@ use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::verdict::replay::Replay;
-use crate::cli::context::{Closing, OutputArgs, begin, open_data_dir};
+use crate::cli::context::{Closing, OutputArgs, QuietArg, begin, open_data_dir};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, interrupt_flag};
@@ -54,6 +54,8 @@ pub struct VerifyArgs {
     jobs: JobsArg,
     #[command(flatten)]
     select: SelectArgs,
+    #[command(flatten)]
+    quiet: QuietArg,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -108,6 +110,8 @@ pub(super) struct Summary {
 }
 
 pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let mut nowhere = io::sink();
+    let out = args.quiet.output(out, &mut nowhere);
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
     let directory = open_data_dir(&data_dir)?;
     let mut check = Check::new(&directory);

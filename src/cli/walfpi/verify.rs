@@ -13,7 +13,7 @@ use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::{Extent, Visitor};
 use crate::analysis::wal::tail::Tail;
 use crate::analysis::wal::walk::{Damage, walk_run};
-use crate::cli::context::{Closing, OutputArgs};
+use crate::cli::context::{Closing, OutputArgs, QuietArg};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{JobsArg, interrupt_flag};
 use crate::output::json::wal::Row;
@@ -44,6 +44,8 @@ pub struct VerifyArgs {
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
+    quiet: QuietArg,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -56,6 +58,8 @@ struct Checked {
 }
 
 pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let mut nowhere = std::io::sink();
+    let out = args.quiet.output(out, &mut nowhere);
     let mut source = Source::open(&args.source)?;
     let plan = source.plan();
     let interrupted = interrupt_flag();
