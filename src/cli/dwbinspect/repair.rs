@@ -109,7 +109,7 @@ pub struct RepairArgs {
     #[command(flatten)]
     overrides: OverrideArgs,
     /// Print no plan: the exit status is the answer
-    #[arg(short, long, conflicts_with_all = ["apply", "resume"])]
+    #[arg(short, long, hide_short_help = true, conflicts_with_all = ["apply", "resume"])]
     quiet: bool,
     #[command(flatten)]
     output: OutputArgs,
