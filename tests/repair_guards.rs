@@ -197,17 +197,29 @@ fn server_that_the_pid_file_says_nothing_of() {
 /// looked up first.
 #[test]
 fn printed_commands_pass_the_guard_of_a_clean_shutdown() {
-    let (_kept, data) = copy_of("checkpoint");
-    edit_control(&data, 16, &1_u32.to_le_bytes());
-    let plan = dwbinspect(&["repair", arg(&data), "-n"]);
-    let last = plan.stdout.lines().last().expect("a command").trim();
-    let wanted = format!("pg_dwbinspect repair {} --allow-shut-down --apply", arg(&data));
-    assert_eq!(last, wanted, "{}", plan.stdout);
+    // Shut down cleanly; the page's image in the double write buffer is the page as it was.
+    let (_kept, data) = copy_of("clean");
+    let file = data.join("base/5/16399");
+    let whole = fs::read(&file).expect("read");
+    let mut damaged = whole.clone();
+    damaged[1070 * 8192 + 6000..][..6].copy_from_slice(b"damage");
+    fs::write(&file, &damaged).expect("write");
     let checked = dwbinspect(&["check", "--format", "ndjson", arg(&data)]);
     let steps = checked.of_type("summary").remove(0)["next"].clone();
-    for step in steps.as_array().expect("steps").iter().filter(|step| step["step"] == "repair") {
-        assert!(step["commands"].to_string().contains(&wanted), "{step}");
-    }
+    let step = steps.as_array().expect("steps").iter().find(|step| step["step"] == "repair").expect("a step");
+    let wanted = format!("pg_dwbinspect repair {} --allow-shut-down --apply", arg(&data));
+    let named: Vec<&str> =
+        step["commands"].as_array().expect("commands").iter().filter_map(|line| line.as_str()).collect();
+    let plan = dwbinspect(&["repair", arg(&data), "-n"]);
+    let last = plan.stdout.lines().last().expect("a command").trim();
+    assert_eq!(last, wanted, "{}", plan.stdout);
+    // The last of those that `check` prints writes the page, as it stands.
+    let words: Vec<&str> = named.last().expect("a command").split(' ').skip(1).collect();
+    assert!(words.contains(&"--allow-shut-down") && words.contains(&"--apply"), "{named:?}");
+    let journal = data.with_file_name("journal");
+    let done = dwbinspect(&[&words[..], &["--journal", arg(&journal)]].concat());
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert!(fs::read(&file).expect("read") == whole, "the page is as it was");
 }
 
 #[test]
