@@ -419,7 +419,7 @@ fn running_server_is_said() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(kinds(&ran).contains("server_running") && !kinds(&ran).contains("not_shut_down"), "{:?}", kinds(&ran));
-    assert_eq!((ran.status, ran.of_type("page").len()), (1, 1));
+    assert_eq!((ran.status, ran.of_type("page").len()), (2, 1), "what was read may have changed since");
     assert!(took.as_millis() >= 100, "the page was read again, with pauses: {took:?}");
 }
 

@@ -171,6 +171,7 @@ pub struct Closing {
     /// What was not looked at.
     pub skipped: Vec<SkippedJson>,
     examined: u64,
+    problems: usize,
     answer: Answer,
 }
 
@@ -180,6 +181,7 @@ impl Closing {
     pub fn new(mut findings: Vec<Finding>, coverage: &Coverage) -> Self {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity == Severity::Problem));
         Self {
+            problems: findings.iter().filter(|finding| finding.severity == Severity::Problem).count(),
             findings: findings.iter().map(FindingJson::from).collect(),
             skipped: coverage.skipped.iter().map(SkippedJson::from).collect(),
             examined: coverage.examined,
@@ -196,11 +198,7 @@ impl Closing {
     /// How the run ended.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        Outcome::of(self.problems(), self.skipped.len()).max(self.answer.into())
-    }
-
-    fn problems(&self) -> usize {
-        self.findings.iter().filter(|finding| finding.severity == "problem").count()
+        Outcome::of(self.problems, self.skipped.len()).max(self.answer.into())
     }
 
     /// Ends a machine output: findings, skipped, summary.
@@ -214,7 +212,7 @@ impl Closing {
         counts: serde_json::Map<String, serde_json::Value>,
     ) -> Result<Outcome, Stop> {
         let outcome = self.outcome();
-        let (problems, skipped, examined) = (self.problems(), self.skipped.len(), self.examined);
+        let (problems, skipped, examined) = (self.problems, self.skipped.len(), self.examined);
         for finding in self.findings {
             sink.item(&Item::Finding(finding))?;
         }

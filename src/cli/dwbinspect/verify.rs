@@ -18,6 +18,7 @@ use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
+use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::replay::Replay;
 use crate::cli::context::{Closing, OutputArgs, QuietArg, begin, open_data_dir};
 use crate::cli::data_dir_arg::PgData;
@@ -124,7 +125,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         let layout = args.output.layout();
         write_summary(out, layout, &summary)?;
         listing.write(out, layout)?;
-        return Closing::new(check.findings, &check.coverage).end_text(out, layout);
+        return Closing::new(check.findings, &check.coverage).answering(check.answer).end_text(out, layout);
     };
     // Before anything is printed.
     check.confirm_names(args)?;
@@ -135,7 +136,11 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         row.insert("unlogged".to_owned(), json!(page.is_unlogged));
         sink.item(&Item::Page(row))
     })?;
-    Closing::new(check.findings, &check.coverage).end(sink, summary.counts.damaged, summary.fields())
+    Closing::new(check.findings, &check.coverage).answering(check.answer).end(
+        sink,
+        summary.counts.damaged,
+        summary.fields(),
+    )
 }
 
 /// Names of relations, read when the first is needed.
@@ -173,11 +178,19 @@ struct Check<'a> {
     findings: Vec<Finding>,
     coverage: Coverage,
     names: LazyNames,
+    /// Pages that are written while they are read say nothing of the next moment.
+    answer: Answer,
 }
 
 impl<'a> Check<'a> {
     fn new(directory: &'a DataDir) -> Self {
-        Self { directory, findings: Vec::new(), coverage: Coverage::default(), names: LazyNames::default() }
+        Self {
+            directory,
+            findings: Vec::new(),
+            coverage: Coverage::default(),
+            names: LazyNames::default(),
+            answer: Answer::Fine,
+        }
     }
 
     /// Reads and judges everything that is asked for.
@@ -188,6 +201,9 @@ impl<'a> Check<'a> {
     ) -> Result<Summary, Stop> {
         let directory = self.directory;
         let (server, signs) = (directory.server_sign(), directory.recovery_signs());
+        if server.may_be_running() {
+            self.answer = Answer::Uncertain;
+        }
         self.findings = inspect_directory(directory, &server, &signs, &mut self.coverage);
         let control = directory.control().trusted();
         let catalog = control.map_or(0, |control| control.prefix.catalog_version_no);
