@@ -79,7 +79,7 @@ impl ChangeLog {
         if self.cut.is_some() {
             return;
         }
-        self.bytes += change.bytes();
+        self.bytes = self.bytes.saturating_add(change.bytes());
         if self.bytes > MOST_BYTES {
             self.cut = Some(change.start_lsn);
         } else if let Some(list) = self.by_place.get_mut(place) {
@@ -122,7 +122,10 @@ impl PageChange {
 
     /// Bytes of memory that it takes.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.data.len() + self.main.len() + self.image.as_ref().map_or(0, |image| image.len())
+        size_of::<Self>()
+            .saturating_add(self.data.len())
+            .saturating_add(self.main.len())
+            .saturating_add(self.image.as_ref().map_or(0, |image| image.len()))
     }
 }
 

@@ -152,7 +152,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &(dyn Fn(Stage, u64) -> Contro
     let mut suspects = std::mem::take(&mut input.suspects);
     let checksums = input.control.is_some_and(|control| control.checksums.is_enforced());
     let rules = CompareRules { block_size: input.block_size, checksums, redo_lsn: replay.redo_lsn, jobs: input.jobs };
-    let mut compared = 0;
+    let mut compared = 0_u64;
     compare_slots(
         input.dwb,
         &mut input.slots,
@@ -160,7 +160,7 @@ pub fn check(mut input: CheckInput<'_>, progress: &(dyn Fn(Stage, u64) -> Contro
         &rules,
         &mut coverage,
         |bytes| {
-            compared += bytes;
+            compared = compared.saturating_add(bytes);
             progress(Stage::Slots, compared).is_continue()
         },
         |page, suspicion| {
@@ -357,7 +357,11 @@ fn note_damaged_witnesses(report: &mut CheckReport, called: &dyn Fn(RelFileLocat
         report.replay.note_page_lsn(lsn, &name(page));
     }
     if let Some(first) = silent.first() {
-        report.replay.doubts.push(Doubt::SilentPages { page: name(*first), more: silent.len() - 1, end_lsn });
+        report.replay.doubts.push(Doubt::SilentPages {
+            page: name(*first),
+            more: silent.len().saturating_sub(1),
+            end_lsn,
+        });
     }
 }
 
@@ -387,7 +391,7 @@ fn newest_written(input: &CheckInput<'_>, coverage: &mut Coverage) -> Option<(Ls
 pub fn slots_of(slots: &[SlotRef], page: PageId) -> &[SlotRef] {
     let first = slots.partition_point(|slot| slot.page < page);
     let count = slots.get(first..).unwrap_or_default().partition_point(|slot| slot.page == page);
-    slots.get(first..first + count).unwrap_or_default()
+    slots.get(first..first.saturating_add(count)).unwrap_or_default()
 }
 
 fn interest_of(
@@ -419,7 +423,7 @@ fn read_wal(
     progress: &(dyn Fn(Stage, u64) -> ControlFlow<()> + Sync),
 ) {
     let read = AtomicU64::new(0);
-    let watch = |bytes| progress(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed) + bytes);
+    let watch = |bytes| progress(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
     // Where nothing is wrong with any page, older WAL has nothing to say.
     let is_wanted = !interest.is_empty() || replay.redo_lsn.is_none();
     if let Some(set) = input.all_wal.or(input.own_wal).filter(|_| is_wanted) {

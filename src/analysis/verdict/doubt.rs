@@ -217,7 +217,7 @@ impl Doubt {
     pub fn of_unread(skipped: &[Skipped]) -> Option<Self> {
         let first = skipped.first()?;
         let (what, reason) = (first.what.clone(), first.reason.to_string());
-        Some(Self::SomethingUnread { what, reason, more: skipped.len() - 1 })
+        Some(Self::SomethingUnread { what, reason, more: skipped.len().saturating_sub(1) })
     }
 
     /// True when something was not read that could bear on what a start brings.

@@ -165,7 +165,7 @@ impl<'a> Gather<'a> {
             }
             let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);
             if is_heap && page.fork == ForkNumber::Main {
-                let map_block = page.block / heap_blocks_per_map_page(record.block_size);
+                let map_block = page.block.checked_div(heap_blocks_per_map_page(record.block_size)).unwrap_or_default();
                 if let Some(place) = self.interest.map_place(page.rel, map_block) {
                     let own = record.blocks().any(|other| {
                         other.rel == page.rel && other.fork() == Some(ForkNumber::Vm) && other.block == map_block
@@ -183,7 +183,7 @@ impl<'a> Gather<'a> {
         let Some(changes) = &mut self.gathered.changes else { return };
         let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.block_size));
         if let Some(change) = PageChange::of(record, block, &mut restorer.decoder) {
-            self.gathered.change_bytes += change.bytes();
+            self.gathered.change_bytes = self.gathered.change_bytes.saturating_add(change.bytes());
             changes.push((place, change));
         }
     }

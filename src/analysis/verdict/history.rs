@@ -217,12 +217,12 @@ impl WalHistory {
                 self.full_from.get_or_insert(event.start_lsn);
                 break;
             }
-            self.kept += 1;
+            self.kept = self.kept.saturating_add(1);
             if let Touch::Image { marks } = &mut event.touch {
                 if self.images >= MAX_IMAGES {
                     *marks = None;
                 }
-                self.images += usize::from(marks.is_some());
+                self.images = self.images.saturating_add(usize::from(marks.is_some()));
             }
             if let Some(list) = self.events.get_mut(place) {
                 list.push(event);

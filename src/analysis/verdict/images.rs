@@ -98,8 +98,9 @@ impl Context<'_> {
             rule == Some(SlotIdRule::Sequence)
         };
         let key = |slot: &SlotRef| {
-            let order = if sequence(slot) { (u64::from(slot.slot_id), 0) } else { (0, u64::MAX - slot.index) };
-            (slot.slot_lsn, order, usize::MAX - slot.file)
+            let order =
+                if sequence(slot) { (u64::from(slot.slot_id), 0) } else { (0, u64::MAX.saturating_sub(slot.index)) };
+            (slot.slot_lsn, order, usize::MAX.saturating_sub(slot.file))
         };
         let is_read = |slot: &SlotRef| {
             self.dwb.files.get(slot.file).is_some_and(|file| file.detection.layout.is_read_in_recovery())

@@ -2,7 +2,6 @@
 //!
 //! [`survey`] compares every slot with its page and gathers the damaged pages; [`history`] reads what WAL says about
 //! them; [`candidate`] judges each image, [`judge`] the page.
-#![allow(clippy::arithmetic_side_effects)]
 
 pub mod answer;
 pub mod backup;

@@ -171,7 +171,7 @@ impl NextChange {
     /// Item numbers of `xl_heap_multi_insert`: flags, a byte of padding, the count, then the numbers.
     fn multi_insert_items(&self) -> Option<Vec<u16>> {
         let count = usize::from(self.main_u16(2)?);
-        (0..count).map(|index| self.main_u16(4 + 2 * index)).collect()
+        (0..count).map(|index| self.main_u16(index.saturating_mul(2).saturating_add(4))).collect()
     }
 }
 

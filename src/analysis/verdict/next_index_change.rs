@@ -43,7 +43,7 @@ pub(super) fn inserted(page: &[u8], number: Option<u16>, tuple: &[u8]) -> Standi
     let (Some(number), Some(space)) = (number.filter(|number| *number > 0), index_tuples(page)) else {
         return Standing::Unclear;
     };
-    if number == space.count + 1 {
+    if number == space.count.saturating_add(1) {
         return Standing::Absent;
     }
     let Some(item) = space.item(number) else { return Standing::Unclear };
@@ -99,7 +99,8 @@ pub(super) fn gist_updated(page: &[u8], main: &[u8], data: &[u8]) -> Standing {
 pub(super) fn dead_removed(page: &[u8], main: &[u8]) -> Standing {
     // `snapshotConflictHorizon`, the count, `isCatalogRel`, the numbers.
     let (Some(count), Some(space)) = (u16_at(main, 4), index_tuples(page)) else { return Standing::Unclear };
-    let numbers: Option<Vec<u16>> = (0..usize::from(count)).map(|index| u16_at(main, 8 + 2 * index)).collect();
+    let numbers: Option<Vec<u16>> =
+        (0..usize::from(count)).map(|index| u16_at(main, index.saturating_mul(2).saturating_add(8))).collect();
     let Some(numbers) = numbers.filter(|numbers| !numbers.is_empty()) else { return Standing::Unclear };
     let is_dead = |number: &u16| space.item(*number).is_some_and(|item| item.is_dead);
     match numbers.iter().all(is_dead) && space.are_distinct(tid_of) {
@@ -140,7 +141,7 @@ fn spgist_put(page: &[u8], numbers: &[u16]) -> Standing {
     };
     let is_free = |number: &u16| *number > space.count || is_placeholder(*number);
     let is_next = numbers.iter().filter(|number| **number > space.count).min();
-    let follows_on = is_next.is_none_or(|number| *number == space.count + 1);
+    let follows_on = is_next.is_none_or(|number| *number == space.count.saturating_add(1));
     match !numbers.is_empty() && numbers.iter().all(is_free) && follows_on {
         true => Standing::Absent,
         false => Standing::Unclear,
@@ -167,7 +168,9 @@ pub(super) fn spgist_leafs_moved_here(page: &[u8], main: &[u8]) -> Standing {
     let (Some(moves), Some(replaces_dead)) = (u16_at(main, 0), main.get(3)) else { return Standing::Unclear };
     let moves = usize::from(moves);
     let count = if *replaces_dead != 0 { 1 } else { moves + 1 };
-    let numbers: Option<Vec<u16>> = (moves..moves + count).map(|index| u16_at(main, NUMBERS_AT + 2 * index)).collect();
+    let numbers: Option<Vec<u16>> = (moves..moves.saturating_add(count))
+        .map(|index| u16_at(main, NUMBERS_AT.saturating_add(index.saturating_mul(2))))
+        .collect();
     numbers.map_or(Standing::Unclear, |numbers| spgist_put(page, &numbers))
 }
 

@@ -26,18 +26,21 @@ fn removed_items(flags: u16, data: &[u8]) -> Option<Vec<u16>> {
     let mut at = 0;
     if flags & FREEZE_PLANS != 0 {
         // The count, a byte of padding for each of two, plans of 12 bytes.
-        at = 4 + usize::from(u16_at(data, 0)?) * 12;
+        at = usize::from(u16_at(data, 0)?).saturating_mul(12).saturating_add(4);
     }
     let mut removed = Vec::new();
-    for (flag, width) in [(REDIRECTIONS, 2), (DEAD_ITEMS, 1), (UNUSED_ITEMS, 1)] {
+    for (flag, width) in [(REDIRECTIONS, 2_usize), (DEAD_ITEMS, 1), (UNUSED_ITEMS, 1)] {
         if flags & flag == 0 {
             continue;
         }
         let count = usize::from(u16_at(data, at)?);
         for index in 0..count {
-            removed.push(u16_at(data, at + 2 + 2 * width * index)?);
+            removed.push(u16_at(
+                data,
+                at.saturating_add(2).saturating_add(width.saturating_mul(2).saturating_mul(index)),
+            )?);
         }
-        at += 2 + 2 * width * count;
+        at = at.saturating_add(width.saturating_mul(2).saturating_mul(count).saturating_add(2));
     }
     (at <= data.len()).then_some(removed)
 }

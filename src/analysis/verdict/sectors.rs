@@ -127,7 +127,9 @@ impl TearMap {
         let (first, last) = (self.boundary.start, self.boundary.end);
         let (wide, plain) = match self.direction {
             Direction::Tail => (first.next_multiple_of(WIDE_SECTOR_BYTES), first),
-            Direction::Head | Direction::Scattered => (last / WIDE_SECTOR_BYTES * WIDE_SECTOR_BYTES, last),
+            Direction::Head | Direction::Scattered => {
+                (last.checked_div(WIDE_SECTOR_BYTES).unwrap_or_default().saturating_mul(WIDE_SECTOR_BYTES), last)
+            }
         };
         if wide > 0 && (first..=last).contains(&wide) { wide } else { plain }
     }
@@ -161,17 +163,25 @@ pub fn map_tear(disk: &SectorMarks, disk_lsn: Lsn, images: &[MapImage<'_>]) -> O
     }
     let age = |image: usize| (images[image].lsn, image);
     let heads: Vec<usize> = (0..images.len()).filter(|image| has_content(0..prefix(*image))).collect();
-    let tails: Vec<usize> = (0..images.len()).filter(|image| has_content(count - suffix(*image)..count)).collect();
+    let tails: Vec<usize> =
+        (0..images.len()).filter(|image| has_content(count.saturating_sub(suffix(*image))..count)).collect();
     // Two images that make up the whole page, one from the front and one from the back; of several the newest. One of
     // the parts may be all zero: that is how a page looks that was added to the file and never written.
     let pairs = (0..images.len()).flat_map(|head| (0..images.len()).map(move |tail| (head, tail)));
     let whole = |(head, tail): &(usize, usize)| {
         let (front, back) = (prefix(*head), suffix(*tail));
-        let proves = has_content(0..front) || has_content(count - back..count);
-        proves && head != tail && front > 0 && back > 0 && front < count && back < count && front + back >= count
+        let proves = has_content(0..front) || has_content(count.saturating_sub(back)..count);
+        proves
+            && head != tail
+            && front > 0
+            && back > 0
+            && front < count
+            && back < count
+            && front.saturating_add(back) >= count
     };
     if let Some((head, tail)) = pairs.filter(whole).max_by_key(|(head, tail)| age(*head).max(age(*tail))) {
-        let boundary = (count - suffix(tail)).max(1) * SECTOR_BYTES..prefix(head) * SECTOR_BYTES;
+        let boundary = count.saturating_sub(suffix(tail)).max(1).saturating_mul(SECTOR_BYTES)
+            ..prefix(head).saturating_mul(SECTOR_BYTES);
         let (direction, newer, older) =
             if age(head) > age(tail) { (Direction::Head, head, tail) } else { (Direction::Tail, tail, head) };
         return Some(TearMap {
@@ -188,7 +198,7 @@ pub fn map_tear(disk: &SectorMarks, disk_lsn: Lsn, images: &[MapImage<'_>]) -> O
         (Direction::Head, Some(head), None, 1..prefix(head))
     } else if let Some(tail) = newest(tails) {
         // A head newer than every image was written over the one that the rest equals.
-        let boundary = count - suffix(tail)..count - 1;
+        let boundary = count.saturating_sub(suffix(tail))..count.saturating_sub(1);
         match Some(disk_lsn) > images[tail].lsn {
             true => (Direction::Head, None, Some(tail), boundary),
             false => (Direction::Tail, Some(tail), None, boundary),
@@ -196,7 +206,7 @@ pub fn map_tear(disk: &SectorMarks, disk_lsn: Lsn, images: &[MapImage<'_>]) -> O
     } else {
         (Direction::Scattered, None, None, 0..count)
     };
-    let boundary = boundary.start * SECTOR_BYTES..boundary.end * SECTOR_BYTES;
+    let boundary = boundary.start.saturating_mul(SECTOR_BYTES)..boundary.end.saturating_mul(SECTOR_BYTES);
     Some(TearMap { direction, sources, newer, older, boundary, is_explained: false })
 }
 

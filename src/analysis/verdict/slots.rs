@@ -101,7 +101,7 @@ impl<'a> Unchanged<'a> {
         }
         let at = fork.blocks.partition_point(|block| *block < page.block);
         let digest = digest_but_checksum(bytes);
-        let own = self.slots.iter().zip(&self.is_same).skip(fork.first + at);
+        let own = self.slots.iter().zip(&self.is_same).skip(fork.first.saturating_add(at));
         for (slot, is_same) in own.take_while(|(slot, _)| slot.page == page) {
             is_same.store(digest == slot.digest, Ordering::Relaxed);
         }
@@ -192,8 +192,8 @@ fn portions(slots: &mut [SlotRef]) -> impl Iterator<Item = &mut [SlotRef]> {
     let mut rest = slots;
     std::iter::from_fn(move || {
         let mut end = PORTION_SLOTS.min(rest.len());
-        while end < rest.len() && rest[end].page == rest[end - 1].page {
-            end += 1;
+        while end < rest.len() && rest[end].page == rest[end.saturating_sub(1)].page {
+            end = end.saturating_add(1);
         }
         let (portion, behind) = std::mem::take(&mut rest).split_at_mut(end);
         rest = behind;
@@ -202,7 +202,7 @@ fn portions(slots: &mut [SlotRef]) -> impl Iterator<Item = &mut [SlotRef]> {
 }
 
 fn compare_portion(set: &DwbSet, slots: &mut [SlotRef], pages: &dyn PageSource, rules: &CompareRules) -> Compared {
-    let mut found = Compared { bytes: (slots.len() * rules.block_size) as u64, ..Compared::default() };
+    let mut found = Compared { bytes: slots.len().saturating_mul(rules.block_size) as u64, ..Compared::default() };
     let mut disk = vec![0; rules.block_size];
     let mut slot_bytes = Vec::new();
     let mut unlogged = None;

@@ -39,8 +39,8 @@ fn header(lsn: Lsn, block: u32, page_bytes: usize, checksums: bool) -> Option<[u
     let [high, low] = [lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF].map(|half| u32::try_from(half).unwrap_or_default());
     page[0..4].copy_from_slice(&high.to_le_bytes());
     page[4..8].copy_from_slice(&low.to_le_bytes());
-    for (at, field) in [(12, lower), (14, size), (16, size), (18, size | LAYOUT_VERSION)] {
-        page[at..at + 2].copy_from_slice(&field.to_le_bytes());
+    for (at, field) in [(12_usize, lower), (14, size), (16, size), (18, size | LAYOUT_VERSION)] {
+        page[at..at.saturating_add(2)].copy_from_slice(&field.to_le_bytes());
     }
     if checksums {
         let checksum = page_checksum(&page, block);

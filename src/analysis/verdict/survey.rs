@@ -379,7 +379,7 @@ impl Context<'_> {
 
     /// Says so when the page is an image but for a bit or two: no torn write does that.
     fn flipped_bits(&self, disk: &Disk, verdict: &PageVerdict) -> Option<String> {
-        let nearly = |judged: &&Judged| judged.candidate.sectors_matching + 1 == disk.marks.len();
+        let nearly = |judged: &&Judged| judged.candidate.sectors_matching.saturating_add(1) == disk.marks.len();
         for judged in verdict.candidates.iter().filter(nearly) {
             let Some(image) = self.image_of(&judged.candidate.source) else { continue };
             let bits = |range: std::ops::Range<usize>| -> u32 {
@@ -387,7 +387,7 @@ impl Context<'_> {
                     disk.bytes.get(range.clone()).into_iter().flatten().zip(image.get(range).into_iter().flatten());
                 pairs.map(|(one, other)| (one ^ other).count_ones()).sum()
             };
-            let flipped = bits(0..8) + bits(10..disk.bytes.len());
+            let flipped = bits(0..8).saturating_add(bits(10..disk.bytes.len()));
             if flipped <= MOST_FLIPPED_BITS {
                 let word = if flipped == 1 { "one bit" } else { "two bits" };
                 return Some(format!("it differs from {} in {word}", judged.candidate.source));

@@ -54,9 +54,9 @@ impl<'a> TupleSpace<'a> {
         let special = page.get(usize::from(header.special)..)?;
         let upper = usize::from(header.upper);
         let mut items = Vec::new();
-        let mut count = 0;
+        let mut count = 0_u16;
         for pointer in line_pointers(&header, page) {
-            count += 1;
+            count = count.saturating_add(1);
             let (start, length) = (usize::from(pointer.offset()), usize::from(pointer.length()));
             let is_dead = pointer.state() == LinePointerState::Dead;
             let has_tuple = length > 0 && (is_dead || pointer.state() == LinePointerState::Normal);
@@ -66,7 +66,9 @@ impl<'a> TupleSpace<'a> {
         }
         let mut by_place: Vec<&Item<'_>> = items.iter().collect();
         by_place.sort_unstable_by_key(|item| item.start);
-        let end = by_place.iter().try_fold(upper, |next, item| (item.start == next).then(|| next + item.room()))?;
+        let end = by_place
+            .iter()
+            .try_fold(upper, |next, item| (item.start == next).then(|| next.saturating_add(item.room())))?;
         (end == usize::from(header.special)).then_some(Self { items, count, upper, special, page_bytes: page.len() })
     }
 
@@ -83,7 +85,7 @@ impl<'a> TupleSpace<'a> {
 
     /// True when bytes at `start` were read after header and line pointers.
     pub(super) const fn is_read_late(&self, start: usize) -> bool {
-        start + READ_FIRST_BYTES <= self.page_bytes
+        start.saturating_add(READ_FIRST_BYTES) <= self.page_bytes
     }
 
     /// True when each tuple has the size that its line pointer says, as `size` reads it.

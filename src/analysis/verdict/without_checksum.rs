@@ -200,7 +200,7 @@ impl Context<'_> {
             let between =
                 if is_older { up_to(lsn)..up_to(own_lsn) } else { records.after.start.min(up_to(lsn))..up_to(lsn) };
             match against_image(&disk.bytes, read.image, is_older, records.all, between) {
-                Agreement::Same => found.same += 1,
+                Agreement::Same => found.same = found.same.saturating_add(1),
                 Agreement::Differs => found.differing.push(slot.index),
                 Agreement::Unclear => {}
             }

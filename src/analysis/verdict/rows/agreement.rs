@@ -141,8 +141,11 @@ pub fn against_image(
     let (older, newer) = if image_is_older { (&other, &own) } else { (&own, &other) };
     // An image that was copied without a lock may hold the next changes already.
     let attempts = (0..=MOST_AHEAD).filter_map(|ahead| {
-        let range =
-            if image_is_older { between.start + ahead..between.end } else { between.start..between.end + ahead };
+        let range = if image_is_older {
+            between.start.saturating_add(ahead)..between.end
+        } else {
+            between.start..between.end.saturating_add(ahead)
+        };
         changes.get(range)
     });
     settle(attempts.map(|changes| {

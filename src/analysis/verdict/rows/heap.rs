@@ -63,7 +63,7 @@ impl HeapItems {
                 LinePointerState::Dead => Item::Dead,
                 LinePointerState::Redirect => Item::Redirect(pointer.offset()),
                 LinePointerState::Normal => page
-                    .get(at..at + usize::from(pointer.length()))
+                    .get(at..at.saturating_add(usize::from(pointer.length())))
                     .map_or(Item::Unknown, |tuple| Item::Row(row_of(tuple))),
             }
         });
@@ -80,7 +80,7 @@ impl HeapItems {
     fn get_mut(&mut self, item: u16) -> Option<&mut Item> {
         let index = usize::from(item).checked_sub(1)?;
         if self.items.len() <= index {
-            self.items.resize(index + 1, if self.is_closed { Item::Unused } else { Item::Unknown });
+            self.items.resize(index.saturating_add(1), if self.is_closed { Item::Unused } else { Item::Unknown });
         }
         self.items.get_mut(index)
     }
@@ -181,13 +181,13 @@ impl HeapItems {
         if change.block_id == 1 {
             return Some(self.change(old_item, close));
         }
-        let mut at = 0;
+        let mut at = 0_usize;
         let mut length = |flag: u8| -> Option<usize> {
             if flags & flag == 0 {
                 return Some(0);
             }
-            at += 2;
-            change.data_u16(at - 2).map(usize::from)
+            at = at.saturating_add(2);
+            change.data_u16(at.saturating_sub(2)).map(usize::from)
         };
         let (prefix, suffix) = (length(0x20)?, length(0x40)?);
         let data = change.data.get(at..)?;
@@ -195,9 +195,9 @@ impl HeapItems {
             Item::Row(row) if change.is_alone => row.rest.as_deref().map(user_data),
             _ => None,
         };
-        let rest = match (prefix + suffix, old) {
+        let rest = match (prefix.saturating_add(suffix), old) {
             (_, Some(old)) if prefix <= old.len() && suffix <= old.len() => {
-                wal_rest(data, old.get(..prefix)?, old.get(old.len() - suffix..)?)?
+                wal_rest(data, old.get(..prefix)?, old.get(old.len().saturating_sub(suffix)..)?)?
             }
             _ => wal_rest(data, &vec![ANY; prefix], &vec![ANY; suffix])?,
         };
@@ -214,10 +214,14 @@ impl HeapItems {
         for index in 0..count {
             at = at.next_multiple_of(2);
             let length = usize::from(change.data_u16(at)?);
-            let end = at + 2 + WAL_TUPLE_HEADER_BYTES + length;
-            let rest = Some(wal_rest(change.data.get(at + 2..end)?, &[], &[])?);
+            let end = at.saturating_add(2).saturating_add(WAL_TUPLE_HEADER_BYTES).saturating_add(length);
+            let rest = Some(wal_rest(change.data.get(at.saturating_add(2)..end)?, &[], &[])?);
             at = end;
-            let item = if change.is_init { index + 1 } else { change.main_u16(4 + 2 * usize::from(index))? };
+            let item = if change.is_init {
+                index.saturating_add(1)
+            } else {
+                change.main_u16(usize::from(index).saturating_mul(2).saturating_add(4))?
+            };
             done = done.and(self.insert(item, Row { xmin: Some(change.xid), xmax: Some(0), rest }));
         }
         Some(done)
@@ -231,17 +235,22 @@ impl HeapItems {
         let (mut at, mut frozen, mut done) = (0, 0, Ok(()));
         if flags & 0x10 != 0 {
             let plans = usize::from(change.data_u16(0)?);
-            frozen =
-                (0..plans).map(|plan| change.data_u16(4 + 12 * plan + 10).map(usize::from)).sum::<Option<usize>>()?;
-            at = 4 + 12 * plans;
+            frozen = (0..plans)
+                .map(|plan| {
+                    change.data_u16(plan.saturating_mul(12).saturating_add(4).saturating_add(10)).map(usize::from)
+                })
+                .sum::<Option<usize>>()?;
+            at = plans.saturating_mul(12).saturating_add(4);
         }
         let mut list = |flag: u8, width: usize| -> Option<Vec<u16>> {
             if flags & flag == 0 {
                 return Some(Vec::new());
             }
-            let count = usize::from(change.data_u16(at)?) * width;
-            let items = (0..count).map(|index| change.data_u16(at + 2 + 2 * index)).collect();
-            at += 2 + 2 * count;
+            let count = usize::from(change.data_u16(at)?).saturating_mul(width);
+            let items = (0..count)
+                .map(|index| change.data_u16(at.saturating_add(2).saturating_add(index.saturating_mul(2))))
+                .collect();
+            at = at.saturating_add(count.saturating_mul(2).saturating_add(2));
             items
         };
         let (redirected, dead, unused) = (list(0x20, 2)?, list(0x40, 1)?, list(0x80, 1)?);
@@ -258,7 +267,8 @@ impl HeapItems {
             done = done.and(self.turn(item, Item::Unused, is_used));
         }
         for index in 0..frozen {
-            done = done.and(self.change(change.data_u16(at + 2 * index)?, |row| row.xmax = None));
+            done = done
+                .and(self.change(change.data_u16(at.saturating_add(index.saturating_mul(2)))?, |row| row.xmax = None));
         }
         Some(done)
     }
@@ -327,7 +337,7 @@ fn rest_of(infomask2: u16, infomask: u16, data_offset: u8, behind: [&[u16]; 3]) 
 /// Everything behind the header and the null bitmap.
 fn user_data(rest: &[u16]) -> &[u16] {
     let data_offset = rest.get(2).map_or(0, |offset| usize::from(*offset));
-    rest.get(3 + data_offset.saturating_sub(TupleHeader::SIZE)..).unwrap_or_default()
+    rest.get(data_offset.saturating_sub(TupleHeader::SIZE).saturating_add(3)..).unwrap_or_default()
 }
 
 /// A row as WAL has it: `xl_heap_header`, the null bitmap, then the data but for what it shares with the row before.

@@ -83,17 +83,17 @@ fn fill(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
     let mut extents: Vec<(usize, usize, usize)> = line_pointers(header, page)
         .enumerate()
         .filter(|(_, pointer)| matches!(pointer.state(), LinePointerState::Normal | LinePointerState::Dead))
-        .map(|(index, pointer)| (usize::from(pointer.offset()), usize::from(pointer.length()), index + 1))
+        .map(|(index, pointer)| (usize::from(pointer.offset()), usize::from(pointer.length()), index.saturating_add(1)))
         .filter(|(_, length, _)| *length > 0)
-        .map(|(offset, length, item)| (offset, offset + length.next_multiple_of(ALIGNMENT), item))
+        .map(|(offset, length, item)| (offset, offset.saturating_add(length.next_multiple_of(ALIGNMENT)), item))
         .collect();
     extents.sort_unstable();
     let overlap = extents.windows(2).find_map(|pair| match pair {
         [(_, end, other), (start, _, item)] if start < end => Some(LayoutFault::Overlap { item: *item, other: *other }),
         _ => None,
     });
-    let used = extents.iter().map(|(start, end, _)| end - start).sum();
-    let space = usize::from(header.special) - usize::from(header.upper);
+    let used = extents.iter().map(|(start, end, _)| end.saturating_sub(*start)).sum();
+    let space = usize::from(header.special).saturating_sub(usize::from(header.upper));
     overlap.or((used != space).then_some(LayoutFault::Gap { used, space }))
 }
 
@@ -101,9 +101,9 @@ fn twins(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
     let mut seen: HashMap<&[u8], usize> = HashMap::new();
     line_pointers(header, page).enumerate().find_map(|(index, pointer)| {
         let at = usize::from(pointer.offset());
-        let entry = page.get(at..at + usize::from(pointer.length())).filter(|entry| !entry.is_empty())?;
-        let other = seen.insert(entry, index + 1)?;
-        Some(LayoutFault::Twins { item: index + 1, other })
+        let entry = page.get(at..at.saturating_add(usize::from(pointer.length()))).filter(|entry| !entry.is_empty())?;
+        let other = seen.insert(entry, index.saturating_add(1))?;
+        Some(LayoutFault::Twins { item: index.saturating_add(1), other })
     })
 }
 

@@ -55,7 +55,8 @@ impl ListItems {
         }
         let entries = line_pointers(&header, page).map(|pointer| {
             let at = usize::from(pointer.offset());
-            let bytes = page.get(at..at + usize::from(pointer.length())).filter(|bytes| !bytes.is_empty())?;
+            let bytes =
+                page.get(at..at.saturating_add(usize::from(pointer.length()))).filter(|bytes| !bytes.is_empty())?;
             if kind == PageKind::SpGist { spgist::entry(bytes) } else { Some(bytes.into()) }
         });
         // The link to the right sibling: 0 on the rightmost page, which has no high key.
@@ -160,7 +161,7 @@ impl ListItems {
         items.sort_unstable();
         for item in items.into_iter().rev() {
             self.entry_mut(item)?;
-            self.entries.remove(usize::from(item) - 1);
+            self.entries.remove(usize::from(item).saturating_sub(1));
         }
         Ok(())
     }
@@ -169,10 +170,10 @@ impl ListItems {
     fn remove_some(&mut self, change: &PageChange, deleted: u16, updated: u16) -> Option<Result<(), Misfit>> {
         let (deleted, updated) = (usize::from(deleted), usize::from(updated));
         let mut done = Ok(());
-        for index in deleted..deleted + updated {
-            done = done.and(self.forget(change.data_u16(2 * index)?));
+        for index in deleted..deleted.saturating_add(updated) {
+            done = done.and(self.forget(change.data_u16(index.saturating_mul(2))?));
         }
-        let items = (0..deleted).map(|index| change.data_u16(2 * index)).collect::<Option<_>>()?;
+        let items = (0..deleted).map(|index| change.data_u16(index.saturating_mul(2))).collect::<Option<_>>()?;
         Some(done.and(self.remove(items)))
     }
 
@@ -181,11 +182,11 @@ impl ListItems {
         let count = usize::from(change.main_u16(0)?);
         // All runs are numbered as the entries stand before.
         for index in (0..count).rev() {
-            let first = usize::from(change.data_u16(4 * index)?);
-            let length = usize::from(change.data_u16(4 * index + 2)?);
-            let run = first.checked_sub(1).map(|start| start..start + length);
+            let first = usize::from(change.data_u16(index.saturating_mul(4))?);
+            let length = usize::from(change.data_u16(index.saturating_mul(4).saturating_add(2))?);
+            let run = first.checked_sub(1).map(|start| start..start.saturating_add(length));
             let Some(run) = run.filter(|run| run.end <= self.entries.len()) else {
-                return Some(Err(Misfit::Missing { item: first + length }));
+                return Some(Err(Misfit::Missing { item: first.saturating_add(length) }));
             };
             self.entries.splice(run, [None]);
         }
@@ -236,8 +237,8 @@ impl ListItems {
     /// PAGE_UPDATE of GiST: how many go, how many come; their items, then the new ones.
     fn update_gist(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         let (deleted, inserted) = (usize::from(change.main_u16(0)?), change.main_u16(2)?);
-        let items = (0..deleted).map(|index| change.data_u16(2 * index)).collect::<Option<Vec<u16>>>()?;
-        let mut new = entries_of(change.data.get(2 * deleted..)?, 1)?;
+        let items = (0..deleted).map(|index| change.data_u16(index.saturating_mul(2))).collect::<Option<Vec<u16>>>()?;
+        let mut new = entries_of(change.data.get(deleted.saturating_mul(2)..)?, 1)?;
         if (deleted, inserted) == (1, 1) {
             let place = self.entry_mut(*items.first()?);
             return Some(place.map(|place| *place = new.pop().flatten()));
@@ -253,11 +254,11 @@ impl ListItems {
         let differs = |(one, other): (&Entry, &Entry)| one.is_some() && other.is_some() && one != other;
         let at = self.entries.iter().zip(&other.entries).position(differs);
         let (own, others) = (self.entries.len(), other.entries.len());
-        at.or((own != others).then_some(own.min(others))).map(|index| index + 1)
+        at.or((own != others).then_some(own.min(others))).map(|index| index.saturating_add(1))
     }
 
     fn holds(&self, entry: &[u8]) -> Option<usize> {
-        self.entries.iter().position(|own| own.as_deref() == Some(entry)).map(|index| index + 1)
+        self.entries.iter().position(|own| own.as_deref() == Some(entry)).map(|index| index.saturating_add(1))
     }
 }
 

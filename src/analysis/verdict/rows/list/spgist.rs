@@ -75,7 +75,7 @@ impl ListItems {
 
     /// Puts an entry behind the last, or in the place of a mark.
     fn put(&mut self, item: u16, entry: Entry) -> Result<(), Misfit> {
-        if usize::from(item) == self.entries.len() + 1 {
+        if usize::from(item) == self.entries.len().saturating_add(1) {
             self.entries.push(entry);
             return Ok(());
         }
@@ -99,12 +99,15 @@ impl ListItems {
         let moves = usize::from(change.main_u16(0)?);
         let (replaces_dead, is_build) = (*change.main.get(3)? != 0, *change.main.get(16)? != 0);
         let inserted = if replaces_dead { 1 } else { moves + 1 };
-        let mut items = items_at(change, 20, moves + inserted)?;
+        let mut items = items_at(change, 20, moves.saturating_add(inserted))?;
         let to = items.split_off(moves);
         if change.block_id == 0 {
             return Some(self.turn(&items, if is_build { PLACEHOLDER } else { REDIRECT }, PLACEHOLDER));
         }
-        let entries = entries_of(change.main.get(20 + 2 * (moves + inserted)..)?, inserted)?;
+        let entries = entries_of(
+            change.main.get(moves.saturating_add(inserted).saturating_mul(2).saturating_add(20)..)?,
+            inserted,
+        )?;
         Some(to.into_iter().zip(entries).try_for_each(|(item, entry)| self.put(item, entry)))
     }
 
@@ -113,7 +116,7 @@ impl ListItems {
     fn vacuum_leaf(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         let count = |at: usize| change.main_u16(at).map(usize::from);
         let (dead, placeholder, moved) = (count(0)?, count(2)?, count(4)?);
-        let items = items_at(change, 16, dead + placeholder + 2 * moved)?;
+        let items = items_at(change, 16, dead.saturating_add(placeholder).saturating_add(moved.saturating_mul(2)))?;
         let (dead, items) = items.split_at(dead);
         let (placeholder, items) = items.split_at(placeholder);
         let (from, to) = items.split_at(moved);
@@ -122,7 +125,7 @@ impl ListItems {
             let count = self.entries.len();
             let pair = (usize::from(*from).checked_sub(1)?, usize::from(*to).checked_sub(1)?);
             if pair.0.max(pair.1) >= count {
-                return Some(Err(Misfit::Missing { item: pair.0.max(pair.1) + 1 }));
+                return Some(Err(Misfit::Missing { item: pair.0.max(pair.1).saturating_add(1) }));
             }
             self.entries.swap(pair.0, pair.1);
         }
@@ -135,12 +138,12 @@ impl ListItems {
         let (count, first) = (usize::from(change.main_u16(0)?), usize::from(change.main_u16(2)?));
         let done = self.turn(&items_at(change, 10, count)?, PLACEHOLDER, PLACEHOLDER);
         if first > 0 {
-            self.entries.truncate(first - 1);
+            self.entries.truncate(first.saturating_sub(1));
         }
         Some(done)
     }
 }
 
 fn items_at(change: &PageChange, at: usize, count: usize) -> Option<Vec<u16>> {
-    (0..count).map(|index| change.main_u16(at + 2 * index)).collect()
+    (0..count).map(|index| change.main_u16(at.saturating_add(index.saturating_mul(2)))).collect()
 }
