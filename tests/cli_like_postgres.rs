@@ -279,3 +279,25 @@ fn wal_options_are_those_of_pg_waldump() {
     let bare = run("pg_walfpi", &["stats", "000000010000000000000001"]);
     assert!(bare.status == 2 && bare.stderr.contains("-p DIRECTORY says where"), "{}", bare.stderr);
 }
+
+#[test]
+fn progress_is_told_in_lines_where_it_was_asked_for() {
+    for (program, args) in [
+        ("pg_dwbinspect", &["verify", "-P", "-D"][..]),
+        ("pg_dwbinspect", &["check", "--progress", "-D"]),
+        ("pg_walfpi", &["verify", "-P", "-D"]),
+    ] {
+        let data = cluster("clean");
+        let asked = run(program, &[args, &[arg(&data)]].concat());
+        let bytes = |line: &str| {
+            let (done, total) = line.strip_suffix(" bytes")?.split_once(" of ")?;
+            Some((done.parse::<u64>().ok()?, total.parse::<u64>().ok()?))
+        };
+        let told: Vec<(u64, u64)> = asked.stderr.lines().filter_map(bytes).collect();
+        assert_eq!(told.first().map(|(done, _)| *done), Some(0), "{program} {args:?}: {}", asked.stderr);
+        assert!(told.iter().any(|(done, total)| done == total && *total > 0), "{program} {args:?}: {told:?}");
+        let silent: Vec<&str> = args.iter().filter(|word| !["-P", "--progress"].contains(word)).copied().collect();
+        let silent = run(program, &[&silent[..], &[arg(&data)]].concat());
+        assert_eq!((silent.stderr.as_str(), silent.stdout), ("", asked.stdout), "{program} {args:?}");
+    }
+}

@@ -27,6 +27,14 @@ impl JobsArg {
     }
 }
 
+/// Whether the user wants to be told how far the work is.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct ProgressArg {
+    /// Show progress also where standard error is not a terminal: a line a second
+    #[arg(short = 'P', long, hide_short_help = true)]
+    pub progress: bool,
+}
+
 /// One thread per core, for work that has no option.
 #[must_use]
 pub fn all_cores() -> usize {

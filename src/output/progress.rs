@@ -1,25 +1,36 @@
-//! Progress: a bar on standard error, where that is a terminal, or somebody who is told.
+//! Progress: a bar on standard error, where that is a terminal, lines where it was asked for, or somebody who is told.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Shows bytes done, bytes in all, and rate; nothing when standard error is no terminal.
+/// Time from one line to the next, where progress goes into a file.
+const BETWEEN_LINES: Duration = Duration::from_secs(1);
+
+/// Shows bytes done, bytes in all, and rate; nothing when standard error is not a terminal and nobody asked for it.
 pub struct Progress {
     shown: Shown,
 }
 
 enum Shown {
     Bar(ProgressBar),
+    Lines { done: AtomicU64, total: u64, last: Mutex<Option<Instant>> },
     Told { done: AtomicU64, watch: Arc<dyn Fn(u64) + Send + Sync> },
 }
 
 impl Progress {
-    /// A bar over `total_bytes`.
+    /// A bar over `total_bytes`; `asked_for`: lines where standard error is not a terminal.
     #[must_use]
-    pub fn bytes(total_bytes: u64) -> Self {
+    pub fn bytes(total_bytes: u64, asked_for: bool) -> Self {
+        if asked_for && !std::io::stderr().is_terminal() {
+            let shown = Shown::Lines { done: AtomicU64::new(0), total: total_bytes, last: Mutex::new(None) };
+            shown.line(0, true);
+            return Self { shown };
+        }
         let bar = if std::io::stderr().is_terminal() { ProgressBar::new(total_bytes) } else { ProgressBar::hidden() };
         let template = "{wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}";
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -38,6 +49,10 @@ impl Progress {
     pub fn done(&self, bytes: u64) {
         match &self.shown {
             Shown::Bar(bar) => bar.set_position(bytes),
+            Shown::Lines { done, .. } => {
+                done.store(bytes, Ordering::Relaxed);
+                self.shown.line(bytes, false);
+            }
             Shown::Told { done, watch } => {
                 done.store(bytes, Ordering::Relaxed);
                 watch(bytes);
@@ -49,15 +64,34 @@ impl Progress {
     pub fn advance(&self, bytes: u64) {
         match &self.shown {
             Shown::Bar(bar) => bar.inc(bytes),
-            Shown::Told { done, watch } => watch(done.fetch_add(bytes, Ordering::Relaxed) + bytes),
+            Shown::Lines { done, .. } => {
+                self.shown.line(done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes), false);
+            }
+            Shown::Told { done, watch } => watch(done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)),
         }
+    }
+}
+
+impl Shown {
+    /// Writes how far the work is, if the line before it is old enough or `always`.
+    fn line(&self, done: u64, always: bool) {
+        let Self::Lines { total, last, .. } = self else { return };
+        let Ok(mut last) = last.lock() else { return };
+        if !always && last.is_some_and(|last| last.elapsed() < BETWEEN_LINES) {
+            return;
+        }
+        *last = Some(Instant::now());
+        // Nobody reads it: the work goes on all the same.
+        drop(writeln!(std::io::stderr(), "{done} of {total} bytes"));
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Shown::Bar(bar) = &self.shown {
-            bar.finish_and_clear();
+        match &self.shown {
+            Shown::Bar(bar) => bar.finish_and_clear(),
+            Shown::Lines { done, .. } => self.shown.line(done.load(Ordering::Relaxed), true),
+            Shown::Told { .. } => {}
         }
     }
 }

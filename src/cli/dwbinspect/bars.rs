@@ -6,19 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::examination::Watch;
 use crate::analysis::verdict::check::Stage;
-use crate::cli::work::interrupt_flag;
+use crate::cli::work::{ProgressArg, interrupt_flag};
 use crate::output::progress::Progress;
 
 /// One bar after the other, a stage each.
 pub(super) struct Bars {
     interrupted: Arc<AtomicBool>,
     open: Mutex<Option<(Stage, Progress)>>,
+    asked_for: bool,
 }
 
 impl Bars {
     /// No bar yet.
-    pub(super) fn new() -> Self {
-        Self { interrupted: interrupt_flag(), open: Mutex::new(None) }
+    pub(super) fn new(progress: ProgressArg) -> Self {
+        Self { interrupted: interrupt_flag(), open: Mutex::new(None), asked_for: progress.progress }
     }
 }
 
@@ -28,7 +29,7 @@ impl Watch for Bars {
         if total > 0 {
             if open.as_ref().is_none_or(|(shown, _)| *shown != stage) {
                 *open = None;
-                *open = Some((stage, Progress::bytes(total)));
+                *open = Some((stage, Progress::bytes(total, self.asked_for)));
             }
             if let Some((_, bar)) = open.as_ref() {
                 bar.done(done);

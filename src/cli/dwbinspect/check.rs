@@ -17,7 +17,7 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::cli::context::{Closing, OutputArgs, QuietArg, begin};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::work::JobsArg;
+use crate::cli::work::{JobsArg, ProgressArg};
 use crate::output::check_text::{
     page_title, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
 };
@@ -62,6 +62,8 @@ pub struct CheckArgs {
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
+    progress: ProgressArg,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -91,7 +93,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         keep_slots: false,
     };
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
-    let mut examined = Examination::run(&data_dir, &request, &Bars::new())?;
+    let mut examined = Examination::run(&data_dir, &request, &Bars::new(args.progress))?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer());
     if args.quiet.is_on() {
         return Ok(closing.outcome());

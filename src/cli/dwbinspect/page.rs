@@ -20,7 +20,7 @@ use crate::cli::context::{Closing, OutputArgs, QuietArg, begin, open_data_dir};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::relation_arg::{RelationArg, ambiguous};
-use crate::cli::work::JobsArg;
+use crate::cli::work::{JobsArg, ProgressArg};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
@@ -63,6 +63,8 @@ pub struct PageArgs {
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
+    progress: ProgressArg,
+    #[command(flatten)]
     quiet: QuietArg,
     #[command(flatten)]
     output: OutputArgs,
@@ -76,7 +78,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block };
     let request =
         Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: args.jobs.count(), keep_slots: false };
-    let mut examined = Examination::run(&data_dir, &request, &Bars::new())?;
+    let mut examined = Examination::run(&data_dir, &request, &Bars::new(args.progress))?;
     if let Some(found) = examined.report.pages.first().filter(|found| is_nowhere(found)) {
         let title = format!("{} ({})", examined.called(page), examined.path_of(page));
         let what = if found.disk == Comparison::MissingFile { "has no such file" } else { "has no such block" };

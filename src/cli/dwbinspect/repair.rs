@@ -20,7 +20,7 @@ use crate::cli::context::{OutputArgs, open_data_dir};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::relation_arg::{RelationArg, ambiguous};
-use crate::cli::work::JobsArg;
+use crate::cli::work::{JobsArg, ProgressArg};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
@@ -107,6 +107,8 @@ pub struct RepairArgs {
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
+    progress: ProgressArg,
+    #[command(flatten)]
     overrides: OverrideArgs,
     /// Print no plan: the exit status is the answer
     #[arg(short, long, hide_short_help = true, conflicts_with_all = ["apply", "resume"])]
@@ -139,7 +141,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         return Err(Stop::Input("--skip-changed and --allow-old-journal are for --resume and undo".to_owned()));
     }
     let directory = open_data_dir(&args.directory()?)?;
-    let (locked, examined) = args.examine(args.apply, &Bars::new())?;
+    let (locked, examined) = args.examine(args.apply, &Bars::new(args.progress))?;
     let session = Session::new(&examined)?;
     let permission = session.permission(args)?;
     let plan = session.plan(args, &permission)?;
@@ -196,6 +198,7 @@ impl RepairArgs {
             replay: ReplayArgs::default(),
             wal: wal.to_vec(),
             jobs,
+            progress: ProgressArg::default(),
             overrides: OverrideArgs::default(),
             quiet: false,
             output: OutputArgs::plain(),

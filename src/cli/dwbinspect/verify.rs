@@ -23,7 +23,7 @@ use crate::analysis::verdict::replay::Replay;
 use crate::cli::context::{Closing, OutputArgs, QuietArg, begin, open_data_dir};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::work::{JobsArg, interrupt_flag};
+use crate::cli::work::{JobsArg, ProgressArg, interrupt_flag};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::{RelationName, RelationNames};
@@ -53,6 +53,8 @@ pub struct VerifyArgs {
     pgdata: PgData,
     #[command(flatten)]
     jobs: JobsArg,
+    #[command(flatten)]
+    progress: ProgressArg,
     #[command(flatten)]
     select: SelectArgs,
     #[command(flatten)]
@@ -170,6 +172,7 @@ struct Plan<'a> {
     read_again: bool,
     unlogged: &'a HashSet<RelFileLocator>,
     links_at: Option<Lsn>,
+    progress: bool,
 }
 
 /// A run of the command.
@@ -250,6 +253,7 @@ impl<'a> Check<'a> {
             read_again: server.may_be_running(),
             unlogged: &unlogged,
             links_at: Replay::of(control, &signs).redo_lsn.filter(|_| !server.may_be_running()),
+            progress: args.progress.progress,
         };
         let scan = self.scan(&plan, visit, &mut summary)?;
         self.links(&scan, ground.geometry);
@@ -280,9 +284,9 @@ impl<'a> Check<'a> {
         visit: &mut dyn FnMut(&Damaged<'_>) -> io::Result<()>,
         summary: &mut Summary,
     ) -> io::Result<PageScan> {
-        let &Plan { jobs, files, ground, read_again, unlogged, links_at } = plan;
+        let &Plan { jobs, files, ground, read_again, unlogged, links_at, progress } = plan;
         let interrupted = interrupt_flag();
-        let progress = Progress::bytes(files.iter().map(|file| file.size_bytes).sum());
+        let progress = Progress::bytes(files.iter().map(|file| file.size_bytes).sum(), progress);
         let options = ScanOptions {
             jobs,
             checksums: ground.checksums != ChecksumRule::Off,

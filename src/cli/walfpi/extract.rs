@@ -10,7 +10,7 @@ use super::names::Names;
 use super::source::{CommonArgs, Source};
 use crate::analysis::finding::Finding;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::JobsArg;
+use crate::cli::work::{JobsArg, ProgressArg};
 use crate::output::json::wal::fork_name;
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::restore::ready_page;
@@ -35,13 +35,15 @@ pub struct ExtractArgs {
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
+    progress: ProgressArg,
+    #[command(flatten)]
     filter: ImageFilter,
 }
 
 pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
     let filter = args.filter.resolved(&names)?;
-    let mut source = Source::open(&args.common.source)?;
+    let mut source = Source::open(&args.common.source)?.telling(args.progress);
     source.add_name_notes(&names);
     let protected = args.common.source.protected()?;
     let export = ExportDir::create(&args.directory, &protected).map_err(|error| Stop::Input(error.to_string()))?;

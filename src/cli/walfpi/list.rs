@@ -8,7 +8,7 @@ use super::images::{ImageFilter, Target, each_image_head};
 use super::names::Names;
 use super::source::{CommonArgs, Source};
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::JobsArg;
+use crate::cli::work::{JobsArg, ProgressArg};
 
 /// List the full-page images, one line each
 ///
@@ -22,13 +22,15 @@ pub struct ListArgs {
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
+    progress: ProgressArg,
+    #[command(flatten)]
     filter: ImageFilter,
 }
 
 pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
     let filter = args.filter.resolved(&names)?;
-    let mut source = Source::open(&args.common.source)?;
+    let mut source = Source::open(&args.common.source)?.telling(args.progress);
     source.add_name_notes(&names);
     let mut target = Target::begin(&source, &args.common.output, out, "list", false)?;
     let mut shown = 0;

@@ -18,6 +18,7 @@ use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::Stop;
+use crate::cli::work::ProgressArg;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::{WalReadError, WalSet, WalSetError, WalSetOptions};
@@ -174,6 +175,7 @@ pub struct Source {
     start: Option<Lsn>,
     end: Option<Lsn>,
     watch: Option<WatchBytes>,
+    shows_progress: bool,
     /// Runs that are still to be read.
     waiting: VecDeque<Range<usize>>,
 }
@@ -208,6 +210,7 @@ impl Source {
             start: args.start.max(first),
             end: [args.end, last].into_iter().flatten().min(),
             watch: None,
+            shows_progress: false,
             waiting: VecDeque::new(),
         };
         tell_notes(&source.set, None, &mut source.findings, &mut source.coverage);
@@ -297,12 +300,18 @@ impl Source {
         self.watch = Some(watch);
     }
 
+    /// Progress is shown also where standard error is not a terminal, if that was asked for.
+    #[must_use]
+    pub fn telling(self, progress: ProgressArg) -> Self {
+        Self { shows_progress: progress.progress, ..self }
+    }
+
     /// Progress over all bytes.
     #[must_use]
     pub fn progress(&self) -> Progress {
         match &self.watch {
             Some(watch) => Progress::told(Arc::clone(watch)),
-            None => Progress::bytes(self.total_bytes()),
+            None => Progress::bytes(self.total_bytes(), self.shows_progress),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::analysis::wal::group::{GroupBy, Groups, Key};
 use crate::analysis::wal::tally::Tally;
 use crate::cli::context::Closing;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::{JobsArg, interrupt_flag};
+use crate::cli::work::{JobsArg, ProgressArg, interrupt_flag};
 use crate::output::json::wal::{Naming, group_row, interval_row, put_tally, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
@@ -43,6 +43,8 @@ pub struct StatsArgs {
     sort: Option<Sort>,
     #[command(flatten)]
     jobs: JobsArg,
+    #[command(flatten)]
+    progress: ProgressArg,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -124,7 +126,7 @@ impl Sort {
 
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
-    let mut source = Source::open(&args.common.source)?;
+    let mut source = Source::open(&args.common.source)?.telling(args.progress);
     source.add_name_notes(&names);
     let jobs = args.jobs.count();
     let group = args.by.group();

@@ -15,10 +15,9 @@ use crate::analysis::wal::tail::Tail;
 use crate::analysis::wal::walk::{Damage, walk_run};
 use crate::cli::context::{Closing, OutputArgs, QuietArg};
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::{JobsArg, interrupt_flag};
+use crate::cli::work::{JobsArg, ProgressArg, interrupt_flag};
 use crate::output::json::wal::Row;
 use crate::output::json::{Item, lsn_text};
-use crate::output::progress::Progress;
 use crate::output::sink::CsvShape;
 use crate::output::text::write_fact;
 use crate::parsers::wal::block::Keep;
@@ -44,6 +43,8 @@ pub struct VerifyArgs {
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
+    progress: ProgressArg,
+    #[command(flatten)]
     quiet: QuietArg,
     #[command(flatten)]
     output: OutputArgs,
@@ -60,10 +61,10 @@ struct Checked {
 pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let mut nowhere = std::io::sink();
     let out = args.quiet.output(out, &mut nowhere);
-    let mut source = Source::open(&args.source)?;
+    let mut source = Source::open(&args.source)?.telling(args.progress);
     let plan = source.plan();
     let interrupted = interrupt_flag();
-    let progress = Progress::bytes(source.total_bytes());
+    let progress = source.progress();
     let (mut runs, mut damage) = (Vec::new(), Vec::new());
     source.begin_runs();
     while let Some(run) = source.next_run() {
