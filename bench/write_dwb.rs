@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const PAGE: u64 = 8192;
 const STRIDE: u64 = PAGE + dwb_format::HEADER_BYTES;
-const MOST_FILES: u64 = 16;
+const MAX_FILES: u64 = 16;
 /// Oid of the default tablespace.
 const DEFAULT_TABLESPACE: u32 = 1663;
 
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [data, megabytes] = arguments.as_slice() else { return Err(USAGE.into()) };
     let (data, megabytes) = (Path::new(data), megabytes.parse::<u64>()?);
     let slots = (megabytes << 20) / STRIDE;
-    let files = slots.div_ceil(4096).clamp(1, MOST_FILES);
+    let files = slots.div_ceil(4096).clamp(1, MAX_FILES);
     let slots_per_file = slots / files;
     let checkpoint_lsn = fs::read(data.join("global/pg_control"))?;
     let checkpoint_lsn = u64::from_le_bytes(checkpoint_lsn[40..48].try_into()?);

@@ -153,12 +153,12 @@ impl Run {
 
 /// Part of the slots with one verdict, and how sure its borders are.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct BatchPart {
     number: usize,
     confidence: Confidence,
 }
 
-impl Default for Part {
+impl Default for BatchPart {
     fn default() -> Self {
         Self { number: 0, confidence: Confidence::Proven }
     }
@@ -167,9 +167,10 @@ impl Default for Part {
 /// Splits the slots that are not current. Leftovers of an older batch stand behind those of a newer one, so where all
 /// LSNs before a place are higher than all behind it, a batch ends; in layouts with a sequence number, a batch ends
 /// where the number does not go on. Returns a part for each slot of each file.
-fn split_parts(staleness: &Staleness) -> Vec<Vec<Part>> {
+fn split_parts(staleness: &Staleness) -> Vec<Vec<BatchPart>> {
     let traces = staleness.traces();
-    let mut parts: Vec<Vec<Part>> = traces.iter().map(|trace| vec![Part::default(); trace.slots.len()]).collect();
+    let mut parts: Vec<Vec<BatchPart>> =
+        traces.iter().map(|trace| vec![BatchPart::default(); trace.slots.len()]).collect();
     let mut number = 0_usize;
     for (file, trace) in traces.iter().enumerate() {
         let leftover: Vec<usize> = (0..trace.slots.len())
@@ -195,7 +196,7 @@ fn split_parts(staleness: &Staleness) -> Vec<Vec<Part>> {
                 number = number.saturating_add(1);
             }
             if let Some(part) = parts.get_mut(file).and_then(|parts| parts.get_mut(*index)) {
-                *part = Part { number, confidence };
+                *part = BatchPart { number, confidence };
             }
         }
     }

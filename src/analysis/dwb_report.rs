@@ -49,7 +49,7 @@ pub fn examine_slots(
     for error in &set.skipped {
         coverage.skip("double write buffer", error);
     }
-    for stranger in &set.strangers {
+    for stranger in &set.unrecognized {
         let what = format!("{} is no double write buffer file", stranger.display());
         findings.push(Finding::problem("stranger", what, "the server makes no such file there; it was not read"));
     }

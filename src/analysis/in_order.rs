@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const AHEAD_PER_WORKER: usize = 3;
 
 /// What the threads share.
-struct State<I, T> {
+struct QueueState<I, T> {
     items: I,
     /// Number of the item that is begun next.
     next: usize,
@@ -23,7 +23,7 @@ struct State<I, T> {
 }
 
 struct Queue<I, T> {
-    state: Mutex<State<I, T>>,
+    state: Mutex<QueueState<I, T>>,
     /// Told when there is something to take up. Not of every result: waking a thread costs as much as reading some pages.
     results: Condvar,
     /// Told when there is room for results.
@@ -45,7 +45,7 @@ pub fn in_order<I, T, W>(
     T: Send,
     W: FnMut(I) -> T + Send,
 {
-    let state = State { items, next: 0, taken: 0, done: BTreeMap::new(), is_empty: false, stop: false };
+    let state = QueueState { items, next: 0, taken: 0, done: BTreeMap::new(), is_empty: false, stop: false };
     let ahead = workers.len().max(1).saturating_mul(AHEAD_PER_WORKER);
     let queue = Queue { state: Mutex::new(state), results: Condvar::new(), room: Condvar::new(), ahead };
     std::thread::scope(|scope| {
@@ -118,7 +118,7 @@ impl<I: Iterator, T> Queue<I, T> {
 }
 
 impl<I, T> Queue<I, T> {
-    fn lock(&self) -> MutexGuard<'_, State<I, T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<I, T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

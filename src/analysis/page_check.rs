@@ -9,7 +9,7 @@ use crate::parsers::page_kind::PageKind;
 use crate::types::{BlockNumber, ForkNumber};
 
 /// Faults of one page that a sentence names; the others are counted.
-const MOST_FAULTS_IN_WORDS: usize = 4;
+const MAX_FAULTS_IN_WORDS: usize = 4;
 
 /// What one page on disk is by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,9 +172,9 @@ impl fmt::Display for PageDamage {
         if all == 0 {
             return f.write_str("too short for a page header");
         }
-        if all > MOST_FAULTS_IN_WORDS {
-            sentences.truncate(MOST_FAULTS_IN_WORDS);
-            sentences.push(format!("and {} more", all.saturating_sub(MOST_FAULTS_IN_WORDS)));
+        if all > MAX_FAULTS_IN_WORDS {
+            sentences.truncate(MAX_FAULTS_IN_WORDS);
+            sentences.push(format!("and {} more", all.saturating_sub(MAX_FAULTS_IN_WORDS)));
         }
         f.write_str(&sentences.join("; "))
     }

@@ -23,7 +23,7 @@ const READS_AGAIN: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// Pauses in all. A cluster with so much damage is not torn by reading; without an end to the pauses it would take hours.
-const MOST_PAUSES: u32 = 400;
+const MAX_PAUSES: u32 = 400;
 
 /// Pages whose checksums are computed before they are judged.
 const PAGES_TOGETHER: usize = 4;
@@ -288,7 +288,7 @@ impl Judge<'_> {
             if failed.is_empty() || self.options.interrupted.load(Ordering::Relaxed) {
                 return;
             }
-            if self.pauses.fetch_add(1, Ordering::Relaxed) < MOST_PAUSES {
+            if self.pauses.fetch_add(1, Ordering::Relaxed) < MAX_PAUSES {
                 std::thread::sleep(PAUSE);
             }
             failed.retain_mut(|page| {

@@ -8,7 +8,7 @@ use crate::cluster::names::RelationNames;
 use crate::types::RelFileLocator;
 
 /// Relations that a message names one by one.
-const MOST_NAMED: usize = 12;
+const MAX_NAMED: usize = 12;
 
 /// One value of `--relation`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,8 +83,8 @@ pub fn ambiguous(text: &str, found: &[RelFileLocator], names: &RelationNames) ->
         Some(name) => format!("\n  {name} ({rel})"),
         None => format!("\n  {rel}"),
     };
-    let list: String = found.iter().take(MOST_NAMED).map(line).collect();
-    let more = match found.len().saturating_sub(MOST_NAMED) {
+    let list: String = found.iter().take(MAX_NAMED).map(line).collect();
+    let more = match found.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!("\n  and {more} more"),
     };

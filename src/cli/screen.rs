@@ -15,10 +15,10 @@ use crate::tui::action::Action;
 use crate::tui::look::{Look, pages};
 use crate::tui::run::{Ended, run};
 use crate::tui::state::Subject;
-use crate::tui::worker::{Backend, Tell};
+use crate::tui::worker::{ActionSender, Backend};
 
 /// Files of one name that are tried before giving up.
-const MOST_OF_A_NAME: u32 = 1000;
+const MAX_OF_A_NAME: u32 = 1000;
 
 /// How the screen looks.
 #[derive(Clone, Copy, Debug, Args)]
@@ -99,14 +99,14 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
 }
 
 /// Writes a view as text and as JSON into new files in the current directory, and tells their names.
-pub fn export(name: &str, text: &str, json: &str, protected: &[PathBuf], tell: &Tell) {
+pub fn export(name: &str, text: &str, json: &str, protected: &[PathBuf], sender: &ActionSender) {
     let written = ExportDir::create(Path::new("."), protected).and_then(|directory| {
         let stem = free_name(name, &["txt", "json"]);
         let text = directory.write_new(&format!("{stem}.txt"), text.as_bytes())?;
         directory.write_new(&format!("{stem}.json"), json.as_bytes())?;
         Ok::<_, OutsideError>(text)
     });
-    tell.action(match written {
+    sender.action(match written {
         Ok(path) => Action::Told(format!("written: {} and the same as .json", absolute(&path))),
         Err(error) => Action::Failed(error.to_string()),
     });
@@ -115,7 +115,7 @@ pub fn export(name: &str, text: &str, json: &str, protected: &[PathBuf], tell: &
 /// A name that no file in the current directory has with any of these endings.
 pub fn free_name(name: &str, endings: &[&str]) -> String {
     let is_free = |stem: &String| endings.iter().all(|ending| !Path::new(&format!("{stem}.{ending}")).exists());
-    let numbered = (2..MOST_OF_A_NAME).map(|number| format!("{name}_{number}"));
+    let numbered = (2..MAX_OF_A_NAME).map(|number| format!("{name}_{number}"));
     std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_else(|| name.to_owned())
 }
 

@@ -9,7 +9,7 @@ use crate::parsers::dwb::detect::{Detection, detect};
 use crate::parsers::dwb::{LAYOUTS, Slot};
 
 /// Entries with unknown names that are kept one by one.
-const MAX_STRANGERS: usize = 20;
+const MAX_UNRECOGNIZED: usize = 20;
 
 /// Most bytes that one read of a slot scan takes.
 const WINDOW_BYTES: u64 = 256 * 1024;
@@ -219,7 +219,7 @@ pub struct DwbSet {
     /// Files with the right name that could not be opened.
     pub skipped: Vec<AccessError>,
     /// Entries of the directory that no layout knows, the first of them.
-    pub strangers: Vec<PathBuf>,
+    pub unrecognized: Vec<PathBuf>,
     /// Further such entries, only counted.
     pub further_strangers: u64,
 }
@@ -260,14 +260,14 @@ impl DwbSet {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if LAYOUTS.iter().any(|layout| layout.file_number(name).is_some()) {
                 paths.push(path);
-            } else if self.strangers.len() < MAX_STRANGERS {
-                self.strangers.push(path);
+            } else if self.unrecognized.len() < MAX_UNRECOGNIZED {
+                self.unrecognized.push(path);
             } else {
                 self.further_strangers = self.further_strangers.saturating_add(1);
             }
         }
         paths.sort();
-        self.strangers.sort();
+        self.unrecognized.sort();
         for path in paths {
             self.add_file(&path, Links::Refuse, block_size_hint);
         }

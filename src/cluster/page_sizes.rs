@@ -11,10 +11,10 @@ use crate::parsers::page::PageHeader;
 const ENOUGH_HEADERS: u64 = 64;
 
 /// Files of one directory that are asked at most.
-const MOST_FILES: usize = 128;
+const MAX_FILES: usize = 128;
 
 /// Directories of databases that are asked at most.
-const MOST_DATABASES: usize = 4;
+const MAX_DATABASES: usize = 4;
 
 /// Sizes that the first pages of shared catalogs and of some databases name, and the number of pages that name each.
 /// Pages without content, and those whose header breaks a rule, have no say; nor have files that cannot be read, since
@@ -23,9 +23,9 @@ pub(super) fn page_sizes_named(data_dir: &Path) -> BTreeMap<u32, u64> {
     let mut named = BTreeMap::<u32, u64>::new();
     let base = data_dir.join("base");
     let databases = entries_with_numbers(&base, usize::MAX);
-    let directories = [data_dir.join("global")].into_iter().chain(databases.into_iter().take(MOST_DATABASES));
+    let directories = [data_dir.join("global")].into_iter().chain(databases.into_iter().take(MAX_DATABASES));
     for directory in directories {
-        for file in entries_with_numbers(&directory, MOST_FILES) {
+        for file in entries_with_numbers(&directory, MAX_FILES) {
             if named.values().sum::<u64>() >= ENOUGH_HEADERS {
                 return named;
             }

@@ -15,7 +15,7 @@ use super::running::PID_FILE_LIMIT_BYTES;
 const SERVER_DIRECTORIES: [&str; 3] = ["base", "global", "pg_wal"];
 
 /// Open files of one process that are looked at, at most.
-const MOST_OPEN_FILES: usize = 4096;
+const MAX_OPEN_FILES: usize = 4096;
 
 /// What the processes of the machine tell of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Process {
         // The link's own permissions say how the file was opened.
         let is_writable = |file: &DirEntry| file.metadata().is_ok_and(|link| link.mode() & 0o200 != 0);
         let mut paths =
-            files.take(MOST_OPEN_FILES).filter(is_writable).filter_map(|file| fs::read_link(file.path()).ok());
+            files.take(MAX_OPEN_FILES).filter(is_writable).filter_map(|file| fs::read_link(file.path()).ok());
         paths.any(|path| {
             let below = path.strip_prefix(&root).ok();
             let first = below.and_then(|below| below.components().next().map(|part| part.as_os_str().to_owned()));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::types::Oid;
 
 /// Names that are kept, at most: a directory with more archives of tablespaces is no backup that anybody made.
-const MOST_ARCHIVES: usize = 10_000;
+const MAX_ARCHIVES: usize = 10_000;
 
 /// How an archive is compressed, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ impl TarBackup {
         let mut archives = Vec::new();
         for entry in std::fs::read_dir(directory).ok()? {
             archives.extend(entry.ok()?.file_name().to_str().and_then(TarArchive::parse));
-            if archives.len() > MOST_ARCHIVES {
+            if archives.len() > MAX_ARCHIVES {
                 return None;
             }
         }

@@ -7,7 +7,7 @@ use super::json::page::outcome_name;
 use super::text::{Layout, plain_table, wrapped, write_fact, write_table};
 use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::backup::BackupEnd;
-use crate::analysis::verdict::candidate::{Judged, Source, Weight};
+use crate::analysis::verdict::candidate::{ImageSource, Judged, Weight};
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::judge::{OnStart, Verdict};
 use crate::analysis::verdict::outlook::{Outlook, Start};
@@ -19,7 +19,7 @@ use crate::output::escape::printable;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Pages that are named one by one in a sentence.
-const MOST_PAGES_IN_WORDS: usize = 3;
+const MAX_PAGES_IN_WORDS: usize = 3;
 
 /// How a page is called: by name where there is one.
 pub type Label<'a> = &'a dyn Fn(PageId) -> String;
@@ -147,8 +147,8 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::Completes => "replay runs to the end of WAL that is there".to_owned(),
     });
     let list = |places: &[usize]| {
-        let named: Vec<String> = places.iter().take(MOST_PAGES_IN_WORDS).map(page_at).collect();
-        let more = if places.len() > MOST_PAGES_IN_WORDS { " …" } else { "" };
+        let named: Vec<String> = places.iter().take(MAX_PAGES_IN_WORDS).map(page_at).collect();
+        let more = if places.len() > MAX_PAGES_IN_WORDS { " …" } else { "" };
         format!("{}{more}", named.join(", "))
     };
     let mut say = |places: &[usize], one: &str, many: &str| {
@@ -246,11 +246,11 @@ pub fn tear_words(report: &PageReport) -> String {
 pub fn image_words(judged: &Judged) -> String {
     let lsn = judged.candidate.page_lsn;
     match &judged.candidate.source {
-        Source::Dwb { file, slot_index, .. } => {
+        ImageSource::Dwb { file, slot_index, .. } => {
             let number = file.strip_prefix("dwbuf_").unwrap_or(file);
             format!("slot {number}:{slot_index} {lsn}")
         }
-        Source::Wal { .. } => format!("WAL {lsn}"),
+        ImageSource::Wal { .. } => format!("WAL {lsn}"),
     }
 }
 

@@ -18,11 +18,11 @@ const fn most_items(block_size: usize) -> usize {
 }
 
 /// Runs of blocks that are named one by one.
-const MOST_RUNS: usize = 6;
+const MAX_RUNS: usize = 6;
 
 /// What the words speak of.
 #[derive(Clone, Copy, Debug)]
-pub struct Ground<'a> {
+pub struct StepContext<'a> {
     /// The data directory as it was named.
     pub data_dir: &'a str,
     /// Bytes of a page.
@@ -63,10 +63,15 @@ pub fn start_command(data_dir: &str) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_steps(out: &mut dyn Write, layout: Layout, steps: &[NextStep], ground: Ground<'_>) -> io::Result<()> {
+pub fn write_steps(
+    out: &mut dyn Write,
+    layout: Layout,
+    steps: &[NextStep],
+    context: StepContext<'_>,
+) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("What to do next"))?;
     for (place, step) in steps.iter().enumerate() {
-        let words = words_of(step, ground);
+        let words = words_of(step, context);
         let lead = if steps.len() > 1 { format!("  {}. ", place + 1) } else { "  ".to_owned() };
         wrapped(out, layout, &lead, lead.len(), &printable(&words.sentence))?;
         for item in &words.items {
@@ -81,11 +86,11 @@ pub fn write_steps(out: &mut dyn Write, layout: Layout, steps: &[NextStep], grou
 
 /// The same as one sentence, for a line of a screen.
 #[must_use]
-pub fn steps_sentence(steps: &[NextStep], ground: Ground<'_>) -> String {
+pub fn steps_sentence(steps: &[NextStep], context: StepContext<'_>) -> String {
     let one = |step: &NextStep| {
-        let Words { sentence, items, commands } = words_of(step, ground);
+        let Words { sentence, items, commands } = words_of(step, context);
         let sentence = sentence.trim_end_matches(['.', ':']);
-        let rest: Vec<String> = items.into_iter().take(MOST_RUNS).chain(commands.into_iter().take(1)).collect();
+        let rest: Vec<String> = items.into_iter().take(MAX_RUNS).chain(commands.into_iter().take(1)).collect();
         if rest.is_empty() { sentence.to_owned() } else { format!("{sentence}: {}", rest.join(", ")) }
     };
     steps.iter().map(one).collect::<Vec<_>>().join("; ")
@@ -93,9 +98,9 @@ pub fn steps_sentence(steps: &[NextStep], ground: Ground<'_>) -> String {
 
 /// Steps for programs: a stable word beside what people read.
 #[must_use]
-pub fn steps_value(steps: &[NextStep], ground: Ground<'_>) -> Value {
+pub fn steps_value(steps: &[NextStep], context: StepContext<'_>) -> Value {
     let one = |step: &NextStep| {
-        let Words { sentence, items, commands } = words_of(step, ground);
+        let Words { sentence, items, commands } = words_of(step, context);
         json!({"step": step.code(), "sentence": sentence, "relations": items, "commands": commands})
     };
     steps.iter().map(one).collect()
@@ -107,10 +112,10 @@ fn count(pages: usize) -> String {
 
 /// A step in words.
 #[must_use]
-pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
-    let dir = quoted(ground.data_dir);
+pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
+    let dir = quoted(context.data_dir);
     // Without it the command would be refused.
-    let allow = if ground.is_shut_down { " --allow-shut-down" } else { "" };
+    let allow = if context.is_shut_down { " --allow-shut-down" } else { "" };
     match step {
         NextStep::StopServer => Words::new(
             "Stop the server, or look at a copy or snapshot: while files change, nothing that is said of them is certain.",
@@ -120,7 +125,7 @@ pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
              second command takes the stale file away:"
         ))
         .with(format!("ps -fp {pid}"))
-        .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", ground.data_dir)))),
+        .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
         NextStep::BringControl => Words::new(
             "Bring back what says where replay begins: global/pg_control or backup_label, from a backup of this cluster as \
              late as possible. Without it no image can be proven, and pg_resetwal would give up all changes that are only in \
@@ -158,12 +163,12 @@ pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
-        NextStep::GetPast { relations } => get_past(relations, ground.data_dir),
+        NextStep::GetPast { relations } => get_past(relations, context.data_dir),
         NextStep::CopyFirst => {
             Words::new("Make a copy of the data directory before the server is started: replay may stop half way.")
         }
-        NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, ground),
-        NextStep::Salvage { kind, relations } => salvage(*kind, relations, ground),
+        NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
+        NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
         NextStep::BlankMaps { pages } => Words::new(format!(
             "So that base backups work, blank {} of maps before the server is started, which loses nothing (or VACUUM the \
              tables and CHECKPOINT after):",
@@ -171,14 +176,14 @@ pub fn words_of(step: &NextStep, ground: Ground<'_>) -> Words {
         ))
         .with(format!("pg_dwbinspect repair {dir} --blank-maps{allow} --apply")),
         NextStep::Start { is_proven: true } => {
-            Words::new("Nothing has to be repaired; the server can be started:").with(start_command(ground.data_dir))
+            Words::new("Nothing has to be repaired; the server can be started:").with(start_command(context.data_dir))
         }
         NextStep::Start { is_proven: false } => Words::new(
             "Nothing was found that has to be repaired. That does not prove that all is well: see the doubts, and without \
              data checksums a torn page whose halves make sense together stays unseen. Keep a copy of the data directory \
              when the server is started, and hold what matters against a backup or a standby.",
         )
-        .with(start_command(ground.data_dir)),
+        .with(start_command(context.data_dir)),
     }
 }
 
@@ -198,8 +203,8 @@ fn blocks(affected: &Affected) -> String {
     let one = |(first, last): &(BlockNumber, BlockNumber)| {
         if first == last { first.to_string() } else { format!("{first}-{last}") }
     };
-    let list: Vec<String> = affected.blocks.iter().take(MOST_RUNS).map(one).collect();
-    let more = if affected.blocks.len() > MOST_RUNS { ", …" } else { "" };
+    let list: Vec<String> = affected.blocks.iter().take(MAX_RUNS).map(one).collect();
+    let more = if affected.blocks.len() > MAX_RUNS { ", …" } else { "" };
     let noun = match affected.blocks[..] {
         [(first, last)] if first == last => "block",
         _ => "blocks",
@@ -207,7 +212,7 @@ fn blocks(affected: &Affected) -> String {
     format!("{noun} {}{more}", list.join(", "))
 }
 
-fn rebuild(kind: Rebuilt, relations: &[Affected], ground: Ground<'_>) -> Words {
+fn rebuild(kind: Rebuilt, relations: &[Affected], context: StepContext<'_>) -> Words {
     let sentence = match kind {
         Rebuilt::SystemIndexes => {
             "These indexes are the system's own, which the server needs to answer at all. No data is lost: they are made from \
@@ -238,7 +243,7 @@ fn rebuild(kind: Rebuilt, relations: &[Affected], ground: Ground<'_>) -> Words {
             Rebuilt::SystemIndexes => {
                 let database = one.subject.database.as_deref().unwrap_or("template1");
                 let statement = format!("REINDEX INDEX {}", sql_name(&one.subject));
-                let dir = quoted(ground.data_dir);
+                let dir = quoted(context.data_dir);
                 format!("echo {} | postgres --single -P -D {dir} {}", quoted(&statement), quoted(database))
             }
         });
@@ -258,15 +263,15 @@ fn in_psql(subject: &Subject, verb: &str, rest: &str) -> String {
 }
 
 /// Tuple identifiers of the blocks.
-fn tids(affected: &Affected, ground: Ground<'_>) -> String {
-    let most = most_items(ground.block_size);
+fn tids(affected: &Affected, context: StepContext<'_>) -> String {
+    let most = most_items(context.block_size);
     let one = |(first, last): &(BlockNumber, BlockNumber)| format!("({first},1)..({last},{most})");
-    let list: Vec<String> = affected.blocks.iter().take(MOST_RUNS).map(one).collect();
-    let more = if affected.blocks.len() > MOST_RUNS { ", …" } else { "" };
+    let list: Vec<String> = affected.blocks.iter().take(MAX_RUNS).map(one).collect();
+    let more = if affected.blocks.len() > MAX_RUNS { ", …" } else { "" };
     format!("{}{more}", list.join(", "))
 }
 
-fn salvage(kind: Lost, relations: &[Affected], ground: Ground<'_>) -> Words {
+fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Words {
     let sentence = match kind {
         Lost::Catalogs => {
             "These are system catalogs: what the rows of these pages described cannot be used any more, and nothing makes them \
@@ -299,7 +304,7 @@ fn salvage(kind: Lost, relations: &[Affected], ground: Ground<'_>) -> Words {
             _ => String::new(),
         };
         let ctid = match kind {
-            Lost::Tables | Lost::Toast | Lost::Unknown => format!(": ctid {}", tids(one, ground)),
+            Lost::Tables | Lost::Toast | Lost::Unknown => format!(": ctid {}", tids(one, context)),
             Lost::Catalogs | Lost::Sequences => String::new(),
         };
         words.items.push(format!("{}{of} ({}){ctid}", one.subject.name, blocks(one)));
@@ -331,14 +336,14 @@ mod tests {
         NextStep::Rebuild { kind, relations: vec![affected] }
     }
 
-    const GROUND: Ground<'_> = Ground { data_dir: "/my data", block_size: 8192, is_shut_down: false };
+    const CONTEXT: StepContext<'_> = StepContext { data_dir: "/my data", block_size: 8192, is_shut_down: false };
 
     #[test]
     fn commands_are_whole_words_of_a_shell() {
-        let user = words_of(&index(false), GROUND);
+        let user = words_of(&index(false), CONTEXT);
         assert_eq!(user.commands, [r#"psql -d 'my app' -c 'REINDEX INDEX public."Orders_pkey"'"#]);
         assert_eq!(user.items, ["my app.public.orders_pkey (blocks 3, 7-9), a btree index of my app.public.orders"]);
-        let system = words_of(&index(true), GROUND);
+        let system = words_of(&index(true), CONTEXT);
         let expected = r#"echo 'REINDEX INDEX public."Orders_pkey"' | postgres --single -P -D '/my data' 'my app'"#;
         assert_eq!(system.commands, [expected]);
         assert_eq!(start_command("/my data"), "pg_ctl start -D '/my data'");
@@ -354,7 +359,7 @@ mod tests {
     fn steps_are_numbered_and_commands_not_broken() {
         let mut out = Vec::new();
         let paint = crate::output::colour::Paint::new(false);
-        write_steps(&mut out, Layout { width: 40, paint }, &[index(false), index(true)], GROUND).unwrap();
+        write_steps(&mut out, Layout { width: 40, paint }, &[index(false), index(true)], CONTEXT).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("\n  1. These are indexes") && text.contains("\n  2. These indexes"), "{text}");
         assert!(text.lines().any(|line| line.len() > 60 && line.contains("--single")), "{text}");

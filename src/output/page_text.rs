@@ -17,7 +17,7 @@ use crate::types::{Lsn, PageId};
 const ROW_BYTES: usize = 8;
 
 /// Records that are shown from either end of a long history.
-const MOST_RECORDS: usize = 20;
+const MAX_RECORDS: usize = 20;
 
 /// A version of the page: what it is called, and its bytes.
 pub struct Version {
@@ -181,18 +181,18 @@ pub fn write_history(
         return writeln!(out, "  none in the WAL that is there");
     }
     let mut table = plain_table(&["record", "ends at", "type", "xid", "effect"]);
-    let long = events.len() > 2 * MOST_RECORDS;
+    let long = events.len() > 2 * MAX_RECORDS;
     let mut redo_shown = false;
     for (place, event) in events.iter().enumerate() {
         if let Some(redo) = redo_lsn.filter(|redo| !redo_shown && event.start_lsn >= *redo) {
             redo_shown = true;
             table.add_row([redo.to_string(), String::new(), "-- replay begins here --".to_owned()]);
         }
-        if long && place == MOST_RECORDS {
-            let left_out = events.len() - 2 * MOST_RECORDS;
+        if long && place == MAX_RECORDS {
+            let left_out = events.len() - 2 * MAX_RECORDS;
             table.add_row(["…".to_owned(), String::new(), format!("{left_out} records left out")]);
         }
-        if long && (MOST_RECORDS..events.len() - MOST_RECORDS).contains(&place) {
+        if long && (MAX_RECORDS..events.len() - MAX_RECORDS).contains(&place) {
             continue;
         }
         table.add_row([

@@ -14,10 +14,10 @@ use super::json::{BatchJson, FileJson, FindingJson, SkippedJson, SlotJson};
 const WIDE: u16 = 120;
 
 /// Problems of one kind, and skipped things, that text lists one by one.
-const MOST_PROBLEMS: usize = 20;
+const MAX_PROBLEMS: usize = 20;
 
 /// Notes of one kind that text lists one by one.
-const MOST_NOTES: usize = 2;
+const MAX_NOTES: usize = 2;
 
 /// How text is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -228,7 +228,7 @@ pub fn write_findings(
     }
     let mut shown = BTreeMap::<&str, usize>::new();
     for finding in findings {
-        let most = if finding.severity == "problem" { MOST_PROBLEMS } else { MOST_NOTES };
+        let most = if finding.severity == "problem" { MAX_PROBLEMS } else { MAX_NOTES };
         let count = shown.entry(finding.kind).or_default();
         *count += 1;
         if *count > most {
@@ -245,7 +245,7 @@ pub fn write_findings(
     }
     for (kind, count) in shown {
         let severity = findings.iter().find(|finding| finding.kind == kind).map_or("note", |finding| finding.severity);
-        let most = if severity == "problem" { MOST_PROBLEMS } else { MOST_NOTES };
+        let most = if severity == "problem" { MAX_PROBLEMS } else { MAX_NOTES };
         if count > most {
             let rest = count - most;
             wrapped(
@@ -260,10 +260,10 @@ pub fn write_findings(
     if !skipped.is_empty() {
         writeln!(out, "\n{}", paint.heading("Not looked at"))?;
     }
-    if skipped.len() > MOST_PROBLEMS {
+    if skipped.len() > MAX_PROBLEMS {
         writeln!(out, "  {} in all, of which the first are:", skipped.len())?;
     }
-    for skipped in skipped.iter().take(MOST_PROBLEMS) {
+    for skipped in skipped.iter().take(MAX_PROBLEMS) {
         wrapped(out, layout, "  ", 2, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))?;
     }
     Ok(())

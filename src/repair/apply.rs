@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::guard::{RepairLock, server_words};
+use super::blocker::{RepairLock, server_words};
 use super::journal::{Journal, JournalError};
 use super::manifest::{JournalEntry, Proof};
 use super::target::TargetFile;

@@ -2,8 +2,8 @@
 
 pub mod apply;
 mod audit;
+pub mod blocker;
 pub mod export;
-pub mod guard;
 mod held;
 pub mod journal;
 pub mod journal_dir;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::verdict::candidate::{Outcome, Source};
+use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource};
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
@@ -85,10 +85,10 @@ pub enum PlanSource {
 impl PlanSource {
     /// The place of a candidate.
     #[must_use]
-    pub fn of(source: &Source) -> Self {
+    pub fn of(source: &ImageSource) -> Self {
         match source {
-            Source::Dwb { file, slot_index, .. } => Self::Dwb { file: file.clone(), slot_index: *slot_index },
-            Source::Wal { record_lsn } => Self::Wal { lsn: record_lsn.to_string() },
+            ImageSource::Dwb { file, slot_index, .. } => Self::Dwb { file: file.clone(), slot_index: *slot_index },
+            ImageSource::Wal { record_lsn } => Self::Wal { lsn: record_lsn.to_string() },
         }
     }
 }
@@ -189,12 +189,12 @@ pub enum Choice {
 impl Permission {
     /// True when an image of `page` with this outcome may be written.
     #[must_use]
-    pub fn allows(&self, page: PageId, outcome: Outcome) -> bool {
+    pub fn allows(&self, page: PageId, outcome: CandidateOutcome) -> bool {
         match outcome {
-            Outcome::Safe => true,
-            Outcome::Unproven => self.all_unproven || self.unproven.contains(&page),
-            Outcome::LosesChanges => self.lose_changes.contains(&page),
-            Outcome::Unusable => false,
+            CandidateOutcome::Safe => true,
+            CandidateOutcome::Unproven => self.all_unproven || self.unproven.contains(&page),
+            CandidateOutcome::LosesChanges => self.lose_changes.contains(&page),
+            CandidateOutcome::Unusable => false,
         }
     }
 }
@@ -216,10 +216,10 @@ pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Ve
     if report.is_cut {
         return Err(vec!["the file ends before the page does: no page is there to be overwritten".to_owned()]);
     }
-    let of_source = |source: &Source| match permission.source {
+    let of_source = |source: &ImageSource| match permission.source {
         None => true,
-        Some(SourceKind::Dwb) => matches!(source, Source::Dwb { .. }),
-        Some(SourceKind::Wal) => matches!(source, Source::Wal { .. }),
+        Some(SourceKind::Dwb) => matches!(source, ImageSource::Dwb { .. }),
+        Some(SourceKind::Wal) => matches!(source, ImageSource::Wal { .. }),
     };
     let usable = |place: &usize| {
         verdict

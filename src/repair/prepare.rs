@@ -1,7 +1,7 @@
 //! Turns verdicts into a plan, and holds a saved plan against the verdicts of today.
 
 use super::plan::{Choice, LeftPage, PLAN_SCHEMA, Permission, Plan, PlanPage, PlanSource, PlanStep, choose, crc_text};
-use crate::analysis::verdict::candidate::{Outcome, Source, Weight};
+use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource, Weight};
 use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
@@ -11,7 +11,7 @@ use crate::parsers::restore::set_checksum;
 use crate::types::{Lsn, PageId, RelFileLocator};
 
 /// Reads the bytes of an image.
-pub type FetchImage<'a> = &'a dyn Fn(&Source, PageId) -> Result<Vec<u8>, FetchError>;
+pub type FetchImage<'a> = &'a dyn Fn(&ImageSource, PageId) -> Result<Vec<u8>, FetchError>;
 
 /// Reads a page on disk; `None` when the file ends before it does.
 pub type ReadDisk<'a> = &'a dyn Fn(PageId) -> Result<Option<Vec<u8>>, AccessError>;
@@ -132,7 +132,7 @@ impl Material<'_> {
             before_crc: crc_text(&before),
             after_crc: crc_text(&after),
             verdict: report.verdict.verdict.name().to_owned(),
-            warnings: if judged.outcome == Outcome::Safe { Vec::new() } else { warnings },
+            warnings: if judged.outcome == CandidateOutcome::Safe { Vec::new() } else { warnings },
         })
     }
 
@@ -188,12 +188,13 @@ impl Material<'_> {
                 .iter()
                 .position(|judged| PlanSource::of(&judged.candidate.source) == step.image)
                 .ok_or_else(|| refused(format!("{} holds no image of this page", step.image)))?;
-            let outcome = report.verdict.candidates.get(place).map_or(Outcome::Unusable, |judged| judged.outcome);
+            let outcome =
+                report.verdict.candidates.get(place).map_or(CandidateOutcome::Unusable, |judged| judged.outcome);
             if !permission.allows(page, outcome) {
                 let flag = match outcome {
-                    Outcome::Unproven => "; --allow-unproven puts it back all the same",
-                    Outcome::LosesChanges => "; --lose-changes with the page's name puts it back all the same",
-                    Outcome::Safe | Outcome::Unusable => "",
+                    CandidateOutcome::Unproven => "; --allow-unproven puts it back all the same",
+                    CandidateOutcome::LosesChanges => "; --lose-changes with the page's name puts it back all the same",
+                    CandidateOutcome::Safe | CandidateOutcome::Unusable => "",
                 };
                 return Err(refused(format!("{} is not proven to be safe{flag}", step.image)));
             }

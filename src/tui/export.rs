@@ -37,7 +37,7 @@ pub fn json_text(state: &State) -> String {
         View::Wal => wal_value(state),
         View::Plan => json!({
             "plan": state.plan.as_ref().map(|plan| json!(plan.plan)),
-            "guards": state.plan.as_ref().map(|plan| json!(plan.guards)),
+            "guards": state.plan.as_ref().map(|plan| json!(plan.blockers)),
         }),
     };
     let document = json!({

@@ -181,7 +181,7 @@ pub struct PlanSheet {
     /// The plan.
     pub plan: Plan,
     /// Reasons not to write.
-    pub guards: Vec<String>,
+    pub blockers: Vec<String>,
     /// The command that shows the same.
     pub command: String,
 }

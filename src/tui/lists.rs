@@ -92,7 +92,7 @@ fn find_difference(state: &mut State, forward: bool) {
     match next_place(state.cursor, disk.bytes.len(), forward, false, &begins) {
         Some(at) => {
             state.cursor = at;
-            state.part = super::state::Part::Bytes;
+            state.part = super::state::PagePart::Bytes;
         }
         None => state.message = Some((false, format!("disk and image {} are the same", image.title))),
     }

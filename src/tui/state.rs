@@ -45,7 +45,7 @@ impl View {
 
 /// Parts of the page view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum PagePart {
     /// Evidence and verdict.
     Verdict,
     /// Bytes side by side.
@@ -56,7 +56,7 @@ pub enum Part {
     Wal,
 }
 
-impl Part {
+impl PagePart {
     /// All parts, from left to right.
     pub const ALL: [Self; 4] = [Self::Verdict, Self::Bytes, Self::Header, Self::Wal];
 
@@ -184,7 +184,7 @@ pub struct State {
     /// The page that was read.
     pub sheet: Option<Arc<PageSheet>>,
     /// Part of the page view.
-    pub part: Part,
+    pub part: PagePart,
     /// First line of the part that is shown.
     pub page_top: usize,
     /// First column of the part that is shown.
@@ -246,7 +246,7 @@ impl State {
             interval_at: 0,
             page: None,
             sheet: None,
-            part: Part::Verdict,
+            part: PagePart::Verdict,
             page_top: 0,
             page_left: 0,
             cursor: 0,

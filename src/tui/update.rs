@@ -9,7 +9,7 @@ use super::facts::Survey;
 use super::lists::{find, order_slots, reverse_slots};
 use super::look::pages;
 use super::query::Query;
-use super::state::{Column, Part, Prompt, PromptKind, State, View};
+use super::state::{Column, PagePart, Prompt, PromptKind, State, View};
 use super::view;
 use crate::analysis::verdict::judge::Verdict;
 use crate::types::PageId;
@@ -163,7 +163,7 @@ fn command_of(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Left => sideways(state, -1),
         Command::Right => sideways(state, 1),
         Command::NextPart => step_part(state, 1),
-        Command::PreviousPart => step_part(state, Part::ALL.len() - 1),
+        Command::PreviousPart => step_part(state, PagePart::ALL.len() - 1),
         Command::NextImage => {
             let images = state.sheet.as_ref().map_or(0, |sheet| sheet.versions.len().saturating_sub(1));
             state.image = if images == 0 { 0 } else { (state.image + 1) % images };
@@ -231,7 +231,7 @@ fn may_write(state: &mut State) -> bool {
         _ if state.applying || state.rehearsing => "this is being done already",
         None => "there is no plan yet",
         Some(plan) if plan.plan.steps.is_empty() => "the plan writes nothing",
-        Some(plan) if !plan.guards.is_empty() => "refused: see the reasons above the plan",
+        Some(plan) if !plan.blockers.is_empty() => "refused: see the reasons above the plan",
         Some(_) => return true,
     };
     state.message = Some((true, refusal.to_owned()));
@@ -313,7 +313,7 @@ fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
     state.view = View::Page;
     if state.page != Some(page) {
         (state.page_top, state.page_left, state.cursor, state.image) = (0, 0, 0, 0);
-        state.part = Part::Verdict;
+        state.part = PagePart::Verdict;
     }
     state.page = Some(page);
     if state.sheet.as_ref().is_some_and(|sheet| sheet.page == page) {
@@ -324,14 +324,14 @@ fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
 }
 
 fn step_part(state: &mut State, step: usize) {
-    let at = Part::ALL.iter().position(|part| *part == state.part).unwrap_or(0);
-    state.part = Part::ALL.get((at + step) % Part::ALL.len()).copied().unwrap_or(Part::Verdict);
+    let at = PagePart::ALL.iter().position(|part| *part == state.part).unwrap_or(0);
+    state.part = PagePart::ALL.get((at + step) % PagePart::ALL.len()).copied().unwrap_or(PagePart::Verdict);
     (state.page_top, state.page_left) = (0, 0);
 }
 
 /// Moves the cursor by bytes, or a wide part by columns.
 fn sideways(state: &mut State, by: isize) {
-    if state.part == Part::Bytes {
+    if state.part == PagePart::Bytes {
         move_cursor(state, by);
     } else {
         const COLUMNS: isize = 8;
@@ -367,7 +367,7 @@ fn move_by(state: &mut State, by: isize) {
             let count = state.survey.as_ref().map_or(0, |survey| survey.batches.len());
             state.batch_at = moved(state.batch_at, by, count);
         }
-        View::Page if state.part == Part::Bytes => {
+        View::Page if state.part == PagePart::Bytes => {
             move_cursor(state, by.saturating_mul(view::row_bytes(state) as isize));
         }
         View::Page => state.page_top = moved(state.page_top, by, view::scroll_range(state)),

@@ -32,7 +32,7 @@ pub enum Event {
 /// Somebody who does the work that the state asks for.
 pub trait Backend: Send + Sync + 'static {
     /// Does it, telling what comes of it.
-    fn work(&self, effect: Effect, tell: &Tell);
+    fn work(&self, effect: Effect, sender: &ActionSender);
 
     /// Files that were read have changed since.
     fn has_changed(&self) -> bool;
@@ -40,12 +40,12 @@ pub trait Backend: Send + Sync + 'static {
 
 /// Where work tells what comes of it.
 #[derive(Clone)]
-pub struct Tell {
+pub struct ActionSender {
     events: Sender<Event>,
     last: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Tell {
+impl ActionSender {
     /// Tells through this channel.
     #[must_use]
     pub fn new(events: Sender<Event>) -> Self {
@@ -72,8 +72,8 @@ impl Tell {
 pub(super) fn start(backend: &Arc<dyn Backend>, effect: Effect, events: &Sender<Event>) {
     let (backend, events) = (Arc::clone(backend), events.clone());
     thread::spawn(move || {
-        let tell = Tell::new(events.clone());
-        if catch_unwind(AssertUnwindSafe(|| backend.work(effect, &tell))).is_err() {
+        let sender = ActionSender::new(events.clone());
+        if catch_unwind(AssertUnwindSafe(|| backend.work(effect, &sender))).is_err() {
             // Nobody listens any more when the program is ending.
             drop(events.send(Event::Panicked));
         }

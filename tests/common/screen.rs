@@ -13,7 +13,7 @@ use pgforensics::tui::look::Look;
 use pgforensics::tui::state::State;
 use pgforensics::tui::update::{begin, update};
 use pgforensics::tui::view::view;
-use pgforensics::tui::worker::{Backend, Event, Tell};
+use pgforensics::tui::worker::{ActionSender, Backend, Event};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -82,7 +82,7 @@ pub struct Driven {
     /// What was asked of the terminal, or of the program itself.
     pub asked: Vec<Effect>,
     backend: Arc<ClusterBackend>,
-    tell: Tell,
+    sender: ActionSender,
     events: Receiver<Event>,
 }
 
@@ -92,7 +92,7 @@ impl Driven {
         let backend = Arc::new(ClusterBackend::new(data_dir, &[], JobsArg::of(2)));
         let (sender, events) = channel();
         let state = State::new(backend.subject(), look, size);
-        Self { state, asked: Vec::new(), backend, tell: Tell::new(sender), events }
+        Self { state, asked: Vec::new(), backend, sender: ActionSender::new(sender), events }
     }
 
     /// The same after all of it.
@@ -112,7 +112,7 @@ impl Driven {
     /// Another screen of the same cluster in this state; what was read is shared.
     pub fn again(&self, state: State) -> Self {
         let (sender, events) = channel();
-        Self { state, asked: Vec::new(), backend: Arc::clone(&self.backend), tell: Tell::new(sender), events }
+        Self { state, asked: Vec::new(), backend: Arc::clone(&self.backend), sender: ActionSender::new(sender), events }
     }
 
     fn work(&mut self, effects: Vec<Effect>) {
@@ -121,7 +121,7 @@ impl Driven {
                 Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {
                     self.asked.push(effect);
                 }
-                work => self.backend.work(work, &self.tell),
+                work => self.backend.work(work, &self.sender),
             }
         }
         while let Ok(Event::Action(action)) = self.events.try_recv() {

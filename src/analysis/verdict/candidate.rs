@@ -14,11 +14,11 @@ use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Records that are named one by one in a sentence.
-const MOST_RECORDS_IN_WORDS: usize = 4;
+const MAX_RECORDS_IN_WORDS: usize = 4;
 
 /// Where an image comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ImageSource {
     /// A slot of the double write buffer.
     Dwb {
         /// Name of the file.
@@ -45,7 +45,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl ImageSource {
     /// The word for JSON.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -56,7 +56,7 @@ impl Source {
     }
 }
 
-impl std::fmt::Display for Source {
+impl std::fmt::Display for ImageSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Dwb { file, slot_index, .. } => f.pad(&format!("{file} slot {slot_index}")),
@@ -69,7 +69,7 @@ impl std::fmt::Display for Source {
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// Where it comes from.
-    pub source: Source,
+    pub source: ImageSource,
     /// LSN of the page: what the image carries, or what redo sets for one from WAL.
     pub page_lsn: Lsn,
     /// Its sectors.
@@ -126,7 +126,7 @@ pub struct Step {
 
 /// What may be done with an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum CandidateOutcome {
     /// Proven: replay brings the page to where it was.
     Safe,
     /// Nothing speaks against it, but the proof has a gap.
@@ -143,7 +143,7 @@ pub struct Judged {
     /// The image.
     pub candidate: Candidate,
     /// What may be done with it.
-    pub outcome: Outcome,
+    pub outcome: CandidateOutcome,
     /// Why.
     pub steps: Vec<Step>,
     /// Ends of records whose changes the image lacks and replay does not repeat.
@@ -152,7 +152,7 @@ pub struct Judged {
 
 /// What candidates are judged by.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
+pub struct CandidateEvidence<'a> {
     /// What recovery will do.
     pub replay: &'a Replay,
     /// What WAL says.
@@ -181,12 +181,12 @@ impl Chain {
 
 /// Judges one image of `page` by itself; what is doubtful about the whole cluster is for [`Judged::weigh`].
 #[must_use]
-pub fn judge(page: PageId, candidate: Candidate, evidence: &Evidence<'_>) -> Judged {
+pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_>) -> Judged {
     let mut chain = Chain { steps: Vec::new(), lost: Vec::new() };
     judge_image(&candidate, evidence, &mut chain);
     if page.fork == ForkNumber::Fsm {
         chain.add(Weight::Supports, "a free space map corrects itself: any whole page of it will do");
-        if matches!(candidate.source, Source::Dwb { is_verified: false, .. }) {
+        if matches!(candidate.source, ImageSource::Dwb { is_verified: false, .. }) {
             let text = "nothing but the slot's header says whose page it is: the slot's CRC does not prove it, and WAL does \
                         not log free space maps";
             chain.add(Weight::Missing, text);
@@ -211,19 +211,19 @@ impl Judged {
     }
 }
 
-fn outcome_of(steps: &[Step]) -> Outcome {
+fn outcome_of(steps: &[Step]) -> CandidateOutcome {
     match steps.iter().map(|step| step.weight).max() {
-        Some(Weight::Against) => Outcome::Unusable,
-        Some(Weight::Loses) => Outcome::LosesChanges,
-        Some(Weight::Missing) => Outcome::Unproven,
-        _ => Outcome::Safe,
+        Some(Weight::Against) => CandidateOutcome::Unusable,
+        Some(Weight::Loses) => CandidateOutcome::LosesChanges,
+        Some(Weight::Missing) => CandidateOutcome::Unproven,
+        _ => CandidateOutcome::Safe,
     }
 }
 
 /// The image by itself: whole, plausible, of one moment.
-fn judge_image(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain) {
+fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
     match &candidate.source {
-        Source::Dwb { slot_lsn, is_verified, batch, path, .. } => {
+        ImageSource::Dwb { slot_lsn, is_verified, batch, path, .. } => {
             if *is_verified {
                 chain.add(Weight::Supports, "the slot's CRC is right");
             } else if *path == Some(WritePath::Eviction) {
@@ -262,7 +262,7 @@ fn judge_image(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain
                 chain.add(Weight::Missing, doubt.to_string());
             }
         }
-        Source::Wal { .. } => chain.add(Weight::Supports, "the WAL record's CRC is right"),
+        ImageSource::Wal { .. } => chain.add(Weight::Supports, "the WAL record's CRC is right"),
     }
     for fault in &candidate.faults {
         chain.add(Weight::Against, format!("the image breaks a rule of pages: {fault}"));
@@ -280,7 +280,7 @@ fn judge_image(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain
 }
 
 /// The image in the stream of WAL: of this page, and not from behind its end.
-fn judge_place(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain) {
+fn judge_place(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
     let lsn = candidate.page_lsn;
     if lsn < evidence.lowest_wal_lsn {
         return chain.add(Weight::Missing, format!("the image has no LSN ({lsn}), so WAL cannot vouch for it"));
@@ -300,7 +300,7 @@ fn judge_place(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain
             format!("the page on disk names LSN {disk_lsn}, behind the end of valid WAL, {end_lsn}: WAL is missing"),
         );
     }
-    if matches!(candidate.source, Source::Wal { .. }) {
+    if matches!(candidate.source, ImageSource::Wal { .. }) {
         return;
     }
     // Clearing bits of a map does not move its LSN.
@@ -318,7 +318,7 @@ fn judge_place(candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain
 }
 
 /// Whether replay repeats everything that the image lacks.
-fn judge_completeness(page: PageId, candidate: &Candidate, evidence: &Evidence<'_>, chain: &mut Chain) {
+fn judge_completeness(page: PageId, candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
     let lsn = candidate.page_lsn;
     let Some(redo_lsn) = evidence.replay.redo_lsn else {
         return chain.add(Weight::Missing, "the redo point is not known");
@@ -346,10 +346,10 @@ fn judge_completeness(page: PageId, candidate: &Candidate, evidence: &Evidence<'
         let major = evidence.history.major;
         let named: Vec<String> = lost
             .iter()
-            .take(MOST_RECORDS_IN_WORDS)
+            .take(MAX_RECORDS_IN_WORDS)
             .map(|event| format!("{} at {}", event.name(major), event.start_lsn))
             .collect();
-        let more = match lost.len().saturating_sub(MOST_RECORDS_IN_WORDS) {
+        let more = match lost.len().saturating_sub(MAX_RECORDS_IN_WORDS) {
             0 => String::new(),
             count => format!(" and {count} more"),
         };

@@ -9,7 +9,7 @@ use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
 
 /// Bytes of records that are kept in all. From there on rows are not held against WAL.
-const MOST_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 
 /// Bytes of what belongs to no page that are kept of one record: more than any has that is looked into. A record may have
 /// nearly 1 GiB, and name 33 pages.
@@ -80,7 +80,7 @@ impl ChangeLog {
             return;
         }
         self.bytes = self.bytes.saturating_add(change.bytes());
-        if self.bytes > MOST_BYTES {
+        if self.bytes > MAX_BYTES {
             self.cut = Some(change.start_lsn);
         } else if let Some(list) = self.by_place.get_mut(place) {
             list.push(change);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustc_hash::FxHashSet;
 
-use super::candidate::Outcome;
+use super::candidate::CandidateOutcome;
 use super::change_log::ChangeLog;
 use super::compare::Comparison;
 use super::doubt::Doubt;
@@ -30,7 +30,7 @@ use crate::parsers::control::ControlFile;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Pages whose rows are held against WAL where no checksum protects them.
-const MOST_TOUCHED: usize = 500_000;
+const MAX_TOUCHED: usize = 500_000;
 
 /// What the cluster as a whole says about where WAL ends.
 pub enum Witnesses<'a> {
@@ -181,12 +181,12 @@ pub fn check(mut input: CheckInput<'_>, progress: &(dyn Fn(Stage, u64) -> Contro
         let needed = history.needed.take().filter(|_| replay.can_begin && replay.recovery.replays());
         // Without checksums every page that replay touches is held against the records.
         let touched: Vec<PageId> = match &needed {
-            Some(needed) if !checksums => needed.touched(input.pages, input.block_size).take(MOST_TOUCHED).collect(),
+            Some(needed) if !checksums => needed.touched(input.pages, input.block_size).take(MAX_TOUCHED).collect(),
             _ => Vec::new(),
         };
-        if touched.len() >= MOST_TOUCHED {
+        if touched.len() >= MAX_TOUCHED {
             coverage
-                .skip("more pages that replay touches", format!("rows of {MOST_TOUCHED} pages are held against WAL"));
+                .skip("more pages that replay touches", format!("rows of {MAX_TOUCHED} pages are held against WAL"));
         }
         let missing = needed.map(|needed| needed.missing(input.pages, input.block_size, &mut coverage));
         let ahead = history.first_touches.take().filter(|_| replay.can_begin);
@@ -319,7 +319,8 @@ fn believed(
 /// Gathers what is doubtful about the cluster as a whole, and lets it count against every image.
 fn weigh_all(input: &CheckInput<'_>, report: &mut CheckReport) {
     note_damaged_witnesses(report, input.called);
-    let is_safe = |page: &PageReport| page.verdict.candidates.iter().any(|judged| judged.outcome == Outcome::Safe);
+    let is_safe =
+        |page: &PageReport| page.verdict.candidates.iter().any(|judged| judged.outcome == CandidateOutcome::Safe);
     if let Witnesses::Ask(look) = input.witnesses
         && !report.replay.doubts.iter().any(Doubt::forbids_restore)
         && report.pages.iter().any(is_safe)

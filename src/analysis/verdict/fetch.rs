@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::candidate::Source;
+use super::candidate::ImageSource;
 use super::replay::run_of;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::walk_run;
@@ -40,14 +40,14 @@ pub enum FetchError {
 /// # Errors
 /// When the place no longer holds an image of this page.
 pub fn fetch_image(
-    source: &Source,
+    source: &ImageSource,
     page: PageId,
     block_size: usize,
     dwb: &DwbSet,
     wal: Option<&WalSet>,
 ) -> Result<Vec<u8>, FetchError> {
     match source {
-        Source::Dwb { file_index, slot_index, .. } => {
+        ImageSource::Dwb { file_index, slot_index, .. } => {
             let changed = || FetchError::SlotChanged(source.to_string());
             let file = dwb.files.get(*file_index).ok_or_else(changed)?;
             let mut buf = Vec::new();
@@ -55,7 +55,7 @@ pub fn fetch_image(
             let sound = slot.crc_verdict() != CrcVerdict::Bad && slot.header.page_id() == Some(page);
             if sound && slot.image.len() == block_size { Ok(slot.image.to_vec()) } else { Err(changed()) }
         }
-        Source::Wal { record_lsn } => {
+        ImageSource::Wal { record_lsn } => {
             let set = wal.ok_or(FetchError::NoRecord(*record_lsn))?;
             let run = run_of(set, *record_lsn).ok_or(FetchError::NoRecord(*record_lsn))?;
             let plan = ScanPlan { start_lsn: *record_lsn, ..ScanPlan::totals() };

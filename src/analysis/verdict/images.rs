@@ -1,10 +1,10 @@
 //! The images of a page, from the double write buffer and from WAL, with all that their content says about them.
 
-use super::candidate::{Candidate, Source};
+use super::candidate::{Candidate, ImageSource};
 use super::content::{Ahead, XidFacts, ahead_of_lsn};
 use super::events::{BlockEvent, Touch};
 use super::identity::{Identity, identity_of};
-use super::next_change::Standing;
+use super::next_change::ChangePresence;
 use super::sectors::SectorMarks;
 use super::slots::SlotRef;
 use super::survey::{Context, Disk};
@@ -66,7 +66,7 @@ impl Context<'_> {
             let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
             held.push((slot, !rejected.damage().is_some_and(|damage| damage.server_rejects)));
             candidates.push(Candidate {
-                source: Source::Dwb {
+                source: ImageSource::Dwb {
                     file: file.name.clone(),
                     file_index: slot.file,
                     slot_index: slot.index,
@@ -123,7 +123,7 @@ impl Context<'_> {
                     marks.is_none().then(|| "there are too many images in WAL to look at this one".to_owned());
                 let marks = marks.cloned().unwrap_or_else(|| SectorMarks::zero(0));
                 Candidate {
-                    source: Source::Wal { record_lsn: event.start_lsn },
+                    source: ImageSource::Wal { record_lsn: event.start_lsn },
                     page_lsn: event.end_lsn,
                     sectors_matching: marks.matching(&disk.marks),
                     marks,
@@ -153,9 +153,9 @@ impl Context<'_> {
         let next = self.history.next_change(place, lsn)?;
         let at = next.start_lsn;
         match next.standing(bytes, page.fork, page.block) {
-            Standing::Absent => None,
-            Standing::Present => Some(Ahead::NextChange { lsn: at }),
-            Standing::Unclear => {
+            ChangePresence::Absent => None,
+            ChangePresence::Present => Some(Ahead::NextChange { lsn: at }),
+            ChangePresence::Unclear => {
                 let what = next.name();
                 unsettled.push(format!(
                     "it was copied without a lock, and whether it holds the change of {what} at {at} already does not show"

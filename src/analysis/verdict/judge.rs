@@ -1,6 +1,6 @@
 //! The verdict on one damaged page: what happened to it, what replay will do with it, and which image may be put back.
 
-use super::candidate::{Candidate, Evidence, Judged, Outcome, Source, Step, Weight, judge};
+use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSource, Judged, Step, Weight, judge};
 use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent};
 use crate::types::{ForkNumber, Lsn, PageId};
@@ -137,7 +137,7 @@ impl PageVerdict {
 
 /// Judges a page that something is wrong with.
 #[must_use]
-pub fn judge_page(subject: &Subject, candidates: Vec<Candidate>, evidence: &Evidence<'_>) -> PageVerdict {
+pub fn judge_page(subject: &Subject, candidates: Vec<Candidate>, evidence: &CandidateEvidence<'_>) -> PageVerdict {
     let page = subject.page;
     let candidates: Vec<Judged> = candidates.into_iter().map(|candidate| judge(page, candidate, evidence)).collect();
     let on_start = on_start(subject, evidence);
@@ -158,14 +158,14 @@ pub fn judge_page(subject: &Subject, candidates: Vec<Candidate>, evidence: &Evid
 }
 
 /// The first record that replay will meet which overwrites or reads the page.
-fn first_in_replay<'a>(evidence: &Evidence<'a>) -> Option<&'a BlockEvent> {
+fn first_in_replay<'a>(evidence: &CandidateEvidence<'a>) -> Option<&'a BlockEvent> {
     let replay = evidence.replay;
     let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
     evidence.events.iter().find(|event| event.start_lsn >= redo_lsn && (event.heals() || event.reads()))
 }
 
 /// A verdict that replay gives by itself.
-fn in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<(Verdict, String)> {
+fn in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option<(Verdict, String)> {
     let replay = evidence.replay;
     let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
     let first = first_in_replay(evidence);
@@ -202,7 +202,7 @@ fn in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<(Verdict, Str
     ))
 }
 
-fn on_start(subject: &Subject, evidence: &Evidence<'_>) -> OnStart {
+fn on_start(subject: &Subject, evidence: &CandidateEvidence<'_>) -> OnStart {
     let replay = evidence.replay;
     let is_map = matches!(subject.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
     if !replay.recovery.replays() {
@@ -233,7 +233,7 @@ fn on_start(subject: &Subject, evidence: &Evidence<'_>) -> OnStart {
 }
 
 /// The first record that kills replay, because the page that it takes for granted is not there when its turn comes.
-fn dies_in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<OnStart> {
+fn dies_in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option<OnStart> {
     let redo_lsn = evidence.replay.redo_lsn?;
     let major = evidence.history.major;
     let events = || evidence.events.iter().filter(|event| event.start_lsn >= redo_lsn);
@@ -247,7 +247,7 @@ fn dies_in_replay(subject: &Subject, evidence: &Evidence<'_>) -> Option<OnStart>
 }
 
 /// True when the page is there when replay comes to `at`: built before, or on disk and not removed before.
-fn stands_at(subject: &Subject, evidence: &Evidence<'_>, redo_lsn: Lsn, at: &BlockEvent) -> bool {
+fn stands_at(subject: &Subject, evidence: &CandidateEvidence<'_>, redo_lsn: Lsn, at: &BlockEvent) -> bool {
     let is_before = |lsn: Lsn| redo_lsn <= lsn && lsn < at.start_lsn;
     let built = evidence.events.iter().filter(|event| is_before(event.start_lsn) && event.heals());
     let built = built.map(|event| event.start_lsn).max();
@@ -264,7 +264,7 @@ fn stands_at(subject: &Subject, evidence: &Evidence<'_>, redo_lsn: Lsn, at: &Blo
 
 /// Chooses among the images: of the safe ones the newest, else the best of the others.
 fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, Vec<String>) {
-    let newest = |outcome: Outcome| {
+    let newest = |outcome: CandidateOutcome| {
         let fits = candidates.iter().enumerate().filter(|(_, judged)| judged.outcome == outcome);
         fits.max_by_key(|(place, judged)| (judged.candidate.page_lsn, is_dwb(judged), *place)).map(|(place, _)| place)
     };
@@ -273,7 +273,7 @@ fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, 
         let steps: &[Step] = candidates.get(place).map_or(&[], |judged| judged.steps.as_slice());
         steps.iter().filter(|step| keep(step.weight)).map(|step| step.text.clone()).collect()
     };
-    if let Some(place) = newest(Outcome::Safe) {
+    if let Some(place) = newest(CandidateOutcome::Safe) {
         if subject.is_cut {
             let reason = if subject.has_no_file {
                 "the relation has no file: putting the page back would make one"
@@ -293,10 +293,10 @@ fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, 
         );
         return (Verdict::Leave, None, vec![reason]);
     }
-    if let Some(place) = newest(Outcome::Unproven) {
+    if let Some(place) = newest(CandidateOutcome::Unproven) {
         return (Verdict::RestoreUnproven, Some(place), of(place, &|weight| weight == Weight::Missing));
     }
-    if let Some(place) = newest(Outcome::LosesChanges) {
+    if let Some(place) = newest(CandidateOutcome::LosesChanges) {
         return (Verdict::LosesChanges, Some(place), of(place, &|weight| weight >= Weight::Missing));
     }
     let mut reasons: Vec<String> = Vec::new();
@@ -311,7 +311,7 @@ fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, 
 }
 
 fn is_dwb(judged: &Judged) -> bool {
-    matches!(judged.candidate.source, Source::Dwb { .. })
+    matches!(judged.candidate.source, ImageSource::Dwb { .. })
 }
 
 fn of_weight(judged: &Judged, weight: Weight) -> Vec<&str> {

@@ -17,7 +17,7 @@ use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, Oid, PageId, RelFileLocator};
 
 /// Pages that are told of one by one when they are missing.
-const MOST_MISSING: usize = 100_000;
+const MAX_MISSING: usize = 100_000;
 
 /// Distinct blocks by their first record from the redo point on. A block that later records remove is forgotten: there
 /// need be nothing of it on disk.
@@ -175,8 +175,8 @@ impl Needed {
                     continue;
                 }
             };
-            if found.len() >= MOST_MISSING {
-                coverage.skip("more pages that replay needs", format!("{MOST_MISSING} of them are missing already"));
+            if found.len() >= MAX_MISSING {
+                coverage.skip("more pages that replay needs", format!("{MAX_MISSING} of them are missing already"));
                 break;
             }
             found.insert(page, suspicion);

@@ -42,7 +42,7 @@ pub struct NextChange {
 
 /// How an image stands to the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ChangePresence {
     /// It does not hold the change, or redo of the change does not mind if it does.
     Absent,
     /// It holds the change.
@@ -60,7 +60,7 @@ enum Effect {
     /// The block data comes to stand somewhere in the page, once.
     Entry,
     /// The access method's own rules have told.
-    Told(Standing),
+    Told(ChangePresence),
     /// Something else.
     Other,
 }
@@ -90,27 +90,27 @@ impl NextChange {
 
     /// How `page` stands to the change.
     #[must_use]
-    pub fn standing(&self, page: &[u8], fork: ForkNumber, block: BlockNumber) -> Standing {
+    pub fn standing(&self, page: &[u8], fork: ForkNumber, block: BlockNumber) -> ChangePresence {
         if !self.reads {
-            return Standing::Absent;
+            return ChangePresence::Absent;
         }
         // Only version 19 has unlocked copies, and only its records and pages were looked into.
         let told = (self.major == Major::V19 && fork == ForkNumber::Main).then(|| self.told(page, block)).flatten();
         match told.map_or_else(|| self.effect(fork), Effect::Told) {
-            Effect::Told(Standing::Unclear) if self.is_found_in(page) => Standing::Present,
+            Effect::Told(ChangePresence::Unclear) if self.is_found_in(page) => ChangePresence::Present,
             Effect::Told(standing) => standing,
-            Effect::Repeatable => Standing::Absent,
+            Effect::Repeatable => ChangePresence::Absent,
             Effect::Rows(items) => rows_standing(page, &items),
-            Effect::Entry if self.is_found_in(page) => Standing::Present,
-            Effect::Entry => Standing::Absent,
+            Effect::Entry if self.is_found_in(page) => ChangePresence::Present,
+            Effect::Entry => ChangePresence::Absent,
             // Found is found, wherever the access method keeps its entries; not found proves nothing.
-            Effect::Other if self.is_found_in(page) => Standing::Present,
-            Effect::Other => Standing::Unclear,
+            Effect::Other if self.is_found_in(page) => ChangePresence::Present,
+            Effect::Other => ChangePresence::Unclear,
         }
     }
 
     /// What the rules of version 19 tell; `None` for records that have none.
-    fn told(&self, page: &[u8], block: BlockNumber) -> Option<Standing> {
+    fn told(&self, page: &[u8], block: BlockNumber) -> Option<ChangePresence> {
         let (main, data) = (self.main.as_ref(), self.data.as_ref());
         Some(match (self.rmgr_id, self.info & 0xF0, self.block_id) {
             (RM_HEAP2, 0x10 | 0x20 | 0x30 | 0x90 | 0xA0 | 0xB0, 0) => next_prune::pruned(page, block, main, data),
@@ -123,7 +123,9 @@ impl NextChange {
             (RM_SPGIST, 0x10, 0) => index::spgist_leaf_added(page, main),
             (RM_SPGIST, 0x20, 1) => index::spgist_leafs_moved_here(page, main),
             // Flags and links of children and parents, which redo sets.
-            (RM_GIN, 0x20, 1) | (RM_GIST, 0x00, 1) | (RM_SPGIST, 0x10, 1) | (RM_SPGIST, 0x20, 2) => Standing::Absent,
+            (RM_GIN, 0x20, 1) | (RM_GIST, 0x00, 1) | (RM_SPGIST, 0x10, 1) | (RM_SPGIST, 0x20, 2) => {
+                ChangePresence::Absent
+            }
             _ => return None,
         })
     }
@@ -176,15 +178,15 @@ impl NextChange {
 }
 
 /// Whether the rows stand in the page that a record puts under these numbers.
-fn rows_standing(page: &[u8], items: &[u16]) -> Standing {
-    let Ok(header) = PageHeader::decode(0, page) else { return Standing::Unclear };
+fn rows_standing(page: &[u8], items: &[u16]) -> ChangePresence {
+    let Ok(header) = PageHeader::decode(0, page) else { return ChangePresence::Unclear };
     let used: Vec<bool> =
         line_pointers(&header, page).map(|pointer| pointer.state() != LinePointerState::Unused).collect();
     let is_used =
         |item: &u16| usize::from(*item).checked_sub(1).and_then(|index| used.get(index)).copied().unwrap_or(false);
     match items.iter().filter(|item| is_used(item)).count() {
-        0 => Standing::Absent,
-        _ => Standing::Present,
+        0 => ChangePresence::Absent,
+        _ => ChangePresence::Present,
     }
 }
 
@@ -208,28 +210,29 @@ mod tests {
         page
     }
 
-    fn standing(change: &NextChange, page: &[u8]) -> Standing {
+    fn standing(change: &NextChange, page: &[u8]) -> ChangePresence {
         change.standing(page, ForkNumber::Main, 7)
     }
 
     #[test]
     fn new_rows_are_looked_for_under_their_item_number() {
         let page = page(&[]);
-        for (item, expected) in [(1, Standing::Present), (2, Standing::Absent), (3, Standing::Absent)] {
+        for (item, expected) in [(1, ChangePresence::Present), (2, ChangePresence::Absent), (3, ChangePresence::Absent)]
+        {
             let insert = change(RM_HEAP, 0x00, 0, &[], &[item, 0, 0]);
             assert_eq!(standing(&insert, &page), expected, "INSERT {item}");
             // Old transaction, old item, flags; new transaction, new item.
             let update = [9, 9, 9, 9, 1, 0, 0, 0, 0, 0, 0, 0, item, 0];
             for info in [0x20, 0x40] {
                 assert_eq!(standing(&change(RM_HEAP, info, 0, &[], &update), &page), expected, "UPDATE {item}");
-                assert_eq!(standing(&change(RM_HEAP, info, 1, &[], &update), &page), Standing::Absent);
+                assert_eq!(standing(&change(RM_HEAP, info, 1, &[], &update), &page), ChangePresence::Absent);
             }
             let multi = change(RM_HEAP2, 0x50, 0, &[], &[0, 0, 2, 0, 7, 0, item, 0]);
             assert_eq!(standing(&multi, &page), expected, "MULTI_INSERT {item}");
         }
         // A record too short for what it says proves nothing.
-        assert_eq!(standing(&change(RM_HEAP, 0x00, 0, &[], &[1]), &page), Standing::Unclear);
-        assert_eq!(standing(&change(RM_HEAP2, 0x50, 0, &[], &[0, 0, 9, 0, 7, 0]), &page), Standing::Unclear);
+        assert_eq!(standing(&change(RM_HEAP, 0x00, 0, &[], &[1]), &page), ChangePresence::Unclear);
+        assert_eq!(standing(&change(RM_HEAP2, 0x50, 0, &[], &[0, 0, 9, 0, 7, 0]), &page), ChangePresence::Unclear);
     }
 
     #[test]
@@ -237,19 +240,19 @@ mod tests {
         for (rmgr_id, info, block_id) in
             [(RM_HEAP, 0x10, 0), (RM_HEAP, 0x60, 0), (RM_HEAP, 0x70, 0), (RM_HEAP2, 0x40, 0), (RM_BTREE, 0x30, 2)]
         {
-            assert_eq!(standing(&change(rmgr_id, info, block_id, &[], &[]), &page(&[])), Standing::Absent);
+            assert_eq!(standing(&change(rmgr_id, info, block_id, &[], &[]), &page(&[])), ChangePresence::Absent);
         }
         let overwritten = NextChange { reads: false, ..change(RM_BTREE, 0xC0, 0, &[], &[]) };
-        assert_eq!(standing(&overwritten, &page(&[])), Standing::Absent);
+        assert_eq!(standing(&overwritten, &page(&[])), ChangePresence::Absent);
     }
 
     #[test]
     fn entries_of_a_btree_are_looked_for_by_their_bytes() {
         let entry: Vec<u8> = (1..=16).collect();
         let insert = change(RM_BTREE, 0x00, 0, &entry, &[]);
-        assert_eq!(standing(&insert, &page(&[])), Standing::Absent);
-        assert_eq!(standing(&insert, &page(&entry)), Standing::Present);
-        assert_eq!(standing(&change(RM_BTREE, 0x00, 0, &entry[..8], &[]), &page(&[])), Standing::Unclear);
+        assert_eq!(standing(&insert, &page(&[])), ChangePresence::Absent);
+        assert_eq!(standing(&insert, &page(&entry)), ChangePresence::Present);
+        assert_eq!(standing(&change(RM_BTREE, 0x00, 0, &entry[..8], &[]), &page(&[])), ChangePresence::Unclear);
     }
 
     #[test]
@@ -267,8 +270,8 @@ mod tests {
             (17, 0x20),
         ] {
             let record = change(rmgr_id, info, 0, &entry, &[]);
-            assert_eq!(standing(&record, &page(&[])), Standing::Unclear, "{}", record.name());
-            assert_eq!(standing(&record, &page(&entry)), Standing::Present, "{}", record.name());
+            assert_eq!(standing(&record, &page(&[])), ChangePresence::Unclear, "{}", record.name());
+            assert_eq!(standing(&record, &page(&entry)), ChangePresence::Present, "{}", record.name());
         }
     }
 }

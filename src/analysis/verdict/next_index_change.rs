@@ -8,7 +8,7 @@
 //! What redo sets to a value that the record gives does no harm, there or not.
 
 use super::change_log::{u16_at, u32_at};
-use super::next_change::Standing;
+use super::next_change::ChangePresence;
 use super::tuple_space::{Item, TupleSpace};
 
 /// Special space of SP-GiST: flags, redirections, placeholders, page id.
@@ -39,31 +39,31 @@ fn index_tuples(page: &[u8]) -> Option<TupleSpace<'_>> {
 
 /// One tuple comes to stand under `number`, those from there on move up one number: B-tree and hash `INSERT`, GIN `INSERT`
 /// of a new entry.
-pub(super) fn inserted(page: &[u8], number: Option<u16>, tuple: &[u8]) -> Standing {
+pub(super) fn inserted(page: &[u8], number: Option<u16>, tuple: &[u8]) -> ChangePresence {
     let (Some(number), Some(space)) = (number.filter(|number| *number > 0), index_tuples(page)) else {
-        return Standing::Unclear;
+        return ChangePresence::Unclear;
     };
     if number == space.count.saturating_add(1) {
-        return Standing::Absent;
+        return ChangePresence::Absent;
     }
-    let Some(item) = space.item(number) else { return Standing::Unclear };
+    let Some(item) = space.item(number) else { return ChangePresence::Unclear };
     // A new tuple is the lowest.
     let is_lowest = item.start == space.upper && item.room() == tuple.len().next_multiple_of(8);
     match is_lowest {
-        false => Standing::Absent,
-        true if item.bytes.starts_with(tuple) => Standing::Present,
+        false => ChangePresence::Absent,
+        true if item.bytes.starts_with(tuple) => ChangePresence::Present,
         // The tuple is written before the header says so, and the header is copied before the tuple.
-        true if space.is_read_late(item.start) => Standing::Absent,
-        true => Standing::Unclear,
+        true if space.is_read_late(item.start) => ChangePresence::Absent,
+        true => ChangePresence::Unclear,
     }
 }
 
 /// GiST `PAGE_UPDATE`: numbers of tuples to be removed, then tuples that come behind all others.
 ///
 /// Source: `gistplacetopage`, `src/backend/access/gist/gist.c`; `gistRedoPageUpdateRecord`, `gistxlog.c`.
-pub(super) fn gist_updated(page: &[u8], main: &[u8], data: &[u8]) -> Standing {
+pub(super) fn gist_updated(page: &[u8], main: &[u8], data: &[u8]) -> ChangePresence {
     let (Some(removed), Some(added), Some(space)) = (u16_at(main, 0), u16_at(main, 2), index_tuples(page)) else {
-        return Standing::Unclear;
+        return ChangePresence::Unclear;
     };
     let mut rest = data.get(usize::from(removed) * 2..).unwrap_or_default();
     let mut tuples = Vec::new();
@@ -73,39 +73,39 @@ pub(super) fn gist_updated(page: &[u8], main: &[u8], data: &[u8]) -> Standing {
         rest = behind;
     }
     if !rest.is_empty() || tuples.len() != usize::from(added) || tuples.is_empty() {
-        return Standing::Unclear;
+        return ChangePresence::Unclear;
     }
     match removed {
         0 => {
             let is_there = |item: &Item<'_>| tuples.iter().any(|tuple| item.bytes.starts_with(tuple));
             match space.items.iter().any(is_there) {
-                true => Standing::Present,
-                false if space.is_read_late(space.upper) => Standing::Absent,
-                false => Standing::Unclear,
+                true => ChangePresence::Present,
+                false if space.is_read_late(space.upper) => ChangePresence::Absent,
+                false => ChangePresence::Unclear,
             }
         }
         // Redo puts the tuple where it stands already; nothing else moves when its size is the same.
         1 if added == 1 => match (u16_at(data, 0).and_then(|number| space.item(number)), tuples.first()) {
-            (Some(item), Some(tuple)) if item.room() == tuple.len().next_multiple_of(8) => Standing::Absent,
-            _ => Standing::Unclear,
+            (Some(item), Some(tuple)) if item.room() == tuple.len().next_multiple_of(8) => ChangePresence::Absent,
+            _ => ChangePresence::Unclear,
         },
-        _ => Standing::Unclear,
+        _ => ChangePresence::Unclear,
     }
 }
 
 /// GiST `DELETE`, hash `VACUUM_ONE_PAGE`: removes the tuples that are marked dead, all of them.
 ///
 /// Sources: `gistprunepage`, `gist.c`; `_hash_vacuum_one_page`, `src/backend/access/hash/hashinsert.c`.
-pub(super) fn dead_removed(page: &[u8], main: &[u8]) -> Standing {
+pub(super) fn dead_removed(page: &[u8], main: &[u8]) -> ChangePresence {
     // `snapshotConflictHorizon`, the count, `isCatalogRel`, the numbers.
-    let (Some(count), Some(space)) = (u16_at(main, 4), index_tuples(page)) else { return Standing::Unclear };
+    let (Some(count), Some(space)) = (u16_at(main, 4), index_tuples(page)) else { return ChangePresence::Unclear };
     let numbers: Option<Vec<u16>> =
         (0..usize::from(count)).map(|index| u16_at(main, index.saturating_mul(2).saturating_add(8))).collect();
-    let Some(numbers) = numbers.filter(|numbers| !numbers.is_empty()) else { return Standing::Unclear };
+    let Some(numbers) = numbers.filter(|numbers| !numbers.is_empty()) else { return ChangePresence::Unclear };
     let is_dead = |number: &u16| space.item(*number).is_some_and(|item| item.is_dead);
     match numbers.iter().all(is_dead) && space.are_distinct(tid_of) {
-        true => Standing::Absent,
-        false => Standing::Unclear,
+        true => ChangePresence::Absent,
+        false => ChangePresence::Unclear,
     }
 }
 
@@ -132,8 +132,8 @@ fn spgist_leaf(page: &[u8]) -> Option<TupleSpace<'_>> {
 }
 
 /// Tuples come to stand under these numbers of a leaf page, which are placeholders or follow on the last.
-fn spgist_put(page: &[u8], numbers: &[u16]) -> Standing {
-    let Some(space) = spgist_leaf(page) else { return Standing::Unclear };
+fn spgist_put(page: &[u8], numbers: &[u16]) -> ChangePresence {
+    let Some(space) = spgist_leaf(page) else { return ChangePresence::Unclear };
     // A placeholder is removed before the tuple is put in its place.
     let is_placeholder = |number: u16| {
         let item = space.item(number).filter(|item| space.is_read_late(item.start));
@@ -143,63 +143,63 @@ fn spgist_put(page: &[u8], numbers: &[u16]) -> Standing {
     let is_next = numbers.iter().filter(|number| **number > space.count).min();
     let follows_on = is_next.is_none_or(|number| *number == space.count.saturating_add(1));
     match !numbers.is_empty() && numbers.iter().all(is_free) && follows_on {
-        true => Standing::Absent,
-        false => Standing::Unclear,
+        true => ChangePresence::Absent,
+        false => ChangePresence::Unclear,
     }
 }
 
 /// SP-GiST `ADD_LEAF`: the leaf page. The link of the chain's head is set to the new number.
 ///
 /// Source: `addLeafTuple`, `src/backend/access/spgist/spgdoinsert.c`; `SpGistPageAddNewItem`, `spgutils.c`.
-pub(super) fn spgist_leaf_added(page: &[u8], main: &[u8]) -> Standing {
+pub(super) fn spgist_leaf_added(page: &[u8], main: &[u8]) -> ChangePresence {
     match (u16_at(main, 2), u16_at(main, 4)) {
         // Equal numbers: a dead tuple is replaced.
         (Some(leaf), Some(head)) if leaf != head => spgist_put(page, &[leaf]),
-        _ => Standing::Unclear,
+        _ => ChangePresence::Unclear,
     }
 }
 
 /// SP-GiST `MOVE_LEAFS`: the page that the tuples go to.
 ///
 /// Source: `moveLeafs`, `src/backend/access/spgist/spgdoinsert.c`; `spgxlogMoveLeafs`, `src/include/access/spgxlog.h`.
-pub(super) fn spgist_leafs_moved_here(page: &[u8], main: &[u8]) -> Standing {
+pub(super) fn spgist_leafs_moved_here(page: &[u8], main: &[u8]) -> ChangePresence {
     // The count, three flags and a byte of padding, parent and node, a transaction and a flag.
     const NUMBERS_AT: usize = 20;
-    let (Some(moves), Some(replaces_dead)) = (u16_at(main, 0), main.get(3)) else { return Standing::Unclear };
+    let (Some(moves), Some(replaces_dead)) = (u16_at(main, 0), main.get(3)) else { return ChangePresence::Unclear };
     let moves = usize::from(moves);
     let count = if *replaces_dead != 0 { 1 } else { moves + 1 };
     let numbers: Option<Vec<u16>> = (moves..moves.saturating_add(count))
         .map(|index| u16_at(main, NUMBERS_AT.saturating_add(index.saturating_mul(2))))
         .collect();
-    numbers.map_or(Standing::Unclear, |numbers| spgist_put(page, &numbers))
+    numbers.map_or(ChangePresence::Unclear, |numbers| spgist_put(page, &numbers))
 }
 
 /// GIN `INSERT` into the tree of entries.
 ///
 /// Source: `entryExecPlaceToPage`, `src/backend/access/gin/ginentrypage.c`; `ginxlogInsertEntry`,
 /// `src/include/access/ginxlog.h`.
-pub(super) fn gin_inserted(page: &[u8], main: &[u8], data: &[u8]) -> Standing {
+pub(super) fn gin_inserted(page: &[u8], main: &[u8], data: &[u8]) -> ChangePresence {
     let (Some(flags), Some(number), Some(replaces)) = (u16_at(main, 0), u16_at(data, 0), data.get(2)) else {
-        return Standing::Unclear;
+        return ChangePresence::Unclear;
     };
     let Some(tuple) = data.get(4..).filter(|tuple| index_tuple_bytes(tuple) == Some(tuple.len())) else {
-        return Standing::Unclear;
+        return ChangePresence::Unclear;
     };
     if flags & GIN_IS_DATA != 0 {
-        return Standing::Unclear;
+        return ChangePresence::Unclear;
     }
     if *replaces == 0 {
         // Above the leaves the entry that stood there gets a link that the record gives.
         return inserted(page, Some(number), tuple);
     }
-    let Some(space) = index_tuples(page).filter(|_| flags & GIN_IS_LEAF != 0) else { return Standing::Unclear };
-    let Some(old) = space.item(number) else { return Standing::Unclear };
+    let Some(space) = index_tuples(page).filter(|_| flags & GIN_IS_LEAF != 0) else { return ChangePresence::Unclear };
+    let Some(old) = space.item(number) else { return ChangePresence::Unclear };
     // Behind the key comes the list of rows; the entry that is replaced has the same key, which no other has.
     let is_old = gin_key(old.bytes)
         .is_some_and(|key| tuple.get(8..).is_some_and(|new| new.starts_with(key)) && !old.bytes.starts_with(tuple));
     match is_old && space.is_read_late(old.start) && space.are_distinct(|item| gin_key(item.bytes)) {
-        true => Standing::Absent,
-        false => Standing::Unclear,
+        true => ChangePresence::Absent,
+        false => ChangePresence::Unclear,
     }
 }
 
@@ -245,14 +245,14 @@ mod tests {
     #[test]
     fn inserted_tuple_is_the_lowest_under_its_number() {
         let (old, new) = (index_page(&[]), tuple(99, 16));
-        assert_eq!(inserted(&old, Some(21), &new), Standing::Absent, "behind all others");
-        assert_eq!(inserted(&old, Some(1), &new), Standing::Absent);
-        assert_eq!(inserted(&with_first(&old, &new), Some(1), &new), Standing::Present);
-        assert_eq!(inserted(&index_page(&[&new]), Some(21), &new), Standing::Present);
+        assert_eq!(inserted(&old, Some(21), &new), ChangePresence::Absent, "behind all others");
+        assert_eq!(inserted(&old, Some(1), &new), ChangePresence::Absent);
+        assert_eq!(inserted(&with_first(&old, &new), Some(1), &new), ChangePresence::Present);
+        assert_eq!(inserted(&index_page(&[&new]), Some(21), &new), ChangePresence::Present);
         // The tuple that was put in before stands lowest too, under the same number.
-        assert_eq!(inserted(&with_first(&old, &tuple(98, 16)), Some(1), &new), Standing::Absent);
+        assert_eq!(inserted(&with_first(&old, &tuple(98, 16)), Some(1), &new), ChangePresence::Absent);
         for number in [None, Some(0), Some(22)] {
-            assert_eq!(inserted(&old, number, &new), Standing::Unclear, "{number:?}");
+            assert_eq!(inserted(&old, number, &new), ChangePresence::Unclear, "{number:?}");
         }
     }
 
@@ -272,27 +272,31 @@ mod tests {
             page[12..14].copy_from_slice(&lower[12..14]);
             page[14..16].copy_from_slice(&upper[14..16]);
             page[24..200].copy_from_slice(&pointers[24..200]);
-            assert_eq!(inserted(&page, Some(1), &new), Standing::Unclear);
+            assert_eq!(inserted(&page, Some(1), &new), ChangePresence::Unclear);
         }
         // Line pointers that moved on only from the middle: one stands twice, the last is not there.
         let mut page = old;
         page.copy_within(60..100, 64);
-        assert_eq!(inserted(&page, Some(1), &new), Standing::Unclear);
+        assert_eq!(inserted(&page, Some(1), &new), ChangePresence::Unclear);
     }
 
     #[test]
     fn gist_tuples_come_last() {
         let (old, one, two) = (index_page(&[]), tuple(99, 16), tuple(98, 24));
         let data = [one.as_slice(), &two].concat();
-        assert_eq!(gist_updated(&old, &[0, 0, 2, 0], &data), Standing::Absent);
-        assert_eq!(gist_updated(&index_page(&[&one]), &[0, 0, 2, 0], &data), Standing::Present, "the first of two");
-        assert_eq!(gist_updated(&old, &[0, 0, 3, 0], &data), Standing::Unclear, "not as many as the record says");
+        assert_eq!(gist_updated(&old, &[0, 0, 2, 0], &data), ChangePresence::Absent);
+        assert_eq!(
+            gist_updated(&index_page(&[&one]), &[0, 0, 2, 0], &data),
+            ChangePresence::Present,
+            "the first of two"
+        );
+        assert_eq!(gist_updated(&old, &[0, 0, 3, 0], &data), ChangePresence::Unclear, "not as many as the record says");
         // One in the place of another of the same size; of another size; two; none.
         let replaces = |count: u8, tuples: &[u8]| gist_updated(&old, &[1, 0, count, 0], &[&[3, 0], tuples].concat());
-        assert_eq!(replaces(1, &one), Standing::Absent);
-        assert_eq!(replaces(1, &two), Standing::Unclear);
-        assert_eq!(replaces(2, &data), Standing::Unclear);
-        assert_eq!(replaces(0, &[]), Standing::Unclear);
+        assert_eq!(replaces(1, &one), ChangePresence::Absent);
+        assert_eq!(replaces(1, &two), ChangePresence::Unclear);
+        assert_eq!(replaces(2, &data), ChangePresence::Unclear);
+        assert_eq!(replaces(0, &[]), ChangePresence::Unclear);
     }
 
     #[test]
@@ -306,13 +310,13 @@ mod tests {
             page[24 + 4 * (number - 1) + 1] |= 0x80;
             page[24 + 4 * (number - 1) + 2] |= 1;
         }
-        assert_eq!(dead_removed(&page, &main(&[3, 9])), Standing::Absent);
-        assert_eq!(dead_removed(&page, &main(&[3, 10])), Standing::Unclear);
-        assert_eq!(dead_removed(&page, &main(&[])), Standing::Unclear);
+        assert_eq!(dead_removed(&page, &main(&[3, 9])), ChangePresence::Absent);
+        assert_eq!(dead_removed(&page, &main(&[3, 10])), ChangePresence::Unclear);
+        assert_eq!(dead_removed(&page, &main(&[])), ChangePresence::Unclear);
         // Tuple 9 is gone, and those below have moved up.
         let (start, upper) = (8192 - 16 - 9 * 16, 8192 - 16 - 20 * 16);
         page.copy_within(upper..start, upper + 16);
-        assert_eq!(dead_removed(&page, &main(&[3, 9])), Standing::Unclear);
+        assert_eq!(dead_removed(&page, &main(&[3, 9])), ChangePresence::Unclear);
     }
 
     /// An SP-GiST leaf tuple: state, size, row.
@@ -333,16 +337,16 @@ mod tests {
         let add = |page: &[u8], number: u8, head: u8| spgist_leaf_added(page, &[0, 0, number, 0, head, 0, 0, 0, 0, 0]);
         let placeholder = leaf(SPGIST_PLACEHOLDER, 16, 0);
         let (full, free) = (leaf_page(0, &[]), leaf_page(1, &[&placeholder]));
-        assert_eq!(add(&full, 11, 2), Standing::Absent);
-        assert_eq!(add(&full, 10, 2), Standing::Unclear, "a tuple stands there");
-        assert_eq!(add(&full, 12, 2), Standing::Unclear, "one is missing before");
-        assert_eq!(add(&full, 11, 11), Standing::Unclear, "a dead tuple is replaced");
-        assert_eq!(add(&free, 11, 2), Standing::Absent);
+        assert_eq!(add(&full, 11, 2), ChangePresence::Absent);
+        assert_eq!(add(&full, 10, 2), ChangePresence::Unclear, "a tuple stands there");
+        assert_eq!(add(&full, 12, 2), ChangePresence::Unclear, "one is missing before");
+        assert_eq!(add(&full, 11, 11), ChangePresence::Unclear, "a dead tuple is replaced");
+        assert_eq!(add(&free, 11, 2), ChangePresence::Absent);
         // The placeholder is gone, the page's count of them is as before; and the other way round.
-        assert_eq!(add(&leaf_page(1, &[]), 11, 2), Standing::Unclear);
-        assert_eq!(add(&leaf_page(0, &[&placeholder]), 11, 2), Standing::Unclear);
+        assert_eq!(add(&leaf_page(1, &[]), 11, 2), ChangePresence::Unclear);
+        assert_eq!(add(&leaf_page(0, &[&placeholder]), 11, 2), ChangePresence::Unclear);
         // A row that is there twice: tuples were being moved.
-        assert_eq!(add(&leaf_page(0, &[&leaf(SPGIST_LIVE, 32, 4)]), 12, 2), Standing::Unclear);
+        assert_eq!(add(&leaf_page(0, &[&leaf(SPGIST_LIVE, 32, 4)]), 12, 2), ChangePresence::Unclear);
     }
 
     #[test]
@@ -354,10 +358,10 @@ mod tests {
             spgist_leafs_moved_here(page, &[&head[..], &[1, 0], &numbers].concat())
         };
         let page = leaf_page(0, &[]);
-        assert_eq!(moved(&page, 0, &[11, 12]), Standing::Absent);
-        assert_eq!(moved(&page, 1, &[11]), Standing::Absent);
-        assert_eq!(moved(&leaf_page(0, &[&leaf(SPGIST_LIVE, 32, 99)]), 0, &[11, 12]), Standing::Unclear);
-        assert_eq!(moved(&page, 0, &[11]), Standing::Unclear, "the record is too short");
+        assert_eq!(moved(&page, 0, &[11, 12]), ChangePresence::Absent);
+        assert_eq!(moved(&page, 1, &[11]), ChangePresence::Absent);
+        assert_eq!(moved(&leaf_page(0, &[&leaf(SPGIST_LIVE, 32, 99)]), 0, &[11, 12]), ChangePresence::Unclear);
+        assert_eq!(moved(&page, 0, &[11]), ChangePresence::Unclear, "the record is too short");
     }
 
     /// A GIN entry: a key of 8 bytes and a list of rows.
@@ -372,25 +376,25 @@ mod tests {
         let page = page_of(&entries.iter().map(Vec::as_slice).collect::<Vec<_>>(), &[0; 8]);
         let replace =
             |page: &[u8], number: u8, new: &[u8]| gin_inserted(page, &[2, 0], &[&[number, 0, 1, 0], new].concat());
-        assert_eq!(replace(&page, 20, &entry(20, &[9; 16])), Standing::Absent);
-        assert_eq!(replace(&page, 20, &entry(21, &[9; 16])), Standing::Unclear, "another key stands there");
-        assert_eq!(replace(&page, 20, &entry(20, &[20; 8])), Standing::Unclear, "it is there already");
+        assert_eq!(replace(&page, 20, &entry(20, &[9; 16])), ChangePresence::Absent);
+        assert_eq!(replace(&page, 20, &entry(21, &[9; 16])), ChangePresence::Unclear, "another key stands there");
+        assert_eq!(replace(&page, 20, &entry(20, &[20; 8])), ChangePresence::Unclear, "it is there already");
         assert_eq!(
             replace(&page, 2, &entry(2, &[9; 16])),
-            Standing::Unclear,
+            ChangePresence::Unclear,
             "it may have been copied before the header"
         );
         let mut moved = page.clone();
         let upper = usize::from(u16_at(&page, 14).unwrap());
         moved.copy_within(upper..upper + 24, upper + 24);
-        assert_eq!(replace(&moved, 20, &entry(20, &[9; 16])), Standing::Unclear, "an entry is there twice");
+        assert_eq!(replace(&moved, 20, &entry(20, &[9; 16])), ChangePresence::Unclear, "an entry is there twice");
         let insert =
             |number: u8| gin_inserted(&page, &[2, 0], &[&[number, 0, 0, 0], entry(99, &[9; 8]).as_slice()].concat());
-        assert_eq!(insert(5), Standing::Absent);
+        assert_eq!(insert(5), ChangePresence::Absent);
         // Pages of rows have no line pointers.
         assert_eq!(
             gin_inserted(&page, &[3, 0], &[&[5, 0, 0, 0], entry(99, &[9; 8]).as_slice()].concat()),
-            Standing::Unclear
+            ChangePresence::Unclear
         );
     }
 }

@@ -7,7 +7,7 @@
 //! before that.
 
 use super::change_log::u16_at;
-use super::next_change::Standing;
+use super::next_change::ChangePresence;
 use super::tuple_space::{Item, TupleSpace};
 use crate::parsers::heap::{TupleHeader, infomask};
 use crate::types::BlockNumber;
@@ -46,22 +46,22 @@ fn removed_items(flags: u16, data: &[u8]) -> Option<Vec<u16>> {
 }
 
 /// Heap2 `PRUNE_ON_ACCESS`, `PRUNE_VACUUM_SCAN`, `PRUNE_VACUUM_CLEANUP` on block `block`.
-pub(super) fn pruned(page: &[u8], block: BlockNumber, main: &[u8], data: &[u8]) -> Standing {
-    let Some(flags) = u16_at(main, 0) else { return Standing::Unclear };
+pub(super) fn pruned(page: &[u8], block: BlockNumber, main: &[u8], data: &[u8]) -> ChangePresence {
+    let Some(flags) = u16_at(main, 0) else { return ChangePresence::Unclear };
     let moves_tuples = flags & CLEANUP_LOCK != 0 && flags & (REDIRECTIONS | DEAD_ITEMS | UNUSED_ITEMS) != 0;
     if !moves_tuples {
-        return Standing::Absent;
+        return ChangePresence::Absent;
     }
     let (Some(removed), Some(space)) = (removed_items(flags, data), TupleSpace::of(page)) else {
-        return Standing::Unclear;
+        return ChangePresence::Unclear;
     };
     let highest = removed.iter().filter_map(|number| space.item(*number)).max_by_key(|item| item.start);
     // None has a tuple: the line pointers are those of after the change, and what was copied before them is not known.
-    let Some(highest) = highest else { return Standing::Unclear };
+    let Some(highest) = highest else { return ChangePresence::Unclear };
     let all_name_their_place = space.items.iter().all(|item| !is_elsewhere(item, block));
     match space.is_read_late(highest.start) && all_name_their_place && is_at_its_place(highest, block, &space) {
-        true => Standing::Absent,
-        false => Standing::Unclear,
+        true => ChangePresence::Absent,
+        false => ChangePresence::Unclear,
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         page_of(&rows, &[])
     }
 
-    fn standing(page: &[u8], flags: u16, data: &[u16]) -> Standing {
+    fn standing(page: &[u8], flags: u16, data: &[u16]) -> ChangePresence {
         let data: Vec<u8> = data.iter().flat_map(|number| number.to_le_bytes()).collect();
         pruned(page, BLOCK, &flags.to_le_bytes(), &data)
     }
@@ -130,16 +130,16 @@ mod tests {
         let flags = CLEANUP_LOCK | DEAD_ITEMS;
         // Deleted, and replaced by row 12 in the same page, by transaction 103.
         for dead in [row(99, 150, GOES, b'b'), row(99, 103, 12, b'b')] {
-            assert_eq!(standing(&page(&dead), flags, &[1, GOES]), Standing::Absent);
-            assert_eq!(standing(&page(&dead), CLEANUP_LOCK | UNUSED_ITEMS, &[1, GOES]), Standing::Absent);
+            assert_eq!(standing(&page(&dead), flags, &[1, GOES]), ChangePresence::Absent);
+            assert_eq!(standing(&page(&dead), CLEANUP_LOCK | UNUSED_ITEMS, &[1, GOES]), ChangePresence::Absent);
             let redirected = [1, GOES, 12];
-            assert_eq!(standing(&page(&dead), CLEANUP_LOCK | REDIRECTIONS, &redirected), Standing::Absent);
+            assert_eq!(standing(&page(&dead), CLEANUP_LOCK | REDIRECTIONS, &redirected), ChangePresence::Absent);
         }
         // What it names is not there, or in another page: nothing shows that it is the row that belongs there.
-        assert_eq!(standing(&page(&row(99, 150, 12, b'b')), flags, &[1, GOES]), Standing::Unclear);
+        assert_eq!(standing(&page(&row(99, 150, 12, b'b')), flags, &[1, GOES]), ChangePresence::Unclear);
         let mut moved_away = row(99, 150, 3, b'b');
         moved_away[14] = 8;
-        assert_eq!(standing(&page(&moved_away), flags, &[1, GOES]), Standing::Unclear);
+        assert_eq!(standing(&page(&moved_away), flags, &[1, GOES]), ChangePresence::Unclear);
     }
 
     #[test]
@@ -151,35 +151,35 @@ mod tests {
         // Row 11 has come to where row 10 was; so have all below, while header and line pointers are old.
         let mut page = old.clone();
         page.copy_within(gone - 40..gone, gone);
-        assert_eq!(standing(&page, flags, &[1, GOES]), Standing::Unclear);
+        assert_eq!(standing(&page, flags, &[1, GOES]), ChangePresence::Unclear);
         page.copy_within(lowest..lowest + 40, lowest + 40);
-        assert_eq!(standing(&page, flags, &[1, GOES]), Standing::Unclear);
+        assert_eq!(standing(&page, flags, &[1, GOES]), ChangePresence::Unclear);
         // The line pointer is that of after the change, the rows are not.
         let mut page = old;
         page[24 + 4 * 9..28 + 4 * 9].copy_from_slice(&(3_u32 << 15).to_le_bytes());
-        assert_eq!(standing(&page, flags, &[1, GOES]), Standing::Unclear);
+        assert_eq!(standing(&page, flags, &[1, GOES]), ChangePresence::Unclear);
     }
 
     #[test]
     fn end_of_the_page_may_have_been_copied_first() {
         let flags = CLEANUP_LOCK | DEAD_ITEMS;
-        assert_eq!(standing(&page(&row(99, 150, GOES, b'b')), flags, &[1, 1]), Standing::Unclear);
+        assert_eq!(standing(&page(&row(99, 150, GOES, b'b')), flags, &[1, 1]), ChangePresence::Unclear);
     }
 
     #[test]
     fn freezing_and_freeing_dead_items_moves_nothing() {
         let page = page(&row(99, 150, GOES, b'b'));
-        assert_eq!(standing(&page, CLEANUP_LOCK | FREEZE_PLANS, &[]), Standing::Absent);
-        assert_eq!(standing(&page, UNUSED_ITEMS, &[1, GOES]), Standing::Absent);
+        assert_eq!(standing(&page, CLEANUP_LOCK | FREEZE_PLANS, &[]), ChangePresence::Absent);
+        assert_eq!(standing(&page, UNUSED_ITEMS, &[1, GOES]), ChangePresence::Absent);
     }
 
     #[test]
     fn record_that_is_too_short_proves_nothing() {
         let page = page(&row(99, 150, GOES, b'b'));
-        assert_eq!(standing(&page, CLEANUP_LOCK | DEAD_ITEMS, &[3, GOES]), Standing::Unclear);
-        assert_eq!(pruned(&page, BLOCK, &[4], &[]), Standing::Unclear);
+        assert_eq!(standing(&page, CLEANUP_LOCK | DEAD_ITEMS, &[3, GOES]), ChangePresence::Unclear);
+        assert_eq!(pruned(&page, BLOCK, &[4], &[]), ChangePresence::Unclear);
         // Behind a freeze plan of 12 bytes.
         let data = [1, 0, 0, 0, 0, 0, 0, 0, 1, GOES];
-        assert_eq!(standing(&page, CLEANUP_LOCK | FREEZE_PLANS | DEAD_ITEMS, &data), Standing::Absent);
+        assert_eq!(standing(&page, CLEANUP_LOCK | FREEZE_PLANS | DEAD_ITEMS, &data), ChangePresence::Absent);
     }
 }

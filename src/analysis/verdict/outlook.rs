@@ -1,7 +1,7 @@
 //! What happens when the server is started without a repair.
 
 use super::backup::Backup;
-use super::candidate::Outcome;
+use super::candidate::CandidateOutcome;
 use super::doubt::Doubt;
 use super::judge::OnStart;
 use super::replay::{Recovery, Replay};
@@ -115,7 +115,7 @@ impl Outlook {
                 OnStart::Read { lsn } => match page.server_takes.filter(|_| has_dwb && page.server_rejects) {
                     Some(candidate) => {
                         let judged = page.verdict.candidates.get(candidate);
-                        let safe = judged.is_some_and(|judged| judged.outcome == Outcome::Safe);
+                        let safe = judged.is_some_and(|judged| judged.outcome == CandidateOutcome::Safe);
                         if safe { &mut outlook.server_restores } else { &mut outlook.server_guesses }.push(place);
                     }
                     None => stops = Some(stops.map_or((*lsn, place), |first| first.min((*lsn, place)))),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::candidate::{Candidate, Evidence, Judged, Outcome, Source};
+use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSource, Judged};
 use super::compare::Comparison;
 use super::doubt::Doubt;
 use super::history::{Interest, WalHistory};
@@ -27,7 +27,7 @@ use crate::parsers::page::PageHeader;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Bits in which a page may differ from an image and still be called the image with flipped bits.
-const MOST_FLIPPED_BITS: u32 = 2;
+const MAX_FLIPPED_BITS: u32 = 2;
 
 /// Everything that pages are judged by.
 pub struct Context<'a> {
@@ -134,7 +134,7 @@ impl Context<'_> {
         let server_rejects = disk.condition.damage().is_some_and(|damage| damage.server_rejects);
         let has_no_file = disk.read == PageRead::NoFile;
         let subject = Subject { page, is_unlogged, server_rejects, is_cut, has_no_file, is_zero };
-        let evidence = Evidence {
+        let evidence = CandidateEvidence {
             replay: self.replay,
             history: self.history,
             events,
@@ -183,7 +183,7 @@ impl Context<'_> {
             return ("nothing is wrong with the page".to_owned(), Confidence::Proven);
         }
         let is_whole = |judged: &&Judged| {
-            let is_checked = !matches!(judged.candidate.source, Source::Dwb { is_verified: false, .. });
+            let is_checked = !matches!(judged.candidate.source, ImageSource::Dwb { is_verified: false, .. });
             is_checked && judged.candidate.sectors_matching == disk.marks.len()
         };
         if let Some(judged) = verdict.candidates.iter().find(is_whole) {
@@ -311,9 +311,9 @@ impl Context<'_> {
         let is_due =
             |lsn: Lsn| suspicion != Suspicion::LostWrite || self.replay.redo_lsn.is_some_and(|redo| lsn <= redo);
         match judged.outcome {
-            Outcome::Safe => is_newer(judged.candidate.page_lsn) && is_due(judged.candidate.page_lsn),
-            Outcome::LosesChanges => judged.lost.iter().any(|lsn| is_newer(*lsn)),
-            Outcome::Unproven | Outcome::Unusable => false,
+            CandidateOutcome::Safe => is_newer(judged.candidate.page_lsn) && is_due(judged.candidate.page_lsn),
+            CandidateOutcome::LosesChanges => judged.lost.iter().any(|lsn| is_newer(*lsn)),
+            CandidateOutcome::Unproven | CandidateOutcome::Unusable => false,
         }
     }
 
@@ -354,8 +354,8 @@ impl Context<'_> {
     }
 
     /// Bytes of an image in the double write buffer.
-    pub(super) fn image_of(&self, source: &Source) -> Option<Vec<u8>> {
-        let Source::Dwb { file_index, slot_index, .. } = source else { return None };
+    pub(super) fn image_of(&self, source: &ImageSource) -> Option<Vec<u8>> {
+        let ImageSource::Dwb { file_index, slot_index, .. } = source else { return None };
         let mut buf = Vec::new();
         let slot = self.read_slot_at(*file_index, *slot_index, &mut buf)?;
         Some(slot.image.to_vec())
@@ -388,7 +388,7 @@ impl Context<'_> {
                 pairs.map(|(one, other)| (one ^ other).count_ones()).sum()
             };
             let flipped = bits(0..8).saturating_add(bits(10..disk.bytes.len()));
-            if flipped <= MOST_FLIPPED_BITS {
+            if flipped <= MAX_FLIPPED_BITS {
                 let word = if flipped == 1 { "one bit" } else { "two bits" };
                 return Some(format!("it differs from {} in {word}", judged.candidate.source));
             }

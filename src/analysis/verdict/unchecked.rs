@@ -16,7 +16,7 @@ use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Pairs of a page and a transaction that are kept. Behind that, pages are not looked at.
-const MOST_PAIRS: usize = 4_000_000;
+const MAX_PAIRS: usize = 4_000_000;
 
 /// True for a heap page that shows a transaction which began at or behind the redo point: only of such a one WAL has every
 /// record.
@@ -52,7 +52,7 @@ impl FirstTouches {
         // When there is no room for all, the earliest are kept, whatever the number of threads.
         pairs.sort_unstable_by_key(|(pair, end_lsn)| (*end_lsn, *pair));
         for (pair, end_lsn) in pairs {
-            if self.ends.len() < MOST_PAIRS {
+            if self.ends.len() < MAX_PAIRS {
                 self.ends.entry(pair).or_insert(end_lsn);
             }
         }
@@ -65,7 +65,7 @@ impl FirstTouches {
         let Some(page) = block.page_id().filter(|_| xid > 2 && !is_newer_xid(self.next_at_redo, xid)) else { return };
         let is_image = block.has_image_to_apply(record.major);
         let is_hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT && !is_image;
-        if !is_hint && self.pages.contains(&page) && self.ends.len() < MOST_PAIRS {
+        if !is_hint && self.pages.contains(&page) && self.ends.len() < MAX_PAIRS {
             self.ends.entry((page, xid)).or_insert(record.end_lsn);
         }
     }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::types::{BlockNumber, RelFileLocator};
 
 /// Relation and code of the fork.
-type Place = (RelFileLocator, u8);
+type ForkKey = (RelFileLocator, u8);
 
 /// Bytes of memory that a block is assumed to take: a container of the bitmap takes 2 a block or fewer once it has some.
 const ASSUMED_BYTES: u64 = 8;
@@ -14,8 +14,8 @@ const ASSUMED_BYTES: u64 = 8;
 /// A set of blocks.
 #[derive(Clone, Debug, Default)]
 pub struct BlockSet {
-    places: FxHashMap<Place, usize>,
-    bitmaps: Vec<(Place, RoaringBitmap)>,
+    places: FxHashMap<ForkKey, usize>,
+    bitmaps: Vec<(ForkKey, RoaringBitmap)>,
     last: usize,
     count: u64,
 }
@@ -96,7 +96,7 @@ impl BlockSet {
         self.count.saturating_mul(ASSUMED_BYTES)
     }
 
-    fn index_of(&mut self, place: Place) -> usize {
+    fn index_of(&mut self, place: ForkKey) -> usize {
         let next = self.bitmaps.len();
         let index = *self.places.entry(place).or_insert(next);
         if index == next {
@@ -112,7 +112,7 @@ const RECENT: usize = 1024;
 /// Remembers blocks that were met of late: records come back to the same few, and asking here costs less than the set.
 #[derive(Debug)]
 pub struct RecentBlocks {
-    seen: Box<[Option<(Place, BlockNumber)>]>,
+    seen: Box<[Option<(ForkKey, BlockNumber)>]>,
 }
 
 impl RecentBlocks {

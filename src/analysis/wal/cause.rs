@@ -63,7 +63,7 @@ impl Cause {
 
 /// Tells causes; records must come in order.
 #[derive(Debug)]
-pub struct CauseTeller {
+pub struct CauseClassifier {
     /// Redo points, ascending.
     redo_points: Vec<Lsn>,
     /// Redo points at or before the current record.
@@ -79,7 +79,7 @@ pub struct OldLsns {
     page: Vec<u8>,
 }
 
-impl CauseTeller {
+impl CauseClassifier {
     /// `redo_points`: of all checkpoints of the range, those whose record appears later included.
     #[must_use]
     pub fn new(mut redo_points: Vec<Lsn>, block_size: u32) -> Self {

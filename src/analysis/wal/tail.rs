@@ -126,7 +126,7 @@ fn segment_of(set: &WalSet, run: &Range<usize>, lsn: Lsn) -> Option<usize> {
 }
 
 /// WAL of the same stream after the end.
-struct Found {
+struct LaterWal {
     first_lsn: Lsn,
     /// Some of it lies in a later segment than all that could not be read. A server syncs a segment before it writes into
     /// the next, so what could not be read had been synced.
@@ -149,7 +149,7 @@ fn is_of_stream(end: &EndOfWal, start: Lsn, prev: Lsn, segment_size: u64) -> boo
 
 /// Looks for WAL of the same stream after the end: in the rest of its page at any place where a record can start, in later
 /// pages by going on at each that starts one.
-fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option<Found>, WalReadError> {
+fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option<LaterWal>, WalReadError> {
     let geometry = set.geometry();
     let size = u64::from(geometry.wal_segment_size);
     let page = u64::from(geometry.wal_block_size).max(1);
@@ -193,10 +193,10 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
         }
         // A page in its place was written, whether a record starts in it or not.
         if is_later && reader.timelines().is_some() {
-            return Ok(Some(Found { first_lsn: first_lsn.unwrap_or(from), in_later_segment: true }));
+            return Ok(Some(LaterWal { first_lsn: first_lsn.unwrap_or(from), in_later_segment: true }));
         }
     }
-    Ok(first_lsn.map(|first_lsn| Found { first_lsn, in_later_segment: false }))
+    Ok(first_lsn.map(|first_lsn| LaterWal { first_lsn, in_later_segment: false }))
 }
 
 /// The piece if there is one; the end for a file that just ends early, as was said when it was found. Any other error

@@ -27,7 +27,7 @@ use crate::tui::action::{Action, Effect};
 use crate::tui::facts::{AppliedSheet, PageSheet, PlanSheet, Progress};
 use crate::tui::look::pages;
 use crate::tui::state::{Subject, View};
-use crate::tui::worker::{Backend, Tell};
+use crate::tui::worker::{ActionSender, Backend};
 use crate::types::PageId;
 
 /// Does the work on a cluster.
@@ -46,7 +46,7 @@ pub struct ClusterBackend {
 
 /// Tells the screen how far an examination is, as long as it is wanted.
 struct ScreenWatch<'a> {
-    tell: &'a Tell,
+    sender: &'a ActionSender,
     wanted: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -59,53 +59,53 @@ impl Watch for ScreenWatch<'_> {
             Stage::Wal => "reading WAL for the proof",
             Stage::Pages => "judging damaged pages",
         };
-        self.tell.progress(Action::Progressed, Progress { what, done, total });
+        self.sender.progress(Action::Progressed, Progress { what, done, total });
         if (self.wanted)() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
 impl Backend for ClusterBackend {
-    fn work(&self, effect: Effect, tell: &Tell) {
-        let failed = |stop: Stop| tell.action(Action::Failed(stop.to_string()));
+    fn work(&self, effect: Effect, sender: &ActionSender) {
+        let failed = |stop: Stop| sender.action(Action::Failed(stop.to_string()));
         match effect {
             Effect::Survey => {
-                if let Err(stop) = self.survey(tell) {
-                    tell.action(Action::SurveyFailed(stop.to_string()));
+                if let Err(stop) = self.survey(sender) {
+                    sender.action(Action::SurveyFailed(stop.to_string()));
                 }
             }
             Effect::ReadWal => {
                 let request = WalRequest::of_cluster(self.data_dir.clone(), &self.wal, self.jobs.count());
-                if let Err(stop) = request.open().and_then(|source| request.read(source, tell)) {
-                    tell.action(Action::WalFailed(stop.to_string()));
+                if let Err(stop) = request.open().and_then(|source| request.read(source, sender)) {
+                    sender.action(Action::WalFailed(stop.to_string()));
                 }
             }
-            Effect::ReadPage(page) => match self.page(page, tell) {
-                Ok(Some(sheet)) => tell.action(Action::PageRead(Arc::new(sheet))),
+            Effect::ReadPage(page) => match self.page(page, sender) {
+                Ok(Some(sheet)) => sender.action(Action::PageRead(Arc::new(sheet))),
                 Ok(None) => {}
                 Err(stop) => failed(stop),
             },
             Effect::MakePlan(marked) => match self.plan(marked) {
-                Ok(plan) => tell.action(Action::Planned(Arc::new(plan))),
+                Ok(plan) => sender.action(Action::Planned(Arc::new(plan))),
                 Err(stop) => failed(stop),
             },
-            Effect::SavePlan(plan) => tell.action(match self.save(&plan) {
+            Effect::SavePlan(plan) => sender.action(match self.save(&plan) {
                 Ok(words) => Action::Told(words),
                 Err(stop) => Action::Failed(stop.to_string()),
             }),
-            Effect::DryRun(plan, marked) => tell.action(match self.carry_out(&plan, &marked, true, tell) {
+            Effect::DryRun(plan, marked) => sender.action(match self.carry_out(&plan, &marked, true, sender) {
                 Ok(_) => {
                     let count = pages(plan.steps.len());
                     Action::Rehearsed(format!("dry run: {count} could be written now; nothing was written"))
                 }
                 Err(stop) => Action::Refused(stop.to_string()),
             }),
-            Effect::ApplyPlan(plan, marked) => tell.action(match self.carry_out(&plan, &marked, false, tell) {
+            Effect::ApplyPlan(plan, marked) => sender.action(match self.carry_out(&plan, &marked, false, sender) {
                 Ok(Some(applied)) => Action::Applied(Arc::new(applied)),
                 Ok(None) => Action::Refused("nothing was written".to_owned()),
                 Err(stop) => Action::Refused(stop.to_string()),
             }),
             Effect::Export { name, text, json } => match self.protected() {
-                Ok(protected) => export(&name, &text, &json, &protected, tell),
+                Ok(protected) => export(&name, &text, &json, &protected, sender),
                 Err(stop) => failed(stop),
             },
             Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
@@ -160,7 +160,7 @@ impl ClusterBackend {
         lock(&self.examined).clone()
     }
 
-    fn survey(&self, tell: &Tell) -> Result<(), Stop> {
+    fn survey(&self, sender: &ActionSender) -> Result<(), Stop> {
         *lock(&self.stamps) = self.look_at_files(None);
         let request =
             Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs.count(), keep_slots: true };
@@ -169,14 +169,14 @@ impl ClusterBackend {
         {
             // Known at once, long before the pages are read.
             let (server, signs) = (directory.server_sign(), directory.recovery_signs());
-            tell.action(Action::Opened(state_in_words(control, &server, &signs)));
+            sender.action(Action::Opened(state_in_words(control, &server, &signs)));
         }
-        let watch = ScreenWatch { tell, wanted: &|| true };
+        let watch = ScreenWatch { sender, wanted: &|| true };
         let examined = Examination::run(&self.data_dir, &request, &watch)?;
         *lock(&self.stamps) = self.look_at_files(Some(&examined));
         let survey = survey_of(&examined, &self.data_dir)?;
         *lock(&self.examined) = Some(Arc::new(examined));
-        tell.action(Action::Surveyed(Arc::new(survey)));
+        sender.action(Action::Surveyed(Arc::new(survey)));
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl ClusterBackend {
     }
 
     /// A page; `None` when another one is wanted by now.
-    fn page(&self, page: PageId, tell: &Tell) -> Result<Option<PageSheet>, Stop> {
+    fn page(&self, page: PageId, sender: &ActionSender) -> Result<Option<PageSheet>, Stop> {
         let turn = self.wanted_page.fetch_add(1, Ordering::SeqCst) + 1;
         let is_wanted = || self.wanted_page.load(Ordering::SeqCst) == turn;
         if let Some(examined) = self.examined()
@@ -206,7 +206,7 @@ impl ClusterBackend {
         }
         // A page in order is not part of the report: it is examined as `page` does.
         let request = Request { dwb_only: true, page: Some(page), wal: self.wal.clone(), jobs: 1, keep_slots: false };
-        let watch = ScreenWatch { tell, wanted: &is_wanted };
+        let watch = ScreenWatch { sender, wanted: &is_wanted };
         let examined = Examination::run(&self.data_dir, &request, &watch)?;
         if !is_wanted() {
             return Ok(None);
@@ -237,8 +237,8 @@ impl ClusterBackend {
     fn plan(&self, pages: Vec<PageId>) -> Result<PlanSheet, Stop> {
         let examined = self.examined().ok_or_else(|| Stop::Input("the cluster was not read yet".to_owned()))?;
         let (args, command) = self.repair_args(&examined, &pages)?;
-        let (plan, guards) = args.plan_for(&examined)?;
-        Ok(PlanSheet { pages, plan, guards: guards.iter().map(ToString::to_string).collect(), command })
+        let (plan, blockers) = args.plan_for(&examined)?;
+        Ok(PlanSheet { pages, plan, blockers: blockers.iter().map(ToString::to_string).collect(), command })
     }
 
     /// Directories that nothing is written into, asked for anew: also when the examination failed.
@@ -254,11 +254,17 @@ impl ClusterBackend {
         Ok(format!("plan saved: {}", absolute(Path::new(&name))))
     }
 
-    /// Everything anew: guards, check, plan. Pages are written unless `dry`.
-    fn carry_out(&self, plan: &Plan, pages: &[PageId], dry: bool, tell: &Tell) -> Result<Option<AppliedSheet>, Stop> {
+    /// Everything anew: blockers, check, plan. Pages are written unless `dry`.
+    fn carry_out(
+        &self,
+        plan: &Plan,
+        pages: &[PageId],
+        dry: bool,
+        sender: &ActionSender,
+    ) -> Result<Option<AppliedSheet>, Stop> {
         let examined = self.examined().ok_or_else(|| Stop::Input("the cluster was not read yet".to_owned()))?;
         let (args, _) = self.repair_args(&examined, pages)?;
-        let done = args.carry_out(plan, dry, &ScreenWatch { tell, wanted: &|| true })?;
+        let done = args.carry_out(plan, dry, &ScreenWatch { sender, wanted: &|| true })?;
         Ok(done.map(|(journal, applied)| {
             let directory = journal.directory().display().to_string();
             let data_dir = quoted(&absolute(&self.data_dir));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::PROGRAM;
-use super::source::Source;
+use super::source::DwbSource;
 use crate::analysis::batches::tell_batches;
 use crate::analysis::finding::Coverage;
 use crate::cli::context::{Closing, OutputArgs, begin};
@@ -36,7 +36,7 @@ pub struct BatchesArgs {
 
 pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let paths = args.pgdata.choose_all(&args.paths)?;
-    let source = Source::open(&paths)?;
+    let source = DwbSource::open(&paths)?;
     let (mut report, findings) = source.examine();
     // What the second pass cannot read, the first has reported already, unless the file changed in between.
     let mut second = Coverage::default();

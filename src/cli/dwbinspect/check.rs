@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use super::bars::Bars;
 use super::examination::{Examination, Request};
-use super::next::{ground, steps_of};
+use super::next::{step_context, steps_of};
 use crate::analysis::verdict::check::slots_of;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
@@ -143,7 +143,7 @@ pub(super) fn write_machine(
     }
     let mut counts = counts(examined);
     let shown_dir = data_dir.display().to_string();
-    counts.insert("next".to_owned(), steps_value(&steps_of(examined), ground(examined, &shown_dir)));
+    counts.insert("next".to_owned(), steps_value(&steps_of(examined), step_context(examined, &shown_dir)));
     closing.end(sink, shown, counts)
 }
 
@@ -192,7 +192,7 @@ fn write_verdict(data_dir: &Path, examined: &Examination, out: &mut dyn Write, l
     write_outlook(out, layout, &report.replay, &report.outlook, &report.pages, &title)?;
     write_counts(out, layout, &report.pages)?;
     let shown = data_dir.display().to_string();
-    write_steps(out, layout, &steps_of(examined), ground(examined, &shown))
+    write_steps(out, layout, &steps_of(examined), step_context(examined, &shown))
 }
 
 fn counts(examined: &Examination) -> Map<String, Value> {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::PROGRAM;
-use super::source::Source;
+use super::source::DwbSource;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::SkipReason;
 use crate::analysis::slot_facts::{Condition, SlotFacts};
@@ -163,7 +163,7 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         return Err(Stop::Input("--hex is for --format text only".to_owned()));
     }
     let paths = args.pgdata.choose_all(&args.paths)?;
-    let source = Source::open(&paths)?;
+    let source = DwbSource::open(&paths)?;
     let names = source.directory.as_ref().map(|directory| RelationNames::read(directory).0);
     let filter = Filter { page: args.filter.page.resolved(names.as_ref())?, ..args.filter.clone() };
     let export = match &args.images {
@@ -223,7 +223,7 @@ fn relation_columns(found: &BTreeSet<RelFileLocator>, names: Option<&RelationNam
 }
 
 /// Refuses a relation of which neither a slot nor a file is there: a mistyped one would be shown as "nothing found".
-fn confirm_relations(filter: &PageFilter, source: &Source, found: &BTreeSet<RelFileLocator>) -> Result<(), Stop> {
+fn confirm_relations(filter: &PageFilter, source: &DwbSource, found: &BTreeSet<RelFileLocator>) -> Result<(), Stop> {
     for (wanted, pattern) in filter.relations() {
         let has_file = || {
             source.directory.as_ref().is_some_and(|directory| {
@@ -242,7 +242,7 @@ fn confirm_relations(filter: &PageFilter, source: &Source, found: &BTreeSet<RelF
 /// The second pass: reads each file again and shows what the filters take.
 fn show_slots(
     filter: &Filter,
-    source: &Source,
+    source: &DwbSource,
     names: Option<&RelationNames>,
     report: &mut DwbReport,
     export: Option<&ExportDir>,

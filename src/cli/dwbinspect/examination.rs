@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::next::not_a_crash_tear;
-use super::source::Source;
-use super::verify_ground::{ChecksumRule, Ground};
+use super::page_rules::{ChecksumRule, PageRules};
+use super::source::DwbSource;
 use super::wal::WalSources;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
@@ -16,7 +16,7 @@ use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_links::{BrokenLink, LinkFault, LinkReport};
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
 use crate::analysis::segment_check::{MISSING_PAGES, segment_findings};
-use crate::analysis::slot_row::{SlotRow, settle};
+use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
 use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::backup::Backup;
 use crate::analysis::verdict::check::{CheckInput, CheckReport, Stage, Witnesses, check};
@@ -65,7 +65,7 @@ impl Request {
 /// A data directory, read and judged.
 pub struct Examination {
     /// The directory and its double write buffer.
-    pub source: Source,
+    pub source: DwbSource,
     /// Names of relations.
     pub names: RelationNames,
     /// Where pages are.
@@ -116,7 +116,7 @@ impl Examination {
     /// When the path is no data directory, or WAL that was named is none.
     pub fn run(data_dir: &Path, request: &Request, watch: &dyn Watch) -> Result<Self, Stop> {
         let directory = open_data_dir(data_dir)?;
-        let source = Source::of_data_dir(directory);
+        let source = DwbSource::of_data_dir(directory);
         let Some(directory) = source.directory.as_ref() else {
             return Err(Stop::Input(format!("{} is no data directory", data_dir.display())));
         };
@@ -145,8 +145,8 @@ impl Examination {
         let control = directory.control().trusted();
         let catalog = control.map_or(0, |control| control.prefix.catalog_version_no);
         let walk = walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog));
-        let ground = Ground::of(directory, &walk.files, &mut coverage, &mut findings);
-        let geometry = ground.map_or(USUAL_GEOMETRY, |ground| ground.geometry);
+        let page_rules = PageRules::of(directory, &walk.files, &mut coverage, &mut findings);
+        let geometry = page_rules.map_or(USUAL_GEOMETRY, |page_rules| page_rules.geometry);
         let block_size = usize::try_from(geometry.block_size).unwrap_or_default();
         let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
         let (names, gaps) = RelationNames::read(directory);
@@ -172,7 +172,7 @@ impl Examination {
         if let Some(page) = request.page {
             scanned.suspects.insert(page, Suspicion::Differs);
         } else {
-            if let Some(ground) = ground.filter(|_| !request.dwb_only) {
+            if let Some(page_rules) = page_rules.filter(|_| !request.dwb_only) {
                 let unchanged = Unchanged::new(&slots);
                 let looks = |page, bytes: &[u8]| {
                     unchanged.look(page, bytes);
@@ -184,10 +184,10 @@ impl Examination {
                     read_again: server.may_be_running(),
                     links_at: replay.redo_lsn.filter(|_| !server.may_be_running()),
                 };
-                scanned = scan(directory, &walk, &ground, &rules, watch, &mut coverage);
+                scanned = scan(directory, &walk, &page_rules, &rules, watch, &mut coverage);
                 let is_same = unchanged.finish();
                 Unchanged::note(&mut slots, &is_same);
-                if ground.by_control {
+                if page_rules.by_control {
                     let found = segment_findings(&walk.files, geometry, |_| true);
                     incomplete.extend(doubt_of_segments(&found));
                     findings.extend(found);
@@ -278,7 +278,7 @@ impl Examination {
             Some(count) => format!("{words}; without checksums nothing proves {count} of them whole"),
             None => words,
         });
-        settle(&mut rows, &dwb.staleness, &report.slots);
+        fill_in_verdicts(&mut rows, &dwb.staleness, &report.slots);
         Ok(Self {
             source,
             names,
@@ -440,7 +440,7 @@ struct ScanRules<'a> {
 fn scan(
     directory: &DataDir,
     walk: &Walk,
-    ground: &Ground,
+    page_rules: &PageRules,
     &ScanRules { jobs, notable, read_again, links_at }: &ScanRules<'_>,
     watch: &dyn Watch,
     coverage: &mut Coverage,
@@ -449,8 +449,8 @@ fn scan(
     let (done, interrupted) = (AtomicU64::new(0), AtomicBool::new(false));
     let options = ScanOptions {
         jobs,
-        checksums: ground.checksums != ChecksumRule::Off,
-        geometry: ground.geometry,
+        checksums: page_rules.checksums != ChecksumRule::Off,
+        geometry: page_rules.geometry,
         read_again,
         interrupted: &interrupted,
         notable,
@@ -463,7 +463,7 @@ fn scan(
         },
     };
     let mut scanned = Scanned::default();
-    let counted = ground.checksums == ChecksumRule::Counted;
+    let counted = page_rules.checksums == ChecksumRule::Counted;
     let found = scan_pages(directory.root(), &walk.files, &options, coverage, |bad| {
         // Where a wrong checksum proves nothing, the page is judged as if there were none.
         let judged = counted.then(|| PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false));
@@ -486,7 +486,7 @@ fn scan(
 }
 
 /// The configuration says that the server writes pages into the double write buffer first.
-fn uses_dwb(source: &Source) -> bool {
+fn uses_dwb(source: &DwbSource) -> bool {
     let is_on = |name| {
         let value = source.settings.get(name).unwrap_or_default();
         ["on", "true", "yes", "1", "double_writes"].contains(&value)

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use super::source::Source;
+use super::source::DwbSource;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
 use crate::cli::context::{Closing, OutputArgs, begin};
@@ -55,7 +55,7 @@ pub struct InfoArgs {
 
 pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let paths = args.pgdata.choose_all(&args.paths)?;
-    let source = Source::open(&paths)?;
+    let source = DwbSource::open(&paths)?;
     let (mut report, findings) = source.examine();
     let walk = source.directory.as_ref().map(walk_of);
     for error in walk.iter().flat_map(|walk| &walk.skipped) {

@@ -12,12 +12,12 @@ use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::names::{RelationName, RelationNames};
-use crate::output::next_step_text::Ground;
+use crate::output::next_step_text::StepContext;
 use crate::output::sql::quoted_name;
 use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::page_kind::access_method_name;
-use crate::repair::guard::is_shut_down;
+use crate::repair::blocker::is_shut_down;
 use crate::types::{Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
@@ -39,9 +39,9 @@ pub(super) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
 }
 
 /// What words of steps need to know.
-pub(super) fn ground<'a>(examined: &Examination, data_dir: &'a str) -> Ground<'a> {
+pub(super) fn step_context<'a>(examined: &Examination, data_dir: &'a str) -> StepContext<'a> {
     let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted());
-    Ground { data_dir, block_size: examined.block_size, is_shut_down: control.is_some_and(is_shut_down) }
+    StepContext { data_dir, block_size: examined.block_size, is_shut_down: control.is_some_and(is_shut_down) }
 }
 
 /// Files by database and OID of their relation.

@@ -10,8 +10,8 @@ use serde_json::json;
 use super::PROGRAM;
 use super::bars::Bars;
 use super::examination::{Examination, Request};
-use super::next::{ground, steps_for};
-use crate::analysis::verdict::candidate::Source;
+use super::next::{step_context, steps_for};
+use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::fetch::fetch_image;
@@ -101,7 +101,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     if let Some(found) = examined.report.pages.first().filter(|found| found.is_wrong) {
         let steps = steps_for(&examined, std::slice::from_ref(found), &examined.report.outlook);
         let shown = data_dir.display().to_string();
-        write_steps(out, layout, &steps, ground(&examined, &shown))?;
+        write_steps(out, layout, &steps, step_context(&examined, &shown))?;
     }
     out.flush()?;
     Ok(closing.outcome())
@@ -211,7 +211,7 @@ pub(super) fn versions_of(examined: &Examination, found: &PageReport) -> Vec<Ver
     }
     let wal = examined.wal.all.as_ref().or(examined.wal.own.as_ref());
     for (place, judged) in found.verdict.candidates.iter().enumerate() {
-        let source: &Source = &judged.candidate.source;
+        let source: &ImageSource = &judged.candidate.source;
         if let Ok(bytes) = fetch_image(source, page, examined.block_size, &examined.source.set, wal) {
             versions.push(Version::image(place, bytes));
         }

@@ -13,7 +13,7 @@ use super::page_name::PageName;
 use super::repair_select::{Selection, relations_of};
 use super::repair_text::{Ending, write_applied, write_plan};
 use super::replay::{OverrideArgs, ReplayArgs, Replaying, guarded, told};
-use crate::analysis::verdict::candidate::Source;
+use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::{OutputArgs, open_data_dir};
@@ -27,7 +27,7 @@ use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Applied, Cluster, Direction, Order, carry_out};
-use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards, unopened};
+use crate::repair::blocker::{Blocker, Overrides, RepairLock, find_blockers, unopened};
 use crate::repair::journal::{Journal, NewJournal, beside};
 use crate::repair::manifest::{JournalEntry, Manifest};
 use crate::repair::plan::{PLAN_LIMIT_BYTES, Permission, Plan, PlanSource, PlanStep, SourceKind};
@@ -150,13 +150,13 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
             crate::repair::plan_file::save(file, &plan, &examined.source.protected()?)
                 .map_err(|error| Stop::Input(error.to_string()))?;
         }
-        let guards = find_guards(&directory, overrides);
+        let blockers = find_blockers(&directory, overrides);
         let ending = Ending::new(examined.answer(), &examined.coverage);
         if args.quiet {
             return Ok(ending.outcome);
         }
-        let apply = args.apply_command(&guards)?;
-        write_plan(out, &args.output, &plan, &guards, args.plan.as_deref(), apply.as_deref(), &ending)?;
+        let apply = args.apply_command(&blockers)?;
+        write_plan(out, &args.output, &plan, &blockers, args.plan.as_deref(), apply.as_deref(), &ending)?;
         return Ok(ending.outcome);
     };
     if plan.steps.is_empty() {
@@ -212,8 +212,8 @@ impl RepairArgs {
     }
 
     /// The command that carries out what this one shows; `None` when something forbids it that no flag overrides.
-    fn apply_command(&self, guards: &[Guard]) -> Result<Option<String>, Stop> {
-        let Some(flags) = guards.iter().map(|guard| guard.flag).collect::<Option<BTreeSet<_>>>() else {
+    fn apply_command(&self, blockers: &[Blocker]) -> Result<Option<String>, Stop> {
+        let Some(flags) = blockers.iter().map(|blocker| blocker.flag).collect::<Option<BTreeSet<_>>>() else {
             return Ok(None);
         };
         let given = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
@@ -242,14 +242,14 @@ impl RepairArgs {
     }
 
     /// The plan for a cluster that was judged already, and what forbids carrying it out.
-    pub(super) fn plan_for(&self, examined: &Examination) -> Result<(Plan, Vec<Guard>), Stop> {
+    pub(super) fn plan_for(&self, examined: &Examination) -> Result<(Plan, Vec<Blocker>), Stop> {
         let session = Session::new(examined)?;
         let plan = session.plan(self, &session.permission(self)?)?;
-        let guards = match DataDir::open(&self.directory()?) {
-            Ok(fresh) => find_guards(&fresh, self.overrides.overrides()),
+        let blockers = match DataDir::open(&self.directory()?) {
+            Ok(fresh) => find_blockers(&fresh, self.overrides.overrides()),
             Err(error) => vec![unopened(&error)],
         };
-        Ok((plan, guards))
+        Ok((plan, blockers))
     }
 
     /// Judges the cluster again, holds the plan against it, and carries it out unless `dry`.
@@ -339,7 +339,7 @@ impl<'a> Session<'a> {
 
     /// Has something done with all that plans are made from.
     fn with_material<T>(&self, work: impl FnOnce(&Material<'_>) -> Result<T, PrepareError>) -> Result<T, Stop> {
-        let fetch = |source: &Source, page: PageId| self.fetch(source, page);
+        let fetch = |source: &ImageSource, page: PageId| self.fetch(source, page);
         let disk = |page: PageId| {
             let mut bytes = vec![0; self.examined.block_size];
             let read = self.pages.read_page(page, &mut bytes)?;
@@ -380,7 +380,11 @@ impl<'a> Session<'a> {
         self.with_material(|material| material.plan(permission, &|report| selection.takes_report(report)))
     }
 
-    fn fetch(&self, source: &Source, page: PageId) -> Result<Vec<u8>, crate::analysis::verdict::fetch::FetchError> {
+    fn fetch(
+        &self,
+        source: &ImageSource,
+        page: PageId,
+    ) -> Result<Vec<u8>, crate::analysis::verdict::fetch::FetchError> {
         let wal = self.examined.wal.all.as_ref().or(self.examined.wal.own.as_ref());
         fetch_image(source, page, self.examined.block_size, &self.examined.source.set, wal)
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::examination::Examination;
-use super::next::{ground, steps_for};
+use super::next::{step_context, steps_for};
 use crate::analysis::finding::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::outlook::Outlook;
@@ -22,7 +22,7 @@ use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
 use crate::output::text::{Layout, plain_table, wrapped, write_command, write_fact, write_findings, write_table};
 use crate::repair::apply::{Applied, Direction, Left, LeftWhy};
-use crate::repair::guard::Guard;
+use crate::repair::blocker::Blocker;
 use crate::repair::journal::Journal;
 use crate::repair::plan::{Plan, PlanPage, PlanStep};
 
@@ -123,14 +123,14 @@ pub(super) fn write_plan(
     out: &mut dyn Write,
     output: &OutputArgs,
     plan: &Plan,
-    guards: &[Guard],
+    blockers: &[Blocker],
     saved: Option<&Path>,
     apply: Option<&str>,
     ending: &Ending,
 ) -> Result<(), Stop> {
-    let guard_list: Vec<Value> =
-        guards.iter().map(|guard| json!({"kind": guard.kind, "what": guard.to_string()})).collect();
-    let counts = json!({"steps": plan.steps.len(), "left": plan.left.len(), "guards": guard_list, "applied": false});
+    let blocker_list: Vec<Value> =
+        blockers.iter().map(|blocker| json!({"kind": blocker.kind, "what": blocker.to_string()})).collect();
+    let counts = json!({"steps": plan.steps.len(), "left": plan.left.len(), "guards": blocker_list, "applied": false});
     if machine(out, output, "repair", plan, counts, ending)? {
         return Ok(());
     }
@@ -144,10 +144,10 @@ pub(super) fn write_plan(
         write_steps(out, layout, plan)?;
     }
     write_left(out, layout, plan)?;
-    if !guards.is_empty() {
+    if !blockers.is_empty() {
         writeln!(out, "\n{}", paint.heading("What forbids --apply"))?;
-        for guard in guards {
-            write_fact(out, layout, guard.kind, &guard.to_string())?;
+        for blocker in blockers {
+            write_fact(out, layout, blocker.kind, &blocker.to_string())?;
         }
     }
     if let Some(path) = saved {
@@ -156,7 +156,7 @@ pub(super) fn write_plan(
     write_findings(out, layout, &[], &ending.skipped)?;
     // Last, where it stays in view.
     if let Some(command) = apply.filter(|_| !plan.steps.is_empty()) {
-        let what = match guards {
+        let what = match blockers {
             [] => "This carries the plan out and keeps the old bytes in a journal:",
             _ => {
                 "Where what forbids it is known and meant, this carries the plan out and keeps the old bytes in a journal:"
@@ -257,7 +257,7 @@ pub(super) fn write_applied(
     writeln!(out, "\n{}", layout.paint.heading("Verdict"))?;
     write_outlook(out, layout, &examined.report.replay, &outlook, &remaining, &label)?;
     let dir = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
-    next_step_text::write_steps(out, layout, &steps_for(examined, &remaining, &outlook), ground(examined, &dir))?;
+    next_step_text::write_steps(out, layout, &steps_for(examined, &remaining, &outlook), step_context(examined, &dir))?;
     out.flush()?;
     Ok(())
 }

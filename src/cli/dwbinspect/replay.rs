@@ -17,7 +17,7 @@ use crate::cluster::relation_path::RelationPaths;
 use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{ApplyError, Cluster, Direction, Order, Stopped, carry_out};
-use crate::repair::guard::{Guard, Overrides, RepairLock, find_guards};
+use crate::repair::blocker::{Blocker, Overrides, RepairLock, find_blockers};
 use crate::repair::journal::Journal;
 use crate::types::PageId;
 
@@ -182,13 +182,13 @@ fn paths_of(directory: &DataDir, control: &ControlFile) -> RelationPaths {
 pub(super) fn guarded(data_dir: &Path, overrides: Overrides) -> Result<(RepairLock, DataDir), Stop> {
     // Says what is wrong with a path that is no data directory before anything is locked.
     open_data_dir(data_dir)?;
-    let lock = RepairLock::take(data_dir).map_err(|guard| Stop::Input(list_guards(&[guard])))?;
+    let lock = RepairLock::take(data_dir).map_err(|blocker| Stop::Input(list_blockers(&[blocker])))?;
     let directory = open_data_dir(data_dir)?;
-    let guards = find_guards(&directory, overrides);
-    if guards.is_empty() { Ok((lock, directory)) } else { Err(Stop::Input(list_guards(&guards))) }
+    let blockers = find_blockers(&directory, overrides);
+    if blockers.is_empty() { Ok((lock, directory)) } else { Err(Stop::Input(list_blockers(&blockers))) }
 }
 
-fn list_guards(guards: &[Guard]) -> String {
-    let lines: Vec<String> = guards.iter().map(|guard| format!("refused: {guard}")).collect();
+fn list_blockers(blockers: &[Blocker]) -> String {
+    let lines: Vec<String> = blockers.iter().map(|blocker| format!("refused: {blocker}")).collect();
     lines.join("\n")
 }

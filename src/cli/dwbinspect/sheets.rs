@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::check;
 use super::examination::Examination;
-use super::next::{ground, steps_of};
+use super::next::{step_context, steps_of};
 use super::page::{self, events_of, title_of, versions_of};
 use crate::analysis::batches::tell_batches;
 use crate::analysis::finding::{Coverage, Finding, Severity};
@@ -53,7 +53,7 @@ pub(super) fn survey_of(examined: &Examination, data_dir: &Path) -> Result<Surve
         replay: replay_words(&report.replay).unwrap_or_else(|| "where it begins is not known".to_owned()),
         start: start_sentence(&report.replay, &report.outlook, &report.pages, &label),
         doubts: report.replay.doubts.iter().map(ToString::to_string).collect(),
-        next: steps_sentence(&steps_of(examined), ground(examined, &shown)),
+        next: steps_sentence(&steps_of(examined), step_context(examined, &shown)),
         scanned: examined.scanned.clone(),
         pages: report.pages.iter().map(|page| page_line(examined, page)).collect(),
         findings: findings_of(&examined.findings),

@@ -20,7 +20,7 @@ use crate::parsers::dwb::LAYOUTS;
 
 /// DWB files together with what is known of their cluster.
 #[derive(Debug)]
-pub struct Source {
+pub struct DwbSource {
     /// The data directory, when one was named.
     pub directory: Option<DataDir>,
     /// Facts for judging slots.
@@ -31,7 +31,7 @@ pub struct Source {
     pub set: DwbSet,
 }
 
-impl Source {
+impl DwbSource {
     /// Opens what the paths stand for.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use super::verify_ground::{ChecksumRule, Ground};
+use super::page_rules::{ChecksumRule, PageRules};
 use super::verify_select::{SelectArgs, Selection};
 use super::verify_text::{Listing, write_summary};
 use crate::analysis::cluster_report::{inspect_directory, state_in_words};
@@ -168,7 +168,7 @@ impl LazyNames {
 struct Plan<'a> {
     jobs: usize,
     files: &'a [RelationFile],
-    ground: &'a Ground,
+    page_rules: &'a PageRules,
     read_again: bool,
     unlogged: &'a HashSet<RelFileLocator>,
     links_at: Option<Lsn>,
@@ -227,10 +227,10 @@ impl<'a> Check<'a> {
             partial_pages: 0,
             unlogged: 0,
         };
-        let Some(ground) = Ground::of(directory, &walk.files, &mut self.coverage, &mut self.findings) else {
+        let Some(page_rules) = PageRules::of(directory, &walk.files, &mut self.coverage, &mut self.findings) else {
             return Ok(summary);
         };
-        if let Some(control) = control.filter(|_| ground.by_control) {
+        if let Some(control) = control.filter(|_| page_rules.by_control) {
             summary.checksums = control.checksums.to_string();
         }
         let clean = |state| [DbState::SHUT_DOWN, DbState::SHUT_DOWN_IN_RECOVERY].contains(&state);
@@ -240,8 +240,8 @@ impl<'a> Check<'a> {
             let why = "pages that recovery restores from WAL or the double write buffer still count as damaged";
             self.findings.push(Finding::note("not_shut_down", what, why));
         }
-        if ground.by_control {
-            self.findings.extend(segment_findings(&walk.files, ground.geometry, |file| selection.takes(file)));
+        if page_rules.by_control {
+            self.findings.extend(segment_findings(&walk.files, page_rules.geometry, |file| selection.takes(file)));
         }
         // Only unlogged relations have such a fork.
         let init = |file: &&RelationFile| file.name.fork == ForkNumber::Init;
@@ -249,14 +249,14 @@ impl<'a> Check<'a> {
         let plan = Plan {
             jobs: args.jobs.count(),
             files: &files,
-            ground: &ground,
+            page_rules: &page_rules,
             read_again: server.may_be_running(),
             unlogged: &unlogged,
             links_at: Replay::of(control, &signs).redo_lsn.filter(|_| !server.may_be_running()),
             progress: args.progress.progress,
         };
         let scan = self.scan(&plan, visit, &mut summary)?;
-        self.links(&scan, ground.geometry);
+        self.links(&scan, page_rules.geometry);
         self.conclude(&scan, &files, &summary, is_clean);
         Ok(summary)
     }
@@ -284,20 +284,20 @@ impl<'a> Check<'a> {
         visit: &mut dyn FnMut(&Damaged<'_>) -> io::Result<()>,
         summary: &mut Summary,
     ) -> io::Result<PageScan> {
-        let &Plan { jobs, files, ground, read_again, unlogged, links_at, progress } = plan;
+        let &Plan { jobs, files, page_rules, read_again, unlogged, links_at, progress } = plan;
         let interrupted = interrupt_flag();
         let progress = Progress::bytes(files.iter().map(|file| file.size_bytes).sum(), progress);
         let options = ScanOptions {
             jobs,
-            checksums: ground.checksums != ChecksumRule::Off,
-            geometry: ground.geometry,
+            checksums: page_rules.checksums != ChecksumRule::Off,
+            geometry: page_rules.geometry,
             read_again,
             interrupted: &interrupted,
             notable: &|_, _| false,
             links_at,
             progress: &|bytes| progress.advance(bytes),
         };
-        let counted = ground.checksums == ChecksumRule::Counted;
+        let counted = page_rules.checksums == ChecksumRule::Counted;
         let (directory, names) = (self.directory, &mut self.names);
         let (mut failed, mut last_file) = (None, None);
         let (mut structural, mut rejected) = (0, 0);

@@ -7,10 +7,10 @@ use crate::output::escape::printable;
 use crate::output::text::{Layout, wrapped, write_fact};
 
 /// Pages of one file that are listed.
-const MOST_PAGES: usize = 20;
+const MAX_PAGES: usize = 20;
 
 /// Files that are listed.
-const MOST_FILES: usize = 200;
+const MAX_FILES: usize = 200;
 
 /// Writes the summary.
 ///
@@ -74,7 +74,7 @@ impl Listing {
     /// Adds a page; those of one file follow each other.
     pub fn add(&mut self, page: &Damaged<'_>) {
         if self.files.last().is_none_or(|file| file.path != page.path) {
-            if self.files.len() >= MOST_FILES {
+            if self.files.len() >= MAX_FILES {
                 self.further_pages += 1;
                 return;
             }
@@ -87,7 +87,7 @@ impl Listing {
             });
         }
         let Some(file) = self.files.last_mut() else { return };
-        if file.pages.len() < MOST_PAGES {
+        if file.pages.len() < MAX_PAGES {
             file.pages.push((page.page.block, page.offset, page.damage.to_string()));
         } else {
             file.further += 1;

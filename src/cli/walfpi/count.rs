@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
 use super::images::redo_points;
-use super::source::{Source, heard, note_interruption};
+use super::source::{WalSource, heard, note_interruption};
 use crate::analysis::finding::Finding;
-use crate::analysis::wal::cause::CauseTeller;
+use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::group::{GroupBy, Groups};
 use crate::analysis::wal::interval::{Interval, IntervalFold};
@@ -40,7 +40,7 @@ impl Counted {
 
 /// Counts with several threads.
 pub(super) fn count(
-    source: &mut Source,
+    source: &mut WalSource,
     range: ScanPlan,
     group: Option<GroupBy>,
     jobs: usize,
@@ -109,14 +109,14 @@ pub(super) fn count(
 }
 
 /// Counts by cause: redo points first, then every record in order.
-pub(super) fn count_causes(source: &mut Source, plan: ScanPlan, jobs: usize, interrupted: &AtomicBool) -> Counted {
+pub(super) fn count_causes(source: &mut WalSource, plan: ScanPlan, jobs: usize, interrupted: &AtomicBool) -> Counted {
     let geometry = source.set.geometry();
-    let mut teller = CauseTeller::new(redo_points(&source.set, &plan, jobs, interrupted), geometry.block_size);
+    let mut classifier = CauseClassifier::new(redo_points(&source.set, &plan, jobs, interrupted), geometry.block_size);
     let mut counted = Counted::default();
     let mut groups = Groups::new(GroupBy::Cause, geometry.wal_segment_size);
     let mut causes = Vec::new();
     source.each_record(&plan, false, interrupted, |_, record| {
-        teller.causes(record, &mut causes);
+        classifier.causes(record, &mut causes);
         groups.add_cause(record, &causes);
         counted.total.add_record(record);
         counted.reach(Some(record.start_lsn), Some(record.end_lsn));

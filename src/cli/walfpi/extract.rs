@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::images::{Found, ImageFilter, Target, each_image};
+use super::images::{FoundImage, ImageFilter, Target, each_image};
 use super::names::Names;
-use super::source::{CommonArgs, Source};
+use super::source::{CommonArgs, WalSource};
 use crate::analysis::finding::Finding;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
@@ -43,7 +43,7 @@ pub struct ExtractArgs {
 pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
     let filter = args.filter.resolved(&names)?;
-    let mut source = Source::open(&args.common.source)?.telling(args.progress);
+    let mut source = WalSource::open(&args.common.source)?.telling(args.progress);
     source.add_name_notes(&names);
     let protected = args.common.source.protected()?;
     let export = ExportDir::create(&args.directory, &protected).map_err(|error| Stop::Input(error.to_string()))?;
@@ -92,7 +92,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
 }
 
 /// The name that `pg_waldump --save-fullpage` gives a page.
-fn file_name(found: &Found<'_>) -> String {
+fn file_name(found: &FoundImage<'_>) -> String {
     let (record, block) = (found.record, found.block);
     format!(
         "{:08X}-{:08X}-{:08X}.{}.{}.{}.{}_{}",

@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::names::Names;
-use super::source::{Notes, Source, heard, note_interruption};
-use crate::analysis::wal::cause::{Cause, CauseTeller, OldLsns};
+use super::source::{Notes, WalSource, heard, note_interruption};
+use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::segment::{Visitor, read_segment};
@@ -98,7 +98,7 @@ impl ImageFilter {
 }
 
 /// One image in its record.
-pub struct Found<'a> {
+pub struct FoundImage<'a> {
     /// The record.
     pub record: &'a Record<'a>,
     /// The block reference.
@@ -116,25 +116,25 @@ pub struct Found<'a> {
 /// # Errors
 /// What `visit` says.
 pub fn each_image<E>(
-    source: &mut Source,
+    source: &mut WalSource,
     plan: &ScanPlan,
     filter: &ImageFilter,
     jobs: JobsArg,
-    mut visit: impl FnMut(&mut Notes<'_>, &Found<'_>) -> Result<(), E>,
+    mut visit: impl FnMut(&mut Notes<'_>, &FoundImage<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let interrupted = interrupt_flag();
     let redo = redo_points(&source.set, plan, jobs.count(), &interrupted);
-    let mut teller = CauseTeller::new(redo, source.set.geometry().block_size);
+    let mut classifier = CauseClassifier::new(redo, source.set.geometry().block_size);
     let mut causes = Vec::new();
     let mut failed = None;
     source.each_record(plan, filter.resync, &interrupted, |notes, record| {
         notes.coverage.examined += 1;
-        teller.causes(record, &mut causes);
+        classifier.causes(record, &mut causes);
         let with_image = record.blocks().filter(|block| block.image.is_some());
         for (block, cause) in with_image.zip(&causes) {
             let Some(image) = block.image.filter(|_| filter.takes(record, &block, *cause)) else { continue };
             let stored_bytes = image.bytes.len();
-            let found = Found { record, block: &block, image: &image, stored_bytes, cause: *cause };
+            let found = FoundImage { record, block: &block, image: &image, stored_bytes, cause: *cause };
             if let Err(error) = visit(notes, &found) {
                 failed = Some(error);
                 return ControlFlow::Break(());
@@ -150,11 +150,11 @@ pub fn each_image<E>(
 /// # Errors
 /// What `visit` says.
 pub fn each_image_head<E>(
-    source: &mut Source,
+    source: &mut WalSource,
     plan: &ScanPlan,
     filter: &ImageFilter,
     jobs: JobsArg,
-    mut visit: impl FnMut(&Found<'_>) -> Result<(), E>,
+    mut visit: impl FnMut(&FoundImage<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     // Behind damage the place to go on is only known in order.
     if filter.resync {
@@ -163,20 +163,20 @@ pub fn each_image_head<E>(
     let interrupted = interrupt_flag();
     let redo = redo_points(&source.set, plan, jobs.count(), &interrupted);
     let block_size = source.set.geometry().block_size;
-    let mut teller = CauseTeller::new(redo, block_size);
+    let mut classifier = CauseClassifier::new(redo, block_size);
     let progress = source.progress();
     let (mut failed, stopped) = (None, AtomicBool::new(false));
     let mut show = |head: &ImageHead| {
         let ImageHead { record, block, image, stored_bytes, old_lsn } = head;
-        let cause = teller.cause(record, block, image, *old_lsn);
+        let cause = classifier.cause(record, block, image, *old_lsn);
         if failed.is_none() && filter.takes(record, block, cause) {
-            failed = visit(&Found { record, block, image, stored_bytes: *stored_bytes, cause }).err();
+            failed = visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause }).err();
             stopped.store(failed.is_some(), Ordering::Relaxed);
         }
     };
     source.begin_runs();
     while let Some(run) = source.next_run() {
-        let Source { set, coverage, .. } = source;
+        let WalSource { set, coverage, .. } = source;
         let stretch = plan.stretch(set, &run, Keep::Blocks);
         let watch = |bytes| match stopped.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
@@ -338,7 +338,7 @@ impl<'a> Target<'a> {
     /// # Errors
     /// When the output cannot be written to.
     pub fn begin(
-        source: &Source,
+        source: &WalSource,
         output: &OutputArgs,
         out: &'a mut dyn Write,
         command: &'static str,
@@ -362,7 +362,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn image(&mut self, found: &Found<'_>, names: &Names, file: Option<&str>) -> io::Result<()> {
+    pub fn image(&mut self, found: &FoundImage<'_>, names: &Names, file: Option<&str>) -> io::Result<()> {
         match self {
             Self::Machine(sink) => {
                 let mut row = image_row(found, names);
@@ -379,7 +379,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn end(self, mut source: Source, shown: u64, sentence: &str) -> Result<Outcome, Stop> {
+    pub fn end(self, mut source: WalSource, shown: u64, sentence: &str) -> Result<Outcome, Stop> {
         let closing = Closing::new(std::mem::take(&mut source.findings), &source.coverage);
         match self {
             Self::Machine(sink) => closing.end(sink, shown, Row::new()),
@@ -392,8 +392,8 @@ impl<'a> Target<'a> {
 }
 
 /// An image as a row.
-fn image_row(found: &Found<'_>, names: &Names) -> Row {
-    let Found { record, block, image, stored_bytes, cause } = found;
+fn image_row(found: &FoundImage<'_>, names: &Names) -> Row {
+    let FoundImage { record, block, image, stored_bytes, cause } = found;
     let mut row = Row::new();
     for (name, value) in [
         ("lsn", json!(lsn_text(record.start_lsn))),
@@ -431,8 +431,8 @@ fn write_heading(out: &mut dyn Write, layout: Layout) -> io::Result<()> {
 }
 
 /// Writes one image, without the row that machines get: there may be millions.
-fn write_image(out: &mut dyn Write, layout: Layout, found: &Found<'_>, names: &Names) -> io::Result<()> {
-    let Found { record, block, image, stored_bytes, cause } = found;
+fn write_image(out: &mut dyn Write, layout: Layout, found: &FoundImage<'_>, names: &Names) -> io::Result<()> {
+    let FoundImage { record, block, image, stored_bytes, cause } = found;
     let relation = match names.relation(block.rel) {
         Some(name) => printable(&name),
         None => format!("{}/{}/{}", block.rel.spc_oid, block.rel.db_oid, block.rel.rel_number),

@@ -13,9 +13,9 @@ struct Filter {
 
 /// Rows of all images and how many records there were; `threads`: 0 reads in order.
 fn rows(archive: &Path, threads: u16) -> (Vec<Row>, u64) {
-    let mut source = Source::open(&SourceArgs::of_paths(vec![archive.to_owned()])).unwrap();
+    let mut source = WalSource::open(&SourceArgs::of_paths(vec![archive.to_owned()])).unwrap();
     let (plan, filter, mut rows) = (source.plan(), Filter::parse_from([""]).filter, Vec::new());
-    let mut add = |found: &Found<'_>| {
+    let mut add = |found: &FoundImage<'_>| {
         rows.push(image_row(found, &Names::default()));
         Ok::<(), ()>(())
     };
@@ -43,7 +43,7 @@ fn segments_with_too_many_images_are_read_again() {
 fn error_of_the_visitor_ends_the_walk() {
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wal/pg16.tar.zst");
     for limit in [1, 3, 40] {
-        let mut source = Source::open(&SourceArgs::of_paths(vec![archive.clone()])).unwrap();
+        let mut source = WalSource::open(&SourceArgs::of_paths(vec![archive.clone()])).unwrap();
         let (plan, filter, mut seen) = (source.plan(), Filter::parse_from([""]).filter, 0);
         let ended = each_image_head(&mut source, &plan, &filter, JobsArg::of(2), |_| {
             seen += 1;

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::images::{ImageFilter, Target, each_image_head};
 use super::names::Names;
-use super::source::{CommonArgs, Source};
+use super::source::{CommonArgs, WalSource};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
 
@@ -30,7 +30,7 @@ pub struct ListArgs {
 pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
     let filter = args.filter.resolved(&names)?;
-    let mut source = Source::open(&args.common.source)?.telling(args.progress);
+    let mut source = WalSource::open(&args.common.source)?.telling(args.progress);
     source.add_name_notes(&names);
     let mut target = Target::begin(&source, &args.common.output, out, "list", false)?;
     let mut shown = 0;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::count::{count, count_causes};
 use super::names::{NameArgs, Names};
-use super::source::{Source, SourceArgs};
+use super::source::{SourceArgs, WalSource};
 use crate::analysis::finding::Severity;
 use crate::analysis::wal::group::{GroupBy, Groups, Key};
 use crate::analysis::wal::tally::Tally;
@@ -15,10 +15,10 @@ use crate::output::json::wal::Naming;
 use crate::output::wal_text::name_of;
 use crate::tui::action::Action;
 use crate::tui::facts::{Progress, WalNote, WalSurvey};
-use crate::tui::worker::Tell;
+use crate::tui::worker::ActionSender;
 
 /// Relations that are kept.
-const MOST_RELATIONS: usize = 200;
+const MAX_RELATIONS: usize = 200;
 
 /// Which WAL is read, and how.
 pub struct WalRequest {
@@ -42,19 +42,19 @@ impl WalRequest {
     ///
     /// # Errors
     /// When there is none.
-    pub fn open(&self) -> Result<Source, Stop> {
-        Source::open(&self.source)
+    pub fn open(&self) -> Result<WalSource, Stop> {
+        WalSource::open(&self.source)
     }
 
     /// Counts by checkpoint, then by relation, then by cause, telling each as soon as it is known.
     ///
     /// # Errors
     /// When names were asked for that cannot be read.
-    pub fn read(&self, mut source: Source, tell: &Tell) -> Result<(), Stop> {
+    pub fn read(&self, mut source: WalSource, sender: &ActionSender) -> Result<(), Stop> {
         let names = Names::open(&self.names)?;
         let plan = source.plan();
         let never = AtomicBool::new(false);
-        watch(&mut source, "reading WAL", tell);
+        watch(&mut source, "reading WAL", sender);
         let counted = count(&mut source, plan.clone(), None, self.jobs, &never);
         let problems = source.findings.iter().filter(|finding| finding.severity == Severity::Problem);
         let skipped = source.coverage.skipped.iter();
@@ -64,28 +64,28 @@ impl WalRequest {
             .collect();
         let mut survey =
             WalSurvey { intervals: counted.intervals, total: counted.total, relations: None, causes: None, notes };
-        tell.action(Action::WalRead(Arc::new(survey.clone())));
-        watch(&mut source, "counting relations in WAL", tell);
+        sender.action(Action::WalRead(Arc::new(survey.clone())));
+        watch(&mut source, "counting relations in WAL", sender);
         let counted = count(&mut source, plan.clone(), Some(GroupBy::Relation), self.jobs, &never);
         survey.relations = Some(largest(counted.groups, GroupBy::Relation, &source, &names));
-        tell.action(Action::WalRead(Arc::new(survey.clone())));
-        watch(&mut source, "telling causes of images", tell);
+        sender.action(Action::WalRead(Arc::new(survey.clone())));
+        watch(&mut source, "classifying causes of images", sender);
         let counted = count_causes(&mut source, plan, self.jobs, &never);
         survey.causes = Some(largest(counted.groups, GroupBy::Cause, &source, &names));
-        tell.action(Action::WalRead(Arc::new(survey)));
+        sender.action(Action::WalRead(Arc::new(survey)));
         Ok(())
     }
 }
 
-fn watch(source: &mut Source, what: &'static str, tell: &Tell) {
-    let (tell, total) = (tell.clone(), source.total_bytes());
+fn watch(source: &mut WalSource, what: &'static str, sender: &ActionSender) {
+    let (sender, total) = (sender.clone(), source.total_bytes());
     source.watched_by(Arc::new(move |done| {
-        tell.progress(Action::WalProgressed, Progress { what, done, total });
+        sender.progress(Action::WalProgressed, Progress { what, done, total });
     }));
 }
 
 /// Groups with the most image bytes, by name.
-fn largest(groups: Option<Groups>, by: GroupBy, source: &Source, names: &Names) -> Vec<(String, Tally)> {
+fn largest(groups: Option<Groups>, by: GroupBy, source: &WalSource, names: &Names) -> Vec<(String, Tally)> {
     let (relation, database) = (|rel| names.relation(rel), |oid| names.database(oid));
     let naming = Naming {
         major: source.set.major(),
@@ -95,6 +95,6 @@ fn largest(groups: Option<Groups>, by: GroupBy, source: &Source, names: &Names) 
     };
     let mut rows: Vec<(Key, Tally)> = groups.as_ref().map(Groups::rows).unwrap_or_default();
     rows.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.fpi_bytes));
-    rows.truncate(MOST_RELATIONS);
+    rows.truncate(MAX_RELATIONS);
     rows.iter().map(|(key, tally)| (name_of(by, key, tally, &naming), *tally)).collect()
 }

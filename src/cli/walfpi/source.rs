@@ -164,7 +164,7 @@ fn is_segment_name(name: &str) -> bool {
 }
 
 /// The set of segments, with what was odd about it.
-pub struct Source {
+pub struct WalSource {
     /// The segments.
     pub set: WalSet,
     /// Findings so far.
@@ -183,7 +183,7 @@ pub struct Source {
 /// Told how many bytes are done.
 pub type WatchBytes = Arc<dyn Fn(u64) + Send + Sync>;
 
-impl Source {
+impl WalSource {
     /// Opens what the paths stand for.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::count::{Counted, count, count_causes};
 use super::names::Names;
-use super::source::{CommonArgs, Source};
+use super::source::{CommonArgs, WalSource};
 use crate::analysis::wal::group::{GroupBy, Groups, Key};
 use crate::analysis::wal::tally::Tally;
 use crate::cli::context::Closing;
@@ -126,7 +126,7 @@ impl Sort {
 
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let names = Names::open(&args.common.names)?;
-    let mut source = Source::open(&args.common.source)?.telling(args.progress);
+    let mut source = WalSource::open(&args.common.source)?.telling(args.progress);
     source.add_name_notes(&names);
     let jobs = args.jobs.count();
     let group = args.by.group();
@@ -140,7 +140,7 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
 
 fn show(
     args: &StatsArgs,
-    mut source: Source,
+    mut source: WalSource,
     mut counted: Counted,
     names: &Names,
     out: &mut dyn Write,
@@ -198,11 +198,11 @@ fn show(
     closing.end_text(out, layout)
 }
 
-fn system(source: &Source) -> String {
+fn system(source: &WalSource) -> String {
     source.set.system_identifier().map_or_else(|| "unknown".to_owned(), |id| id.to_string())
 }
 
-fn totals(source: &Source, counted: &Counted) -> Map<String, Value> {
+fn totals(source: &WalSource, counted: &Counted) -> Map<String, Value> {
     let mut counts = Map::new();
     put_tally(&mut counts, &counted.total);
     for (name, value) in [

@@ -8,7 +8,7 @@ use clap::Args;
 use super::PROGRAM;
 use super::names::{NameArgs, Names};
 use super::screen::WalRequest;
-use super::source::{Source, SourceArgs};
+use super::source::{SourceArgs, WalSource};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, export, need_terminal, show};
 use crate::cli::stamps::Stamps;
@@ -17,7 +17,7 @@ use crate::output::shell::quoted;
 use crate::tui::action::{Action, Effect};
 use crate::tui::facts::WalNote;
 use crate::tui::state::{Subject, View};
-use crate::tui::worker::{Backend, Tell};
+use crate::tui::worker::{ActionSender, Backend};
 
 /// Look at full-page images in WAL on a screen: share per checkpoint, decay, relations, causes
 ///
@@ -40,7 +40,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     need_terminal("pg_walfpi stats")?;
     // What cannot be opened is said on the normal screen.
     Names::open(&args.names)?;
-    let source = Source::open(&args.source)?;
+    let source = WalSource::open(&args.source)?;
     let (named, _) = args.source.named()?;
     let paths: Vec<String> = named.iter().map(|path| path.display().to_string()).collect();
     let words: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
@@ -89,27 +89,27 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
 pub struct WalBackend {
     request: WalRequest,
     /// What was opened before the screen came up, until it is read.
-    opened: Mutex<Option<Source>>,
+    opened: Mutex<Option<WalSource>>,
     stamps: Mutex<Stamps>,
 }
 
 impl Backend for WalBackend {
-    fn work(&self, effect: Effect, tell: &Tell) {
+    fn work(&self, effect: Effect, sender: &ActionSender) {
         match effect {
             Effect::ReadWal => {
                 let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
                 *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) =
                     Stamps::of(self.request.source.named().map_or_else(|_| Vec::new(), |(paths, _)| paths));
                 let source = opened.map_or_else(|| self.request.open(), Ok);
-                if let Err(stop) = source.and_then(|source| self.request.read(source, tell)) {
-                    tell.action(Action::WalFailed(stop.to_string()));
+                if let Err(stop) = source.and_then(|source| self.request.read(source, sender)) {
+                    sender.action(Action::WalFailed(stop.to_string()));
                 }
             }
             Effect::Export { name, text, json } => match self.request.source.protected() {
-                Ok(protected) => export(&name, &text, &json, &protected, tell),
-                Err(stop) => tell.action(Action::Failed(stop.to_string())),
+                Ok(protected) => export(&name, &text, &json, &protected, sender),
+                Err(stop) => sender.action(Action::Failed(stop.to_string())),
             },
-            other => tell.action(Action::Failed(format!("this screen cannot do that: {other:?}"))),
+            other => sender.action(Action::Failed(format!("this screen cannot do that: {other:?}"))),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use serde_json::json;
 
-use super::source::{Source, SourceArgs, heard, note_interruption};
+use super::source::{SourceArgs, WalSource, heard, note_interruption};
 use crate::analysis::finding::Finding;
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::{Extent, Visitor};
@@ -61,7 +61,7 @@ struct Checked {
 pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let mut nowhere = std::io::sink();
     let out = args.quiet.output(out, &mut nowhere);
-    let mut source = Source::open(&args.source)?.telling(args.progress);
+    let mut source = WalSource::open(&args.source)?.telling(args.progress);
     let plan = source.plan();
     let interrupted = interrupt_flag();
     let progress = source.progress();
@@ -183,7 +183,7 @@ const RUN_COLUMNS: &[&str] = &[
 ];
 
 fn run_row(
-    source: &Source,
+    source: &WalSource,
     run: &Range<usize>,
     checked: &Checked,
     extent: &Extent,

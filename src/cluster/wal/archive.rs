@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::bytes::{Place, Window};
+use super::bytes::{StoredAt, Window};
 use super::codec::{Stream, fill, peel};
 use super::collect::{Candidate, Collector, Origin};
 use super::first_page::HEAD_BYTES;
@@ -31,7 +31,7 @@ pub(super) fn stream_label(outer: &str, inner: &str) -> String {
 struct Walked {
     first_candidate: usize,
     is_pg_wal: bool,
-    strangers: u64,
+    unrecognized: u64,
 }
 
 /// What is to be done with a member.
@@ -79,7 +79,7 @@ impl Collector<'_> {
                         continue;
                     };
                     let size_bytes = peeled.codecs.is_empty().then_some(available);
-                    let place = Place::File {
+                    let place = StoredAt::File {
                         path: Arc::clone(path),
                         links,
                         file_bytes,
@@ -183,7 +183,7 @@ impl Collector<'_> {
         let found = match kind_of_name(base) {
             NameKind::Ignored => return Wanted::Nothing,
             NameKind::Stranger => {
-                walked.strangers = walked.strangers.saturating_add(1);
+                walked.unrecognized = walked.unrecognized.saturating_add(1);
                 return Wanted::Nothing;
             }
             NameKind::History(tli) => Wanted::History(label, tli),
@@ -214,8 +214,8 @@ impl Collector<'_> {
                 candidate.origin.in_pg_wal = true;
             }
         }
-        if walked.strangers > 0 {
-            let what = format!("{} members whose names are not those of WAL; not looked at", walked.strangers);
+        if walked.unrecognized > 0 {
+            let what = format!("{} members whose names are not those of WAL; not looked at", walked.unrecognized);
             self.notes.add(NoteLevel::Note, NoteKind::Stranger, label, what);
         }
     }

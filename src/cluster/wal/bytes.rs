@@ -19,14 +19,14 @@ const SMALL_PIECE_BYTES: usize = 16 * 1024;
 
 /// Where stored bytes are.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum StoredAt {
     /// In a file of its own, or a stretch of an archive.
     File { path: Arc<PathBuf>, links: Links, file_bytes: u64, offset: u64, size_bytes: u64 },
     /// Unpacked in the scratch file.
     Scratch { offset: u64, size_bytes: u64 },
 }
 
-impl Place {
+impl StoredAt {
     pub(super) const fn size_bytes(&self) -> u64 {
         match self {
             Self::File { size_bytes, .. } | Self::Scratch { size_bytes, .. } => *size_bytes,
@@ -126,9 +126,9 @@ pub(super) struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// Opens the stretch.
-    pub(super) fn open(place: &Place, scratch: Option<&'a File>, label: &str) -> Result<Self, WalReadError> {
+    pub(super) fn open(place: &StoredAt, scratch: Option<&'a File>, label: &str) -> Result<Self, WalReadError> {
         let (handle, at, size_bytes) = match place {
-            Place::File { path, links, file_bytes, offset, size_bytes } => {
+            StoredAt::File { path, links, file_bytes, offset, size_bytes } => {
                 let file = ReadFile::open(path, *links)?;
                 // A file that has become shorter still has its first bytes, but a member of an archive may have moved.
                 if *offset > 0 && file.size_bytes() != *file_bytes {
@@ -140,7 +140,7 @@ impl<'a> Window<'a> {
                 }
                 (Handle::File(file), *offset, *size_bytes)
             }
-            Place::Scratch { offset, size_bytes } => match scratch {
+            StoredAt::Scratch { offset, size_bytes } => match scratch {
                 Some(scratch) => (Handle::Shared(scratch), *offset, *size_bytes),
                 None => {
                     return Err(WalReadError::Short {
@@ -245,7 +245,7 @@ impl std::fmt::Debug for SegmentBytes<'_> {
 impl<'a> SegmentBytes<'a> {
     pub(super) fn open(
         label: &str,
-        place: &Place,
+        place: &StoredAt,
         scratch: Option<&'a File>,
         segment_bytes: u64,
         window_bytes: u32,
@@ -261,11 +261,11 @@ impl<'a> SegmentBytes<'a> {
             source,
         };
         let (codecs, stream): (Vec<Codec>, Stream<'a>) = match place {
-            Place::File { .. } => {
+            StoredAt::File { .. } => {
                 let peeled = peel(Box::new(window), 16, window_bytes).map_err(unpack)?;
                 (peeled.codecs, peeled.stream)
             }
-            Place::Scratch { .. } => (Vec::new(), Box::new(window)),
+            StoredAt::Scratch { .. } => (Vec::new(), Box::new(window)),
         };
         let trailing_is_known = codecs.is_empty();
         Ok(Self {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
-use super::bytes::Place;
+use super::bytes::StoredAt;
 use super::codec::{Codec, Stream, fill, peel};
 use super::first_page::{FirstPage, SecondPage, SegmentHeader};
 use super::names::{NameKind, SegmentName};
@@ -34,7 +34,7 @@ pub(super) struct Origin {
 pub(super) struct Candidate {
     pub label: String,
     pub name: Option<SegmentName>,
-    pub place: Place,
+    pub place: StoredAt,
     /// Plain bytes, when known; one more than a segment has when there are more.
     pub size_bytes: Option<u64>,
     pub codecs: Vec<Codec>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::bytes::{Place, Window};
+use super::bytes::{StoredAt, Window};
 use super::codec::peel;
 use super::collect::{Candidate, Collector, Origin};
 use super::first_page::{HEAD_BYTES, SecondPage, is_segment};
@@ -117,7 +117,7 @@ impl Collector<'_> {
             Ok(entries) => entries,
             Err(error) => return Err(AccessError::io("list", directory, error).into()),
         };
-        let (mut files, mut below, mut strangers) = (Vec::new(), Vec::new(), 0_u64);
+        let (mut files, mut below, mut unrecognized) = (Vec::new(), Vec::new(), 0_u64);
         let mut example = None;
         for entry in entries {
             let entry = match entry {
@@ -140,7 +140,7 @@ impl Collector<'_> {
                 match kind_of_name(&text) {
                     NameKind::Ignored => {}
                     NameKind::Stranger => {
-                        strangers = strangers.saturating_add(1);
+                        unrecognized = unrecognized.saturating_add(1);
                         example.get_or_insert_with(|| text.into_owned());
                     }
                     NameKind::Segment(_) | NameKind::History(_) => files.push(entry.path()),
@@ -148,7 +148,7 @@ impl Collector<'_> {
             }
         }
         if let Some(example) = example {
-            let what = format!("{strangers} files whose names are not those of WAL, as {example}; not looked at");
+            let what = format!("{unrecognized} files whose names are not those of WAL, as {example}; not looked at");
             self.notes.add(NoteLevel::Note, NoteKind::Stranger, &label, what);
         }
         files.sort_unstable();
@@ -248,7 +248,7 @@ impl Collector<'_> {
             return Ok(());
         };
         let size_bytes = peeled.codecs.is_empty().then_some(file_bytes);
-        let place = Place::File { path, links, file_bytes, offset: 0, size_bytes: file_bytes };
+        let place = StoredAt::File { path, links, file_bytes, offset: 0, size_bytes: file_bytes };
         let codecs = peeled.codecs;
         self.candidates.push(Candidate { label, name, place, size_bytes, codecs, header, second, origin });
         Ok(())
@@ -293,10 +293,10 @@ impl Collector<'_> {
             std::thread::sleep(PAUSE);
             let added = self.candidates.split_off(known.min(self.candidates.len()));
             let (gone, here): (Vec<_>, Vec<_>) = added.into_iter().partition(|candidate| match &candidate.place {
-                Place::File { path, .. } => {
+                StoredAt::File { path, .. } => {
                     path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
                 }
-                Place::Scratch { .. } => false,
+                StoredAt::Scratch { .. } => false,
             });
             self.candidates.extend(here);
             gone.iter().for_each(|candidate| self.note_vanished(&candidate.label));

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::bytes::{Place, SegmentBytes, WalReadError};
+use super::bytes::{SegmentBytes, StoredAt, WalReadError};
 use super::choose::Common;
 use super::codec::Codec;
 use super::collect::Collector;
@@ -130,7 +130,7 @@ pub struct WalSegmentFile {
     pub partial: bool,
     /// Named by the user as a file, not found in a directory or archive.
     pub named: bool,
-    pub(super) place: Place,
+    pub(super) place: StoredAt,
 }
 
 /// WAL segments of one cluster and one timeline history, ordered by address, one file each.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, Write};
 
 use super::archive::stream_label;
-use super::bytes::Place;
+use super::bytes::StoredAt;
 use super::codec::{Stream, fill, peel};
 use super::collect::{Candidate, Collector, Origin};
 use super::first_page::HEAD_BYTES;
@@ -28,7 +28,7 @@ pub(super) struct Scratch {
 
 /// What became of a segment that was unpacked.
 pub(super) struct Spilled {
-    pub place: Place,
+    pub place: StoredAt,
     pub size_bytes: u64,
     /// The stream failed behind these bytes.
     pub failed: Option<io::Error>,
@@ -68,7 +68,7 @@ impl Collector<'_> {
         scratch.next = scratch.next.saturating_add(size_bytes);
         scratch.written = scratch.written.saturating_add(size_bytes);
         let limit_reached = size_bytes == allowed && allowed < limit_bytes;
-        Ok(Spilled { place: Place::Scratch { offset, size_bytes }, size_bytes, failed, limit_reached })
+        Ok(Spilled { place: StoredAt::Scratch { offset, size_bytes }, size_bytes, failed, limit_reached })
     }
 
     pub(super) fn note_spill_limit(&mut self, label: &str) {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::lsn_text;
 use super::wal::Row;
-use crate::analysis::verdict::candidate::{Judged, Outcome, Source};
+use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource, Judged};
 use crate::analysis::verdict::judge::OnStart;
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::slots::SlotRef;
@@ -105,7 +105,7 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
     let mut put = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
     put("source", json!(candidate.source.name()));
     match &candidate.source {
-        Source::Dwb { file, slot_index, slot_id, slot_lsn, batch, path, .. } => {
+        ImageSource::Dwb { file, slot_index, slot_id, slot_lsn, batch, path, .. } => {
             put("file", json!(file));
             put("slot_index", json!(slot_index));
             put("slot_id", json!(slot_id));
@@ -113,7 +113,7 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
             put("batch", json!(batch.map(|(verdict, _)| verdict.name())));
             put("written_by", json!(path.map(|path| path.name())));
         }
-        Source::Wal { record_lsn } => put("lsn", json!(lsn_text(*record_lsn))),
+        ImageSource::Wal { record_lsn } => put("lsn", json!(lsn_text(*record_lsn))),
     }
     put("page_lsn", json!(lsn_text(candidate.page_lsn)));
     put("sectors_matching", json!(candidate.sectors_matching));
@@ -129,12 +129,12 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
 
 /// The word for reports and JSON.
 #[must_use]
-pub const fn outcome_name(outcome: Outcome) -> &'static str {
+pub const fn outcome_name(outcome: CandidateOutcome) -> &'static str {
     match outcome {
-        Outcome::Safe => "safe",
-        Outcome::Unproven => "unproven",
-        Outcome::LosesChanges => "loses_changes",
-        Outcome::Unusable => "unusable",
+        CandidateOutcome::Safe => "safe",
+        CandidateOutcome::Unproven => "unproven",
+        CandidateOutcome::LosesChanges => "loses_changes",
+        CandidateOutcome::Unusable => "unusable",
     }
 }
 

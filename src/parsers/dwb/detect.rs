@@ -19,7 +19,7 @@ pub type ReadAt<'a> = &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>;
 
 /// How the layout of a file was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Evidence {
+pub struct LayoutEvidence {
     /// The header CRC verifies where this layout keeps it.
     pub header_crc: bool,
     /// Slots among the samples whose CRC verifies under this layout.
@@ -36,7 +36,7 @@ pub struct Detection {
     /// The layout.
     pub layout: &'static dyn DwbLayout,
     /// How it was told.
-    pub evidence: Evidence,
+    pub evidence: LayoutEvidence,
     /// Bytes of a page image, and where that number comes from.
     pub block_size: u32,
     /// Header as decoded, or why it could not be.
@@ -83,7 +83,7 @@ impl Detection {
 pub fn detect(file_size: u64, block_size_hint: Option<u32>, read_at: ReadAt<'_>) -> Detection {
     let probe = read_at(0, probe_bytes()).or_else(|| read_at(0, usize::try_from(file_size).ok()?.min(probe_bytes())));
     let probe = probe.unwrap_or_default();
-    let mut best: Option<(Evidence, &'static dyn DwbLayout, u32)> = None;
+    let mut best: Option<(LayoutEvidence, &'static dyn DwbLayout, u32)> = None;
     for layout in LAYOUTS {
         let header = layout.decode_header(&probe).ok().filter(|header| header.faults.is_empty());
         for block_size in block_sizes(header.as_ref(), block_size_hint) {
@@ -97,7 +97,7 @@ pub fn detect(file_size: u64, block_size_hint: Option<u32>, read_at: ReadAt<'_>)
         }
     }
     let fallback: &'static dyn DwbLayout = LAYOUTS.first().copied().unwrap_or(&super::revision_b::REVISION_B);
-    let nothing = Evidence { header_crc: false, verified_slots: 0, length_fits: false, plausible_slots: 0 };
+    let nothing = LayoutEvidence { header_crc: false, verified_slots: 0, length_fits: false, plausible_slots: 0 };
     let (evidence, layout, block_size) =
         best.unwrap_or((nothing, fallback, block_size_hint.filter(|size| is_block_size(*size)).unwrap_or(8192)));
     measure(layout, evidence, block_size, file_size, &probe)
@@ -136,11 +136,12 @@ fn weigh(
     block_size: u32,
     file_size: u64,
     read_at: ReadAt<'_>,
-) -> Evidence {
+) -> LayoutEvidence {
     let (slots, trailing) = room(layout, block_size, file_size);
     let whole = slots > 0 && trailing == 0;
     let length_fits = whole && header.is_none_or(|header| u64::from(header.slots_per_file) == slots);
-    let mut evidence = Evidence { header_crc: header.is_some(), verified_slots: 0, length_fits, plausible_slots: 0 };
+    let mut evidence =
+        LayoutEvidence { header_crc: header.is_some(), verified_slots: 0, length_fits, plausible_slots: 0 };
     let half = SAMPLES / 2;
     let spread = slots.checked_div(half).unwrap_or_default().max(1);
     let indexes = (0..half).chain((0..half).map(|sample| sample.saturating_mul(spread).saturating_add(half)));
@@ -175,7 +176,7 @@ fn is_plausible(slot: &Slot<'_>) -> bool {
 
 fn measure(
     layout: &'static dyn DwbLayout,
-    evidence: Evidence,
+    evidence: LayoutEvidence,
     block_size: u32,
     file_size: u64,
     probe: &[u8],

@@ -48,7 +48,7 @@ use super::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
 
 /// As [`Event`], without the bytes of a record that lie in the reader's own buffer.
-enum Found<'c> {
+enum FoundEvent<'c> {
     Inside(Whole, &'c [u8]),
     Assembled(Whole),
     Aborted(Aborted),
@@ -70,11 +70,11 @@ struct Whole {
 enum Flow<'c> {
     Again,
     NeedMore,
-    Found(Found<'c>),
+    Found(FoundEvent<'c>),
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ReaderState {
     /// At the start of a page.
     Page,
     /// In a page, where a record may start.
@@ -103,7 +103,7 @@ pub struct WalReader {
     major: Major,
     /// Address of the next byte of input.
     lsn: Lsn,
-    state: State,
+    state: ReaderState,
     /// Header of the current page.
     page: PageHeader,
     /// Timelines of the first and of the last page before the limit.
@@ -140,7 +140,7 @@ impl WalReader {
             buffer: RecordBuffer::new(options.keep),
             options,
             lsn: first,
-            state: State::Page,
+            state: ReaderState::Page,
             page,
             timelines: None,
             continues: None,
@@ -161,11 +161,11 @@ impl WalReader {
     pub fn next<'a, 'c: 'a>(&'a mut self, input: &mut &'c [u8]) -> Option<Event<'a>> {
         let found = loop {
             let flow = match self.state {
-                State::Stopped => return None,
-                State::Page => self.read_page(input),
-                State::Record => self.read_record(input),
-                State::Collect => self.collect(input),
-                State::Pass(until) => self.pass(input, until),
+                ReaderState::Stopped => return None,
+                ReaderState::Page => self.read_page(input),
+                ReaderState::Record => self.read_record(input),
+                ReaderState::Collect => self.collect(input),
+                ReaderState::Pass(until) => self.pass(input, until),
             };
             match flow {
                 Flow::Again => {}
@@ -174,11 +174,11 @@ impl WalReader {
             }
         };
         Some(match found {
-            Found::Inside(whole, bytes) => Event::Record(self.record(whole, bytes)),
-            Found::Assembled(whole) => Event::Record(self.record(whole, self.buffer.kept())),
-            Found::Aborted(aborted) => Event::Aborted(aborted),
-            Found::Damage(end) => Event::Damage(end),
-            Found::End(end) => Event::End(end),
+            FoundEvent::Inside(whole, bytes) => Event::Record(self.record(whole, bytes)),
+            FoundEvent::Assembled(whole) => Event::Record(self.record(whole, self.buffer.kept())),
+            FoundEvent::Aborted(aborted) => Event::Aborted(aborted),
+            FoundEvent::Damage(end) => Event::Damage(end),
+            FoundEvent::End(end) => Event::End(end),
         })
     }
 
@@ -191,7 +191,7 @@ impl WalReader {
     /// True once the end was found: more input changes nothing.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
-        matches!(self.state, State::Stopped)
+        matches!(self.state, ReaderState::Stopped)
     }
 
     /// Version of the pages read so far, or `None` before the first.
@@ -229,13 +229,13 @@ impl WalReader {
         if let Some(end) = &self.end {
             return end.clone();
         }
-        let (reason, at) = match self.collecting.filter(|_| !matches!(self.state, State::Stopped)) {
+        let (reason, at) = match self.collecting.filter(|_| !matches!(self.state, ReaderState::Stopped)) {
             Some(collecting) => (cut_short("record", self.buffer.len()), collecting.start_lsn),
             None if self.staged.is_empty() => (EndReason::InputEnds, self.lsn),
             None => (cut_short("page header", self.staged.len()), self.page_start()),
         };
         let end = self.end_at(reason, at);
-        self.state = State::Stopped;
+        self.state = ReaderState::Stopped;
         self.end = Some(end.clone());
         end
     }
@@ -296,7 +296,7 @@ impl WalReader {
         if self.lsn < until {
             return Flow::NeedMore;
         }
-        self.state = if self.at_page_boundary() { State::Page } else { State::Record };
+        self.state = if self.at_page_boundary() { ReaderState::Page } else { ReaderState::Record };
         Flow::Again
     }
 
@@ -325,7 +325,7 @@ impl WalReader {
                     Ok((header, layout)) => {
                         self.consume(input, length);
                         let whole = self.accept(start_lsn, header, layout, tli, page_info);
-                        Flow::Found(Found::Inside(whole, bytes))
+                        Flow::Found(FoundEvent::Inside(whole, bytes))
                     }
                     Err(reason) => self.fail(reason, start_lsn),
                 };
@@ -333,7 +333,7 @@ impl WalReader {
         }
         self.buffer.clear();
         self.collecting = Some(Collecting { start_lsn, tli, page_info, tot_len: 0 });
-        self.state = State::Collect;
+        self.state = ReaderState::Collect;
         self.collect_sound_start(input, start_lsn);
         Flow::Again
     }
@@ -357,7 +357,7 @@ impl WalReader {
 
     fn collect<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
         let Some(mut collecting) = self.collecting else {
-            self.state = State::Record;
+            self.state = ReaderState::Record;
             return Flow::Again;
         };
         let Collecting { start_lsn, tli, page_info, .. } = collecting;
@@ -369,7 +369,7 @@ impl WalReader {
                 _ => usize::try_from(collecting.tot_len).unwrap_or(usize::MAX),
             };
             if self.at_page_boundary() {
-                self.state = State::Page;
+                self.state = ReaderState::Page;
                 return Flow::Again;
             }
             let piece = self.consume(input, wanted.saturating_sub(have).min(self.left_in_page()));
@@ -406,7 +406,7 @@ impl WalReader {
             };
             return match judged {
                 Ok((header, layout)) => {
-                    Flow::Found(Found::Assembled(self.accept(start_lsn, header, layout, tli, page_info)))
+                    Flow::Found(FoundEvent::Assembled(self.accept(start_lsn, header, layout, tli, page_info)))
                 }
                 Err(reason) => self.fail(reason, start_lsn),
             };
@@ -467,7 +467,7 @@ impl WalReader {
             let segment = u64::from(self.options.geometry.wal_segment_size);
             end_lsn = Lsn(data_end_lsn.0.checked_next_multiple_of(segment).unwrap_or(u64::MAX));
         }
-        self.state = State::Pass(end_lsn);
+        self.state = ReaderState::Pass(end_lsn);
         self.collecting = None;
         self.aborted = None;
         self.searching = false;

@@ -10,13 +10,13 @@ use crate::output::escape::ascii_or_dot;
 use crate::output::page_parts::part_at;
 use crate::tui::facts::PageSheet;
 use crate::tui::look::Look;
-use crate::tui::state::{Part, State};
+use crate::tui::state::{PagePart, State};
 
 /// Width from which on 16 bytes stand on each side.
 const WIDE: usize = 138;
 
 /// Images that the legend names.
-const MOST_LEGEND: usize = 4;
+const MAX_LEGEND: usize = 4;
 
 /// Columns that further lines of a sentence of evidence are moved in.
 const INDENT: usize = 27;
@@ -40,21 +40,21 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let width = state.columns();
     let mut head = vec![title(state, sheet)];
     head.extend(sector_map(look, sheet));
-    let legend = sheet.legend.iter().take(MOST_LEGEND).enumerate();
+    let legend = sheet.legend.iter().take(MAX_LEGEND).enumerate();
     head.extend(legend.map(|(at, words)| Line::styled(look.cut(words, width), look.number(at))));
-    if sheet.legend.len() > MOST_LEGEND {
-        head.push(Line::styled(format!("and {} more images", sheet.legend.len() - MOST_LEGEND), look.faint()));
+    if sheet.legend.len() > MAX_LEGEND {
+        head.push(Line::styled(format!("and {} more images", sheet.legend.len() - MAX_LEGEND), look.faint()));
     }
     head.push(parts(state));
     let table = |lines: &[String]| lines.iter().map(|line| cut_left(look, line, state.page_left, width)).collect();
     match state.part {
-        Part::Verdict => {
+        PagePart::Verdict => {
             let lines = sheet.evidence.iter().flat_map(|line| evidence(look, line, width)).collect();
             Body::text(head, lines, state.page_top)
         }
-        Part::Header => Body::text(head, table(&sheet.headers), state.page_top),
-        Part::Wal => Body::text(head, table(&sheet.history), state.page_top),
-        Part::Bytes => bytes(state, sheet, head),
+        PagePart::Header => Body::text(head, table(&sheet.headers), state.page_top),
+        PagePart::Wal => Body::text(head, table(&sheet.history), state.page_top),
+        PagePart::Bytes => bytes(state, sheet, head),
     }
 }
 
@@ -67,9 +67,9 @@ pub(super) fn row_bytes(state: &State) -> usize {
 pub(super) fn widest(state: &State) -> usize {
     let Some(sheet) = state.sheet.as_deref() else { return 0 };
     let lines = match state.part {
-        Part::Header => &sheet.headers,
-        Part::Wal => &sheet.history,
-        Part::Verdict | Part::Bytes => return 0,
+        PagePart::Header => &sheet.headers,
+        PagePart::Wal => &sheet.history,
+        PagePart::Verdict | PagePart::Bytes => return 0,
     };
     lines.iter().map(|line| columns(line)).max().unwrap_or(0).saturating_sub(state.columns())
 }
@@ -122,7 +122,7 @@ fn image_number(letters: &str) -> usize {
 fn parts(state: &State) -> Line<'static> {
     let look = state.look;
     let mut spans = Vec::new();
-    for part in Part::ALL {
+    for part in PagePart::ALL {
         let style = if part == state.part { look.selected() } else { look.heading() };
         spans.push(Span::styled(format!(" {} ", part.name()), style));
         spans.push(Span::raw(" "));

@@ -34,10 +34,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
         _ => format!("{} would be overwritten ({which})", pages(count)),
     };
     head.extend(fact(look, width, "plan", &words, if count == 0 { look.doubt() } else { Style::new() }));
-    for guard in &sheet.guards {
-        head.extend(fact(look, width, "refused", guard, look.bad()));
+    for blocker in &sheet.blockers {
+        head.extend(fact(look, width, "refused", blocker, look.bad()));
     }
-    let how = match (count, sheet.guards.is_empty()) {
+    let how = match (count, sheet.blockers.is_empty()) {
         (0, _) => "",
         (_, true) => {
             "d rehearses it; a carries it out after you type the word apply; old bytes go into a journal first; w saves it"

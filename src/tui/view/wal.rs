@@ -11,13 +11,13 @@ use crate::tui::look::Look;
 use crate::tui::state::State;
 
 /// Relations and causes that are named.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Width from which on names have a bar behind them.
 const WIDE: usize = 50;
 
 /// The same on a high screen.
-const MOST_NAMED_HIGH: usize = 12;
+const MAX_NAMED_HIGH: usize = 12;
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
@@ -114,7 +114,7 @@ fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
         let words = format!("{} distinct blocks, begun by {}", interval.distinct_blocks, interval.kind.name());
         lines.push(Line::raw(look.cut(&words, width)));
     }
-    let most = if state.body_rows() > 30 { MOST_NAMED_HIGH } else { MOST_NAMED };
+    let most = if state.body_rows() > 30 { MAX_NAMED_HIGH } else { MAX_NAMED };
     let half = width / 2;
     let all = wal.total.fpi_bytes.max(1) as f64;
     let left =

@@ -11,7 +11,7 @@ use crate::parsers::page_kind::PageKind;
 use crate::types::{ForkNumber, Lsn};
 
 /// Changes that an image copied without a lock may be ahead of its LSN.
-const MOST_AHEAD: usize = 3;
+const MAX_AHEAD: usize = 3;
 
 /// A record that the page does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ pub fn against_image(
     let (Some(own), Some(other)) = (Items::of(page), Items::of(image)) else { return Agreement::Unclear };
     let (older, newer) = if image_is_older { (&other, &own) } else { (&own, &other) };
     // An image that was copied without a lock may hold the next changes already.
-    let attempts = (0..=MOST_AHEAD).filter_map(|ahead| {
+    let attempts = (0..=MAX_AHEAD).filter_map(|ahead| {
         let range = if image_is_older {
             between.start.saturating_add(ahead)..between.end
         } else {

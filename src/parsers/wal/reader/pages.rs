@@ -1,6 +1,6 @@
 //! How the reader takes page headers.
 
-use super::{Aborted, Collecting, Flow, Found, State, WalReader};
+use super::{Aborted, Collecting, Flow, FoundEvent, ReaderState, WalReader};
 use crate::parsers::wal::end::{EndReason, stale_page};
 use crate::parsers::wal::page::{
     FIRST_IS_CONTRECORD, FIRST_IS_OVERWRITE_CONTRECORD, LONG_HEADER, PageExpectation, PageFault, PageHeader,
@@ -93,9 +93,9 @@ impl WalReader {
     fn enter_page<'c>(&mut self, header: PageHeader, page_start: Lsn) -> Flow<'c> {
         let Some(Collecting { start_lsn, tot_len, .. }) = self.collecting else {
             if !header.has(FIRST_IS_CONTRECORD) {
-                self.state = State::Record;
+                self.state = ReaderState::Record;
             } else if self.link.is_none() {
-                self.state = State::Pass(self.first_record_position());
+                self.state = ReaderState::Pass(self.first_record_position());
             } else {
                 let reason = EndReason::UnexpectedContinuation { rem_len: header.rem_len };
                 return self.fail_page(reason, page_start, Some(header));
@@ -106,8 +106,8 @@ impl WalReader {
         if header.has(FIRST_IS_OVERWRITE_CONTRECORD) {
             self.aborted = Some(start_lsn);
             self.collecting = None;
-            self.state = State::Record;
-            return Flow::Found(Found::Aborted(Aborted { start_lsn, missing_lsn: page_start, have, tot_len }));
+            self.state = ReaderState::Record;
+            return Flow::Found(FoundEvent::Aborted(Aborted { start_lsn, missing_lsn: page_start, have, tot_len }));
         }
         if !header.has(FIRST_IS_CONTRECORD) {
             return self.fail_page(EndReason::ContinuationMissing, page_start, Some(header));
@@ -117,7 +117,7 @@ impl WalReader {
             let reason = EndReason::ContinuationLength { found: header.rem_len, expected };
             return self.fail_page(reason, page_start, Some(header));
         }
-        self.state = State::Collect;
+        self.state = ReaderState::Collect;
         Flow::Again
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{State, WalReader};
+use super::{ReaderState, WalReader};
 use crate::parsers::crc::{crc32c, crc32c_append};
 use crate::parsers::wal::block::BodyLayout;
 use crate::parsers::wal::names::RM_XLOG;
@@ -33,16 +33,16 @@ impl WalReader {
         input: &mut &[u8],
         mut visit: impl FnMut(&Record<'_>) -> ControlFlow<()>,
     ) -> Option<Plain> {
-        if let State::Pass(until) = self.state {
+        if let ReaderState::Pass(until) = self.state {
             // The padding behind the record before, unless it reaches the end of the page or of the input.
             let missing = usize::try_from(until.bytes_since(self.lsn)?).ok()?;
             if self.at_page_boundary() || missing >= self.left_in_page() || missing >= input.len() {
                 return None;
             }
             self.consume(input, missing);
-            self.state = State::Record;
+            self.state = ReaderState::Record;
         }
-        let (State::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
+        let (ReaderState::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
         let mut link = self.link?;
         let to_limit = self.options.limit.map_or(u64::MAX, |limit| limit.0.saturating_sub(self.lsn.0));
         let room = self.left_in_page().min(usize::try_from(to_limit).unwrap_or(usize::MAX));
@@ -91,14 +91,14 @@ impl WalReader {
         self.link = Some(link);
         self.last_record = Some(link);
         self.end_of_last = Some(start_lsn);
-        self.state = if self.at_page_boundary() { State::Page } else { State::Record };
+        self.state = if self.at_page_boundary() { ReaderState::Page } else { ReaderState::Record };
         Some(Plain { records, last_record: link, end_lsn: start_lsn })
     }
 
     /// As [`Self::take_plain`] for a single record that ends in a later page than it starts in, or is nothing but images.
     #[inline(never)]
     pub fn take_single(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> Option<Plain> {
-        let (State::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
+        let (ReaderState::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
         self.link?;
         let (start_lsn, first_page) = (self.lsn, self.page);
         let header = self.judge_header(start_lsn, input).ok()?;

@@ -1,6 +1,6 @@
 //! Where reading stops, or how it goes on behind damage.
 
-use super::{Flow, Found, State, WalReader};
+use super::{Flow, FoundEvent, ReaderState, WalReader};
 use crate::parsers::wal::end::{EndOfWal, EndReason};
 use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, PageHeader};
 use crate::types::{Lsn, TimelineId};
@@ -16,20 +16,20 @@ impl WalReader {
     pub(super) fn fail<'c>(&mut self, reason: EndReason, at: Lsn) -> Flow<'c> {
         let end = self.end_at(reason, at);
         if !self.options.resynchronise || end.reason == EndReason::Limit {
-            self.state = State::Stopped;
+            self.state = ReaderState::Stopped;
             self.end = Some(end.clone());
-            return Flow::Found(Found::End(end));
+            return Flow::Found(FoundEvent::End(end));
         }
         self.forget();
         // A page that continues another record tells where the next one starts, if reading was not past that.
         let first = self.first_record_position();
         let page_end = self.page_start().advanced_by(u64::from(self.options.geometry.wal_block_size));
         self.state = match self.at_page_boundary() {
-            true => State::Page,
-            false if first > at => State::Pass(first),
-            false => State::Pass(page_end),
+            true => ReaderState::Page,
+            false if first > at => ReaderState::Pass(first),
+            false => ReaderState::Pass(page_end),
         };
-        Flow::Found(Found::Damage(end))
+        Flow::Found(FoundEvent::Damage(end))
     }
 
     /// Stops at a page, or goes on: in this page when its header is `sound`, else in the next. While looking for a page
@@ -44,15 +44,15 @@ impl WalReader {
         self.forget();
         let page_end = at.advanced_by(u64::from(self.options.geometry.wal_block_size));
         self.state = match sound {
-            Some(header) if header.has(FIRST_IS_CONTRECORD) => State::Pass(self.first_record_position()),
-            Some(_) => State::Record,
+            Some(header) if header.has(FIRST_IS_CONTRECORD) => ReaderState::Pass(self.first_record_position()),
+            Some(_) => ReaderState::Record,
             None => {
                 // A timeline that was wrong on one page must not rule out all that follow.
                 self.page.tli = TimelineId(0);
-                State::Pass(page_end)
+                ReaderState::Pass(page_end)
             }
         };
-        if quiet { Flow::Again } else { Flow::Found(Found::Damage(end)) }
+        if quiet { Flow::Again } else { Flow::Found(FoundEvent::Damage(end)) }
     }
 
     fn forget(&mut self) {

@@ -24,7 +24,7 @@ pub enum ChecksumRule {
 
 /// What pages are judged by.
 #[derive(Clone, Copy, Debug)]
-pub struct Ground {
+pub struct PageRules {
     /// Sizes.
     pub geometry: Geometry,
     /// All of it is what the control file says.
@@ -33,7 +33,7 @@ pub struct Ground {
     pub checksums: ChecksumRule,
 }
 
-impl Ground {
+impl PageRules {
     /// Finds out by the control file, or, where it cannot be trusted, what the pages themselves tell. What is not known
     /// is added to `coverage`. `None`: not even the page size is known.
     pub fn of(

@@ -14,7 +14,7 @@ use crate::parsers::control::{ControlFile, DbState};
 
 /// A reason not to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guard {
+pub struct Blocker {
     /// Stable name.
     pub kind: &'static str,
     /// What was seen.
@@ -25,7 +25,7 @@ pub struct Guard {
     pub flag: Option<&'static str>,
 }
 
-impl std::fmt::Display for Guard {
+impl std::fmt::Display for Blocker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}; {}", self.what, self.advice)?;
         match self.flag {
@@ -48,13 +48,13 @@ pub struct Overrides {
 
 /// Everything that forbids writing into `directory` and is not overridden.
 #[must_use]
-pub fn find_guards(directory: &DataDir, overrides: Overrides) -> Vec<Guard> {
-    let mut guards = Vec::new();
-    guard_server(&directory.server_sign(), &mut guards);
-    guard_control(directory, overrides, &mut guards);
-    guard_signs(&directory.recovery_signs(), overrides, &mut guards);
-    guard_owner(directory.root(), overrides, &mut guards);
-    guards
+pub fn find_blockers(directory: &DataDir, overrides: Overrides) -> Vec<Blocker> {
+    let mut blockers = Vec::new();
+    guard_server(&directory.server_sign(), &mut blockers);
+    guard_control(directory, overrides, &mut blockers);
+    guard_signs(&directory.recovery_signs(), overrides, &mut blockers);
+    guard_owner(directory.root(), overrides, &mut blockers);
+    blockers
 }
 
 /// What speaks for a running server, in words; `None` when nothing does.
@@ -72,7 +72,7 @@ pub(super) fn server_words(sign: &ServerSign) -> Option<String> {
     }
 }
 
-fn guard_server(sign: &ServerSign, guards: &mut Vec<Guard>) {
+fn guard_server(sign: &ServerSign, blockers: &mut Vec<Blocker>) {
     let Some(what) = server_words(sign) else { return };
     let advice = match sign {
         ServerSign::Hidden { .. } | ServerSign::MayRun { .. } => {
@@ -80,7 +80,7 @@ fn guard_server(sign: &ServerSign, guards: &mut Vec<Guard>) {
         }
         _ => "stop the server; if there is none, look into postmaster.pid",
     };
-    guards.push(Guard { kind: "server_running", what, advice, flag: None });
+    blockers.push(Blocker { kind: "server_running", what, advice, flag: None });
 }
 
 /// The cluster was shut down cleanly: only `--allow-shut-down` lets a repair write into it.
@@ -89,8 +89,9 @@ pub fn is_shut_down(control: &ControlFile) -> bool {
     control.prefix.state == DbState::SHUT_DOWN
 }
 
-fn guard_control(directory: &DataDir, overrides: Overrides, guards: &mut Vec<Guard>) {
-    let mut forbid = |kind, what: &str, advice, flag| guards.push(Guard { kind, what: what.to_owned(), advice, flag });
+fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<Blocker>) {
+    let mut forbid =
+        |kind, what: &str, advice, flag| blockers.push(Blocker { kind, what: what.to_owned(), advice, flag });
     let Some(control) = directory.control().trusted() else {
         let advice = "bring pg_control back from a backup; without it nothing can be proven";
         return forbid(
@@ -114,35 +115,35 @@ fn guard_control(directory: &DataDir, overrides: Overrides, guards: &mut Vec<Gua
     }
 }
 
-fn guard_signs(signs: &RecoverySigns, overrides: Overrides, guards: &mut Vec<Guard>) {
+fn guard_signs(signs: &RecoverySigns, overrides: Overrides, blockers: &mut Vec<Blocker>) {
     if signs.backup_label.is_some() {
         let what = "backup_label is there: this is a base backup that was not recovered yet".to_owned();
         let advice = "recover it, or restore the backup again";
-        guards.push(Guard { kind: "backup_label", what, advice, flag: None });
+        blockers.push(Blocker { kind: "backup_label", what, advice, flag: None });
     }
     if !signs.signals.is_empty() && !overrides.standby {
         let what = format!("{} is there: recovery will not be that after a crash", signs.signals.join(", "));
         let advice = "remove it if it is left over";
-        guards.push(Guard { kind: "recovery_signal", what, advice, flag: Some("--allow-standby") });
+        blockers.push(Blocker { kind: "recovery_signal", what, advice, flag: Some("--allow-standby") });
     }
 }
 
-fn guard_owner(root: &Path, overrides: Overrides, guards: &mut Vec<Guard>) {
+fn guard_owner(root: &Path, overrides: Overrides, blockers: &mut Vec<Blocker>) {
     let user = rustix::process::geteuid().as_raw();
     let owner = root.metadata().map(|metadata| metadata.uid());
     if !overrides.other_user && owner.as_ref().ok() != Some(&user) {
         let owner = owner.map_or_else(|error| error.to_string(), |owner| format!("user {owner}"));
         let what = format!("the data directory belongs to {owner}, this program runs as user {user}");
         let advice = "run it as the owner of the data directory";
-        guards.push(Guard { kind: "other_user", what, advice, flag: Some("--allow-other-user") });
+        blockers.push(Blocker { kind: "other_user", what, advice, flag: Some("--allow-other-user") });
     }
 }
 
 /// A reason that comes before all others: what could not even be opened.
 #[must_use]
-pub fn unopened(what: &dyn std::fmt::Display) -> Guard {
+pub fn unopened(what: &dyn std::fmt::Display) -> Blocker {
     let advice = "without a look at the data directory nothing is written into it";
-    Guard { kind: "unreadable", what: what.to_string(), advice, flag: None }
+    Blocker { kind: "unreadable", what: what.to_string(), advice, flag: None }
 }
 
 /// Held while a data directory is repaired. Leaves no trace: the lock is on the directory itself and goes away with the
@@ -156,9 +157,9 @@ impl RepairLock {
     /// Takes the lock.
     ///
     /// # Errors
-    /// [`Guard`] when another repair holds it, or the directory cannot be locked.
-    pub fn take(root: &Path) -> Result<Self, Guard> {
-        let forbid = |what: String, advice| Guard { kind: "locked", what, advice, flag: None };
+    /// [`Blocker`] when another repair holds it, or the directory cannot be locked.
+    pub fn take(root: &Path) -> Result<Self, Blocker> {
+        let forbid = |what: String, advice| Blocker { kind: "locked", what, advice, flag: None };
         let root = DataRoot::open(root).map_err(|error| forbid(error.to_string(), "look at the path"))?;
         match rustix::fs::flock(root.held().handle(), FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { root }),
