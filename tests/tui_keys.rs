@@ -10,7 +10,7 @@ use std::path::Path;
 use common::{cluster, copy_tree, dwbinspect};
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::keymap::KEYS;
-use pgforensics::tui::state::{Column, Part, PromptKind, State, View};
+use pgforensics::tui::state::{Column, PagePart, PromptKind, State, View};
 use screen::{Driven, FINE, SMALL, short_paths};
 
 /// Keys pressed one after the other from the triage, and what must hold then.
@@ -44,13 +44,13 @@ const TABLE: &[Row] = &[
     (&[" ", "pageup"], "and up", |s| s.triage_at == 0),
     (&["enter"], "opens the page", |s| s.view == View::Page && s.page == s.survey.as_ref().map(|v| v.pages[0].page)),
     (&["j", "enter", "esc"], "and goes back", |s| s.view == View::Triage && s.triage_at == 1),
-    (&["enter", "p"], "next part", |s| s.part == Part::Bytes),
-    (&["enter", "P"], "part before", |s| s.part == Part::Wal),
+    (&["enter", "p"], "next part", |s| s.part == PagePart::Bytes),
+    (&["enter", "P"], "part before", |s| s.part == PagePart::Wal),
     (&["enter", "p", "right", "l", "left"], "byte to the right", |s| s.cursor == 1),
     (&["enter", "p", "down", "j", "k"], "row down", |s| s.cursor == 8),
     (&["enter", "p", "h"], "first byte stays", |s| s.cursor == 0),
     (&["enter", "p", "end"], "last row", |s| s.cursor == 8191),
-    (&["j", "enter", "n"], "byte that differs", |s| s.part == Part::Bytes && {
+    (&["j", "enter", "n"], "byte that differs", |s| s.part == PagePart::Bytes && {
         let sheet = s.sheet.as_ref().expect("page");
         sheet.versions[0].bytes[s.cursor] != sheet.versions[1].bytes[s.cursor]
     }),
