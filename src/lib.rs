@@ -4,6 +4,7 @@
 pub mod analysis;
 pub mod cli;
 pub mod cluster;
+pub mod inspect;
 pub mod output;
 pub mod parsers;
 pub mod repair;

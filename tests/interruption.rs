@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::check::Stage;
 use pgforensics::analysis::verdict::judge::Verdict;
-use pgforensics::cli::dwbinspect::examination::{Examination, Request, Watch};
+use pgforensics::inspect::examination::{Examination, Request, Watch};
 
 use common::cluster;
 

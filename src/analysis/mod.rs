@@ -6,7 +6,7 @@ pub mod batches;
 pub mod cluster_report;
 pub mod dwb_report;
 pub mod finding;
-mod in_order;
+pub mod in_order;
 pub mod page_check;
 pub mod page_links;
 mod page_read;

@@ -1,19 +1,15 @@
 //! What all commands share: how to print, and the beginning and end of every output.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::exit::{Outcome, Stop};
 use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::verdict::answer::Answer;
-use crate::cluster::data_dir::{DataDir, NotADataDir};
-use crate::cluster::tar_backup::TarBackup;
 use crate::output::colour::Paint;
 use crate::output::json::{BeginJson, FindingJson, Item, SCHEMA, SkippedJson, SummaryJson};
 use crate::output::sink::{CsvShape, Machine, Sink};
-use crate::output::tar_text::tar_backup_words;
 use crate::output::text::{Layout, write_findings};
 
 /// Version of the programs, with the commit that they were built from.
@@ -131,21 +127,6 @@ impl OutputArgs {
             Format::Csv => Some(Machine::Csv),
         }
     }
-}
-
-/// Opens a data directory; a backup in tar format is told how it can be looked at.
-///
-/// # Errors
-/// When the path is no data directory.
-pub fn open_data_dir(path: &Path) -> Result<DataDir, Stop> {
-    DataDir::open(path).map_err(|error| not_a_data_dir(path, &error))
-}
-
-/// What to tell of a path that is no data directory.
-#[must_use]
-pub fn not_a_data_dir(path: &Path, error: &NotADataDir) -> Stop {
-    let backup = TarBackup::find(path).filter(|_| matches!(error, NotADataDir::NoVersion(_)));
-    Stop::Input(backup.map_or_else(|| error.to_string(), |backup| tar_backup_words(&backup)))
 }
 
 /// Starts a machine output.

@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::analysis::verdict::answer::Answer;
+use crate::inspect::error::InspectError;
 use crate::output::escape::printable;
 
 /// What the exit status means, for help texts.
@@ -73,6 +74,9 @@ pub enum Stop {
     /// The output cannot be written to.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
+    /// The work could not be done.
+    #[error(transparent)]
+    Inspect(#[from] InspectError),
     /// The input is not what the command needs.
     #[error("{0}")]
     Input(String),

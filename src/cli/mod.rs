@@ -5,7 +5,6 @@ mod data_dir_arg;
 pub mod dwbinspect;
 pub mod exit;
 mod generate;
-mod relation_arg;
 mod screen;
 mod stamps;
 mod values;

@@ -3,9 +3,9 @@
 use clap::Args;
 
 use super::exit::Stop;
-use super::relation_arg::RelationArg;
 pub use crate::analysis::select::{RelationPattern, Span};
 use crate::cluster::names::RelationNames;
+use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::dwb::Slot;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 
@@ -14,7 +14,7 @@ use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 pub struct PageFilter {
     /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)
     #[arg(long, value_name = "REL", value_delimiter = ',')]
-    relation: Vec<RelationArg>,
+    relation: Vec<RelationChoice>,
     /// What the relations stand for, once that is known.
     #[arg(skip)]
     patterns: Vec<RelationPattern>,
@@ -32,11 +32,11 @@ impl PageFilter {
     /// # Errors
     /// When a name stands for no relation, or for several.
     pub fn resolved(&self, names: Option<&RelationNames>) -> Result<Self, Stop> {
-        Ok(Self { patterns: RelationArg::resolve_all(&self.relation, names)?, ..self.clone() })
+        Ok(Self { patterns: RelationChoice::resolve_all(&self.relation, names)?, ..self.clone() })
     }
 
     /// The relations that are asked for, as they were typed and as what they stand for.
-    pub fn relations(&self) -> impl Iterator<Item = (&RelationArg, RelationPattern)> {
+    pub fn relations(&self) -> impl Iterator<Item = (&RelationChoice, RelationPattern)> {
         self.relation.iter().zip(self.patterns.iter().copied())
     }
 

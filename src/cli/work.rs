@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 
+use crate::analysis::in_order::all_cores;
+
 /// How many threads work.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct JobsArg {
@@ -33,12 +35,6 @@ pub struct ProgressArg {
     /// Show progress also where standard error is not a terminal: a line a second
     #[arg(short = 'P', long, hide_short_help = true)]
     pub progress: bool,
-}
-
-/// One thread per core, for work that has no option.
-#[must_use]
-pub fn all_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// A flag that Ctrl-C raises, so that what was counted so far can be shown.

@@ -6,11 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::PROGRAM;
-use super::examination::{Examination, Request, Watch};
-use super::page_name::PageName;
 use super::repair::RepairArgs;
 use super::sheets::{sheet_of, survey_of};
-use super::source::protected_of;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::verdict::check::Stage;
 use crate::analysis::verdict::judge::Verdict;
@@ -20,6 +17,10 @@ use crate::cli::stamps::Stamps;
 use crate::cli::walfpi::screen::WalRequest;
 use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
+use crate::inspect::dwb_source::protected_of;
+use crate::inspect::error::open_data_dir;
+use crate::inspect::examination::{Examination, Request, Watch};
+use crate::inspect::page_name::PageName;
 use crate::output::shell::quoted;
 use crate::parsers::dwb::LAYOUTS;
 use crate::repair::plan::Plan;
@@ -243,7 +244,7 @@ impl ClusterBackend {
 
     /// Directories that nothing is written into, asked for anew: also when the examination failed.
     fn protected(&self) -> Result<Vec<PathBuf>, Stop> {
-        protected_of(&DataDir::open(&self.data_dir).map_err(|error| Stop::Input(error.to_string()))?)
+        Ok(protected_of(&open_data_dir(&self.data_dir)?)?)
     }
 
     fn save(&self, plan: &Plan) -> Result<String, Stop> {

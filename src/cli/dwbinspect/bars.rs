@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::examination::Watch;
 use crate::analysis::verdict::check::Stage;
 use crate::cli::work::{ProgressArg, interrupt_flag};
+use crate::inspect::examination::Watch;
 use crate::output::progress::Progress;
 
 /// One bar after the other, a stage each.

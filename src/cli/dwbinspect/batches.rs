@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::PROGRAM;
-use super::source::DwbSource;
 use crate::analysis::batches::tell_batches;
 use crate::analysis::finding::Coverage;
+use crate::analysis::in_order::all_cores;
 use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::all_cores;
 use crate::cluster::names::RelationNames;
+use crate::inspect::dwb_source::DwbSource;
 use crate::output::json::{BATCH_COLUMNS, BatchJson, Item};
 use crate::output::sink::CsvShape;
 use crate::output::text::write_batches;

@@ -8,8 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::bars::Bars;
-use super::examination::{Examination, Request};
-use super::next::{step_context, steps_of};
 use crate::analysis::verdict::check::slots_of;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
@@ -18,6 +16,8 @@ use crate::cli::context::{Closing, OutputArgs, QuietArg, begin};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
+use crate::inspect::examination::{Examination, Request};
+use crate::inspect::next::{step_context, steps_of};
 use crate::output::check_text::{
     page_title, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
 };

@@ -8,7 +8,6 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use super::source::DwbSource;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
 use crate::cli::context::{Closing, OutputArgs, begin};
@@ -19,6 +18,7 @@ use crate::cluster::relation_path::tablespace_version_directory;
 use crate::cluster::relation_walk::{Walk, walk_relations};
 use crate::cluster::running::ServerSign;
 use crate::cluster::settings::Settings;
+use crate::inspect::dwb_source::DwbSource;
 use crate::output::control_fields::{control_fields, control_object};
 use crate::output::json::{ClusterJson, FileJson, Item, lsn_text, time_text};
 use crate::output::sink::CsvShape;

@@ -5,23 +5,16 @@ mod bars;
 mod batches;
 mod check;
 mod dump;
-pub mod examination;
 mod info;
-mod next;
 mod page;
-mod page_name;
-mod page_rules;
 mod repair;
-mod repair_select;
 mod repair_text;
 mod replay;
 mod sheets;
-mod source;
 mod tui;
 mod verify;
 mod verify_select;
 mod verify_text;
-mod wal;
 
 use std::io::Write;
 

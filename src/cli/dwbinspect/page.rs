@@ -9,23 +9,24 @@ use serde_json::json;
 
 use super::PROGRAM;
 use super::bars::Bars;
-use super::examination::{Examination, Request};
-use super::next::{step_context, steps_for};
 use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
-use crate::cli::context::{Closing, OutputArgs, QuietArg, begin, open_data_dir};
+use crate::cli::context::{Closing, OutputArgs, QuietArg, begin};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::relation_arg::{RelationArg, ambiguous};
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
 use crate::cluster::relation_walk::walk_relations;
+use crate::inspect::error::{InspectError, open_data_dir};
+use crate::inspect::examination::{Examination, Request};
+use crate::inspect::next::{step_context, steps_for};
+use crate::inspect::relation_name::RelationChoice;
 use crate::output::check_text::{page_title, write_evidence};
 use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, page_row};
 use crate::output::json::{Item, lsn_text};
@@ -225,11 +226,11 @@ fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNum
     let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
     let version_directory = tablespace_version_directory(directory.major(), catalog);
     let inner = Path::new(text).strip_prefix(directory.root()).unwrap_or(Path::new(text));
-    let wanted: RelationArg = text.parse().map_err(Stop::Input)?;
+    let wanted: RelationChoice = text.parse().map_err(Stop::Input)?;
     let names = || RelationNames::read(&directory).0;
     let mut found: Vec<(RelFileLocator, ForkNumber)> = Vec::new();
     match &wanted {
-        RelationArg::Numbers(pattern) => {
+        RelationChoice::Numbers(pattern) => {
             let files = walk_relations(directory.root(), &version_directory).files;
             found
                 .extend(files.iter().filter(|file| pattern.matches(file.rel)).map(|file| (file.rel, ForkNumber::Main)));
@@ -237,14 +238,14 @@ fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNum
                 found.extend(pattern.exact().map(|rel| (rel, ForkNumber::Main)));
             }
         }
-        RelationArg::Name(_) if inner.components().count() > 1 => {
+        RelationChoice::Name(_) if inner.components().count() > 1 => {
             let name = inner.file_name().and_then(|name| RelationFileName::parse(name.to_str()?));
             let files = walk_relations(directory.root(), &version_directory).files;
             let same = files.iter().filter(|file| file.path.parent() == inner.parent());
             let wanted = same.filter(|file| name.is_some_and(|name| name.rel_number == file.rel.rel_number));
             found.extend(wanted.map(|file| (file.rel, name.map_or(ForkNumber::Main, |name| name.fork))));
         }
-        RelationArg::Name(_) => {
+        RelationChoice::Name(_) => {
             let rel = wanted.resolve(Some(&names()))?.exact();
             found.extend(rel.map(|rel| (rel, ForkNumber::Main)));
         }
@@ -254,6 +255,8 @@ fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNum
     match found[..] {
         [one] => Ok(one),
         [] => Err(Stop::Input(format!("no relation \"{text}\" in {}", data_dir.display()))),
-        _ => Err(ambiguous(text, &found.iter().map(|(rel, _)| *rel).collect::<Vec<_>>(), &names())),
+        _ => {
+            Err(InspectError::ambiguous(text, &found.iter().map(|(rel, _)| *rel).collect::<Vec<_>>(), &names()).into())
+        }
     }
 }

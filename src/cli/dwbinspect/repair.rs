@@ -8,22 +8,23 @@ use clap::{Args, ValueEnum};
 
 use super::PROGRAM;
 use super::bars::Bars;
-use super::examination::{Examination, Request, Watch};
-use super::page_name::PageName;
-use super::repair_select::{Selection, relations_of};
 use super::repair_text::{Ending, write_applied, write_plan};
 use super::replay::{OverrideArgs, ReplayArgs, Replaying, guarded, told};
 use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
-use crate::cli::context::{OutputArgs, open_data_dir};
+use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::relation_arg::{RelationArg, ambiguous};
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::{Links, read_small};
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
+use crate::inspect::error::{InspectError, open_data_dir};
+use crate::inspect::examination::{Examination, Request, Watch};
+use crate::inspect::page_name::PageName;
+use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::repair_select::{Selection, relations_of};
 use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Applied, Cluster, Direction, Order, carry_out};
@@ -79,7 +80,7 @@ pub struct RepairArgs {
     /// Only these relations, by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL,
     /// SPC/DB/REL)
     #[arg(long, value_name = "REL", help_heading = "Selection", value_delimiter = ',')]
-    relation: Vec<RelationArg>,
+    relation: Vec<RelationChoice>,
     /// Only images from here
     #[arg(long, value_enum, help_heading = "Selection")]
     source: Option<SourceChoice>,
@@ -317,7 +318,7 @@ impl<'a> Session<'a> {
             [] => Err(Stop::Input(format!("no damaged page is called {name}; `check` lists them"))),
             _ => {
                 let rels: Vec<_> = found.iter().map(|page| page.rel).collect();
-                Err(ambiguous(&name.to_string(), &rels, &self.examined.names))
+                Err(InspectError::ambiguous(&name.to_string(), &rels, &self.examined.names).into())
             }
         }
     }

@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use super::examination::Examination;
-use super::next::{step_context, steps_for};
 use crate::analysis::finding::Coverage;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::outlook::Outlook;
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
+use crate::inspect::examination::Examination;
+use crate::inspect::next::{step_context, steps_for};
 use crate::output::check_text::{page_title, write_outlook};
 use crate::output::escape::printable;
 use crate::output::json::{Item, SkippedJson, SummaryJson};

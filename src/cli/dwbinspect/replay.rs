@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::PROGRAM;
-use super::page_name::PageName;
 use super::repair_text::write_undone;
-use super::source::protected_of;
-use crate::cli::context::{OutputArgs, open_data_dir};
+use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_path::RelationPaths;
+use crate::inspect::dwb_source::protected_of;
+use crate::inspect::error::open_data_dir;
+use crate::inspect::page_name::PageName;
 use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{ApplyError, Cluster, Direction, Order, Stopped, carry_out};

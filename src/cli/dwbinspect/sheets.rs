@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::check;
-use super::examination::Examination;
-use super::next::{step_context, steps_of};
 use super::page::{self, events_of, title_of, versions_of};
 use crate::analysis::batches::tell_batches;
 use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::in_order::all_cores;
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::sectors::SectorMarks;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::Closing;
 use crate::cli::exit::Stop;
-use crate::cli::work::all_cores;
+use crate::inspect::examination::Examination;
+use crate::inspect::next::{step_context, steps_of};
 use crate::output::check_text::{
     block_label, compared_words, image_words, page_title, replay_words, start_sentence, tear_words, write_evidence,
 };

@@ -8,11 +8,11 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::backend::ClusterBackend;
-use crate::cli::context::open_data_dir;
 use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
 use crate::cli::work::JobsArg;
+use crate::inspect::error::open_data_dir;
 use crate::output::shell::quoted;
 
 /// Look at a crashed cluster on a screen: what is wrong, what a start would bring, what to do

@@ -8,10 +8,10 @@ use clap::Args;
 
 use crate::analysis::finding::Coverage;
 use crate::cli::exit::Stop;
-use crate::cli::relation_arg::RelationArg;
 use crate::cli::values::RelationPattern;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_walk::RelationFile;
+use crate::inspect::relation_name::RelationChoice;
 use crate::types::{ForkNumber, Oid};
 
 /// What is asked for. Of several kinds of filter all must fit.
@@ -23,7 +23,7 @@ pub struct SelectArgs {
     database: Vec<String>,
     /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)
     #[arg(long, value_name = "REL", value_delimiter = ',')]
-    relation: Vec<RelationArg>,
+    relation: Vec<RelationChoice>,
     /// Forks: main, fsm, vm, init
     #[arg(long, value_name = "FORK", value_delimiter = ',')]
     fork: Vec<ForkNumber>,
@@ -38,7 +38,8 @@ impl SelectArgs {
     /// # Errors
     /// Which one.
     pub fn confirm(&self, names: &RelationNames) -> Result<(), Stop> {
-        RelationArg::resolve_all(&self.relation, Some(names)).map(drop)
+        RelationChoice::resolve_all(&self.relation, Some(names))?;
+        Ok(())
     }
 }
 
@@ -101,7 +102,7 @@ impl<'a> Selection<'a> {
                 coverage.skip(format!("--database {wanted}"), "no file of such a database is there");
             }
         }
-        let relations = RelationArg::resolve_all(&args.relation, names)?;
+        let relations = RelationChoice::resolve_all(&args.relation, names)?;
         for (wanted, pattern) in args.relation.iter().zip(&relations) {
             if !files.iter().any(|file| pattern.matches(file.rel)) {
                 coverage.skip(format!("--relation {wanted}"), "no such file is there");
@@ -122,7 +123,7 @@ impl<'a> Selection<'a> {
 
     /// True when names are needed.
     pub fn needs_names(args: &SelectArgs) -> bool {
-        args.database.iter().any(|wanted| wanted.parse::<Oid>().is_err()) || RelationArg::needs_names(&args.relation)
+        args.database.iter().any(|wanted| wanted.parse::<Oid>().is_err()) || RelationChoice::needs_names(&args.relation)
     }
 
     /// True when the file is to be read.

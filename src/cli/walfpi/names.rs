@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::context::open_data_dir;
 use crate::cli::exit::Stop;
 use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::RelationNames;
+use crate::inspect::error::open_data_dir;
 use crate::types::RelFileLocator;
 
 /// Names that replace numbers.

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use super::error::InspectError;
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::dwb_report::{DwbReport, examine_slots};
 use crate::analysis::finding::{Finding, Severity};
+use crate::analysis::in_order::all_cores;
 use crate::analysis::slot_facts::SlotFacts;
 use crate::analysis::trace::ClusterFacts;
-use crate::cli::context::not_a_data_dir;
-use crate::cli::exit::Stop;
-use crate::cli::work::all_cores;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::Links;
@@ -36,35 +35,31 @@ impl DwbSource {
     ///
     /// # Errors
     /// When a path is neither a data directory nor holds DWB files, or several paths are not all files.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, Stop> {
+    pub fn open(paths: &[PathBuf]) -> Result<Self, InspectError> {
         if let [path] = paths
             && path.is_dir()
         {
             return match DataDir::open(path) {
                 Ok(directory) => Ok(Self::of_data_dir(directory)),
                 Err(error @ NotADataDir::NoVersion(_)) if TarBackup::find(path).is_some() => {
-                    Err(not_a_data_dir(path, &error))
+                    Err(InspectError::not_a_data_dir(path, error))
                 }
                 Err(error @ (NotADataDir::NoVersion(_) | NotADataDir::Inside { .. })) => {
-                    Self::of_dwb_directory(path, &error)
+                    Self::of_dwb_directory(path, error)
                 }
-                Err(error) => Err(Stop::Input(error.to_string())),
+                Err(error) => Err(error.into()),
             };
         }
         let mut set = DwbSet::default();
         for path in paths {
             if path.is_dir() {
-                let path = path.display();
-                return Err(Stop::Input(format!("{path} is a directory: several paths must all be files")));
+                return Err(InspectError::DirectoryAmongFiles(path.clone()));
             }
             set.add_file(path, Links::Follow, None);
         }
         for file in &set.files {
             if file.is_of_another_kind() {
-                let path = file.path().display();
-                return Err(Stop::Input(format!(
-                    "{path} is not a DWB file: neither header nor slots are those of a double write buffer"
-                )));
+                return Err(InspectError::NotADwbFile(file.path().to_owned()));
             }
         }
         Ok(Self { directory: None, facts: ClusterFacts::default(), settings: Settings::default(), set })
@@ -85,7 +80,7 @@ impl DwbSource {
     }
 
     /// A directory of DWB files: inside a data directory, or a copy somewhere else.
-    fn of_dwb_directory(path: &Path, reason: &NotADataDir) -> Result<Self, Stop> {
+    fn of_dwb_directory(path: &Path, reason: NotADataDir) -> Result<Self, InspectError> {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let is_buffer = LAYOUTS.iter().any(|layout| real.ends_with(layout.directory()));
         if is_buffer && let Some(Ok(directory)) = real.parent().map(DataDir::open) {
@@ -95,12 +90,9 @@ impl DwbSource {
         set.add_directory(path, None);
         if set.files.is_empty() && set.skipped.is_empty() {
             if matches!(reason, NotADataDir::Inside { .. }) {
-                return Err(Stop::Input(reason.to_string()));
+                return Err(reason.into());
             }
-            let path = path.display();
-            return Err(Stop::Input(format!(
-                "{path} is neither a data directory (it has no PG_VERSION) nor does it hold double write buffer files"
-            )));
+            return Err(InspectError::NothingToInspect(path.to_owned()));
         }
         Ok(Self { directory: None, facts: ClusterFacts::default(), settings: Settings::default(), set })
     }
@@ -109,7 +101,7 @@ impl DwbSource {
     ///
     /// # Errors
     /// When it cannot be found out which belong to the cluster: then nothing may be written anywhere.
-    pub fn protected(&self) -> Result<Vec<PathBuf>, Stop> {
+    pub fn protected(&self) -> Result<Vec<PathBuf>, InspectError> {
         self.directory.as_ref().map_or_else(|| Ok(Vec::new()), protected_of)
     }
 
@@ -168,7 +160,6 @@ impl DwbSource {
 ///
 /// # Errors
 /// When it cannot be found out which belong to the cluster: then nothing may be written anywhere.
-pub fn protected_of(directory: &DataDir) -> Result<Vec<PathBuf>, Stop> {
-    let own = directory.own_directories();
-    own.map_err(|error| Stop::Input(format!("what belongs to the cluster cannot be told: {error}")))
+pub fn protected_of(directory: &DataDir) -> Result<Vec<PathBuf>, InspectError> {
+    directory.own_directories().map_err(InspectError::OwnDirectories)
 }

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::cluster_wal::WalSources;
+use super::dwb_source::DwbSource;
+use super::error::{InspectError, open_data_dir};
 use super::next::not_a_crash_tear;
 use super::page_rules::{ChecksumRule, PageRules};
-use super::source::DwbSource;
-use super::wal::WalSources;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::{Coverage, Finding, SkipReason};
@@ -26,9 +27,7 @@ use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::verdict::unchecked::shows_late_transaction;
-use crate::cli::context::open_data_dir;
-use crate::cli::exit::Stop;
-use crate::cluster::data_dir::DataDir;
+use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
@@ -114,11 +113,11 @@ impl Examination {
     ///
     /// # Errors
     /// When the path is no data directory, or WAL that was named is none.
-    pub fn run(data_dir: &Path, request: &Request, watch: &dyn Watch) -> Result<Self, Stop> {
+    pub fn run(data_dir: &Path, request: &Request, watch: &dyn Watch) -> Result<Self, InspectError> {
         let directory = open_data_dir(data_dir)?;
         let source = DwbSource::of_data_dir(directory);
         let Some(directory) = source.directory.as_ref() else {
-            return Err(Stop::Input(format!("{} is no data directory", data_dir.display())));
+            return Err(NotADataDir::NoVersion(data_dir.to_owned()).into());
         };
         let (mut slots, mut rows) = (Vec::new(), Vec::new());
         let dwb_bytes: u64 = source.set.files.iter().map(DwbFile::size_bytes).sum();

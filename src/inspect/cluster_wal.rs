@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::error::InspectError;
 use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::wal::set_notes::tell_notes;
-use crate::cli::exit::Stop;
 use crate::cluster::wal::{WalSet, WalSetError, WalSetOptions};
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
@@ -15,9 +15,9 @@ use crate::types::Lsn;
 #[derive(Debug, Default)]
 pub struct WalSources {
     /// What recovery will read.
-    pub(super) own: Option<WalSet>,
+    pub own: Option<WalSet>,
     /// The same together with WAL from elsewhere, where that was given.
-    pub(super) all: Option<WalSet>,
+    pub all: Option<WalSet>,
 }
 
 impl WalSources {
@@ -26,14 +26,14 @@ impl WalSources {
     ///
     /// # Errors
     /// When a path that was named holds no WAL of this cluster.
-    pub(super) fn open(
+    pub fn open(
         data_dir: &Path,
         control: Option<&ControlFile>,
         redo_lsn: Option<Lsn>,
         elsewhere: &[PathBuf],
         findings: &mut Vec<Finding>,
         coverage: &mut Coverage,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self, InspectError> {
         let options = || {
             let mut options = WalSetOptions::new(&scratch_file);
             options.system_identifier = control.map(|control| control.prefix.system_identifier);
@@ -44,12 +44,12 @@ impl WalSources {
         match WalSet::open(&[data_dir.to_owned()], options()) {
             Ok(set) => sources.own = Some(set),
             Err(error @ (WalSetError::NoWal { .. } | WalSetError::Access(_))) => coverage.skip("pg_wal", error),
-            Err(error) => return Err(Stop::Input(error.to_string())),
+            Err(error) => return Err(error.into()),
         }
         if !elsewhere.is_empty() {
             let mut paths = vec![data_dir.to_owned()];
             paths.extend_from_slice(elsewhere);
-            let all = WalSet::open(&paths, options()).map_err(|error| Stop::Input(error.to_string()))?;
+            let all = WalSet::open(&paths, options())?;
             sources.all = Some(all);
         }
         if let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) {

@@ -21,12 +21,12 @@ use crate::repair::blocker::is_shut_down;
 use crate::types::{Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
-pub(super) fn steps_of(examined: &Examination) -> Vec<NextStep> {
+pub fn steps_of(examined: &Examination) -> Vec<NextStep> {
     steps_for(examined, &examined.report.pages, &examined.report.outlook)
 }
 
 /// Steps for these pages, as things stand with `outlook`.
-pub(super) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook) -> Vec<NextStep> {
+pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook) -> Vec<NextStep> {
     let replay = &examined.report.replay;
     let setting = Setting {
         has_archive: examined.wal.all.is_some(),
@@ -39,7 +39,7 @@ pub(super) fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &
 }
 
 /// What words of steps need to know.
-pub(super) fn step_context<'a>(examined: &Examination, data_dir: &'a str) -> StepContext<'a> {
+pub fn step_context<'a>(examined: &Examination, data_dir: &'a str) -> StepContext<'a> {
     let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted());
     StepContext { data_dir, block_size: examined.block_size, is_shut_down: control.is_some_and(is_shut_down) }
 }
@@ -83,12 +83,7 @@ fn is_catalog(name: &RelationName) -> bool {
 }
 
 /// With full-page images in WAL the crash itself cannot have torn what replay does not put right.
-pub(super) fn not_a_crash_tear(
-    control: &ControlFile,
-    replay: &Replay,
-    pages: &[PageReport],
-    dwb: bool,
-) -> Option<Finding> {
+pub fn not_a_crash_tear(control: &ControlFile, replay: &Replay, pages: &[PageReport], dwb: bool) -> Option<Finding> {
     let is_sure = replay.recovery == Recovery::Crash && replay.can_begin && replay.doubts.is_empty();
     if !is_sure || dwb || control.checkpoint.full_page_writes == 0 {
         return None;

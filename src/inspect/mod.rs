@@ -1,0 +1,12 @@
+//! The work itself, for the command line, the screen and other programs alike: a cluster read and judged, images compared,
+//! repairs planned. Plain requests go in, reports come out; nothing is printed here.
+
+pub mod cluster_wal;
+pub mod dwb_source;
+pub mod error;
+pub mod examination;
+pub mod next;
+pub mod page_name;
+pub mod page_rules;
+pub mod relation_name;
+pub mod repair_select;
