@@ -18,79 +18,79 @@ type Row = (&'static [&'static str], &'static str, fn(&State) -> bool);
 
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
-    (&["?"], "help opens", |s| s.help),
-    (&["?", "?"], "help closes", |s| !s.help),
-    (&["f1", "esc"], "help closes", |s| !s.help && s.view == View::Triage),
+    (&["?"], "help opens", |s| s.help.is_open),
+    (&["?", "?"], "help closes", |s| !s.help.is_open),
+    (&["f1", "esc"], "help closes", |s| !s.help.is_open && s.view == View::Triage),
     (&["tab"], "next view", |s| s.view == View::Batches),
     (&["backtab"], "round the end", |s| s.view == View::Plan),
     (&["backtab", "tab"], "and back", |s| s.view == View::Triage),
     (&["2"], "batches", |s| s.view == View::Batches),
     (&["3"], "slots", |s| s.view == View::Slots),
-    (&["4"], "the selected page", |s| s.view == View::Page && s.sheet.is_some()),
+    (&["4"], "the selected page", |s| s.view == View::Page && s.page.sheet.is_some()),
     (&["5"], "WAL", |s| s.view == View::Wal),
-    (&["6"], "plan, made at once", |s| s.view == View::Plan && s.plan.as_ref().is_some_and(|p| p.plan.steps.len() == 6)),
+    (&["6"], "plan, made at once", |s| s.view == View::Plan && s.plan.sheet.as_ref().is_some_and(|p| p.plan.steps.len() == 6)),
     (&["6", "1"], "triage", |s| s.view == View::Triage),
-    (&["down"], "one down", |s| s.triage_at == 1),
-    (&["j", "j", "k"], "two down, one up", |s| s.triage_at == 1),
-    (&["up"], "the first stays", |s| s.triage_at == 0),
-    (&["end"], "the last", |s| s.triage_at == 6),
-    (&["G", "g"], "and the first", |s| s.triage_at == 0),
-    (&["j", "home"], "the first", |s| s.triage_at == 0),
+    (&["down"], "one down", |s| s.triage.selected == 1),
+    (&["j", "j", "k"], "two down, one up", |s| s.triage.selected == 1),
+    (&["up"], "the first stays", |s| s.triage.selected == 0),
+    (&["end"], "the last", |s| s.triage.selected == 6),
+    (&["G", "g"], "and the first", |s| s.triage.selected == 0),
+    (&["j", "home"], "the first", |s| s.triage.selected == 0),
     (&["3", "n"], "slot of a damaged page", |s| {
-        let survey = s.survey.as_ref().expect("survey");
-        survey.slots[s.slots.order[s.slots.at]].page.is_some_and(|page| survey.damaged(page).is_some())
+        let survey = s.cluster.survey.as_ref().expect("survey");
+        survey.slots[s.slots.order[s.slots.selected]].page.is_some_and(|page| survey.damaged(page).is_some())
     }),
-    (&["pagedown"], "a screen down", |s| s.triage_at == 6),
-    (&[" ", "pageup"], "and up", |s| s.triage_at == 0),
-    (&["enter"], "opens the page", |s| s.view == View::Page && s.page == s.survey.as_ref().map(|v| v.pages[0].page)),
-    (&["j", "enter", "esc"], "and goes back", |s| s.view == View::Triage && s.triage_at == 1),
-    (&["enter", "p"], "next part", |s| s.part == PagePart::Bytes),
-    (&["enter", "P"], "part before", |s| s.part == PagePart::Wal),
-    (&["enter", "p", "right", "l", "left"], "byte to the right", |s| s.cursor == 1),
-    (&["enter", "p", "down", "j", "k"], "row down", |s| s.cursor == 8),
-    (&["enter", "p", "h"], "first byte stays", |s| s.cursor == 0),
-    (&["enter", "p", "end"], "last row", |s| s.cursor == 8191),
-    (&["j", "enter", "n"], "byte that differs", |s| s.part == PagePart::Bytes && {
-        let sheet = s.sheet.as_ref().expect("page");
-        sheet.versions[0].bytes[s.cursor] != sheet.versions[1].bytes[s.cursor]
+    (&["pagedown"], "a screen down", |s| s.triage.selected == 6),
+    (&[" ", "pageup"], "and up", |s| s.triage.selected == 0),
+    (&["enter"], "opens the page", |s| s.view == View::Page && s.page.wanted == s.cluster.survey.as_ref().map(|v| v.pages[0].page)),
+    (&["j", "enter", "esc"], "and goes back", |s| s.view == View::Triage && s.triage.selected == 1),
+    (&["enter", "p"], "next part", |s| s.page.part == PagePart::Bytes),
+    (&["enter", "P"], "part before", |s| s.page.part == PagePart::Wal),
+    (&["enter", "p", "right", "l", "left"], "byte to the right", |s| s.page.cursor == 1),
+    (&["enter", "p", "down", "j", "k"], "row down", |s| s.page.cursor == 8),
+    (&["enter", "p", "h"], "first byte stays", |s| s.page.cursor == 0),
+    (&["enter", "p", "end"], "last row", |s| s.page.cursor == 8191),
+    (&["j", "enter", "n"], "byte that differs", |s| s.page.part == PagePart::Bytes && {
+        let sheet = s.page.sheet.as_ref().expect("page");
+        sheet.versions[0].bytes[s.page.cursor] != sheet.versions[1].bytes[s.page.cursor]
     }),
-    (&["j", "enter", "i"], "next image, round the end", |s| s.image < s.sheet.as_ref().expect("page").versions.len() - 1),
-    (&["enter", "P", "right"], "sideways only where it is wide", |s| s.page_left <= 8),
-    (&["m"], "a page that heals is not marked", |s| s.marks.is_empty() && s.message.is_some()),
-    (&["j", "m"], "marked", |s| s.marks.len() == 1),
-    (&["j", "m", "m"], "unmarked", |s| s.marks.is_empty()),
-    (&["j", "enter", "m", "6"], "plan of the marked page", |s| s.plan.as_ref().is_some_and(|p| p.plan.steps.len() == 1 && p.plan.left.len() == 6)),
+    (&["j", "enter", "i"], "next image, round the end", |s| s.page.image < s.page.sheet.as_ref().expect("page").versions.len() - 1),
+    (&["enter", "P", "right"], "sideways only where it is wide", |s| s.page.left <= 8),
+    (&["m"], "a page that heals is not marked", |s| s.plan.marks.is_empty() && s.message.is_some()),
+    (&["j", "m"], "marked", |s| s.plan.marks.len() == 1),
+    (&["j", "m", "m"], "unmarked", |s| s.plan.marks.is_empty()),
+    (&["j", "enter", "m", "6"], "plan of the marked page", |s| s.plan.sheet.as_ref().is_some_and(|p| p.plan.steps.len() == 1 && p.plan.left.len() == 6)),
     (&["/"], "search prompt", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Search)),
     (&["/", "q"], "keys are typed", |s| s.prompt.as_ref().is_some_and(|p| p.text == "q")),
     (&["/", "q", "backspace", "backspace"], "and erased", |s| s.prompt.is_none()),
     (&["/", "q", "esc"], "and left", |s| s.prompt.is_none() && s.query.is_empty()),
-    (&["/", "2", "6", "6", "3", "enter"], "found", |s| s.triage_at == 4),
-    (&["/", "2", "6", "6", "3", "enter", "n"], "next", |s| s.triage_at == 5),
-    (&["/", "2", "6", "6", "3", "enter", "n", "n"], "round the end", |s| s.triage_at == 4),
-    (&["/", "2", "6", "6", "3", "enter", "N"], "backwards", |s| s.triage_at == 5),
-    (&["/", "n", "o", "p", "e", "enter"], "nothing found is said", |s| s.message.as_ref().is_some_and(|(bad, _)| *bad)),
-    (&["/", "a", "=", "b", "enter"], "a wrong term is said", |s| s.message.as_ref().is_some_and(|(bad, words)| *bad && words.contains("no term"))),
-    (&["n"], "next damaged page", |s| s.triage_at == 1),
+    (&["/", "2", "6", "6", "3", "enter"], "found", |s| s.triage.selected == 4),
+    (&["/", "2", "6", "6", "3", "enter", "n"], "next", |s| s.triage.selected == 5),
+    (&["/", "2", "6", "6", "3", "enter", "n", "n"], "round the end", |s| s.triage.selected == 4),
+    (&["/", "2", "6", "6", "3", "enter", "N"], "backwards", |s| s.triage.selected == 5),
+    (&["/", "n", "o", "p", "e", "enter"], "nothing found is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad)),
+    (&["/", "a", "=", "b", "enter"], "a wrong term is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad && m.words.contains("no term"))),
+    (&["n"], "next damaged page", |s| s.triage.selected == 1),
     (&["3", "f"], "search first", |s| !s.slots.only && s.message.is_some()),
     (&["3", "/", "t", "o", "r", "n", "enter", "f"], "only matches", |s| s.slots.only && s.slots.order.len() < 20 && !s.slots.order.is_empty()),
     (&["3", "/", "t", "o", "r", "n", "enter", "f", "esc"], "all again", |s| !s.slots.only && s.slots.order.len() == 3057),
-    (&["3", "s"], "sorted by page", |s| Column::ALL[s.slots.column] == Column::Page && {
-        let slots = &s.survey.as_ref().expect("survey").slots;
+    (&["3", "s"], "sorted by page", |s| s.slots.column == Column::Page && {
+        let slots = &s.cluster.survey.as_ref().expect("survey").slots;
         s.slots.order.windows(2).all(|w| slots[w[0]].rel <= slots[w[1]].rel)
     }),
     (&["3", "s", "s", "S"], "sorted by LSN, highest first", |s| {
-        let slots = &s.survey.as_ref().expect("survey").slots;
+        let slots = &s.cluster.survey.as_ref().expect("survey").slots;
         s.slots.order.windows(2).all(|w| slots[w[0]].page_lsn >= slots[w[1]].page_lsn)
     }),
-    (&["3", "s", "s", "s", "s", "s", "s"], "all columns, then the first", |s| s.slots.column == 0),
+    (&["3", "s", "s", "s", "s", "s", "s"], "all columns, then the first", |s| s.slots.column == Column::Slot),
     (&["3", "end", "enter"], "opens the page of the slot", |s| s.view == View::Page),
     (&["2", "enter"], "slots of the batch", |s| s.view == View::Slots),
-    (&["5", "down"], "next interval", |s| s.interval_at == 1),
-    (&["6", "down"], "plan is scrolled", |s| s.plan_top <= 1),
+    (&["5", "down"], "next interval", |s| s.wal.selected == 1),
+    (&["6", "down"], "plan is scrolled", |s| s.plan.top <= 1),
     (&["6", "a"], "asks for the word", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Apply)),
-    (&["6", "a", "y", "enter"], "another word writes nothing", |s| !s.applying && s.applied.is_none() && s.message.as_ref().is_some_and(|(_, words)| words.contains("nothing was written"))),
-    (&["6", "a", "esc"], "left", |s| s.prompt.is_none() && s.applied.is_none()),
-    (&["r"], "read again", |s| !s.surveying && s.survey.is_some()),
+    (&["6", "a", "y", "enter"], "another word writes nothing", |s| !s.plan.is_applying && s.plan.applied.is_none() && s.message.as_ref().is_some_and(|m| m.words.contains("nothing was written"))),
+    (&["6", "a", "esc"], "left", |s| s.prompt.is_none() && s.plan.applied.is_none()),
+    (&["r"], "read again", |s| !s.cluster.is_reading && s.cluster.survey.is_some()),
     (&["x"], "a key without meaning", |s| s.view == View::Triage && s.message.is_none()),
     (&["a"], "apply is for the plan only", |s| s.prompt.is_none()),
 ];
@@ -168,14 +168,14 @@ fn mouse_selects_opens_and_scrolls() {
     };
     let class = row(&driven, ".pg_class  ");
     driven.act(Action::Click(5, class));
-    assert_eq!((driven.state.view, driven.state.triage_at), (View::Triage, 1));
+    assert_eq!((driven.state.view, driven.state.triage.selected), (View::Triage, 1));
     let again = row(&driven, ".pg_class  ");
     driven.act(Action::Click(5, again));
     assert_eq!(driven.state.view, View::Page);
     driven.act(Action::Click(25, 0));
     assert_eq!(driven.state.view, View::Slots);
     driven.act(Action::Scroll(3));
-    assert_eq!(driven.state.slots.at, 3);
+    assert_eq!(driven.state.slots.selected, 3);
     for (column, row) in [(0, 23), (79, 22), (200, 200), (79, 0)] {
         driven.act(Action::Click(column, row));
     }
@@ -203,10 +203,10 @@ fn marked_page_is_rehearsed_repaired_and_taken_back() {
     driven.keys(&["a"]).enter("Apply");
     assert_eq!(page_0_of_pg_class(&data), before, "only the very word lets a repair go");
     driven.keys(&["a"]).enter("apply");
-    let applied = driven.state.applied.clone().expect("applied");
+    let applied = driven.state.plan.applied.clone().expect("applied");
     assert_eq!(applied.written, 1, "{}", driven.picture());
     assert_ne!(page_0_of_pg_class(&data), before);
-    assert_eq!(driven.state.survey.as_ref().map(|survey| survey.pages.len()), Some(6), "read again by itself");
+    assert_eq!(driven.state.cluster.survey.as_ref().map(|survey| survey.pages.len()), Some(6), "read again by itself");
     let words: Vec<&str> = applied.undo.split(' ').skip(1).collect();
     let undone = dwbinspect(&words);
     assert_eq!(undone.status, 0, "{}", undone.stderr);
@@ -227,10 +227,10 @@ fn page_that_changed_since_the_plan_is_not_written() {
     driven.act(Action::FilesChanged);
     assert!(driven.picture().contains("files have changed"), "{}", driven.picture());
     driven.keys(&["a"]).enter("apply");
-    assert!(driven.state.applied.is_none() && driven.picture().contains("changed"), "{}", driven.picture());
+    assert!(driven.state.plan.applied.is_none() && driven.picture().contains("changed"), "{}", driven.picture());
     assert_eq!(fs::read(&file).expect("read"), bytes);
     driven.keys(&["r"]);
-    assert!(!driven.state.changed && !driven.has_changed());
+    assert!(!driven.state.cluster.has_changed && !driven.has_changed());
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn guards_of_the_command_hold() {
     fs::write(data.join("recovery.signal"), "").expect("write");
     let before = page_0_of_pg_class(&data);
     driven.enter("apply");
-    assert!(driven.state.applied.is_none() && driven.picture().contains("refused"), "{}", driven.picture());
+    assert!(driven.state.plan.applied.is_none() && driven.picture().contains("refused"), "{}", driven.picture());
     assert_eq!(page_0_of_pg_class(&data), before);
 }
 
@@ -280,7 +280,7 @@ fn plan_and_views_are_saved_as_new_files_only() {
 #[test]
 fn repair_is_finished_before_the_program_ends() {
     let mut driven = Driven::of("checkpoint", SMALL);
-    driven.state.applying = true;
+    driven.state.plan.is_applying = true;
     driven.keys(&["q"]);
     driven.act(Action::Terminate);
     assert!(driven.asked.is_empty());

@@ -61,7 +61,7 @@ fn first_picture_is_there_before_any_work() {
     short_paths();
     let mut screen = Driven::before(Path::new("checkpoint"), screen::FINE, SMALL);
     assert!(screen.picture().contains("The cluster is being read"), "{}", screen.picture());
-    screen.state.surveying = true;
+    screen.state.cluster.is_reading = true;
     let progress = Progress { what: "checking every page", done: 1 << 20, total: 4 << 20 };
     screen.act(Action::Progressed(progress));
     screen.act(Action::Opened("Crashed.".to_owned()));
@@ -79,7 +79,7 @@ fn counts_and_words_are_those_of_check() {
         let check = dwbinspect(&["check", case, "--format", "ndjson"]);
         let summary = &check.of_type("summary")[0];
         let screen = Driven::of(case, LARGE);
-        let survey = screen.state.survey.clone().expect("survey");
+        let survey = screen.state.cluster.survey.clone().expect("survey");
         assert_eq!(survey.pages.len() as u64, summary["damaged_pages"], "{case}");
         for verdict in Verdict::ALL {
             let count = survey.pages.iter().filter(|page| page.verdict == verdict).count() as u64;
@@ -114,7 +114,7 @@ fn batches_of_the_screen_are_those_of_the_command() {
     short_paths();
     for case in DWB_CASES {
         let listed = dwbinspect(&["batches", case, "--format", "ndjson"]).of_type("batch");
-        let survey = Driven::of(case, SMALL).state.survey.expect("survey");
+        let survey = Driven::of(case, SMALL).state.cluster.survey.expect("survey");
         assert_eq!(survey.batches.len(), listed.len(), "{case}");
         for (batch, listed) in survey.batches.iter().zip(&listed) {
             let held = survey.slots.iter().filter(|row| batch.holds(row)).count() as u64;
@@ -160,7 +160,7 @@ fn any_size_can_be_drawn() {
 fn names_from_disk_cannot_drive_the_terminal() {
     let mut screen = Driven::of("checkpoint", LARGE);
     let hostile = "a\u{1b}]52;c;AAAA\u{7}\u{9b}2J\u{202e}b\r\n";
-    let survey = screen.state.survey.clone().expect("survey");
+    let survey = screen.state.cluster.survey.clone().expect("survey");
     let mut changed = Survey { state: hostile.to_owned(), next: hostile.to_owned(), ..Survey::default() };
     changed.pages.clone_from(&survey.pages);
     changed.slots.clone_from(&survey.slots);
@@ -189,13 +189,13 @@ fn names_from_disk_cannot_drive_the_terminal() {
 #[test]
 fn page_that_is_in_order_is_shown_as_page_shows_it() {
     let mut screen = Driven::of("evict", LARGE);
-    let survey = screen.state.survey.clone().expect("survey");
+    let survey = screen.state.cluster.survey.clone().expect("survey");
     let sound = survey.slots.iter().position(|row| row.page.is_some_and(|page| survey.damaged(page).is_none()));
     screen.keys(&["3"]);
-    screen.state.slots.at = sound.expect("a slot of a page in order");
+    screen.state.slots.selected = sound.expect("a slot of a page in order");
     screen.keys(&["enter"]);
     assert!(screen.picture().contains("nothing is wrong with it"), "{}", screen.picture());
-    let sheet = screen.state.sheet.clone().expect("page");
+    let sheet = screen.state.page.sheet.clone().expect("page");
     let (file, block) = sheet.argument.rsplit_once(':').expect("block");
     let printed = dwbinspect(&["page", arg(&cluster("evict")), file, block, "--width", "400"]).stdout;
     for line in &sheet.evidence {

@@ -76,10 +76,10 @@ pub fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Re
 /// When the output cannot be written to.
 pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let state = &ended.state;
-    if let Some(applied) = &state.applied {
+    if let Some(applied) = &state.plan.applied {
         writeln!(out, "{} written; to take it back:\n  {}", pages(applied.written), printable(&applied.undo))?;
     }
-    let Some(survey) = &state.survey else {
+    let Some(survey) = &state.cluster.survey else {
         writeln!(out, "left before the check had ended: nothing is known yet")?;
         out.flush()?;
         return Ok(Outcome::Incomplete);

@@ -16,7 +16,7 @@ pub fn command_line(state: &State) -> String {
             Some(arguments) => format!("{program} dump{arguments} {path}"),
             None => format!("{program} dump {path}"),
         },
-        View::Page => match &state.sheet {
+        View::Page => match &state.page.sheet {
             Some(sheet) => {
                 let (file, block) = sheet.argument.rsplit_once(':').unwrap_or((&sheet.argument, "0"));
                 format!("{program} page {all} {} {block}", quoted(file))
@@ -25,7 +25,7 @@ pub fn command_line(state: &State) -> String {
         },
         View::Wal => format!("pg_walfpi stats {}", state.subject.wal_arguments),
         View::Plan => {
-            state.plan.as_ref().map_or_else(|| format!("{program} repair {all}"), |plan| plan.command.clone())
+            state.plan.sheet.as_ref().map_or_else(|| format!("{program} repair {all}"), |plan| plan.command.clone())
         }
     }
 }

@@ -13,13 +13,13 @@ use crate::output::json::wal::{Row, interval_row, put_tally};
 /// What the open view shows, as a JSON document. Triage and Page are the documents of `check` and `page`.
 #[must_use]
 pub fn json_text(state: &State) -> String {
-    let survey = state.survey.as_deref();
+    let survey = state.survey();
     let items = match state.view {
         View::Triage => match survey {
             Some(survey) => return survey.json.clone(),
             None => json!({}),
         },
-        View::Page => match state.sheet.as_deref() {
+        View::Page => match state.page.sheet.as_deref() {
             Some(sheet) => return sheet.json.clone(),
             None => json!({}),
         },
@@ -36,8 +36,8 @@ pub fn json_text(state: &State) -> String {
         }
         View::Wal => wal_value(state),
         View::Plan => json!({
-            "plan": state.plan.as_ref().map(|plan| json!(plan.plan)),
-            "guards": state.plan.as_ref().map(|plan| json!(plan.blockers)),
+            "plan": state.plan.sheet.as_ref().map(|plan| json!(plan.plan)),
+            "guards": state.plan.sheet.as_ref().map(|plan| json!(plan.blockers)),
         }),
     };
     let document = json!({
@@ -74,7 +74,7 @@ fn slot_value(survey: &Survey, row: &SlotRow) -> Value {
 }
 
 fn wal_value(state: &State) -> Value {
-    let Some(wal) = state.wal.as_deref() else { return json!({}) };
+    let Some(wal) = state.wal.survey.as_deref() else { return json!({}) };
     let groups = |groups: &Option<Vec<(String, crate::analysis::wal::tally::Tally)>>| -> Vec<Row> {
         let rows = groups.iter().flatten().map(|(name, tally)| {
             let mut row = Row::new();

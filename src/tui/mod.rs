@@ -7,7 +7,6 @@ pub mod command_line;
 pub mod export;
 pub mod facts;
 pub mod keymap;
-mod lists;
 pub mod look;
 pub mod query;
 pub mod run;

@@ -73,9 +73,10 @@ impl PagePart {
 }
 
 /// Columns that slots are sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Column {
-    /// File and place.
+    /// File and index.
+    #[default]
     Slot,
     /// Relation, fork, block.
     Page,
@@ -90,8 +91,18 @@ pub enum Column {
 }
 
 impl Column {
-    /// All columns, from left to right.
-    pub const ALL: [Self; 6] = [Self::Slot, Self::Page, Self::PageLsn, Self::Condition, Self::Batch, Self::Disk];
+    /// The column to the right; after the last one, the first.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Slot => Self::Page,
+            Self::Page => Self::PageLsn,
+            Self::PageLsn => Self::Condition,
+            Self::Condition => Self::Batch,
+            Self::Batch => Self::Disk,
+            Self::Disk => Self::Slot,
+        }
+    }
 }
 
 /// What is being typed.
@@ -127,22 +138,139 @@ pub struct Subject {
     pub views: Vec<View>,
 }
 
-/// Slots as they are listed.
-#[derive(Clone, Debug, Default)]
-pub struct SlotList {
-    /// Places in the survey, in order.
+/// What is known of the cluster, and how reading it goes.
+#[derive(Clone, Default)]
+pub struct ClusterState {
+    /// What happened to the cluster, in a sentence, as soon as it is known.
+    pub opened: Option<String>,
+    /// The check, when it is done.
+    pub survey: Option<Arc<Survey>>,
+    /// How far the check is.
+    pub progress: Option<Progress>,
+    /// The cluster is being checked.
+    pub is_reading: bool,
+    /// Files have changed since they were read.
+    pub has_changed: bool,
+}
+
+/// The help.
+#[derive(Clone, Default)]
+pub struct HelpState {
+    /// It is shown instead of the open view.
+    pub is_open: bool,
+    /// First line that is shown.
+    pub top: usize,
+}
+
+/// The list of damaged pages.
+#[derive(Clone, Default)]
+pub struct TriageState {
+    /// Index of the selected page in the survey.
+    pub selected: usize,
+}
+
+/// The list of batches.
+#[derive(Clone, Default)]
+pub struct BatchesState {
+    /// Index of the selected batch in the survey.
+    pub selected: usize,
+}
+
+/// The list of slots.
+#[derive(Clone, Default)]
+pub struct SlotsState {
+    /// Indexes into the slots of the survey, in the order in which they are listed.
     pub order: Vec<usize>,
-    /// Place of the selected line in `order`.
-    pub at: usize,
-    /// Place of the sort column in [`Column::ALL`].
-    pub column: usize,
+    /// Index of the selected line in `order`.
+    pub selected: usize,
+    /// What they are sorted by.
+    pub column: Column,
     /// Largest first.
     pub descending: bool,
-    /// Only slots that fit the query.
+    /// Only slots that match the query.
     pub only: bool,
 }
 
-/// Everything that is shown.
+/// One page and its images.
+#[derive(Clone)]
+pub struct PageState {
+    /// The view from which the page was opened.
+    pub came_from: View,
+    /// The page that is wanted.
+    pub wanted: Option<PageId>,
+    /// The page that was read.
+    pub sheet: Option<Arc<PageSheet>>,
+    /// The part that is open.
+    pub part: PagePart,
+    /// First line of the part that is shown.
+    pub top: usize,
+    /// First column of the part that is shown.
+    pub left: usize,
+    /// Offset of the byte that the cursor is on.
+    pub cursor: usize,
+    /// The image that the disk is compared with, from 0.
+    pub image: usize,
+}
+
+impl PageState {
+    /// No page was opened yet.
+    #[must_use]
+    pub const fn new(came_from: View) -> Self {
+        let part = PagePart::Verdict;
+        Self { came_from, wanted: None, sheet: None, part, top: 0, left: 0, cursor: 0, image: 0 }
+    }
+}
+
+/// Full-page images in WAL.
+#[derive(Clone, Default)]
+pub struct WalState {
+    /// What was counted, when WAL was read.
+    pub survey: Option<Arc<WalSurvey>>,
+    /// How far reading is.
+    pub progress: Option<Progress>,
+    /// Why WAL cannot be read.
+    pub error: Option<String>,
+    /// Index of the selected interval.
+    pub selected: usize,
+    /// WAL is being read.
+    pub is_reading: bool,
+}
+
+/// The repair: what it would do, and how it goes.
+#[derive(Clone, Default)]
+pub struct PlanState {
+    /// Pages marked for repair; none: all proven ones.
+    pub marks: BTreeSet<PageId>,
+    /// The plan.
+    pub sheet: Option<Arc<PlanSheet>>,
+    /// What was written last.
+    pub applied: Option<Arc<AppliedSheet>>,
+    /// First line of the plan that is shown.
+    pub top: usize,
+    /// A dry run goes on.
+    pub is_rehearsing: bool,
+    /// A repair is being carried out.
+    pub is_applying: bool,
+}
+
+impl PlanState {
+    /// The marked pages as a list.
+    #[must_use]
+    pub fn marked(&self) -> Vec<PageId> {
+        self.marks.iter().copied().collect()
+    }
+}
+
+/// Something to tell in the status line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// It is bad news.
+    pub is_bad: bool,
+    /// The sentence.
+    pub words: String,
+}
+
+/// Everything that is shown: what all views share, then a struct for each view.
 #[derive(Clone)]
 pub struct State {
     /// What it is about.
@@ -153,72 +281,30 @@ pub struct State {
     pub size: (u16, u16),
     /// The view that is open.
     pub view: View,
-    /// The view from which a page was opened.
-    pub came_from: View,
-    /// The help is open.
-    pub help: bool,
-    /// First line of the help that is shown.
-    pub help_top: usize,
-    /// State of the cluster, as soon as it is known.
-    pub opened: Option<String>,
-    /// The check, when it is done.
-    pub survey: Option<Arc<Survey>>,
-    /// How far the check is.
-    pub progress: Option<Progress>,
-    /// WAL, when it was read.
-    pub wal: Option<Arc<WalSurvey>>,
-    /// How far WAL is.
-    pub wal_progress: Option<Progress>,
-    /// Why WAL cannot be read.
-    pub wal_error: Option<String>,
-    /// Selected damaged page.
-    pub triage_at: usize,
-    /// Selected batch.
-    pub batch_at: usize,
-    /// The list of slots.
-    pub slots: SlotList,
-    /// Selected interval.
-    pub interval_at: usize,
-    /// The page that is wanted.
-    pub page: Option<PageId>,
-    /// The page that was read.
-    pub sheet: Option<Arc<PageSheet>>,
-    /// Part of the page view.
-    pub part: PagePart,
-    /// First line of the part that is shown.
-    pub page_top: usize,
-    /// First column of the part that is shown.
-    pub page_left: usize,
-    /// The byte that the cursor is on.
-    pub cursor: usize,
-    /// The image that the disk is compared with, from 0.
-    pub image: usize,
-    /// Pages marked for repair.
-    pub marks: BTreeSet<PageId>,
-    /// The plan.
-    pub plan: Option<Arc<PlanSheet>>,
-    /// What was written last.
-    pub applied: Option<Arc<AppliedSheet>>,
-    /// First line of the plan that is shown.
-    pub plan_top: usize,
+    /// The help.
+    pub help: HelpState,
     /// What is being typed.
     pub prompt: Option<Prompt>,
     /// What is looked for.
     pub query: Query,
-    /// Something to tell, and whether it is bad news.
-    pub message: Option<(bool, String)>,
-    /// Files have changed since they were read.
-    pub changed: bool,
-    /// The cluster is being checked.
-    pub surveying: bool,
-    /// WAL is being read.
-    pub reading_wal: bool,
-    /// A dry run goes on.
-    pub rehearsing: bool,
-    /// A repair is being carried out.
-    pub applying: bool,
+    /// Something to tell.
+    pub message: Option<Message>,
     /// The program ends when nothing is being written any more.
-    pub terminating: bool,
+    pub is_ending: bool,
+    /// What is known of the cluster.
+    pub cluster: ClusterState,
+    /// Damaged pages.
+    pub triage: TriageState,
+    /// Batches of the double write buffer.
+    pub batches: BatchesState,
+    /// Slots of the double write buffer.
+    pub slots: SlotsState,
+    /// The open page.
+    pub page: PageState,
+    /// Full-page images in WAL.
+    pub wal: WalState,
+    /// The repair.
+    pub plan: PlanState,
 }
 
 impl State {
@@ -231,40 +317,25 @@ impl State {
             look,
             size,
             view,
-            came_from: view,
-            help: false,
-            help_top: 0,
-            opened: None,
-            survey: None,
-            progress: None,
-            wal: None,
-            wal_progress: None,
-            wal_error: None,
-            triage_at: 0,
-            batch_at: 0,
-            slots: SlotList::default(),
-            interval_at: 0,
-            page: None,
-            sheet: None,
-            part: PagePart::Verdict,
-            page_top: 0,
-            page_left: 0,
-            cursor: 0,
-            image: 0,
-            marks: BTreeSet::new(),
-            plan: None,
-            applied: None,
-            plan_top: 0,
+            help: HelpState::default(),
             prompt: None,
             query: Query::default(),
             message: None,
-            changed: false,
-            surveying: false,
-            reading_wal: false,
-            rehearsing: false,
-            applying: false,
-            terminating: false,
+            is_ending: false,
+            cluster: ClusterState::default(),
+            triage: TriageState::default(),
+            batches: BatchesState::default(),
+            slots: SlotsState::default(),
+            page: PageState::new(view),
+            wal: WalState::default(),
+            plan: PlanState::default(),
         }
+    }
+
+    /// The check, when it is done.
+    #[must_use]
+    pub fn survey(&self) -> Option<&Survey> {
+        self.cluster.survey.as_deref()
     }
 
     /// Rows between the tabs and the two lines at the bottom.
@@ -282,13 +353,26 @@ impl State {
     /// The page that the selected line of the open view stands for.
     #[must_use]
     pub fn selected_page(&self) -> Option<PageId> {
-        let survey = self.survey.as_ref()?;
+        let survey = self.survey()?;
         match self.view {
-            View::Triage => survey.pages.get(self.triage_at).map(|line| line.page),
-            View::Slots => self.slots.order.get(self.slots.at).and_then(|at| survey.slots.get(*at)?.page),
-            View::Page => self.page.filter(|_| self.sheet.is_some()),
+            View::Triage => survey.pages.get(self.triage.selected).map(|line| line.page),
+            View::Slots => {
+                let index = self.slots.order.get(self.slots.selected)?;
+                survey.slots.get(*index)?.page
+            }
+            View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
             View::Batches | View::Wal | View::Plan => None,
         }
+    }
+
+    /// Tells something.
+    pub(super) fn tell(&mut self, words: impl Into<String>) {
+        self.message = Some(Message { is_bad: false, words: words.into() });
+    }
+
+    /// Tells something bad.
+    pub(super) fn warn(&mut self, words: impl Into<String>) {
+        self.message = Some(Message { is_bad: true, words: words.into() });
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     let request = WalRequest { source: range, names, jobs: args.jobs.count() };
     let backend = WalBackend { request, opened: Mutex::new(Some(source)), stamps: Mutex::default() };
     let ended = show(subject, args.screen, Arc::new(backend))?;
-    let Some(wal) = &ended.state.wal else {
+    let Some(wal) = &ended.state.wal.survey else {
         writeln!(out, "left before WAL was read: nothing is known yet")?;
         out.flush()?;
         return Ok(Outcome::Incomplete);

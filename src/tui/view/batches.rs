@@ -38,7 +38,7 @@ const VERDICTS: [(Verdict, char); 6] = [
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
-    let Some(survey) = state.survey.as_deref() else { return Body::text(waiting(state), Vec::new(), 0) };
+    let Some(survey) = state.survey() else { return Body::text(waiting(state), Vec::new(), 0) };
     if survey.slots.is_empty() {
         let words = "This cluster has no double write buffer, or it holds no slots.";
         return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
@@ -52,7 +52,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.push(Line::raw("no slot of the buffer is in use"));
     }
     let line = move |at: usize| batch_line(state, survey, at);
-    let mut body = Body::list(head, survey.batches.len(), state.batch_at, line);
+    let mut body = Body::list(head, survey.batches.len(), state.batches.selected, line);
     body.foot = foot(state, survey);
     body
 }
@@ -94,7 +94,7 @@ fn batch_of(state: &State, survey: &Survey, slots: &[SlotRow]) -> (char, Style) 
         held.iter().find(|(at, _)| survey.batches.get(*at).is_some_and(|batch| batch.json.batch == "current"));
     match current.or_else(|| held.iter().max_by_key(|(_, count)| *count)) {
         Some((at, _)) => {
-            let bold = if *at == state.batch_at { look.selected() } else { Style::new() };
+            let bold = if *at == state.batches.selected { look.selected() } else { Style::new() };
             (letter(*at), look.number(*at).patch(bold))
         }
         None if slots.iter().all(|row| row.condition == Condition::Empty) => ('.', look.faint()),
@@ -148,7 +148,7 @@ fn relations(batch: &BatchJson) -> String {
 fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
     let Some(BatchLine { json: batch, .. }) = survey.batches.get(at) else { return Line::default() };
-    let is_selected = at == state.batch_at;
+    let is_selected = at == state.batches.selected;
     let style = match batch.batch {
         "current" => look.good(),
         "stale" => look.faint(),
@@ -175,7 +175,7 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
 fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
-    let Some(BatchLine { json: batch, .. }) = survey.batches.get(state.batch_at) else { return Vec::new() };
+    let Some(BatchLine { json: batch, .. }) = survey.batches.get(state.batches.selected) else { return Vec::new() };
     let by = match batch.written_by {
         "unknown" => "unknown: images without checksums do not show whether a checkpoint or an eviction wrote them",
         _ => &format!("checkpoint {}, eviction {}", batch.from_checkpoint, batch.from_eviction),
@@ -192,8 +192,8 @@ fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
 fn time_of(state: &State, batch: &BatchJson) -> String {
     let lsn = |text: &str| text.parse::<Lsn>().ok().filter(|lsn| lsn.is_valid());
     let range = lsn(&batch.lowest_lsn).zip(lsn(&batch.highest_lsn));
-    let Some(((low, high), wal)) = range.zip(state.wal.as_deref()) else {
-        return if state.reading_wal { "WAL is being read" } else { "not known" }.to_owned();
+    let Some(((low, high), wal)) = range.zip(state.wal.survey.as_deref()) else {
+        return if state.wal.is_reading { "WAL is being read" } else { "not known" }.to_owned();
     };
     // The time in a checkpoint record is that of its redo point.
     let seen = || wal.intervals.iter().filter_map(|interval| interval.checkpoint);

@@ -34,5 +34,5 @@ pub(super) fn body(state: &State) -> Body<'_> {
         .collect();
     lines.push(Line::default());
     lines.push(Line::raw("Nothing is written into the data directory but by Plan, after the word apply."));
-    Body::text(head, lines, state.help_top)
+    Body::text(head, lines, state.help.top)
 }

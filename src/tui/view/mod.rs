@@ -18,7 +18,7 @@ use ratatui::widgets::Paragraph;
 use super::facts::Progress;
 use super::keymap::KEYS;
 use super::look::{Look, columns};
-use super::state::{Prompt, PromptKind, State, View, list_top};
+use super::state::{Message, Prompt, PromptKind, State, View, list_top};
 use crate::output::wal_text::size;
 
 /// Least size of a terminal that can be drawn on.
@@ -93,7 +93,7 @@ impl<'a> Body<'a> {
 }
 
 fn body(state: &State) -> Body<'_> {
-    if state.help {
+    if state.help.is_open {
         return help::body(state);
     }
     match state.view {
@@ -177,7 +177,7 @@ fn tabs(state: &State) -> Line<'static> {
     let mut spans = Vec::new();
     let mut used = 0;
     for (view, label) in tab_labels(state) {
-        let open = view == state.view && !state.help;
+        let open = view == state.view && !state.help.is_open;
         let style = if open { look.selected().add_modifier(Modifier::BOLD) } else { Style::new() };
         used += columns(&label);
         spans.push(Span::styled(label, style));
@@ -232,28 +232,32 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             Span::styled(" ", look.selected()),
         ]);
     }
-    if let Some(progress) = state.progress.as_ref().filter(|_| state.applying || state.rehearsing) {
+    if let Some(progress) =
+        state.cluster.progress.as_ref().filter(|_| state.plan.is_applying || state.plan.is_rehearsing)
+    {
         return progress_line(look, progress, width);
     }
-    if let Some((is_bad, words)) = &state.message {
+    if let Some(Message { is_bad, words }) = &state.message {
         return Line::styled(look.cut(words, width), if *is_bad { look.bad() } else { look.heading() });
     }
-    if let Some(progress) = state.progress.as_ref().filter(|_| state.surveying) {
+    if let Some(progress) = state.cluster.progress.as_ref().filter(|_| state.cluster.is_reading) {
         return progress_line(look, progress, width);
     }
-    if state.changed {
+    if state.cluster.has_changed {
         let words = "files have changed since they were read: r reads them again";
         return Line::styled(look.cut(words, width), look.bad());
     }
-    if let Some(progress) = state.wal_progress.as_ref().filter(|_| state.view == View::Wal || state.survey.is_some()) {
+    if let Some(progress) =
+        state.wal.progress.as_ref().filter(|_| state.view == View::Wal || state.cluster.survey.is_some())
+    {
         return progress_line(look, progress, width);
     }
     let mut words = Vec::new();
     if !state.query.is_empty() {
         words.push(format!("search: {} (n: next, esc: end)", state.query.text()));
     }
-    if !state.marks.is_empty() {
-        words.push(format!("{} marked", state.marks.len()));
+    if !state.plan.marks.is_empty() {
+        words.push(format!("{} marked", state.plan.marks.len()));
     }
     Line::styled(look.cut(&words.join("; "), width), look.faint())
 }
@@ -308,7 +312,7 @@ fn highlight(look: Look, is_selected: bool, line: Line<'static>) -> Line<'static
 fn waiting(state: &State) -> Vec<Line<'static>> {
     let width = state.columns();
     let mut lines = Vec::new();
-    if let Some(progress) = &state.progress {
+    if let Some(progress) = &state.cluster.progress {
         lines.push(Line::default());
         lines.push(progress_line(state.look, progress, width));
     }

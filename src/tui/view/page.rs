@@ -26,13 +26,13 @@ const STEP_INDENT: usize = 6;
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
-    let Some(sheet) = state.sheet.as_deref() else {
-        let words = match state.page {
+    let Some(sheet) = state.page.sheet.as_deref() else {
+        let words = match state.page.wanted {
             Some(_) => "reading the page and its images",
             None => "No page is open: select one in Triage or Slots and press enter.",
         };
         let mut lines = vec![Line::default(), Line::raw(words)];
-        if state.survey.is_none() {
+        if state.cluster.survey.is_none() {
             lines.extend(waiting(state));
         }
         return Body::text(lines, Vec::new(), 0);
@@ -46,14 +46,14 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.push(Line::styled(format!("and {} more images", sheet.legend.len() - MAX_LEGEND), look.faint()));
     }
     head.push(parts(state));
-    let table = |lines: &[String]| lines.iter().map(|line| cut_left(look, line, state.page_left, width)).collect();
-    match state.part {
+    let table = |lines: &[String]| lines.iter().map(|line| cut_left(look, line, state.page.left, width)).collect();
+    match state.page.part {
         PagePart::Verdict => {
             let lines = sheet.evidence.iter().flat_map(|line| evidence(look, line, width)).collect();
-            Body::text(head, lines, state.page_top)
+            Body::text(head, lines, state.page.top)
         }
-        PagePart::Header => Body::text(head, table(&sheet.headers), state.page_top),
-        PagePart::Wal => Body::text(head, table(&sheet.history), state.page_top),
+        PagePart::Header => Body::text(head, table(&sheet.headers), state.page.top),
+        PagePart::Wal => Body::text(head, table(&sheet.history), state.page.top),
         PagePart::Bytes => bytes(state, sheet, head),
     }
 }
@@ -65,8 +65,8 @@ pub(super) fn row_bytes(state: &State) -> usize {
 
 /// How far tables can be moved to the left.
 pub(super) fn widest(state: &State) -> usize {
-    let Some(sheet) = state.sheet.as_deref() else { return 0 };
-    let lines = match state.part {
+    let Some(sheet) = state.page.sheet.as_deref() else { return 0 };
+    let lines = match state.page.part {
         PagePart::Header => &sheet.headers,
         PagePart::Wal => &sheet.history,
         PagePart::Verdict | PagePart::Bytes => return 0,
@@ -76,7 +76,7 @@ pub(super) fn widest(state: &State) -> usize {
 
 fn title(state: &State, sheet: &PageSheet) -> Line<'static> {
     let look = state.look;
-    let mark = if state.marks.contains(&sheet.page) { " *marked*" } else { "" };
+    let mark = if state.plan.marks.contains(&sheet.page) { " *marked*" } else { "" };
     let mut spans = vec![Span::styled(look.plain(&format!("{}{mark}  ", sheet.title)), look.heading())];
     match sheet.verdict {
         Some(verdict) => {
@@ -123,7 +123,7 @@ fn parts(state: &State) -> Line<'static> {
     let look = state.look;
     let mut spans = Vec::new();
     for part in PagePart::ALL {
-        let style = if part == state.part { look.selected() } else { look.heading() };
+        let style = if part == state.page.part { look.selected() } else { look.heading() };
         spans.push(Span::styled(format!(" {} ", part.name()), style));
         spans.push(Span::raw(" "));
     }
@@ -173,7 +173,7 @@ fn bytes<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Line<'static>
     let look = state.look;
     let row_bytes = row_bytes(state);
     let Some(disk) = sheet.versions.first() else { return Body::text(head, Vec::new(), 0) };
-    let image = sheet.versions.get(state.image + 1);
+    let image = sheet.versions.get(state.page.image + 1);
     let side = row_bytes * 4;
     let right = image.map_or_else(|| "no image".to_owned(), |image| format!("image {}", image.title));
     let words = if image.is_some() { "  (! and marked: they differ)" } else { "" };
@@ -184,10 +184,10 @@ fn bytes<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Line<'static>
         let range = start..(start + row_bytes).min(disk.bytes.len());
         let left = disk.bytes.get(range.clone()).unwrap_or_default();
         let right = image.and_then(|image| image.bytes.get(range));
-        hex_line(look, start, left, right, side, state.cursor)
+        hex_line(look, start, left, right, side, state.page.cursor)
     };
-    let mut body = Body::list(head, disk.bytes.len().div_ceil(row_bytes), state.cursor / row_bytes, line);
-    let at = state.cursor;
+    let mut body = Body::list(head, disk.bytes.len().div_ceil(row_bytes), state.page.cursor / row_bytes, line);
+    let at = state.page.cursor;
     let what = |bytes: &[u8]| part_at(bytes, sheet.page, at);
     let (on_disk, in_image) = (what(&disk.bytes), image.map(|image| what(&image.bytes)));
     let mut words = format!("{at:#06x} in sector {}: {on_disk}", at / SECTOR_BYTES);

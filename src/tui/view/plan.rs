@@ -11,9 +11,9 @@ use crate::tui::state::State;
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
-    let Some(sheet) = state.plan.as_deref() else {
+    let Some(sheet) = state.plan.sheet.as_deref() else {
         let mut lines = vec![Line::default()];
-        if state.survey.is_none() {
+        if state.cluster.survey.is_none() {
             lines.extend(waiting(state));
         } else {
             lines.push(Line::raw("the plan is being made"));
@@ -22,12 +22,12 @@ pub(super) fn body(state: &State) -> Body<'_> {
     };
     let plan = &sheet.plan;
     let mut head = Vec::new();
-    if let Some(applied) = &state.applied {
+    if let Some(applied) = &state.plan.applied {
         let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal);
         head.extend(fact(look, width, "repaired", &words, look.good()));
         head.extend(fact(look, width, "take back", &applied.undo, Style::new()));
     }
-    let which = if state.marks.is_empty() { "every proven page" } else { "the marked pages" };
+    let which = if state.plan.marks.is_empty() { "every proven page" } else { "the marked pages" };
     let count = plan.steps.len();
     let words = match count {
         0 => "nothing would be written".to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
             lines.extend(left_lines(state, left));
         }
     }
-    Body::text(head, lines, state.plan_top)
+    Body::text(head, lines, state.plan.top)
 }
 
 fn place(page: &PlanPage, relation: Option<&str>) -> String {

@@ -17,7 +17,7 @@ const WIDE: usize = 100;
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
-    let Some(survey) = state.survey.as_deref() else { return Body::text(waiting(state), Vec::new(), 0) };
+    let Some(survey) = state.survey() else { return Body::text(waiting(state), Vec::new(), 0) };
     if survey.slots.is_empty() {
         let words = "This cluster has no double write buffer, or it holds no slots.";
         return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
@@ -27,26 +27,26 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if list.only {
         title.push_str(&format!(" that fit \"{}\" (f: all)", state.query.text()));
     }
-    let place = if list.order.is_empty() { 0 } else { list.at + 1 };
+    let place = if list.order.is_empty() { 0 } else { list.selected + 1 };
     title.push_str(&format!(", line {place}"));
     let names = ["slot", "relation", "block", "page lsn", "crc", "batch", "disk"].map(str::to_owned);
     let order = if list.descending { "-" } else { "+" };
     let mut names = names;
     // Relation and block are one column of the order.
-    let sorted = match Column::ALL.get(list.column) {
-        Some(Column::Slot) | None => 0,
-        Some(Column::Page) => 1,
-        Some(Column::PageLsn) => 3,
-        Some(Column::Condition) => 4,
-        Some(Column::Batch) => 5,
-        Some(Column::Disk) => 6,
+    let sorted = match list.column {
+        Column::Slot => 0,
+        Column::Page => 1,
+        Column::PageLsn => 3,
+        Column::Condition => 4,
+        Column::Batch => 5,
+        Column::Disk => 6,
     };
     if let Some(name) = names.get_mut(sorted) {
         name.push_str(order);
     }
     let heading = cells(look, state.columns(), " ", &names, ["by", "id"].map(str::to_owned));
     let head = vec![Line::raw(look.cut(&title, state.columns())), Line::styled(heading, look.heading())];
-    Body::list(head, list.order.len(), list.at, move |at| slot_line(state, survey, at))
+    Body::list(head, list.order.len(), list.selected, move |at| slot_line(state, survey, at))
 }
 
 fn cells(look: Look, width: usize, lead: &str, cells: &[String; 7], more: [String; 2]) -> String {
@@ -77,8 +77,8 @@ fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let Some(row) = state.slots.order.get(at).and_then(|place| survey.slots.get(*place)) else {
         return Line::default();
     };
-    let is_selected = at == state.slots.at;
-    let marked = row.page.is_some_and(|page| state.marks.contains(&page));
+    let is_selected = at == state.slots.selected;
+    let marked = row.page.is_some_and(|page| state.plan.marks.contains(&page));
     let lead = format!("{}{}", if is_selected { look.pointer() } else { " " }, if marked { "*" } else { " " });
     let [crc, batch, disk, by, _] = slot_words(row);
     let is_empty = row.condition == Condition::Empty;

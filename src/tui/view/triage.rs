@@ -22,10 +22,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
     let mut head = Vec::new();
-    if let Some(words) = &state.opened {
+    if let Some(words) = &state.cluster.opened {
         head.extend(fact(look, width, "state", words, Style::new()));
     }
-    let Some(survey) = state.survey.as_deref() else {
+    let Some(survey) = state.survey() else {
         head.extend(waiting(state));
         return Body::text(head, Vec::new(), 0);
     };
@@ -67,7 +67,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.push(Line::styled(row(look, width, " ", &heading(survey.pages.len())), look.heading()));
     }
     let line = move |at: usize| page_line(state, survey, at);
-    let mut body = Body::list(head, survey.pages.len(), state.triage_at, line);
+    let mut body = Body::list(head, survey.pages.len(), state.triage.selected, line);
     body.foot = findings(look, width, survey, state.body_rows() / 7);
     body
 }
@@ -142,8 +142,8 @@ fn row(look: Look, width: usize, lead: &str, cells: &[String; 7]) -> String {
 fn page_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
     let Some(page) = survey.pages.get(at) else { return Line::default() };
-    let is_selected = at == state.triage_at;
-    let mark = if state.marks.contains(&page.page) { "*" } else { " " };
+    let is_selected = at == state.triage.selected;
+    let mark = if state.plan.marks.contains(&page.page) { "*" } else { " " };
     let lead = format!("{}{mark}", if is_selected { look.pointer() } else { " " });
     let PageLine { relation, block, disk, strength, tear, verdict, image, .. } = page;
     let cells = [

@@ -22,9 +22,9 @@ const MAX_NAMED_HIGH: usize = 12;
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
-    let Some(wal) = state.wal.as_deref() else {
+    let Some(wal) = state.wal.survey.as_deref() else {
         let mut lines = vec![Line::default()];
-        match (&state.wal_error, &state.wal_progress) {
+        match (&state.wal.error, &state.wal.progress) {
             (Some(why), _) => {
                 lines.push(Line::styled("WAL cannot be read:", look.bad()));
                 lines.extend(look.wrap(why, width).into_iter().map(Line::raw));
@@ -59,7 +59,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         look.fit("share of images", bar_room(width))
     );
     head.push(Line::styled(look.cut(&heading, width), look.heading()));
-    let mut body = Body::list(head, wal.intervals.len(), state.interval_at, move |at| interval_line(state, wal, at));
+    let mut body = Body::list(head, wal.intervals.len(), state.wal.selected, move |at| interval_line(state, wal, at));
     body.foot = foot(state, wal);
     body
 }
@@ -72,7 +72,7 @@ fn bar_room(width: usize) -> usize {
 fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
     let look = state.look;
     let Some(interval) = wal.intervals.get(at) else { return Line::default() };
-    let is_selected = at == state.interval_at;
+    let is_selected = at == state.wal.selected;
     let redo = interval.redo_lsn.map_or_else(|| format!("<{}", interval.start_lsn), |lsn| lsn.to_string());
     let time = interval.checkpoint.map(|seen| time_text(seen.time_s));
     let time = time.as_deref().and_then(|time| time.get(11..19)).unwrap_or("-").to_owned();
@@ -100,7 +100,7 @@ fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
     let mut lines = vec![Line::default()];
-    if let Some(interval) = wal.intervals.get(state.interval_at) {
+    if let Some(interval) = wal.intervals.get(state.wal.selected) {
         let parts: Vec<String> = interval
             .decay
             .iter()

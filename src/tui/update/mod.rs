@@ -1,0 +1,163 @@
+//! The only place where the state changes. Pure: work is asked for by returning effects.
+
+mod command;
+mod lists;
+mod navigate;
+mod repair;
+
+use std::sync::Arc;
+
+use super::action::{Action, Effect};
+use super::facts::{Survey, WalSurvey};
+use super::state::{PromptKind, State, View};
+use lists::{order_slots, search};
+use navigate::{clamp, click, move_by};
+
+/// Changes the state; returns what is to be done outside.
+pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
+    match action {
+        Action::Do(command) => {
+            state.message = None;
+            return command::carry_out(state, command);
+        }
+        Action::Type(c) => {
+            if let Some(prompt) = &mut state.prompt {
+                prompt.text.push(c);
+            }
+        }
+        Action::Erase => {
+            if let Some(prompt) = &mut state.prompt
+                && prompt.text.pop().is_none()
+            {
+                state.prompt = None;
+            }
+        }
+        Action::Enter => return enter(state),
+        Action::Click(column, row) => return click(state, column, row),
+        Action::Scroll(lines) => move_by(state, lines),
+        Action::Resize(columns, rows) => {
+            state.size = (columns, rows);
+            clamp(state);
+        }
+        Action::Opened(words) => state.cluster.opened = Some(words),
+        Action::Progressed(progress) => state.cluster.progress = Some(progress),
+        Action::WalProgressed(progress) => state.wal.progress = Some(progress),
+        Action::Surveyed(survey) => return surveyed(state, survey),
+        Action::SurveyFailed(why) => {
+            state.cluster.is_reading = false;
+            state.cluster.progress = None;
+            if state.cluster.survey.is_none() {
+                return vec![Effect::Fail(why)];
+            }
+            state.warn(why);
+        }
+        Action::WalRead(survey) => wal_read(state, survey),
+        Action::WalFailed(why) => {
+            state.wal.is_reading = false;
+            state.wal.progress = None;
+            state.wal.error = Some(why);
+        }
+        Action::PageRead(sheet) => {
+            if state.page.wanted == Some(sheet.page) {
+                state.page.sheet = Some(sheet);
+                clamp(state);
+            }
+        }
+        Action::Planned(plan) => repair::planned(state, plan),
+        Action::Told(words) => state.tell(words),
+        Action::Failed(words) => state.warn(words),
+        Action::Refused(words) => {
+            state.plan.is_applying = false;
+            state.plan.is_rehearsing = false;
+            state.warn(words);
+            return end_if_wanted(state);
+        }
+        Action::Rehearsed(words) => {
+            state.plan.is_rehearsing = false;
+            state.tell(words);
+        }
+        Action::Applied(applied) => {
+            repair::applied(state, applied);
+            let mut effects = end_if_wanted(state);
+            effects.extend(read_cluster(state));
+            return effects;
+        }
+        Action::FilesChanged => state.cluster.has_changed = !state.cluster.is_reading && !state.plan.is_applying,
+        Action::Terminate => {
+            state.is_ending = true;
+            state.warn("asked to end: a repair is finished first");
+            return end_if_wanted(state);
+        }
+    }
+    Vec::new()
+}
+
+/// What a program has to do first.
+pub fn begin(state: &mut State) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    if state.subject.views.contains(&View::Triage) {
+        effects.extend(read_cluster(state));
+    }
+    if !std::mem::replace(&mut state.wal.is_reading, true) {
+        effects.push(Effect::ReadWal);
+    }
+    effects
+}
+
+/// Checks the cluster, unless that is being done.
+fn read_cluster(state: &mut State) -> Option<Effect> {
+    state.cluster.has_changed = false;
+    state.page.sheet = None;
+    state.plan.sheet = None;
+    let is_reading = std::mem::replace(&mut state.cluster.is_reading, true);
+    (!is_reading).then_some(Effect::Survey)
+}
+
+fn end_if_wanted(state: &State) -> Vec<Effect> {
+    if state.is_ending && !state.plan.is_applying { vec![Effect::Quit] } else { Vec::new() }
+}
+
+fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
+    state.cluster.progress = None;
+    state.cluster.is_reading = false;
+    state.cluster.has_changed = false;
+    state.cluster.opened = Some(survey.state.clone());
+    state.triage.selected = state.triage.selected.min(survey.pages.len().saturating_sub(1));
+    state.batches.selected = state.batches.selected.min(survey.batches.len().saturating_sub(1));
+    state.plan.marks.retain(|page| survey.damaged(*page).is_some());
+    state.plan.sheet = None;
+    state.cluster.survey = Some(survey);
+    order_slots(state);
+    let mut effects = Vec::new();
+    if let Some(page) = state.page.wanted.filter(|_| state.view == View::Page && state.page.sheet.is_none()) {
+        effects.push(Effect::ReadPage(page));
+    }
+    if state.view == View::Plan {
+        effects.push(Effect::MakePlan(state.plan.marked()));
+    }
+    effects
+}
+
+fn wal_read(state: &mut State, survey: Arc<WalSurvey>) {
+    let wal = &mut state.wal;
+    // More follows as long as something has not been counted.
+    wal.is_reading = survey.relations.is_none() || survey.causes.is_none();
+    if !wal.is_reading {
+        wal.progress = None;
+    }
+    wal.error = None;
+    wal.selected = wal.selected.min(survey.intervals.len().saturating_sub(1));
+    wal.survey = Some(survey);
+}
+
+/// The open prompt is complete.
+fn enter(state: &mut State) -> Vec<Effect> {
+    let Some(prompt) = state.prompt.take() else { return Vec::new() };
+    match prompt.kind {
+        PromptKind::Search => {
+            search(state, &prompt.text);
+            Vec::new()
+        }
+        PromptKind::Apply => repair::apply(state, &prompt.text),
+    }
+}

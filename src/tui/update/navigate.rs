@@ -1,0 +1,174 @@
+//! Going from view to view and from line to line.
+
+use super::lists::order_slots;
+use crate::tui::action::Effect;
+use crate::tui::query::Query;
+use crate::tui::state::{Column, PagePart, PageState, State, View};
+use crate::tui::view;
+use crate::types::PageId;
+
+/// Closes what is open, or goes back.
+pub(super) fn back(state: &mut State) {
+    if state.prompt.take().is_some() {
+        return;
+    }
+    if state.help.is_open {
+        state.help.is_open = false;
+    } else if state.view == View::Page {
+        state.view = state.page.came_from;
+    } else if state.slots.only {
+        state.slots.only = false;
+        order_slots(state);
+    } else {
+        state.query = Query::default();
+    }
+}
+
+pub(super) fn step_view(state: &mut State, step: isize) -> Vec<Effect> {
+    let views = &state.subject.views;
+    let count = views.len() as isize;
+    let at = views.iter().position(|view| *view == state.view).unwrap_or(0) as isize;
+    let next = usize::try_from((at + step).rem_euclid(count.max(1))).unwrap_or(0);
+    views.get(next).copied().map_or_else(Vec::new, |view| show(state, view))
+}
+
+/// Opens a view and asks for what it needs.
+pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
+    state.help.is_open = false;
+    if view == View::Page && state.page.wanted.is_none() {
+        state.page.came_from = View::Triage;
+        let first = state.survey().and_then(|survey| survey.pages.get(state.triage.selected));
+        if let Some(page) = first.map(|line| line.page) {
+            state.view = View::Triage;
+            return open_page(state, page);
+        }
+    }
+    state.view = view;
+    clamp(state);
+    let is_known = state.cluster.survey.is_some() && !state.cluster.is_reading;
+    if view == View::Plan && state.plan.sheet.is_none() && is_known {
+        return vec![Effect::MakePlan(state.plan.marked())];
+    }
+    Vec::new()
+}
+
+/// Opens what the selected line stands for.
+pub(super) fn open(state: &mut State) -> Vec<Effect> {
+    if state.view == View::Batches {
+        return open_batch(state);
+    }
+    match state.selected_page() {
+        Some(page) => open_page(state, page),
+        None if state.cluster.survey.is_some() => {
+            state.warn("there is no page behind this line");
+            Vec::new()
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Goes to the first slot of the selected batch.
+fn open_batch(state: &mut State) -> Vec<Effect> {
+    let Some(survey) = state.cluster.survey.clone() else { return Vec::new() };
+    let Some(batch) = survey.batches.get(state.batches.selected) else { return Vec::new() };
+    state.slots.only = false;
+    state.slots.column = Column::Slot;
+    state.slots.descending = false;
+    order_slots(state);
+    state.slots.selected = survey.slots.iter().position(|row| batch.holds(row)).unwrap_or(0);
+    show(state, View::Slots)
+}
+
+fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
+    state.help.is_open = false;
+    state.page.came_from = state.view;
+    state.view = View::Page;
+    if state.page.wanted != Some(page) {
+        state.page = PageState { wanted: Some(page), ..PageState::new(state.page.came_from) };
+    }
+    if state.page.sheet.is_some() { Vec::new() } else { vec![Effect::ReadPage(page)] }
+}
+
+/// Opens another part of the page.
+pub(super) fn step_part(state: &mut State, step: usize) {
+    let page = &mut state.page;
+    let at = PagePart::ALL.iter().position(|part| *part == page.part).unwrap_or(0);
+    page.part = PagePart::ALL.get((at + step) % PagePart::ALL.len()).copied().unwrap_or(PagePart::Verdict);
+    (page.top, page.left) = (0, 0);
+}
+
+/// Moves the cursor by bytes, or a wide part by columns.
+pub(super) fn sideways(state: &mut State, by: isize) {
+    const COLUMNS: isize = 8;
+    if state.page.part == PagePart::Bytes {
+        move_cursor(state, by);
+    } else {
+        state.page.left = state.page.left.saturating_add_signed(by * COLUMNS).min(view::widest(state));
+    }
+}
+
+fn move_cursor(state: &mut State, by: isize) {
+    let disk = state.page.sheet.as_ref().and_then(|sheet| sheet.versions.first());
+    state.page.cursor = moved(state.page.cursor, by, disk.map_or(0, |disk| disk.bytes.len()));
+}
+
+fn moved(at: usize, by: isize, count: usize) -> usize {
+    at.saturating_add_signed(by).min(count.saturating_sub(1))
+}
+
+/// Moves the selection, or what is scrolled, by so many lines.
+pub(super) fn move_by(state: &mut State, by: isize) {
+    if state.help.is_open {
+        state.help.top = moved(state.help.top, by, view::scroll_range(state));
+        return;
+    }
+    match state.view {
+        View::Triage => {
+            let count = state.survey().map_or(0, |survey| survey.pages.len());
+            state.triage.selected = moved(state.triage.selected, by, count);
+        }
+        View::Slots => state.slots.selected = moved(state.slots.selected, by, state.slots.order.len()),
+        View::Wal => {
+            let count = state.wal.survey.as_ref().map_or(0, |wal| wal.intervals.len());
+            state.wal.selected = moved(state.wal.selected, by, count);
+        }
+        View::Batches => {
+            let count = state.survey().map_or(0, |survey| survey.batches.len());
+            state.batches.selected = moved(state.batches.selected, by, count);
+        }
+        View::Page if state.page.part == PagePart::Bytes => {
+            move_cursor(state, by.saturating_mul(view::row_bytes(state) as isize));
+        }
+        View::Page => state.page.top = moved(state.page.top, by, view::scroll_range(state)),
+        View::Plan => state.plan.top = moved(state.plan.top, by, view::scroll_range(state)),
+    }
+}
+
+/// Keeps what is shown inside of what there is.
+pub(super) fn clamp(state: &mut State) {
+    move_by(state, 0);
+}
+
+/// The mouse was pressed: opens a tab, selects a line, or opens the one that is selected.
+pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
+    state.message = None;
+    if row == 0 {
+        return view::tab_at(state, column).map_or_else(Vec::new, |view| show(state, view));
+    }
+    if state.help.is_open {
+        state.help.is_open = false;
+        return Vec::new();
+    }
+    let Some(at) = view::line_at(state, row) else { return Vec::new() };
+    let selected = match state.view {
+        View::Triage => &mut state.triage.selected,
+        View::Batches => &mut state.batches.selected,
+        View::Slots => &mut state.slots.selected,
+        View::Wal => &mut state.wal.selected,
+        View::Page | View::Plan => return Vec::new(),
+    };
+    // A second press on the same line opens it.
+    let again = *selected == at;
+    *selected = at;
+    if again && state.view != View::Wal { open(state) } else { Vec::new() }
+}

@@ -1,0 +1,102 @@
+//! Marks, the plan, and carrying it out.
+
+use std::sync::Arc;
+
+use crate::analysis::verdict::judge::Verdict;
+use crate::tui::action::Effect;
+use crate::tui::facts::{AppliedSheet, PlanSheet};
+use crate::tui::look::pages;
+use crate::tui::state::{Prompt, PromptKind, State};
+
+/// The word that lets a repair go.
+const APPLY_WORD: &str = "apply";
+
+/// Marks the selected page for repair, or takes the mark away.
+pub(super) fn mark(state: &mut State) {
+    let Some((page, survey)) = state.selected_page().zip(state.survey()) else { return };
+    let verdict = survey.damaged(page).map(|line| line.verdict);
+    let refusal = match verdict {
+        Some(Verdict::Restore | Verdict::RestoreUnproven) => None,
+        Some(Verdict::LosesChanges) => Some("every image loses changes: only repair --lose-changes writes one"),
+        Some(Verdict::NoImage) => Some("there is no image that could be put back"),
+        Some(Verdict::HealsInReplay | Verdict::Leave) => Some("this page needs no repair"),
+        None => Some("nothing was found to be wrong with this page"),
+    };
+    if let Some(refusal) = refusal {
+        state.warn(refusal);
+        return;
+    }
+    if !state.plan.marks.remove(&page) {
+        state.plan.marks.insert(page);
+    }
+    state.plan.sheet = None;
+    state.tell(match state.plan.marks.len() {
+        0 => "no page marked: the plan holds every proven one".to_owned(),
+        1 => "1 page marked: the plan holds only this one".to_owned(),
+        count => format!("{count} pages marked: the plan holds only these"),
+    });
+}
+
+/// A plan was made. One that was asked for before the marks changed is of no use.
+pub(super) fn planned(state: &mut State, plan: Arc<PlanSheet>) {
+    if plan.pages == state.plan.marked() {
+        state.plan.sheet = Some(plan);
+        super::clamp(state);
+    }
+}
+
+pub(super) fn save(state: &mut State) -> Vec<Effect> {
+    if let Some(sheet) = &state.plan.sheet {
+        return vec![Effect::SavePlan(sheet.plan.clone())];
+    }
+    state.warn("there is no plan yet");
+    Vec::new()
+}
+
+/// Begins a dry run.
+pub(super) fn rehearse(state: &mut State) -> Vec<Effect> {
+    let Some(sheet) = plan_to_write(state) else { return Vec::new() };
+    state.plan.is_rehearsing = true;
+    state.tell("dry run: checking once more; nothing is written");
+    vec![Effect::DryRun(sheet.plan.clone(), sheet.pages.clone())]
+}
+
+/// Opens the prompt for the word that lets a repair go.
+pub(super) fn ask_for_word(state: &mut State) {
+    if plan_to_write(state).is_some() {
+        state.prompt = Some(Prompt { kind: PromptKind::Apply, text: String::new() });
+    }
+}
+
+/// Begins to carry out the plan when the word was typed.
+pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
+    if typed != APPLY_WORD {
+        state.tell("nothing was written: the word is apply");
+        return Vec::new();
+    }
+    let Some(sheet) = plan_to_write(state) else { return Vec::new() };
+    state.plan.is_applying = true;
+    state.tell("checking once more, then writing");
+    vec![Effect::ApplyPlan(sheet.plan.clone(), sheet.pages.clone())]
+}
+
+/// Pages were written.
+pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
+    state.plan.is_applying = false;
+    state.tell(format!("{} written; 6 tells how to take it back", pages(applied.written)));
+    state.plan.applied = Some(applied);
+    state.plan.marks.clear();
+}
+
+/// The plan, when a repair may be begun; else says why not.
+fn plan_to_write(state: &mut State) -> Option<Arc<PlanSheet>> {
+    let refusal = match &state.plan.sheet {
+        _ if state.plan.is_applying || state.plan.is_rehearsing => "this is being done already",
+        None => "there is no plan yet",
+        Some(sheet) if sheet.plan.steps.is_empty() => "the plan writes nothing",
+        Some(sheet) if !sheet.blockers.is_empty() => "refused: see the reasons above the plan",
+        Some(sheet) => return Some(Arc::clone(sheet)),
+    };
+    state.warn(refusal);
+    None
+}
