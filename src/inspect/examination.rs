@@ -20,7 +20,9 @@ use crate::analysis::segment_check::{MISSING_PAGES, segment_findings};
 use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
 use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::backup::Backup;
-use crate::analysis::verdict::check::{CheckInput, CheckReport, Stage, Witnesses, check};
+use crate::analysis::verdict::check::{
+    CheckInput, CheckReport, ClusterInput, DwbInput, NameInput, ScanInput, Scope, Stage, WalInput, Witnesses, check,
+};
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::replay::Replay;
@@ -210,36 +212,38 @@ impl Examination {
         let look = || Self::ask_all(data_dir, request, watch);
         let input = CheckInput {
             jobs: request.jobs,
-            control,
-            replay,
-            facts: &source.facts,
-            pages: &pages,
-            block_size,
-            dwb: &source.set,
-            staleness: &dwb.staleness,
-            slots,
-            suspects: scanned.suspects,
-            only: request.page,
-            late_pages: scanned.late,
-            find_missing: request.page.is_none() && !request.dwb_only,
-            exists: &exists,
-            called: &called,
-            named: &named,
-            witnesses: if scanned.words.is_some() {
-                let newest = scanned.newest.map(|(lsn, page)| (lsn, path_of(page)));
-                Witnesses::Known { newest, doubts: incomplete }
-            } else if request.is_all() {
-                let why = "where they are is not known".to_owned();
-                Witnesses::Known { newest: None, doubts: vec![Doubt::PagesNotRead { why }] }
-            } else {
-                Witnesses::Ask(&look)
+            scope: match request.page {
+                Some(page) => Scope::Page(page),
+                None if request.dwb_only => Scope::DwbPages,
+                None => Scope::All,
             },
+            cluster: ClusterInput {
+                control,
+                replay: &replay,
+                lowest_wal_lsn: source.facts.lowest_wal_lsn,
+                pages: &pages,
+                block_size,
+                may_be_running: server.may_be_running(),
+                uses_dwb: uses_dwb(&source),
+            },
+            dwb: DwbInput { set: &source.set, staleness: &dwb.staleness, slots },
+            wal: WalInput { own: wal.own.as_ref(), all: wal.all.as_ref() },
+            scan: ScanInput {
+                suspects: scanned.suspects,
+                late_pages: scanned.late,
+                named: &named,
+                witnesses: if scanned.words.is_some() {
+                    let newest = scanned.newest.map(|(lsn, page)| (lsn, path_of(page)));
+                    Witnesses::Known { newest, doubts: incomplete }
+                } else if request.is_all() {
+                    let why = "where they are is not known".to_owned();
+                    Witnesses::Known { newest: None, doubts: vec![Doubt::PagesNotRead { why }] }
+                } else {
+                    Witnesses::Ask(&look)
+                },
+            },
+            names: NameInput { exists: &exists, called: &called },
             coverage,
-            own_wal: wal.own.as_ref(),
-            all_wal: wal.all.as_ref(),
-            may_be_running: server.may_be_running(),
-            keep_all: request.page.is_some(),
-            uses_dwb: uses_dwb(&source),
         };
         let wal_bytes =
             wal.own.as_ref().map_or(0, |set| set.segments().len() as u64 * u64::from(set.geometry().wal_segment_size));
@@ -270,7 +274,6 @@ impl Examination {
         findings.extend(control.and_then(|control| {
             not_a_crash_tear(control, &report.replay, &report.pages, !source.set.files.is_empty())
         }));
-        findings.append(&mut report.findings);
         let coverage = std::mem::take(&mut report.coverage);
         let unproven_pages = unchecked.filter(|_| scanned.words.is_some()).map(|_| scanned.sound);
         let scanned = scanned.words.map(|words| match unproven_pages {

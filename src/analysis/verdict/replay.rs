@@ -225,12 +225,11 @@ impl Replay {
         }
     }
 
-    /// A page on disk whose LSN lies behind the end of WAL: the server had written WAL up to there before the page.
-    pub fn note_page_lsn(&mut self, newest_page_lsn: Lsn, page: &str) {
-        if let Some(end_lsn) = self.end_lsn.filter(|end| newest_page_lsn > *end) {
-            let (page, page_lsn) = (page.to_owned(), newest_page_lsn);
-            self.doubts.push(Doubt::PageAfterEnd { page, page_lsn, end_lsn });
-        }
+    /// What a page with this LSN on disk shows, when WAL ends before it: the server had written WAL up to there first.
+    #[must_use]
+    pub fn doubt_of_page(&self, page_lsn: Lsn, page: &str) -> Option<Doubt> {
+        let end_lsn = self.end_lsn.filter(|end| page_lsn > *end)?;
+        Some(Doubt::PageAfterEnd { page: page.to_owned(), page_lsn, end_lsn })
     }
 }
 

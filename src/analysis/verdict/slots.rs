@@ -61,6 +61,14 @@ impl SlotRef {
     }
 }
 
+/// The slots of one page, in a list sorted by page.
+#[must_use]
+pub fn slots_of(slots: &[SlotRef], page: PageId) -> &[SlotRef] {
+    let first = slots.partition_point(|slot| slot.page < page);
+    let count = slots.get(first..).unwrap_or_default().partition_point(|slot| slot.page == page);
+    slots.get(first..first.saturating_add(count)).unwrap_or_default()
+}
+
 /// The slots of one fork: what every page of it is looked up in.
 struct ForkSlots {
     /// Place of its first slot.

@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::bars::Bars;
-use crate::analysis::verdict::check::slots_of;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::verdict::slots::slots_of;
 use crate::cli::context::{Closing, OutputArgs, QuietArg, begin};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};

@@ -1,0 +1,40 @@
+//! Third stage: pages that nobody suspected before WAL was read.
+
+use super::input::ClusterInput;
+use super::read_wal::WalRead;
+use crate::analysis::finding::Coverage;
+use crate::analysis::verdict::slots::Suspicion;
+use crate::types::PageId;
+
+/// Pages whose rows are held against WAL where no checksum protects them.
+const MAX_TOUCHED: usize = 500_000;
+
+/// What was found.
+pub(super) struct Further {
+    /// Pages that WAL was not asked about.
+    pub(super) suspects: Vec<(PageId, Suspicion)>,
+    /// What could not be read, and what there was no room for.
+    pub(super) coverage: Coverage,
+}
+
+/// Finds pages that replay needs and that are not there, those that show a transaction too early, and where no checksum
+/// protects them all that replay touches.
+pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
+    let mut coverage = Coverage::default();
+    let (pages, block_size) = (cluster.pages, cluster.block_size);
+    let needed = read.needed.as_ref().filter(|_| read.replay.can_begin && read.replay.recovery.replays());
+    let touched: Vec<PageId> = match needed {
+        Some(needed) if !cluster.has_checksums() => needed.touched(pages, block_size).take(MAX_TOUCHED).collect(),
+        _ => Vec::new(),
+    };
+    if touched.len() >= MAX_TOUCHED {
+        coverage.skip("more pages that replay touches", format!("rows of {MAX_TOUCHED} pages are held against WAL"));
+    }
+    let missing = needed.map(|needed| needed.missing(pages, block_size, &mut coverage));
+    let first_touches = read.first_touches.as_ref().filter(|_| read.replay.can_begin);
+    let ahead = first_touches.map(|touches| touches.ahead(pages, block_size, &mut coverage));
+    let differing = ahead.into_iter().flatten().chain(touched).map(|page| (page, Suspicion::Differs));
+    let found = missing.into_iter().flatten().chain(differing);
+    let suspects = found.filter(|(page, _)| read.interest.place(*page).is_none()).collect();
+    Further { suspects, coverage }
+}

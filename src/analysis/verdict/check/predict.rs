@@ -1,0 +1,32 @@
+//! Last stage: what a start will bring, and a word for each slot.
+
+use std::collections::BTreeMap;
+
+use super::input::ClusterInput;
+use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::history::WalHistory;
+use crate::analysis::verdict::outlook::Outlook;
+use crate::analysis::verdict::replay::Replay;
+use crate::analysis::verdict::slots::SlotRef;
+use crate::analysis::verdict::survey::PageReport;
+use crate::types::PageId;
+
+/// Foresees a start.
+pub(super) fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterInput<'_>) -> Outlook {
+    Outlook::of(pages, replay, cluster.may_be_running, cluster.uses_dwb, cluster.has_checksums())
+}
+
+/// Gives slots of damaged pages and of dropped relations their word.
+pub(super) fn name_slots(mut slots: Vec<SlotRef>, pages: &[PageReport], history: &WalHistory) -> Vec<SlotRef> {
+    let told: BTreeMap<PageId, Comparison> = pages.iter().map(|page| (page.page, page.disk)).collect();
+    for slot in &mut slots {
+        if let Some(word) = told.get(&slot.page) {
+            slot.comparison = Some(*word);
+        } else if slot.comparison == Some(Comparison::MissingFile)
+            && history.file_events(slot.page).any(|event| event.ends(slot.page))
+        {
+            slot.comparison = Some(Comparison::DroppedRelation);
+        }
+    }
+    slots
+}

@@ -1,0 +1,47 @@
+//! How far a check is, and whether somebody broke it off.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Stages of a check, for progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The double write buffer is read and judged by itself; bytes of images.
+    Read,
+    /// Every page of every relation is read; bytes.
+    Scan,
+    /// Slots are compared with their pages; bytes of images.
+    Slots,
+    /// WAL is read; bytes.
+    Wal,
+    /// Damaged pages are judged; pages.
+    Pages,
+}
+
+/// Is told the stage and how far it is; breaks the check off. Called from all threads.
+pub type StageWatch<'a> = &'a (dyn Fn(Stage, u64) -> ControlFlow<()> + Sync);
+
+/// Passes on how far the check is and remembers when it was broken off: whoever does so at any stage has a partial result.
+pub(super) struct Progress<'a> {
+    watch: StageWatch<'a>,
+    broken_off: AtomicBool,
+}
+
+impl<'a> Progress<'a> {
+    /// `broken_off`: an earlier part of the work was broken off already.
+    pub(super) const fn new(watch: StageWatch<'a>, broken_off: bool) -> Self {
+        Self { watch, broken_off: AtomicBool::new(broken_off) }
+    }
+
+    /// `done` of this stage are done.
+    pub(super) fn at(&self, stage: Stage, done: u64) -> ControlFlow<()> {
+        let flow = (self.watch)(stage, done);
+        self.broken_off.fetch_or(flow.is_break(), Ordering::Relaxed);
+        flow
+    }
+
+    /// Somebody broke it off.
+    pub(super) fn is_broken_off(&self) -> bool {
+        self.broken_off.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,119 @@
+//! Second stage: what WAL says of some pages, and what replay of it will do.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::input::{ClusterInput, WalInput};
+use super::progress::{Progress, Stage};
+use crate::analysis::finding::Coverage;
+use crate::analysis::slot_facts::WritePath;
+use crate::analysis::verdict::change_log::ChangeLog;
+use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::history::{Interest, WalHistory};
+use crate::analysis::verdict::needed::Needed;
+use crate::analysis::verdict::replay::{Replay, read_before};
+use crate::analysis::verdict::slots::{SlotRef, Suspicion, slots_of};
+use crate::analysis::verdict::unchecked::FirstTouches;
+use crate::types::{PageId, RelFileLocator};
+
+/// What is asked of WAL.
+#[derive(Default)]
+pub(super) struct WalQuestion {
+    /// Of these pages and relations everything.
+    pub(super) interest: Interest,
+    /// Which transaction came to which of these pages when.
+    pub(super) first_touches: Option<FirstTouches>,
+    /// What replay needs on disk.
+    pub(super) needed: Option<Needed>,
+}
+
+/// What WAL answered.
+pub(super) struct WalRead {
+    /// What recovery will do.
+    pub(super) replay: Replay,
+    /// What WAL says of the pages of `interest`.
+    pub(super) history: WalHistory,
+    /// The pages that were asked for.
+    pub(super) interest: Interest,
+    /// Which transaction came to which page when, if that was asked.
+    pub(super) first_touches: Option<FirstTouches>,
+    /// What replay needs on disk, if that was asked.
+    pub(super) needed: Option<Needed>,
+    /// What could not be read.
+    pub(super) coverage: Coverage,
+}
+
+impl WalQuestion {
+    /// Everything about the suspects. `should_exist`: the relation has files, beyond doubt.
+    pub(super) fn about(
+        suspects: &BTreeMap<PageId, Suspicion>,
+        slots: &[SlotRef],
+        should_exist: &dyn Fn(RelFileLocator) -> bool,
+    ) -> Self {
+        let mut interest = Interest::default();
+        for (page, suspicion) in suspects {
+            // Slots hold pages of many relations that were dropped long ago.
+            if *suspicion == Suspicion::MissingFile && !should_exist(page.rel) {
+                interest.add_relation(page.rel);
+            } else {
+                let index = interest.add(*page);
+                for slot in slots_of(slots, *page).iter().filter(|slot| slot.path != Some(WritePath::Eviction)) {
+                    interest.watch(index, slot.page_lsn);
+                }
+            }
+        }
+        Self { interest, ..Self::default() }
+    }
+}
+
+impl WalRead {
+    /// No WAL was read.
+    pub(super) fn nothing(cluster: &ClusterInput<'_>, question: WalQuestion) -> Self {
+        let WalQuestion { interest, first_touches, needed } = question;
+        let mut history = WalHistory::new(&interest);
+        // Where no checksum protects pages, what records put into them is kept.
+        history.changes = (!cluster.has_checksums()).then(|| ChangeLog::of(interest.pages().len()));
+        let mut replay = cluster.replay.clone();
+        if cluster.may_be_running {
+            replay.doubts.push(Doubt::MayBeRunning);
+        }
+        Self { replay, history, interest, first_touches, needed, coverage: Coverage::default() }
+    }
+}
+
+/// Reads WAL from its beginning to its end.
+pub(super) fn read_wal(
+    wal: &WalInput<'_>,
+    cluster: &ClusterInput<'_>,
+    question: WalQuestion,
+    jobs: usize,
+    progress: &Progress<'_>,
+) -> WalRead {
+    let WalRead { mut replay, mut history, interest, first_touches, needed, mut coverage } =
+        WalRead::nothing(cluster, question);
+    (history.first_touches, history.needed) = (first_touches, needed);
+    let read = AtomicU64::new(0);
+    let watch = |bytes| progress.at(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
+    // Where nothing is wrong with any page, older WAL has nothing to say.
+    let is_wanted = !interest.is_empty() || replay.redo_lsn.is_none();
+    if let Some(set) = wal.all.or(wal.own).filter(|_| is_wanted) {
+        for error in read_before(set, replay.redo_lsn, &mut history, &interest, jobs, &watch) {
+            coverage.skip("WAL before the redo point", error);
+        }
+    }
+    match wal.own {
+        Some(set) => {
+            if let Err(error) = replay.read_to_end(set, cluster.control, &mut history, &interest, jobs, &watch) {
+                replay.doubts.push(Doubt::WalUnreadable { error: error.to_string() });
+                coverage.skip("WAL", error);
+            }
+        }
+        None => replay.doubts.push(Doubt::NoWal),
+    }
+    if let Some(cut) = history.changes.as_ref().and_then(ChangeLog::cut) {
+        coverage
+            .skip("rows of pages without checksum", format!("held against WAL before {cut} only, for want of room"));
+    }
+    let (first_touches, needed) = (history.first_touches.take(), history.needed.take());
+    WalRead { replay, history, interest, first_touches, needed, coverage }
+}

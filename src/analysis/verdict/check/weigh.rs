@@ -1,0 +1,89 @@
+//! Still the fourth stage: what is doubtful about the cluster as a whole counts against every image.
+
+use super::input::Witnesses;
+use crate::analysis::finding::Coverage;
+use crate::analysis::staleness::{HeaderAge, Staleness};
+use crate::analysis::verdict::candidate::CandidateOutcome;
+use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::replay::Replay;
+use crate::analysis::verdict::survey::PageReport;
+use crate::types::{Lsn, PageId, RelFileLocator};
+
+/// Where doubts come from, besides WAL.
+pub(super) struct DoubtSources<'a> {
+    /// The newest LSN of a whole image that was copied under its lock, and its slot.
+    pub(super) newest_written: Option<(Lsn, String)>,
+    /// What all pages say about the end of WAL.
+    pub(super) witnesses: Witnesses<'a>,
+    /// The pages that something is wrong with.
+    pub(super) pages: &'a [PageReport],
+    /// What a relation is called.
+    pub(super) called: &'a dyn Fn(RelFileLocator) -> String,
+    /// The check was broken off.
+    pub(super) is_broken_off: bool,
+}
+
+/// What keeps every image of the double write buffer from being trusted.
+pub(super) fn dwb_doubts(staleness: &Staleness) -> Vec<Doubt> {
+    let foreign = staleness.header_age == Some(HeaderAge::Newer);
+    foreign.then_some(Doubt::DwbNewerThanControl).into_iter().collect()
+}
+
+/// Everything that is doubtful about the cluster as a whole, those doubts first that reading WAL gave. What could not be
+/// examined counts too; what is read on the way and cannot be, is added to `coverage`.
+pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, coverage: &mut Coverage) -> Vec<Doubt> {
+    let mut doubts = replay.doubts.clone();
+    doubts.extend(sources.newest_written.and_then(|(lsn, slot)| replay.doubt_of_page(lsn, &slot)));
+    let look = match sources.witnesses {
+        Witnesses::Known { newest, doubts: known } => {
+            doubts.extend(newest.and_then(|(lsn, page)| replay.doubt_of_page(lsn, &page)));
+            doubts.extend(known);
+            None
+        }
+        Witnesses::Ask(look) => Some(look),
+    };
+    if sources.is_broken_off {
+        doubts.push(Doubt::BrokenOff);
+    }
+    doubts.extend(doubts_of_damaged(replay, sources.pages, sources.called));
+    let is_safe =
+        |page: &PageReport| page.verdict.candidates.iter().any(|judged| judged.outcome == CandidateOutcome::Safe);
+    if let Some(look) = look
+        && !doubts.iter().any(Doubt::forbids_restore)
+        && sources.pages.iter().any(is_safe)
+    {
+        let (mut more, unread) = look();
+        // It read the same WAL to its end.
+        more.retain(|doubt| !doubts.contains(doubt));
+        doubts.extend(more);
+        coverage.append_once(unread);
+    }
+    if !doubts.iter().any(|doubt| matches!(doubt, Doubt::SomethingUnread { .. })) {
+        doubts.extend(Doubt::of_unread(&coverage.skipped));
+    }
+    doubts
+}
+
+/// What damaged pages say of the end of WAL: by their own header, else by the newest image of them. One of which neither is
+/// left could have been the only one to show that WAL is missing.
+fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelFileLocator) -> String) -> Vec<Doubt> {
+    let Some(end_lsn) = replay.end_lsn else { return Vec::new() };
+    let name = |page: PageId| format!("the {} page at block {} of {}", page.fork, page.block, called(page.rel));
+    let logged = || pages.iter().filter(|page| page.is_wrong && !page.is_unlogged);
+    let told = |page: &PageReport| {
+        let lsn_of = |index: usize| page.verdict.candidates.get(index).map(|judged| judged.candidate.page_lsn);
+        // Sectors of an image that reached the page: it was written, and WAL up to its LSN before that.
+        let arrived = page.tear.as_ref().and_then(|tear| tear.newer).and_then(lsn_of);
+        let images = || page.verdict.candidates.iter().map(|judged| judged.candidate.page_lsn).max();
+        page.disk_lsn.max(arrived).or_else(images).map(|lsn| (lsn, page.page))
+    };
+    let newest = logged().filter_map(told).max();
+    let silent: Vec<PageId> = logged().filter(|page| page.is_silent).map(|page| page.page).collect();
+    let past_end = newest.and_then(|(lsn, page)| replay.doubt_of_page(lsn, &name(page)));
+    let silent = silent.first().map(|first| Doubt::SilentPages {
+        page: name(*first),
+        more: silent.len().saturating_sub(1),
+        end_lsn,
+    });
+    past_end.into_iter().chain(silent).collect()
+}
