@@ -1,6 +1,7 @@
 //! A data directory in the whole: identity, state, and what looks inconsistent before anybody starts the server.
 
 use super::finding::{Coverage, Finding};
+use super::finding_kind::{FindingKind, PidHolder};
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::{CONTROL_PATH, ControlRead};
 use crate::cluster::data_dir::DataDir;
@@ -26,61 +27,38 @@ fn inspect_server(server: &ServerSign, coverage: &mut Coverage, findings: &mut V
     let file = "postmaster.pid";
     match server {
         ServerSign::NoPidFile => {}
-        ServerSign::ProcessGone { pid } => findings.push(
-            Finding::note(
-                "stale_pid_file",
-                format!("names process {pid}, which is gone"),
-                "left by the crash; the server removes it when it starts",
-            )
-            .in_file(file),
-        ),
+        ServerSign::ProcessGone { pid } => findings
+            .push(Finding::note(FindingKind::StalePidFile { pid: *pid, holder: PidHolder::Nobody }).in_file(file)),
         ServerSign::OtherProcess { pid, command, refuses_start } => {
-            let what = format!("names process {pid}, now \"{command}\", which is no server of this directory");
-            findings.push(taken_number(what, *refuses_start).in_file(file));
+            let holder = PidHolder::Other { command: command.clone() };
+            findings.push(taken_number(*pid, holder, *refuses_start).in_file(file));
         }
         ServerSign::Zombie { pid, command, parent, refuses_start } => {
-            let parent = parent.as_ref().map_or_else(
-                || "its parent".to_owned(),
-                |(parent, name)| format!("its parent, process {parent} (\"{name}\")"),
-            );
-            let what = format!("names process {pid} (\"{command}\"), which has ended and was not collected by {parent}");
-            findings.push(taken_number(what, *refuses_start).in_file(file));
+            let holder = PidHolder::Zombie { command: command.clone(), parent: parent.clone() };
+            findings.push(taken_number(*pid, holder, *refuses_start).in_file(file));
         }
-        ServerSign::MayRun { why, .. } => findings.push(Finding::problem(
-            "server_unclear",
-            why.clone(),
-            "a running server cannot be ruled out: look at the process (ps -fp), or stop it",
-        )),
-        ServerSign::Running { why, .. } => findings.push(Finding::problem(
-            "server_running",
-            why.clone(),
-            "files change while they are read: nothing here is certain",
-        )),
-        ServerSign::Unclear { why } => findings.push(
-            Finding::problem(
-                "pid_file_unclear",
-                why.clone(),
-                "a running server cannot be ruled out; once you know that none runs, remove the file: no server starts with it",
-            )
-            .in_file(file),
-        ),
+        ServerSign::MayRun { why, .. } => {
+            findings.push(Finding::problem(FindingKind::ServerUnclear { sign: why.clone(), is_hidden: false }));
+        }
+        ServerSign::Running { why, .. } => {
+            findings.push(Finding::problem(FindingKind::ServerRunning { sign: why.clone() }));
+        }
+        ServerSign::Unclear { why } => {
+            findings.push(Finding::problem(FindingKind::PidFileUnclear { sign: why.clone() }).in_file(file));
+        }
         ServerSign::Hidden { why } => {
-            findings.push(Finding::problem("server_unclear", why.clone(), "a running server cannot be ruled out"));
+            findings.push(Finding::problem(FindingKind::ServerUnclear { sign: why.clone(), is_hidden: true }));
         }
         ServerSign::Unreadable(error) => coverage.skip(file, error),
     }
 }
 
 /// A number in `postmaster.pid` that belongs to a process, but to no server of the directory.
-fn taken_number(what: String, refuses_start: bool) -> Finding {
+fn taken_number(pid: i32, holder: PidHolder, refuses_start: bool) -> Finding {
     if refuses_start {
-        let why = "no server runs here, but a start ends with \"lock file \"postmaster.pid\" already exists\" as long as a \
-                   process of this user has the number: look at it (ps -fp), make sure that no server works in this \
-                   directory, then remove postmaster.pid";
-        Finding::problem("pid_in_use", what, why)
+        Finding::problem(FindingKind::PidInUse { pid, holder })
     } else {
-        let why = "left by the crash; a process of another user does not keep the server from starting";
-        Finding::note("stale_pid_file", what, why)
+        Finding::note(FindingKind::StalePidFile { pid, holder })
     }
 }
 
@@ -96,40 +74,27 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
         }
         ControlRead::WrongSizes(_, faults) => {
             for fault in faults {
-                let why = "nothing in this file can be trusted; it is not used to judge pages, slots or WAL";
-                let finding = Finding::problem("control_sizes", fault.to_string(), why);
+                let finding = Finding::problem(FindingKind::ControlSizes(fault.clone()));
                 findings.push(finding.in_file(file).at(fault.offset));
             }
         }
         ControlRead::Known(control) => {
-            let mut problem = |kind, what: String, why| findings.push(Finding::problem(kind, what, why).in_file(file));
+            let mut problem = |kind| findings.push(Finding::problem(kind).in_file(file));
             if !control.crc_is_good() {
-                problem(
-                    "control_crc",
-                    format!("CRC is {:#010x}, the bytes give {:#010x}", control.crc, control.computed_crc),
-                    "nothing in this file can be trusted; it is not used to judge slots",
-                );
+                problem(FindingKind::ControlCrc { stored: control.crc, computed: control.computed_crc });
             }
             if directory.versions_disagree() == Some(true) {
-                problem(
-                    "versions_disagree",
-                    format!(
-                        "version {} is not what major {} writes",
-                        control.prefix.pg_control_version,
-                        directory.major()
-                    ),
-                    "PG_VERSION and pg_control do not belong together",
-                );
+                let control_version = control.prefix.pg_control_version;
+                problem(FindingKind::VersionsDisagree { control_version, major: directory.major() });
             }
             if control.prefix.state.name().is_none() {
-                problem("unknown_state", control.prefix.state.to_string(), "no server writes this state");
+                problem(FindingKind::UnknownState(control.prefix.state));
             }
             if let ChecksumState::Unknown(code) = control.checksums {
-                problem("unknown_checksums", format!("data_checksum_version {code}"), "no server writes this value");
+                problem(FindingKind::UnknownChecksums { code });
             }
             if control.backup_start_lsn.is_valid() {
-                let what = format!("backup start point {}", control.backup_start_lsn);
-                problem("restored_backup", what, "a restored backup that has not reached the end of the backup yet");
+                problem(FindingKind::RestoredBackup { start_lsn: control.backup_start_lsn });
             }
         }
     }
@@ -137,30 +102,18 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
 
 fn inspect_signs(signs: &RecoverySigns, coverage: &mut Coverage, findings: &mut Vec<Finding>) {
     if signs.wal_was_reset {
-        let what = "written by pg_resetwal: its checkpoint is the first record of all WAL, settings reset".to_owned();
-        let why = "what it says of the last checkpoint is not what the server left; slots are not judged by it";
-        findings.push(Finding::problem("wal_was_reset", what, why).in_file(CONTROL_PATH));
+        findings.push(Finding::problem(FindingKind::WalWasReset).in_file(CONTROL_PATH));
     }
     match &signs.backup_label {
         None => {}
         Some(Err(error)) => coverage.skip("backup_label", error),
         Some(Ok(label)) => {
-            let redo = label.redo_lsn.map_or_else(|| "an unreadable place".to_owned(), |lsn| lsn.to_string());
-            findings.push(
-                Finding::note(
-                    "backup_label",
-                    format!("recovery starts at {redo}, not at the redo point of pg_control"),
-                    "a base backup, or a server that crashed during one: recovery needs this file; a double write buffer beside it \
-                     belongs to the server that it was copied from",
-                )
-                .in_file("backup_label"),
-            );
+            let kind = FindingKind::BackupLabel { redo_lsn: label.redo_lsn };
+            findings.push(Finding::note(kind).in_file("backup_label"));
         }
     }
     for name in &signs.signals {
-        let what = "present".to_owned();
-        let why = "the server will start as a standby or in archive recovery";
-        findings.push(Finding::note("recovery_signal", what, why).in_file(name));
+        findings.push(Finding::note(FindingKind::RecoverySignal).in_file(name));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::finding_kind::FindingKind;
 use crate::cluster::dwb_files::SlotReadError;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::{WalReadError, WalSetError};
@@ -16,34 +17,30 @@ pub enum Severity {
     Problem,
 }
 
-/// One thing worth saying, and why it matters.
+/// One thing worth saying.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Stable name for programs.
-    pub kind: &'static str,
+    /// What was found.
+    pub kind: FindingKind,
     /// How much it matters.
     pub severity: Severity,
     /// File that it is about, relative to the data directory or as given.
     pub file: Option<String>,
     /// Offset in that file, where there is one place.
     pub offset: Option<u64>,
-    /// What was found.
-    pub what: String,
-    /// Why it matters, in one line.
-    pub why: &'static str,
 }
 
 impl Finding {
     /// Something that a sound cluster does not show.
     #[must_use]
-    pub fn problem(kind: &'static str, what: String, why: &'static str) -> Self {
-        Self { kind, severity: Severity::Problem, file: None, offset: None, what, why }
+    pub const fn problem(kind: FindingKind) -> Self {
+        Self { kind, severity: Severity::Problem, file: None, offset: None }
     }
 
     /// Something worth knowing.
     #[must_use]
-    pub fn note(kind: &'static str, what: String, why: &'static str) -> Self {
-        Self { severity: Severity::Note, ..Self::problem(kind, what, why) }
+    pub const fn note(kind: FindingKind) -> Self {
+        Self { kind, severity: Severity::Note, file: None, offset: None }
     }
 
     /// The same, about a file.

@@ -5,7 +5,9 @@
 pub mod batches;
 pub mod cluster_report;
 pub mod dwb_report;
+pub mod error_words;
 pub mod finding;
+pub mod finding_kind;
 pub mod in_order;
 pub mod page_check;
 pub mod page_links;

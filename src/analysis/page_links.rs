@@ -10,6 +10,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::finding::Finding;
+use super::finding_kind::FindingKind;
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_links::{HashBuckets, IndexFamily, PageLinks};
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
@@ -63,7 +64,7 @@ impl fmt::Display for NamedBy {
 }
 
 /// What is wrong with a page that another one names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumIter)]
 pub enum LinkFault {
     /// It is all zero.
     Zeroed,
@@ -420,34 +421,24 @@ impl LinkReport {
                 uncertain = uncertain.saturating_add(1);
             } else if findings.len() < MAX_FINDINGS {
                 let (path, offset) = locate(first.page);
-                let words: Vec<String> = links.iter().map(ToString::to_string).collect();
-                let what = format!("block {}: {}", first.page.block, words.join("; "));
-                let why = "the index is damaged: searches through it miss rows or fail; REINDEX builds it anew";
-                findings.push(Finding::problem(first.fault.code(), what, why).in_file(&path).at(offset));
+                let links = links.iter().copied().copied().collect();
+                let kind = FindingKind::Link { block: first.page.block, fault: first.fault, links };
+                findings.push(Finding::problem(kind).in_file(&path).at(offset));
             } else {
                 further = further.saturating_add(1);
             }
         }
         if further > 0 {
-            let what = format!("pages of indexes that disagree with others, besides those named: {further}");
-            findings.push(Finding::problem("broken_links", what, "amcheck tells more of each index"));
+            findings.push(Finding::problem(FindingKind::BrokenLinks { further }));
         }
         if uncertain > 0 {
-            let what =
-                format!("pages that disagree with others in files that the catalog does not vouch for: {uncertain}");
-            let why = "an index build that a crash cut off leaves such files, or the catalog could not be read";
-            findings.push(Finding::note("links_uncertain", what, why));
+            findings.push(Finding::note(FindingKind::LinksUncertain { count: uncertain }));
         }
         if self.further_open > 0 {
-            let count = self.further_open;
-            let what = format!("further pages of indexes that are named and not there yet: {count}");
-            let why = "replay builds such pages; whether it builds these was not looked up one by one";
-            findings.push(Finding::note("links_not_looked_up", what, why));
+            findings.push(Finding::note(FindingKind::LinksNotLookedUp { count: self.further_open }));
         }
         for rel in &self.too_large {
-            let what = format!("links between the pages of {rel} were not followed: more than {MAX_INDEX_PAGES} pages");
-            let why = "its pages were checked one by one; amcheck tells whether they agree";
-            findings.push(Finding::note("links_not_followed", what, why));
+            findings.push(Finding::note(FindingKind::LinksNotFollowed { rel: *rel, max_pages: MAX_INDEX_PAGES }));
         }
         findings
     }

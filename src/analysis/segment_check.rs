@@ -1,11 +1,9 @@
 //! Segment files of relations by their lengths: pages that are missing between, and files that are too long.
 
 use super::finding::Finding;
+use super::finding_kind::{FindingKind, MissingPages};
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{ForkNumber, Geometry, RelFileLocator};
-
-/// Kind of the findings about pages that are missing before others.
-pub const MISSING_PAGES: &str = "missing_pages";
 
 /// Findings about the segment files of each fork. `files` are all files of the cluster, ordered as a walk orders them;
 /// forks without a file that `selected` takes are left out.
@@ -35,32 +33,28 @@ fn fork_of(file: &RelationFile) -> (RelFileLocator, ForkNumber) {
 
 fn inspect_fork(segments: &[RelationFile], full: u64, findings: &mut Vec<Finding>) {
     for file in segments.iter().filter(|file| file.size_bytes > full) {
-        let what = format!("{} bytes, a segment has at most {full}", file.size_bytes);
-        let why = "the server reads nothing behind the end of a segment; the file is not one that it made";
-        findings.push(Finding::problem("segment_too_long", what, why).in_file(&path(file)).at(full));
+        let kind = FindingKind::SegmentTooLong { size_bytes: file.size_bytes, full_bytes: full };
+        findings.push(Finding::problem(kind).in_file(&path(file)).at(full));
     }
     let filled: Vec<&RelationFile> = segments.iter().filter(|file| file.size_bytes > 0).collect();
     let Some(last) = filled.last() else { return };
-    let why = "the server sees the relation end there: what lies in the later segments is lost to it";
     let mut expected = 0;
     for file in &filled {
         let number = file.name.rel_segment;
         if number > expected {
-            let segments = if number == expected.saturating_add(1) {
-                format!("segment {expected} is missing or empty")
-            } else {
-                format!("segments {expected} to {} are missing or empty", number.saturating_sub(1))
+            let missing = MissingPages::Segments {
+                first: expected,
+                last: number.saturating_sub(1),
+                later: path(file),
+                size_bytes: file.size_bytes,
             };
-            let what = format!("{segments}, while {} has {} bytes", path(file), file.size_bytes);
-            findings.push(Finding::problem(MISSING_PAGES, what, why).in_file(&path(file)));
+            findings.push(Finding::problem(FindingKind::MissingPages(missing)).in_file(&path(file)));
         }
         if number < last.name.rel_segment && file.size_bytes < full {
-            let what = format!(
-                "ends at {:#X}, {} bytes short, though later segments follow",
-                file.size_bytes,
-                full.saturating_sub(file.size_bytes)
-            );
-            findings.push(Finding::problem(MISSING_PAGES, what, why).in_file(&path(file)).at(file.size_bytes));
+            let size_bytes = file.size_bytes;
+            let missing_bytes = full.saturating_sub(size_bytes);
+            let kind = FindingKind::MissingPages(MissingPages::EndOfSegment { size_bytes, missing_bytes });
+            findings.push(Finding::problem(kind).in_file(&path(file)).at(size_bytes));
         }
         expected = number.saturating_add(1);
     }
@@ -92,7 +86,7 @@ mod tests {
             .collect();
         segment_findings(&files, GEOMETRY, |_| true)
             .into_iter()
-            .map(|finding| (finding.kind, finding.file.unwrap()))
+            .map(|finding| (finding.kind.code(), finding.file.unwrap()))
             .collect()
     }
 

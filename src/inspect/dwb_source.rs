@@ -6,6 +6,7 @@ use super::error::InspectError;
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::dwb_report::{DwbReport, examine_slots};
 use crate::analysis::finding::{Finding, Severity};
+use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::slot_facts::SlotFacts;
 use crate::analysis::trace::ClusterFacts;
@@ -129,8 +130,7 @@ impl DwbSource {
             report.coverage.skip("configuration", error);
         }
         if self.settings.includes > 0 {
-            let what = format!("{} include lines in the configuration were not followed", self.settings.includes);
-            findings.push(Finding::note("include", what, "settings that are shown may not be those in force"));
+            findings.push(Finding::note(FindingKind::Include { lines: self.settings.includes }));
         }
         findings.append(&mut report.findings);
         findings.extend(self.note_if_empty());
@@ -149,10 +149,7 @@ impl DwbSource {
     /// A note for a data directory without DWB files: nothing is wrong, but nothing was shown either.
     fn note_if_empty(&self) -> Option<Finding> {
         let empty = self.set.files.is_empty() && self.set.skipped.is_empty();
-        empty.then(|| {
-            let what = "this data directory has no double write buffer".to_owned();
-            Finding::note("no_dwb", what, "only servers with the double write buffer patch keep one")
-        })
+        empty.then(|| Finding::note(FindingKind::NoDwb))
     }
 }
 

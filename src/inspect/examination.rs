@@ -13,10 +13,11 @@ use super::page_rules::{ChecksumRule, PageRules};
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::{Coverage, Finding, SkipReason};
+use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_links::{BrokenLink, LinkFault, LinkReport};
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
-use crate::analysis::segment_check::{MISSING_PAGES, segment_findings};
+use crate::analysis::segment_check::segment_findings;
 use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
 use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::backup::Backup;
@@ -151,10 +152,9 @@ impl Examination {
         let block_size = usize::try_from(geometry.block_size).unwrap_or_default();
         let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
         let (names, gaps) = RelationNames::read(directory);
-        if !gaps.is_empty() {
-            let first = gaps.first().map(ToString::to_string).unwrap_or_default();
-            let what = format!("gaps in the names of relations: {}, the first: {first}", gaps.len());
-            findings.push(Finding::note("names_incomplete", what, "some relations are shown by their numbers"));
+        if let Some(first) = gaps.first() {
+            let kind = FindingKind::NamesIncomplete { gaps: gaps.len(), first: first.into() };
+            findings.push(Finding::note(kind));
         }
         let server = directory.server_sign();
         let signs = directory.recovery_signs();
@@ -264,11 +264,10 @@ impl Examination {
         // A page that was asked for is reported even when it is in order.
         let damaged = report.pages.iter().filter(|page| page.is_wrong).count();
         if damaged > 0 {
-            let what = format!("damaged pages: {damaged}");
             findings.push(if report.pages.iter().any(needs_something) {
-                Finding::problem("damaged_pages", what, "see the verdict on each")
+                Finding::problem(FindingKind::DamagedPages(DamagedPages::Judged { count: damaged }))
             } else {
-                Finding::note("damaged_pages", what, "replay or the server itself puts them in order")
+                Finding::note(FindingKind::DamagedPages(DamagedPages::Harmless { count: damaged }))
             });
         }
         findings.extend(control.and_then(|control| {
@@ -412,19 +411,17 @@ fn link_findings(
     };
     let unheard: BTreeSet<PageId> = links.broken.iter().filter(of_damaged).map(|link| link.page).collect();
     if !unheard.is_empty() {
-        let what = format!("pages of indexes that only damaged pages contradict: {}", unheard.len());
-        let why = "what a torn page seems to name may never have been: check again once the damaged pages are mended";
-        findings.push(Finding::note("links_of_damaged_pages", what, why));
+        findings.push(Finding::note(FindingKind::LinksOfDamagedPages { count: unheard.len() }));
     }
     findings
 }
 
 /// Files that lack pages, as a doubt about what those pages would have told.
 fn doubt_of_segments(findings: &[Finding]) -> Option<Doubt> {
-    let mut short = findings.iter().filter(|finding| finding.kind == MISSING_PAGES);
+    let mut short = findings.iter().filter(|finding| matches!(finding.kind, FindingKind::MissingPages(_)));
     let first = short.next()?;
     let file = first.file.clone().unwrap_or_default();
-    Some(Doubt::RelationIncomplete { file, what: first.what.clone(), more: short.count() })
+    Some(Doubt::RelationIncomplete { file, what: first.kind.to_string(), more: short.count() })
 }
 
 /// How relation files are read.

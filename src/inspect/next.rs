@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::examination::Examination;
 use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::{NextStep, Owner, Setting, Subject, next_steps};
@@ -91,10 +92,5 @@ pub fn not_a_crash_tear(control: &ControlFile, replay: &Replay, pages: &[PageRep
     let is_other =
         |page: &&PageReport| page.is_wrong && !matches!(page.verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
     let count = pages.iter().filter(is_other).count();
-    (count > 0).then(|| {
-        let what = format!("damaged pages that the crash did not tear: {count}");
-        let why = "full_page_writes was on at the last checkpoint, so replay puts back whole every page that was being \
-                   written; storage, memory or a copy damaged these, perhaps others too";
-        Finding::note("not_a_crash_tear", what, why)
-    })
+    (count > 0).then(|| Finding::note(FindingKind::NotACrashTear { count: count as u64 }))
 }

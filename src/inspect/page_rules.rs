@@ -1,6 +1,7 @@
 //! What `verify` builds on: page size, segment size, and whether pages carry checksums.
 
 use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_size::page_size_by_headers;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
@@ -76,14 +77,11 @@ fn rule_of(control: &ControlFile, coverage: &mut Coverage, findings: &mut Vec<Fi
     match state {
         ChecksumState::On => ChecksumRule::Damage,
         ChecksumState::Off => {
-            let why = "only headers, line pointers and tuples could be checked: most damage shows in none of them";
-            findings.push(Finding::note("checksums_off", "data checksums are off".to_owned(), why));
+            findings.push(Finding::note(FindingKind::ChecksumsOff));
             ChecksumRule::Off
         }
         ChecksumState::TurningOn | ChecksumState::TurningOff => {
-            let what = format!("data checksums are {state}");
-            let why = "pages may lack theirs: wrong checksums are counted but not judged";
-            findings.push(Finding::note("checksums_changing", what, why));
+            findings.push(Finding::note(FindingKind::ChecksumsChanging(state)));
             ChecksumRule::Counted
         }
         ChecksumState::Unknown(_) => {

@@ -17,3 +17,4 @@ pub mod stand_in_text;
 pub mod tar_text;
 pub mod text;
 pub mod wal_text;
+pub mod words;

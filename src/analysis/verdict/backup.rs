@@ -2,6 +2,7 @@
 
 use super::history::WalHistory;
 use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
 use crate::cluster::backup_files::BackupLabel;
 use crate::parsers::control::{ControlFile, DbState};
 use crate::types::Lsn;
@@ -89,24 +90,11 @@ impl Backup {
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let mut add = |kind, what: &str, why: &'static str| {
-            findings.push(Finding::problem(kind, what.to_owned(), why).in_file("backup_label"));
-        };
+        let mut add = |kind| findings.push(Finding::problem(kind).in_file("backup_label"));
         if self.is_incremental {
-            let why = "pg_combinebackup makes a data directory of it and the backups that it builds on";
-            add(
-                "incremental_backup",
-                "an incremental backup, which holds only what changed: no server starts with it",
-                why,
-            );
-        } else if self.end == BackupEnd::Missing && self.end_is_required {
-            let why = "recovery ends with \"WAL ends before end of online backup\": give it an archive (recovery.signal and \
-                       restore_command), or put the missing segments into pg_wal";
-            add("backup_wal_incomplete", "WAL that is here ends before the end of the backup", why);
+            add(FindingKind::IncrementalBackup);
         } else if self.end == BackupEnd::Missing {
-            let why = "in order for the server itself, when it crashed during pg_start_backup(); a copy of it would start \
-                       without a word although files and WAL do not fit together";
-            add("backup_wal_incomplete", "WAL that is here ends before the end of the backup", why);
+            add(FindingKind::BackupWalIncomplete { end_is_required: self.end_is_required });
         }
         findings
     }

@@ -1,6 +1,7 @@
 //! What was odd about a set of WAL segments, as findings.
 
 use crate::analysis::finding::{Coverage, Finding, SkipReason};
+use crate::analysis::finding_kind::{FindingKind, WalRemark};
 use crate::cluster::wal::{NoteKind, NoteLevel, WalSet};
 use crate::types::Lsn;
 
@@ -10,7 +11,7 @@ pub fn tell_notes(set: &WalSet, needed_from: Option<Lsn>, findings: &mut Vec<Fin
     for note in set.notes() {
         let is_old = note.gap_end.zip(needed_from).is_some_and(|(end, needed)| end <= needed);
         let file = note.file.clone().unwrap_or_else(|| "WAL".to_owned());
-        let (kind, what, why) = (note.kind.name(), note.what.clone(), note.kind.why());
+        let what = note.what.clone();
         let finding = match note.level {
             NoteLevel::Skipped => {
                 let is_unreadable = note.kind == NoteKind::Unreadable;
@@ -18,8 +19,8 @@ pub fn tell_notes(set: &WalSet, needed_from: Option<Lsn>, findings: &mut Vec<Fin
                 coverage.skip(file, reason);
                 continue;
             }
-            NoteLevel::Problem if !is_old => Finding::problem(kind, what, why),
-            NoteLevel::Problem | NoteLevel::Note => Finding::note(kind, what, why),
+            NoteLevel::Problem if !is_old => Finding::problem(remark(note.kind, what)),
+            NoteLevel::Problem | NoteLevel::Note => Finding::note(remark(note.kind, what)),
         };
         let finding = finding.in_file(&file);
         findings.push(match note.offset {
@@ -27,4 +28,8 @@ pub fn tell_notes(set: &WalSet, needed_from: Option<Lsn>, findings: &mut Vec<Fin
             None => finding,
         });
     }
+}
+
+const fn remark(kind: NoteKind, what: String) -> FindingKind {
+    FindingKind::Wal(WalRemark::Note { kind, what })
 }

@@ -8,8 +8,9 @@ use super::collect::touched;
 use super::feed::{FedEnd, Feed, feed};
 use super::segment::{Extent, Stretch, reader_options};
 use super::tail::still_fails;
+use crate::analysis::error_words::ErrorWords;
 use crate::cluster::wal::WalReadError;
-use crate::parsers::wal::end::EndOfWal;
+use crate::parsers::wal::end::{EndOfWal, EndReason};
 use crate::parsers::wal::reader::{Aborted, Event, WalReader};
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
@@ -55,9 +56,23 @@ pub struct Damage {
     /// The first good record behind it; `None` when there was none.
     pub resumed: Option<Lsn>,
     /// What was found.
-    pub reason: String,
+    pub reason: DamageReason,
     /// Start of the last good record before it.
     pub last_record: Option<Lsn>,
+}
+
+/// What was found where reading failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DamageReason {
+    /// WAL that is not sound.
+    Wal(EndReason),
+    /// Bytes of a segment cannot be had.
+    Unreadable(ErrorWords),
+    /// A segment has fewer bytes than it should.
+    EndsEarly {
+        /// The segment.
+        segment: String,
+    },
 }
 
 impl WalkEnd {
@@ -74,7 +89,7 @@ impl WalkEnd {
         }
     }
 
-    fn add_damage(&mut self, at: Lsn, from: Option<Lsn>, last_record: Option<Lsn>, reason: String) {
+    fn add_damage(&mut self, at: Lsn, from: Option<Lsn>, last_record: Option<Lsn>, reason: DamageReason) {
         // While nothing good was found, it is the same damage.
         if self.damage.last().is_some_and(|last| last.resumed.is_none()) {
             return;
@@ -165,7 +180,7 @@ pub fn walk_run(
                     }
                     Some(Event::Damage(end)) => {
                         let from = end.end_of_last.or(last_end.get());
-                        result.add_damage(end.at, from, end.last_record, end.reason.to_string());
+                        result.add_damage(end.at, from, end.last_record, DamageReason::Wal(end.reason.clone()));
                         open.get_or_insert(end);
                     }
                     Some(Event::Aborted(aborted)) => result.aborted.push(aborted),
@@ -182,8 +197,10 @@ pub fn walk_run(
             FedEnd::Closed(error) if fed.file == range.start => return Err(error),
             FedEnd::Short(why) if resynchronise && fed.file.saturating_add(1) < run.end => {
                 file = fed.file.saturating_add(1);
-                let reason =
-                    why.map_or_else(|| format!("{} ends early", set.segments()[fed.file].label), |why| why.to_string());
+                let reason = why.as_ref().map_or_else(
+                    || DamageReason::EndsEarly { segment: set.segments()[fed.file].label.clone() },
+                    |why| DamageReason::Unreadable(why.into()),
+                );
                 result.add_damage(reader.position(), last_end.get(), None, reason);
                 let next = set.segments()[file].start_lsn;
                 reader = WalReader::new(options.clone(), next).map_err(WalReadError::Sizes)?;

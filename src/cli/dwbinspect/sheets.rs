@@ -92,7 +92,7 @@ fn argument_of(examined: &Examination, page: PageId) -> String {
 fn findings_of(findings: &[Finding]) -> Vec<(bool, String)> {
     let words = |finding: &Finding| {
         let place = finding.file.as_ref().map_or_else(String::new, |file| format!("{file}: "));
-        format!("{place}{}; {}", finding.what, finding.why)
+        format!("{place}{}; {}", finding.kind, finding.kind.why())
     };
     findings.iter().map(|finding| (finding.severity == Severity::Problem, words(finding))).collect()
 }

@@ -13,6 +13,7 @@ use super::verify_select::{SelectArgs, Selection};
 use super::verify_text::{Listing, write_summary};
 use crate::analysis::cluster_report::{inspect_directory, state_in_words};
 use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
@@ -237,9 +238,7 @@ impl<'a> Check<'a> {
         let clean = |state| [DbState::SHUT_DOWN, DbState::SHUT_DOWN_IN_RECOVERY].contains(&state);
         let is_clean = signs.backup_label.is_none() && control.is_some_and(|control| clean(control.prefix.state));
         if !is_clean && control.is_some() && !server.may_be_running() {
-            let what = "the cluster was not shut down cleanly".to_owned();
-            let why = "pages that recovery restores from WAL or the double write buffer still count as damaged";
-            self.findings.push(Finding::note("not_shut_down", what, why));
+            self.findings.push(Finding::note(FindingKind::NotShutDown));
         }
         if page_rules.by_control {
             self.findings.extend(segment_findings(&walk.files, page_rules.geometry, |file| selection.takes(file)));
@@ -363,27 +362,20 @@ impl<'a> Check<'a> {
     /// Findings about what was scanned.
     fn conclude(&mut self, scan: &PageScan, files: &[RelationFile], summary: &Summary, is_clean: bool) {
         for partial in &scan.partial_pages {
-            let what = format!("ends with {} bytes of block {}", partial.have_bytes, partial.page.block);
-            let why = "the server ignores what is no whole page: the file or its growth was cut off";
+            let kind = FindingKind::PartialPage { have_bytes: partial.have_bytes, block: partial.page.block };
             let path = files[partial.file].path.display().to_string();
-            self.findings.push(Finding::problem("partial_page", what, why).in_file(&path).at(partial.offset));
+            self.findings.push(Finding::problem(kind).in_file(&path).at(partial.offset));
         }
         let counts = &summary.counts;
         if counts.damaged > 0 {
-            let what = format!("{} of {} pages are damaged", counts.damaged, counts.pages);
-            let why = match is_clean {
-                true => "nothing repairs them: no replay will happen",
-                false => "recovery may repair those that changed since the last checkpoint, not the others",
-            };
-            self.findings.push(Finding::problem("damaged_pages", what, why));
+            let pages = DamagedPages::Scanned { count: counts.damaged, pages: counts.pages, is_clean };
+            self.findings.push(Finding::problem(FindingKind::DamagedPages(pages)));
         }
         if summary.unlogged > 0 && !is_clean {
-            let what = format!("{} of the damaged pages belong to unlogged relations", summary.unlogged);
-            self.findings.push(Finding::note("unlogged", what, "recovery after a crash empties these relations"));
+            self.findings.push(Finding::note(FindingKind::Unlogged { count: summary.unlogged }));
         }
         for gap in self.names.gaps() {
-            let why = "names of relations may be missing or out of date; pages are judged without them";
-            self.findings.push(Finding::note("names", gap.to_string(), why));
+            self.findings.push(Finding::note(FindingKind::Names(gap.into())));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::images::redo_points;
 use super::source::{WalSource, heard, note_interruption};
 use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::group::{GroupBy, Groups};
@@ -101,8 +102,7 @@ pub(super) fn count(
         }
     }
     for error in undecoded {
-        let why = "its checksum is right, but it is no record of its type: a checkpoint may be missing from the rows";
-        source.findings.push(Finding::problem("payload", error.to_string(), why));
+        source.findings.push(Finding::problem(FindingKind::Payload(error)));
     }
     counted.intervals = fold.finish();
     counted

@@ -9,6 +9,7 @@ use super::images::{FoundImage, ImageFilter, Target, each_image};
 use super::names::Names;
 use super::source::{CommonArgs, WalSource};
 use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::output::json::wal::fork_name;
@@ -62,8 +63,8 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
         }
         let place = format!("image of block {} at {}", found.block.block, found.record.start_lsn);
         if let Err(error) = decoder.restore(found.image, &mut page) {
-            let why = "the record's checksum is right, so the server would fail on it too";
-            notes.findings.push(Finding::problem("image", format!("{place}: {error}"), why));
+            let (block, record_lsn) = (found.block.block, found.record.start_lsn);
+            notes.findings.push(Finding::problem(FindingKind::Image { block, record_lsn, error }));
             return Ok(());
         }
         if !args.raw {
@@ -80,12 +81,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
         target.image(found, &names, Some(&name))
     })?;
     if left_out > 0 {
-        let what = format!("{left_out} images that redo does not apply were left out");
-        source.findings.push(Finding::note(
-            "not_applied",
-            what,
-            "they serve consistency checks; --raw writes them too",
-        ));
+        source.findings.push(Finding::note(FindingKind::NotApplied { count: left_out }));
     }
     let sentence = format!("{written} pages written to {}", args.directory.display());
     target.end(source, written, &sentence)

@@ -59,7 +59,7 @@ impl WalRequest {
         let problems = source.findings.iter().filter(|finding| finding.severity == Severity::Problem);
         let skipped = source.coverage.skipped.iter();
         let notes = problems
-            .map(|finding| WalNote::Problem(format!("{}; {}", finding.what, finding.why)))
+            .map(|finding| WalNote::Problem(format!("{}; {}", finding.kind, finding.kind.why())))
             .chain(skipped.map(|skipped| WalNote::NotExamined(format!("{}: {}", skipped.what, skipped.reason))))
             .collect();
         let mut survey =

@@ -12,6 +12,7 @@ use clap::Args;
 use super::PROGRAM;
 use super::names::{NameArgs, Names};
 use crate::analysis::finding::{Coverage, Finding, SkipReason};
+use crate::analysis::finding_kind::{FindingKind, WalChange, WalDamage, WalRemark};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::set_notes::tell_notes;
 use crate::analysis::wal::tail::{Tail, judge_tail};
@@ -225,9 +226,8 @@ impl WalSource {
         let version = control.prefix.pg_control_version;
         let known = ControlLayout::of_version(version);
         if known.is_none_or(|layout| !layout.majors.contains(&major)) {
-            let what = format!("page magic of major {}, pg_control version {version}", major.number());
-            let why = "the two do not belong together; records are read by the page magic";
-            self.findings.push(Finding::problem("wal_version", what, why));
+            let kind = FindingKind::WalVersion { major: major.number(), control_version: version };
+            self.findings.push(Finding::problem(kind));
         }
     }
 
@@ -241,9 +241,7 @@ impl WalSource {
         let (Some(one), Some(other)) = (number(&first_name), number(&last_name)) else { return };
         let between = other.saturating_sub(one).saturating_sub(1);
         if between > 0 {
-            let what = format!("two files were named and these two are read, not the {between} segments between them");
-            let why = "with -p DIRECTORY the two names stand for all from the first to the last, as in pg_waldump";
-            self.findings.push(Finding::note("two_segments", what, why));
+            self.findings.push(Finding::note(FindingKind::TwoSegments { between }));
         }
     }
 
@@ -372,10 +370,8 @@ impl WalSource {
         let is_gone = |index: &usize| self.set.reader(*index).is_err_and(|error| error.is_gone());
         let segments = self.set.segments().len();
         let Some(last) = run.clone().rev().find(is_gone).filter(|last| last + 1 < segments) else { return false };
-        let label = &self.set.segments()[last].label;
-        let what = format!("{label} was there when the directory was listed and has another name now, or is gone");
-        let why = "a running server gives old segments the names of future ones, or removes them";
-        self.findings.push(Finding::note("wal_recycled", what, why));
+        let segment = self.set.segments()[last].label.clone();
+        self.findings.push(Finding::note(FindingKind::Wal(WalRemark::Recycled { segment })));
         if last + 1 < run.end {
             self.waiting.push_front(last + 1..run.end);
         }
@@ -384,25 +380,18 @@ impl WalSource {
 
     /// Says what a walk over a run met: damage, and how it ended.
     pub fn judge_walk(&mut self, run: &Range<usize>, walked: WalkEnd) -> Option<Tail> {
-        let why = "records between are lost; those behind were found again at the start of a page";
-        for damage in &walked.damage {
+        for damage in walked.damage {
             let Damage { at, from, resumed, reason, .. } = damage;
-            let what = match resumed {
-                Some(resumed) => format!("{reason} at {at}; nothing could be read from {from} to {resumed}"),
-                None => format!("{reason} at {at}; nothing could be read from {from} on"),
-            };
-            self.findings.push(Finding::problem("damage", what, why));
+            self.note_damage(WalDamage::Gap { reason, at, from, resumed });
         }
         if walked.further_damage > 0 {
-            let what = format!("{} further places of damage", walked.further_damage);
-            self.findings.push(Finding::problem("damage", what, why));
+            self.note_damage(WalDamage::Further(walked.further_damage));
         }
         if let Some(at) = walked.written_since {
-            self.note_changing(format!("WAL could not be read at {at} at first, and could a moment later"));
+            self.note_changing(WalChange::ReadLater { at });
         }
-        for error in walked.behind {
-            let why = "the bytes of the segment itself are all there";
-            self.findings.push(Finding::problem("behind_segment", error.to_string(), why));
+        for error in &walked.behind {
+            self.findings.push(Finding::problem(FindingKind::AfterSegment(error.into())));
         }
         if let Some(error) = walked.error {
             self.note_unread(run, error);
@@ -410,9 +399,12 @@ impl WalSource {
         self.judge_end(run, walked.end.as_ref()?)
     }
 
-    fn note_changing(&mut self, what: String) {
-        let why = "a server is at work: its newest records may be missing here";
-        self.findings.push(Finding::note("wal_changing", what, why));
+    fn note_damage(&mut self, damage: WalDamage) {
+        self.findings.push(Finding::problem(FindingKind::Damage(damage)));
+    }
+
+    fn note_changing(&mut self, change: WalChange) {
+        self.findings.push(Finding::note(FindingKind::WalChanging(change)));
     }
 
     /// Says how a run ended: nothing for the usual end, a finding for damage.
@@ -424,26 +416,14 @@ impl WalSource {
                 {
                     self.go_on_after_recycled(run);
                 }
-                match &tail {
-                    Tail::RecordsFollow { first_lsn, was_synced } => self.findings.push(Finding::problem(
-                        "damage",
-                        format!("{end}; sound records go on at {first_lsn}"),
-                        match was_synced {
-                            true => "WAL between had been synced and is damaged; a server stops replay there",
-                            false => {
-                                "WAL between is damaged, or a power cut came before it was synced; a server stops \
-                                      replay there"
-                            }
-                        },
-                    )),
-                    Tail::Changing { end_lsn } => self.note_changing(format!(
-                        "WAL changed while it was read; it was there up to {end_lsn} at the last look"
-                    )),
-                    Tail::BeforeKnownEnd { known_lsn } => self.findings.push(Finding::problem(
-                        "damage",
-                        format!("{end}; pg_control knows of WAL at {known_lsn}"),
-                        "WAL that had been written is missing or damaged; a server cannot recover from it",
-                    )),
+                match tail {
+                    Tail::RecordsFollow { first_lsn, was_synced } => {
+                        self.note_damage(WalDamage::RecordsFollow { end: end.clone(), first_lsn, was_synced });
+                    }
+                    Tail::Changing { end_lsn } => self.note_changing(WalChange::EndMoves { end_lsn }),
+                    Tail::BeforeKnownEnd { known_lsn } => {
+                        self.note_damage(WalDamage::BeforeKnownEnd { end: end.clone(), known_lsn });
+                    }
                     Tail::Complete | Tail::EndOfWal | Tail::Gap => {}
                 }
                 Some(tail)

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::source::{SourceArgs, WalSource, heard, note_interruption};
 use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::{Extent, Visitor};
 use crate::analysis::wal::tail::Tail;
@@ -22,7 +23,6 @@ use crate::output::sink::CsvShape;
 use crate::output::text::write_fact;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::end::{EndKind, EndOfWal};
-use crate::parsers::wal::reader::Aborted;
 use crate::parsers::wal::record::Record;
 use crate::types::TimelineId;
 
@@ -91,7 +91,9 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         };
         match walked {
             Ok(walked) => {
-                source.findings.extend(walked.aborted.iter().map(aborted_finding));
+                source
+                    .findings
+                    .extend(walked.aborted.iter().map(|aborted| Finding::note(FindingKind::AbortedRecord(*aborted))));
                 damage.extend(walked.damage.iter().map(damage_row));
                 source.coverage.examined += checked.records;
                 let (extent, end, damaged) = (walked.extent, walked.end.clone(), !walked.damage.is_empty());
@@ -155,15 +157,6 @@ impl Visitor for Checked {
             self.timelines.push(record.tli);
         }
     }
-}
-
-fn aborted_finding(aborted: &Aborted) -> Finding {
-    let what = format!(
-        "record at {} was cut off at {} and replaced: {} of {} bytes were there",
-        aborted.start_lsn, aborted.missing_lsn, aborted.have, aborted.tot_len
-    );
-    let why = "the server crashed while writing it and went on behind it; nothing is lost";
-    Finding::note("aborted_record", what, why)
 }
 
 /// Fields of a run, in order.
@@ -230,7 +223,7 @@ fn damage_row(damage: &Damage) -> Row {
         ("from_lsn", json!(lsn_text(damage.from))),
         ("to_lsn", json!(damage.resumed.map(lsn_text))),
         ("bytes", json!(damage.resumed.map(|to| to.bytes_since(damage.from).unwrap_or(0)))),
-        ("reason", json!(damage.reason)),
+        ("reason", json!(damage.reason.to_string())),
     ] {
         row.insert(name.to_owned(), value);
     }

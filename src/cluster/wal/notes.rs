@@ -20,7 +20,7 @@ pub enum NoteLevel {
 }
 
 /// What a note is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumIter)]
 pub enum NoteKind {
     /// Segments are missing between two that are there.
     Gap,

@@ -154,11 +154,11 @@ impl From<&Finding> for FindingJson {
     fn from(finding: &Finding) -> Self {
         Self {
             severity: if finding.severity == Severity::Problem { "problem" } else { "note" },
-            kind: finding.kind,
+            kind: finding.kind.code(),
             file: finding.file.clone(),
             offset: finding.offset.map(|offset| format!("{offset:#X}")),
-            what: finding.what.clone(),
-            why: finding.why,
+            what: finding.kind.to_string(),
+            why: finding.kind.why(),
         }
     }
 }

@@ -1,0 +1,339 @@
+//! Everything that a report can find, as values. The words are in `output`.
+
+use strum::{IntoStaticStr, VariantNames};
+
+use super::error_words::ErrorWords;
+use super::page_links::{BrokenLink, LinkFault};
+use super::wal::walk::DamageReason;
+use crate::cluster::wal::NoteKind;
+use crate::parsers::control::{ChecksumState, DbState, SizeFault};
+use crate::parsers::dwb::HeaderFault;
+use crate::parsers::error::ParseError;
+use crate::parsers::image::ImageError;
+use crate::parsers::wal::end::EndOfWal;
+use crate::parsers::wal::reader::Aborted;
+use crate::types::{BlockNumber, Lsn, RelFileLocator};
+
+/// What was found. The variant tells the code, the fields tell the words.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+#[allow(missing_docs, reason = "fields are named as the words that are made of them")]
+pub enum FindingKind {
+    /// `postmaster.pid` of a server that is gone.
+    StalePidFile { pid: i32, holder: PidHolder },
+    /// `postmaster.pid` names a process that is not a server of the directory and keeps one from starting.
+    PidInUse { pid: i32, holder: PidHolder },
+    /// A server may be running. `is_hidden`: by processes that cannot be examined, not by `postmaster.pid`.
+    ServerUnclear { sign: String, is_hidden: bool },
+    /// A server is running.
+    ServerRunning { sign: String },
+    /// `postmaster.pid` cannot be understood.
+    PidFileUnclear { sign: String },
+    /// A size in `pg_control` cannot be right.
+    ControlSizes(SizeFault),
+    /// The CRC of `pg_control` is wrong.
+    ControlCrc { stored: u32, computed: u32 },
+    /// `PG_VERSION` and `pg_control` are of different versions.
+    VersionsDisagree { control_version: u32, major: u32 },
+    /// A state in `pg_control` that no server writes.
+    UnknownState(DbState),
+    /// A `data_checksum_version` that no server writes.
+    UnknownChecksums { code: u32 },
+    /// A restored backup before the end of the backup.
+    RestoredBackup { start_lsn: Lsn },
+    /// `pg_control` was written by `pg_resetwal`.
+    WalWasReset,
+    /// `backup_label` is there.
+    BackupLabel { redo_lsn: Option<Lsn> },
+    /// A signal file is there.
+    RecoverySignal,
+    /// An incremental backup that was not combined.
+    IncrementalBackup,
+    /// WAL ends before the backup does. `end_is_required`: the server insists on the end.
+    BackupWalIncomplete { end_is_required: bool },
+
+    /// Entries among the double write buffer's files that are not such files.
+    #[strum(serialize = "stranger")]
+    Unrecognized(Unrecognized),
+    /// A file of the double write buffer is all zeros.
+    AllZero,
+    /// The header of a file breaks a rule.
+    HeaderFault(HeaderFault),
+    /// Nothing proves the layout of a file.
+    LayoutGuessed { layout: &'static str },
+    /// Header and slots of a file are of different page sizes.
+    HeaderBlockSize { header: u32, slots: u32 },
+    /// A file is of another page size than the cluster.
+    BlockSize { file: u32, cluster: u32 },
+    /// A server of this layout never reads its buffer.
+    NeverRead { layout: &'static str },
+    /// A file ends before its slots do.
+    CutShort { size_bytes: u64, missing_slots: u64 },
+    /// Bytes after the last whole slot.
+    TrailingBytes { bytes: u64 },
+    /// A file holds more slots than its header says.
+    LongerThanHeader,
+    /// Slots that fail their CRC.
+    BadSlots { bad: u64, used: u64 },
+    /// Images that break rules of pages under a right slot CRC.
+    ImplausibleImages { count: u64 },
+    /// Slot headers that break rules under a right slot CRC.
+    ImplausibleHeaders { count: u64 },
+    /// Slots with another LSN than their image.
+    LsnMismatch { slots: u64 },
+    /// The newest header is older than `pg_control`.
+    HeaderOlderThanControl { newest_lsn: Lsn, expected_lsn: Lsn },
+    /// The newest header is newer than `pg_control`.
+    HeaderNewerThanControl { newest_lsn: Lsn, expected_lsn: Lsn },
+    /// A file of the buffer is missing before others.
+    MissingFile { missing: u32, last: u32 },
+    /// No checkpoint has ended since a file was made.
+    NeverReset,
+    /// The header of a file is older than the newest one.
+    #[strum(serialize = "header_behind")]
+    HeaderOutdated { batch: u64, lsn: Lsn, newest_lsn: Lsn },
+    /// Files of different layouts or page sizes.
+    MixedLayouts { other: String },
+    /// Slots of the first file with numbers that no server writes into it.
+    SlotId { count: u64, slots_per_file: u64 },
+    /// Slots of another number of slots a file.
+    OtherGeometry { count: u64, slots_per_file: u64 },
+    /// The configured size does not give the files that are there.
+    OtherSize { files: u64, slots_per_file: u64 },
+    /// The current batch fills the whole ring.
+    Wrapped,
+    /// The data directory has no double write buffer.
+    NoDwb,
+    /// Include lines of the configuration were not followed.
+    Include { lines: usize },
+
+    /// Damaged pages of the cluster.
+    DamagedPages(DamagedPages),
+    /// Damaged pages of unlogged relations.
+    Unlogged { count: u64 },
+    /// Damaged pages that the crash did not tear.
+    NotACrashTear { count: u64 },
+    /// A file ends inside a page.
+    PartialPage { have_bytes: usize, block: BlockNumber },
+    /// A segment file is longer than a segment.
+    SegmentTooLong { size_bytes: u64, full_bytes: u64 },
+    /// Pages are missing before others of the same relation.
+    MissingPages(MissingPages),
+    /// The cluster was not shut down cleanly.
+    NotShutDown,
+    /// Data checksums are off.
+    ChecksumsOff,
+    /// Data checksums are being turned on or off.
+    ChecksumsChanging(ChecksumState),
+    /// A gap in the names of relations.
+    Names(ErrorWords),
+    /// Gaps in the names of relations, all together.
+    NamesIncomplete { gaps: usize, first: ErrorWords },
+
+    /// A page of an index that is not what others say. Goes by the code of the first fault.
+    Link { block: BlockNumber, fault: LinkFault, links: Vec<BrokenLink> },
+    /// More such pages than are named one by one.
+    BrokenLinks { further: u64 },
+    /// Such pages in files that the catalog does not have.
+    LinksUncertain { count: u64 },
+    /// Named pages that only replay builds, more than were looked up.
+    LinksNotLookedUp { count: u64 },
+    /// An index too large to compare its pages.
+    LinksNotFollowed { rel: RelFileLocator, max_pages: usize },
+    /// Pages that only damaged pages contradict.
+    LinksOfDamagedPages { count: usize },
+
+    /// Something about the set of WAL segments. Goes by the code of the note.
+    Wal(WalRemark),
+    /// WAL pages and `pg_control` are of different versions.
+    WalVersion { major: u32, control_version: u32 },
+    /// Two segments were named, and those between them are not read.
+    TwoSegments { between: u64 },
+    /// WAL cannot be read up to its end.
+    Damage(WalDamage),
+    /// WAL changes while it is read.
+    WalChanging(WalChange),
+    /// A compressed or archived segment goes on after its end.
+    #[strum(serialize = "behind_segment")]
+    AfterSegment(ErrorWords),
+    /// A record with a right checksum that cannot be decoded.
+    Payload(ParseError),
+    /// A record that a crash cut off and the server replaced.
+    AbortedRecord(Aborted),
+    /// An image that cannot be restored.
+    Image { block: BlockNumber, record_lsn: Lsn, error: ImageError },
+    /// Images that redo does not apply.
+    NotApplied { count: u64 },
+}
+
+/// Who has the number in `postmaster.pid` now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PidHolder {
+    /// Nobody.
+    Nobody,
+    /// A process that is not a server of the directory.
+    Other {
+        /// What runs.
+        command: String,
+    },
+    /// A process that has ended and was not collected.
+    Zombie {
+        /// What it was.
+        command: String,
+        /// Number and name of its parent.
+        parent: Option<(i32, String)>,
+    },
+}
+
+/// Entries that are not files of the double write buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unrecognized {
+    /// One, by its path.
+    Entry(String),
+    /// Further ones, by their number.
+    Further(u64),
+}
+
+/// Damaged pages, and what becomes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DamagedPages {
+    /// Pages with a verdict each, of which some need something.
+    Judged {
+        /// How many.
+        count: usize,
+    },
+    /// Pages that replay or the server repairs.
+    Harmless {
+        /// How many.
+        count: usize,
+    },
+    /// Pages of a scan without verdicts.
+    Scanned {
+        /// How many.
+        count: u64,
+        /// Of how many.
+        pages: u64,
+        /// The cluster was shut down cleanly.
+        is_clean: bool,
+    },
+}
+
+/// Pages that are missing before others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MissingPages {
+    /// Whole segment files.
+    Segments {
+        /// The first.
+        first: u32,
+        /// The last.
+        last: u32,
+        /// A file after them.
+        later: String,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// The end of a segment file.
+    EndOfSegment {
+        /// Its size.
+        size_bytes: u64,
+        /// Bytes that it lacks.
+        missing_bytes: u64,
+    },
+}
+
+/// What is odd about a set of WAL segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalRemark {
+    /// A note of the set.
+    Note {
+        /// What it is about.
+        kind: NoteKind,
+        /// What was found, as the set tells it.
+        what: String,
+    },
+    /// A running server gave a listed segment another name, or removed it.
+    Recycled {
+        /// The segment.
+        segment: String,
+    },
+}
+
+impl WalRemark {
+    /// What it is about.
+    #[must_use]
+    pub const fn kind(&self) -> NoteKind {
+        match self {
+            Self::Note { kind, .. } => *kind,
+            Self::Recycled { .. } => NoteKind::Recycled,
+        }
+    }
+}
+
+/// WAL that cannot be read up to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalDamage {
+    /// Reading failed and went on later.
+    Gap {
+        /// What was found.
+        reason: DamageReason,
+        /// Where.
+        at: Lsn,
+        /// End of the last good record before it.
+        from: Lsn,
+        /// The first good record after it.
+        resumed: Option<Lsn>,
+    },
+    /// More such places than are kept.
+    Further(u64),
+    /// Sound records follow the end.
+    RecordsFollow {
+        /// The end.
+        end: EndOfWal,
+        /// The first of them.
+        first_lsn: Lsn,
+        /// WAL between was on disk once.
+        was_synced: bool,
+    },
+    /// `pg_control` knows of later WAL.
+    BeforeKnownEnd {
+        /// The end.
+        end: EndOfWal,
+        /// What `pg_control` knows of.
+        known_lsn: Lsn,
+    },
+}
+
+/// WAL that changes while it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalChange {
+    /// What failed could be read a moment later.
+    ReadLater {
+        /// Where.
+        at: Lsn,
+    },
+    /// The end moved each time.
+    EndMoves {
+        /// The end in the last reading.
+        end_lsn: Lsn,
+    },
+}
+
+impl FindingKind {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Link { fault, .. } => fault.code(),
+            Self::Wal(remark) => remark.kind().name(),
+            _ => self.into(),
+        }
+    }
+
+    /// The codes of all findings that there can be.
+    pub fn codes() -> impl Iterator<Item = &'static str> {
+        use strum::IntoEnumIterator;
+        let by_part = ["link", "wal"];
+        let own = Self::VARIANTS.iter().copied().filter(move |name| !by_part.contains(name));
+        own.chain(LinkFault::iter().map(LinkFault::code)).chain(NoteKind::iter().map(NoteKind::name))
+    }
+}

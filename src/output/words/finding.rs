@@ -1,0 +1,381 @@
+//! What a finding says, and why it matters.
+
+use std::fmt;
+
+use crate::analysis::finding_kind::{
+    DamagedPages, FindingKind, MissingPages, PidHolder, Unrecognized, WalChange, WalDamage, WalRemark,
+};
+
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StalePidFile { pid, holder } | Self::PidInUse { pid, holder } => {
+                write!(f, "names process {pid}{holder}")
+            }
+            Self::ServerUnclear { sign, .. } | Self::ServerRunning { sign } | Self::PidFileUnclear { sign } => {
+                f.write_str(sign)
+            }
+            Self::ControlSizes(fault) => fault.fmt(f),
+            Self::ControlCrc { stored, computed } => {
+                write!(f, "CRC is {stored:#010x}, the bytes give {computed:#010x}")
+            }
+            Self::VersionsDisagree { control_version, major } => {
+                write!(f, "version {control_version} is not what major {major} writes")
+            }
+            Self::UnknownState(state) => state.fmt(f),
+            Self::UnknownChecksums { code } => write!(f, "data_checksum_version {code}"),
+            Self::RestoredBackup { start_lsn } => write!(f, "backup start point {start_lsn}"),
+            Self::WalWasReset => {
+                f.write_str("written by pg_resetwal: its checkpoint is the first record of all WAL, settings reset")
+            }
+            Self::BackupLabel { redo_lsn: Some(lsn) } => {
+                write!(f, "recovery starts at {lsn}, not at the redo point of pg_control")
+            }
+            Self::BackupLabel { redo_lsn: None } => {
+                f.write_str("recovery starts at an LSN that cannot be read, not at the redo point of pg_control")
+            }
+            Self::RecoverySignal => f.write_str("present"),
+            Self::IncrementalBackup => {
+                f.write_str("an incremental backup, which holds only what changed: no server starts with it")
+            }
+            Self::BackupWalIncomplete { .. } => f.write_str("WAL that is here ends before the end of the backup"),
+            Self::Unrecognized(Unrecognized::Entry(path)) => {
+                write!(f, "{path} is not a double write buffer file")
+            }
+            Self::Unrecognized(Unrecognized::Further(count)) => {
+                write!(f, "{count} further entries are not double write buffer files")
+            }
+            Self::AllZero => f.write_str("the file holds nothing but zeros"),
+            Self::HeaderFault(fault) => fault.fmt(f),
+            Self::LayoutGuessed { layout } => {
+                write!(f, "layout {layout} is a guess: neither header nor slot CRCs verify")
+            }
+            Self::HeaderBlockSize { header, slots } => {
+                write!(f, "header says pages of {header} bytes, slots verify at {slots}")
+            }
+            Self::BlockSize { file, cluster } => write!(f, "pages of {file} bytes, the cluster has {cluster}"),
+            Self::NeverRead { layout } => write!(f, "a server of layout {layout} never reads its buffer"),
+            Self::CutShort { size_bytes, missing_slots } => {
+                write!(f, "ends at {size_bytes:#X}, its header announces {missing_slots} slots more")
+            }
+            Self::TrailingBytes { bytes } => write!(f, "{bytes} bytes after the last whole slot"),
+            Self::LongerThanHeader => f.write_str("holds more slots than its header says"),
+            Self::BadSlots { bad, used } => write!(f, "{bad} of {used} used slots fail their CRC"),
+            Self::ImplausibleImages { count } => {
+                write!(f, "{count} images with a right slot CRC break rules of pages")
+            }
+            Self::ImplausibleHeaders { count } => {
+                write!(f, "{count} slots with a right slot CRC break rules of slot headers")
+            }
+            Self::LsnMismatch { slots } => write!(f, "{slots} slots carry another LSN than their image"),
+            Self::HeaderOlderThanControl { newest_lsn, expected_lsn }
+            | Self::HeaderNewerThanControl { newest_lsn, expected_lsn } => {
+                write!(f, "newest header says {newest_lsn}, pg_control expects {expected_lsn}")
+            }
+            Self::MissingFile { missing, last } => {
+                write!(f, "file {missing} of the buffer is missing, file {last} is there")
+            }
+            Self::NeverReset => f.write_str("no checkpoint has ended since this file was created or grown"),
+            Self::HeaderOutdated { batch, lsn, newest_lsn } => {
+                write!(f, "batch {batch} at {lsn}, the newest header says {newest_lsn}")
+            }
+            Self::MixedLayouts { other } => write!(f, "another layout or page size than {other}"),
+            Self::SlotId { count, slots_per_file } | Self::OtherGeometry { count, slots_per_file } => {
+                write!(f, "{count} slots belong to another number of slots than the {slots_per_file} in use")
+            }
+            Self::OtherSize { files, slots_per_file } => {
+                write!(
+                    f,
+                    "the configured size gives {files} files of {slots_per_file} slots, which is not what is there"
+                )
+            }
+            Self::Wrapped => f.write_str("the current batch fills the whole ring"),
+            Self::NoDwb => f.write_str("this data directory has no double write buffer"),
+            Self::Include { lines } => write!(f, "{lines} include lines in the configuration were not followed"),
+            Self::DamagedPages(pages) => pages.fmt(f),
+            Self::Unlogged { count } => write!(f, "{count} of the damaged pages belong to unlogged relations"),
+            Self::NotACrashTear { count } => write!(f, "damaged pages that the crash did not tear: {count}"),
+            Self::PartialPage { have_bytes, block } => write!(f, "ends with {have_bytes} bytes of block {block}"),
+            Self::SegmentTooLong { size_bytes, full_bytes } => {
+                write!(f, "{size_bytes} bytes, a segment has at most {full_bytes}")
+            }
+            Self::MissingPages(pages) => pages.fmt(f),
+            Self::NotShutDown => f.write_str("the cluster was not shut down cleanly"),
+            Self::ChecksumsOff => f.write_str("data checksums are off"),
+            Self::ChecksumsChanging(state) => write!(f, "data checksums are {state}"),
+            Self::Names(error) => error.fmt(f),
+            Self::NamesIncomplete { gaps, first } => {
+                write!(f, "gaps in the names of relations: {gaps}, the first: {first}")
+            }
+            Self::Link { block, links, .. } => {
+                write!(f, "block {block}: ")?;
+                for (index, link) in links.iter().enumerate() {
+                    write!(f, "{}{link}", if index == 0 { "" } else { "; " })?;
+                }
+                Ok(())
+            }
+            Self::BrokenLinks { further } => {
+                write!(f, "pages of indexes that disagree with others, besides those named: {further}")
+            }
+            Self::LinksUncertain { count } => {
+                write!(f, "pages that disagree with others in files that the catalog does not vouch for: {count}")
+            }
+            Self::LinksNotLookedUp { count } => {
+                write!(f, "further pages of indexes that are named and not there yet: {count}")
+            }
+            Self::LinksNotFollowed { rel, max_pages } => {
+                write!(f, "links between the pages of {rel} were not followed: more than {max_pages} pages")
+            }
+            Self::LinksOfDamagedPages { count } => {
+                write!(f, "pages of indexes that only damaged pages contradict: {count}")
+            }
+            Self::Wal(WalRemark::Note { what, .. }) => f.write_str(what),
+            Self::Wal(WalRemark::Recycled { segment }) => {
+                write!(f, "{segment} was there when the directory was listed and has another name now, or is gone")
+            }
+            Self::WalVersion { major, control_version } => {
+                write!(f, "page magic of major {major}, pg_control version {control_version}")
+            }
+            Self::TwoSegments { between } => {
+                write!(f, "two files were named and these two are read, not the {between} segments between them")
+            }
+            Self::Damage(damage) => damage.fmt(f),
+            Self::WalChanging(WalChange::ReadLater { at }) => {
+                write!(f, "WAL could not be read at {at} at first, and could a moment later")
+            }
+            Self::WalChanging(WalChange::EndMoves { end_lsn }) => {
+                write!(f, "WAL changed while it was read; it was there up to {end_lsn} in the last reading")
+            }
+            Self::AfterSegment(error) => error.fmt(f),
+            Self::Payload(error) => error.fmt(f),
+            Self::AbortedRecord(aborted) => write!(
+                f,
+                "record at {} was cut off at {} and replaced: {} of {} bytes were there",
+                aborted.start_lsn, aborted.missing_lsn, aborted.have, aborted.tot_len
+            ),
+            Self::Image { block, record_lsn, error } => write!(f, "image of block {block} at {record_lsn}: {error}"),
+            Self::NotApplied { count } => write!(f, "{count} images that redo does not apply were left out"),
+        }
+    }
+}
+
+impl FindingKind {
+    /// Why it matters, in one line.
+    #[must_use]
+    pub const fn why(&self) -> &'static str {
+        match self {
+            Self::StalePidFile { holder: PidHolder::Nobody, .. } => {
+                "left by the crash; the server removes it when it starts"
+            }
+            Self::StalePidFile { .. } => {
+                "left by the crash; a process of another user does not keep the server from starting"
+            }
+            Self::PidInUse { .. } => {
+                "no server runs here, but a start ends with \"lock file \"postmaster.pid\" already exists\" as long as a \
+                 process of this user has the number: look at it (ps -fp), make sure that no server works in this \
+                 directory, then remove postmaster.pid"
+            }
+            Self::ServerUnclear { is_hidden: false, .. } => {
+                "a running server cannot be ruled out: look at the process (ps -fp), or stop it"
+            }
+            Self::ServerUnclear { is_hidden: true, .. } => "a running server cannot be ruled out",
+            Self::ServerRunning { .. } => "files change while they are read: nothing here is certain",
+            Self::PidFileUnclear { .. } => {
+                "a running server cannot be ruled out; once you know that none runs, remove the file: no server starts with it"
+            }
+            Self::ControlSizes(_) => "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
+            Self::ControlCrc { .. } => "nothing in this file can be trusted; it is not used to judge slots",
+            Self::VersionsDisagree { .. } => "PG_VERSION and pg_control do not belong together",
+            Self::UnknownState(_) => "no server writes this state",
+            Self::UnknownChecksums { .. } => "no server writes this value",
+            Self::RestoredBackup { .. } => "a restored backup that has not reached the end of the backup yet",
+            Self::WalWasReset => {
+                "what it says of the last checkpoint is not what the server left; slots are not judged by it"
+            }
+            Self::BackupLabel { .. } => {
+                "a base backup, or a server that crashed during one: recovery needs this file; a double write buffer \
+                 beside it belongs to the server that it was copied from"
+            }
+            Self::RecoverySignal => "the server will start as a standby or in archive recovery",
+            Self::IncrementalBackup => {
+                "pg_combinebackup makes a data directory of it and the backups that it builds on"
+            }
+            Self::BackupWalIncomplete { end_is_required: true } => {
+                "recovery ends with \"WAL ends before end of online backup\": give it an archive (recovery.signal and \
+                 restore_command), or put the missing segments into pg_wal"
+            }
+            Self::BackupWalIncomplete { end_is_required: false } => {
+                "expected of the server itself, when it crashed during pg_start_backup(); a copy of it would start \
+                 without a word although files and WAL do not fit together"
+            }
+            Self::Unrecognized(Unrecognized::Entry(_)) => "the server makes no such file there; it was not read",
+            Self::Unrecognized(Unrecognized::Further(_)) => "the server makes no such files there; they were not read",
+            Self::AllZero => "its header is gone; no slot was ever written",
+            Self::HeaderFault(_) => {
+                "the server ignores a file with such a header; slots are read at the layout they fit"
+            }
+            Self::LayoutGuessed { .. } => "what is shown of this file may be meaningless",
+            Self::HeaderBlockSize { .. } => "the header is not the one that the slots were written under",
+            Self::BlockSize { .. } => "the file does not belong to this cluster as it is",
+            Self::NeverRead { .. } => "only a repair writes these images back",
+            Self::CutShort { .. } => "images that the server wrote are gone",
+            Self::TrailingBytes { .. } => "the file was cut or another layout wrote it",
+            Self::LongerThanHeader => "the server reads only as many as the header says",
+            Self::BadSlots { .. } => "their images cannot be used; what stood there before is lost too",
+            Self::ImplausibleImages { .. } => "they may have been copied while being changed",
+            Self::ImplausibleHeaders { .. } => "no server writes them: which page they hold is unknown",
+            Self::LsnMismatch { .. } => "the page changed while it was copied; such an image is doubtful",
+            Self::HeaderOlderThanControl { .. } => {
+                "the reset after the last checkpoint was cut off or the buffer was off since: slots may be older than redo"
+            }
+            Self::HeaderNewerThanControl { .. } => {
+                "the buffer and this data directory do not belong together: no image is safe to use"
+            }
+            Self::MissingFile { .. } => "its slots were not seen; batches are judged with care",
+            Self::NeverReset => {
+                "its header does not tell old slots from new; the checkpoint of pg_control is used instead"
+            }
+            Self::HeaderOutdated { .. } => {
+                "the file is left over from a larger setting, or the last reset did not reach it"
+            }
+            Self::MixedLayouts { .. } => "the files were not made by the same server; batches are judged with care",
+            Self::SlotId { .. } => "no server writes such numbers into the first file",
+            Self::OtherGeometry { .. } => {
+                "left over from another setting, though the server's recovery still reads them"
+            }
+            Self::OtherSize { .. } => {
+                "the size was changed, or the setting is not the one that was in force: leftover slots look valid"
+            }
+            Self::Wrapped => {
+                "earlier images of this batch have very probably been overwritten before their pages were safe"
+            }
+            Self::NoDwb => "only servers with the double write buffer patch keep one",
+            Self::Include { .. } => "settings that are shown may not be those in force",
+            Self::DamagedPages(DamagedPages::Judged { .. }) => "see the verdict on each",
+            Self::DamagedPages(DamagedPages::Harmless { .. }) => "replay or the server itself repairs them",
+            Self::DamagedPages(DamagedPages::Scanned { is_clean: true, .. }) => {
+                "nothing repairs them: no replay will happen"
+            }
+            Self::DamagedPages(DamagedPages::Scanned { is_clean: false, .. }) => {
+                "recovery may repair those that changed since the last checkpoint, not the others"
+            }
+            Self::Unlogged { .. } => "recovery after a crash empties these relations",
+            Self::NotACrashTear { .. } => {
+                "full_page_writes was on at the last checkpoint, so replay writes back whole every page that was being \
+                 written; storage, memory or a copy damaged these, perhaps others too"
+            }
+            Self::PartialPage { .. } => {
+                "the server ignores what is not a whole page: the file or its growth was cut off"
+            }
+            Self::SegmentTooLong { .. } => {
+                "the server reads nothing past the end of a segment; the file is not one that it made"
+            }
+            Self::MissingPages(_) => {
+                "the server sees the relation end there: what lies in the later segments is lost to it"
+            }
+            Self::NotShutDown => {
+                "pages that recovery restores from WAL or the double write buffer still count as damaged"
+            }
+            Self::ChecksumsOff => {
+                "only headers, line pointers and tuples could be checked: most damage shows in none of them"
+            }
+            Self::ChecksumsChanging(_) => "pages may lack theirs: wrong checksums are counted but not judged",
+            Self::Names(_) => "names of relations may be missing or out of date; pages are judged without them",
+            Self::NamesIncomplete { .. } => "some relations are shown by their numbers",
+            Self::Link { .. } => "the index is damaged: searches through it miss rows or fail; REINDEX builds it anew",
+            Self::BrokenLinks { .. } => "amcheck tells more of each index",
+            Self::LinksUncertain { .. } => {
+                "an index build that a crash cut off leaves such files, or the catalog could not be read"
+            }
+            Self::LinksNotLookedUp { .. } => {
+                "replay builds such pages; whether it builds these was not looked up one by one"
+            }
+            Self::LinksNotFollowed { .. } => "its pages were checked one by one; amcheck tells whether they agree",
+            Self::LinksOfDamagedPages { .. } => {
+                "what a torn page seems to name may never have been: check again once the damaged pages are repaired"
+            }
+            Self::Wal(remark) => remark.kind().why(),
+            Self::WalVersion { .. } => "the two do not belong together; records are read by the page magic",
+            Self::TwoSegments { .. } => {
+                "with -p DIRECTORY the two names stand for all from the first to the last, as in pg_waldump"
+            }
+            Self::Damage(WalDamage::Gap { .. } | WalDamage::Further(_)) => {
+                "records between are lost; those after were found again at the start of a page"
+            }
+            Self::Damage(WalDamage::RecordsFollow { was_synced: true, .. }) => {
+                "WAL between had been synced and is damaged; a server stops replay there"
+            }
+            Self::Damage(WalDamage::RecordsFollow { was_synced: false, .. }) => {
+                "WAL between is damaged, or a power cut came before it was synced; a server stops replay there"
+            }
+            Self::Damage(WalDamage::BeforeKnownEnd { .. }) => {
+                "WAL that had been written is missing or damaged; a server cannot recover from it"
+            }
+            Self::WalChanging(_) => "a server is at work: its newest records may be missing here",
+            Self::AfterSegment(_) => "the bytes of the segment itself are all there",
+            Self::Payload(_) => {
+                "its checksum is right, but it is not a valid record of its type: a checkpoint may be missing from the rows"
+            }
+            Self::AbortedRecord(_) => "the server crashed while writing it and went on after it; nothing is lost",
+            Self::Image { .. } => "the record's checksum is right, so the server would fail on it too",
+            Self::NotApplied { .. } => "they serve consistency checks; --raw writes them too",
+        }
+    }
+}
+
+/// What follows the number of the process.
+impl fmt::Display for PidHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nobody => f.write_str(", which is gone"),
+            Self::Other { command } => write!(f, ", now \"{command}\", which is not a server of this directory"),
+            Self::Zombie { command, parent } => {
+                write!(f, " (\"{command}\"), which has ended and was not collected by its parent")?;
+                parent.as_ref().map_or(Ok(()), |(pid, name)| write!(f, ", process {pid} (\"{name}\")"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for DamagedPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Judged { count } | Self::Harmless { count } => write!(f, "damaged pages: {count}"),
+            Self::Scanned { count, pages, .. } => write!(f, "{count} of {pages} pages are damaged"),
+        }
+    }
+}
+
+impl fmt::Display for MissingPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Segments { first, last, later, size_bytes } => {
+                if first == last {
+                    write!(f, "segment {first} is missing or empty")?;
+                } else {
+                    write!(f, "segments {first} to {last} are missing or empty")?;
+                }
+                write!(f, ", while {later} has {size_bytes} bytes")
+            }
+            Self::EndOfSegment { size_bytes, missing_bytes } => {
+                write!(f, "ends at {size_bytes:#X}, {missing_bytes} bytes short, though later segments follow")
+            }
+        }
+    }
+}
+
+impl fmt::Display for WalDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gap { reason, at, from, resumed: Some(resumed) } => {
+                write!(f, "{reason} at {at}; nothing could be read from {from} to {resumed}")
+            }
+            Self::Gap { reason, at, from, resumed: None } => {
+                write!(f, "{reason} at {at}; nothing could be read from {from} on")
+            }
+            Self::Further(count) => write!(f, "{count} further places of damage"),
+            Self::RecordsFollow { end, first_lsn, .. } => write!(f, "{end}; sound records go on at {first_lsn}"),
+            Self::BeforeKnownEnd { end, known_lsn } => write!(f, "{end}; pg_control knows of WAL at {known_lsn}"),
+        }
+    }
+}
