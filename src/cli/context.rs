@@ -100,12 +100,6 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Text without colours.
-    #[must_use]
-    pub const fn plain() -> Self {
-        Self { format: Format::Text, colour: ColourChoice::Never, width: None }
-    }
-
     /// Layout of text on this terminal.
     #[must_use]
     pub fn layout(&self) -> Layout {

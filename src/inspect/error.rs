@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::page_name::PageName;
+use super::repair::session::FillError;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::names::RelationNames;
@@ -9,6 +11,13 @@ use crate::cluster::open::AccessError;
 use crate::cluster::tar_backup::TarBackup;
 use crate::cluster::wal::WalSetError;
 use crate::output::tar_text::tar_backup_words;
+use crate::output::ways_on::ways_on;
+use crate::repair::apply::Stopped;
+use crate::repair::blocker::Blocker;
+use crate::repair::journal::JournalError;
+use crate::repair::outside::OutsideError;
+use crate::repair::prepare::PrepareError;
+use crate::repair::witness::StartSign;
 use crate::types::RelFileLocator;
 
 /// Relations that a message names one by one.
@@ -64,6 +73,74 @@ pub enum InspectError {
     /// A saved plan lacks what was selected of it.
     #[error("the plan has no step for {0}")]
     NotInPlan(String),
+    /// The examination was broken off, so nothing is written.
+    #[error("interrupted: nothing was written")]
+    Interrupted,
+    /// Files were given where a data directory is needed.
+    #[error("there is no data directory")]
+    NoDataDirectory,
+    /// Without `pg_control` no image is proven.
+    #[error("refused: pg_control cannot be trusted, so nothing can be proven")]
+    ControlUntrusted,
+    /// Something forbids writing.
+    #[error("{}", refusals(.0))]
+    Refused(Vec<Blocker>),
+    /// A name stands for no page of the report.
+    #[error("no damaged page is called {0}; `check` lists them")]
+    NoDamagedPage(PageName),
+    /// A plan cannot be made, or a saved one does not fit what is there.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// A file was to be a plan.
+    #[error("{} is not a valid plan: {source}", path.display())]
+    NotAPlan {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A server was started after the cluster was judged.
+    #[error("a server was started while the cluster was being judged: {0}; no page was written")]
+    ServerWasStarted(#[source] StartSign),
+    /// A journal that is to be read fails.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A journal cannot be made.
+    #[error("{0}\nno page was written")]
+    JournalNotBegun(#[source] JournalError),
+    /// A journal was begun and not finished.
+    #[error("{source}\nno page was written; {} holds a journal that was not finished", journal.display())]
+    JournalNotFilled {
+        /// Its directory.
+        journal: PathBuf,
+        /// Why.
+        source: FillError,
+    },
+    /// Pages were to be written, and not all of them were.
+    #[error(transparent)]
+    Unfinished(Box<Unfinished>),
+    /// A name stands for no page of the journal.
+    #[error("the journal holds no page {0}")]
+    NotInJournal(PageName),
+    /// A name stands for several pages of the journal.
+    #[error("{0} stands for several pages: give the path of the file")]
+    SeveralPages(PageName),
+    /// Nothing is written there, as it may belong to a cluster.
+    #[error(transparent)]
+    Outside(#[from] OutsideError),
+}
+
+/// A repair or an undo that did not come to its end. Displays what was written, and the ways on.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", ways_on(stopped, data_dir, journal))]
+pub struct Unfinished {
+    /// Why, and what was written until then.
+    #[source]
+    pub stopped: Stopped,
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// Directory of the journal, which holds the old bytes.
+    pub journal: PathBuf,
 }
 
 impl InspectError {
@@ -88,6 +165,11 @@ impl InspectError {
 /// When the path is not a data directory.
 pub fn open_data_dir(path: &Path) -> Result<DataDir, InspectError> {
     DataDir::open(path).map_err(|error| InspectError::not_a_data_dir(path, error))
+}
+
+fn refusals(blockers: &[Blocker]) -> String {
+    let lines: Vec<String> = blockers.iter().map(|blocker| format!("refused: {blocker}")).collect();
+    lines.join("\n")
 }
 
 fn lines_of(found: &[(RelFileLocator, Option<String>)]) -> String {

@@ -9,4 +9,4 @@ pub mod next;
 pub mod page_name;
 pub mod page_rules;
 pub mod relation_name;
-pub mod repair_select;
+pub mod repair;

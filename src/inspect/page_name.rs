@@ -14,6 +14,12 @@ pub struct PageName {
 }
 
 impl PageName {
+    /// The name of this page: path of its file and block.
+    #[must_use]
+    pub fn of_page(page: PageId, paths: &RelationPaths) -> Self {
+        Self { relation: paths.place(page).0.display().to_string(), block: Some(page.block) }
+    }
+
     /// True for the word that stands for every page.
     #[must_use]
     pub const fn is_all(&self) -> bool {

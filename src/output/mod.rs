@@ -17,4 +17,5 @@ pub mod stand_in_text;
 pub mod tar_text;
 pub mod text;
 pub mod wal_text;
+pub mod ways_on;
 pub mod words;

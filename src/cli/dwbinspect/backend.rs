@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::PROGRAM;
-use super::repair::RepairArgs;
 use super::sheets::{sheet_of, survey_of};
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::verdict::check::Stage;
@@ -18,12 +17,14 @@ use crate::cli::walfpi::screen::WalRequest;
 use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
 use crate::inspect::dwb_source::protected_of;
-use crate::inspect::error::open_data_dir;
+use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::{Examination, Request, Watch};
 use crate::inspect::page_name::PageName;
+use crate::inspect::repair::{self, RepairRequest, Written};
 use crate::output::shell::quoted;
 use crate::parsers::dwb::LAYOUTS;
 use crate::repair::plan::Plan;
+use crate::repair::plan_file;
 use crate::tui::action::{Action, Effect};
 use crate::tui::facts::{AppliedSheet, PageSheet, PlanSheet, Progress};
 use crate::tui::look::pages;
@@ -93,16 +94,15 @@ impl Backend for ClusterBackend {
                 Ok(words) => Action::Told(words),
                 Err(stop) => Action::Failed(stop.to_string()),
             }),
-            Effect::DryRun(plan, marked) => sender.action(match self.carry_out(&plan, &marked, true, sender) {
-                Ok(_) => {
+            Effect::DryRun(plan, marked) => sender.action(match self.rehearse(&plan, &marked, sender) {
+                Ok(()) => {
                     let count = pages(plan.steps.len());
                     Action::Rehearsed(format!("dry run: {count} could be written now; nothing was written"))
                 }
                 Err(stop) => Action::Refused(stop.to_string()),
             }),
-            Effect::ApplyPlan(plan, marked) => sender.action(match self.carry_out(&plan, &marked, false, sender) {
-                Ok(Some(applied)) => Action::Applied(Arc::new(applied)),
-                Ok(None) => Action::Refused("nothing was written".to_owned()),
+            Effect::ApplyPlan(plan, marked) => sender.action(match self.carry_out(&plan, &marked, sender) {
+                Ok(applied) => Action::Applied(Arc::new(applied)),
                 Err(stop) => Action::Refused(stop.to_string()),
             }),
             Effect::Export { name, text, json } => match self.protected() {
@@ -161,6 +161,10 @@ impl ClusterBackend {
         lock(&self.examined).clone()
     }
 
+    fn examination(&self) -> Result<Arc<Examination>, Stop> {
+        self.examined().ok_or_else(|| Stop::Input("the cluster was not read yet".to_owned()))
+    }
+
     fn survey(&self, sender: &ActionSender) -> Result<(), Stop> {
         *lock(&self.stamps) = self.look_at_files(None);
         let request =
@@ -217,28 +221,35 @@ impl ClusterBackend {
         sheet_of(&examined, found, &self.data_dir).map(Some)
     }
 
-    /// The arguments of `repair` that stand for these pages.
-    fn repair_args(&self, examined: &Examination, pages: &[PageId]) -> Result<(RepairArgs, String), Stop> {
+    /// The repair of these pages, or of every proven one when there are none, and the command that shows the same.
+    fn repair_request(&self, examined: &Examination, pages: &[PageId]) -> (RepairRequest, String) {
         let (mut names, mut unproven, mut words) = (Vec::new(), Vec::new(), String::new());
         for page in pages {
-            let name = format!("{}:{}", examined.path_of(*page), page.block);
-            let parsed: PageName = name.parse().map_err(Stop::Input)?;
-            words.push_str(&format!(" --page {}", quoted(&name)));
+            let name = PageName::of_page(*page, &examined.paths);
+            let argument = quoted(&name.to_string());
+            words.push_str(&format!(" --page {argument}"));
             let report = examined.report.pages.iter().find(|report| report.page == *page);
             if report.is_some_and(|report| report.verdict.verdict == Verdict::RestoreUnproven) {
-                words.push_str(&format!(" --allow-unproven {}", quoted(&name)));
-                unproven.push(parsed.clone());
+                words.push_str(&format!(" --allow-unproven {argument}"));
+                unproven.push(name.clone());
             }
-            names.push(parsed);
+            names.push(name);
         }
-        let args = RepairArgs::of_pages(&self.data_dir, &self.wal, self.jobs, names, unproven);
-        Ok((args, format!("{PROGRAM} repair {}{words}", self.arguments)))
+        let request = RepairRequest {
+            data_dir: self.data_dir.clone(),
+            wal: self.wal.clone(),
+            jobs: self.jobs.count(),
+            pages: names,
+            allow_unproven: unproven,
+            ..RepairRequest::default()
+        };
+        (request, format!("{PROGRAM} repair {}{words}", self.arguments))
     }
 
     fn plan(&self, pages: Vec<PageId>) -> Result<PlanSheet, Stop> {
-        let examined = self.examined().ok_or_else(|| Stop::Input("the cluster was not read yet".to_owned()))?;
-        let (args, command) = self.repair_args(&examined, &pages)?;
-        let (plan, blockers) = args.plan_for(&examined)?;
+        let examined = self.examination()?;
+        let (request, command) = self.repair_request(&examined, &pages);
+        let (plan, blockers) = repair::plan_for(&request, &examined)?;
         Ok(PlanSheet { pages, plan, blockers: blockers.iter().map(ToString::to_string).collect(), command })
     }
 
@@ -250,27 +261,24 @@ impl ClusterBackend {
     fn save(&self, plan: &Plan) -> Result<String, Stop> {
         let protected = self.protected()?;
         let name = format!("{}.json", free_name("repair_plan", &["json"]));
-        crate::repair::plan_file::save(Path::new(&name), plan, &protected)
-            .map_err(|error| Stop::Input(error.to_string()))?;
+        plan_file::save(Path::new(&name), plan, &protected).map_err(InspectError::from)?;
         Ok(format!("plan saved: {}", absolute(Path::new(&name))))
     }
 
-    /// Everything anew: blockers, check, plan. Pages are written unless `dry`.
-    fn carry_out(
-        &self,
-        plan: &Plan,
-        pages: &[PageId],
-        dry: bool,
-        sender: &ActionSender,
-    ) -> Result<Option<AppliedSheet>, Stop> {
-        let examined = self.examined().ok_or_else(|| Stop::Input("the cluster was not read yet".to_owned()))?;
-        let (args, _) = self.repair_args(&examined, pages)?;
-        let done = args.carry_out(plan, dry, &ScreenWatch { sender, wanted: &|| true })?;
-        Ok(done.map(|(journal, applied)| {
-            let directory = journal.directory().display().to_string();
-            let data_dir = quoted(&absolute(&self.data_dir));
-            let undo = format!("{PROGRAM} undo {data_dir} {}", quoted(&directory));
-            AppliedSheet { written: applied.written.len(), journal: directory, undo }
-        }))
+    /// Everything anew: blockers, check, plan. Nothing is written.
+    fn rehearse(&self, plan: &Plan, pages: &[PageId], sender: &ActionSender) -> Result<(), Stop> {
+        let (request, _) = self.repair_request(&*self.examination()?, pages);
+        Ok(repair::rehearse(&request, plan, &ScreenWatch { sender, wanted: &|| true })?)
+    }
+
+    /// The same, and the pages are written.
+    fn carry_out(&self, plan: &Plan, pages: &[PageId], sender: &ActionSender) -> Result<AppliedSheet, Stop> {
+        let (request, _) = self.repair_request(&*self.examination()?, pages);
+        let Written { journal, applied } =
+            repair::carry_out(&request, plan, &ScreenWatch { sender, wanted: &|| true })?;
+        let directory = journal.directory().display().to_string();
+        let data_dir = quoted(&absolute(&self.data_dir));
+        let undo = format!("{PROGRAM} undo {data_dir} {}", quoted(&directory));
+        Ok(AppliedSheet { written: applied.written.len(), journal: directory, undo })
     }
 }

@@ -9,9 +9,9 @@ mod info;
 mod page;
 mod repair;
 mod repair_text;
-mod replay;
 mod sheets;
 mod tui;
+mod undo;
 mod verify;
 mod verify_select;
 mod verify_text;
@@ -46,7 +46,7 @@ enum Command {
     Check(check::CheckArgs),
     Page(page::PageArgs),
     Repair(Box<repair::RepairArgs>),
-    Undo(replay::UndoArgs),
+    Undo(undo::UndoArgs),
     Info(info::InfoArgs),
     Dump(Box<dump::DumpArgs>),
     Batches(batches::BatchesArgs),
@@ -65,7 +65,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Tui(args) => tui::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Repair(args) => repair::run(&args, out),
-        Command::Undo(args) => replay::run_undo(&args, out),
+        Command::Undo(args) => undo::run(&args, out),
         Command::Page(args) => page::run(&args, out),
         Command::Info(args) => info::run(&args, out),
         Command::Dump(args) => dump::run(&args, out),

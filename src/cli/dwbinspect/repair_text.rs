@@ -12,8 +12,8 @@ use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::outlook::Outlook;
 use crate::cli::context::{OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
-use crate::inspect::examination::Examination;
 use crate::inspect::next::{step_context, steps_for};
+use crate::inspect::repair::{Repair, Written};
 use crate::output::check_text::{page_title, write_outlook};
 use crate::output::escape::printable;
 use crate::output::json::{Item, SkippedJson, SummaryJson};
@@ -218,11 +218,11 @@ fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Resu
 pub(super) fn write_applied(
     out: &mut dyn Write,
     output: &OutputArgs,
-    examined: &Examination,
-    plan: &Plan,
-    (journal, applied): (&Journal, &Applied),
+    repair: &Repair,
+    written: &Written,
     ending: &Ending,
 ) -> Result<(), Stop> {
+    let (examined, plan, Written { journal, applied }) = (&repair.examined, &repair.plan, written);
     let directory = journal.directory().display().to_string();
     let counts = json!({
         "steps": plan.steps.len(),
@@ -241,13 +241,8 @@ pub(super) fn write_applied(
     let root = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
     let (root, undo) = (quoted(&root), quoted(&directory));
     write_command(out, "to take it back", &format!("{PROGRAM} undo {root} {undo}"))?;
-    let remaining: Vec<_> = examined
-        .report
-        .pages
-        .iter()
-        .filter(|page| !plan.steps.iter().any(|step| step.page.page_id() == Some(page.page)))
-        .cloned()
-        .collect();
+    let remaining: Vec<_> =
+        examined.report.pages.iter().filter(|page| !repair.has_repaired(page.page)).cloned().collect();
     let outlook =
         Outlook::of(&remaining, &examined.report.replay, false, examined.uses_dwb(), examined.report.outlook.checksums);
     let label = |page: crate::types::PageId| page_title(&examined.called(page), page);

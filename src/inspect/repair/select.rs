@@ -1,18 +1,18 @@
 //! Which pages and images of a plan are carried out.
 
-use super::error::InspectError;
-use super::examination::Examination;
-use super::page_name::PageName;
-use super::relation_name::RelationChoice;
 use crate::analysis::select::RelationPattern;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::relation_path::tablespace_version_directory;
 use crate::cluster::relation_walk::walk_relations;
+use crate::inspect::error::InspectError;
+use crate::inspect::examination::Examination;
+use crate::inspect::page_name::PageName;
+use crate::inspect::relation_name::RelationChoice;
 use crate::repair::plan::{LeftPage, Plan, PlanSource, PlanStep, SourceKind};
 use crate::types::PageId;
 
-/// What was asked for on the command line; everything when nothing was.
-pub struct Selection<'a> {
+/// What was asked for; everything when nothing was.
+pub(super) struct Selection<'a> {
     /// Pages, with the names that they were given by.
     pub pages: Vec<(PageId, &'a PageName)>,
     /// Relations.
@@ -23,14 +23,14 @@ pub struct Selection<'a> {
 
 impl Selection<'_> {
     /// True when the page was asked for, by itself or with its relation.
-    pub fn takes(&self, page: PageId) -> bool {
+    pub(super) fn takes(&self, page: PageId) -> bool {
         let by_page = self.pages.iter().any(|(wanted, _)| *wanted == page);
         let by_relation = self.relations.iter().any(|pattern| pattern.matches(page.rel));
         by_page || by_relation || (self.pages.is_empty() && self.relations.is_empty())
     }
 
     /// True when the page of a report was asked for.
-    pub fn takes_report(&self, report: &PageReport) -> bool {
+    pub(super) fn takes_report(&self, report: &PageReport) -> bool {
         self.takes(report.page)
     }
 
@@ -48,7 +48,7 @@ impl Selection<'_> {
     ///
     /// # Errors
     /// When something that was asked for is not in the plan.
-    pub fn narrow(&self, plan: &mut Plan) -> Result<(), InspectError> {
+    pub(super) fn narrow(&self, plan: &mut Plan) -> Result<(), InspectError> {
         let (taken, others): (Vec<PlanStep>, Vec<PlanStep>) =
             std::mem::take(&mut plan.steps).into_iter().partition(|step| self.takes_step(step));
         let has = |wanted: &dyn Fn(PageId) -> bool| taken.iter().filter_map(|step| step.page.page_id()).any(wanted);
@@ -79,7 +79,10 @@ impl Selection<'_> {
 }
 
 /// The relations that are asked for. One without a file would be taken for one without damage.
-pub fn relations_of(examined: &Examination, wanted: &[RelationChoice]) -> Result<Vec<RelationPattern>, InspectError> {
+pub(super) fn relations_of(
+    examined: &Examination,
+    wanted: &[RelationChoice],
+) -> Result<Vec<RelationPattern>, InspectError> {
     let patterns = RelationChoice::resolve_all(wanted, Some(&examined.names))?;
     let Some(directory) = examined.source.directory.as_ref().filter(|_| !patterns.is_empty()) else {
         return Ok(patterns);

@@ -1,0 +1,95 @@
+//! `pg_dwbinspect undo`: a journal taken back; and what `repair --resume` shares with it.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::repair_text::write_undone;
+use crate::cli::context::OutputArgs;
+use crate::cli::data_dir_arg::PgDataToWrite;
+use crate::cli::exit::{Outcome, Stop};
+use crate::inspect::page_name::PageName;
+use crate::inspect::repair::replay::{ReplayRequest, replay};
+use crate::repair::apply::Direction;
+use crate::repair::blocker::Overrides;
+
+/// Blockers that may be overridden.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct OverrideArgs {
+    /// Write into a cluster that was shut down cleanly
+    #[arg(long, help_heading = "Overrides")]
+    pub allow_shut_down: bool,
+    /// Write into a standby or a cluster with recovery signal files
+    #[arg(long, help_heading = "Overrides")]
+    pub allow_standby: bool,
+    /// Write although the data directory belongs to another user
+    #[arg(long, help_heading = "Overrides")]
+    pub allow_other_user: bool,
+}
+
+impl OverrideArgs {
+    pub(super) const fn overrides(self) -> Overrides {
+        Overrides { shut_down: self.allow_shut_down, standby: self.allow_standby, other_user: self.allow_other_user }
+    }
+}
+
+/// How a journal is carried out again or taken back.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct ReplayArgs {
+    /// With a journal: leave pages as they are that were changed by somebody else since, or whose bytes the journal has
+    /// lost, and do the others
+    #[arg(long)]
+    pub skip_changed: bool,
+    /// With a journal of an earlier version, which cannot tell whether a server was started since: use it all the same
+    #[arg(long, help_heading = "Overrides")]
+    pub allow_old_journal: bool,
+}
+
+/// Put the bytes back that a repair overwrote
+///
+/// Refuses when a server was started since: its pages are newer. Refuses, before anything is written, when a page is
+/// neither what the repair wrote nor what it overwrote; --skip-changed leaves such pages as they are and puts the others
+/// back, and --page chooses. Exit status 1 when pages were left.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS, allow_missing_positional = true)]
+pub struct UndoArgs {
+    /// Data directory of a stopped server
+    #[arg(value_name = "DATADIR")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgDataToWrite,
+    /// The journal of the repair
+    #[arg(value_name = "JOURNAL_DIR")]
+    journal: PathBuf,
+    /// Only these pages of the journal
+    #[arg(long, value_name = "PAGE", value_delimiter = ',')]
+    page: Vec<PageName>,
+    #[command(flatten)]
+    replay: ReplayArgs,
+    #[command(flatten)]
+    overrides: OverrideArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs `undo`.
+pub(super) fn run(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let request = ReplayRequest {
+        data_dir: args.pgdata.choose(args.data_dir.as_deref())?,
+        journal: args.journal.clone(),
+        direction: Direction::Back,
+        pages: args.page.clone(),
+        skip_changed: args.replay.skip_changed,
+        allow_old_journal: args.replay.allow_old_journal,
+        overrides: args.overrides.overrides(),
+    };
+    run_replay(&request, &args.output, out)
+}
+
+/// Carries a journal out, or takes it back, and says what was done.
+pub(super) fn run_replay(request: &ReplayRequest, output: &OutputArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let written = replay(request)?;
+    write_undone(out, output, &written.journal, &written.applied, request.direction)?;
+    Ok(Outcome::of(written.applied.left.len(), 0))
+}

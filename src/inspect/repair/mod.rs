@@ -1,0 +1,180 @@
+//! Repairs: proven images put back with a journal, and journals carried out again or taken back.
+
+pub mod lock;
+pub mod replay;
+pub mod select;
+pub mod session;
+
+use std::path::{Path, PathBuf};
+
+use self::lock::Locked;
+use self::session::Session;
+use super::error::{InspectError, open_data_dir};
+use super::examination::{Examination, Request, Watch};
+use super::page_name::PageName;
+use super::relation_name::RelationChoice;
+use crate::cluster::data_dir::DataDir;
+use crate::repair::apply::Applied;
+use crate::repair::blocker::{Blocker, Overrides, find_blockers, unopened};
+use crate::repair::journal::Journal;
+use crate::repair::plan::{Plan, SourceKind};
+use crate::repair::plan_file;
+use crate::types::PageId;
+
+/// What is repaired, and what is allowed for it. Nothing but the directory is needed: then every proven image is put back.
+#[derive(Clone, Debug, Default)]
+pub struct RepairRequest {
+    /// Data directory of a stopped server.
+    pub data_dir: PathBuf,
+    /// More WAL: directories, segments, archives, patterns.
+    pub wal: Vec<PathBuf>,
+    /// Threads that read.
+    pub jobs: usize,
+    /// Only these pages, if there are any.
+    pub pages: Vec<PageName>,
+    /// Only these relations, if there are any.
+    pub relations: Vec<RelationChoice>,
+    /// Only images of one kind of source.
+    pub source: Option<SourceKind>,
+    /// Put unproven images back as well: of these pages, or of all.
+    pub allow_unproven: Vec<PageName>,
+    /// Put an image back although committed changes are lost, for these pages.
+    pub lose_changes: Vec<PageName>,
+    /// Overwrite damaged pages of maps with zeros.
+    pub blank_maps: bool,
+    /// What is carried out in place of a plan that is made now: a saved one, or what is selected of it.
+    pub saved_plan: Option<PathBuf>,
+    /// Where the old bytes are kept; `None`: beside the data directory.
+    pub journal: Option<PathBuf>,
+    /// Blockers that are overridden.
+    pub overrides: Overrides,
+}
+
+/// What a repair would do, and what forbids it. Nothing was written.
+pub struct Proposal {
+    /// The cluster as it was judged.
+    pub examined: Examination,
+    /// The plan.
+    pub plan: Plan,
+    /// Reasons not to carry it out.
+    pub blockers: Vec<Blocker>,
+}
+
+impl Proposal {
+    /// Saves the plan as a new file outside the cluster.
+    ///
+    /// # Errors
+    /// When the file exists or lies in a place that may belong to a cluster, or the system refuses.
+    pub fn save(&self, file: &Path) -> Result<(), InspectError> {
+        Ok(plan_file::save(file, &self.plan, &self.examined.source.protected()?)?)
+    }
+}
+
+/// A repair that came to its end.
+pub struct Repair {
+    /// The cluster as it was judged before.
+    pub examined: Examination,
+    /// What was carried out.
+    pub plan: Plan,
+    /// What was written; `None` when the plan had no steps.
+    pub written: Option<Written>,
+}
+
+impl Repair {
+    /// True when an image was put back into this page.
+    #[must_use]
+    pub fn has_repaired(&self, page: PageId) -> bool {
+        self.plan.steps.iter().any(|step| step.page.page_id() == Some(page))
+    }
+}
+
+/// Pages that were written, and the journal that takes them back.
+pub struct Written {
+    /// The journal.
+    pub journal: Journal,
+    /// The pages.
+    pub applied: Applied,
+}
+
+/// Judges the cluster and says what a repair would do. Takes no lock and writes nothing.
+///
+/// # Errors
+/// When the cluster cannot be examined, the examination was broken off, or what was asked for is not there.
+pub fn propose(request: &RepairRequest, watch: &dyn Watch) -> Result<Proposal, InspectError> {
+    let directory = open_data_dir(&request.data_dir)?;
+    let examined = request.examine(watch)?;
+    let plan = request.plan_of(&Session::new(&examined)?)?;
+    let blockers = find_blockers(&directory, request.overrides);
+    Ok(Proposal { examined, plan, blockers })
+}
+
+/// The plan for a cluster that was judged already, and what forbids carrying it out now.
+///
+/// # Errors
+/// When what was asked for is not there.
+pub fn plan_for(request: &RepairRequest, examined: &Examination) -> Result<(Plan, Vec<Blocker>), InspectError> {
+    let plan = request.plan_of(&Session::new(examined)?)?;
+    let blockers = match DataDir::open(&request.data_dir) {
+        Ok(fresh) => find_blockers(&fresh, request.overrides),
+        Err(error) => vec![unopened(&error)],
+    };
+    Ok((plan, blockers))
+}
+
+/// Locks the data directory, judges the cluster, makes the plan or confirms the saved one, and carries it out.
+///
+/// # Errors
+/// When something forbids writing, the plan does not fit what is there, or writing fails; the message says what was written.
+pub fn apply(request: &RepairRequest, watch: &dyn Watch) -> Result<Repair, InspectError> {
+    let (locked, examined) = request.lock_and_examine(watch)?;
+    let session = Session::new(&examined)?;
+    let plan = match &request.saved_plan {
+        Some(file) => session.confirm_saved(request, file)?,
+        None => request.plan_of(&session)?,
+    };
+    let written =
+        if plan.steps.is_empty() { None } else { Some(session.apply(&plan, &locked, request.journal.as_deref())?) };
+    Ok(Repair { examined, plan, written })
+}
+
+/// Locks the data directory, judges the cluster anew, confirms a plan that was shown, and carries it out.
+///
+/// # Errors
+/// As [`apply`].
+pub fn carry_out(request: &RepairRequest, plan: &Plan, watch: &dyn Watch) -> Result<Written, InspectError> {
+    let (locked, examined) = request.lock_and_examine(watch)?;
+    let session = Session::new(&examined)?;
+    session.confirm(plan, &session.permission(request)?)?;
+    session.apply(plan, &locked, request.journal.as_deref())
+}
+
+/// The same up to the moment before anything is written.
+///
+/// # Errors
+/// When carrying it out would be refused.
+pub fn rehearse(request: &RepairRequest, plan: &Plan, watch: &dyn Watch) -> Result<(), InspectError> {
+    let (_locked, examined) = request.lock_and_examine(watch)?;
+    let session = Session::new(&examined)?;
+    session.confirm(plan, &session.permission(request)?)?;
+    Ok(())
+}
+
+impl RepairRequest {
+    /// The lock is taken before anything is judged, so that what was checked is what is written.
+    fn lock_and_examine(&self, watch: &dyn Watch) -> Result<(Locked, Examination), InspectError> {
+        let locked = Locked::take(&self.data_dir, self.overrides)?;
+        Ok((locked, self.examine(watch)?))
+    }
+
+    /// Reads and judges the cluster, all of it.
+    fn examine(&self, watch: &dyn Watch) -> Result<Examination, InspectError> {
+        let request =
+            Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs, keep_slots: false };
+        let examined = Examination::run(&self.data_dir, &request, watch)?;
+        if examined.interrupted() { Err(InspectError::Interrupted) } else { Ok(examined) }
+    }
+
+    fn plan_of(&self, session: &Session<'_>) -> Result<Plan, InspectError> {
+        session.plan(&session.permission(self)?, &session.selection(self)?)
+    }
+}

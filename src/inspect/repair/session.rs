@@ -1,0 +1,251 @@
+//! A repair in progress: from a cluster that was judged to a plan, and from a plan to a journal and the pages.
+
+use std::path::Path;
+
+use super::lock::Locked;
+use super::replay::unfinished;
+use super::select::{Selection, relations_of};
+use super::{RepairRequest, Written};
+use crate::analysis::verdict::candidate::ImageSource;
+use crate::analysis::verdict::fetch::{FetchError, fetch_image};
+use crate::analysis::verdict::survey::PageReport;
+use crate::cluster::open::{AccessError, Links, read_small};
+use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
+use crate::inspect::error::InspectError;
+use crate::inspect::examination::Examination;
+use crate::inspect::page_name::PageName;
+use crate::parsers::control::ControlFile;
+use crate::repair::apply::{Cluster, Direction, Order, carry_out};
+use crate::repair::journal::{JournalError, NewJournal, beside};
+use crate::repair::manifest::{JournalEntry, Manifest};
+use crate::repair::plan::{PLAN_LIMIT_BYTES, Permission, Plan, PlanSource, PlanStep, crc_text};
+use crate::repair::prepare::{Material, PrepareError, final_bytes};
+use crate::repair::witness::{WalMark, Witness};
+use crate::types::PageId;
+
+/// Room that a journal needs besides the pages, in bytes.
+const JOURNAL_EXTRA_BYTES: u64 = 1 << 20;
+
+/// Room that it needs for the words about each page: in the plan, in the manifest and in the log.
+const WORDS_PER_PAGE_BYTES: u64 = 2 << 10;
+
+/// Why the old and new bytes of a page could not be put into a journal.
+#[derive(Debug, thiserror::Error)]
+pub enum FillError {
+    /// The page or its image is no longer what the plan says.
+    #[error("{path} block {block}: {change}")]
+    Changed {
+        /// File of the page.
+        path: String,
+        /// Block.
+        block: u32,
+        /// In what way.
+        change: StepChange,
+    },
+    /// The image cannot be read.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The page cannot be read.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The journal cannot be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// In what way a step no longer fits what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StepChange {
+    /// It names a fork that does not exist.
+    #[error("no such fork")]
+    NoSuchFork,
+    /// Its image is not there any more.
+    #[error("its image is gone")]
+    ImageGone,
+    /// The page is another.
+    #[error("the page has changed")]
+    PageChanged,
+    /// The image is another.
+    #[error("its image has changed")]
+    ImageChanged,
+}
+
+/// A repair in progress.
+pub(super) struct Session<'a> {
+    examined: &'a Examination,
+    root: &'a Path,
+    control: &'a ControlFile,
+    pages: RelationPages,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(examined: &'a Examination) -> Result<Self, InspectError> {
+        let directory = examined.source.directory.as_ref().ok_or(InspectError::NoDataDirectory)?;
+        let control = directory.control().trusted().ok_or(InspectError::ControlUntrusted)?;
+        let pages = RelationPages::new(directory.root(), examined.paths.clone());
+        Ok(Self { examined, root: directory.root(), control, pages })
+    }
+
+    fn reports(&self) -> &'a [PageReport] {
+        &self.examined.report.pages
+    }
+
+    fn find(&self, name: &PageName) -> Result<PageId, InspectError> {
+        let matches = |report: &&PageReport| {
+            let page = report.page;
+            name.matches(page, &self.examined.paths, self.examined.relation_name(page.rel).as_deref())
+        };
+        let found: Vec<PageId> = self.reports().iter().filter(matches).map(|report| report.page).collect();
+        match found[..] {
+            [page] => Ok(page),
+            [] => Err(InspectError::NoDamagedPage(name.clone())),
+            _ => {
+                let rels: Vec<_> = found.iter().map(|page| page.rel).collect();
+                Err(InspectError::ambiguous(&name.to_string(), &rels, &self.examined.names))
+            }
+        }
+    }
+
+    /// What the request allows, with pages in place of their names.
+    pub(super) fn permission(&self, request: &RepairRequest) -> Result<Permission, InspectError> {
+        let (all, named): (Vec<&PageName>, Vec<&PageName>) =
+            request.allow_unproven.iter().partition(|name| name.is_all());
+        let find = |names: &[&PageName]| names.iter().map(|name| self.find(name)).collect::<Result<Vec<_>, _>>();
+        Ok(Permission {
+            source: request.source,
+            all_unproven: !all.is_empty(),
+            unproven: find(&named)?,
+            lose_changes: find(&request.lose_changes.iter().collect::<Vec<_>>())?,
+            blank_maps: request.blank_maps,
+        })
+    }
+
+    /// What the request selects, with pages in place of their names.
+    pub(super) fn selection<'r>(&self, request: &'r RepairRequest) -> Result<Selection<'r>, InspectError> {
+        let pages =
+            request.pages.iter().map(|name| Ok((self.find(name)?, name))).collect::<Result<Vec<_>, InspectError>>()?;
+        let relations = relations_of(self.examined, &request.relations)?;
+        Ok(Selection { pages, relations, source: request.source })
+    }
+
+    /// Has something done with all that plans are made from.
+    fn with_material<T>(&self, work: impl FnOnce(&Material<'_>) -> Result<T, PrepareError>) -> Result<T, InspectError> {
+        let fetch = |source: &ImageSource, page: PageId| self.fetch(source, page);
+        let disk = |page: PageId| {
+            let mut bytes = vec![0; self.examined.block_size];
+            let read = self.pages.read_page(page, &mut bytes)?;
+            Ok((read == PageRead::Whole).then_some(bytes))
+        };
+        let path = |page: PageId| self.examined.path_of(page);
+        let name = |rel| self.examined.relation_name(rel);
+        let material = Material {
+            system_identifier: self.control.prefix.system_identifier,
+            redo_lsn: self.control.checkpoint.redo_lsn,
+            checksums: self.control.checksums.is_written(),
+            pages: self.reports(),
+            fetch: &fetch,
+            disk: &disk,
+            path: &path,
+            name: &name,
+        };
+        Ok(work(&material)?)
+    }
+
+    /// The steps of a plan as they are planned today; every one of them must be one that could be.
+    pub(super) fn confirm(&self, plan: &Plan, permission: &Permission) -> Result<Vec<PlanStep>, InspectError> {
+        self.with_material(|material| material.confirm(plan, permission))
+    }
+
+    /// A plan made now.
+    pub(super) fn plan(&self, permission: &Permission, selection: &Selection<'_>) -> Result<Plan, InspectError> {
+        self.with_material(|material| material.plan(permission, &|report| selection.takes_report(report)))
+    }
+
+    /// What the request selects of a saved plan, confirmed.
+    pub(super) fn confirm_saved(&self, request: &RepairRequest, file: &Path) -> Result<Plan, InspectError> {
+        let (permission, selection) = (self.permission(request)?, self.selection(request)?);
+        let text = read_small(file, Links::Follow, PLAN_LIMIT_BYTES)?;
+        let mut plan: Plan =
+            serde_json::from_slice(&text).map_err(|source| InspectError::NotAPlan { path: file.to_owned(), source })?;
+        selection.narrow(&mut plan)?;
+        plan.steps = self.confirm(&plan, &permission)?;
+        Ok(plan)
+    }
+
+    fn fetch(&self, source: &ImageSource, page: PageId) -> Result<Vec<u8>, FetchError> {
+        let wal = self.examined.wal.all.as_ref().or(self.examined.wal.own.as_ref());
+        fetch_image(source, page, self.examined.block_size, &self.examined.source.set, wal)
+    }
+
+    /// Writes the journal, then the pages.
+    pub(super) fn apply(&self, plan: &Plan, locked: &Locked, journal: Option<&Path>) -> Result<Written, InspectError> {
+        let (system, block_size) = (self.control.prefix.system_identifier, self.examined.block_size);
+        let directory = journal.map_or_else(|| beside(self.root), |journal| Ok(journal.to_owned()))?;
+        let protected = self.examined.source.protected()?;
+        let manifest = Manifest::new(self.root, system, self.witness(locked)?, block_size);
+        let each = (block_size as u64 * 2).saturating_add(WORDS_PER_PAGE_BYTES);
+        let needed = (plan.steps.len() as u64).saturating_mul(each).saturating_add(JOURNAL_EXTRA_BYTES);
+        let mut journal = NewJournal::create(&directory, &protected, manifest, plan, needed)
+            .map_err(InspectError::JournalNotBegun)?;
+        if let Err(source) = self.fill(&mut journal, plan) {
+            return Err(InspectError::JournalNotFilled { journal: journal.directory().to_owned(), source });
+        }
+        let journal = journal.finish().map_err(InspectError::JournalNotBegun)?;
+        let cluster =
+            Cluster { lock: &locked.lock, system_identifier: system, block_size, paths: &self.examined.paths };
+        match carry_out(cluster, &journal, &Order::whole(Direction::Forward), |_| true) {
+            Ok(applied) => Ok(Written { journal, applied }),
+            Err(stopped) => Err(unfinished(stopped, self.root, &journal)),
+        }
+    }
+
+    /// What tells later whether a server was started: `pg_control` as it was before anything was judged, and the end of
+    /// WAL.
+    fn witness(&self, locked: &Locked) -> Result<Witness, InspectError> {
+        let end_lsn = self.examined.report.replay.end_lsn.unwrap_or(self.control.checkpoint_lsn);
+        let wal_end = WalMark::read(locked.lock.root(), self.control, end_lsn)?;
+        let witness = Witness::now(locked.control.clone(), wal_end);
+        match witness.control_contradicted_by(locked.lock.root())? {
+            None => Ok(witness),
+            Some(sign) => Err(InspectError::ServerWasStarted(sign)),
+        }
+    }
+
+    /// Puts the old and the new bytes of every step into the journal.
+    fn fill(&self, journal: &mut NewJournal, plan: &Plan) -> Result<(), FillError> {
+        let block_size = self.examined.block_size;
+        let checksums = self.control.checksums.is_written();
+        for step in &plan.steps {
+            let changed = |change| FillError::Changed { path: step.path.clone(), block: step.page.block, change };
+            let page = step.page.page_id().ok_or_else(|| changed(StepChange::NoSuchFork))?;
+            let report = self.reports().iter().find(|report| report.page == page);
+            let candidates = report.map_or(&[][..], |report| &report.verdict.candidates);
+            let mut sources = candidates.iter().map(|judged| &judged.candidate.source);
+            let image = if step.image == PlanSource::Blank {
+                vec![0; block_size]
+            } else {
+                let source = sources.find(|source| PlanSource::of(source) == step.image);
+                self.fetch(source.ok_or_else(|| changed(StepChange::ImageGone))?, page)?
+            };
+            let after = final_bytes(image, page.block, checksums);
+            let mut before = vec![0; block_size];
+            let read = self.pages.read_page(page, &mut before)?;
+            if read != PageRead::Whole || crc_text(&before) != step.before_crc {
+                return Err(changed(StepChange::PageChanged));
+            }
+            if crc_text(&after) != step.after_crc {
+                return Err(changed(StepChange::ImageChanged));
+            }
+            let (path, at) = self.examined.paths.place(page);
+            let entry = JournalEntry {
+                page: step.page.clone(),
+                path: path.display().to_string(),
+                offset: u64::from(at) * block_size as u64,
+                before_crc: step.before_crc.clone(),
+                after_crc: step.after_crc.clone(),
+            };
+            journal.add(entry, &before, &after)?;
+        }
+        Ok(())
+    }
+}
