@@ -12,6 +12,7 @@ use pgforensics::cluster::relation_walk::walk_relations;
 use pgforensics::parsers::checksum::page_checksum;
 use pgforensics::parsers::page::{PageHeader, line_pointer_faults, page_faults};
 use pgforensics::parsers::page_kind::PageKind;
+use pgforensics::parsers::wal::version::Major;
 
 const BLOCK: usize = 8192;
 
@@ -22,12 +23,12 @@ fn every_relation_file_and_page_equals_the_independent_reader() {
         let control = read_control(&data);
         let control = control.trusted().expect("sound control file");
         let catalog = control.prefix.catalog_version_no;
-        let walk = walk_relations(&data, &tablespace_version_directory(19, catalog));
+        let walk = walk_relations(&data, &tablespace_version_directory(Major::V19, catalog));
         assert!(walk.skipped.is_empty(), "{case}: {:?}", walk.skipped);
         let rows = packed_rows(&unpack::fixtures().join(format!("dwb/expected/{case}.relations.tsv.zst")));
         let expected: BTreeMap<_, _> = rows.iter().map(|row| (row["path"].clone(), row)).collect();
         assert_eq!(walk.files.len(), expected.len(), "{case}");
-        let paths = RelationPaths::new(19, catalog, control.geometry.rel_segment_blocks);
+        let paths = RelationPaths::new(Major::V19, catalog, control.geometry.rel_segment_blocks);
         for file in &walk.files {
             let name = file.path.to_str().unwrap();
             let row = expected[name];

@@ -85,7 +85,7 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
             }
             if directory.versions_disagree() == Some(true) {
                 let control_version = control.prefix.pg_control_version;
-                problem(FindingKind::VersionsDisagree { control_version, major: directory.major() });
+                problem(FindingKind::VersionsDisagree { control_version, major: directory.major().number() });
             }
             if control.prefix.state.name().is_none() {
                 problem(FindingKind::UnknownState(control.prefix.state));

@@ -46,9 +46,7 @@ impl RelationNames {
     #[must_use]
     pub fn read(dir: &DataDir) -> (Self, Vec<NameGap>) {
         let mut gaps = Vec::new();
-        let Some(layout) = CatalogLayout::of_major(dir.major()) else {
-            return (Self::default(), vec![NameGap::Major { major: dir.major() }]);
-        };
+        let layout = dir.major().facts().catalog;
         let mut reader = Reader::new(dir, layout, &mut gaps);
         let shared_map = reader.map(Path::new("global"), &mut gaps);
         let databases = reader.databases(&shared_map, &mut gaps);

@@ -1,6 +1,5 @@
 //! A data directory as a whole.
 
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::backup_files::{RecoverySigns, read_signs};
@@ -8,12 +7,10 @@ use super::control_file::{CONTROL_PATH, ControlRead, read_control};
 use super::open::{AccessError, Links, kind_of, read_small};
 use super::running::{ServerSign, look_for_server};
 use crate::parsers::control_layout::ControlLayout;
+use crate::parsers::wal::version::Major;
 
 /// Longest `PG_VERSION` that is read, in bytes.
 const VERSION_LIMIT_BYTES: u64 = 64;
-
-/// Major versions whose files are understood.
-pub const SUPPORTED_MAJORS: RangeInclusive<u32> = 10..=19;
 
 /// Directories between a data directory and the deepest ones that belong to it: `pg_tblspc/OID/PG_…/OID`.
 const DEEPEST: usize = 4;
@@ -38,7 +35,7 @@ pub enum NotADataDir {
     /// `PG_VERSION` names a major that is not known here.
     #[error(
         "{}: PG_VERSION says {version}, which is not supported; {} to {} are",
-        path.display(), SUPPORTED_MAJORS.start(), SUPPORTED_MAJORS.end()
+        path.display(), Major::OLDEST.number(), Major::NEWEST.number()
     )]
     Unsupported {
         /// The directory.
@@ -61,7 +58,7 @@ pub enum NotADataDir {
 pub struct DataDir {
     root: PathBuf,
     version: String,
-    major: u32,
+    major: Major,
     control: ControlRead,
 }
 
@@ -87,11 +84,11 @@ impl DataDir {
             Err(error) => return Err(error.into()),
         };
         let digits = text.split('.').next().unwrap_or_default();
-        let major =
+        let number =
             digits.parse().map_err(|_| NotADataDir::BadVersion { path: root.to_owned(), found: text.clone() })?;
-        if !SUPPORTED_MAJORS.contains(&major) {
+        let Some(major) = Major::from_number(number) else {
             return Err(NotADataDir::Unsupported { path: root.to_owned(), version: text });
-        }
+        };
         Ok(Self { root: root.to_owned(), version: text, major, control: read_control(root) })
     }
 
@@ -137,9 +134,9 @@ impl DataDir {
         Ok(own)
     }
 
-    /// Major version by `PG_VERSION`; 9 for all of 9.x.
+    /// Major version by `PG_VERSION`.
     #[must_use]
-    pub const fn major(&self) -> u32 {
+    pub const fn major(&self) -> Major {
         self.major
     }
 
@@ -160,7 +157,7 @@ impl DataDir {
     #[must_use]
     pub fn versions_disagree(&self) -> Option<bool> {
         let layout = ControlLayout::of_version(self.control.known()?.prefix.pg_control_version)?;
-        Some(!layout.majors.iter().any(|major| major.number() == self.major))
+        Some(!layout.is_written_by(self.major))
     }
 
     /// Whether a server runs on this directory.

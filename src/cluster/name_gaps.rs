@@ -43,12 +43,6 @@ pub enum NameGap {
     /// A file or directory.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// `PG_VERSION` names a major whose catalogs are not known.
-    #[error("the catalogs of major {major} are not known; no names are read")]
-    Major {
-        /// The major.
-        major: u32,
-    },
     /// The control file does not give block and segment size and catalog version.
     #[error(
         "the control file cannot be trusted: {block_size} byte blocks are assumed, databases inside tablespaces are \

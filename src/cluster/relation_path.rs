@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::parsers::wal::version::Major;
 use crate::types::{
     BlockNumber, DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oid, PageId, RelFileLocator,
 };
@@ -58,8 +59,8 @@ fn decimal(digits: &str) -> Option<u32> {
 ///
 /// Source: `TABLESPACE_VERSION_DIRECTORY`, `src/include/common/relpath.h`.
 #[must_use]
-pub fn tablespace_version_directory(major: u32, catalog_version_no: u32) -> String {
-    format!("PG_{major}_{catalog_version_no}")
+pub fn tablespace_version_directory(major: Major, catalog_version_no: u32) -> String {
+    format!("PG_{}_{catalog_version_no}", major.number())
 }
 
 /// Maps identities of relations to paths below the data directory.
@@ -72,7 +73,7 @@ pub struct RelationPaths {
 impl RelationPaths {
     /// `rel_segment_blocks`: pages in one segment file, from the control file.
     #[must_use]
-    pub fn new(major: u32, catalog_version_no: u32, rel_segment_blocks: u32) -> Self {
+    pub fn new(major: Major, catalog_version_no: u32, rel_segment_blocks: u32) -> Self {
         let version_directory = tablespace_version_directory(major, catalog_version_no);
         Self { version_directory, rel_segment_blocks: rel_segment_blocks.max(1) }
     }
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn pages_map_to_files_as_the_server_does() {
-        let paths = RelationPaths::new(15, 202_209_061, 131_072);
+        let paths = RelationPaths::new(Major::V15, 202_209_061, 131_072);
         let page = |spc_oid, db_oid, block| {
             let rel = RelFileLocator { spc_oid, db_oid, rel_number: 16_384 };
             let (path, at) = paths.place(PageId { rel, fork: ForkNumber::Vm, block });

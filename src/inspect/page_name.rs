@@ -73,11 +73,12 @@ impl FromStr for PageName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parsers::wal::version::Major;
     use crate::types::RelFileLocator;
 
     #[test]
     fn pages_are_found_by_path_number_and_name() {
-        let paths = RelationPaths::new(19, 1, 131_072);
+        let paths = RelationPaths::new(Major::V19, 1, 131_072);
         let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 1259 };
         let page = PageId { rel, fork: ForkNumber::Main, block: 131_073 };
         let map = PageId { fork: ForkNumber::Vm, ..page };

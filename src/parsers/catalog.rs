@@ -1,8 +1,6 @@
 //! Rows of the four catalogs that name relations: the columns up to the last one needed have a fixed width and are
 //! never null, so each stands at a fixed offset of the user data.
 
-use std::ops::RangeInclusive;
-
 use nom::Parser;
 use nom::error::context;
 
@@ -55,8 +53,6 @@ pub const NAME_SIZE: usize = 64;
 /// Source: `src/include/catalog/{pg_class,pg_namespace,pg_database,pg_tablespace}.h` of each major.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogLayout {
-    /// Majors that store rows so.
-    pub majors: RangeInclusive<u32>,
     /// The OID stands in the tuple header, not in a column.
     oid_in_header: bool,
     name: usize,
@@ -67,9 +63,8 @@ pub struct CatalogLayout {
     database_tablespace: usize,
 }
 
-const fn since_12(majors: RangeInclusive<u32>, is_shared: usize, database_tablespace: usize) -> CatalogLayout {
+const fn since_12(is_shared: usize, database_tablespace: usize) -> CatalogLayout {
     CatalogLayout {
-        majors,
         oid_in_header: false,
         name: 4,
         namespace: 68,
@@ -80,30 +75,27 @@ const fn since_12(majors: RangeInclusive<u32>, is_shared: usize, database_tables
     }
 }
 
-/// All layouts, oldest first.
-static LAYOUTS: [CatalogLayout; 4] = [
-    CatalogLayout {
-        majors: 10..=11,
-        oid_in_header: true,
-        name: 0,
-        namespace: 64,
-        filenode: 84,
-        tablespace: 88,
-        is_shared: 109,
-        database_tablespace: 220,
-    },
-    since_12(12..=14, 113, 224),
-    since_12(15..=17, 113, 92),
-    since_12(18..=19, 117, 92),
-];
+/// Rows of majors 10 and 11.
+pub static TO_11: CatalogLayout = CatalogLayout {
+    oid_in_header: true,
+    name: 0,
+    namespace: 64,
+    filenode: 84,
+    tablespace: 88,
+    is_shared: 109,
+    database_tablespace: 220,
+};
+
+/// Rows of majors 12 to 14.
+pub static TO_14: CatalogLayout = since_12(113, 224);
+
+/// Rows of majors 15 to 17.
+pub static TO_17: CatalogLayout = since_12(113, 92);
+
+/// Rows of majors from 18 on.
+pub static SINCE_18: CatalogLayout = since_12(117, 92);
 
 impl CatalogLayout {
-    /// The layout of a major, `None` when it is not one of ours.
-    #[must_use]
-    pub fn of_major(major: u32) -> Option<&'static Self> {
-        LAYOUTS.iter().find(|layout| layout.majors.contains(&major))
-    }
-
     fn oid(&self, row: &RowBytes<'_>) -> Result<Oid, ParseError> {
         if !self.oid_in_header {
             return row.u32_at("oid", 0);
@@ -406,6 +398,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::parsers::wal::version::Major;
 
     fn row(tuple: &[u8]) -> RowBytes<'_> {
         RowBytes { catalog: "pg_class", base: 0x4000, tuple, header: TupleHeader::decode(0, tuple).unwrap() }
@@ -425,7 +418,7 @@ mod tests {
         bytes[36..41].copy_from_slice(b"t\xC3\xA9\xFF\0");
         bytes[32 + 88..32 + 92].copy_from_slice(&16_390_u32.to_le_bytes());
         bytes[32 + 117..32 + 120].copy_from_slice(b"\x01ui");
-        let decoded = ClassRow::decode(CatalogLayout::of_major(18).unwrap(), &row(&bytes)).unwrap();
+        let decoded = ClassRow::decode(&SINCE_18, &row(&bytes)).unwrap();
         assert_eq!((decoded.oid, decoded.filenode, decoded.is_shared), (16_384, 16_390, true));
         assert_eq!((decoded.persistence, decoded.kind.to_string().as_str()), (Persistence::Unlogged, "index"));
         assert_eq!(decoded.name.text(), "t\u{e9}\u{fffd}");
@@ -436,7 +429,7 @@ mod tests {
         let mut bytes = tuple(32, 0x0008, 32 + 112);
         bytes[28..32].copy_from_slice(&16_384_u32.to_le_bytes());
         bytes[32] = b't';
-        let layout = CatalogLayout::of_major(11).unwrap();
+        let layout = &TO_11;
         let decoded = NamedRow::decode(layout, &row(&bytes)).unwrap();
         assert_eq!((decoded.oid, decoded.name.text().as_str()), (16_384, "t"));
         bytes[20] = 0;
@@ -445,18 +438,9 @@ mod tests {
     }
 
     #[test]
-    fn majors_that_are_not_ours_have_no_layout() {
-        assert_eq!(CatalogLayout::of_major(9), None);
-        assert_eq!(CatalogLayout::of_major(20), None);
-        for major in 10..=19 {
-            assert!(CatalogLayout::of_major(major).is_some(), "{major}");
-        }
-    }
-
-    #[test]
     fn every_truncation_is_an_error_inside_the_input() {
-        for major in [10, 14, 15, 19] {
-            let layout = CatalogLayout::of_major(major).unwrap();
+        for major in Major::ALL {
+            let layout = major.facts().catalog;
             for length in 32..32 + 112 {
                 let bytes = tuple(32, 0x0008, length);
                 let errors = [
@@ -472,8 +456,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 23..400), major in 10_u32..20) {
-            let layout = CatalogLayout::of_major(major).unwrap();
+        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 23..400), major in prop::sample::select(Major::ALL.to_vec())) {
+            let layout = major.facts().catalog;
             let row = row(&bytes);
             for error in [
                 ClassRow::decode(layout, &row).err(),

@@ -391,7 +391,7 @@ impl ControlFile {
             time_s: at.need(Field::Time, le_i64)?,
             checkpoint_lsn: lsn_at(Field::CheckPoint)?,
             prev_checkpoint_lsn: at.maybe(Field::PrevCheckPoint, le_u64)?.map(Lsn),
-            checkpoint: CheckPoint::decode(layout.any_major(), base, copy)?,
+            checkpoint: CheckPoint::decode(layout.xlog, base, copy)?,
             unlogged_lsn: at.need(Field::UnloggedLsn, le_u64)?,
             min_recovery_lsn: lsn_at(Field::MinRecoveryPoint)?,
             min_recovery_timeline: TimelineId(u32_at(Field::MinRecoveryPointTli)?),

@@ -1,6 +1,6 @@
 //! Where each field of `pg_control` stands, by version of the file.
 
-use super::wal::version::Major;
+use super::wal::version::{Major, XlogFormat};
 
 /// Number of layouts in [`LAYOUTS`].
 const VERSIONS: usize = 7;
@@ -13,8 +13,8 @@ const NONE: u16 = u16::MAX;
 pub struct ControlLayout {
     /// `pg_control_version` on disk.
     pub version: u32,
-    /// Majors that write it.
-    pub majors: &'static [Major],
+    /// Layout of the copy of the checkpoint in it.
+    pub xlog: XlogFormat,
     column: usize,
 }
 
@@ -23,13 +23,13 @@ pub struct ControlLayout {
 ///
 /// Source: `PG_CONTROL_VERSION`, `src/include/catalog/pg_control.h` of each major.
 pub const LAYOUTS: [ControlLayout; VERSIONS] = [
-    ControlLayout { version: 1002, majors: &[Major::V10], column: 0 },
-    ControlLayout { version: 1100, majors: &[Major::V11], column: 1 },
-    ControlLayout { version: 1201, majors: &[Major::V12], column: 2 },
-    ControlLayout { version: 1300, majors: &[Major::V13, Major::V14, Major::V15, Major::V16], column: 3 },
-    ControlLayout { version: 1700, majors: &[Major::V17], column: 4 },
-    ControlLayout { version: 1800, majors: &[Major::V18], column: 5 },
-    ControlLayout { version: 1901, majors: &[Major::V19], column: 6 },
+    ControlLayout { version: 1002, xlog: XlogFormat::To11, column: 0 },
+    ControlLayout { version: 1100, xlog: XlogFormat::To11, column: 1 },
+    ControlLayout { version: 1201, xlog: XlogFormat::To16, column: 2 },
+    ControlLayout { version: 1300, xlog: XlogFormat::To16, column: 3 },
+    ControlLayout { version: 1700, xlog: XlogFormat::To18, column: 4 },
+    ControlLayout { version: 1800, xlog: XlogFormat::To18, column: 5 },
+    ControlLayout { version: 1901, xlog: XlogFormat::Since19, column: 6 },
 ];
 
 impl ControlLayout {
@@ -46,16 +46,16 @@ impl ControlLayout {
         (offset != NONE).then_some(usize::from(offset))
     }
 
-    /// A major that writes this version; the majors of one version lay out their checkpoint records alike.
+    /// True when servers of this major write this version.
     #[must_use]
-    pub fn any_major(&self) -> Major {
-        self.majors.first().copied().unwrap_or(Major::V19)
+    pub const fn is_written_by(&self, major: Major) -> bool {
+        major.facts().control_version == self.version
     }
 
     /// Bytes of a checkpoint record: header, the 2-byte header of its main data, payload.
     #[must_use]
     pub fn checkpoint_record_bytes(&self) -> u64 {
-        let payload = u64::try_from(self.any_major().checkpoint_size()).unwrap_or_default();
+        let payload = u64::try_from(self.xlog.checkpoint_size()).unwrap_or_default();
         payload.saturating_add(26)
     }
 }
@@ -133,6 +133,18 @@ mod tests {
             let offsets: Vec<_> = Field::ALL.iter().filter_map(|field| layout.offset(*field)).collect();
             assert!(offsets.is_sorted_by(|a, b| a < b), "version {}: {offsets:?}", layout.version);
             assert_eq!(offsets.first(), Some(&24));
+        }
+    }
+
+    #[test]
+    fn every_major_has_a_layout_with_its_own_checkpoint() {
+        for major in Major::ALL {
+            let layout = ControlLayout::of_version(major.facts().control_version);
+            assert_eq!(layout.map(|layout| layout.xlog), Some(major.facts().xlog), "{major}");
+            assert!(layout.is_some_and(|layout| layout.is_written_by(major)));
+        }
+        for layout in &LAYOUTS {
+            assert!(Major::ALL.into_iter().any(|major| layout.is_written_by(major)), "version {}", layout.version);
         }
     }
 

@@ -5,6 +5,7 @@ use std::fs;
 
 use super::*;
 use crate::parsers::crc::crc32c;
+use crate::parsers::wal::version::Major;
 use crate::repair::journal::NewJournal;
 use crate::repair::manifest::Manifest;
 use crate::repair::plan::{PLAN_SCHEMA, Plan, PlanPage};
@@ -42,7 +43,7 @@ impl Case {
         // Page 1 is not part of the repair.
         new[BLOCK..2 * BLOCK].copy_from_slice(&old[BLOCK..2 * BLOCK]);
         fs::write(root.join("base/5/1259"), &old).unwrap();
-        Self { temporary, paths: RelationPaths::new(19, 1, 131_072), old, new }
+        Self { temporary, paths: RelationPaths::new(Major::V19, 1, 131_072), old, new }
     }
 
     pub(super) fn root(&self) -> PathBuf {

@@ -9,10 +9,6 @@ use crate::types::{BlockNumber, ForkNumber, Lsn, PageId};
 /// `xl_info` of a hint-bit record (`XLOG_FPI_FOR_HINT`, `src/include/catalog/pg_control.h`).
 pub(super) const FPI_FOR_HINT: u8 = 0xA0;
 
-/// The first major whose redo dies without the page of a record that [`takes_page_for_granted`]. Servers of 10 to 15 read
-/// stray memory of their own there and go on; those of 16, 17, 18 and 19devel end with a segmentation fault.
-const FIRST_MAJOR_THAT_DIES: Major = Major::V16;
-
 /// True for records whose redo asks the buffer of this block for its number before it looks whether there is one: BRIN
 /// `INSERT` and `UPDATE`, unless they build the page. Redo of all other access methods looks first.
 ///
@@ -94,7 +90,7 @@ impl BlockEvent {
     pub fn dies_without_page(&self, major: Option<Major>) -> bool {
         self.reads()
             && takes_page_for_granted(self.rmgr_id, self.info, self.block_id)
-            && major.is_none_or(|major| major >= FIRST_MAJOR_THAT_DIES)
+            && major.is_none_or(|major| major.facts().dies_without_brin_page)
     }
 
     /// Resource manager and type, as `pg_waldump` prints them.

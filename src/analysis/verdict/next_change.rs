@@ -10,7 +10,7 @@ use crate::parsers::wal::names::{
     RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SPGIST, record_type_name, rmgr_name,
 };
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::version::Major;
+use crate::parsers::wal::version::{Major, PruneRecords};
 use crate::types::{BlockNumber, ForkNumber, Lsn};
 
 /// Shortest data that is looked for in a page: shorter ones are found by chance.
@@ -95,7 +95,9 @@ impl NextChange {
             return ChangePresence::Absent;
         }
         // Only version 19 has unlocked copies, and only its records and pages were looked into.
-        let told = (self.major == Major::V19 && fork == ForkNumber::Main).then(|| self.told(page, block)).flatten();
+        let told = (self.major.facts().has_unlocked_copies && fork == ForkNumber::Main)
+            .then(|| self.told(page, block))
+            .flatten();
         match told.map_or_else(|| self.effect(fork), Effect::Told) {
             Effect::Told(ChangePresence::Unclear) if self.is_found_in(page) => ChangePresence::Present,
             Effect::Told(standing) => standing,
@@ -146,6 +148,7 @@ impl NextChange {
             return Effect::Repeatable;
         }
         let rows = |item: Option<u16>| item.map_or(Effect::Other, |item| Effect::Rows(vec![item]));
+        let prune = self.major.facts().prune;
         match (self.rmgr_id, self.info & 0x70) {
             (RM_HEAP, 0x00) => rows(self.main_u16(0)),
             // UPDATE and HOT_UPDATE: the new row in block 0; of the old one only the header changes.
@@ -156,8 +159,8 @@ impl NextChange {
             // VISIBLE, LOCK_UPDATED.
             (RM_HEAP2, 0x40 | 0x60) => Effect::Repeatable,
             // Freezing, and giving dead items free, move nothing.
-            (RM_HEAP2, 0x20) if self.major < Major::V17 => Effect::Repeatable,
-            (RM_HEAP2, 0x30) if self.major >= Major::V14 => Effect::Repeatable,
+            (RM_HEAP2, 0x20) if matches!(prune, PruneRecords::To13 | PruneRecords::To16) => Effect::Repeatable,
+            (RM_HEAP2, 0x30) if prune != PruneRecords::To13 => Effect::Repeatable,
             (RM_BTREE, _) => match (self.info & 0xF0, self.block_id) {
                 // INSERT_LEAF, INSERT_UPPER, INSERT_META: the entry in block 0, a flag in the child, the whole metapage.
                 (0x00 | 0x10 | 0x20, 0) if self.data.len() >= SHORTEST_DATA_BYTES => Effect::Entry,

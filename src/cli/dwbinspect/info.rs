@@ -105,7 +105,7 @@ fn cluster_json(directory: &DataDir, settings: &Settings, walk: &Walk) -> Cluste
         .collect();
     ClusterJson {
         path: directory.root().display().to_string(),
-        major: directory.major(),
+        major: directory.major().number(),
         state_in_words: directory
             .control()
             .trusted()

@@ -225,7 +225,7 @@ impl WalSource {
         let Some((control, major)) = self.set.control().zip(self.set.major()) else { return };
         let version = control.prefix.pg_control_version;
         let known = ControlLayout::of_version(version);
-        if known.is_none_or(|layout| !layout.majors.contains(&major)) {
+        if known.is_none_or(|layout| !layout.is_written_by(major)) {
             let kind = FindingKind::WalVersion { major: major.number(), control_version: version };
             self.findings.push(Finding::problem(kind));
         }

@@ -68,8 +68,7 @@ impl Collector<'_> {
             (found != expected).then(|| format!("system identifier {found}, expected {expected}; left out"))
         });
         let of_system = headers(&self.candidates);
-        let by_name = self.data_major.and_then(|number| Major::ALL.into_iter().find(|m| m.number() == number));
-        let major = by_name.or_else(|| most_frequent(of_system.iter().map(|header| header.major)));
+        let major = self.data_major.or_else(|| most_frequent(of_system.iter().map(|header| header.major)));
         self.leave_out(NoteKind::ForeignVersion, |candidate| {
             let found = candidate.header.map(|header| header.major).or(candidate.second.map(|second| second.major))?;
             let expected = major.filter(|&expected| expected != found)?;

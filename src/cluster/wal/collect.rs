@@ -12,6 +12,7 @@ use super::notes::{NoteKind, NoteLevel, Notes};
 use super::spill::Scratch;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
+use crate::parsers::wal::version::Major;
 use crate::types::TimelineId;
 
 /// Longest history file that is read, in bytes: room for a thousand timelines.
@@ -51,7 +52,7 @@ pub(super) struct Collector<'o> {
     pub histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
     pub control: Option<ControlFile>,
     /// Major by `PG_VERSION` of the data directory whose control file is used.
-    pub data_major: Option<u32>,
+    pub data_major: Option<Major>,
     pub scratch: Option<Scratch>,
     pub make_scratch: &'o dyn Fn() -> io::Result<File>,
     pub spill_bytes: u64,

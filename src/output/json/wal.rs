@@ -6,7 +6,7 @@ use super::{lsn_text, time_text};
 use crate::analysis::wal::group::{GroupBy, Key};
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
-use crate::parsers::wal::names::{record_type_name, rmgr_name};
+use crate::parsers::wal::names::{RecordTypeName, record_type_name, rmgr_name, type_key};
 use crate::parsers::wal::timeline::WalSegment;
 use crate::parsers::wal::version::Major;
 use crate::types::{ForkNumber, RelFileLocator};
@@ -92,7 +92,9 @@ pub fn group_row(key: &Key, tally: &Tally, naming: &Naming<'_>) -> Row {
         Key::Rmgr(id) => drop(put("rmgr", json!(rmgr_name(*id).to_string()))),
         Key::Record(id, info) => {
             put("rmgr", json!(rmgr_name(*id).to_string()));
-            let name = record_type_name(naming.major.unwrap_or(Major::V19), *id, *info);
+            let name = naming
+                .major
+                .map_or(RecordTypeName::Unknown(type_key(*id, *info)), |major| record_type_name(major, *id, *info));
             put("record", json!(name.to_string()));
         }
         Key::Relation(rel) => relation(&mut put, rel),

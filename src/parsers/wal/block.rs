@@ -315,7 +315,7 @@ impl BodyLayout {
                     }
                     rest
                 }
-                ID_TOP_XID if major >= Major::V14 => {
+                ID_TOP_XID if major.facts().has_top_xid => {
                     let (rest, xid) = context("top-level xid", le_u32).parse(rest)?;
                     layout.top_xid = Some(xid);
                     rest

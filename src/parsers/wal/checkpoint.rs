@@ -3,12 +3,12 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::version::Major;
+use super::version::XlogFormat;
 use crate::parsers::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, Oid, TimelineId};
 
-/// State of the cluster at a checkpoint, little-endian. Its size is [`Major::checkpoint_size`]; offsets by major:
+/// State of the cluster at a checkpoint, little-endian. Its size is [`XlogFormat::checkpoint_size`]; offsets by major:
 ///
 /// | field                    | C type              | 10, 11 | 12 to 16 | 17, 18 | 19 |
 /// |--------------------------|---------------------|--------|----------|--------|----|
@@ -77,31 +77,31 @@ impl CheckPoint {
     /// Decodes without judging. `base` is the offset of `buf[0]`, for error messages only.
     ///
     /// # Errors
-    /// `Truncated` when `buf` is shorter than [`Major::checkpoint_size`].
-    pub fn decode(major: Major, base: u64, buf: &[u8]) -> Result<Self, ParseError> {
-        decode_at("CheckPoint", base, buf, |i| Self::parse(major, i))
+    /// `Truncated` when `buf` is shorter than [`XlogFormat::checkpoint_size`].
+    pub fn decode(format: XlogFormat, base: u64, buf: &[u8]) -> Result<Self, ParseError> {
+        decode_at("CheckPoint", base, buf, |i| Self::parse(format, i))
     }
 
-    fn parse(major: Major, i: &[u8]) -> Step<'_, Self> {
+    fn parse(format: XlogFormat, i: &[u8]) -> Step<'_, Self> {
         let (i, redo) = context("redo", le_u64).parse(i)?;
         let (i, tli) = context("ThisTimeLineID", le_u32).parse(i)?;
         let (i, prev_tli) = context("PrevTimeLineID", le_u32).parse(i)?;
         let (i, full_page_writes) = context("fullPageWrites", le_u8).parse(i)?;
         let (mut i, _) = context("padding", take(3)).parse(i)?;
         let mut wal_level = None;
-        if major >= Major::V17 {
+        if format >= XlogFormat::To18 {
             let (rest, level) = context("wal_level", le_i32).parse(i)?;
             (i, wal_level) = (rest, Some(level));
         }
         let mut logical_decoding_enabled = None;
-        if major >= Major::V19 {
+        if format >= XlogFormat::Since19 {
             let (rest, enabled) = context("logicalDecodingEnabled", le_u8).parse(i)?;
             (i, logical_decoding_enabled) = (rest, Some(enabled));
             (i, _) = context("padding", take(7)).parse(i)?;
-        } else if (Major::V12..=Major::V16).contains(&major) {
+        } else if format == XlogFormat::To16 {
             (i, _) = context("padding", take(4)).parse(i)?;
         }
-        let (i, next_full_xid) = if major <= Major::V11 {
+        let (i, next_full_xid) = if format == XlogFormat::To11 {
             let (i, epoch) = context("nextXidEpoch", le_u32).parse(i)?;
             let (i, xid) = context("nextXid", le_u32).parse(i)?;
             (i, u64::from(epoch) << 32 | u64::from(xid))
@@ -110,7 +110,7 @@ impl CheckPoint {
         };
         let (i, next_oid) = context("nextOid", le_u32).parse(i)?;
         let (i, next_multi) = context("nextMulti", le_u32).parse(i)?;
-        let (i, next_multi_offset) = if major >= Major::V19 {
+        let (i, next_multi_offset) = if format >= XlogFormat::Since19 {
             context("nextMultiOffset", le_u64).parse(i)?
         } else {
             let (i, offset) = context("nextMultiOffset", le_u32).parse(i)?;
@@ -120,7 +120,7 @@ impl CheckPoint {
         let (i, oldest_xid_db) = context("oldestXidDB", le_u32).parse(i)?;
         let (i, oldest_multi) = context("oldestMulti", le_u32).parse(i)?;
         let (mut i, oldest_multi_db) = context("oldestMultiDB", le_u32).parse(i)?;
-        if (Major::V12..=Major::V18).contains(&major) {
+        if matches!(format, XlogFormat::To16 | XlogFormat::To18) {
             (i, _) = context("padding", take(4)).parse(i)?;
         }
         let (i, time_s) = context("time", le_i64).parse(i)?;
@@ -155,6 +155,7 @@ impl CheckPoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parsers::wal::version::Major;
 
     /// Offset and length of the fields that one byte pattern per field can tell apart, by major.
     fn offsets(major: Major) -> [(usize, usize); 10] {
@@ -170,11 +171,11 @@ mod tests {
     #[test]
     fn fields_lie_where_the_fact_sheet_says() {
         for major in Major::ALL {
-            let mut bytes = vec![0; major.checkpoint_size()];
+            let mut bytes = vec![0; major.facts().xlog.checkpoint_size()];
             for (index, (offset, length)) in offsets(major).into_iter().enumerate() {
                 bytes[offset..offset + length].fill(index as u8 + 1);
             }
-            let c = CheckPoint::decode(major, 0, &bytes).unwrap();
+            let c = CheckPoint::decode(major.facts().xlog, 0, &bytes).unwrap();
             let wide = |n: u64, length: usize| n * if length == 8 { 0x0101_0101_0101_0101 } else { 0x0101_0101 };
             let expected: Vec<u64> = (1..=10).map(|n| wide(n, offsets(major)[n as usize - 1].1)).collect();
             let found = [
@@ -196,10 +197,10 @@ mod tests {
     #[test]
     fn sizes_are_exact() {
         for major in Major::ALL {
-            let bytes = vec![0; major.checkpoint_size()];
-            assert!(CheckPoint::decode(major, 0, &bytes).is_ok(), "{major}");
+            let bytes = vec![0; major.facts().xlog.checkpoint_size()];
+            assert!(CheckPoint::decode(major.facts().xlog, 0, &bytes).is_ok(), "{major}");
             for cut in 0..bytes.len() {
-                assert!(CheckPoint::decode(major, 0, &bytes[..cut]).is_err(), "{major} {cut}");
+                assert!(CheckPoint::decode(major.facts().xlog, 0, &bytes[..cut]).is_err(), "{major} {cut}");
             }
         }
     }
@@ -209,6 +210,6 @@ mod tests {
         let mut bytes = vec![0; 80];
         bytes[20] = 2;
         bytes[24] = 3;
-        assert_eq!(CheckPoint::decode(Major::V11, 0, &bytes).unwrap().next_full_xid, 2 << 32 | 3);
+        assert_eq!(CheckPoint::decode(XlogFormat::To11, 0, &bytes).unwrap().next_full_xid, 2 << 32 | 3);
     }
 }

@@ -10,7 +10,7 @@ use nom::error::context;
 use super::names::{RM_DBASE, RM_SMGR, RM_XACT, type_key};
 use super::payload::PgTimestamp;
 use super::record::Record;
-use super::version::Major;
+use super::version::{DatabaseRecords, Major};
 use crate::parsers::decode::{Step, decode_at, invalid, le_i32, le_i64, le_u32, take};
 use crate::parsers::error::ParseError;
 use crate::types::{BlockNumber, Oid, RelFileLocator};
@@ -85,6 +85,7 @@ impl LifeCycle {
     /// `Truncated` or `Invalid` when `buf` is not what its type says.
     pub fn decode(major: Major, rmgr_id: u8, info: u8, base: u64, buf: &[u8]) -> Result<Option<Self>, ParseError> {
         let key = type_key(rmgr_id, info);
+        let format = major.facts().database;
         match (rmgr_id, key) {
             (RM_SMGR, 0x10) => decode_at("xl_smgr_create", base, buf, |i| {
                 let (i, rel) = locator(i)?;
@@ -109,13 +110,15 @@ impl LifeCycle {
                 let (i, from_spc) = context("src_tablespace_id", le_u32).parse(i)?;
                 Ok((i, Some(Self::DatabaseCreated { db_oid, spc_oid, copied_from: Some((from_db, from_spc)) })))
             }),
-            (RM_DBASE, 0x10) if major >= Major::V15 => decode_at("xl_dbase_create_wal_log_rec", base, buf, |i| {
-                let (i, db_oid) = context("db_id", le_u32).parse(i)?;
-                let (i, spc_oid) = context("tablespace_id", le_u32).parse(i)?;
-                Ok((i, Some(Self::DatabaseCreated { db_oid, spc_oid, copied_from: None })))
-            }),
-            (RM_DBASE, 0x10) if major <= Major::V14 => database_drop(major, base, buf),
-            (RM_DBASE, 0x20) if major >= Major::V15 => database_drop(major, base, buf),
+            (RM_DBASE, 0x10) if format == DatabaseRecords::Since15 => {
+                decode_at("xl_dbase_create_wal_log_rec", base, buf, |i| {
+                    let (i, db_oid) = context("db_id", le_u32).parse(i)?;
+                    let (i, spc_oid) = context("tablespace_id", le_u32).parse(i)?;
+                    Ok((i, Some(Self::DatabaseCreated { db_oid, spc_oid, copied_from: None })))
+                })
+            }
+            (RM_DBASE, 0x10) => database_drop(format, base, buf),
+            (RM_DBASE, 0x20) if format == DatabaseRecords::Since15 => database_drop(format, base, buf),
             _ => Ok(None),
         }
     }
@@ -178,10 +181,10 @@ fn transaction_end(committed: bool, has_info: bool, i: &[u8]) -> Step<'_, Option
 }
 
 /// `xl_dbase_drop_rec`: database, then one tablespace; from 13 on a count of tablespaces, then each.
-fn database_drop(major: Major, base: u64, buf: &[u8]) -> Result<Option<LifeCycle>, ParseError> {
+fn database_drop(format: DatabaseRecords, base: u64, buf: &[u8]) -> Result<Option<LifeCycle>, ParseError> {
     decode_at("xl_dbase_drop_rec", base, buf, |i| {
         let (i, db_oid) = context("db_id", le_u32).parse(i)?;
-        let (i, mut list) = if major >= Major::V13 {
+        let (i, mut list) = if format >= DatabaseRecords::To14 {
             items(i, "ntablespaces", 4)?
         } else {
             context("tablespace_id", take(4)).parse(i)?

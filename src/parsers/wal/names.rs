@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::version::Major;
+use super::version::{FIRST_CUSTOM_RMGR, Major};
 
 /// Built-in resource managers in the order of their ids, the same in all majors.
 ///
@@ -102,7 +102,7 @@ impl fmt::Display for RecordTypeName {
 pub fn rmgr_name(rmgr_id: u8) -> RmgrName {
     match RMGR_NAMES.get(usize::from(rmgr_id)) {
         Some(name) => RmgrName::BuiltIn(name),
-        None if rmgr_id >= 128 => RmgrName::Custom(rmgr_id),
+        None if rmgr_id >= FIRST_CUSTOM_RMGR => RmgrName::Custom(rmgr_id),
         None => RmgrName::Unknown(rmgr_id),
     }
 }
@@ -141,16 +141,24 @@ const fn row(rmgr_id: u8, key: u8, first: Major, last: Major, name: &'static str
     Row { rmgr_id, key, first, last, name }
 }
 
+/// The newest major whose names were compared with this table. The types of a newer one have no names.
+const LAST_COMPARED: Major = Major::V19;
+
+const _: () = assert!(
+    LAST_COMPARED.number() == Major::NEWEST.number(),
+    "compare the record types of the new major with this table, then name it in LAST_COMPARED"
+);
+
 const fn all(rmgr_id: u8, key: u8, name: &'static str) -> Row {
-    row(rmgr_id, key, Major::V10, Major::V19, name)
+    row(rmgr_id, key, Major::OLDEST, LAST_COMPARED, name)
 }
 
 const fn since(rmgr_id: u8, key: u8, first: Major, name: &'static str) -> Row {
-    row(rmgr_id, key, first, Major::V19, name)
+    row(rmgr_id, key, first, LAST_COMPARED, name)
 }
 
 const fn until(rmgr_id: u8, key: u8, last: Major, name: &'static str) -> Row {
-    row(rmgr_id, key, Major::V10, last, name)
+    row(rmgr_id, key, Major::OLDEST, last, name)
 }
 
 /// Ordered by resource manager and key.
@@ -343,6 +351,15 @@ mod tests {
     fn transaction_types_ignore_their_flag() {
         assert_eq!(record_type_name(Major::V14, RM_XACT, 0xA0).to_string(), "ABORT");
         assert_eq!(record_type_name(Major::V13, RM_XACT, 0x60).to_string(), "UNKNOWN (60)");
+    }
+
+    #[test]
+    fn every_built_in_rmgr_has_a_name() {
+        for major in Major::ALL {
+            for id in 0..=major.facts().last_rmgr {
+                assert!(matches!(rmgr_name(id), RmgrName::BuiltIn(_)), "{major}: {id}");
+            }
+        }
     }
 
     #[test]

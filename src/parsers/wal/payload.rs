@@ -6,7 +6,7 @@ use nom::error::context;
 use super::checkpoint::CheckPoint;
 use super::names::RM_XLOG;
 use super::record::{RMGR_INFO_MASK, Record, RecordHeader};
-use super::version::Major;
+use super::version::{Major, XlogFormat};
 use crate::parsers::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, Oid, TimelineId};
@@ -133,9 +133,10 @@ impl XlogPayload {
     /// # Errors
     /// `Truncated` when `buf` is shorter than its type says.
     pub fn decode(major: Major, info: u8, base: u64, buf: &[u8]) -> Result<Self, ParseError> {
+        let format = major.facts().xlog;
         match info & RMGR_INFO_MASK {
-            0x00 => CheckPoint::decode(major, base, buf).map(Self::CheckpointShutdown),
-            0x10 => CheckPoint::decode(major, base, buf).map(Self::CheckpointOnline),
+            0x00 => CheckPoint::decode(format, base, buf).map(Self::CheckpointShutdown),
+            0x10 => CheckPoint::decode(format, base, buf).map(Self::CheckpointOnline),
             0x20 => Ok(Self::Noop),
             0x30 => decode_at("XLOG_NEXTOID", base, buf, |i| {
                 let (i, oid) = context("nextOid", le_u32).parse(i)?;
@@ -146,13 +147,13 @@ impl XlogPayload {
                 let (i, lsn) = context("startpoint", le_u64).parse(i)?;
                 Ok((i, Self::BackupEnd { start_lsn: Lsn(lsn) }))
             }),
-            0x60 => decode_at("xl_parameter_change", base, buf, |i| parameter_change(major, i)),
+            0x60 => decode_at("xl_parameter_change", base, buf, |i| parameter_change(format, i)),
             0x70 => decode_at("xl_restore_point", base, buf, restore_point),
             0x80 => decode_at("XLOG_FPW_CHANGE", base, buf, |i| {
                 let (i, on) = context("fullPageWrites", le_u8).parse(i)?;
                 Ok((i, Self::FullPageWritesChange(on)))
             }),
-            0x90 => decode_at("xl_end_of_recovery", base, buf, |i| end_of_recovery(major, i)),
+            0x90 => decode_at("xl_end_of_recovery", base, buf, |i| end_of_recovery(format, i)),
             0xA0 => Ok(Self::FpiForHint),
             0xB0 => Ok(Self::Fpi),
             0xD0 => decode_at("xl_overwrite_contrecord", base, buf, |i| {
@@ -160,11 +161,11 @@ impl XlogPayload {
                 let (i, time) = context("overwrite_time", le_i64).parse(i)?;
                 Ok((i, Self::OverwriteContrecord { overwritten_lsn: Lsn(lsn), time: PgTimestamp(time) }))
             }),
-            0xE0 if major >= Major::V17 => decode_at("XLOG_CHECKPOINT_REDO", base, buf, |i| {
+            0xE0 if format >= XlogFormat::To18 => decode_at("XLOG_CHECKPOINT_REDO", base, buf, |i| {
                 let (i, wal_level) = context("wal_level", le_i32).parse(i)?;
                 Ok((i, Self::CheckpointRedo { wal_level }))
             }),
-            0xF0 if major >= Major::V19 => decode_at("XLOG_LOGICAL_DECODING_STATUS_CHANGE", base, buf, |i| {
+            0xF0 if format >= XlogFormat::Since19 => decode_at("XLOG_LOGICAL_DECODING_STATUS_CHANGE", base, buf, |i| {
                 let (i, on) = context("logical_decoding", le_u8).parse(i)?;
                 Ok((i, Self::LogicalDecodingStatusChange(on)))
             }),
@@ -174,11 +175,11 @@ impl XlogPayload {
 }
 
 /// `xl_parameter_change`.
-fn parameter_change(major: Major, i: &[u8]) -> Step<'_, XlogPayload> {
+fn parameter_change(format: XlogFormat, i: &[u8]) -> Step<'_, XlogPayload> {
     let (i, max_connections) = context("MaxConnections", le_i32).parse(i)?;
     let (mut i, max_worker_processes) = context("max_worker_processes", le_i32).parse(i)?;
     let mut max_wal_senders = None;
-    if major >= Major::V12 {
+    if format >= XlogFormat::To16 {
         let (rest, senders) = context("max_wal_senders", le_i32).parse(i)?;
         (i, max_wal_senders) = (rest, Some(senders));
     }
@@ -209,12 +210,12 @@ fn restore_point(i: &[u8]) -> Step<'_, XlogPayload> {
 }
 
 /// `xl_end_of_recovery`: 16 bytes, 24 from 17 on.
-fn end_of_recovery(major: Major, i: &[u8]) -> Step<'_, XlogPayload> {
+fn end_of_recovery(format: XlogFormat, i: &[u8]) -> Step<'_, XlogPayload> {
     let (i, time) = context("end_time", le_i64).parse(i)?;
     let (i, tli) = context("ThisTimeLineID", le_u32).parse(i)?;
     let (mut i, prev_tli) = context("PrevTimeLineID", le_u32).parse(i)?;
     let mut wal_level = None;
-    if major >= Major::V17 {
+    if format >= XlogFormat::To18 {
         let (rest, level) = context("wal_level", le_i32).parse(i)?;
         (i, wal_level) = (rest, Some(level));
     }

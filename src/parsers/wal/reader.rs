@@ -41,10 +41,10 @@ pub use plain::Plain;
 use self::buffer::RecordBuffer;
 use super::block::BodyLayout;
 use super::end::{EndOfWal, EndReason};
-use super::page::PageHeader;
+use super::page::{PageFault, PageHeader};
 use super::payload;
 use super::record::{PrevLink, Record, RecordHeader, record_crc};
-use super::version::Major;
+use super::version::{Major, UnknownMagic};
 use crate::types::{Geometry, Lsn, TimelineId};
 
 /// As [`Event`], without the bytes of a record that lie in the reader's own buffer.
@@ -56,13 +56,19 @@ enum FoundEvent<'c> {
     End(EndOfWal),
 }
 
+/// A record that passed every check.
+struct Sound {
+    header: RecordHeader,
+    layout: BodyLayout,
+    major: Major,
+}
+
 /// What is known about a record besides its bytes.
 struct Whole {
     start_lsn: Lsn,
     end_lsn: Lsn,
     data_end_lsn: Lsn,
-    header: RecordHeader,
-    layout: BodyLayout,
+    sound: Sound,
     tli: TimelineId,
     page_info: u16,
 }
@@ -100,7 +106,6 @@ struct Collecting {
 #[derive(Debug)]
 pub struct WalReader {
     options: ReaderOptions,
-    major: Major,
     /// Address of the next byte of input.
     lsn: Lsn,
     state: ReaderState,
@@ -136,7 +141,6 @@ impl WalReader {
         options.check(first)?;
         let page = PageHeader { magic: 0, info: 0, tli: TimelineId(0), page_addr: first, rem_len: 0, long: None };
         Ok(Self {
-            major: options.major.unwrap_or(Major::V19),
             buffer: RecordBuffer::new(options.keep),
             options,
             lsn: first,
@@ -241,7 +245,7 @@ impl WalReader {
     }
 
     fn record<'a>(&self, whole: Whole, bytes: &'a [u8]) -> Record<'a> {
-        let Whole { start_lsn, end_lsn, data_end_lsn, header, layout, tli, page_info } = whole;
+        let Whole { start_lsn, end_lsn, data_end_lsn, sound: Sound { header, layout, major }, tli, page_info } = whole;
         Record {
             start_lsn,
             end_lsn,
@@ -249,7 +253,7 @@ impl WalReader {
             header,
             layout,
             bytes,
-            major: self.major,
+            major,
             block_size: self.options.geometry.block_size,
             tli,
             page_info,
@@ -317,14 +321,11 @@ impl WalReader {
                 && let Some(bytes) = input.get(..length)
             {
                 let judged = self.judge_header(start_lsn, bytes);
-                let judged = judged.and_then(|header| {
-                    let layout = self.judge_body(start_lsn, header, bytes, record_crc(bytes))?;
-                    Ok((header, layout))
-                });
+                let judged = judged.and_then(|header| self.judge_body(start_lsn, header, bytes, record_crc(bytes)));
                 return match judged {
-                    Ok((header, layout)) => {
+                    Ok(sound) => {
                         self.consume(input, length);
-                        let whole = self.accept(start_lsn, header, layout, tli, page_info);
+                        let whole = self.accept(start_lsn, sound, tli, page_info);
                         Flow::Found(FoundEvent::Inside(whole, bytes))
                     }
                     Err(reason) => self.fail(reason, start_lsn),
@@ -388,8 +389,11 @@ impl WalReader {
                 if collecting.tot_len == 0 {
                     return self.fail(EndReason::ZeroLength, start_lsn);
                 }
-                if let Err(fault) = RecordHeader::check_length(collecting.tot_len, self.major) {
-                    return self.fail(EndReason::Header(fault), start_lsn);
+                let length = self
+                    .page_major()
+                    .and_then(|major| RecordHeader::check_length(collecting.tot_len, major).map_err(EndReason::Header));
+                if let Err(reason) = length {
+                    return self.fail(reason, start_lsn);
                 }
                 continue;
             }
@@ -399,18 +403,20 @@ impl WalReader {
             let whole = u32::try_from(self.buffer.len()).unwrap_or(u32::MAX) >= collecting.tot_len;
             let judged = match judged {
                 Ok(_) if !whole => continue,
-                Ok(header) => {
-                    self.judge_body(start_lsn, header, bytes, self.buffer.crc()).map(|layout| (header, layout))
-                }
+                Ok(header) => self.judge_body(start_lsn, header, bytes, self.buffer.crc()),
                 Err(reason) => Err(reason),
             };
             return match judged {
-                Ok((header, layout)) => {
-                    Flow::Found(FoundEvent::Assembled(self.accept(start_lsn, header, layout, tli, page_info)))
-                }
+                Ok(sound) => Flow::Found(FoundEvent::Assembled(self.accept(start_lsn, sound, tli, page_info))),
                 Err(reason) => self.fail(reason, start_lsn),
             };
         }
+    }
+
+    /// Version of the current page. Nothing is read of a page before that is known.
+    #[inline]
+    fn page_major(&self) -> Result<Major, EndReason> {
+        self.options.major.ok_or(EndReason::Page(PageFault::UnknownMagic(UnknownMagic(self.page.magic))))
     }
 
     /// Checks the header at the start of `bytes`.
@@ -418,7 +424,7 @@ impl WalReader {
     fn judge_header(&self, start_lsn: Lsn, bytes: &[u8]) -> Result<RecordHeader, EndReason> {
         let header = RecordHeader::decode(start_lsn, bytes).map_err(EndReason::Body)?;
         let link = self.link.map_or(PrevLink::Below(start_lsn), PrevLink::Exactly);
-        match header.faults(self.major, link).first() {
+        match header.faults(self.page_major()?, link).first() {
             Some(&fault) => Err(EndReason::Header(fault)),
             None => Ok(header),
         }
@@ -433,14 +439,15 @@ impl WalReader {
         header: RecordHeader,
         bytes: &[u8],
         computed: u32,
-    ) -> Result<BodyLayout, EndReason> {
+    ) -> Result<Sound, EndReason> {
         if computed != header.crc {
             return Err(EndReason::Checksum { found: header.crc, computed });
         }
         let body = bytes.get(RecordHeader::SIZE..).unwrap_or_default();
+        let major = self.page_major()?;
         let block_size = self.options.geometry.block_size;
         let beyond = u64::from(header.tot_len).saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        let layout = BodyLayout::decode_cut(start_lsn, self.major, block_size, body, (beyond, self.options.keep))
+        let layout = BodyLayout::decode_cut(start_lsn, major, block_size, body, (beyond, self.options.keep))
             .map_err(EndReason::Body)?;
         if let Some(expected) = self.aborted
             && let Some(found) = payload::overwritten_lsn(&header, layout.main_data(body))
@@ -448,22 +455,15 @@ impl WalReader {
         {
             return Err(EndReason::Overwritten { found, expected });
         }
-        Ok(layout)
+        Ok(Sound { header, layout, major })
     }
 
     /// Takes the record that ends here as good.
     #[inline]
-    fn accept(
-        &mut self,
-        start_lsn: Lsn,
-        header: RecordHeader,
-        layout: BodyLayout,
-        tli: TimelineId,
-        page_info: u16,
-    ) -> Whole {
+    fn accept(&mut self, start_lsn: Lsn, sound: Sound, tli: TimelineId, page_info: u16) -> Whole {
         let data_end_lsn = self.lsn;
         let mut end_lsn = data_end_lsn.aligned();
-        if header.is_switch() {
+        if sound.header.is_switch() {
             let segment = u64::from(self.options.geometry.wal_segment_size);
             end_lsn = Lsn(data_end_lsn.0.checked_next_multiple_of(segment).unwrap_or(u64::MAX));
         }
@@ -474,7 +474,7 @@ impl WalReader {
         self.link = Some(start_lsn);
         self.last_record = Some(start_lsn);
         self.end_of_last = Some(end_lsn);
-        Whole { start_lsn, end_lsn, data_end_lsn, header, layout, tli, page_info }
+        Whole { start_lsn, end_lsn, data_end_lsn, sound, tli, page_info }
     }
 }
 

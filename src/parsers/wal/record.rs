@@ -131,7 +131,7 @@ impl RecordHeader {
         if tot_len < 24 {
             return Err(RecordHeaderFault::TooShort { found: tot_len });
         }
-        let limit = major.max_record_length();
+        let limit = major.facts().max_record_length;
         if tot_len > limit {
             return Err(RecordHeaderFault::TooLong { found: tot_len, limit });
         }

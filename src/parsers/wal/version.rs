@@ -1,33 +1,228 @@
-//! Which server wrote a WAL page: the page magic, and what differs between majors.
+//! What differs between majors: one row of facts for each, in one table.
+//!
+//! Code asks for a fact and never compares majors, so that nothing is taken for granted of a major that has no row yet.
+//! A new major is a new row, and the compiler names every fact that the row lacks.
 
 use std::fmt;
 
+use crate::parsers::catalog::{self, CatalogLayout};
 use crate::parsers::image::Compression;
 
-/// Major version of the server whose WAL format is in use. Ordered by age.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Major {
-    /// 10, magic `0xD097`.
-    V10,
-    /// 11, magic `0xD098`.
-    V11,
-    /// 12, magic `0xD101`.
-    V12,
-    /// 13, magic `0xD106`.
-    V13,
-    /// 14, magic `0xD10D`.
-    V14,
-    /// 15, magic `0xD110`.
-    V15,
-    /// 16, magic `0xD113`.
-    V16,
-    /// 17, magic `0xD116`.
-    V17,
-    /// 18, magic `0xD118`. The development tree of 19 used it too, until October 2025.
-    V18,
-    /// Development tree of 19 since January 2026, magic `0xD11B`.
-    V19,
+/// What is known of one major.
+#[derive(Debug)]
+pub struct MajorFacts {
+    /// The number users know it by, and that `PG_VERSION` says.
+    pub number: u32,
+    /// How it is printed.
+    pub name: &'static str,
+    /// Magic of its WAL pages (`XLOG_PAGE_MAGIC`, `src/include/access/xlog_internal.h`).
+    pub magic: u16,
+    /// Version of its `pg_control` (`PG_CONTROL_VERSION`, `src/include/catalog/pg_control.h`).
+    pub control_version: u32,
+    /// Layout of its checkpoints and of the other records of the resource manager XLOG.
+    pub xlog: XlogFormat,
+    /// Longest record that is accepted, header included, in bytes. From 16 on the server states the limit
+    /// (`XLogRecordMaxSize`, 1020 MiB); older servers cannot allocate more than 1 GiB - 1 to read one back.
+    pub max_record_length: u32,
+    /// Highest id of a resource manager that is built in (`src/include/access/rmgrlist.h`).
+    pub last_rmgr: u8,
+    /// Extensions may bring resource managers, with the ids from [`FIRST_CUSTOM_RMGR`] on.
+    pub has_custom_rmgrs: bool,
+    /// Meaning of the flags of images.
+    pub images: ImageFlags,
+    /// Records may carry the id of their top-level transaction.
+    pub has_top_xid: bool,
+    /// Records of the resource manager Database.
+    pub database: DatabaseRecords,
+    /// Rows of its system catalogs.
+    pub catalog: &'static CatalogLayout,
+    /// Records of the resource manager Heap2 that prune and freeze pages.
+    pub prune: PruneRecords,
+    /// Records of the resource manager Btree whose place in the page can be followed.
+    pub btree: BtreeRecords,
+    /// `VACUUM_REDIRECT` of SP-GiST has the form that can be followed.
+    pub follows_spgist_redirects: bool,
+    /// Redo of BRIN `INSERT` and `UPDATE` dies when their page is not there. Servers of 10 to 15 read stray memory of
+    /// their own and go on; those from 16 on end with a segmentation fault.
+    pub dies_without_brin_page: bool,
+    /// There are servers of it that copy pages to a double write buffer without a lock, and what each of its records
+    /// shows in such a copy was looked into.
+    pub has_unlocked_copies: bool,
 }
+
+/// Layout of `CheckPoint`, and of the payloads of XLOG records that changed in the same majors. Ordered by age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum XlogFormat {
+    /// Majors 10 and 11: the epoch of the next transaction apart from its number.
+    To11,
+    /// Majors 12 to 16: with `max_wal_senders`.
+    To16,
+    /// Majors 17 and 18: with `wal_level`, and records that mark the redo point.
+    To18,
+    /// Major 19: multixact offsets of 8 bytes, and logical decoding that is switched on and off.
+    Since19,
+}
+
+impl XlogFormat {
+    /// Size of the `CheckPoint` struct, in bytes.
+    #[must_use]
+    pub const fn checkpoint_size(self) -> usize {
+        match self {
+            Self::To11 => 80,
+            Self::To16 | Self::To18 => 88,
+            Self::Since19 => 96,
+        }
+    }
+}
+
+/// Meaning of the flags in `bimg_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageFlags {
+    /// Majors 10 to 14: hole, compressed, apply.
+    To14,
+    /// From 15 on: hole, apply, one bit for each method of compression.
+    Since15,
+}
+
+/// Records of the resource manager Database. Ordered by age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DatabaseRecords {
+    /// Majors 10 to 12: a database is dropped from one tablespace.
+    To12,
+    /// Majors 13 and 14: from a list of them.
+    To14,
+    /// From 15 on: databases are also created page by page, and `DROP` has another number.
+    Since15,
+}
+
+/// Records of the resource manager Heap2 that prune and freeze pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PruneRecords {
+    /// Majors 10 to 13: `CLEAN`, `FREEZE_PAGE`, `CLEANUP_INFO`.
+    To13,
+    /// Majors 14 to 16: `PRUNE`, `VACUUM`, `FREEZE_PAGE`.
+    To16,
+    /// Majors 17 and 18: one record for all, a byte with the reason before the flags.
+    To18,
+    /// Major 19: one record for all, flags first.
+    Since19,
+}
+
+/// Records of the resource manager Btree. Ordered by age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BtreeRecords {
+    /// Majors 10 to 12: splits, deletions and vacuum are not followed.
+    To12,
+    /// Major 13: splits and vacuum are.
+    V13,
+    /// From 14 on: deletions too.
+    Since14,
+}
+
+macro_rules! majors {
+    ($($(#[$doc:meta])* $variant:ident { $($facts:tt)* })*) => {
+        /// Major version of a server. Ordered by age.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Major { $($(#[$doc])* $variant,)* }
+
+        impl Major {
+            /// All majors, oldest first.
+            pub const ALL: [Self; [$(stringify!($variant)),*].len()] = [$(Self::$variant),*];
+
+            /// What is known of it.
+            #[must_use]
+            pub const fn facts(self) -> &'static MajorFacts {
+                match self { $(Self::$variant => &const { MajorFacts { $($facts)* } },)* }
+            }
+        }
+    };
+}
+
+majors! {
+    /// 10.
+    V10 {
+        number: 10, name: "10", magic: 0xD097, control_version: 1002, xlog: XlogFormat::To11,
+        max_record_length: (1 << 30) - 1, last_rmgr: 21, has_custom_rmgrs: false,
+        images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To12,
+        catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
+        follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+    }
+    /// 11.
+    V11 {
+        number: 11, name: "11", magic: 0xD098, control_version: 1100, xlog: XlogFormat::To11,
+        max_record_length: (1 << 30) - 1, last_rmgr: 21, has_custom_rmgrs: false,
+        images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To12,
+        catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
+        follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+    }
+    /// 12.
+    V12 {
+        number: 12, name: "12", magic: 0xD101, control_version: 1201, xlog: XlogFormat::To16,
+        max_record_length: (1 << 30) - 1, last_rmgr: 21, has_custom_rmgrs: false,
+        images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To12,
+        catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::To12,
+        follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+    }
+    /// 13.
+    V13 {
+        number: 13, name: "13", magic: 0xD106, control_version: 1300, xlog: XlogFormat::To16,
+        max_record_length: (1 << 30) - 1, last_rmgr: 21, has_custom_rmgrs: false,
+        images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To14,
+        catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::V13,
+        follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+    }
+    /// 14.
+    V14 {
+        number: 14, name: "14", magic: 0xD10D, control_version: 1300, xlog: XlogFormat::To16,
+        max_record_length: (1 << 30) - 1, last_rmgr: 21, has_custom_rmgrs: false,
+        images: ImageFlags::To14, has_top_xid: true, database: DatabaseRecords::To14,
+        catalog: &catalog::TO_14, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
+        follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+    }
+    /// 15.
+    V15 {
+        number: 15, name: "15", magic: 0xD110, control_version: 1300, xlog: XlogFormat::To16,
+        max_record_length: (1 << 30) - 1, last_rmgr: 21, has_custom_rmgrs: true,
+        images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
+        catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
+        follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+    }
+    /// 16.
+    V16 {
+        number: 16, name: "16", magic: 0xD113, control_version: 1300, xlog: XlogFormat::To16,
+        max_record_length: 1020 << 20, last_rmgr: 21, has_custom_rmgrs: true,
+        images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
+        catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
+        follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
+    }
+    /// 17.
+    V17 {
+        number: 17, name: "17", magic: 0xD116, control_version: 1700, xlog: XlogFormat::To18,
+        max_record_length: 1020 << 20, last_rmgr: 21, has_custom_rmgrs: true,
+        images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
+        catalog: &catalog::TO_17, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
+        follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
+    }
+    /// 18. The development tree of 19 had its magic too, until October 2025.
+    V18 {
+        number: 18, name: "18", magic: 0xD118, control_version: 1800, xlog: XlogFormat::To18,
+        max_record_length: 1020 << 20, last_rmgr: 21, has_custom_rmgrs: true,
+        images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
+        catalog: &catalog::SINCE_18, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
+        follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
+    }
+    /// Development tree of 19 since January 2026.
+    V19 {
+        number: 19, name: "19devel", magic: 0xD11B, control_version: 1901, xlog: XlogFormat::Since19,
+        max_record_length: 1020 << 20, last_rmgr: 21, has_custom_rmgrs: true,
+        images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
+        catalog: &catalog::SINCE_18, prune: PruneRecords::Since19, btree: BtreeRecords::Since14,
+        follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: true,
+    }
+}
+
+/// Lowest id of a resource manager that an extension brings (`RM_MIN_CUSTOM_ID`, `src/include/access/rmgr.h`).
+pub const FIRST_CUSTOM_RMGR: u8 = 128;
 
 /// A page magic that belongs to no format read here. Its display says in words what is known about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,11 +234,25 @@ const COMPRESSION_SINCE_15: [(u8, Compression); 3] =
 const COMPRESSION_TO_14: [(u8, Compression); 1] = [(0x02, Compression::Pglz)];
 
 impl Major {
-    /// All majors, oldest first.
-    pub const ALL: [Self; 10] =
-        [Self::V10, Self::V11, Self::V12, Self::V13, Self::V14, Self::V15, Self::V16, Self::V17, Self::V18, Self::V19];
+    /// The oldest major with a row.
+    pub const OLDEST: Self = {
+        let [first, ..] = Self::ALL;
+        first
+    };
 
-    /// The major that wrote pages with this magic (`XLOG_PAGE_MAGIC`, `src/include/access/xlog_internal.h`).
+    /// The newest major with a row. Files of a newer one are never read as its own.
+    pub const NEWEST: Self = {
+        let [.., last] = Self::ALL;
+        last
+    };
+
+    /// The major with this number, `None` when it has no row.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|major| major.number() == number)
+    }
+
+    /// The major that wrote pages with this magic.
     ///
     /// # Errors
     /// [`UnknownMagic`] when the magic is that of no release from 10 on nor of the current development tree of 19.
@@ -54,82 +263,49 @@ impl Major {
     /// The magic in this major's page headers.
     #[must_use]
     pub const fn magic(self) -> u16 {
-        match self {
-            Self::V10 => 0xD097,
-            Self::V11 => 0xD098,
-            Self::V12 => 0xD101,
-            Self::V13 => 0xD106,
-            Self::V14 => 0xD10D,
-            Self::V15 => 0xD110,
-            Self::V16 => 0xD113,
-            Self::V17 => 0xD116,
-            Self::V18 => 0xD118,
-            Self::V19 => 0xD11B,
-        }
+        self.facts().magic
     }
 
     /// The number users know it by.
     #[must_use]
     pub const fn number(self) -> u32 {
-        match self {
-            Self::V10 => 10,
-            Self::V11 => 11,
-            Self::V12 => 12,
-            Self::V13 => 13,
-            Self::V14 => 14,
-            Self::V15 => 15,
-            Self::V16 => 16,
-            Self::V17 => 17,
-            Self::V18 => 18,
-            Self::V19 => 19,
-        }
+        self.facts().number
     }
 
-    /// True when a record may carry this resource manager id: 0 to 21, and from 15 on the custom ids 128 to 255.
+    /// True when a record may carry this resource manager id.
     ///
     /// Source: `RmgrIdIsValid`, `src/include/access/rmgr.h`.
     #[must_use]
-    pub fn has_rmgr(self, rmgr_id: u8) -> bool {
-        rmgr_id <= 21 || (self >= Self::V15 && rmgr_id >= 128)
-    }
-
-    /// Longest record that this reader accepts, header included, in bytes. From 16 on the server states the limit
-    /// (`XLogRecordMaxSize`, 1020 MiB); older servers cannot allocate more than 1 GiB - 1 to read one back.
-    #[must_use]
-    pub fn max_record_length(self) -> u32 {
-        if self >= Self::V16 { 1020 << 20 } else { (1 << 30) - 1 }
-    }
-
-    /// Size of the `CheckPoint` struct, in bytes.
-    #[must_use]
-    pub fn checkpoint_size(self) -> usize {
-        match self {
-            Self::V10 | Self::V11 => 80,
-            Self::V19 => 96,
-            _ => 88,
-        }
+    #[inline]
+    pub const fn has_rmgr(self, rmgr_id: u8) -> bool {
+        let facts = self.facts();
+        rmgr_id <= facts.last_rmgr || (facts.has_custom_rmgrs && rmgr_id >= FIRST_CUSTOM_RMGR)
     }
 
     /// Bit of `bimg_info` that says whether redo puts the image into place (`BKPIMAGE_APPLY`).
     #[must_use]
-    pub fn image_apply_flag(self) -> u8 {
-        if self >= Self::V15 { 0x02 } else { 0x04 }
+    #[inline]
+    pub const fn image_apply_flag(self) -> u8 {
+        match self.facts().images {
+            ImageFlags::To14 => 0x04,
+            ImageFlags::Since15 => 0x02,
+        }
     }
 
     /// Compression that these `bimg_info` bits stand for. The server tests pglz, LZ4, zstd in this order.
     #[must_use]
     pub fn image_compression(self, bimg_info: u8) -> Option<Compression> {
-        let table: &[_] = if self >= Self::V15 { &COMPRESSION_SINCE_15 } else { &COMPRESSION_TO_14 };
+        let table: &[_] = match self.facts().images {
+            ImageFlags::To14 => &COMPRESSION_TO_14,
+            ImageFlags::Since15 => &COMPRESSION_SINCE_15,
+        };
         table.iter().find(|(flag, _)| bimg_info & flag != 0).map(|&(_, method)| method)
     }
 }
 
 impl fmt::Display for Major {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::V19 => f.pad("19devel"),
-            other => fmt::Display::fmt(&other.number(), f),
-        }
+        f.pad(self.facts().name)
     }
 }
 
@@ -155,7 +331,9 @@ impl UnknownMagic {
                 "written on a machine with big-endian byte order, which is not supported".to_owned()
             }
             0xD011..=0xD092 => "a release before 9.6, which is not supported".to_owned(),
-            0xD11C..=0xD1FF => "newer than the versions known here (10 to 19devel)".to_owned(),
+            other if (0xD100..=0xD1FF).contains(&other) && other > Major::NEWEST.magic() => {
+                format!("newer than the versions known here ({} to {})", Major::OLDEST, Major::NEWEST)
+            }
             _ => "no WAL page of any version".to_owned(),
         }
     }
@@ -194,6 +372,39 @@ mod tests {
     }
 
     #[test]
+    fn rows_stand_in_the_order_of_their_numbers() {
+        let numbers: Vec<u32> = Major::ALL.into_iter().map(Major::number).collect();
+        assert!(numbers.iter().zip(numbers.iter().skip(1)).all(|(one, next)| one + 1 == *next), "{numbers:?}");
+        assert!(Major::ALL.is_sorted() && Major::ALL.is_sorted_by_key(|major| major.magic()));
+        assert_eq!((Major::OLDEST, Major::NEWEST), (Major::V10, Major::V19));
+        for number in 0..1000 {
+            let found = Major::from_number(number);
+            assert_eq!(found.map(Major::number), (10..=19).contains(&number).then_some(number));
+        }
+    }
+
+    /// Values of the servers' own headers, which the fixtures do not reach.
+    #[test]
+    fn facts_change_where_the_servers_did() {
+        let majors = |is: &dyn Fn(&MajorFacts) -> bool| -> Vec<u32> {
+            Major::ALL.into_iter().filter(|major| is(major.facts())).map(Major::number).collect()
+        };
+        assert_eq!(majors(&|facts| facts.max_record_length == 0x3FFF_FFFF), [10, 11, 12, 13, 14, 15]);
+        assert_eq!(majors(&|facts| facts.max_record_length == 1_069_547_520), [16, 17, 18, 19]);
+        assert_eq!(majors(&|facts| facts.control_version == 1300), [13, 14, 15, 16]);
+        assert_eq!(majors(&|facts| facts.xlog.checkpoint_size() == 80), [10, 11]);
+        assert_eq!(majors(&|facts| facts.xlog.checkpoint_size() == 96), [19]);
+        assert_eq!(majors(&|facts| facts.has_top_xid), [14, 15, 16, 17, 18, 19]);
+        assert_eq!(majors(&|facts| facts.database == DatabaseRecords::To12), [10, 11, 12]);
+        assert_eq!(majors(&|facts| facts.database == DatabaseRecords::To14), [13, 14]);
+        assert_eq!(majors(&|facts| facts.prune == PruneRecords::To13), [10, 11, 12, 13]);
+        assert_eq!(majors(&|facts| facts.prune == PruneRecords::To18), [17, 18]);
+        assert_eq!(majors(&|facts| facts.btree == BtreeRecords::To12), [10, 11, 12]);
+        assert_eq!(majors(&|facts| facts.follows_spgist_redirects), [16, 17, 18, 19]);
+        assert_eq!(majors(&|facts| facts.has_unlocked_copies), [19]);
+    }
+
+    #[test]
     fn unknown_magics_are_explained() {
         for (magic, words) in [
             (0, "never written"),
@@ -209,7 +420,10 @@ mod tests {
             (0xD117, "development version of 18"),
             (0xD11A, "development tree of 19"),
             (0x18D1, "big-endian"),
+            (0xD11C, "newer than the versions known here (10 to 19devel)"),
             (0xD120, "newer"),
+            (0xD1FF, "newer"),
+            (0xD200, "no WAL page"),
             (0xD05E, "before 9.6"),
             (0x1234, "no WAL page"),
         ] {

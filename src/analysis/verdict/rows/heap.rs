@@ -6,7 +6,7 @@ use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
-use crate::parsers::wal::version::Major;
+use crate::parsers::wal::version::PruneRecords;
 
 /// Bytes of `xl_heap_header` and what it stands for: number of attributes, flags, offset of the data.
 const WAL_TUPLE_HEADER_BYTES: usize = 5;
@@ -165,7 +165,7 @@ impl HeapItems {
             }
             // INPLACE.
             (RM_HEAP, 0x70) => self.change(change.main_u16(0)?, |row| row.rest = None),
-            (RM_HEAP2, 0x10 | 0x20 | 0x30) if change.major >= Major::V17 => return self.prune(change),
+            (RM_HEAP2, 0x10 | 0x20 | 0x30) => return self.prune(change),
             // VISIBLE: a flag of the page.
             (RM_HEAP2, 0x40) => Ok(()),
             (RM_HEAP2, 0x50) => return self.multi_insert(change),
@@ -230,8 +230,12 @@ impl HeapItems {
     /// PRUNE: flags that say which lists the data holds: plans of freezing, pairs of redirections, dead items, unused ones, and
     /// the items of the plans.
     fn prune(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
-        // In 17 and 18 a byte with the reason stands before a byte of flags.
-        let flags = if change.major >= Major::V19 { *change.main.first()? } else { *change.main.get(1)? };
+        let flags = match change.major.facts().prune {
+            PruneRecords::To13 | PruneRecords::To16 => return None,
+            // A byte with the reason stands before a byte of flags.
+            PruneRecords::To18 => *change.main.get(1)?,
+            PruneRecords::Since19 => *change.main.first()?,
+        };
         let (mut at, mut frozen, mut done) = (0, 0, Ok(()));
         if flags & 0x10 != 0 {
             let plans = usize::from(change.data_u16(0)?);
@@ -351,6 +355,7 @@ fn wal_rest(data: &[u8], prefix: &[u16], suffix: &[u16]) -> Option<Box<[u16]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parsers::wal::version::Major;
     use crate::types::Lsn;
 
     fn record(rmgr_id: u8, info: u8, main: &[u8], data: &[u8]) -> PageChange {

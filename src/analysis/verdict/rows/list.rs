@@ -7,7 +7,7 @@ use crate::analysis::verdict::change_log::{PageChange, u16_at};
 use crate::parsers::page::{PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
 use crate::parsers::wal::names::{RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_SPGIST};
-use crate::parsers::wal::version::Major;
+use crate::parsers::wal::version::BtreeRecords;
 use crate::types::ForkNumber;
 
 /// Shortest entry that is looked for by its bytes.
@@ -117,10 +117,10 @@ impl ListItems {
                 Some(before.and(self.insert(item, None)))
             }
             (RM_BTREE, 0x60, 0) => self.merge(change),
-            (RM_BTREE, 0x70, 0) if change.major >= Major::V14 => {
+            (RM_BTREE, 0x70, 0) if change.major.facts().btree >= BtreeRecords::Since14 => {
                 self.remove_some(change, change.main_u16(4)?, change.main_u16(6)?)
             }
-            (RM_BTREE, 0xC0, 0) if change.major >= Major::V13 => {
+            (RM_BTREE, 0xC0, 0) if change.major.facts().btree >= BtreeRecords::V13 => {
                 self.remove_some(change, change.main_u16(0)?, change.main_u16(2)?)
             }
             (RM_GIN, 0x20, 0) if change.main_u16(0)? & 0x01 == 0 => self.insert_gin(change),
@@ -197,7 +197,7 @@ impl ListItems {
     /// stays on the left, then the high key.
     fn keep_left_half(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         let (first_right, new_item) = (change.main_u16(4)?, change.main_u16(6)?);
-        if change.major < Major::V13 || change.main_u16(8)? != 0 {
+        if change.major.facts().btree < BtreeRecords::V13 || change.main_u16(8)? != 0 {
             return None;
         }
         let mut data = entries_of(&change.data, 8)?.into_iter();

@@ -59,9 +59,11 @@ impl WalReader {
             };
             return self.fail_page(reason, page_start, None);
         }
-        if let Ok(major) = Major::from_magic(header.magic) {
-            self.major = major;
-            self.options.major = Some(major);
+        match Major::from_magic(header.magic) {
+            Ok(major) => self.options.major = Some(major),
+            Err(unknown) => {
+                return self.fail_page(EndReason::Page(PageFault::UnknownMagic(unknown)), page_start, None);
+            }
         }
         if let Some(long) = &header.long {
             self.options.system_identifier = Some(long.system_identifier);

@@ -43,7 +43,7 @@ impl WalReader {
             self.state = ReaderState::Record;
         }
         let (ReaderState::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
-        let mut link = self.link?;
+        let (mut link, major) = (self.link?, self.options.major?);
         let to_limit = self.options.limit.map_or(u64::MAX, |limit| limit.0.saturating_sub(self.lsn.0));
         let room = self.left_in_page().min(usize::try_from(to_limit).unwrap_or(usize::MAX));
         let mut rest = input.get(..room).unwrap_or(input);
@@ -53,7 +53,7 @@ impl WalReader {
         while let Some((bytes, step, behind)) = whole_record(rest) {
             let Ok(header) = RecordHeader::decode(start_lsn, bytes) else { break };
             // Records of the WAL machinery itself change how reading goes on.
-            if header.prev != link || header.rmgr_id == RM_XLOG || !self.major.has_rmgr(header.rmgr_id) {
+            if header.prev != link || header.rmgr_id == RM_XLOG || !major.has_rmgr(header.rmgr_id) {
                 break;
             }
             if record_crc(bytes) != header.crc {
@@ -61,7 +61,7 @@ impl WalReader {
             }
             let block_size = self.options.geometry.block_size;
             let body = bytes.get(RecordHeader::SIZE..).unwrap_or_default();
-            let Some(layout) = BodyLayout::quick(self.major, block_size, body, 0) else { break };
+            let Some(layout) = BodyLayout::quick(major, block_size, body, 0) else { break };
             let end_lsn = start_lsn.advanced_by(step);
             let visited = visit(&Record {
                 start_lsn,
@@ -70,7 +70,7 @@ impl WalReader {
                 header,
                 layout,
                 bytes,
-                major: self.major,
+                major,
                 block_size,
                 tli: self.page.tli,
                 page_info: self.page.info,
@@ -149,12 +149,12 @@ impl WalReader {
         if self.options.limit.is_some_and(|limit| data_end_lsn.aligned() > limit) {
             return None;
         }
-        let layout = self.judge_body(start_lsn, header, borrowed.unwrap_or(self.buffer.kept()), crc).ok()?;
+        let sound = self.judge_body(start_lsn, header, borrowed.unwrap_or(self.buffer.kept()), crc).ok()?;
         *input = rest;
         self.lsn = data_end_lsn;
         self.page = page;
         self.timelines = Some((self.timelines.map_or(page.tli, |(first, _)| first), page.tli));
-        let whole = self.accept(start_lsn, header, layout, first_page.tli, first_page.info);
+        let whole = self.accept(start_lsn, sound, first_page.tli, first_page.info);
         let end_lsn = whole.end_lsn;
         visit(&self.record(whole, borrowed.unwrap_or(self.buffer.kept())));
         Some(Plain { records: 1, last_record: start_lsn, end_lsn })

@@ -3,7 +3,6 @@
 use super::super::Misfit;
 use super::{Entry, ListItems};
 use crate::analysis::verdict::change_log::{PageChange, u16_at};
-use crate::parsers::wal::version::Major;
 
 /// Flag of a leaf page.
 const LEAF: u16 = 0x04;
@@ -68,7 +67,7 @@ impl ListItems {
             }
             (0x20, 0 | 1) => self.move_leafs(change),
             (0x60, 0) => self.vacuum_leaf(change),
-            (0x80, 0) if change.major >= Major::V16 => self.vacuum_redirect(change),
+            (0x80, 0) if change.major.facts().follows_spgist_redirects => self.vacuum_redirect(change),
             _ => None,
         }
     }
