@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use strum::{IntoStaticStr, VariantNames};
+
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::heap::{TupleFault, first_tuple_fault};
 use crate::parsers::page::{PageFault, PageHeader, line_pointer_faults, page_faults};
@@ -47,6 +49,31 @@ pub struct ChecksumMismatch {
     pub stored: u16,
     /// What the bytes and the block number give.
     pub computed: u16,
+}
+
+/// One thing that is wrong with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum PageFlaw {
+    /// The checksum is not that of the bytes.
+    Checksum(ChecksumMismatch),
+    /// A rule of headers and line pointers is broken.
+    PageRule(PageFault),
+    /// A rule of tuples is broken.
+    TupleRule {
+        /// Item number, from 1.
+        item: usize,
+        /// Which rule.
+        fault: TupleFault,
+    },
+}
+
+impl PageFlaw {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
 }
 
 impl PageCondition {
@@ -128,6 +155,13 @@ impl PageCondition {
 }
 
 impl PageDamage {
+    /// Everything that is wrong, the checksum first.
+    pub fn flaws(&self) -> impl Iterator<Item = PageFlaw> {
+        let rules = self.faults.iter().map(|fault| PageFlaw::PageRule(*fault));
+        let tuple = self.tuple_fault.map(|(item, fault)| PageFlaw::TupleRule { item, fault });
+        self.checksum.map(PageFlaw::Checksum).into_iter().chain(rules).chain(tuple)
+    }
+
     /// Everything that is wrong, one sentence each, the checksum first.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {

@@ -7,8 +7,9 @@ use super::json::page::outcome_name;
 use super::text::{Layout, plain_table, wrapped, write_fact, write_table};
 use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::backup::BackupEnd;
-use crate::analysis::verdict::candidate::{ImageSource, Judged, Weight};
+use crate::analysis::verdict::candidate::{ImageSource, Judged};
 use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::judge::{OnStart, Verdict};
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::replay::{Recovery, Replay};
@@ -281,7 +282,7 @@ pub fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, 
     let disk = format!("{} ({strength})", report.disk.name());
     write_fact(out, layout, "on disk", &if report.is_wrong { disk } else { report.disk.name().to_owned() })?;
     for what in &report.damage {
-        write_fact(out, layout, "", what)?;
+        write_fact(out, layout, "", &what.to_string())?;
     }
     if let Some(lsn) = report.disk_lsn {
         write_fact(out, layout, "LSN on disk", &lsn.to_string())?;
@@ -299,7 +300,7 @@ pub fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, 
     }
     if report.verdict.chosen.is_none() {
         for reason in &report.verdict.reasons {
-            write_fact(out, layout, "", reason)?;
+            write_fact(out, layout, "", &reason.to_string())?;
         }
     }
     for (place, judged) in report.verdict.candidates.iter().enumerate() {
@@ -334,7 +335,7 @@ fn write_candidate(
             Weight::Missing => paint.doubt("?"),
             Weight::Loses | Weight::Against => paint.bad("-"),
         };
-        wrapped(out, layout, &format!("    {mark} "), 6, &printable(&step.text))?;
+        wrapped(out, layout, &format!("    {mark} "), 6, &printable(&step.statement.to_string()))?;
     }
     Ok(())
 }

@@ -205,13 +205,14 @@ impl Permission {
 /// A sentence for each reason why the page is left as it is.
 pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Vec<String>> {
     let verdict = &report.verdict;
+    let reasons = || -> Vec<String> { verdict.reasons.iter().map(ToString::to_string).collect() };
     if report.can_be_blank() {
         let flag = "--blank-maps overwrites it with zeros".to_owned();
-        let reasons = || verdict.reasons.iter().cloned().chain([flag]).collect();
+        let reasons = || reasons().into_iter().chain([flag]).collect();
         return if permission.blank_maps { Ok(Choice::Blank) } else { Err(reasons()) };
     }
     if matches!(verdict.verdict, Verdict::HealsInReplay | Verdict::Leave | Verdict::NoImage) {
-        return Err(verdict.reasons.clone());
+        return Err(reasons());
     }
     if report.is_cut {
         return Err(vec!["the file ends before the page does: no page is there to be overwritten".to_owned()]);
@@ -234,7 +235,7 @@ pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Ve
         verdict.candidates.get(*place).map(|judged| (judged.outcome, std::cmp::Reverse(judged.candidate.page_lsn)))
     });
     best.map(Choice::Candidate).ok_or_else(|| {
-        let mut reasons = verdict.reasons.clone();
+        let mut reasons = reasons();
         match verdict.verdict {
             Verdict::RestoreUnproven => reasons.push("--allow-unproven puts the image back all the same".to_owned()),
             Verdict::LosesChanges => reasons.push("--lose-changes with the page's name puts the image back".to_owned()),

@@ -1,7 +1,8 @@
 //! Turns verdicts into a plan, and holds a saved plan against the verdicts of today.
 
 use super::plan::{Choice, LeftPage, PLAN_SCHEMA, Permission, Plan, PlanPage, PlanSource, PlanStep, choose, crc_text};
-use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource, Weight};
+use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource};
+use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
@@ -122,7 +123,7 @@ impl Material<'_> {
         let image = (self.fetch)(&judged.candidate.source, page)?;
         let after = final_bytes(image, page.block, self.checksums);
         let warns = |weight: Weight| matches!(weight, Weight::Missing | Weight::Loses);
-        let warnings = judged.steps.iter().filter(|step| warns(step.weight)).map(|step| step.text.clone()).collect();
+        let warnings = judged.statements(&warns).map(ToString::to_string).collect();
         Ok(PlanStep {
             page: PlanPage::of(page),
             relation: (self.name)(page.rel),

@@ -6,15 +6,17 @@
 use super::content::Ahead;
 use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent, Touch};
+use super::evidence::{NamedRecord, Objection, OpenQuestion, Statement, Step, Weight};
 use super::history::WalHistory;
 use super::replay::Replay;
 use super::sectors::SectorMarks;
+use crate::analysis::page_check::PageFlaw;
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::types::{ForkNumber, Lsn, PageId};
 
-/// Records that are named one by one in a sentence.
-const MAX_RECORDS_IN_WORDS: usize = 4;
+/// Records that an image lacks and that are named one by one; the others are counted.
+const MAX_NAMED_RECORDS: usize = 4;
 
 /// Where an image comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +25,9 @@ pub enum ImageSource {
     Dwb {
         /// Name of the file.
         file: String,
-        /// Place of the file in the set.
+        /// Index of the file in the set.
         file_index: usize,
-        /// Place of the slot in the file.
+        /// Index of the slot in the file.
         slot_index: u64,
         /// Stored number.
         slot_id: u32,
@@ -56,15 +58,6 @@ impl ImageSource {
     }
 }
 
-impl std::fmt::Display for ImageSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Dwb { file, slot_index, .. } => f.pad(&format!("{file} slot {slot_index}")),
-            Self::Wal { record_lsn } => f.pad(&format!("WAL image at {record_lsn}")),
-        }
-    }
-}
-
 /// An image of one page.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -77,51 +70,13 @@ pub struct Candidate {
     /// Sectors that equal those on disk.
     pub sectors_matching: usize,
     /// Rules of pages that it breaks.
-    pub faults: Vec<String>,
+    pub flaws: Vec<PageFlaw>,
     /// Proof that its content does not fit its LSN.
     pub ahead: Option<Ahead>,
     /// Something else that speaks against it.
-    pub objection: Option<String>,
+    pub objection: Option<Objection>,
     /// Questions about its content that nothing answers.
-    pub unsettled: Vec<String>,
-}
-
-/// What a statement means for the use of an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
-    /// Part of the proof.
-    Supports,
-    /// Worth knowing, decides nothing.
-    Notes,
-    /// A part of the proof is missing.
-    Missing,
-    /// Changes would be lost.
-    Loses,
-    /// The image cannot be used.
-    Against,
-}
-
-impl Weight {
-    /// The word for reports and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Supports => "proof",
-            Self::Notes => "note",
-            Self::Missing => "missing",
-            Self::Loses => "loses",
-            Self::Against => "against",
-        }
-    }
-}
-
-/// One statement of a chain of evidence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// What it means.
-    pub weight: Weight,
-    /// What was found, in a sentence.
-    pub text: String,
+    pub open: Vec<OpenQuestion>,
 }
 
 /// What may be done with an image.
@@ -174,8 +129,8 @@ struct Chain {
 }
 
 impl Chain {
-    fn add(&mut self, weight: Weight, text: impl Into<String>) {
-        self.steps.push(Step { weight, text: text.into() });
+    fn add(&mut self, weight: Weight, statement: Statement) {
+        self.steps.push(Step { weight, statement });
     }
 }
 
@@ -185,14 +140,12 @@ pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_
     let mut chain = Chain { steps: Vec::new(), lost: Vec::new() };
     judge_image(&candidate, evidence, &mut chain);
     if page.fork == ForkNumber::Fsm {
-        chain.add(Weight::Supports, "a free space map corrects itself: any whole page of it will do");
+        chain.add(Weight::Supports, Statement::FreeSpaceMap);
         if matches!(candidate.source, ImageSource::Dwb { is_verified: false, .. }) {
-            let text = "nothing but the slot's header says whose page it is: the slot's CRC does not prove it, and WAL does \
-                        not log free space maps";
-            chain.add(Weight::Missing, text);
+            chain.add(Weight::Missing, Statement::FreeSpaceMapUnproven);
         }
     } else {
-        judge_place(&candidate, evidence, &mut chain);
+        judge_lsn(&candidate, evidence, &mut chain);
         judge_completeness(page, &candidate, evidence, &mut chain);
     }
     let outcome = outcome_of(&chain.steps);
@@ -204,10 +157,15 @@ impl Judged {
     pub fn weigh(&mut self, doubts: &[Doubt]) {
         let steps = doubts.iter().map(|doubt| {
             let weight = if doubt.forbids_restore() { Weight::Missing } else { Weight::Notes };
-            Step { weight, text: doubt.to_string() }
+            Step { weight, statement: Statement::Doubt(doubt.clone()) }
         });
         self.steps.extend(steps);
         self.outcome = outcome_of(&self.steps);
+    }
+
+    /// What was found, as far as `keep` takes its weight.
+    pub fn statements<'a>(&'a self, keep: &'a dyn Fn(Weight) -> bool) -> impl Iterator<Item = &'a Statement> {
+        self.steps.iter().filter(|step| keep(step.weight)).map(|step| &step.statement)
     }
 }
 
@@ -222,154 +180,111 @@ fn outcome_of(steps: &[Step]) -> CandidateOutcome {
 
 /// The image by itself: whole, plausible, of one moment.
 fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
+    let page_lsn = candidate.page_lsn;
     match &candidate.source {
         ImageSource::Dwb { slot_lsn, is_verified, batch, path, .. } => {
             if *is_verified {
-                chain.add(Weight::Supports, "the slot's CRC is right");
+                chain.add(Weight::Supports, Statement::SlotCrcRight);
             } else if *path == Some(WritePath::Eviction) {
-                let text = "the slot's CRC proves nothing in this layout, but the image's own checksum is right, which covers \
-                            its bytes and the number of its block";
-                chain.add(Weight::Supports, text);
+                chain.add(Weight::Supports, Statement::OwnChecksumRight);
             } else {
-                let text = "this layout's CRC proves nothing, and the image has no checksum of its own: the slot may be \
-                            damaged";
-                chain.add(Weight::Missing, text);
+                chain.add(Weight::Missing, Statement::NoChecksumAtAll);
             }
-            if *slot_lsn != candidate.page_lsn {
-                let (slot, image) = (slot_lsn, candidate.page_lsn);
-                chain.add(
-                    Weight::Missing,
-                    format!("the slot says LSN {slot}, its image {image}: the page changed while it was copied"),
-                );
+            if *slot_lsn != page_lsn {
+                chain.add(Weight::Missing, Statement::SlotLsnDiffers { slot_lsn: *slot_lsn, page_lsn });
             }
             match path {
-                Some(WritePath::Eviction) if *is_verified => {
-                    chain.add(Weight::Supports, "the image's own checksum is right: it was copied under a lock");
+                Some(WritePath::Eviction) => {
+                    chain.add(Weight::Supports, Statement::CopiedUnderLock { with_checksum: *is_verified });
                 }
-                Some(WritePath::Eviction) => chain.add(Weight::Supports, "it was copied under a lock"),
-                Some(WritePath::Checkpoint) => chain.add(
-                    Weight::Notes,
-                    "copied by a checkpoint without a lock, so it carries no checksum of its own; its structure is sound",
-                ),
+                Some(WritePath::Checkpoint) => chain.add(Weight::Notes, Statement::CopiedWithoutLock),
                 None => {}
             }
-            if let Some((verdict, reason)) = batch {
-                let how = reason.confidence().name();
-                let text = format!("written since the last checkpoint: {} ({how})", verdict.name());
-                chain.add(Weight::Notes, text);
+            if let Some((verdict, reason)) = *batch {
+                chain.add(Weight::Notes, Statement::WrittenSinceCheckpoint { verdict, reason });
             }
             for doubt in evidence.dwb_doubts {
-                chain.add(Weight::Missing, doubt.to_string());
+                chain.add(Weight::Missing, Statement::Doubt(doubt.clone()));
             }
         }
-        ImageSource::Wal { .. } => chain.add(Weight::Supports, "the WAL record's CRC is right"),
+        ImageSource::Wal { .. } => chain.add(Weight::Supports, Statement::WalCrcRight),
     }
-    for fault in &candidate.faults {
-        chain.add(Weight::Against, format!("the image breaks a rule of pages: {fault}"));
+    for flaw in &candidate.flaws {
+        chain.add(Weight::Against, Statement::BreaksPageRule(*flaw));
     }
     if let Some(ahead) = candidate.ahead {
-        let lsn = candidate.page_lsn;
-        chain.add(Weight::Against, format!("copied in the middle of a change: its LSN is {lsn}, yet {ahead}"));
+        chain.add(Weight::Against, Statement::CopiedInChange { page_lsn, ahead });
     }
     if let Some(objection) = &candidate.objection {
-        chain.add(Weight::Against, objection.clone());
+        chain.add(Weight::Against, Statement::Objection(objection.clone()));
     }
-    for question in &candidate.unsettled {
-        chain.add(Weight::Missing, question.clone());
+    for question in &candidate.open {
+        chain.add(Weight::Missing, Statement::Open(question.clone()));
     }
 }
 
-/// The image in the stream of WAL: of this page, and not from behind its end.
-fn judge_place(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
-    let lsn = candidate.page_lsn;
-    if lsn < evidence.lowest_wal_lsn {
-        return chain.add(Weight::Missing, format!("the image has no LSN ({lsn}), so WAL cannot vouch for it"));
+/// The image in the stream of WAL: of this page, and not from past its end.
+fn judge_lsn(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
+    let page_lsn = candidate.page_lsn;
+    if page_lsn < evidence.lowest_wal_lsn {
+        return chain.add(Weight::Missing, Statement::NoPageLsn { page_lsn });
     }
     let Some(end_lsn) = evidence.replay.end_lsn else {
-        return chain.add(Weight::Missing, "the end of WAL is not known");
+        return chain.add(Weight::Missing, Statement::WalEndUnknown);
     };
-    if lsn > end_lsn {
-        return chain.add(
-            Weight::Against,
-            format!("its LSN {lsn} lies behind the end of valid WAL, {end_lsn}: a future that replay cannot reach"),
-        );
+    if page_lsn > end_lsn {
+        return chain.add(Weight::Against, Statement::ImageAfterWalEnd { page_lsn, end_lsn });
     }
     if let Some(disk_lsn) = evidence.disk_lsn.filter(|disk| *disk > end_lsn) {
-        chain.add(
-            Weight::Missing,
-            format!("the page on disk names LSN {disk_lsn}, behind the end of valid WAL, {end_lsn}: WAL is missing"),
-        );
+        chain.add(Weight::Missing, Statement::DiskAfterWalEnd { disk_lsn, end_lsn });
     }
     if matches!(candidate.source, ImageSource::Wal { .. }) {
         return;
     }
     // Clearing bits of a map does not move its LSN.
     let sets_lsn = |event: &&BlockEvent| event.touch != Touch::MapBits;
-    if evidence.events.iter().filter(sets_lsn).any(|event| event.end_lsn == lsn) {
-        chain.add(Weight::Supports, format!("the WAL record that ends at its LSN {lsn} is of this page"));
-    } else if evidence.history.stretches().iter().any(|stretch| stretch.start < lsn && lsn <= stretch.end) {
-        chain.add(
-            Weight::Against,
-            format!("no WAL record of this page ends at its LSN {lsn}: it is an image of something else"),
-        );
+    if evidence.events.iter().filter(sets_lsn).any(|event| event.end_lsn == page_lsn) {
+        chain.add(Weight::Supports, Statement::RecordOfPage { page_lsn });
+    } else if evidence.history.stretches().iter().any(|stretch| stretch.start < page_lsn && page_lsn <= stretch.end) {
+        chain.add(Weight::Against, Statement::NoRecordOfPage { page_lsn });
     } else {
-        chain.add(Weight::Missing, format!("WAL around its LSN {lsn} is not there, so it may be of another page"));
+        chain.add(Weight::Missing, Statement::WalAroundImageMissing { page_lsn });
     }
 }
 
 /// Whether replay repeats everything that the image lacks.
 fn judge_completeness(page: PageId, candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
-    let lsn = candidate.page_lsn;
+    let page_lsn = candidate.page_lsn;
     let Some(redo_lsn) = evidence.replay.redo_lsn else {
-        return chain.add(Weight::Missing, "the redo point is not known");
+        return chain.add(Weight::Missing, Statement::RedoPointUnknown);
     };
     if !evidence.replay.can_begin {
-        return chain.add(Weight::Missing, format!("WAL from the redo point {redo_lsn} on cannot be read"));
+        return chain.add(Weight::Missing, Statement::RedoPointUnreadable { redo_lsn });
     }
     let replays = evidence.replay.recovery.replays();
-    if replays && lsn >= redo_lsn {
-        return chain.add(
-            Weight::Supports,
-            format!("its LSN {lsn} is not older than the redo point {redo_lsn}: replay repeats all that came later"),
-        );
+    if replays && page_lsn >= redo_lsn {
+        return chain.add(Weight::Supports, Statement::NotBeforeRedo { page_lsn, redo_lsn });
     }
-    // Without replay nothing is repeated, not even what WAL holds behind the checkpoint.
+    // Without replay nothing is repeated, not even what WAL holds after the checkpoint.
     let is_repeated = |start_lsn: Lsn| replays && start_lsn >= redo_lsn;
-    let inside = |event: &&BlockEvent| event.end_lsn > lsn && !is_repeated(event.start_lsn) && event.matters();
+    let inside = |event: &&BlockEvent| event.end_lsn > page_lsn && !is_repeated(event.start_lsn) && event.matters();
     let lost: Vec<&BlockEvent> = evidence.events.iter().filter(inside).collect();
     let removed: Option<&FileEvent> =
-        evidence.history.file_events(page).find(|event| event.end_lsn > lsn && !is_repeated(event.start_lsn));
+        evidence.history.file_events(page).find(|event| event.end_lsn > page_lsn && !is_repeated(event.start_lsn));
     if let Some(event) = removed {
-        chain.add(Weight::Against, format!("{}, so the image is of an older page", event.words()));
+        chain.add(Weight::Against, Statement::ImageOfOlderPage(event.clone()));
     }
     if !lost.is_empty() {
         let major = evidence.history.major;
-        let named: Vec<String> = lost
-            .iter()
-            .take(MAX_RECORDS_IN_WORDS)
-            .map(|event| format!("{} at {}", event.name(major), event.start_lsn))
-            .collect();
-        let more = match lost.len().saturating_sub(MAX_RECORDS_IN_WORDS) {
-            0 => String::new(),
-            count => format!(" and {count} more"),
-        };
-        let named = named.join(", ");
-        let text = if replays {
-            format!("replay from {redo_lsn} does not repeat what it lacks of before: {named}{more}")
-        } else {
-            format!("no replay repeats what it lacks: {named}{more}")
-        };
-        chain.add(Weight::Loses, text);
+        let named = lost.iter().take(MAX_NAMED_RECORDS);
+        let records = named.map(|event| NamedRecord { name: event.name(major), lsn: event.start_lsn }).collect();
+        let more = lost.len().saturating_sub(MAX_NAMED_RECORDS);
+        let redo_lsn = replays.then_some(redo_lsn);
+        chain.add(Weight::Loses, Statement::LacksChanges { redo_lsn, records, more });
         chain.lost = lost.iter().map(|event| event.end_lsn).collect();
-    } else if evidence.history.covers(lsn, redo_lsn) {
-        chain.add(
-            Weight::Supports,
-            format!("no record between its LSN {lsn} and the redo point {redo_lsn} changes the page"),
-        );
+    } else if evidence.history.covers(page_lsn, redo_lsn) {
+        chain.add(Weight::Supports, Statement::UnchangedUntilRedo { page_lsn, redo_lsn });
     } else {
-        chain.add(
-            Weight::Missing,
-            format!("its LSN {lsn} is older than the redo point {redo_lsn}, and WAL between them is not all there"),
-        );
+        chain.add(Weight::Missing, Statement::WalUntilRedoMissing { page_lsn, redo_lsn });
     }
 }

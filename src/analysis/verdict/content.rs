@@ -1,7 +1,9 @@
-//! Whether the content of a page fits its own LSN: a page that shows a transaction whose change WAL holds only behind
+//! Whether the content of a page fits its own LSN: a page that shows a transaction whose change WAL holds only after
 //! that LSN was copied in the middle of a change, or is made up of two versions.
 
 use std::collections::BTreeSet;
+
+use strum::{IntoStaticStr, VariantNames};
 
 use super::events::{BlockEvent, Touch};
 use super::history::is_newer_xid;
@@ -21,53 +23,45 @@ pub struct XidFacts<'a> {
     /// Records that touch the page, from the redo point on at least.
     pub events: &'a [BlockEvent],
     /// The next transaction at the checkpoint whose redo point it is: this one and newer ones wrote all their records
-    /// behind the redo point.
+    /// after the redo point.
     pub next_at_redo: u32,
     /// The newest that valid WAL knows.
     pub newest: Option<u32>,
 }
 
-/// What is wrong with the content of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What shows that a page holds more than its LSN says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Ahead {
-    /// The transaction's first record for this page ends behind the page's LSN.
-    ByRecord {
+    /// The transaction's first record for this page ends after the page's LSN.
+    FirstRecordLater {
         /// The transaction.
         xid: u32,
         /// End of its first record.
         first_lsn: Lsn,
     },
-    /// The transaction has no record for this page although it began behind the redo point.
-    WithoutRecord {
+    /// The transaction has no record for this page although it began after the redo point.
+    TransactionWithoutRecord {
         /// The transaction.
         xid: u32,
     },
     /// The transaction is newer than any that WAL knows.
-    FromTheFuture {
+    TransactionFromLater {
         /// The transaction.
         xid: u32,
     },
     /// What the next record for the page puts there is there already.
-    NextChange {
+    HoldsNextChange {
         /// Start of that record.
         lsn: Lsn,
     },
 }
 
-impl std::fmt::Display for Ahead {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::ByRecord { xid, first_lsn } => {
-                write!(f, "it shows transaction {xid}, whose first record for this page ends only at {first_lsn}")
-            }
-            Self::WithoutRecord { xid } => {
-                write!(f, "it shows transaction {xid}, which has no record for this page in WAL")
-            }
-            Self::FromTheFuture { xid } => {
-                write!(f, "it shows transaction {xid}, which is newer than all that WAL knows")
-            }
-            Self::NextChange { lsn } => write!(f, "it holds what only the record at {lsn} puts there"),
-        }
+impl Ahead {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
     }
 }
 
@@ -95,17 +89,17 @@ pub fn xids_of(page: &[u8], fork: ForkNumber) -> BTreeSet<u32> {
 /// The first transaction on a heap page with LSN `lsn` that proves the page to be ahead of its LSN.
 #[must_use]
 pub fn ahead_of_lsn(page: &[u8], fork: ForkNumber, lsn: Lsn, facts: &XidFacts<'_>) -> Option<Ahead> {
-    let began_behind_redo = |xid: &u32| !is_newer_xid(facts.next_at_redo, *xid);
+    let began_after_redo = |xid: &u32| !is_newer_xid(facts.next_at_redo, *xid);
     // An image can bring rows of transactions that never touched this page themselves.
     let has_image = facts.events.iter().any(|event| matches!(event.touch, Touch::Image { .. }) && event.end_lsn <= lsn);
-    xids_of(page, fork).into_iter().filter(began_behind_redo).find_map(|xid| {
+    xids_of(page, fork).into_iter().filter(began_after_redo).find_map(|xid| {
         if facts.newest.is_some_and(|newest| is_newer_xid(xid, newest)) {
-            return Some(Ahead::FromTheFuture { xid });
+            return Some(Ahead::TransactionFromLater { xid });
         }
         let own = facts.events.iter().filter(|event| event.xid == xid && event.touch != Touch::Hint);
         match own.map(|event| event.end_lsn).min() {
-            Some(first_lsn) if first_lsn > lsn => Some(Ahead::ByRecord { xid, first_lsn }),
-            None if !has_image => Some(Ahead::WithoutRecord { xid }),
+            Some(first_lsn) if first_lsn > lsn => Some(Ahead::FirstRecordLater { xid, first_lsn }),
+            None if !has_image => Some(Ahead::TransactionWithoutRecord { xid }),
             Some(_) | None => None,
         }
     })
@@ -147,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn change_behind_the_page_lsn_is_found() {
+    fn change_after_the_page_lsn_is_found() {
         let events = [event(710, 100, Touch::Change), event(720, 200, Touch::Change)];
         assert_eq!(judge(&heap_page(710, 0, infomask::XMAX_INVALID), 150, &events), None);
         assert_eq!(
             judge(&heap_page(710, 720, 0), 150, &events),
-            Some(Ahead::ByRecord { xid: 720, first_lsn: Lsn(200) })
+            Some(Ahead::FirstRecordLater { xid: 720, first_lsn: Lsn(200) })
         );
         assert_eq!(judge(&heap_page(710, 720, 0), 200, &events), None);
     }
@@ -165,9 +159,9 @@ mod tests {
     #[test]
     fn transaction_without_record_is_found_unless_an_image_brought_it() {
         let page = heap_page(710, 0, infomask::XMAX_INVALID);
-        assert_eq!(judge(&page, 150, &[]), Some(Ahead::WithoutRecord { xid: 710 }));
+        assert_eq!(judge(&page, 150, &[]), Some(Ahead::TransactionWithoutRecord { xid: 710 }));
         assert_eq!(judge(&page, 150, &[event(9, 100, Touch::Image { marks: None })]), None);
-        assert_eq!(judge(&heap_page(900, 0, 0), 150, &[]), Some(Ahead::FromTheFuture { xid: 900 }));
+        assert_eq!(judge(&heap_page(900, 0, 0), 150, &[]), Some(Ahead::TransactionFromLater { xid: 900 }));
     }
 
     #[test]

@@ -150,24 +150,6 @@ impl FileEvent {
             LifeCycle::Dropped { .. } | LifeCycle::DatabaseDropped { .. } => self.removes(page),
         }
     }
-
-    /// What happened, in words.
-    #[must_use]
-    pub fn words(&self) -> String {
-        let at = self.start_lsn;
-        match &self.what {
-            LifeCycle::Created { .. } => format!("the file is created at {at}"),
-            LifeCycle::Truncated { keeps_blocks, .. } => {
-                format!("the relation is truncated to {keeps_blocks} blocks at {at}")
-            }
-            LifeCycle::Dropped { committed: true, .. } => format!("the relation is dropped by the commit at {at}"),
-            LifeCycle::Dropped { committed: false, .. } => {
-                format!("the relation's creation is undone by the abort at {at}")
-            }
-            LifeCycle::DatabaseCreated { .. } => format!("the database is created as a copy at {at}"),
-            LifeCycle::DatabaseDropped { .. } => format!("the database is dropped at {at}"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Which block of its relation an image is of, as far as its content tells. A record that changes several blocks gives
 //! them all the same LSN, so where an image has the LSN of such a record the LSN does not tell them apart.
 
+use strum::{IntoStaticStr, VariantNames};
+
 use super::events::BlockEvent;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
@@ -18,15 +20,58 @@ const MOVE_LEAFS: u8 = 0x20;
 const PAGE_UPDATE: u8 = 0x00;
 const INSERT_UPPER: u8 = 0x10;
 
-/// What the content of an image says about its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the content of an image says about its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// It names the block that the image is said to be of.
     Own,
-    /// It is that of another block; why, in words.
-    Other(String),
+    /// It is that of another block.
+    Other(OtherBlock),
     /// It says nothing.
     Silent,
+}
+
+/// What shows that an image is of another block of its relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum OtherBlock {
+    /// It is a metapage, and the block is not block 0.
+    IsMetapage,
+    /// It is not a metapage, and the block is block 0.
+    IsNotMetapage,
+    /// It is a leaf, and by the record that its LSN names the block is above the leaves.
+    IsLeaf,
+    /// It is not a leaf, and by the record that its LSN names the block is one.
+    IsNotLeaf,
+    /// None of its rows names the block.
+    RowsNameOtherBlock {
+        /// The block that it is said to be.
+        block: BlockNumber,
+        /// What its first row names.
+        found: BlockNumber,
+    },
+    /// It links to the block that it is said to be.
+    LinksToItself {
+        /// That block.
+        block: BlockNumber,
+    },
+    /// The split that its LSN names links the block to another one than it does.
+    SplitLinksDiffer {
+        /// The block that it is said to be.
+        block: BlockNumber,
+        /// Where the split links it to.
+        expected: BlockNumber,
+        /// Where the image links to.
+        found: BlockNumber,
+    },
+}
+
+impl OtherBlock {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
 }
 
 /// Judges `page`, said to be block `block`; `event`: the record that its LSN names.
@@ -40,8 +85,7 @@ pub fn identity_of(page: &[u8], fork: ForkNumber, block: BlockNumber, event: Opt
     if let Some(is_meta) = is_metapage(kind, special)
         && is_meta != (block == 0)
     {
-        let what = if is_meta { "a metapage, which only block 0 is" } else { "no metapage, which block 0 is" };
-        return Identity::Other(format!("it is {what}"));
+        return Identity::Other(if is_meta { OtherBlock::IsMetapage } else { OtherBlock::IsNotMetapage });
     }
     match kind {
         PageKind::Heap => by_rows(&header, page, block),
@@ -78,17 +122,13 @@ fn by_kind(kind: PageKind, special: &[u8], block: BlockNumber, event: Option<&Bl
     let Some(is_leaf) = flags.map(|flags| flags & leaf_flag != 0) else { return Identity::Silent };
     let is_above = event.block_id == above;
     if is_leaf && is_above {
-        return Identity::Other(
-            "it is a leaf, and the block that its LSN's record names lies above the leaves".to_owned(),
-        );
+        return Identity::Other(OtherBlock::IsLeaf);
     }
     // The lower page is always a leaf in SP-GiST, elsewhere it can be any.
     let are_leaves = event.rmgr_id == RM_SPGIST;
     let is_alone = is_above || event.partners.iter().all(|(id, _)| *id == above);
     match (is_leaf, are_leaves) {
-        (false, true) if !is_above => {
-            Identity::Other("it is no leaf, and the block that its LSN's record names is one".to_owned())
-        }
+        (false, true) if !is_above => Identity::Other(OtherBlock::IsNotLeaf),
         (true, _) | (false, true) if is_alone => Identity::Own,
         _ => Identity::Silent,
     }
@@ -118,9 +158,7 @@ fn by_rows(header: &PageHeader, page: &[u8], block: BlockNumber) -> Identity {
     match named.first() {
         None => Identity::Silent,
         Some(_) if named.contains(&block) => Identity::Own,
-        Some(other) => {
-            Identity::Other(format!("none of its rows says that it stands in block {block}; the first says {other}"))
-        }
+        Some(found) => Identity::Other(OtherBlock::RowsNameOtherBlock { block, found: *found }),
     }
 }
 
@@ -129,7 +167,7 @@ fn by_links(special: &[u8], block: BlockNumber, event: Option<&BlockEvent>) -> I
     let link = |at: usize| special.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     let (left, right) = (link(0), link(4));
     if left == Some(block) || right == Some(block) {
-        return Identity::Other(format!("it links to block {block} as its neighbour, so it is not that block"));
+        return Identity::Other(OtherBlock::LinksToItself { block });
     }
     let split = event.filter(|event| event.rmgr_id == RM_BTREE && matches!(event.info & 0xF0, SPLIT_L | SPLIT_R));
     let Some(event) = split else { return Identity::Silent };
@@ -143,9 +181,7 @@ fn by_links(special: &[u8], block: BlockNumber, event: Option<&BlockEvent>) -> I
     };
     match (found, expected) {
         (Some(found), Some(expected)) if found == expected => Identity::Own,
-        (Some(found), Some(expected)) => Identity::Other(format!(
-            "the split that its LSN names links block {block} to block {expected}, but it links to {found}"
-        )),
+        (Some(found), Some(expected)) => Identity::Other(OtherBlock::SplitLinksDiffer { block, expected, found }),
         _ => Identity::Silent,
     }
 }

@@ -3,6 +3,7 @@
 use super::candidate::{Candidate, ImageSource};
 use super::content::{Ahead, XidFacts, ahead_of_lsn};
 use super::events::{BlockEvent, Touch};
+use super::evidence::{NamedRecord, Objection, OpenQuestion};
 use super::identity::{Identity, identity_of};
 use super::next_change::ChangePresence;
 use super::sectors::SectorMarks;
@@ -15,6 +16,9 @@ use crate::parsers::dwb::SlotIdRule;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
 use crate::types::{ForkNumber, Lsn, PageId};
+
+/// Blocks with the same LSN that are named.
+const MAX_NAMED_BLOCKS: usize = 4;
 
 impl Context<'_> {
     pub(super) fn dwb_candidates(
@@ -39,28 +43,28 @@ impl Context<'_> {
             }
             let header = PageHeader::decode(0, read.image).ok();
             let condition = PageCondition::of(read.image, page.fork, page.block, false);
-            let faults = condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
+            let flaws = condition.damage().map_or_else(Vec::new, |damage| damage.flaws().collect());
             let objection = (condition == PageCondition::Zeroed)
-                .then(|| "the image is all zero: it was taken before the page was filled".to_owned())
+                .then_some(Objection::ImageAllZero)
                 .or_else(|| not_a_map(page.fork, header.as_ref(), self.block_size))
                 .or_else(|| self.other_kind(page, header.as_ref()));
             let identity = identity_of(read.image, page.fork, page.block, self.record_at(page, slot.page_lsn));
-            let mut unsettled = Vec::new();
+            let mut open = Vec::new();
             // Under its lock a page is what its LSN says, and its own checksum says which block it is; only copies
             // without one need the look into their content.
             let is_locked = slot.path == Some(WritePath::Eviction);
             let (objection, is_identified) = match &identity {
-                Identity::Other(why) => (objection.or_else(|| Some(why.clone())), false),
+                Identity::Other(why) => (objection.or(Some(Objection::OtherBlock(*why))), false),
                 Identity::Own => (objection, true),
                 Identity::Silent => (objection, is_locked),
             };
             let ahead = match is_locked {
                 true => None,
-                false => self.ahead(page, read.image, slot.page_lsn, &mut unsettled),
+                false => self.ahead(page, read.image, slot.page_lsn, &mut open),
             };
-            unsettled.extend(self.mistakable(page, slot.page_lsn).filter(|_| !is_identified));
+            open.extend(self.mistakable(page, slot.page_lsn).filter(|_| !is_identified));
             if !(is_locked && slot.is_verified) {
-                unsettled.extend(self.stranger(page, slot.page_lsn, header.as_ref()));
+                open.extend(self.stranger(page, slot.page_lsn, header.as_ref()));
             }
             let marks = SectorMarks::of(read.image);
             let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
@@ -79,10 +83,10 @@ impl Context<'_> {
                 page_lsn: slot.page_lsn,
                 sectors_matching: marks.matching(&disk.marks),
                 marks,
-                faults,
+                flaws,
                 ahead,
                 objection,
-                unsettled,
+                open,
             });
         }
         // Where one of its slots cannot be read, nobody knows which the server would take.
@@ -119,18 +123,17 @@ impl Context<'_> {
         });
         images
             .map(|(event, marks)| {
-                let objection =
-                    marks.is_none().then(|| "there are too many images in WAL to look at this one".to_owned());
+                let objection = marks.is_none().then_some(Objection::TooManyImages);
                 let marks = marks.cloned().unwrap_or_else(|| SectorMarks::zero(0));
                 Candidate {
                     source: ImageSource::Wal { record_lsn: event.start_lsn },
                     page_lsn: event.end_lsn,
                     sectors_matching: marks.matching(&disk.marks),
                     marks,
-                    faults: Vec::new(),
+                    flaws: Vec::new(),
                     ahead: None,
                     objection,
-                    unsettled: Vec::new(),
+                    open: Vec::new(),
                 }
             })
             .collect()
@@ -144,8 +147,8 @@ impl Context<'_> {
         ahead_of_lsn(bytes, page.fork, lsn, &facts)
     }
 
-    /// Whether an image that was copied without a lock is ahead of its LSN; what cannot be told goes to `unsettled`.
-    pub(super) fn ahead(&self, page: PageId, bytes: &[u8], lsn: Lsn, unsettled: &mut Vec<String>) -> Option<Ahead> {
+    /// Whether an image that was copied without a lock is ahead of its LSN; what cannot be told goes to `open`.
+    pub(super) fn ahead(&self, page: PageId, bytes: &[u8], lsn: Lsn, open: &mut Vec<OpenQuestion>) -> Option<Ahead> {
         if let Some(ahead) = self.early_transaction(page, bytes, lsn) {
             return Some(ahead);
         }
@@ -154,12 +157,9 @@ impl Context<'_> {
         let at = next.start_lsn;
         match next.standing(bytes, page.fork, page.block) {
             ChangePresence::Absent => None,
-            ChangePresence::Present => Some(Ahead::NextChange { lsn: at }),
+            ChangePresence::Present => Some(Ahead::HoldsNextChange { lsn: at }),
             ChangePresence::Unclear => {
-                let what = next.name();
-                unsettled.push(format!(
-                    "it was copied without a lock, and whether it holds the change of {what} at {at} already does not show"
-                ));
+                open.push(OpenQuestion::MayHoldNextChange(NamedRecord { name: next.name(), lsn: at }));
                 None
             }
         }
@@ -172,35 +172,27 @@ impl Context<'_> {
     }
 
     /// Says so when the record that an image's LSN names gave other blocks of the relation the same LSN.
-    fn mistakable(&self, page: PageId, lsn: Lsn) -> Option<String> {
+    fn mistakable(&self, page: PageId, lsn: Lsn) -> Option<OpenQuestion> {
         let event = self.record_at(page, lsn).filter(|event| !event.partners.is_empty())?;
-        let blocks: Vec<String> = event.partners.iter().take(4).map(|(_, block)| block.to_string()).collect();
-        let (at, blocks) = (event.start_lsn, blocks.join(", "));
-        Some(format!("the record at {at} gave block {blocks} the same LSN, and nothing in the image says which it is"))
+        let blocks = event.partners.iter().take(MAX_NAMED_BLOCKS).map(|(_, block)| *block).collect();
+        Some(OpenQuestion::SameLsnAsBlocks { lsn: event.start_lsn, blocks })
     }
 
     /// Says so when the record that an image's LSN names changed a page of another fork or relation too, and the image may
     /// be of that one: a copy without a lock can come under the name of the page that took the buffer over, and some
     /// slots have no CRC that covers the name. Heap records change maps besides, which have no line pointers.
-    fn stranger(&self, page: PageId, lsn: Lsn, header: Option<&PageHeader>) -> Option<String> {
+    fn stranger(&self, page: PageId, lsn: Lsn, header: Option<&PageHeader>) -> Option<OpenQuestion> {
         let event = self.record_at(page, lsn).filter(|event| event.has_stranger)?;
         let has_items = header.is_some_and(|header| usize::from(header.lower) > PageHeader::SIZE);
         let is_told = matches!(event.rmgr_id, RM_HEAP | RM_HEAP2) && (page.fork != ForkNumber::Main || has_items);
-        let at = event.start_lsn;
-        (!is_told).then(|| {
-            format!(
-                "the record at {at} gave a page of another fork the same LSN, and nothing in the image says which it is"
-            )
-        })
+        (!is_told).then_some(OpenQuestion::SameLsnAsOtherFork { lsn: event.start_lsn })
     }
 
     /// Objection to an image whose special space is not that of the other pages of its fork.
-    fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<String> {
+    fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<Objection> {
         let own = self.block_size.checked_sub(usize::from(header?.special))?;
         let expected = self.special_of(page)?;
-        (own != expected).then(|| {
-            format!("its special space has {own} bytes, that of other pages of the relation {expected}: another page's content")
-        })
+        (own != expected).then_some(Objection::OtherSpecialSpace { own, expected })
     }
 
     /// Size of the special space of pages near `page`.
@@ -227,10 +219,10 @@ impl Context<'_> {
 
 /// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL cannot tell whose
 /// content it is: a free space map is not logged.
-fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<String> {
+fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<Objection> {
     let header = header.filter(|_| matches!(fork, ForkNumber::Fsm | ForkNumber::Vm))?;
     let is_bare = usize::from(header.lower) == PageHeader::SIZE
         && usize::from(header.upper) == block_size
         && usize::from(header.special) == block_size;
-    (!is_bare).then(|| "it has line pointers or tuples, which no page of a map has: another page's content".to_owned())
+    (!is_bare).then_some(Objection::NotAMapPage)
 }

@@ -1,8 +1,11 @@
 //! The verdict on one damaged page: what happened to it, what replay will do with it, and which image may be put back.
 
-use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSource, Judged, Step, Weight, judge};
+use strum::{IntoStaticStr, VariantNames};
+
+use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSource, Judged, judge};
 use super::doubt::Doubt;
-use super::events::{BlockEvent, FileEvent};
+use super::events::{BlockEvent, FileEvent, Touch};
+use super::evidence::{NamedRecord, Statement, Weight};
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// What to do about a page.
@@ -38,6 +41,77 @@ impl Verdict {
             Self::NoImage => "no_image",
             Self::Leave => "leave",
         }
+    }
+}
+
+/// Why a page got its verdict.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum Reason {
+    /// Replay dies without the page, and removes it later.
+    NeededAndRemoved,
+    /// Recovery empties the relation.
+    UnloggedRelation,
+    /// Replay makes the file anew.
+    FileMadeAnew(FileEvent),
+    /// Replay removes the page before anything needs it.
+    RemovedInReplay(FileEvent),
+    /// Replay overwrites the page without reading it.
+    OverwrittenInReplay {
+        /// Where replay begins.
+        redo_lsn: Lsn,
+        /// The record that does it.
+        record: NamedRecord,
+        /// It has a full-page image; otherwise redo builds the page.
+        has_image: bool,
+    },
+    /// The relation has no file: writing the page would make one.
+    RelationHasNoFile,
+    /// The file ends before the page does: writing it would make the file longer.
+    FileEndsBeforePage,
+    /// A server takes the page of a map for an empty one.
+    MapTakenForEmpty {
+        /// Which map.
+        fork: ForkNumber,
+    },
+    /// There is no image of the page.
+    NoImageAnywhere,
+    /// An image cannot be used.
+    ImageUnusable {
+        /// Which one.
+        source: ImageSource,
+        /// Why not.
+        why: Vec<Statement>,
+    },
+    /// What was found about the image that was chosen. Its code is that of the statement.
+    OfImage(Statement),
+    /// Nothing is wrong with the page.
+    NothingWrong,
+    /// Nothing is wrong with the page: it equals an image whose CRC is right.
+    EqualsImage {
+        /// Which one.
+        source: ImageSource,
+    },
+    /// Nothing speaks against the page, and nothing proves it whole.
+    NotProvenWhole {
+        /// Recovery empties the relation.
+        is_unlogged: bool,
+    },
+}
+
+impl Reason {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::OfImage(statement) => statement.code(),
+            other => other.into(),
+        }
+    }
+
+    /// All codes that it adds to those of [`Statement`].
+    pub fn codes() -> impl Iterator<Item = &'static str> {
+        Self::VARIANTS.iter().copied().filter(|code| *code != "of_image")
     }
 }
 
@@ -102,12 +176,12 @@ pub struct Subject {
 pub struct PageVerdict {
     /// What to do.
     pub verdict: Verdict,
-    /// Place of the image to be put back among the candidates.
+    /// Index of the image to be put back among the candidates.
     pub chosen: Option<usize>,
     /// Every image, judged.
     pub candidates: Vec<Judged>,
-    /// Why, in sentences.
-    pub reasons: Vec<String>,
+    /// Why.
+    pub reasons: Vec<Reason>,
     /// What a start without a repair meets.
     pub on_start: OnStart,
     /// What the page is, when an image was looked for; `None` when replay or its state settles the page.
@@ -116,7 +190,7 @@ pub struct PageVerdict {
 
 impl PageVerdict {
     /// Takes the verdict back: nothing speaks against the page.
-    pub(super) fn settle_in_order(&mut self, reason: String) {
+    pub(super) fn settle_in_order(&mut self, reason: Reason) {
         self.verdict = Verdict::Leave;
         self.chosen = None;
         self.reasons = vec![reason];
@@ -142,10 +216,9 @@ pub fn judge_page(subject: &Subject, candidates: Vec<Candidate>, evidence: &Cand
     let candidates: Vec<Judged> = candidates.into_iter().map(|candidate| judge(page, candidate, evidence)).collect();
     let on_start = on_start(subject, evidence);
     let settled = if let OnStart::Dies { is_removed: true, .. } = on_start {
-        let reason = "replay removes the page later, so nothing of it is needed, but dies when there is none";
-        Some((Verdict::Leave, reason.to_owned()))
+        Some((Verdict::Leave, Reason::NeededAndRemoved))
     } else if subject.is_unlogged && evidence.replay.recovery.replays() {
-        Some((Verdict::Leave, "the relation is unlogged: recovery empties it from its init fork".to_owned()))
+        Some((Verdict::Leave, Reason::UnloggedRelation))
     } else {
         in_replay(subject, evidence)
     };
@@ -165,7 +238,7 @@ fn first_in_replay<'a>(evidence: &CandidateEvidence<'a>) -> Option<&'a BlockEven
 }
 
 /// A verdict that replay gives by itself.
-fn in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option<(Verdict, String)> {
+fn in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option<(Verdict, Reason)> {
     let replay = evidence.replay;
     let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
     let first = first_in_replay(evidence);
@@ -183,23 +256,15 @@ fn in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option<(Ver
     let mut brought =
         evidence.history.file_events(page).filter(|event| event.start_lsn >= redo_lsn && event.brings(page));
     if let Some(event) = brought.next().filter(|_| passed_over) {
-        return Some((Verdict::Leave, format!("replay makes the file anew: {}", event.words())));
+        return Some((Verdict::Leave, Reason::FileMadeAnew(event.clone())));
     }
     if let Some(end) = end {
-        return Some((Verdict::Leave, format!("replay removes the page before anything needs it: {}", end.words())));
+        return Some((Verdict::Leave, Reason::RemovedInReplay(end.clone())));
     }
     let first = first.filter(|event| event.heals())?;
-    let how = match first.touch {
-        super::events::Touch::Init => "builds the page anew",
-        _ => "puts a full-page image into place",
-    };
-    let (name, at) = (first.name(evidence.history.major), first.start_lsn);
-    Some((
-        Verdict::HealsInReplay,
-        format!(
-            "the first record of this page from the redo point {redo_lsn} on, {name} at {at}, {how} without reading it"
-        ),
-    ))
+    let record = NamedRecord { name: first.name(evidence.history.major), lsn: first.start_lsn };
+    let has_image = !matches!(first.touch, Touch::Init);
+    Some((Verdict::HealsInReplay, Reason::OverwrittenInReplay { redo_lsn, record, has_image }))
 }
 
 fn on_start(subject: &Subject, evidence: &CandidateEvidence<'_>) -> OnStart {
@@ -263,57 +328,43 @@ fn stands_at(subject: &Subject, evidence: &CandidateEvidence<'_>, redo_lsn: Lsn,
 }
 
 /// Chooses among the images: of the safe ones the newest, else the best of the others.
-fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, Vec<String>) {
+fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, Vec<Reason>) {
     let newest = |outcome: CandidateOutcome| {
         let fits = candidates.iter().enumerate().filter(|(_, judged)| judged.outcome == outcome);
-        fits.max_by_key(|(place, judged)| (judged.candidate.page_lsn, is_dwb(judged), *place)).map(|(place, _)| place)
+        fits.max_by_key(|(index, judged)| (judged.candidate.page_lsn, is_dwb(judged), *index)).map(|(index, _)| index)
     };
     let is_map = matches!(subject.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
-    let of = |place: usize, keep: &dyn Fn(Weight) -> bool| -> Vec<String> {
-        let steps: &[Step] = candidates.get(place).map_or(&[], |judged| judged.steps.as_slice());
-        steps.iter().filter(|step| keep(step.weight)).map(|step| step.text.clone()).collect()
+    let of = |index: usize, keep: &dyn Fn(Weight) -> bool| -> Vec<Reason> {
+        let statements = candidates.get(index).into_iter().flat_map(|judged| judged.statements(keep));
+        statements.cloned().map(Reason::OfImage).collect()
     };
-    if let Some(place) = newest(CandidateOutcome::Safe) {
+    if let Some(index) = newest(CandidateOutcome::Safe) {
         if subject.is_cut {
-            let reason = if subject.has_no_file {
-                "the relation has no file: putting the page back would make one"
-            } else {
-                "the file ends before the page does: putting it back would make the file longer"
-            };
-            let reason = reason.to_owned();
-            return (Verdict::RestoreUnproven, Some(place), vec![reason]);
+            let reason = if subject.has_no_file { Reason::RelationHasNoFile } else { Reason::FileEndsBeforePage };
+            return (Verdict::RestoreUnproven, Some(index), vec![reason]);
         }
-        return (Verdict::Restore, Some(place), of(place, &|weight| weight == Weight::Supports));
+        return (Verdict::Restore, Some(index), of(index, &|weight| weight == Weight::Supports));
     }
     if is_map && subject.server_rejects {
-        let map = if subject.page.fork == ForkNumber::Fsm { "free space map" } else { "visibility map" };
-        let reason = format!(
-            "a server takes an unreadable page of a {map} for an empty one, which loses nothing; until it is written anew, \
-             base backups and pg_checksums report it"
-        );
-        return (Verdict::Leave, None, vec![reason]);
+        return (Verdict::Leave, None, vec![Reason::MapTakenForEmpty { fork: subject.page.fork }]);
     }
-    if let Some(place) = newest(CandidateOutcome::Unproven) {
-        return (Verdict::RestoreUnproven, Some(place), of(place, &|weight| weight == Weight::Missing));
+    if let Some(index) = newest(CandidateOutcome::Unproven) {
+        return (Verdict::RestoreUnproven, Some(index), of(index, &|weight| weight == Weight::Missing));
     }
-    if let Some(place) = newest(CandidateOutcome::LosesChanges) {
-        return (Verdict::LosesChanges, Some(place), of(place, &|weight| weight >= Weight::Missing));
+    if let Some(index) = newest(CandidateOutcome::LosesChanges) {
+        return (Verdict::LosesChanges, Some(index), of(index, &|weight| weight >= Weight::Missing));
     }
-    let mut reasons: Vec<String> = Vec::new();
+    let mut reasons: Vec<Reason> = Vec::new();
     if candidates.is_empty() {
-        reasons.push("neither the double write buffer nor WAL holds an image of this page".to_owned());
+        reasons.push(Reason::NoImageAnywhere);
     }
-    for judged in candidates {
-        let why = of_weight(judged, Weight::Against).join("; ");
-        reasons.push(format!("{} cannot be used: {why}", judged.candidate.source));
-    }
+    reasons.extend(candidates.iter().map(|judged| Reason::ImageUnusable {
+        source: judged.candidate.source.clone(),
+        why: judged.statements(&|weight| weight == Weight::Against).cloned().collect(),
+    }));
     (Verdict::NoImage, None, reasons)
 }
 
 fn is_dwb(judged: &Judged) -> bool {
     matches!(judged.candidate.source, ImageSource::Dwb { .. })
-}
-
-fn of_weight(judged: &Judged, weight: Weight) -> Vec<&str> {
-    judged.steps.iter().filter(|step| step.weight == weight).map(|step| step.text.as_str()).collect()
 }

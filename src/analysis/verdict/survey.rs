@@ -9,13 +9,14 @@ use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSour
 use super::compare::Comparison;
 use super::doubt::Doubt;
 use super::history::{Interest, WalHistory};
-use super::judge::{OnStart, PageVerdict, Subject, Verdict, judge_page};
+use super::judge::{OnStart, PageVerdict, Reason, Subject, Verdict, judge_page};
 use super::replay::Replay;
 use super::sectors::{Direction, MapImage, SectorMarks, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
 use super::stand_in::StandIn;
+use super::symptom::Symptom;
 use crate::analysis::finding::Coverage;
-use crate::analysis::page_check::PageCondition;
+use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::staleness::{Confidence, Staleness};
 use crate::cluster::dwb_files::DwbSet;
@@ -70,8 +71,8 @@ pub struct PageReport {
     pub disk: Comparison,
     /// How sure that is.
     pub strength: Confidence,
-    /// What is wrong with it by itself, in sentences.
-    pub damage: Vec<String>,
+    /// What shows that something is wrong with it.
+    pub damage: Vec<Symptom>,
     /// LSN in its header, where the header makes sense.
     pub disk_lsn: Option<Lsn>,
     /// Where its sectors come from; images beyond the candidates stand for an all-zero page.
@@ -145,7 +146,8 @@ impl Context<'_> {
         let mut verdict = judge_page(&subject, candidates, &evidence);
         let told = self.tell(page, suspicion, &disk, &subject, tear.as_ref(), &verdict, slots);
         let stand_in = StandIn::of(page, &verdict.on_start, self.replay, self.block_size, self.checksums);
-        let mut damage = disk.condition.damage().map_or_else(Vec::new, |damage| damage.sentences());
+        let mut damage: Vec<Symptom> =
+            disk.condition.damage().into_iter().flat_map(PageDamage::flaws).map(Symptom::Flaw).collect();
         let is_wrong = told.is_some();
         let (comparison, strength, more) = told.unwrap_or_else(|| {
             let (reason, strength) = self.without_damage(&disk, &subject, &verdict);
@@ -178,26 +180,18 @@ impl Context<'_> {
 
     /// What can be said of a page that nothing speaks against, and how sure it is. Without a checksum only an image that it
     /// equals byte for byte proves it whole.
-    fn without_damage(&self, disk: &Disk, subject: &Subject, verdict: &PageVerdict) -> (String, Confidence) {
+    fn without_damage(&self, disk: &Disk, subject: &Subject, verdict: &PageVerdict) -> (Reason, Confidence) {
         if self.checksums || disk.read != PageRead::Whole {
-            return ("nothing is wrong with the page".to_owned(), Confidence::Proven);
+            return (Reason::NothingWrong, Confidence::Proven);
         }
         let is_whole = |judged: &&Judged| {
             let is_checked = !matches!(judged.candidate.source, ImageSource::Dwb { is_verified: false, .. });
             is_checked && judged.candidate.sectors_matching == disk.marks.len()
         };
         if let Some(judged) = verdict.candidates.iter().find(is_whole) {
-            let source = &judged.candidate.source;
-            return (
-                format!("nothing is wrong with the page: it equals {source}, whose CRC is right"),
-                Confidence::Proven,
-            );
+            return (Reason::EqualsImage { source: judged.candidate.source.clone() }, Confidence::Proven);
         }
-        let reset = if subject.is_unlogged { "; the relation is unlogged, and recovery empties it" } else { "" };
-        let text = format!(
-            "not proven whole: nothing was found that speaks against the page, but the cluster has no data checksums{reset}"
-        );
-        (text, Confidence::Possible)
+        (Reason::NotProvenWhole { is_unlogged: subject.is_unlogged }, Confidence::Possible)
     }
 
     fn read_disk(&self, page: PageId) -> Result<Disk, AccessError> {
@@ -235,7 +229,7 @@ impl Context<'_> {
         tear: Option<&TearMap>,
         verdict: &PageVerdict,
         slots: &[SlotRef],
-    ) -> Option<(Comparison, Confidence, Vec<String>)> {
+    ) -> Option<(Comparison, Confidence, Vec<Symptom>)> {
         let settled = matches!(verdict.verdict, Verdict::HealsInReplay | Verdict::Leave);
         // Something that is not there, or not filled, is damage only when replay or an image shows that it should be.
         // Maps are filled as they are needed: a page of zeros is one.
@@ -255,41 +249,35 @@ impl Context<'_> {
         if let (Some(word), Some(link)) = (absent, named) {
             let is_proven = link.is_settled && self.checksums;
             let strength = if is_proven { Confidence::Proven } else { Confidence::Likely };
-            let doubt = format!("without checksums it may be block {} that is damaged", link.by.block);
+            let doubt = Symptom::NamingPageMayBeDamaged { block: link.by.block };
             let more = Some(doubt).filter(|_| !self.checksums);
-            return Some((word, strength, [link.to_string()].into_iter().chain(more).collect()));
+            return Some((word, strength, [Symptom::BrokenLink(*link)].into_iter().chain(more).collect()));
         }
         match (&disk.condition, disk.read) {
             (_, PageRead::Partial { have_bytes }) => {
-                let what = format!("the file ends {have_bytes} bytes into the page");
-                Some((Comparison::Torn, Confidence::Proven, vec![what]))
+                let have_bytes = have_bytes as u64;
+                Some((Comparison::Torn, Confidence::Proven, vec![Symptom::FileEndsInside { have_bytes }]))
             }
-            (_, PageRead::BeyondEnd) => proven_missing.then(|| {
-                let what =
-                    "the file ends before this page, which replay or an image shows to have been there".to_owned();
-                (Comparison::BeyondEnd, Confidence::Likely, vec![what])
-            }),
+            (_, PageRead::BeyondEnd) => {
+                proven_missing.then(|| (Comparison::BeyondEnd, Confidence::Likely, vec![Symptom::FileEndsBefore]))
+            }
             (_, PageRead::NoFile) => {
                 let what = if proven_missing {
-                    "the relation has no file, so all of its pages are gone; replay or an image shows that there should be one"
+                    Symptom::FileMissing
                 } else if !settled && !is_map && !subject.is_unlogged && self.should_exist(page) {
-                    "the relation has no file, so all of its pages are gone; the catalog has it, and WAL does not say that it was dropped"
+                    Symptom::FileMissingByCatalog
                 } else {
                     return None;
                 };
-                Some((Comparison::MissingFile, Confidence::Likely, vec![what.to_owned()]))
+                Some((Comparison::MissingFile, Confidence::Likely, vec![what]))
             }
             (PageCondition::Damaged(_), PageRead::Whole) => Some(self.tell_damaged(page, disk, tear, verdict)),
-            (PageCondition::Zeroed, _) => proven_missing.then(|| {
-                let what = "the page is all zero although replay or an image shows that it had content".to_owned();
-                (Comparison::Zeroed, Confidence::Likely, vec![what])
-            }),
+            (PageCondition::Zeroed, _) => {
+                proven_missing.then(|| (Comparison::Zeroed, Confidence::Likely, vec![Symptom::ZeroedContent]))
+            }
             (PageCondition::Sound, _) if suspicion == Suspicion::LostWrite => {
                 let reported = proven_missing && !subject.is_unlogged && disk.lsn.is_some();
-                reported.then(|| {
-                    let what = "a change from before the redo point is missing on disk: a write was lost".to_owned();
-                    (Comparison::DiskOlder, Confidence::Likely, vec![what])
-                })
+                reported.then(|| (Comparison::DiskOlder, Confidence::Likely, vec![Symptom::LostWrite]))
             }
             (PageCondition::Sound, _) if !self.checksums && !subject.is_unlogged => {
                 self.tell_unchecked(page, disk, tear, slots, &verdict.candidates)
@@ -303,11 +291,11 @@ impl Context<'_> {
         (self.exists)(page.rel) && !self.history.file_events(page).any(|event| event.ends(page))
     }
 
-    /// True when an image proves that the page on disk lacks something: the image is safe, or WAL shows a change behind
+    /// True when an image proves that the page on disk lacks something: the image is safe, or WAL shows a change after
     /// it that the page lacks too.
     fn shows_missing(&self, judged: &Judged, suspicion: Suspicion, disk: &Disk) -> bool {
         let is_newer = |lsn: Lsn| disk.lsn.is_none_or(|own| lsn > own);
-        // Replay repeats what came behind the redo point: a sound page may well lack it.
+        // Replay repeats what came after the redo point: a sound page may well lack it.
         let is_due =
             |lsn: Lsn| suspicion != Suspicion::LostWrite || self.replay.redo_lsn.is_some_and(|redo| lsn <= redo);
         match judged.outcome {
@@ -323,12 +311,12 @@ impl Context<'_> {
         disk: &Disk,
         tear: Option<&TearMap>,
         verdict: &PageVerdict,
-    ) -> (Comparison, Confidence, Vec<String>) {
+    ) -> (Comparison, Confidence, Vec<Symptom>) {
         let rejects = disk.condition.damage().is_some_and(|damage| damage.server_rejects);
         let damaged = if rejects { Confidence::Proven } else { Confidence::Likely };
         let count = disk.marks.len();
         if let Some(judged) = verdict.candidates.iter().find(|judged| judged.candidate.sectors_matching == count) {
-            let what = format!("but for its checksum it equals {}", judged.candidate.source);
+            let what = Symptom::EqualsButChecksum { source: judged.candidate.source.clone() };
             return (Comparison::Damaged, damaged, vec![what]);
         }
         let Some(tear) = tear else { return (Comparison::Damaged, damaged, Vec::new()) };
@@ -348,7 +336,7 @@ impl Context<'_> {
         };
         let mut more = Vec::new();
         if checksum_fits && let Some(judged) = newer {
-            more.push(format!("its checksum is that of {}, of which only a part arrived", judged.candidate.source));
+            more.push(Symptom::ChecksumOfImage { source: judged.candidate.source.clone() });
         }
         (Comparison::Torn, strength, more)
     }
@@ -378,7 +366,7 @@ impl Context<'_> {
     }
 
     /// Says so when the page is an image but for a bit or two: no torn write does that.
-    fn flipped_bits(&self, disk: &Disk, verdict: &PageVerdict) -> Option<String> {
+    fn flipped_bits(&self, disk: &Disk, verdict: &PageVerdict) -> Option<Symptom> {
         let nearly = |judged: &&Judged| judged.candidate.sectors_matching.saturating_add(1) == disk.marks.len();
         for judged in verdict.candidates.iter().filter(nearly) {
             let Some(image) = self.image_of(&judged.candidate.source) else { continue };
@@ -389,8 +377,7 @@ impl Context<'_> {
             };
             let flipped = bits(0..8).saturating_add(bits(10..disk.bytes.len()));
             if flipped <= MAX_FLIPPED_BITS {
-                let word = if flipped == 1 { "one bit" } else { "two bits" };
-                return Some(format!("it differs from {} in {word}", judged.candidate.source));
+                return Some(Symptom::FlippedBits { source: judged.candidate.source.clone(), bits: flipped });
             }
         }
         None

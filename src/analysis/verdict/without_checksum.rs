@@ -9,12 +9,12 @@ use super::compare::{Comparison, compare_pages, same_but_checksum};
 use super::content::Ahead;
 use super::events::Touch;
 use super::history::is_newer_xid;
-use super::rows::Misfit;
-use super::rows::agreement::{Agreement, Contradiction, against_image, against_records};
+use super::rows::agreement::{Agreement, against_image, against_records};
 use super::rows::layout::layout_fault;
 use super::sectors::{Direction, TearMap};
 use super::slots::SlotRef;
 use super::survey::{Context, Disk};
+use super::symptom::Symptom;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::staleness::Confidence;
 use crate::parsers::page::PageHeader;
@@ -25,7 +25,7 @@ use crate::types::{ForkNumber, Lsn, PageId};
 const LEAST_FOREIGN_BYTES: usize = 8;
 
 /// What a page is, how sure that is, and why.
-type Told = (Comparison, Confidence, Vec<String>);
+type Told = (Comparison, Confidence, Vec<Symptom>);
 
 /// Records of a page, and which of them are in it by its LSN.
 struct Records<'a> {
@@ -73,14 +73,12 @@ impl Context<'_> {
                 same_lsn = Some(slot);
             }
         }
-        let proven = |what: String| Some((Comparison::Torn, Confidence::Proven, vec![what]));
+        let proven = |what: Symptom| Some((Comparison::Torn, Confidence::Proven, vec![what]));
         if tear.is_some_and(|tear| tear.is_explained) {
-            return proven("its front and its back are of two versions of the page".to_owned());
+            return proven(Symptom::TwoVersions);
         }
-        if let Some(Ahead::ByRecord { xid, first_lsn }) = self.early_transaction(page, &disk.bytes, own_lsn) {
-            return proven(format!(
-                "its LSN is {own_lsn}, yet it shows transaction {xid}, whose first record for it ends at {first_lsn}"
-            ));
+        if let Some(Ahead::FirstRecordLater { xid, first_lsn }) = self.early_transaction(page, &disk.bytes, own_lsn) {
+            return proven(Symptom::LaterTransaction { page_lsn: own_lsn, xid, first_lsn });
         }
         let records = self.records_of(page, own_lsn);
         if let Some(records) = &records {
@@ -90,34 +88,23 @@ impl Context<'_> {
             let is_new = |xid| next.is_some_and(|next| !is_newer_xid(next, xid));
             let is_new = records.since_redo.then_some(&is_new as &dyn Fn(u32) -> bool);
             if let Some(found) = against_records(&disk.bytes, before, after, is_new) {
-                return proven(words_of(own_lsn, found));
+                return proven(Symptom::Contradiction { page_lsn: own_lsn, found });
             }
         }
         let images =
             records.map(|records| self.against_images(page, disk, own_lsn, slots, &records)).unwrap_or_default();
-        let likely = |what: String| Some((Comparison::Torn, Confidence::Likely, vec![what]));
+        let likely = |what: Symptom| Some((Comparison::Torn, Confidence::Likely, vec![what]));
         if let Some(fault) = layout_fault(&disk.bytes, page.block).filter(|_| page.fork == ForkNumber::Main) {
-            return likely(format!("{fault}, which no server leaves so"));
+            return likely(Symptom::Layout(fault));
         }
         if images.same > 0 {
             return None;
         }
-        match images.differing.as_slice() {
-            [] => {}
-            [slot] => {
-                return likely(format!(
-                    "its rows are not those of slot {slot}, nor do the records between them make them so"
-                ));
-            }
-            [slot, ..] => {
-                let count = images.differing.len();
-                return likely(format!(
-                    "its rows are not those of {count} images, slot {slot} among them, nor do the records between them make them so"
-                ));
-            }
+        if let Some(slot) = images.differing.first() {
+            return likely(Symptom::OtherRows { slot: *slot, images: images.differing.len() });
         }
         let slot = same_lsn.filter(|_| tear.is_some())?;
-        likely(format!("it has the LSN of slot {} and differs from it in more than hint bits", slot.index))
+        likely(Symptom::SameLsnOtherContent { slot: slot.index })
     }
 
     /// A page that an image of its LSN equals but for bytes that mean nothing is torn nevertheless when the hole holds rows that
@@ -138,12 +125,11 @@ impl Context<'_> {
         let rows = usize::from(own.lower.max(other.upper)).max(tear.boundary.end)..usize::from(own.upper);
         let mut bytes = disk.bytes.get(rows.clone())?.iter().zip(image.get(rows.clone())?).zip(newer_bytes.get(rows)?);
         let count = bytes.by_ref().filter(|((own, old), new)| own != old && own == new).count();
-        let source = &newer.candidate.source;
-        let what = format!("where its LSN {own_lsn} leaves room it holds {count} bytes of rows that only {source} has");
+        let what = Symptom::RowsInHole { page_lsn: own_lsn, bytes: count, source: newer.candidate.source.clone() };
         (count >= LEAST_FOREIGN_BYTES).then(|| (Comparison::Torn, Confidence::Proven, vec![what]))
     }
 
-    /// The records that a page can be held against; `None` when WAL does not tell what happened to its file.
+    /// The records that a page can be compared with; `None` when WAL does not tell what happened to its file.
     fn records_of(&self, page: PageId, own_lsn: Lsn) -> Option<Records<'_>> {
         let log = self.history.changes.as_ref().filter(|_| page.fork == ForkNumber::Main)?;
         if self.history.file_events(page).any(|event| !matches!(event.what, LifeCycle::Created { .. })) {
@@ -166,7 +152,7 @@ impl Context<'_> {
         Some(Records { all, before, after, since_redo })
     }
 
-    /// Holds a page against every image of it that WAL confirms.
+    /// Compares a page with every image of it that WAL confirms.
     fn against_images(
         &self,
         page: PageId,
@@ -206,18 +192,5 @@ impl Context<'_> {
             }
         }
         found
-    }
-}
-
-/// What a contradiction means, in a sentence.
-fn words_of(own_lsn: Lsn, found: Contradiction) -> String {
-    let (at, misfit) = (found.lsn, found.misfit);
-    match misfit {
-        Misfit::Other { .. } | Misfit::Stranger { .. } => {
-            format!("its LSN is {own_lsn}, yet {misfit}; the last record up to there is at {at}")
-        }
-        Misfit::Missing { .. } | Misfit::Taken { .. } => {
-            format!("its LSN is {own_lsn}, and the record at {at} comes later, yet what it needs is not so: {misfit}")
-        }
     }
 }

@@ -5,10 +5,12 @@ use serde_json::{Map, Value, json};
 use super::lsn_text;
 use super::wal::Row;
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource, Judged};
-use crate::analysis::verdict::judge::OnStart;
+use crate::analysis::verdict::evidence::Step;
+use crate::analysis::verdict::judge::{OnStart, Reason};
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
+use crate::analysis::verdict::symptom::Symptom;
 use crate::types::PageId;
 
 /// Columns of a page in CSV, in order.
@@ -24,7 +26,9 @@ pub const PAGE_COLUMNS: &[&str] = &[
     "strength",
     "verdict",
     "reasons",
+    "reason_codes",
     "damage",
+    "damage_codes",
 ];
 
 /// Where a page is, in names and numbers.
@@ -66,13 +70,15 @@ pub fn page_row(report: &PageReport, place: &PlaceNames<'_>) -> Row {
     for (name, value) in [
         ("disk", json!(report.disk.name())),
         ("strength", json!(report.strength.name())),
-        ("damage", json!(report.damage)),
+        ("damage", json!(report.damage.iter().map(ToString::to_string).collect::<Vec<_>>())),
+        ("damage_codes", json!(report.damage.iter().map(Symptom::code).collect::<Vec<_>>())),
         ("disk_lsn", json!(report.disk_lsn.map(lsn_text))),
         ("tear", json!(tear(report))),
         ("candidates", json!(candidates)),
         ("verdict", json!(verdict.verdict.name())),
         ("chosen", json!(chosen)),
-        ("reasons", json!(verdict.reasons)),
+        ("reasons", json!(verdict.reasons.iter().map(ToString::to_string).collect::<Vec<_>>())),
+        ("reason_codes", json!(verdict.reasons.iter().map(Reason::code).collect::<Vec<_>>())),
         ("on_start", json!(on_start(report))),
         ("stand_in", json!(report.stand_in.as_ref().map(|page| hex(&page.header)))),
         ("unlogged", json!(report.is_unlogged)),
@@ -118,13 +124,17 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
     put("page_lsn", json!(lsn_text(candidate.page_lsn)));
     put("sectors_matching", json!(candidate.sectors_matching));
     put("outcome", json!(outcome_name(judged.outcome)));
-    let evidence: Vec<Value> =
-        judged.steps.iter().map(|step| json!({"weight": step.weight.name(), "text": step.text})).collect();
+    let evidence: Vec<Value> = judged.steps.iter().map(step_value).collect();
     put("evidence", json!(evidence));
     if !judged.lost.is_empty() {
         put("lost_lsns", json!(judged.lost.iter().map(|lsn| lsn_text(*lsn)).collect::<Vec<_>>()));
     }
     object
+}
+
+fn step_value(step: &Step) -> Value {
+    let statement = &step.statement;
+    json!({"weight": step.weight.name(), "code": statement.code(), "text": statement.to_string()})
 }
 
 /// The word for reports and JSON.

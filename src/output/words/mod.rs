@@ -1,4 +1,8 @@
-//! Words for what was found and judged: one file for each family of enums.
+//! Words for what was found and judged: one file for each family of enums. Their codes, which programs compare, are where
+//! the enums are defined.
 
+mod damage;
+mod evidence;
 pub mod finding;
+mod reason;
 pub mod wal;

@@ -3,6 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use strum::{IntoStaticStr, VariantNames};
+
 use crate::parsers::heap::{TupleHeader, page_tuples};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
@@ -15,9 +17,10 @@ const ALIGNMENT: usize = 8;
 const LEAST_MISPLACED: usize = 2;
 
 /// A rule that the items of a page break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", prefix = "items_")]
 pub enum LayoutFault {
-    /// The items do not fill the space behind `pd_upper`: whatever takes one away closes the gap.
+    /// The items do not fill the space after `pd_upper`: whatever takes one away closes the gap.
     Gap {
         /// Bytes that the items take.
         used: usize,
@@ -45,18 +48,11 @@ pub enum LayoutFault {
     },
 }
 
-impl std::fmt::Display for LayoutFault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Gap { used, space } => write!(f, "its items take {used} of the {space} bytes that they should fill"),
-            Self::Overlap { item, other } => write!(f, "items {item} and {other} share bytes"),
-            Self::Twins { item, other } => {
-                write!(f, "entries {item} and {other} are the same and lead to the same row")
-            }
-            Self::Misplaced { count } => {
-                write!(f, "{count} rows name places as their own where others stand that do the same")
-            }
-        }
+impl LayoutFault {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
     }
 }
 

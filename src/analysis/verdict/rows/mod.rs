@@ -9,8 +9,11 @@ pub mod heap;
 pub mod layout;
 pub mod list;
 
+use strum::{IntoStaticStr, VariantNames};
+
 /// Why the items of a page are not what WAL makes of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", prefix = "item_")]
 pub enum Misfit {
     /// The item is not what the records up to the page's LSN left there.
     Other {
@@ -34,13 +37,10 @@ pub enum Misfit {
     },
 }
 
-impl std::fmt::Display for Misfit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Other { item } => write!(f, "item {item} is not what WAL made of it"),
-            Self::Stranger { item } => write!(f, "item {item} names a transaction that no record brought there"),
-            Self::Missing { item } => write!(f, "item {item} is not there"),
-            Self::Taken { item } => write!(f, "item {item} is there already"),
-        }
+impl Misfit {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
     }
 }

@@ -1,0 +1,270 @@
+//! What is said of an image, one statement each, with what it rests on. The words are in `output/words/`.
+
+use strum::{IntoStaticStr, VariantNames};
+
+use super::content::Ahead;
+use super::doubt::Doubt;
+use super::events::FileEvent;
+use super::identity::OtherBlock;
+use crate::analysis::page_check::PageFlaw;
+use crate::analysis::staleness::{BatchReason, BatchVerdict};
+use crate::types::{BlockNumber, Lsn};
+
+/// A record of WAL by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedRecord {
+    /// Resource manager and type, as `pg_waldump` prints them.
+    pub name: String,
+    /// Start of the record.
+    pub lsn: Lsn,
+}
+
+/// What a statement means for the use of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Part of the proof.
+    Supports,
+    /// Worth knowing, decides nothing.
+    Notes,
+    /// A part of the proof is missing.
+    Missing,
+    /// Changes would be lost.
+    Loses,
+    /// The image cannot be used.
+    Against,
+}
+
+impl Weight {
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Supports => "proof",
+            Self::Notes => "note",
+            Self::Missing => "missing",
+            Self::Loses => "loses",
+            Self::Against => "against",
+        }
+    }
+}
+
+/// One link of a chain of evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it means.
+    pub weight: Weight,
+    /// What was found.
+    pub statement: Statement,
+}
+
+/// What was found about one image.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum Statement {
+    /// The slot's CRC covers it and is right.
+    SlotCrcRight,
+    /// The layout's CRC proves nothing, the image's own checksum is right.
+    OwnChecksumRight,
+    /// The layout's CRC proves nothing, and the image has no checksum.
+    NoChecksumAtAll,
+    /// Slot and image name different LSNs: the page changed while it was copied.
+    SlotLsnDiffers {
+        /// In the slot header.
+        slot_lsn: Lsn,
+        /// In the image.
+        page_lsn: Lsn,
+    },
+    /// The image was copied under the lock of its page.
+    CopiedUnderLock {
+        /// Its own checksum says so, besides a CRC of the slot.
+        with_checksum: bool,
+    },
+    /// A checkpoint copied the image without a lock.
+    CopiedWithoutLock,
+    /// Whether the slot was written since the last checkpoint.
+    WrittenSinceCheckpoint {
+        /// The answer.
+        verdict: BatchVerdict,
+        /// What it rests on.
+        reason: BatchReason,
+    },
+    /// The CRC of the WAL record is right.
+    WalCrcRight,
+    /// The image breaks a rule that every page keeps.
+    BreaksPageRule(PageFlaw),
+    /// The image was copied in the middle of a change.
+    CopiedInChange {
+        /// LSN of the image.
+        page_lsn: Lsn,
+        /// What shows it.
+        ahead: Ahead,
+    },
+    /// It is not an image of this page. Its code is that of what shows it.
+    Objection(Objection),
+    /// A question about the content that nothing answers. Its code is that of the question.
+    Open(OpenQuestion),
+    /// The image has no LSN, so WAL says nothing of it.
+    NoPageLsn {
+        /// What stands in the place of the LSN.
+        page_lsn: Lsn,
+    },
+    /// Where WAL ends is not known.
+    WalEndUnknown,
+    /// The image's LSN lies past the end of WAL.
+    ImageAfterWalEnd {
+        /// LSN of the image.
+        page_lsn: Lsn,
+        /// Where WAL ends.
+        end_lsn: Lsn,
+    },
+    /// The LSN of the page on disk lies past the end of WAL.
+    DiskAfterWalEnd {
+        /// LSN on disk.
+        disk_lsn: Lsn,
+        /// Where WAL ends.
+        end_lsn: Lsn,
+    },
+    /// WAL has the record that the image's LSN names, and it is of this page.
+    RecordOfPage {
+        /// LSN of the image.
+        page_lsn: Lsn,
+    },
+    /// WAL is there, and no record of this page ends at the image's LSN.
+    NoRecordOfPage {
+        /// LSN of the image.
+        page_lsn: Lsn,
+    },
+    /// WAL around the image's LSN is not there.
+    WalAroundImageMissing {
+        /// LSN of the image.
+        page_lsn: Lsn,
+    },
+    /// Where replay begins is not known.
+    RedoPointUnknown,
+    /// WAL cannot be read from the redo point on.
+    RedoPointUnreadable {
+        /// Where replay begins.
+        redo_lsn: Lsn,
+    },
+    /// The image is not older than the redo point: replay repeats all that came later.
+    NotBeforeRedo {
+        /// LSN of the image.
+        page_lsn: Lsn,
+        /// Where replay begins.
+        redo_lsn: Lsn,
+    },
+    /// The page was removed, or became another one, after the image.
+    ImageOfOlderPage(FileEvent),
+    /// The image lacks changes that replay does not repeat.
+    LacksChanges {
+        /// Where replay begins; `None` when nothing is replayed.
+        redo_lsn: Option<Lsn>,
+        /// The first of their records.
+        records: Vec<NamedRecord>,
+        /// How many more there are.
+        more: usize,
+    },
+    /// No record between the image's LSN and the redo point changes the page.
+    UnchangedUntilRedo {
+        /// LSN of the image.
+        page_lsn: Lsn,
+        /// Where replay begins.
+        redo_lsn: Lsn,
+    },
+    /// WAL between the image's LSN and the redo point is not all there.
+    WalUntilRedoMissing {
+        /// LSN of the image.
+        page_lsn: Lsn,
+        /// Where replay begins.
+        redo_lsn: Lsn,
+    },
+    /// The image is of a free space map, of which any whole page will do.
+    FreeSpaceMap,
+    /// Whose page of a free space map it is says nothing but a slot header that no CRC proves.
+    FreeSpaceMapUnproven,
+    /// Something about the cluster as a whole, or the double write buffer. Its code is that of the doubt.
+    Doubt(Doubt),
+}
+
+impl Statement {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Objection(objection) => objection.code(),
+            Self::Open(question) => question.code(),
+            Self::Doubt(doubt) => doubt.code(),
+            other => other.into(),
+        }
+    }
+
+    /// All codes that it adds to those of [`Objection`], [`OpenQuestion`] and [`Doubt`].
+    pub fn codes() -> impl Iterator<Item = &'static str> {
+        Self::VARIANTS.iter().copied().filter(|code| !["objection", "open", "doubt"].contains(code))
+    }
+}
+
+/// What shows that an image is not one of this page.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum Objection {
+    /// It is all zero.
+    ImageAllZero,
+    /// It has what no page of a map has.
+    NotAMapPage,
+    /// Its special space is not that of the other pages of its fork.
+    OtherSpecialSpace {
+        /// Bytes of its special space.
+        own: usize,
+        /// Bytes that other pages of the fork have.
+        expected: usize,
+    },
+    /// It is another block of the relation. Its code is that of what shows it.
+    OtherBlock(OtherBlock),
+    /// There are too many images in WAL to keep what is needed of this one.
+    TooManyImages,
+}
+
+impl Objection {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::OtherBlock(why) => why.code(),
+            other => other.into(),
+        }
+    }
+
+    /// All codes that it adds to those of [`OtherBlock`].
+    pub fn codes() -> impl Iterator<Item = &'static str> {
+        Self::VARIANTS.iter().copied().filter(|code| *code != "other_block")
+    }
+}
+
+/// A question about the content of an image that nothing answers.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum OpenQuestion {
+    /// The image was copied without a lock and may hold the next change already.
+    MayHoldNextChange(NamedRecord),
+    /// The record that its LSN names gave other blocks the same LSN.
+    SameLsnAsBlocks {
+        /// Start of the record.
+        lsn: Lsn,
+        /// Some of these blocks.
+        blocks: Vec<BlockNumber>,
+    },
+    /// The record that its LSN names gave a page of another fork or relation the same LSN.
+    SameLsnAsOtherFork {
+        /// Start of the record.
+        lsn: Lsn,
+    },
+}
+
+impl OpenQuestion {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
+}

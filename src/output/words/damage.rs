@@ -1,0 +1,116 @@
+//! What is wrong with a page.
+
+use std::fmt;
+
+use crate::analysis::page_check::PageFlaw;
+use crate::analysis::verdict::rows::Misfit;
+use crate::analysis::verdict::rows::layout::LayoutFault;
+use crate::analysis::verdict::symptom::Symptom;
+
+impl fmt::Display for PageFlaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Checksum(mismatch) => mismatch.fmt(f),
+            Self::PageRule(fault) => fault.fmt(f),
+            Self::TupleRule { item, fault } => write!(f, "item {item}: {fault}"),
+        }
+    }
+}
+
+impl fmt::Display for Symptom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flaw(flaw) => flaw.fmt(f),
+            Self::BrokenLink(link) => link.fmt(f),
+            Self::NamingPageMayBeDamaged { block } => {
+                write!(f, "without checksums it may be block {block} that is damaged")
+            }
+            Self::FileEndsInside { have_bytes } => write!(f, "the file ends {have_bytes} bytes into the page"),
+            Self::FileEndsBefore => {
+                f.write_str("the file ends before this page, which replay or an image shows to have been there")
+            }
+            Self::FileMissing => f.write_str(
+                "the relation has no file, so all of its pages are gone; replay or an image shows that there should be one",
+            ),
+            Self::FileMissingByCatalog => f.write_str(
+                "the relation has no file, so all of its pages are gone; the catalog has it, and WAL does not say that it was \
+                 dropped",
+            ),
+            Self::ZeroedContent => {
+                f.write_str("the page is all zero although replay or an image shows that it had content")
+            }
+            Self::LostWrite => {
+                f.write_str("a change from before the redo point is missing on disk: a write was lost")
+            }
+            Self::EqualsButChecksum { source } => write!(f, "but for its checksum it equals {source}"),
+            Self::ChecksumOfImage { source } => {
+                write!(f, "its checksum is that of {source}, of which only a part arrived")
+            }
+            Self::FlippedBits { source, bits } => {
+                let count = if *bits == 1 { "one bit" } else { "two bits" };
+                write!(f, "it differs from {source} in {count}")
+            }
+            Self::TwoVersions => f.write_str("its front and its back are of two versions of the page"),
+            Self::LaterTransaction { page_lsn, xid, first_lsn } => write!(
+                f,
+                "its LSN is {page_lsn}, yet it shows transaction {xid}, whose first record for it ends at {first_lsn}"
+            ),
+            Self::Contradiction { page_lsn, found } => {
+                let (at, misfit) = (found.lsn, found.misfit);
+                match misfit {
+                    Misfit::Other { .. } | Misfit::Stranger { .. } => {
+                        write!(f, "its LSN is {page_lsn}, yet {misfit}; the last record up to there is at {at}")
+                    }
+                    Misfit::Missing { .. } | Misfit::Taken { .. } => write!(
+                        f,
+                        "its LSN is {page_lsn}, and the record at {at} comes later, yet the page does not have what that \
+                         record needs: {misfit}"
+                    ),
+                }
+            }
+            Self::Layout(fault) => write!(f, "{fault}, and no server leaves a page like that"),
+            Self::OtherRows { slot, images: 1 } => write!(
+                f,
+                "its rows are not those of slot {slot}, and the records between them do not explain the difference"
+            ),
+            Self::OtherRows { slot, images } => write!(
+                f,
+                "its rows are not those of {images} images, slot {slot} among them, and the records between them do not \
+                 explain the difference"
+            ),
+            Self::SameLsnOtherContent { slot } => {
+                write!(f, "it has the LSN of slot {slot} and differs from it in more than hint bits")
+            }
+            Self::RowsInHole { page_lsn, bytes, source } => write!(
+                f,
+                "where by its LSN {page_lsn} the page is empty, it holds {bytes} bytes of rows that only {source} has"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other { item } => write!(f, "item {item} is not what WAL made of it"),
+            Self::Stranger { item } => write!(f, "item {item} names a transaction that no record brought there"),
+            Self::Missing { item } => write!(f, "item {item} is not there"),
+            Self::Taken { item } => write!(f, "item {item} is there already"),
+        }
+    }
+}
+
+impl fmt::Display for LayoutFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gap { used, space } => write!(f, "its items take {used} of the {space} bytes that they should fill"),
+            Self::Overlap { item, other } => write!(f, "items {item} and {other} share bytes"),
+            Self::Twins { item, other } => {
+                write!(f, "entries {item} and {other} are the same and lead to the same row")
+            }
+            Self::Misplaced { count } => {
+                write!(f, "{count} rows give the place of another such row as their own")
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What is said of an image.
+
+use std::fmt;
+
+use crate::analysis::verdict::candidate::ImageSource;
+use crate::analysis::verdict::content::Ahead;
+use crate::analysis::verdict::events::FileEvent;
+use crate::analysis::verdict::evidence::{NamedRecord, Objection, OpenQuestion, Statement};
+use crate::analysis::verdict::identity::OtherBlock;
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::types::Lsn;
+
+impl fmt::Display for ImageSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dwb { file, slot_index, .. } => f.pad(&format!("{file} slot {slot_index}")),
+            Self::Wal { record_lsn } => f.pad(&format!("WAL image at {record_lsn}")),
+        }
+    }
+}
+
+impl fmt::Display for NamedRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.name, self.lsn)
+    }
+}
+
+impl fmt::Display for FileEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.start_lsn;
+        match &self.what {
+            LifeCycle::Created { .. } => write!(f, "the file is created at {at}"),
+            LifeCycle::Truncated { keeps_blocks, .. } => {
+                write!(f, "the relation is truncated to {keeps_blocks} blocks at {at}")
+            }
+            LifeCycle::Dropped { committed: true, .. } => write!(f, "the relation is dropped by the commit at {at}"),
+            LifeCycle::Dropped { committed: false, .. } => {
+                write!(f, "the relation's creation is undone by the abort at {at}")
+            }
+            LifeCycle::DatabaseCreated { .. } => write!(f, "the database is created as a copy at {at}"),
+            LifeCycle::DatabaseDropped { .. } => write!(f, "the database is dropped at {at}"),
+        }
+    }
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SlotCrcRight => f.write_str("the slot's CRC is right"),
+            Self::OwnChecksumRight => f.write_str(
+                "the slot's CRC proves nothing in this layout, but the image's own checksum is right, which covers its bytes \
+                 and the number of its block",
+            ),
+            Self::NoChecksumAtAll => f.write_str(
+                "this layout's CRC proves nothing, and the image has no checksum of its own: the slot may be damaged",
+            ),
+            Self::SlotLsnDiffers { slot_lsn, page_lsn } => {
+                write!(f, "the slot says LSN {slot_lsn}, its image {page_lsn}: the page changed while it was copied")
+            }
+            Self::CopiedUnderLock { with_checksum: true } => {
+                f.write_str("the image's own checksum is right: it was copied under a lock")
+            }
+            Self::CopiedUnderLock { with_checksum: false } => f.write_str("it was copied under a lock"),
+            Self::CopiedWithoutLock => f.write_str(
+                "copied by a checkpoint without a lock, so it carries no checksum of its own; its structure is sound",
+            ),
+            Self::WrittenSinceCheckpoint { verdict, reason } => {
+                write!(f, "written since the last checkpoint: {} ({})", verdict.name(), reason.confidence().name())
+            }
+            Self::WalCrcRight => f.write_str("the WAL record's CRC is right"),
+            Self::BreaksPageRule(flaw) => write!(f, "the image breaks a rule of pages: {flaw}"),
+            Self::CopiedInChange { page_lsn, ahead } => {
+                write!(f, "copied in the middle of a change: its LSN is {page_lsn}, yet {ahead}")
+            }
+            Self::Objection(objection) => objection.fmt(f),
+            Self::Open(question) => question.fmt(f),
+            Self::NoPageLsn { page_lsn } => write!(f, "the image has no LSN ({page_lsn}), so WAL cannot vouch for it"),
+            Self::WalEndUnknown => f.write_str("the end of WAL is not known"),
+            Self::ImageAfterWalEnd { page_lsn, end_lsn } => {
+                write!(f, "its LSN {page_lsn} is past the end of valid WAL, {end_lsn}, so replay cannot reach it")
+            }
+            Self::DiskAfterWalEnd { disk_lsn, end_lsn } => write!(
+                f,
+                "the page on disk has LSN {disk_lsn}, past the end of valid WAL, {end_lsn}: WAL is missing"
+            ),
+            Self::RecordOfPage { page_lsn } => {
+                write!(f, "the WAL record that ends at its LSN {page_lsn} is of this page")
+            }
+            Self::NoRecordOfPage { page_lsn } => {
+                write!(f, "no WAL record of this page ends at its LSN {page_lsn}: it is an image of something else")
+            }
+            Self::WalAroundImageMissing { page_lsn } => {
+                write!(f, "WAL around its LSN {page_lsn} is missing, so it may be of another page")
+            }
+            Self::RedoPointUnknown => f.write_str("the redo point is not known"),
+            Self::RedoPointUnreadable { redo_lsn } => {
+                write!(f, "WAL from the redo point {redo_lsn} on cannot be read")
+            }
+            Self::NotBeforeRedo { page_lsn, redo_lsn } => write!(
+                f,
+                "its LSN {page_lsn} is not older than the redo point {redo_lsn}: replay repeats all that came later"
+            ),
+            Self::ImageOfOlderPage(event) => write!(f, "{event}, so the image is of an older page"),
+            Self::LacksChanges { redo_lsn, records, more } => {
+                match redo_lsn {
+                    Some(redo) => write!(f, "it lacks changes from before {redo}, which replay does not repeat: ")?,
+                    None => f.write_str("it lacks changes, and there is no replay to repeat them: ")?,
+                }
+                for (index, record) in records.iter().enumerate() {
+                    write!(f, "{}{record}", if index == 0 { "" } else { ", " })?;
+                }
+                if *more > 0 { write!(f, " and {more} more") } else { Ok(()) }
+            }
+            Self::UnchangedUntilRedo { page_lsn, redo_lsn } => {
+                write!(f, "no record between its LSN {page_lsn} and the redo point {redo_lsn} changes the page")
+            }
+            Self::WalUntilRedoMissing { page_lsn, redo_lsn } => write!(
+                f,
+                "its LSN {page_lsn} is older than the redo point {redo_lsn}, and some WAL between them is missing"
+            ),
+            Self::FreeSpaceMap => f.write_str("a free space map corrects itself: any whole page of it will do"),
+            Self::FreeSpaceMapUnproven => f.write_str(
+                "nothing but the slot's header says whose page it is: the slot's CRC does not prove it, and WAL does not log \
+                 free space maps",
+            ),
+            Self::Doubt(doubt) => doubt.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Ahead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FirstRecordLater { xid, first_lsn } => {
+                write!(f, "it shows transaction {xid}, whose first record for this page ends only at {first_lsn}")
+            }
+            Self::TransactionWithoutRecord { xid } => {
+                write!(f, "it shows transaction {xid}, which has no record for this page in WAL")
+            }
+            Self::TransactionFromLater { xid } => {
+                write!(f, "it shows transaction {xid}, which is newer than all that WAL knows")
+            }
+            Self::HoldsNextChange { lsn } => write!(f, "it holds what only the record at {lsn} puts there"),
+        }
+    }
+}
+
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ImageAllZero => f.write_str("the image is all zero: it was taken before the page was filled"),
+            Self::NotAMapPage => f.write_str(
+                "it has line pointers or tuples, which no page of a map has: it is the content of another page",
+            ),
+            Self::OtherSpecialSpace { own, expected } => write!(
+                f,
+                "its special space has {own} bytes, that of other pages of the relation {expected}: it is the content of \
+                 another page"
+            ),
+            Self::OtherBlock(why) => why.fmt(f),
+            Self::TooManyImages => f.write_str("there are too many images in WAL to examine this one"),
+        }
+    }
+}
+
+impl fmt::Display for OtherBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IsMetapage => f.write_str("it is a metapage, which only block 0 is"),
+            Self::IsNotMetapage => f.write_str("it is not a metapage, which block 0 is"),
+            Self::IsLeaf => f.write_str("it is a leaf, and the block that its LSN's record names is above the leaves"),
+            Self::IsNotLeaf => f.write_str("it is not a leaf, and the block that its LSN's record names is one"),
+            Self::RowsNameOtherBlock { block, found } => {
+                write!(f, "none of its rows says that it is in block {block}; the first says {found}")
+            }
+            Self::LinksToItself { block } => {
+                write!(f, "it links to block {block} as its neighbour, so it is not that block")
+            }
+            Self::SplitLinksDiffer { block, expected, found } => write!(
+                f,
+                "the split that its LSN names links block {block} to block {expected}, but it links to {found}"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for OpenQuestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ambiguous = |f: &mut fmt::Formatter<'_>, lsn: &Lsn, other: &str| {
+            write!(f, "the record at {lsn} gave {other} the same LSN, and nothing in the image says which it is")
+        };
+        match self {
+            Self::MayHoldNextChange(record) => write!(
+                f,
+                "it was copied without a lock, and it is unknown whether it already holds the change of {record}"
+            ),
+            Self::SameLsnAsBlocks { lsn, blocks } => {
+                let blocks: Vec<String> = blocks.iter().map(ToString::to_string).collect();
+                ambiguous(f, lsn, &format!("block {}", blocks.join(", ")))
+            }
+            Self::SameLsnAsOtherFork { lsn } => ambiguous(f, lsn, "a page of another fork"),
+        }
+    }
+}

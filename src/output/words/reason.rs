@@ -1,0 +1,60 @@
+//! Why a page got its verdict.
+
+use std::fmt;
+
+use crate::analysis::verdict::judge::Reason;
+use crate::types::ForkNumber;
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeededAndRemoved => {
+                f.write_str("replay removes the page later, so nothing of it is needed, but dies when there is none")
+            }
+            Self::UnloggedRelation => f.write_str("the relation is unlogged: recovery empties it from its init fork"),
+            Self::FileMadeAnew(event) => write!(f, "replay makes the file anew: {event}"),
+            Self::RemovedInReplay(event) => write!(f, "replay removes the page before anything needs it: {event}"),
+            Self::OverwrittenInReplay { redo_lsn, record, has_image } => {
+                let how = if *has_image { "restores a full-page image" } else { "builds the page anew" };
+                write!(
+                    f,
+                    "the first record of this page from the redo point {redo_lsn} on, {record}, {how} without reading it"
+                )
+            }
+            Self::RelationHasNoFile => f.write_str("the relation has no file: putting the page back would make one"),
+            Self::FileEndsBeforePage => {
+                f.write_str("the file ends before the page does: putting it back would make the file longer")
+            }
+            Self::MapTakenForEmpty { fork } => {
+                let map = if *fork == ForkNumber::Fsm { "free space map" } else { "visibility map" };
+                write!(
+                    f,
+                    "a server takes an unreadable page of a {map} for an empty one, which loses nothing; until it is written \
+                     anew, base backups and pg_checksums report it"
+                )
+            }
+            Self::NoImageAnywhere => f.write_str("neither the double write buffer nor WAL holds an image of this page"),
+            Self::ImageUnusable { source, why } => {
+                write!(f, "{source} cannot be used: ")?;
+                for (index, statement) in why.iter().enumerate() {
+                    write!(f, "{}{statement}", if index == 0 { "" } else { "; " })?;
+                }
+                Ok(())
+            }
+            Self::OfImage(statement) => statement.fmt(f),
+            Self::NothingWrong => f.write_str("nothing is wrong with the page"),
+            Self::EqualsImage { source } => {
+                write!(f, "nothing is wrong with the page: it equals {source}, whose CRC is right")
+            }
+            Self::NotProvenWhole { is_unlogged } => {
+                f.write_str(
+                    "not proven whole: nothing was found that speaks against the page, but the cluster has no data checksums",
+                )?;
+                if *is_unlogged {
+                    f.write_str("; the relation is unlogged, and recovery empties it")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
