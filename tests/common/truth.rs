@@ -127,6 +127,11 @@ impl Checked {
         doubts.map(|doubt| doubt.as_str().expect("text")).collect::<Vec<_>>().join("\n")
     }
 
+    /// True when a doubt has this code.
+    pub fn has_doubt(&self, code: &str) -> bool {
+        self.summary["doubt_codes"].as_array().expect("list").iter().any(|doubt| doubt == code)
+    }
+
     /// What was not looked at, as one text.
     pub fn skipped(&self) -> String {
         let skipped = self.ran.of_type("skipped");

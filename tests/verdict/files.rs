@@ -17,7 +17,7 @@ fn unlogged_table_is_reset_by_recovery() {
     let scene = Scene::new();
     let row = Row::of(&scene.check(), SCRATCH);
     assert_eq!((row.disk(), row.verdict(), row.on_start()), ("torn", "leave", "harmless"), "{row}");
-    assert!(row.reasons().contains("unlogged") && row.chose_nothing());
+    assert!(row.has_reason("unlogged_relation") && row.chose_nothing());
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn table_without_its_init_fork_is_not_known_to_be_unlogged() {
     scene.copy.remove(&SCRATCH.of_fork(3).file());
     let row = Row::of(&scene.check(), SCRATCH);
     row.assert_verdict("restore_unproven");
-    assert!(row.evidence().contains("has no LSN"), "{row}");
+    assert!(row.says("no_page_lsn"), "{row}");
 }
 
 #[test]
@@ -233,5 +233,5 @@ fn image_that_is_on_disk_but_for_the_checksum_is_told() {
     scene.set_disk(&page);
     let row = scene.row();
     row.assert_restores(slot);
-    assert!(row.disk() == "damaged" && row.0["damage"].to_string().contains("one bit"), "{row}");
+    assert!(row.disk() == "damaged" && row.0["damage_codes"][1] == "flipped_bits", "{row}");
 }

@@ -181,9 +181,11 @@ impl Row {
         found.unwrap_or_else(|| panic!("slot {slot} in {self}"))["outcome"].as_str().unwrap()
     }
 
-    /// Every statement about every image, as one text.
-    pub fn evidence(&self) -> String {
-        self.0["candidates"].to_string()
+    /// True when a statement with this code is made about an image.
+    pub fn says(&self, code: &str) -> bool {
+        let candidates = self.0["candidates"].as_array().unwrap().iter();
+        let mut steps = candidates.flat_map(|candidate| candidate["evidence"].as_array().unwrap());
+        steps.any(|step| step["code"] == code)
     }
 
     /// Ends of the records that the image in a slot lacks.
@@ -205,6 +207,11 @@ impl Row {
 
     pub fn reasons(&self) -> String {
         self.0["reasons"].to_string()
+    }
+
+    /// True when a reason for the verdict has this code.
+    pub fn has_reason(&self, code: &str) -> bool {
+        self.0["reason_codes"].as_array().unwrap().iter().any(|reason| reason == code)
     }
 
     /// Fails unless the page is to be put back from this slot.

@@ -27,7 +27,7 @@ fn content_of_another_block_is_never_restored() {
     });
     let row = scene.row();
     assert_eq!((row.verdict(), row.outcome_of(slot)), ("no_image", "unusable"), "{row}");
-    assert!(row.evidence().contains("an image of something else"), "{}", row.evidence());
+    assert!(row.says("no_record_of_page"), "{row}");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn foreign_content_from_before_all_wal_is_not_restored() {
     let (scene, slot) = with_foreign_image(|scene| scene.copy.page(scene.key.at(scene.key.block + 1)));
     let row = scene.row();
     assert_eq!((row.verdict(), row.outcome_of(slot)), ("no_image", "unusable"), "{row}");
-    assert!(row.evidence().contains("none of its rows says that it stands in block 5"), "{}", row.evidence());
+    assert!(row.says("rows_name_other_block"), "{row}");
     // That of an index does not even look like a page of a table.
     let (scene, slot) = with_foreign_image(|scene| {
         let mut image = scene.copy.page(Key::main(16_415, 1));
@@ -72,7 +72,7 @@ fn slot_whose_lsn_is_not_that_of_its_image_is_not_trusted() {
         let row = scene.row();
         row.assert_verdict("restore_unproven");
         assert_eq!(row.outcome_of(slot), "unproven");
-        assert!(row.reasons().contains("the page changed while it was copied"), "{}", row.reasons());
+        assert!(row.has_reason("slot_lsn_differs"), "{row}");
     }
 }
 
@@ -170,7 +170,8 @@ fn copy_in_the_middle_of_a_change_is_never_restored() {
         let slot = scene.slot(&unsealed(&image));
         let row = scene.row();
         assert_eq!((row.verdict(), row.outcome_of(slot)), ("no_image", "unusable"), "{row}");
-        assert!(row.evidence().contains("copied in the middle of a change"), "{}", row.evidence());
+        let code = if later_record { "first_record_later" } else { "transaction_without_record" };
+        assert!(row.says(code), "{code}: {row}");
     }
 }
 
@@ -212,7 +213,7 @@ fn unlocked_copy_is_restored_only_when_it_shows_that_it_lacks_the_next_change() 
         scene.wal.insert(scene.key, 1);
     });
     assert_eq!((row.verdict(), row.outcome_of(slot)), ("no_image", "unusable"), "{row}");
-    assert!(row.evidence().contains("it holds what only the record at"), "{}", row.evidence());
+    assert!(row.says("holds_next_change"), "{row}");
     // A row that is removed still stands at its place, so none had been moved.
     let (row, slot) = unlocked_before(|scene| {
         scene.wal.prune(scene.key, 9);
@@ -223,7 +224,7 @@ fn unlocked_copy_is_restored_only_when_it_shows_that_it_lacks_the_next_change() 
         scene.wal.prune(scene.key, 1);
     });
     assert_eq!((row.verdict(), row.outcome_of(slot)), ("restore_unproven", "unproven"), "{row}");
-    assert!(row.evidence().contains("already does not show"), "{}", row.evidence());
+    assert!(row.says("may_hold_next_change"), "{row}");
 }
 
 #[test]
@@ -310,7 +311,7 @@ fn unlocked_copy_of_an_index_page_with_the_lsn_of_two_blocks_is_not_proven() {
     };
     let (row, slot) = image_of(false, true);
     assert_eq!(row.outcome_of(slot), "unproven", "{row}");
-    assert!(row.evidence().contains("nothing in the image says which it is"), "{}", row.evidence());
+    assert!(row.says("same_lsn_as_blocks"), "{row}");
     // One block in the record, or a checksum, which is of one block only.
     for (seal, partner) in [(false, false), (true, true)] {
         let (row, slot) = image_of(seal, partner);
@@ -331,7 +332,7 @@ fn metapage_is_never_restored_into_another_block() {
     scene.set_disk(&disk);
     let row = scene.row();
     assert_eq!(row.outcome_of(slot), "unusable", "{row}");
-    assert!(row.evidence().contains("a metapage, which only block 0 is"), "{}", row.evidence());
+    assert!(row.says("is_metapage"), "{row}");
 }
 
 /// A torn page and two changes behind the redo point, with an image of each; `spoil` then does something to the newer.

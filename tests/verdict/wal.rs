@@ -38,7 +38,7 @@ fn missing_segment_before_the_redo_point_is_made_up_for_by_an_archive() {
     let checked = scene.check_as_it_is(&[]);
     let row = Row::of(&checked, scene.key);
     assert_eq!((row.verdict(), row.chosen_slot()), ("restore_unproven", Some(slot.into())), "{row}");
-    assert!(row.evidence().contains("WAL between them is not all there"), "{row}");
+    assert!(row.says("wal_until_redo_missing"), "{row}");
     let checked = scene.check_as_it_is(&["--wal", arg(&archive)]);
     Row::of(&checked, scene.key).assert_restores(slot);
 }
@@ -107,7 +107,7 @@ fn record_at_the_redo_point_that_is_damaged_proves_nothing() {
     let checked = scene.check_as_it_is(&[]);
     let row = Row::of(&checked, scene.key);
     row.assert_verdict("restore_unproven");
-    assert!(checked.doubts().contains("no valid record at the redo point"), "{}", checked.doubts());
+    assert!(checked.has_doubt("no_record_at_redo"), "{}", checked.doubts());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn page_on_disk_that_is_newer_than_all_wal_shows_that_wal_is_missing() {
     scene.tear(&scene.version(b'#', first.end + 0x1000));
     let row = scene.row();
     assert_eq!((row.verdict(), row.chosen_slot()), ("restore_unproven", Some(slot.into())), "{row}");
-    assert!(row.reasons().contains("WAL is missing"), "{row}");
+    assert!(row.has_reason("disk_after_wal_end"), "{row}");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn sound_page_that_is_newer_than_all_wal_shows_the_same_for_every_page() {
     for more in [&[][..], &["--dwb-only"]] {
         let checked = check_with(scene.copy.data(), more);
         Row::of(&checked, scene.key).assert_verdict("restore_unproven");
-        assert!(checked.doubts().contains("WAL that had been written is missing"), "{}", checked.doubts());
+        assert!(checked.has_doubt("page_after_end"), "{}", checked.doubts());
         assert!(checked.pages.iter().all(|page| page["verdict"] != "restore"));
     }
     let (relation, block) = (scene.key.file(), scene.key.block.to_string());
@@ -207,7 +207,7 @@ fn image_that_is_newer_than_all_wal_shows_that_wal_is_missing() {
         let row = Row::of(&checked, scene.key);
         assert_eq!(row.chosen_slot(), Some(slot.into()));
         row.assert_verdict(if is_under_lock { "restore_unproven" } else { "restore" });
-        assert_eq!(checked.doubts().contains("WAL that had been written is missing"), is_under_lock);
+        assert_eq!(checked.has_doubt("page_after_end"), is_under_lock);
         let (relation, block) = (scene.key.file(), scene.key.block.to_string());
         let page = dwbinspect(&["page", "--format", "ndjson", arg(scene.copy.data()), &relation, &block]);
         assert_eq!(page.of_type("page")[0]["verdict"], row.verdict(), "{}", page.stdout);
@@ -230,7 +230,7 @@ fn wal_that_ends_before_the_checkpoint_proves_nothing() {
     scene.copy.patch(&segment_of(checkpoint), checkpoint % SEGMENT, &[0; 256]);
     let checked = scene.check_as_it_is(&[]);
     Row::of(&checked, scene.key).assert_verdict("restore_unproven");
-    assert!(checked.doubts().contains("checkpoint"), "{}", checked.doubts());
+    assert!(checked.has_doubt("ends_before_checkpoint"), "{}", checked.doubts());
     assert_eq!(checked.summary["on_start"]["start"], "cannot_begin");
 }
 

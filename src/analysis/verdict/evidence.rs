@@ -92,7 +92,7 @@ pub enum Statement {
     WalCrcRight,
     /// The image breaks a rule that every page keeps.
     BreaksPageRule(PageFlaw),
-    /// The image was copied in the middle of a change.
+    /// The image was copied in the middle of a change. Its code is that of what shows it.
     CopiedInChange {
         /// LSN of the image.
         page_lsn: Lsn,
@@ -191,6 +191,7 @@ impl Statement {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
+            Self::CopiedInChange { ahead, .. } => ahead.code(),
             Self::Objection(objection) => objection.code(),
             Self::Open(question) => question.code(),
             Self::Doubt(doubt) => doubt.code(),
@@ -198,9 +199,10 @@ impl Statement {
         }
     }
 
-    /// All codes that it adds to those of [`Objection`], [`OpenQuestion`] and [`Doubt`].
+    /// All codes that it adds to those of [`Ahead`], [`Objection`], [`OpenQuestion`] and [`Doubt`].
     pub fn codes() -> impl Iterator<Item = &'static str> {
-        Self::VARIANTS.iter().copied().filter(|code| !["objection", "open", "doubt"].contains(code))
+        let inside = ["copied_in_change", "objection", "open", "doubt"];
+        Self::VARIANTS.iter().copied().filter(move |code| !inside.contains(code))
     }
 }
 
