@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::types::RelFileLocator;
+use crate::types::{BlockNumber, ForkNumber, RelFileLocator};
 
 /// `N`, `FIRST-LAST`, `FIRST-` or `-LAST`; both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,5 +96,26 @@ impl FromStr for RelationPattern {
             [spc_oid, db_oid, rel_number] => Ok(Self { spc_oid: Some(spc_oid), db_oid: Some(db_oid), rel_number }),
             _ => Err(wrong()),
         }
+    }
+}
+
+/// Which pages are wanted; the default is all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageSelection {
+    /// Of these relations; none: of any.
+    pub relations: Vec<RelationPattern>,
+    /// Of these forks; none: of any.
+    pub forks: Vec<ForkNumber>,
+    /// These blocks; `None`: any.
+    pub blocks: Option<Span<BlockNumber>>,
+}
+
+impl PageSelection {
+    /// True when the page fits; `fork` is `None` for a code without a meaning.
+    #[must_use]
+    pub fn takes(&self, rel: RelFileLocator, fork: Option<ForkNumber>, block: BlockNumber) -> bool {
+        (self.relations.is_empty() || self.relations.iter().any(|pattern| pattern.matches(rel)))
+            && (self.forks.is_empty() || self.forks.iter().any(|wanted| Some(*wanted) == fork))
+            && self.blocks.is_none_or(|span| span.contains(&block))
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::exit::Stop;
+use super::usage::UsageError;
 
 /// `-D` of a command that only reads.
 #[derive(Clone, Debug, Default, Args)]
@@ -31,7 +32,7 @@ impl PgData {
     pub fn choose(&self, data_dir: Option<&Path>) -> Result<PathBuf, Stop> {
         match spelled_out(data_dir, self.pgdata.as_deref())? {
             Some(path) => Ok(path),
-            None => environment().ok_or_else(|| none_named("give DATADIR or -D DATADIR, or set PGDATA")),
+            None => Ok(pgdata_of_environment().ok_or(UsageError::NoDataDir)?),
         }
     }
 
@@ -42,7 +43,7 @@ impl PgData {
     pub fn choose_all(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
         match paths {
             [] | [_] => Ok(vec![self.choose(paths.first().map(PathBuf::as_path))?]),
-            _ if self.pgdata.is_some() => Err(two_named()),
+            _ if self.pgdata.is_some() => Err(UsageError::TwoDataDirs.into()),
             _ => Ok(paths.to_vec()),
         }
     }
@@ -67,25 +68,17 @@ impl PgDataToWrite {
 }
 
 fn to_write(data_dir: Option<&Path>, pgdata: Option<&Path>) -> Result<PathBuf, Stop> {
-    let why = "a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA alone";
-    spelled_out(data_dir, pgdata)?.ok_or_else(|| none_named(why))
+    Ok(spelled_out(data_dir, pgdata)?.ok_or(UsageError::NoDataDirToWrite)?)
 }
 
 fn spelled_out(data_dir: Option<&Path>, pgdata: Option<&Path>) -> Result<Option<PathBuf>, Stop> {
     match (data_dir, pgdata) {
-        (Some(_), Some(_)) => Err(two_named()),
+        (Some(_), Some(_)) => Err(UsageError::TwoDataDirs.into()),
         (one, other) => Ok(one.or(other).map(Path::to_owned)),
     }
 }
 
-fn environment() -> Option<PathBuf> {
+/// `PGDATA`, where it is set.
+pub fn pgdata_of_environment() -> Option<PathBuf> {
     std::env::var_os("PGDATA").filter(|value: &OsString| !value.is_empty()).map(PathBuf::from)
-}
-
-fn none_named(hint: &str) -> Stop {
-    Stop::Input(format!("no data directory is named: {hint}"))
-}
-
-fn two_named() -> Stop {
-    Stop::Input("the data directory is named twice: give DATADIR or -D DATADIR, not both".to_owned())
 }

@@ -3,9 +3,11 @@
 use std::io;
 use std::process::ExitCode;
 
+use super::usage::UsageError;
 use crate::analysis::verdict::answer::Answer;
 use crate::inspect::error::InspectError;
 use crate::output::escape::printable;
+use crate::tui::run::RunError;
 
 /// What the exit status means, for help texts.
 pub const EXIT_STATUS: &str = "\
@@ -77,6 +79,12 @@ pub enum Stop {
     /// The work could not be done.
     #[error(transparent)]
     Inspect(#[from] InspectError),
+    /// The command line does not say what to do.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    /// The screen could not be shown, or ended with a failure.
+    #[error(transparent)]
+    Screen(#[from] RunError),
     /// The input is not what the command needs.
     #[error("{0}")]
     Input(String),

@@ -7,6 +7,7 @@ pub mod exit;
 mod generate;
 mod screen;
 mod stamps;
+mod usage;
 mod values;
 pub mod walfpi;
 pub mod work;

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::context::ColourChoice;
 use super::exit::{Outcome, Stop};
+use super::usage::UsageError;
 use crate::output::escape::printable;
 use crate::repair::export::ExportDir;
 use crate::repair::outside::OutsideError;
@@ -47,12 +48,12 @@ impl ScreenArgs {
 ///
 /// # Errors
 /// When standard output is no terminal, or one that can do nothing but print.
-pub fn need_terminal(instead: &str) -> Result<(), Stop> {
+pub fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
     if !io::stdout().is_terminal() {
-        return Err(Stop::Input(format!("standard output is no terminal, and the screen needs one; use {instead}")));
+        return Err(UsageError::NoTerminal(instead));
     }
     if std::env::var("TERM").is_ok_and(|term| term == "dumb") {
-        return Err(Stop::Input(format!("this terminal (TERM=dumb) cannot show a screen; use {instead}")));
+        return Err(UsageError::DumbTerminal(instead));
     }
     Ok(())
 }
@@ -62,7 +63,7 @@ pub fn need_terminal(instead: &str) -> Result<(), Stop> {
 /// # Errors
 /// When the terminal refuses, or the work that everything rests on fails.
 pub fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Result<Ended, Stop> {
-    let ended = run(subject, args.look(), backend).map_err(|error| Stop::Input(error.to_string()))?;
+    let ended = run(subject, args.look(), backend)?;
     if let Some(signal) = ended.signal {
         // The terminal is given back: now the signal does what it always does.
         signal_hook::low_level::emulate_default_handler(signal)?;

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::exit::Stop;
-pub use crate::analysis::select::{RelationPattern, Span};
+pub use crate::analysis::select::{PageSelection, RelationPattern, Span};
 use crate::cluster::names::RelationNames;
+use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::dwb::Slot;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
@@ -15,9 +15,9 @@ pub struct PageFilter {
     /// Relations by name (relation, schema.relation, database.schema.relation) or numbers (REL, DB/REL, SPC/DB/REL)
     #[arg(long, value_name = "REL", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
-    /// What the relations stand for, once that is known.
+    /// The same, with what the relations stand for, once that is known.
     #[arg(skip)]
-    patterns: Vec<RelationPattern>,
+    selection: PageSelection,
     /// Forks: main, fsm, vm, init
     #[arg(long, value_name = "FORK", value_delimiter = ',')]
     fork: Vec<ForkNumber>,
@@ -31,13 +31,22 @@ impl PageFilter {
     ///
     /// # Errors
     /// When a name stands for no relation, or for several.
-    pub fn resolved(&self, names: Option<&RelationNames>) -> Result<Self, Stop> {
-        Ok(Self { patterns: RelationChoice::resolve_all(&self.relation, names)?, ..self.clone() })
+    pub fn resolved(&self, names: Option<&RelationNames>) -> Result<Self, InspectError> {
+        Ok(Self { selection: self.selection(names)?, ..self.clone() })
+    }
+
+    /// The pages that are asked for. `names`: those of the cluster, where they are known.
+    ///
+    /// # Errors
+    /// When a name stands for no relation, or for several.
+    pub fn selection(&self, names: Option<&RelationNames>) -> Result<PageSelection, InspectError> {
+        let relations = RelationChoice::resolve_all(&self.relation, names)?;
+        Ok(PageSelection { relations, forks: self.fork.clone(), blocks: self.block })
     }
 
     /// The relations that are asked for, as they were typed and as what they stand for.
     pub fn relations(&self) -> impl Iterator<Item = (&RelationChoice, RelationPattern)> {
-        self.relation.iter().zip(self.patterns.iter().copied())
+        self.relation.iter().zip(self.selection.relations.iter().copied())
     }
 
     /// True when anything was asked for.
@@ -49,9 +58,7 @@ impl PageFilter {
     /// True when the page fits; `fork` is `None` for a code without a meaning.
     #[must_use]
     pub fn takes(&self, rel: RelFileLocator, fork: Option<ForkNumber>, block: BlockNumber) -> bool {
-        (self.relation.is_empty() || self.patterns.iter().any(|pattern| pattern.matches(rel)))
-            && (self.fork.is_empty() || self.fork.iter().any(|wanted| Some(*wanted) == fork))
-            && self.block.is_none_or(|span| span.contains(&block))
+        self.selection.takes(rel, fork, block)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Long work: how many threads do it, and how the user breaks it off.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use clap::Args;
 
 use crate::analysis::in_order::all_cores;
+use crate::output::progress::Progress;
 
 /// How many threads work.
 #[derive(Clone, Copy, Debug, Args)]
@@ -44,4 +46,26 @@ pub fn interrupt_flag() -> Arc<AtomicBool> {
     // Without a handler Ctrl-C ends the program at once, which loses only the partial result.
     drop(signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&flag)));
     flag
+}
+
+/// Progress over bytes, and Ctrl-C. Until the first bytes are done there is neither: a file that is still being opened can
+/// be left at once.
+pub struct ByteBar {
+    asked_for: bool,
+    shown: OnceLock<(Progress, Arc<AtomicBool>)>,
+}
+
+impl ByteBar {
+    /// Nothing is shown yet.
+    #[must_use]
+    pub const fn new(progress: ProgressArg) -> Self {
+        Self { asked_for: progress.progress, shown: OnceLock::new() }
+    }
+
+    /// Shows how far the work is; whether to go on.
+    pub fn at(&self, done: u64, total: u64) -> ControlFlow<()> {
+        let (bar, interrupted) = self.shown.get_or_init(|| (Progress::bytes(total, self.asked_for), interrupt_flag()));
+        bar.done(done);
+        if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }

@@ -7,6 +7,7 @@ use super::repair::session::FillError;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::names::RelationNames;
+use crate::cluster::names_file::NamesFileError;
 use crate::cluster::open::AccessError;
 use crate::cluster::tar_backup::TarBackup;
 use crate::cluster::wal::WalSetError;
@@ -18,7 +19,7 @@ use crate::repair::journal::JournalError;
 use crate::repair::outside::OutsideError;
 use crate::repair::prepare::PrepareError;
 use crate::repair::witness::StartSign;
-use crate::types::RelFileLocator;
+use crate::types::{Lsn, RelFileLocator};
 
 /// Relations that a message names one by one.
 const MAX_NAMED: usize = 12;
@@ -44,6 +45,31 @@ pub enum InspectError {
     /// The WAL that was named cannot be opened, or is not of this cluster.
     #[error(transparent)]
     Wal(#[from] WalSetError),
+    /// As before, where a bare segment name was given.
+    #[error("{0}; -p DIRECTORY says where segments are")]
+    SegmentWithoutDirectory(#[source] WalSetError),
+    /// A range of WAL ends before it begins.
+    #[error("the start {start} is after the end {end}")]
+    RangeReversed {
+        /// Where it was to start.
+        start: Lsn,
+        /// Where it was to end.
+        end: Lsn,
+    },
+    /// No segment has this name.
+    #[error("{name} is not a valid name of a segment of {segment_size} bytes")]
+    NotASegment {
+        /// What was given.
+        name: String,
+        /// Bytes of a segment.
+        segment_size: u32,
+    },
+    /// Of two segments the second is the earlier one.
+    #[error("the last segment comes before the first")]
+    SpanReversed,
+    /// A file that was to hold names of relations.
+    #[error(transparent)]
+    NamesFile(#[from] NamesFileError),
     /// Which directories belong to the cluster is unknown, so nothing may be written anywhere.
     #[error("what belongs to the cluster is unknown: {0}")]
     OwnDirectories(#[source] AccessError),

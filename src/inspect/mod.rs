@@ -10,3 +10,4 @@ pub mod page_name;
 pub mod page_rules;
 pub mod relation_name;
 pub mod repair;
+pub mod wal;

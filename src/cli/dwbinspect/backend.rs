@@ -13,7 +13,7 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::cli::exit::Stop;
 use crate::cli::screen::{absolute, export, free_name};
 use crate::cli::stamps::Stamps;
-use crate::cli::walfpi::screen::WalRequest;
+use crate::cli::walfpi::screen::tell_survey;
 use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
 use crate::inspect::dwb_source::protected_of;
@@ -21,6 +21,7 @@ use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::{Examination, Request, Watch};
 use crate::inspect::page_name::PageName;
 use crate::inspect::repair::{self, RepairRequest, Written};
+use crate::inspect::wal::request::WalRequest;
 use crate::output::shell::quoted;
 use crate::parsers::dwb::LAYOUTS;
 use crate::repair::plan::Plan;
@@ -76,9 +77,10 @@ impl Backend for ClusterBackend {
                 }
             }
             Effect::ReadWal => {
-                let request = WalRequest::of_cluster(self.data_dir.clone(), &self.wal, self.jobs.count());
-                if let Err(stop) = request.open().and_then(|source| request.read(source, sender)) {
-                    sender.action(Action::WalFailed(stop.to_string()));
+                let request = WalRequest::of_cluster(self.data_dir.clone(), &self.wal);
+                let request = WalRequest { jobs: self.jobs.count(), ..request };
+                if let Err(error) = tell_survey(&request, None, sender) {
+                    sender.action(Action::WalFailed(error.to_string()));
                 }
             }
             Effect::ReadPage(page) => match self.page(page, sender) {

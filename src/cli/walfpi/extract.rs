@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::images::{FoundImage, ImageFilter, Target, each_image};
-use super::names::Names;
-use super::source::{CommonArgs, WalSource};
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
+use super::args::CommonArgs;
+use super::images::{ImageFilter, Target};
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::{JobsArg, ProgressArg};
+use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::error::InspectError;
+use crate::inspect::wal::images::FoundImage;
+use crate::inspect::wal::names::NameLookup;
+use crate::inspect::wal::restored::PageForm;
+use crate::inspect::wal::source::WalSource;
 use crate::output::json::wal::fork_name;
-use crate::parsers::image::ImageDecoder;
-use crate::parsers::restore::ready_page;
 use crate::repair::export::ExportDir;
 
 /// Write full-page images into a directory, as files of one page each
@@ -42,47 +42,29 @@ pub struct ExtractArgs {
 }
 
 pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let names = Names::open(&args.common.names)?;
-    let filter = args.filter.resolved(&names)?;
-    let mut source = WalSource::open(&args.common.source)?.telling(args.progress);
-    source.add_name_notes(&names);
-    let protected = args.common.source.protected()?;
-    let export = ExportDir::create(&args.directory, &protected).map_err(|error| Stop::Input(error.to_string()))?;
-    let mut target = Target::begin(&source, &args.common.output, out, "extract", true)?;
-    // Without a control file the checksum is set: where checksums are off the field may hold anything.
-    let checksums = source.set.control().is_none_or(|control| control.checksums.is_written());
-    let block_size = usize::try_from(source.set.geometry().block_size).unwrap_or_default();
-    let mut decoder = ImageDecoder::new();
-    let mut page = vec![0; block_size];
-    let (mut written, mut left_out) = (0, 0);
-    let plan = source.plan();
-    each_image(&mut source, &plan, &filter, args.jobs, |notes, found| {
-        if !args.raw && !found.image.applies() {
-            left_out += 1;
-            return Ok(());
-        }
-        let place = format!("image of block {} at {}", found.block.block, found.record.start_lsn);
-        if let Err(error) = decoder.restore(found.image, &mut page) {
-            let (block, record_lsn) = (found.block.block, found.record.start_lsn);
-            notes.findings.push(Finding::problem(FindingKind::Image { block, record_lsn, error }));
-            return Ok(());
-        }
-        if !args.raw {
-            ready_page(&mut page, found.record.end_lsn, found.block.block, checksums);
-        }
+    let request = args.common.request(args.jobs)?;
+    let names = NameLookup::open(request.names.as_deref())?;
+    let selection = args.filter.selection(&names)?;
+    let mut source = WalSource::open(&request)?;
+    source.add_name_gaps(&names);
+    let export = ExportDir::create(&args.directory, &request.protected()?).map_err(InspectError::from)?;
+    let mut target = Target::begin(&request, &args.common.output, out, "extract", true)?;
+    let form = if args.raw { PageForm::AsStored } else { PageForm::AfterRedo };
+    let bar = ByteBar::new(args.progress);
+    let watch = |done, total| bar.at(done, total);
+    let mut written = 0;
+    source.each_page(&selection, form, request.jobs, &watch, |notes, found, page| {
         let name = file_name(found);
-        match export.write_new(&name, &page) {
+        match export.write_new(&name, page) {
             Ok(_) => written += 1,
             Err(error) => {
-                notes.coverage.skip(place, error.to_string());
+                notes.coverage.skip(found.title(), error.to_string());
                 return Ok(());
             }
         }
         target.image(found, &names, Some(&name))
     })?;
-    if left_out > 0 {
-        source.findings.push(Finding::note(FindingKind::NotApplied { count: left_out }));
-    }
+    drop(bar);
     let sentence = format!("{written} pages written to {}", args.directory.display());
     target.end(source, written, &sentence)
 }

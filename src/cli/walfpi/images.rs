@@ -1,32 +1,28 @@
 //! Images one by one: filters, order, and their row.
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::names::Names;
-use super::source::{Notes, WalSource, heard, note_interruption};
-use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns};
-use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::partial::{Counter, ScanPlan};
-use crate::analysis::wal::segment::{Visitor, read_segment};
-use crate::cli::context::{Closing, OutputArgs};
+use super::PROGRAM;
+use super::args::path_texts;
+use crate::analysis::wal::cause::Cause;
+use crate::cli::context::{Closing, OutputArgs, begin};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::{PageFilter, Span};
-use crate::cli::work::{JobsArg, interrupt_flag};
-use crate::cluster::wal::WalSet;
+use crate::inspect::error::InspectError;
+use crate::inspect::wal::images::{FoundImage, ImageSelection};
+use crate::inspect::wal::names::NameLookup;
+use crate::inspect::wal::request::WalRequest;
+use crate::inspect::wal::source::WalSource;
 use crate::output::escape::printable;
 use crate::output::json::wal::{Row, fork_name};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::{CsvShape, Sink};
 use crate::output::text::Layout;
-use crate::parsers::image::{BlockImage, Compression};
-use crate::parsers::wal::block::{BlockRef, Keep};
+use crate::parsers::image::Compression;
 use crate::parsers::wal::names::rmgr_name;
-use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
 /// Which images are shown.
@@ -41,9 +37,9 @@ pub struct ImageFilter {
     /// Why the image was written
     #[arg(long, value_enum, value_delimiter = ',')]
     cause: Vec<CauseFilter>,
-    /// Go on behind damage, at the next page that starts a record
+    /// Go on after damage, at the next page that starts a record
     #[arg(long)]
-    pub resync: bool,
+    resync: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,244 +55,35 @@ enum CauseFilter {
 }
 
 impl CauseFilter {
-    const fn takes(self, cause: Cause) -> bool {
+    const fn causes(self) -> &'static [Cause] {
         match self {
-            Self::FirstTouch => matches!(cause, Cause::FirstTouch),
-            Self::FirstTouchInBackup => matches!(cause, Cause::FirstTouchInBackup),
-            Self::HintBit => matches!(cause, Cause::HintBit),
-            Self::NewPage => matches!(cause, Cause::NewPage),
-            Self::Forced => matches!(cause, Cause::Forced),
-            Self::ConsistencyCheck => matches!(cause, Cause::ConsistencyCheck),
+            Self::FirstTouch => &[Cause::FirstTouch],
+            Self::FirstTouchInBackup => &[Cause::FirstTouchInBackup],
+            Self::HintBit => &[Cause::HintBit],
+            Self::NewPage => &[Cause::NewPage],
+            Self::Forced => &[Cause::Forced],
+            Self::ConsistencyCheck => &[Cause::ConsistencyCheck],
             Self::Repeated => {
-                matches!(
-                    cause,
-                    Cause::RepeatedForced
-                        | Cause::RepeatedNewPage
-                        | Cause::RepeatedReinitialised
-                        | Cause::RepeatedUnknown
-                )
+                &[Cause::RepeatedForced, Cause::RepeatedNewPage, Cause::RepeatedReinitialised, Cause::RepeatedUnknown]
             }
-            Self::Unreadable => matches!(cause, Cause::Unreadable),
+            Self::Unreadable => &[Cause::Unreadable],
         }
     }
 }
 
 impl ImageFilter {
-    /// The filter with its relations found.
+    /// The images that are asked for.
     ///
     /// # Errors
     /// When a name stands for no relation, or for several.
-    pub fn resolved(&self, names: &Names) -> Result<Self, Stop> {
-        Ok(Self { page: self.page.resolved(names.known())?, ..self.clone() })
+    pub fn selection(&self, names: &NameLookup) -> Result<ImageSelection, InspectError> {
+        Ok(ImageSelection {
+            pages: self.page.selection(names.known())?,
+            lsn: self.lsn,
+            causes: self.cause.iter().flat_map(|filter| filter.causes()).copied().collect(),
+            resynchronise: self.resync,
+        })
     }
-
-    fn takes(&self, record: &Record<'_>, block: &BlockRef<'_>, cause: Cause) -> bool {
-        self.page.takes(block.rel, block.fork(), block.block)
-            && self.lsn.is_none_or(|span| span.contains(&record.start_lsn))
-            && (self.cause.is_empty() || self.cause.iter().any(|filter| filter.takes(cause)))
-    }
-}
-
-/// One image in its record.
-pub struct FoundImage<'a> {
-    /// The record.
-    pub record: &'a Record<'a>,
-    /// The block reference.
-    pub block: &'a BlockRef<'a>,
-    /// The image; without its bytes where they were not asked for.
-    pub image: &'a BlockImage<'a>,
-    /// Bytes of the image as stored.
-    pub stored_bytes: usize,
-    /// Why it was written.
-    pub cause: Cause,
-}
-
-/// Shows every image that the filter takes, in order. An error of `visit` ends the walk.
-///
-/// # Errors
-/// What `visit` says.
-pub fn each_image<E>(
-    source: &mut WalSource,
-    plan: &ScanPlan,
-    filter: &ImageFilter,
-    jobs: JobsArg,
-    mut visit: impl FnMut(&mut Notes<'_>, &FoundImage<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    let interrupted = interrupt_flag();
-    let redo = redo_points(&source.set, plan, jobs.count(), &interrupted);
-    let mut classifier = CauseClassifier::new(redo, source.set.geometry().block_size);
-    let mut causes = Vec::new();
-    let mut failed = None;
-    source.each_record(plan, filter.resync, &interrupted, |notes, record| {
-        notes.coverage.examined += 1;
-        classifier.causes(record, &mut causes);
-        let with_image = record.blocks().filter(|block| block.image.is_some());
-        for (block, cause) in with_image.zip(&causes) {
-            let Some(image) = block.image.filter(|_| filter.takes(record, &block, *cause)) else { continue };
-            let stored_bytes = image.bytes.len();
-            let found = FoundImage { record, block: &block, image: &image, stored_bytes, cause: *cause };
-            if let Err(error) = visit(notes, &found) {
-                failed = Some(error);
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
-    });
-    failed.map_or(Ok(()), Err)
-}
-
-/// As [`each_image`], without the images' bytes, and read by several threads: what `visit` sees is the same.
-///
-/// # Errors
-/// What `visit` says.
-pub fn each_image_head<E>(
-    source: &mut WalSource,
-    plan: &ScanPlan,
-    filter: &ImageFilter,
-    jobs: JobsArg,
-    mut visit: impl FnMut(&FoundImage<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    // Behind damage the place to go on is only known in order.
-    if filter.resync {
-        return each_image(source, plan, filter, jobs, |_, found| visit(found));
-    }
-    let interrupted = interrupt_flag();
-    let redo = redo_points(&source.set, plan, jobs.count(), &interrupted);
-    let block_size = source.set.geometry().block_size;
-    let mut classifier = CauseClassifier::new(redo, block_size);
-    let progress = source.progress();
-    let (mut failed, stopped) = (None, AtomicBool::new(false));
-    let mut show = |head: &ImageHead| {
-        let ImageHead { record, block, image, stored_bytes, old_lsn } = head;
-        let cause = classifier.cause(record, block, image, *old_lsn);
-        if failed.is_none() && filter.takes(record, block, cause) {
-            failed = visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause }).err();
-            stopped.store(failed.is_some(), Ordering::Relaxed);
-        }
-    };
-    source.begin_runs();
-    while let Some(run) = source.next_run() {
-        let WalSource { set, coverage, .. } = source;
-        let stretch = plan.stretch(set, &run, Keep::Blocks);
-        let watch = |bytes| match stopped.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => heard(&interrupted, Some(&progress), bytes),
-        };
-        let read = collect_run(
-            &stretch,
-            jobs.count(),
-            &watch,
-            |_| ImageHeads::new(block_size),
-            |part| {
-                coverage.examined = coverage.examined.saturating_add(part.found.records);
-                if part.found.is_incomplete {
-                    let quiet = |_| watch(0);
-                    let directly = DirectHeads { old_lsns: OldLsns::new(block_size), show: &mut show };
-                    read_segment(&stretch, part.index, part.from, directly, &quiet, &mut Vec::new())?;
-                }
-                part.found.heads.iter().for_each(&mut show);
-                Ok(())
-            },
-        );
-        if stopped.load(Ordering::Relaxed) {
-            break;
-        }
-        match read {
-            Ok(read) => drop(source.judge_walk(&run, read)),
-            Err(error) => source.note_unread(&run, error),
-        }
-        if interrupted.load(Ordering::Relaxed) {
-            note_interruption(&mut source.coverage);
-            break;
-        }
-    }
-    failed.map_or(Ok(()), Err)
-}
-
-/// Images of one segment that are kept until those before them were shown; with more, the segment is read again.
-const MAX_HEADS: usize = if cfg!(test) { 5 } else { 10_000 };
-
-/// All about an image but its bytes.
-struct ImageHead {
-    record: Record<'static>,
-    block: BlockRef<'static>,
-    image: BlockImage<'static>,
-    stored_bytes: usize,
-    old_lsn: Option<Lsn>,
-}
-
-/// The images of a record.
-fn heads_of<'r>(record: &'r Record<'_>, old_lsns: &'r mut OldLsns) -> impl Iterator<Item = ImageHead> + 'r {
-    record.blocks().filter_map(|block| block.image.map(|image| (block, image))).map(|(block, image)| ImageHead {
-        record: Record { bytes: &[], ..*record },
-        block: BlockRef { data: &[], image: None, ..block },
-        image: BlockImage { bytes: &[], ..image },
-        stored_bytes: image.bytes.len(),
-        old_lsn: old_lsns.of(&image),
-    })
-}
-
-/// Keeps the images of a segment.
-struct ImageHeads {
-    heads: Vec<ImageHead>,
-    records: u64,
-    old_lsns: OldLsns,
-    /// There were too many.
-    is_incomplete: bool,
-}
-
-impl ImageHeads {
-    fn new(block_size: u32) -> Self {
-        Self { heads: Vec::new(), records: 0, old_lsns: OldLsns::new(block_size), is_incomplete: false }
-    }
-}
-
-impl Visitor for ImageHeads {
-    #[inline(always)]
-    fn record(&mut self, record: &Record<'_>) {
-        self.records = self.records.saturating_add(1);
-        if record.layout.image_count == 0 || self.is_incomplete {
-            return;
-        }
-        self.heads.extend(heads_of(record, &mut self.old_lsns));
-        if self.heads.len() > MAX_HEADS {
-            self.is_incomplete = true;
-            self.heads = Vec::new();
-        }
-    }
-}
-
-/// Shows images as they come.
-struct DirectHeads<S> {
-    old_lsns: OldLsns,
-    show: S,
-}
-
-impl<S: FnMut(&ImageHead)> Visitor for DirectHeads<S> {
-    fn record(&mut self, record: &Record<'_>) {
-        heads_of(record, &mut self.old_lsns).for_each(|head| (self.show)(&head));
-    }
-}
-
-/// Redo points of all checkpoints from the plan's start on, those whose record lies behind its end included.
-#[must_use]
-pub fn redo_points(set: &WalSet, plan: &ScanPlan, jobs: usize, interrupted: &AtomicBool) -> Vec<Lsn> {
-    let plan = ScanPlan { start_lsn: plan.start_lsn, ..ScanPlan::totals() };
-    let mut points = Vec::new();
-    for run in set.runs() {
-        let begin = |index| Counter::new(set, index, &plan, &[]);
-        let watch = |_| heard(interrupted, None, 0);
-        let read = collect_run(&plan.stretch(set, &run, Keep::Heads), jobs, &watch, begin, |part| {
-            let counts = &part.found.counts;
-            points.extend(counts.checkpoints.iter().map(|seen| seen.redo_lsn));
-            // Redo points that records mark where they stand, whether or not their checkpoint finished.
-            points.extend(counts.slices.iter().skip(1).map(|slice| slice.start_lsn));
-            Ok(())
-        });
-        // The walk that follows meets the same errors, and tells them.
-        drop(read);
-    }
-    points
 }
 
 /// Fields of an image, in order; the last only where it was written to a file.
@@ -338,7 +125,7 @@ impl<'a> Target<'a> {
     /// # Errors
     /// When the output cannot be written to.
     pub fn begin(
-        source: &WalSource,
+        request: &WalRequest,
         output: &OutputArgs,
         out: &'a mut dyn Write,
         command: &'static str,
@@ -349,7 +136,7 @@ impl<'a> Target<'a> {
         match output.machine() {
             Some(format) => {
                 let shape = CsvShape::Rows { plural: "images", columns };
-                Ok(Self::Machine(source.begin(format, shape, out, command)?))
+                Ok(Self::Machine(begin(format, shape, out, (PROGRAM, command), path_texts(request))?))
             }
             None => {
                 write_heading(out, layout)?;
@@ -362,7 +149,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// When the output cannot be written to.
-    pub fn image(&mut self, found: &FoundImage<'_>, names: &Names, file: Option<&str>) -> io::Result<()> {
+    pub fn image(&mut self, found: &FoundImage<'_>, names: &NameLookup, file: Option<&str>) -> io::Result<()> {
         match self {
             Self::Machine(sink) => {
                 let mut row = image_row(found, names);
@@ -392,7 +179,7 @@ impl<'a> Target<'a> {
 }
 
 /// An image as a row.
-fn image_row(found: &FoundImage<'_>, names: &Names) -> Row {
+fn image_row(found: &FoundImage<'_>, names: &NameLookup) -> Row {
     let FoundImage { record, block, image, stored_bytes, cause } = found;
     let mut row = Row::new();
     for (name, value) in [
@@ -431,7 +218,7 @@ fn write_heading(out: &mut dyn Write, layout: Layout) -> io::Result<()> {
 }
 
 /// Writes one image, without the row that machines get: there may be millions.
-fn write_image(out: &mut dyn Write, layout: Layout, found: &FoundImage<'_>, names: &Names) -> io::Result<()> {
+fn write_image(out: &mut dyn Write, layout: Layout, found: &FoundImage<'_>, names: &NameLookup) -> io::Result<()> {
     let FoundImage { record, block, image, stored_bytes, cause } = found;
     let relation = match names.relation(block.rel) {
         Some(name) => printable(&name),
@@ -454,7 +241,3 @@ fn write_image(out: &mut dyn Write, layout: Layout, found: &FoundImage<'_>, name
         cause.name()
     )
 }
-
-#[cfg(test)]
-#[path = "images_tests.rs"]
-mod tests;

@@ -4,11 +4,12 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::images::{ImageFilter, Target, each_image_head};
-use super::names::Names;
-use super::source::{CommonArgs, WalSource};
+use super::args::CommonArgs;
+use super::images::{ImageFilter, Target};
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::{JobsArg, ProgressArg};
+use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::wal::names::NameLookup;
+use crate::inspect::wal::source::WalSource;
 
 /// List the full-page images, one line each
 ///
@@ -28,17 +29,19 @@ pub struct ListArgs {
 }
 
 pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let names = Names::open(&args.common.names)?;
-    let filter = args.filter.resolved(&names)?;
-    let mut source = WalSource::open(&args.common.source)?.telling(args.progress);
-    source.add_name_notes(&names);
-    let mut target = Target::begin(&source, &args.common.output, out, "list", false)?;
+    let request = args.common.request(args.jobs)?;
+    let names = NameLookup::open(request.names.as_deref())?;
+    let selection = args.filter.selection(&names)?;
+    let mut source = WalSource::open(&request)?;
+    source.add_name_gaps(&names);
+    let mut target = Target::begin(&request, &args.common.output, out, "list", false)?;
     let mut shown = 0;
-    let plan = source.plan();
-    each_image_head(&mut source, &plan, &filter, args.jobs, |found| {
+    let bar = ByteBar::new(args.progress);
+    source.each_image_head(&selection, request.jobs, &|done, total| bar.at(done, total), |found| {
         shown += 1;
         target.image(found, &names, None)
     })?;
+    drop(bar);
     source.note_empty_range();
     let sentence = format!("{shown} images in {} records", source.coverage.examined);
     target.end(source, shown, &sentence)

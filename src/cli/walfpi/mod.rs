@@ -1,12 +1,10 @@
 //! `pg_walfpi`.
 
-mod count;
+mod args;
 mod extract;
 mod images;
 mod list;
-pub(super) mod names;
 pub(super) mod screen;
-pub(super) mod source;
 mod stats;
 mod tui;
 mod verify;

@@ -3,20 +3,21 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
-use super::count::{Counted, count, count_causes};
-use super::names::Names;
-use super::source::{CommonArgs, WalSource};
-use crate::analysis::wal::group::{GroupBy, Groups, Key};
+use super::PROGRAM;
+use super::args::{CommonArgs, path_texts};
+use crate::analysis::wal::group::GroupBy;
 use crate::analysis::wal::tally::Tally;
-use crate::cli::context::Closing;
+use crate::cli::context::{Closing, begin};
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::{JobsArg, ProgressArg, interrupt_flag};
+use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::wal::stats::{WalStats, WalStatsRequest, wal_stats};
 use crate::output::json::wal::{Naming, group_row, interval_row, put_tally, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
 use crate::output::wal_text::{write_groups, write_intervals};
+use crate::parsers::wal::version::Major;
 
 /// Show how much of the WAL is full-page images, and of what
 ///
@@ -125,94 +126,70 @@ impl Sort {
 }
 
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let names = Names::open(&args.common.names)?;
-    let mut source = WalSource::open(&args.common.source)?.telling(args.progress);
-    source.add_name_notes(&names);
-    let jobs = args.jobs.count();
-    let group = args.by.group();
-    let plan = source.plan();
-    let counted = match group {
-        Some(GroupBy::Cause) => count_causes(&mut source, plan, jobs, &interrupt_flag()),
-        _ => count(&mut source, plan, group, jobs, &interrupt_flag()),
-    };
-    show(args, source, counted, &names, out)
+    let request = WalStatsRequest { wal: args.common.request(args.jobs)?, group: args.by.group() };
+    let bar = ByteBar::new(args.progress);
+    let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
+    drop(bar);
+    show(args, &request, stats, out)
 }
 
-fn show(
-    args: &StatsArgs,
-    mut source: WalSource,
-    mut counted: Counted,
-    names: &Names,
-    out: &mut dyn Write,
-) -> Result<Outcome, Stop> {
-    source.coverage.examined = counted.total.records;
-    source.note_empty_range();
-    let group = args.by.group();
-    let mut rows: Vec<(Key, Tally)> = counted.groups.as_ref().map(Groups::rows).unwrap_or_default();
-    let default = match group {
+fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let WalStats { mut counts, findings, coverage, names, major, system_identifier, geometry } = stats;
+    let system = system_identifier.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+    let mut rows = counts.rows();
+    let default = match request.group {
         Some(GroupBy::Relation | GroupBy::Block) => Sort::FpiBytes,
         _ => Sort::Key,
     };
     let sort = args.sort.unwrap_or(default);
     if sort != Sort::Key {
         sort.order(&mut rows, |(_, tally)| *tally);
-        sort.order(&mut counted.intervals, |interval| interval.tally);
+        sort.order(&mut counts.intervals, |interval| interval.tally);
     }
     rows.truncate(args.top.unwrap_or(usize::MAX));
-    counted.intervals.truncate(args.top.unwrap_or(usize::MAX));
-    let relation = |rel| names.relation(rel);
-    let database = |oid| names.database(oid);
-    let geometry = source.set.geometry();
+    counts.intervals.truncate(args.top.unwrap_or(usize::MAX));
     let naming = Naming {
-        major: source.set.major(),
+        major,
         segment_size: geometry.wal_segment_size,
-        relation: &relation,
-        database: &database,
+        relation: &|rel| names.relation(rel),
+        database: &|oid| names.database(oid),
     };
-    let closing = Closing::new(std::mem::take(&mut source.findings), &source.coverage);
+    let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.common.output.machine() {
-        let shape = CsvShape::Rows { plural: "rows", columns: stats_columns(group) };
-        let mut sink = source.begin(format, shape, out, "stats")?;
+        let shape = CsvShape::Rows { plural: "rows", columns: stats_columns(request.group) };
+        let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
         let mut shown = 0;
         for (key, tally) in &rows {
             sink.item(&Item::Row(group_row(key, tally, &naming)))?;
             shown += 1;
         }
-        for interval in counted.intervals.iter().filter(|_| group.is_none()) {
+        for interval in counts.intervals.iter().filter(|_| request.group.is_none()) {
             sink.item(&Item::Row(interval_row(interval)))?;
             shown += 1;
         }
-        return closing.end(sink, shown, totals(&source, &counted));
+        let mut totals = Map::new();
+        put_tally(&mut totals, &counts.total);
+        for (name, value) in [
+            ("start_lsn", json!(counts.from.map(lsn_text))),
+            ("end_lsn", json!(counts.to.map(lsn_text))),
+            ("major", json!(major.map(Major::number))),
+            ("system_identifier", json!(system)),
+            ("wal_segment_size", json!(geometry.wal_segment_size)),
+        ] {
+            totals.insert(name.to_owned(), value);
+        }
+        return closing.end(sink, shown, totals);
     }
     let layout = args.common.output.layout();
-    match group {
-        None => write_intervals(out, layout, &counted.intervals, &counted.total)?,
-        Some(by) => write_groups(out, layout, by, &rows, &counted.total, &naming)?,
+    match request.group {
+        None => write_intervals(out, layout, &counts.intervals, &counts.total)?,
+        Some(by) => write_groups(out, layout, by, &rows, &counts.total, &naming)?,
     }
-    if let Some((from, to)) = counted.from.zip(counted.to) {
-        let major = source.set.major().map_or_else(String::new, |major| format!("major {}, ", major.number()));
-        writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {}", system(&source))?;
+    if let Some((from, to)) = counts.from.zip(counts.to) {
+        let major = major.map_or_else(String::new, |major| format!("major {}, ", major.number()));
+        writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {system}")?;
     } else {
         writeln!(out, "\nno records in this range")?;
     }
     closing.end_text(out, layout)
-}
-
-fn system(source: &WalSource) -> String {
-    source.set.system_identifier().map_or_else(|| "unknown".to_owned(), |id| id.to_string())
-}
-
-fn totals(source: &WalSource, counted: &Counted) -> Map<String, Value> {
-    let mut counts = Map::new();
-    put_tally(&mut counts, &counted.total);
-    for (name, value) in [
-        ("start_lsn", json!(counted.from.map(lsn_text))),
-        ("end_lsn", json!(counted.to.map(lsn_text))),
-        ("major", json!(source.set.major().map(crate::parsers::wal::version::Major::number))),
-        ("system_identifier", json!(system(source))),
-        ("wal_segment_size", json!(source.set.geometry().wal_segment_size)),
-    ] {
-        counts.insert(name.to_owned(), value);
-    }
-    counts
 }

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Args;
 
 use super::PROGRAM;
-use super::names::{NameArgs, Names};
-use super::screen::WalRequest;
-use super::source::{SourceArgs, WalSource};
+use super::args::{NameArgs, SourceArgs, path_texts};
+use super::screen::tell_survey;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, export, need_terminal, show};
 use crate::cli::stamps::Stamps;
 use crate::cli::work::JobsArg;
+use crate::inspect::wal::names::NameLookup;
+use crate::inspect::wal::request::WalRequest;
+use crate::inspect::wal::source::WalSource;
 use crate::output::shell::quoted;
 use crate::tui::action::{Action, Effect};
 use crate::tui::facts::WalNote;
@@ -38,38 +40,18 @@ pub struct TuiArgs {
 
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_walfpi stats")?;
+    let request = WalRequest { names: args.names.names.clone(), ..args.source.request(args.jobs)? };
     // What cannot be opened is said on the normal screen.
-    Names::open(&args.names)?;
-    let source = WalSource::open(&args.source)?;
-    let (named, _) = args.source.named()?;
-    let paths: Vec<String> = named.iter().map(|path| path.display().to_string()).collect();
-    let words: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
-    let mut arguments = words.join(" ");
-    if (args.source.path.is_some() || args.source.pgdata.is_some()) && !args.source.paths.is_empty() {
-        // Read there, and only from one segment to another.
-        let segments: Vec<String> = args.source.paths.iter().map(|path| path.display().to_string()).collect();
-        arguments = format!("-p {arguments} {}", segments.join(" "));
-    }
-    for (flag, value) in [
-        ("--start", args.source.start.map(|lsn| lsn.to_string())),
-        ("--end", args.source.end.map(|lsn| lsn.to_string())),
-        ("--timeline", args.source.timeline.map(|timeline| timeline.to_string())),
-        ("--names", args.names.names.as_ref().map(|path| quoted(&path.display().to_string()))),
-    ] {
-        if let Some(value) = value {
-            arguments.push_str(&format!(" {flag} {value}"));
-        }
-    }
+    NameLookup::open(request.names.as_deref())?;
+    let source = WalSource::open(&request)?;
+    let arguments = arguments_of(&request);
     let subject = Subject {
         program: PROGRAM,
-        path: paths.join(" "),
+        path: path_texts(&request).join(" "),
         wal_arguments: arguments.clone(),
         arguments,
         views: vec![View::Wal],
     };
-    let range = args.source.clone();
-    let names = NameArgs { names: args.names.names.clone() };
-    let request = WalRequest { source: range, names, jobs: args.jobs.count() };
     let backend = WalBackend { request, opened: Mutex::new(Some(source)), stamps: Mutex::default() };
     let ended = show(subject, args.screen, Arc::new(backend))?;
     let Some(wal) = &ended.state.wal.survey else {
@@ -85,6 +67,29 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     Ok(Outcome::of(wal.notes.len() - skipped, skipped))
 }
 
+/// The arguments with which another command reads the same.
+fn arguments_of(request: &WalRequest) -> String {
+    let paths: Vec<String> = path_texts(request).iter().map(|path| quoted(path)).collect();
+    let mut arguments = paths.join(" ");
+    if let Some(first) = &request.span.first {
+        // Read there, and only from one segment to another.
+        let last = request.span.last.iter().filter(|last| *last != first);
+        let segments: Vec<&str> = std::iter::once(first).chain(last).map(String::as_str).collect();
+        arguments = format!("-p {arguments} {}", segments.join(" "));
+    }
+    for (flag, value) in [
+        ("--start", request.start.map(|lsn| lsn.to_string())),
+        ("--end", request.end.map(|lsn| lsn.to_string())),
+        ("--timeline", request.timeline.map(|timeline| timeline.0.to_string())),
+        ("--names", request.names.as_ref().map(|path| quoted(&path.display().to_string()))),
+    ] {
+        if let Some(value) = value {
+            arguments.push_str(&format!(" {flag} {value}"));
+        }
+    }
+    arguments
+}
+
 /// Does the work on WAL.
 pub struct WalBackend {
     request: WalRequest,
@@ -98,16 +103,14 @@ impl Backend for WalBackend {
         match effect {
             Effect::ReadWal => {
                 let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
-                *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Stamps::of(self.request.source.named().map_or_else(|_| Vec::new(), |(paths, _)| paths));
-                let source = opened.map_or_else(|| self.request.open(), Ok);
-                if let Err(stop) = source.and_then(|source| self.request.read(source, sender)) {
-                    sender.action(Action::WalFailed(stop.to_string()));
+                *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) = Stamps::of(self.request.paths.clone());
+                if let Err(error) = tell_survey(&self.request, opened, sender) {
+                    sender.action(Action::WalFailed(error.to_string()));
                 }
             }
-            Effect::Export { name, text, json } => match self.request.source.protected() {
+            Effect::Export { name, text, json } => match self.request.protected() {
                 Ok(protected) => export(&name, &text, &json, &protected, sender),
-                Err(stop) => sender.action(Action::Failed(stop.to_string())),
+                Err(error) => sender.action(Action::Failed(error.to_string())),
             },
             other => sender.action(Action::Failed(format!("this screen cannot do that: {other:?}"))),
         }

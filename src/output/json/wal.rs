@@ -3,9 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::{lsn_text, time_text};
+use crate::analysis::wal::chain::CheckedRun;
 use crate::analysis::wal::group::{GroupBy, Key};
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::walk::Damage;
+use crate::parsers::wal::end::EndKind;
 use crate::parsers::wal::names::{RecordTypeName, record_type_name, rmgr_name, type_key};
 use crate::parsers::wal::timeline::WalSegment;
 use crate::parsers::wal::version::Major;
@@ -152,4 +155,72 @@ pub fn interval_row(interval: &Interval) -> Row {
     }
     put_tally(&mut row, &interval.tally);
     row
+}
+
+/// Fields of a run, in order.
+pub const RUN_COLUMNS: &[&str] = &[
+    "first_segment",
+    "last_segment",
+    "segments",
+    "start_lsn",
+    "end_lsn",
+    "records",
+    "recovered_records",
+    "timelines",
+    "end_kind",
+    "end_reason",
+    "end_at",
+    "verdict",
+];
+
+/// A run of segments as a row.
+#[must_use]
+pub fn run_row(run: &CheckedRun) -> Row {
+    let end = run.end.as_ref();
+    let timelines: Vec<u32> = run.timelines.iter().map(|tli| tli.0).collect();
+    let mut row = Row::new();
+    for (column, value) in [
+        ("first_segment", json!(run.first_segment)),
+        ("last_segment", json!(run.last_segment)),
+        ("segments", json!(run.segments)),
+        ("start_lsn", json!(run.extent.first_lsn.map(lsn_text))),
+        ("end_lsn", json!(run.extent.last_end_lsn.map(lsn_text))),
+        ("records", json!(run.records)),
+        ("recovered_records", json!(run.recovered)),
+        ("timelines", json!(timelines)),
+        ("end_kind", json!(end.map(|end| end_kind(end.reason.kind())))),
+        ("end_reason", json!(end.map(|end| end.reason.to_string()))),
+        ("end_at", json!(end.map(|end| lsn_text(end.at)))),
+        ("verdict", json!(run.verdict.to_string())),
+    ] {
+        row.insert(column.to_owned(), value);
+    }
+    row
+}
+
+/// Damage after which reading went on, as a row.
+#[must_use]
+pub fn damage_row(damage: &Damage) -> Row {
+    let mut row = Row::new();
+    for (name, value) in [
+        ("lsn", json!(lsn_text(damage.at))),
+        ("from_lsn", json!(lsn_text(damage.from))),
+        ("to_lsn", json!(damage.resumed.map(lsn_text))),
+        ("bytes", json!(damage.resumed.map(|to| to.bytes_since(damage.from).unwrap_or(0)))),
+        ("reason", json!(damage.reason.to_string())),
+    ] {
+        row.insert(name.to_owned(), value);
+    }
+    row
+}
+
+/// The word for reports and JSON.
+const fn end_kind(kind: EndKind) -> &'static str {
+    match kind {
+        EndKind::Complete => "complete",
+        EndKind::Unwritten => "unwritten",
+        EndKind::Stale => "stale",
+        EndKind::Torn => "torn",
+        EndKind::Damaged => "damaged",
+    }
 }

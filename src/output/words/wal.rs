@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::analysis::wal::chain::ChainVerdict;
 use crate::analysis::wal::walk::DamageReason;
 
 impl fmt::Display for DamageReason {
@@ -11,5 +12,18 @@ impl fmt::Display for DamageReason {
             Self::Unreadable(error) => error.fmt(f),
             Self::EndsEarly { segment } => write!(f, "{segment} ends early"),
         }
+    }
+}
+
+impl fmt::Display for ChainVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Damage => "damage",
+            Self::Complete => "all that is there was read",
+            Self::EndOfWal => "the end that a running or crashed server leaves",
+            Self::Changing => "being written while it was read",
+            Self::Gap => "cut off by a gap",
+            Self::NotJudged => "not judged",
+        })
     }
 }

@@ -1,0 +1,32 @@
+//! What can be wrong with a command line beyond what its parser sees.
+
+/// The command line does not say what to do.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UsageError {
+    /// No WAL to read.
+    #[error("no WAL is named: give PATH, -p PATH or -D DATADIR, or set PGDATA")]
+    NoWal,
+    /// Besides `-p` something that is not a segment.
+    #[error("with -p or -D, PATH is the name of the first segment and perhaps of the last, not \"{0}\"")]
+    NotASegmentName(String),
+    /// Besides `-p` more than two segments.
+    #[error("with -p or -D, at most two segments are named: the first and the last")]
+    ManySegments,
+    /// No data directory to read.
+    #[error("no data directory is named: give DATADIR or -D DATADIR, or set PGDATA")]
+    NoDataDir,
+    /// No data directory to write into.
+    #[error(
+        "no data directory is named: a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA alone"
+    )]
+    NoDataDirToWrite,
+    /// Two data directories.
+    #[error("the data directory is named twice: give DATADIR or -D DATADIR, not both")]
+    TwoDataDirs,
+    /// The screen was asked for where there is none. What prints the same.
+    #[error("standard output is not a terminal, and the screen needs one; use {0}")]
+    NoTerminal(&'static str),
+    /// The same, on a terminal that can only print.
+    #[error("this terminal (TERM=dumb) cannot show a screen; use {0}")]
+    DumbTerminal(&'static str),
+}

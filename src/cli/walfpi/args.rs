@@ -1,0 +1,114 @@
+//! Arguments that say which WAL is read and what its relations are called.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::context::OutputArgs;
+use crate::cli::data_dir_arg::pgdata_of_environment;
+use crate::cli::usage::UsageError;
+use crate::cli::work::JobsArg;
+use crate::inspect::wal::request::{SegmentSpan, WalRequest, is_segment_name};
+use crate::types::{Lsn, TimelineId};
+
+/// Which WAL is read.
+#[derive(Clone, Debug, Args)]
+pub struct SourceArgs {
+    /// Data directory, pg_wal or archive directory, segments, tar archives, a pattern in quotes, or "-"; with -p or -D
+    /// STARTSEG and ENDSEG, as pg_waldump takes them [default: PGDATA of the environment]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Where to read; PATH may then name the first and the last segment
+    #[arg(short = 'p', long = "path", value_name = "PATH")]
+    path: Option<PathBuf>,
+    /// Data directory to read, in place of -p
+    #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", conflicts_with = "path")]
+    pgdata: Option<PathBuf>,
+    /// Count no record that starts before this LSN
+    #[arg(short = 's', long, value_name = "LSN", help_heading = "Range")]
+    start: Option<Lsn>,
+    /// Count no record that ends after this LSN
+    #[arg(short = 'e', long, value_name = "LSN", help_heading = "Range")]
+    end: Option<Lsn>,
+    /// Follow this timeline [default: the newest there is, or that of STARTSEG]
+    #[arg(short = 't', long, value_name = "TLI", help_heading = "Range", value_parser = clap::value_parser!(u32).range(1..))]
+    timeline: Option<u32>,
+}
+
+impl SourceArgs {
+    /// What is asked for, without names of relations.
+    ///
+    /// # Errors
+    /// When nothing is named, or something besides `-p` that is not a segment.
+    pub fn request(&self, jobs: JobsArg) -> Result<WalRequest, UsageError> {
+        let (paths, span) = self.named()?;
+        Ok(WalRequest {
+            paths,
+            span,
+            start: self.start,
+            end: self.end,
+            timeline: self.timeline.map(TimelineId),
+            names: None,
+            jobs: jobs.count(),
+        })
+    }
+
+    /// What is read, and the segments that limit it.
+    fn named(&self) -> Result<(Vec<PathBuf>, SegmentSpan), UsageError> {
+        let Some(base) = self.path.as_ref().or(self.pgdata.as_ref()) else {
+            if !self.paths.is_empty() {
+                return Ok((self.paths.clone(), SegmentSpan::default()));
+            }
+            let data_dir = pgdata_of_environment().ok_or(UsageError::NoWal)?;
+            return Ok((vec![data_dir], SegmentSpan::default()));
+        };
+        let names: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
+        if let Some(other) = names.iter().find(|name| !is_segment_name(name)) {
+            return Err(UsageError::NotASegmentName(other.clone()));
+        }
+        let (first, last) = match &names[..] {
+            [] => (None, None),
+            [only] => (Some(only.clone()), Some(only.clone())),
+            [first, last] => (Some(first.clone()), Some(last.clone())),
+            _ => return Err(UsageError::ManySegments),
+        };
+        Ok((vec![base.clone()], SegmentSpan { first, last }))
+    }
+}
+
+/// Names that replace numbers.
+#[derive(Debug, Args)]
+pub struct NameArgs {
+    /// Show names of relations: from a stopped data directory, or from a file (see --help)
+    ///
+    /// A file is a JSON array of objects with spc_oid, db_oid, rel_number, database, schema and relation. `pg_walfpi
+    /// names-query` prints the query that makes it; run it in each database and put the outputs one behind the other.
+    #[arg(long, value_name = "DATADIR|FILE")]
+    pub names: Option<PathBuf>,
+}
+
+/// Arguments that every command takes.
+#[derive(Debug, Args)]
+pub struct CommonArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    names: NameArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+impl CommonArgs {
+    /// What is asked for.
+    ///
+    /// # Errors
+    /// When nothing is named, or something besides `-p` that is not a segment.
+    pub fn request(&self, jobs: JobsArg) -> Result<WalRequest, UsageError> {
+        Ok(WalRequest { names: self.names.names.clone(), ..self.source.request(jobs)? })
+    }
+}
+
+/// The paths that are read, for the beginning of an output.
+pub fn path_texts(request: &WalRequest) -> Vec<String> {
+    request.paths.iter().map(|path| path.display().to_string()).collect()
+}

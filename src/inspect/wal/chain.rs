@@ -1,0 +1,104 @@
+//! The chain of WAL records: where it ends and why.
+
+use std::ops::ControlFlow;
+
+use super::request::WalRequest;
+use super::source::WalSource;
+use super::watch::WatchWal;
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::chain::{ChainVerdict, CheckedRun, RunCounter};
+use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::segment::Visitor;
+use crate::analysis::wal::walk::{Damage, walk_run};
+use crate::cluster::wal::WalSet;
+use crate::inspect::error::InspectError;
+use crate::parsers::wal::block::Keep;
+
+/// Which chain is checked.
+#[derive(Clone, Debug)]
+pub struct WalChainRequest {
+    /// Which WAL, and how it is read.
+    pub wal: WalRequest,
+    /// Reading goes on after damage, at the next page that starts a record.
+    pub resynchronise: bool,
+}
+
+/// What was met in the WAL.
+#[derive(Debug)]
+pub struct WalChain {
+    /// Each run of segments that follow each other.
+    pub runs: Vec<CheckedRun>,
+    /// Damage after which reading went on.
+    pub damage: Vec<Damage>,
+    /// What looks wrong or is worth knowing.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not.
+    pub coverage: Coverage,
+}
+
+/// Checks every page header, every record's CRC and every link to the record before.
+///
+/// # Errors
+/// When there is no such WAL, or the range is empty.
+pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalChain, InspectError> {
+    let mut source = WalSource::open(&request.wal)?;
+    let (plan, watched) = (source.plan(), source.watched(watch));
+    let (mut runs, mut damage, mut records) = (Vec::new(), Vec::new(), 0_u64);
+    source.each_run(
+        &watched,
+        |set, run, notes| {
+            let mut checked = RunCounter::default();
+            let stretch = plan.stretch(set, run, Keep::Heads);
+            let watch = |bytes| watched.advance(bytes);
+            // After damage, where to go on is only known in order.
+            let walked = if request.resynchronise {
+                walk_run(&stretch, true, &mut { watch }, |record| {
+                    checked.record(record);
+                    ControlFlow::Continue(())
+                })
+            } else {
+                collect_run(
+                    &stretch,
+                    request.wal.jobs,
+                    &watch,
+                    |_| RunCounter::default(),
+                    |part| {
+                        checked.append(&part.found);
+                        Ok(())
+                    },
+                )
+            };
+            if let Ok(walked) = &walked {
+                let note = |aborted| Finding::note(FindingKind::AbortedRecord(aborted));
+                notes.findings.extend(walked.aborted.iter().copied().map(note));
+            }
+            (walked, checked)
+        },
+        |set, run, judged, checked| {
+            let walked = judged.walked;
+            damage.extend_from_slice(&walked.damage);
+            records = records.saturating_add(checked.records);
+            runs.push(CheckedRun {
+                first_segment: segment_name(set, run.clone().next()),
+                last_segment: segment_name(set, run.clone().next_back()),
+                segments: run.len(),
+                extent: walked.extent,
+                records: checked.records,
+                recovered: checked.recovered,
+                timelines: checked.timelines,
+                end: walked.end.clone(),
+                verdict: ChainVerdict::of(judged.tail.as_ref(), !walked.damage.is_empty()),
+            });
+            ControlFlow::Continue(())
+        },
+    );
+    source.coverage.examined = source.coverage.examined.saturating_add(records);
+    source.note_empty_range();
+    let WalSource { findings, coverage, .. } = source;
+    Ok(WalChain { runs, damage, findings, coverage })
+}
+
+fn segment_name(set: &WalSet, index: Option<usize>) -> Option<String> {
+    set.segments()[index?].segment.file_name(set.geometry().wal_segment_size)
+}

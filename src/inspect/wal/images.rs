@@ -1,0 +1,235 @@
+//! Images one by one: which ones, in order, and why each was written.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::source::{Notes, WalSource};
+use super::watch::{WatchWal, Watched};
+use crate::analysis::select::{PageSelection, Span};
+use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns};
+use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::segment::{Visitor, read_segment};
+use crate::cluster::wal::WalSet;
+use crate::parsers::image::BlockImage;
+use crate::parsers::wal::block::{BlockRef, Keep};
+use crate::parsers::wal::record::Record;
+use crate::types::Lsn;
+
+/// Which images are shown; the default is all of them.
+#[derive(Clone, Debug, Default)]
+pub struct ImageSelection {
+    /// Of which pages.
+    pub pages: PageSelection,
+    /// LSN of the record; `None`: any.
+    pub lsn: Option<Span<Lsn>>,
+    /// Why it was written; none: for any reason.
+    pub causes: Vec<Cause>,
+    /// Reading goes on after damage, at the next page that starts a record.
+    pub resynchronise: bool,
+}
+
+impl ImageSelection {
+    fn takes(&self, record: &Record<'_>, block: &BlockRef<'_>, cause: Cause) -> bool {
+        self.pages.takes(block.rel, block.fork(), block.block)
+            && self.lsn.is_none_or(|span| span.contains(&record.start_lsn))
+            && (self.causes.is_empty() || self.causes.contains(&cause))
+    }
+}
+
+/// One image in its record.
+pub struct FoundImage<'a> {
+    /// The record.
+    pub record: &'a Record<'a>,
+    /// The block reference.
+    pub block: &'a BlockRef<'a>,
+    /// The image; without its bytes where they were not asked for.
+    pub image: &'a BlockImage<'a>,
+    /// Bytes of the image as stored.
+    pub stored_bytes: usize,
+    /// Why it was written.
+    pub cause: Cause,
+}
+
+impl WalSource {
+    /// Shows every image that was selected, in order. An error of `visit` ends it.
+    ///
+    /// # Errors
+    /// What `visit` says.
+    pub fn each_image<E>(
+        &mut self,
+        selection: &ImageSelection,
+        jobs: usize,
+        watch: WatchWal<'_>,
+        mut visit: impl FnMut(&mut Notes<'_>, &FoundImage<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (plan, watched) = (self.plan(), self.watched(watch));
+        let redo = redo_points(&self.set, &plan, jobs, &watched);
+        let mut classifier = CauseClassifier::new(redo, self.set.geometry().block_size);
+        let mut causes = Vec::new();
+        let mut failed = None;
+        self.each_record(&plan, selection.resynchronise, &watched, |notes, record| {
+            notes.coverage.examined += 1;
+            classifier.causes(record, &mut causes);
+            let with_image = record.blocks().filter(|block| block.image.is_some());
+            for (block, cause) in with_image.zip(&causes) {
+                let Some(image) = block.image.filter(|_| selection.takes(record, &block, *cause)) else { continue };
+                let stored_bytes = image.bytes.len();
+                let found = FoundImage { record, block: &block, image: &image, stored_bytes, cause: *cause };
+                if let Err(error) = visit(notes, &found) {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// As [`Self::each_image`], without the images' bytes, and read by several threads: what `visit` sees is the same.
+    ///
+    /// # Errors
+    /// What `visit` says.
+    pub fn each_image_head<E>(
+        &mut self,
+        selection: &ImageSelection,
+        jobs: usize,
+        watch: WatchWal<'_>,
+        mut visit: impl FnMut(&FoundImage<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // After damage, where to go on is only known in order.
+        if selection.resynchronise {
+            return self.each_image(selection, jobs, watch, |_, found| visit(found));
+        }
+        let (plan, watched) = (self.plan(), self.watched(watch));
+        let redo = redo_points(&self.set, &plan, jobs, &watched);
+        let block_size = self.set.geometry().block_size;
+        let mut classifier = CauseClassifier::new(redo, block_size);
+        let (mut failed, stopped) = (None, AtomicBool::new(false));
+        let mut show = |head: &ImageHead| {
+            let ImageHead { record, block, image, stored_bytes, old_lsn } = head;
+            let cause = classifier.cause(record, block, image, *old_lsn);
+            if failed.is_none() && selection.takes(record, block, cause) {
+                failed = visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause }).err();
+                stopped.store(failed.is_some(), Ordering::Relaxed);
+            }
+        };
+        self.each_run(
+            &watched,
+            |set, run, notes| {
+                let stretch = plan.stretch(set, run, Keep::Blocks);
+                let watch = |bytes| match stopped.load(Ordering::Relaxed) {
+                    true => ControlFlow::Break(()),
+                    false => watched.advance(bytes),
+                };
+                let begin = |_| ImageHeads::new(block_size);
+                let read = collect_run(&stretch, jobs, &watch, begin, |part| {
+                    notes.coverage.examined = notes.coverage.examined.saturating_add(part.found.records);
+                    if part.found.is_incomplete {
+                        let quiet = |_| watch(0);
+                        let directly = DirectHeads { old_lsns: OldLsns::new(block_size), show: &mut show };
+                        read_segment(&stretch, part.index, part.from, directly, &quiet, &mut Vec::new())?;
+                    }
+                    part.found.heads.iter().for_each(&mut show);
+                    Ok(())
+                });
+                (read, ())
+            },
+            |_, _, _, ()| match stopped.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            },
+        );
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Images of one segment that are kept until those before them were shown; with more, the segment is read again.
+const MAX_HEADS: usize = if cfg!(test) { 5 } else { 10_000 };
+
+/// All about an image but its bytes.
+struct ImageHead {
+    record: Record<'static>,
+    block: BlockRef<'static>,
+    image: BlockImage<'static>,
+    stored_bytes: usize,
+    old_lsn: Option<Lsn>,
+}
+
+/// The images of a record.
+fn heads_of<'r>(record: &'r Record<'_>, old_lsns: &'r mut OldLsns) -> impl Iterator<Item = ImageHead> + 'r {
+    record.blocks().filter_map(|block| block.image.map(|image| (block, image))).map(|(block, image)| ImageHead {
+        record: Record { bytes: &[], ..*record },
+        block: BlockRef { data: &[], image: None, ..block },
+        image: BlockImage { bytes: &[], ..image },
+        stored_bytes: image.bytes.len(),
+        old_lsn: old_lsns.of(&image),
+    })
+}
+
+/// Keeps the images of a segment.
+struct ImageHeads {
+    heads: Vec<ImageHead>,
+    records: u64,
+    old_lsns: OldLsns,
+    /// There were too many.
+    is_incomplete: bool,
+}
+
+impl ImageHeads {
+    fn new(block_size: u32) -> Self {
+        Self { heads: Vec::new(), records: 0, old_lsns: OldLsns::new(block_size), is_incomplete: false }
+    }
+}
+
+impl Visitor for ImageHeads {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.records = self.records.saturating_add(1);
+        if record.layout.image_count == 0 || self.is_incomplete {
+            return;
+        }
+        self.heads.extend(heads_of(record, &mut self.old_lsns));
+        if self.heads.len() > MAX_HEADS {
+            self.is_incomplete = true;
+            self.heads = Vec::new();
+        }
+    }
+}
+
+/// Shows images as they come.
+struct DirectHeads<S> {
+    old_lsns: OldLsns,
+    show: S,
+}
+
+impl<S: FnMut(&ImageHead)> Visitor for DirectHeads<S> {
+    fn record(&mut self, record: &Record<'_>) {
+        heads_of(record, &mut self.old_lsns).for_each(|head| (self.show)(&head));
+    }
+}
+
+/// Redo points of all checkpoints from the plan's start on, those whose record lies after its end included.
+pub(super) fn redo_points(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &Watched<'_>) -> Vec<Lsn> {
+    let plan = ScanPlan { start_lsn: plan.start_lsn, ..ScanPlan::totals() };
+    let mut points = Vec::new();
+    for run in set.runs() {
+        let begin = |index| Counter::new(set, index, &plan, &[]);
+        // They are read once more, and counted then.
+        let watch = |_| watched.advance(0);
+        let read = collect_run(&plan.stretch(set, &run, Keep::Heads), jobs, &watch, begin, |part| {
+            let counts = &part.found.counts;
+            points.extend(counts.checkpoints.iter().map(|seen| seen.redo_lsn));
+            // Redo points that records mark where they stand, whether or not their checkpoint finished.
+            points.extend(counts.slices.iter().skip(1).map(|slice| slice.start_lsn));
+            Ok(())
+        });
+        // The walk that follows meets the same errors, and tells them.
+        drop(read);
+    }
+    points
+}
+
+#[cfg(test)]
+#[path = "images_tests.rs"]
+mod tests;

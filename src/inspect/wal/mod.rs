@@ -1,0 +1,10 @@
+//! WAL read for its own sake: how much of it is full-page images, which images, and where it ends and why.
+
+pub mod chain;
+pub mod images;
+pub mod names;
+pub mod request;
+pub mod restored;
+pub mod source;
+pub mod stats;
+pub mod watch;

@@ -1,0 +1,69 @@
+//! Full-page images as the pages that they hold.
+
+use super::images::{FoundImage, ImageSelection};
+use super::source::{Notes, WalSource};
+use super::watch::WatchWal;
+use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
+use crate::parsers::image::ImageDecoder;
+use crate::parsers::restore::ready_page;
+
+/// How pages are made of images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageForm {
+    /// As redo would leave them: with the LSN of the record's end and a checksum that fits. Images that redo does not
+    /// apply are left out.
+    #[default]
+    AfterRedo,
+    /// As the record holds them, byte for byte; all images.
+    AsStored,
+}
+
+impl WalSource {
+    /// Shows the page of every image that was selected, in order, and counts the images that were left out because redo
+    /// does not apply them. An image that cannot be restored is a finding. An error of `visit` ends it.
+    ///
+    /// # Errors
+    /// What `visit` says.
+    pub fn each_page<E>(
+        &mut self,
+        selection: &ImageSelection,
+        form: PageForm,
+        jobs: usize,
+        watch: WatchWal<'_>,
+        mut visit: impl FnMut(&mut Notes<'_>, &FoundImage<'_>, &[u8]) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        // Without a control file the checksum is set: where checksums are off the field may hold anything.
+        let checksums = self.set.control().is_none_or(|control| control.checksums.is_written());
+        let mut page = vec![0; usize::try_from(self.set.geometry().block_size).unwrap_or_default()];
+        let mut decoder = ImageDecoder::new();
+        let mut left_out = 0;
+        self.each_image(selection, jobs, watch, |notes, found| {
+            if form == PageForm::AfterRedo && !found.image.applies() {
+                left_out += 1;
+                return Ok(());
+            }
+            if let Err(error) = decoder.restore(found.image, &mut page) {
+                let (block, record_lsn) = (found.block.block, found.record.start_lsn);
+                notes.findings.push(Finding::problem(FindingKind::Image { block, record_lsn, error }));
+                return Ok(());
+            }
+            if form == PageForm::AfterRedo {
+                ready_page(&mut page, found.record.end_lsn, found.block.block, checksums);
+            }
+            visit(notes, found, &page)
+        })?;
+        if left_out > 0 {
+            self.findings.push(Finding::note(FindingKind::NotApplied { count: left_out }));
+        }
+        Ok(left_out)
+    }
+}
+
+impl FoundImage<'_> {
+    /// What messages call it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!("image of block {} at {}", self.block.block, self.record.start_lsn)
+    }
+}

@@ -1,0 +1,291 @@
+//! The WAL that a request names, read run by run, and what is odd about it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
+
+use super::names::NameLookup;
+use super::request::{WalRequest, is_segment_name};
+use super::watch::{WatchWal, Watched};
+use crate::analysis::finding::{Coverage, Finding, SkipReason};
+use crate::analysis::finding_kind::{FindingKind, WalChange, WalDamage, WalRemark};
+use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::set_notes::tell_notes;
+use crate::analysis::wal::tail::{Tail, judge_tail};
+use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
+use crate::cluster::wal::{WalReadError, WalSet, WalSetError, WalSetOptions};
+use crate::inspect::error::InspectError;
+use crate::parsers::control_layout::ControlLayout;
+use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::end::EndOfWal;
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::timeline::WalSegment;
+use crate::repair::scratch::scratch_file;
+use crate::types::Lsn;
+
+/// The set of segments, with what was odd about it.
+pub struct WalSource {
+    /// The segments.
+    pub set: WalSet,
+    /// Findings so far.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not.
+    pub coverage: Coverage,
+    start: Option<Lsn>,
+    end: Option<Lsn>,
+    /// Runs that are still to be read.
+    waiting: VecDeque<Range<usize>>,
+}
+
+impl WalSource {
+    /// Opens what the paths stand for.
+    ///
+    /// # Errors
+    /// When no path holds WAL, or the range is empty.
+    pub fn open(request: &WalRequest) -> Result<Self, InspectError> {
+        if let (Some(start), Some(end)) = (request.start, request.end)
+            && start > end
+        {
+            return Err(InspectError::RangeReversed { start, end });
+        }
+        let WalRequest { paths, span, .. } = request;
+        let mut stdin = io::stdin();
+        let mut options = WalSetOptions::new(&scratch_file);
+        options.timeline = request.timeline.or_else(|| span.timeline());
+        options.stdin = Some(&mut stdin);
+        let set = WalSet::open(paths, options).map_err(|error| cannot_open(paths, error))?;
+        let (first, last) = span.range(set.geometry().wal_segment_size)?;
+        let mut source = Self {
+            set,
+            findings: Vec::new(),
+            coverage: Coverage::default(),
+            // The narrower of the two that were asked for.
+            start: request.start.max(first),
+            end: [request.end, last].into_iter().flatten().min(),
+            waiting: VecDeque::new(),
+        };
+        tell_notes(&source.set, None, &mut source.findings, &mut source.coverage);
+        source.confirm_version();
+        source.note_two_segments(paths);
+        Ok(source)
+    }
+
+    /// Compares the version that the page magic tells with `pg_control`.
+    fn confirm_version(&mut self) {
+        let Some((control, major)) = self.set.control().zip(self.set.major()) else { return };
+        let version = control.prefix.pg_control_version;
+        let known = ControlLayout::of_version(version);
+        if known.is_none_or(|layout| !layout.is_written_by(major)) {
+            let kind = FindingKind::WalVersion { major: major.number(), control_version: version };
+            self.findings.push(Finding::problem(kind));
+        }
+    }
+
+    /// Two segments with others between them, which `pg_waldump` would read as well.
+    fn note_two_segments(&mut self, paths: &[PathBuf]) {
+        let [first, last] = paths else { return };
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let (Some(first_name), Some(last_name)) = (name(first), name(last)) else { return };
+        let size = self.set.geometry().wal_segment_size;
+        let number = |name: &str| WalSegment::from_file_name(name, size).map(|segment| segment.number);
+        let (Some(one), Some(other)) = (number(&first_name), number(&last_name)) else { return };
+        let between = other.saturating_sub(one).saturating_sub(1);
+        if between > 0 {
+            self.findings.push(Finding::note(FindingKind::TwoSegments { between }));
+        }
+    }
+
+    /// Counts what could not be read of the names as not examined.
+    pub fn add_name_gaps(&mut self, names: &NameLookup) {
+        for gap in names.gaps() {
+            self.coverage.skip("names of relations", gap.to_string());
+        }
+    }
+
+    /// The range that was asked for.
+    #[must_use]
+    pub fn plan(&self) -> ScanPlan {
+        ScanPlan {
+            start_lsn: self.start.unwrap_or_default(),
+            end_lsn: self.end.unwrap_or(Lsn(u64::MAX)),
+            ..ScanPlan::totals()
+        }
+    }
+
+    /// Says so when a range was asked for in which nothing is.
+    pub fn note_empty_range(&mut self) {
+        if self.coverage.examined > 0 || (self.start.is_none() && self.end.is_none()) {
+            return;
+        }
+        let bound = |lsn: Option<Lsn>, open: &str| lsn.map_or_else(|| open.to_owned(), |lsn| lsn.to_string());
+        let range = format!("{} to {}", bound(self.start, "the start"), bound(self.end, "the end"));
+        self.coverage.skip(range, "no record lies in this range");
+    }
+
+    /// Bytes of all segments.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        let size = u64::from(self.set.geometry().wal_segment_size);
+        self.set.segments().len() as u64 * size
+    }
+
+    /// A watch over all bytes.
+    pub(super) fn watched<'a>(&self, watch: WatchWal<'a>) -> Watched<'a> {
+        Watched::new(watch, self.total_bytes())
+    }
+
+    /// Has each run read by `read` in order, says what it met, and shows that to `judged`, until `judged` or the user
+    /// breaks off. What a running server has taken away meanwhile is left out.
+    pub(super) fn each_run<T>(
+        &mut self,
+        watched: &Watched<'_>,
+        mut read: impl FnMut(&WalSet, &Range<usize>, &mut Notes<'_>) -> (Result<WalkEnd, WalReadError>, T),
+        mut judged: impl FnMut(&WalSet, &Range<usize>, JudgedRun<'_>, T) -> ControlFlow<()>,
+    ) {
+        self.waiting = self.set.runs().into();
+        while let Some(run) = self.waiting.pop_front() {
+            let mut notes = Notes { findings: &mut self.findings, coverage: &mut self.coverage };
+            let (walked, found) = read(&self.set, &run, &mut notes);
+            let flow = match walked {
+                Ok(mut walked) => {
+                    let tail = self.judge_walk(&run, &mut walked);
+                    judged(&self.set, &run, JudgedRun { walked: &walked, tail }, found)
+                }
+                Err(error) => {
+                    self.note_unread(&run, error);
+                    ControlFlow::Continue(())
+                }
+            };
+            if watched.is_interrupted() {
+                self.coverage.skip("the rest of the WAL", SkipReason::Interrupted("the figures are partial"));
+                return;
+            }
+            if flow.is_break() {
+                return;
+            }
+        }
+    }
+
+    /// Shows every record of the plan in order, until `visit` or the user breaks off.
+    pub(super) fn each_record(
+        &mut self,
+        plan: &ScanPlan,
+        resynchronise: bool,
+        watched: &Watched<'_>,
+        mut visit: impl FnMut(&mut Notes<'_>, &Record<'_>) -> ControlFlow<()>,
+    ) {
+        self.each_run(
+            watched,
+            |set, run, notes| {
+                let mut visited = ControlFlow::Continue(());
+                let stretch = plan.stretch(set, run, Keep::Blocks);
+                let walked = walk_run(&stretch, resynchronise, &mut |bytes| watched.advance(bytes), |record| {
+                    visited = visit(notes, record);
+                    visited
+                });
+                (walked, visited)
+            },
+            |_, _, _, visited| visited,
+        );
+    }
+
+    /// Says that a run could not be read. What a running server has left of it is read next.
+    fn note_unread(&mut self, run: &Range<usize>, error: WalReadError) {
+        if !(error.is_gone() && self.go_on_after_recycled(run)) {
+            self.coverage.skip("WAL", error);
+        }
+    }
+
+    /// Goes on after the segments of a run that are not there any more; false when no segment at all comes after them.
+    fn go_on_after_recycled(&mut self, run: &Range<usize>) -> bool {
+        let is_gone = |index: &usize| self.set.reader(*index).is_err_and(|error| error.is_gone());
+        let segments = self.set.segments().len();
+        let Some(last) = run.clone().rev().find(is_gone).filter(|last| last + 1 < segments) else { return false };
+        let segment = self.set.segments()[last].label.clone();
+        self.findings.push(Finding::note(FindingKind::Wal(WalRemark::Recycled { segment })));
+        if last + 1 < run.end {
+            self.waiting.push_front(last + 1..run.end);
+        }
+        true
+    }
+
+    /// Says what a walk over a run met: damage, and how it ended.
+    fn judge_walk(&mut self, run: &Range<usize>, walked: &mut WalkEnd) -> Option<Tail> {
+        for damage in &walked.damage {
+            let Damage { at, from, resumed, reason, .. } = damage.clone();
+            self.note_damage(WalDamage::Gap { reason, at, from, resumed });
+        }
+        if walked.further_damage > 0 {
+            self.note_damage(WalDamage::Further(walked.further_damage));
+        }
+        if let Some(at) = walked.written_since {
+            self.note_changing(WalChange::ReadLater { at });
+        }
+        for error in &walked.behind {
+            self.findings.push(Finding::problem(FindingKind::AfterSegment(error.into())));
+        }
+        if let Some(error) = walked.error.take() {
+            self.note_unread(run, error);
+        }
+        self.judge_end(run, walked.end.as_ref()?)
+    }
+
+    fn note_damage(&mut self, damage: WalDamage) {
+        self.findings.push(Finding::problem(FindingKind::Damage(damage)));
+    }
+
+    fn note_changing(&mut self, change: WalChange) {
+        self.findings.push(Finding::note(FindingKind::WalChanging(change)));
+    }
+
+    /// Says how a run ended: nothing for the usual end, a finding for damage.
+    fn judge_end(&mut self, run: &Range<usize>, end: &EndOfWal) -> Option<Tail> {
+        match judge_tail(&self.set, run, end) {
+            Ok(tail) => {
+                if matches!(tail, Tail::Changing { .. })
+                    && self.waiting.front().is_none_or(|next| next.start >= run.end)
+                {
+                    self.go_on_after_recycled(run);
+                }
+                match tail {
+                    Tail::RecordsFollow { first_lsn, was_synced } => {
+                        self.note_damage(WalDamage::RecordsFollow { end: end.clone(), first_lsn, was_synced });
+                    }
+                    Tail::Changing { end_lsn } => self.note_changing(WalChange::EndMoves { end_lsn }),
+                    Tail::BeforeKnownEnd { known_lsn } => {
+                        self.note_damage(WalDamage::BeforeKnownEnd { end: end.clone(), known_lsn });
+                    }
+                    Tail::Complete | Tail::EndOfWal | Tail::Gap => {}
+                }
+                Some(tail)
+            }
+            Err(error) => {
+                self.coverage.skip("WAL behind the end", error);
+                None
+            }
+        }
+    }
+}
+
+/// A bare segment name that is no file here is probably meant as `pg_waldump` takes it.
+fn cannot_open(paths: &[PathBuf], error: WalSetError) -> InspectError {
+    let is_bare = |path: &PathBuf| path.to_str().is_some_and(is_segment_name) && !path.exists();
+    if paths.iter().any(is_bare) { InspectError::SegmentWithoutDirectory(error) } else { error.into() }
+}
+
+/// Where a visitor says what is wrong.
+pub struct Notes<'a> {
+    /// Findings.
+    pub findings: &'a mut Vec<Finding>,
+    /// What was not examined.
+    pub coverage: &'a mut Coverage,
+}
+
+/// A run that was read.
+pub(super) struct JudgedRun<'a> {
+    /// What was met, without the errors.
+    pub(super) walked: &'a WalkEnd,
+    /// How its end was judged, where it was.
+    pub(super) tail: Option<Tail>,
+}

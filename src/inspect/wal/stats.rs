@@ -1,0 +1,180 @@
+//! How much of the WAL is full-page images: by checkpoint interval, or by anything else.
+
+use std::ops::ControlFlow;
+
+use super::images::redo_points;
+use super::names::NameLookup;
+use super::request::WalRequest;
+use super::source::WalSource;
+use super::watch::{WatchWal, Watched};
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::cause::CauseClassifier;
+use crate::analysis::wal::collect::{collect_run, end_of_part};
+use crate::analysis::wal::group::{GroupBy, Groups, Key};
+use crate::analysis::wal::interval::{Interval, IntervalFold};
+use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::segment::read_segment;
+use crate::analysis::wal::tally::Tally;
+use crate::inspect::error::InspectError;
+use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::version::Major;
+use crate::types::{Geometry, Lsn};
+
+/// What is counted.
+#[derive(Clone, Debug)]
+pub struct WalStatsRequest {
+    /// Which WAL, and how it is read.
+    pub wal: WalRequest,
+    /// What rows stand for; `None`: checkpoint intervals.
+    pub group: Option<GroupBy>,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default)]
+pub struct WalCounts {
+    /// All of it.
+    pub total: Tally,
+    /// By group, if one was asked for.
+    pub groups: Option<Groups>,
+    /// By checkpoint interval, if no group was asked for.
+    pub intervals: Vec<Interval>,
+    /// Start of the first record.
+    pub from: Option<Lsn>,
+    /// End of the last.
+    pub to: Option<Lsn>,
+}
+
+impl WalCounts {
+    /// Groups in the order of their keys; none where none were asked for.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(Key, Tally)> {
+        self.groups.as_ref().map(Groups::rows).unwrap_or_default()
+    }
+
+    fn reach(&mut self, from: Option<Lsn>, to: Option<Lsn>) {
+        self.from = self.from.or(from);
+        self.to = to.or(self.to);
+    }
+}
+
+/// How much of some WAL is images.
+#[derive(Debug)]
+pub struct WalStats {
+    /// What was counted.
+    pub counts: WalCounts,
+    /// What looks wrong or is worth knowing.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not; empty `skipped`: all of it was.
+    pub coverage: Coverage,
+    /// Names of relations, where they were asked for.
+    pub names: NameLookup,
+    /// Major of the server that wrote it, by the page magic.
+    pub major: Option<Major>,
+    /// The cluster that it belongs to.
+    pub system_identifier: Option<u64>,
+    /// Sizes of pages and segments.
+    pub geometry: Geometry,
+}
+
+/// Counts the records and full-page images of some WAL. Damage is a finding, and what could not be read is part of the
+/// coverage; when `watch` breaks it off, the counts are those so far and the coverage says so.
+///
+/// # Errors
+/// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
+pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalStats, InspectError> {
+    let names = NameLookup::open(request.wal.names.as_deref())?;
+    let mut source = WalSource::open(&request.wal)?;
+    source.add_name_gaps(&names);
+    let counts = source.count(request.group, request.wal.jobs, watch);
+    source.coverage.examined = counts.total.records;
+    source.note_empty_range();
+    let WalSource { set, findings, coverage, .. } = source;
+    Ok(WalStats {
+        counts,
+        findings,
+        coverage,
+        names,
+        major: set.major(),
+        system_identifier: set.system_identifier(),
+        geometry: set.geometry(),
+    })
+}
+
+impl WalSource {
+    /// Counts all records of the range by `group`, or by checkpoint interval.
+    pub fn count(&mut self, group: Option<GroupBy>, jobs: usize, watch: WatchWal<'_>) -> WalCounts {
+        let watched = self.watched(watch);
+        match group {
+            Some(GroupBy::Cause) => count_causes(self, jobs, &watched),
+            _ => count(self, group, jobs, &watched),
+        }
+    }
+}
+
+/// Counts with several threads.
+fn count(source: &mut WalSource, group: Option<GroupBy>, jobs: usize, watched: &Watched<'_>) -> WalCounts {
+    let plan = ScanPlan { group, blocks: group.is_none(), ..source.plan() };
+    let mut counted = WalCounts::default();
+    let mut fold = IntervalFold::new();
+    let mut undecoded = Vec::new();
+    source.each_run(
+        watched,
+        |set, run, _| {
+            let stretch = plan.stretch(set, run, Keep::Heads);
+            let begin = |index| Counter::new(set, index, &plan, &[]);
+            let watch = |bytes| watched.advance(bytes);
+            let read = collect_run(&stretch, jobs, &watch, begin, |part| {
+                let counts = &mut part.found.counts;
+                counted.total.add(&counts.total());
+                counted.reach(part.extent.first_lsn, part.extent.last_end_lsn);
+                undecoded.extend(counts.undecoded.take());
+                if let Some(groups) = counts.groups.take() {
+                    match &mut counted.groups {
+                        Some(all) => all.merge(&groups),
+                        all => *all = Some(groups),
+                    }
+                }
+                if group.is_some() {
+                    return Ok(());
+                }
+                let end_lsn = end_of_part(part);
+                fold.push(part, end_lsn, &mut |segments, cuts| {
+                    let (mut slices, mut buffer) = (Vec::new(), Vec::new());
+                    for index in segments {
+                        let counter = Counter::new(set, index, &plan, cuts);
+                        let part = read_segment(&stretch, index, index, counter, &|_| watch(0), &mut buffer)?;
+                        slices.extend(part.found.counts.slices);
+                    }
+                    Ok(slices)
+                })
+            });
+            fold.end_run();
+            (read, ())
+        },
+        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+    );
+    for error in undecoded {
+        source.findings.push(Finding::problem(FindingKind::Payload(error)));
+    }
+    counted.intervals = fold.finish();
+    counted
+}
+
+/// Counts by cause: redo points first, then every record in order.
+fn count_causes(source: &mut WalSource, jobs: usize, watched: &Watched<'_>) -> WalCounts {
+    let (geometry, plan) = (source.set.geometry(), source.plan());
+    let mut classifier = CauseClassifier::new(redo_points(&source.set, &plan, jobs, watched), geometry.block_size);
+    let mut counted = WalCounts::default();
+    let mut groups = Groups::new(GroupBy::Cause, geometry.wal_segment_size);
+    let mut causes = Vec::new();
+    source.each_record(&plan, false, watched, |_, record| {
+        classifier.causes(record, &mut causes);
+        groups.add_cause(record, &causes);
+        counted.total.add_record(record);
+        counted.reach(Some(record.start_lsn), Some(record.end_lsn));
+        ControlFlow::Continue(())
+    });
+    counted.groups = Some(groups);
+    counted
+}
