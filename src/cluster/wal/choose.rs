@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::collect::{Candidate, Collector};
+use super::bytes::StoredAt;
+use super::candidates::{Candidate, Candidates};
+use super::codec::Codec;
 use super::first_page::SegmentHeader;
-use super::notes::{NoteKind, NoteLevel, SetNote};
-use super::set::WalSegmentFile;
+use super::notes::{NoteKind, NoteLevel, Notes, SetNote};
+use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, TimelineId};
@@ -19,14 +21,36 @@ pub(super) struct Common {
     pub block_size: u32,
 }
 
-/// A candidate with its place in WAL.
-struct Placed {
+/// A segment and where its bytes are.
+#[derive(Clone, Debug)]
+pub struct WalSegmentFile {
+    /// Path, or `archive:member`.
+    pub label: String,
+    /// Timeline and number.
+    pub segment: WalSegment,
+    /// Address of the first byte.
+    pub start_lsn: Lsn,
+    /// Plain bytes, at most those of a segment; `None` for a compressed file on disk, whose size shows when it is read.
+    pub size_bytes: Option<u64>,
+    /// Bytes as stored.
+    pub stored_bytes: u64,
+    /// Compression, outermost first.
+    pub codecs: Vec<Codec>,
+    /// A `.partial` file, which need not be written to its end.
+    pub partial: bool,
+    /// Named by the user as a file, not found in a directory or archive.
+    pub named: bool,
+    pub(super) stored_at: StoredAt,
+}
+
+/// A candidate of which it is known what segment it is.
+struct Numbered {
     candidate: Candidate,
     segment: WalSegment,
     wrong_name: bool,
 }
 
-impl Placed {
+impl Numbered {
     fn is_short(&self, segment_size: u32) -> bool {
         self.candidate.size_bytes.is_some_and(|size| size < u64::from(segment_size))
     }
@@ -54,10 +78,52 @@ fn most_frequent<T: Copy + Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     counts.into_iter().max_by_key(better).map(|(value, _)| value)
 }
 
-impl Collector<'_> {
+/// What was chosen.
+pub(super) struct Chosen {
+    /// Everything odd about the candidates and the choice.
+    pub notes: Vec<SetNote>,
+    /// The control file of the data directory that was given.
+    pub control: Option<ControlFile>,
+    /// `None` when no segment is left.
+    pub set: Option<ChosenSet>,
+}
+
+/// Segments of one cluster and one timeline history.
+pub(super) struct ChosenSet {
+    pub common: Common,
+    /// In order, one file each.
+    pub segments: Vec<WalSegmentFile>,
+    pub timeline: TimelineId,
+    pub history: Option<TimelineHistory>,
+}
+
+/// Chooses one file for each segment. `system_identifier`: of the wanted cluster; `timeline`: the wanted one.
+pub(super) fn choose(candidates: Candidates, system_identifier: Option<u64>, timeline: Option<TimelineId>) -> Chosen {
+    let Candidates { notes, list, histories, control, data_major, .. } = candidates;
+    let mut chooser = Chooser { notes, candidates: list, histories };
+    let set = chooser.agree(control.as_ref(), data_major, system_identifier).and_then(|common| {
+        let (segments, timeline, history) = chooser.choose(&common, timeline)?;
+        (!segments.is_empty()).then_some(ChosenSet { common, segments, timeline, history })
+    });
+    Chosen { notes: chooser.notes.finish(), control, set }
+}
+
+/// Candidates that are still in question.
+struct Chooser {
+    notes: Notes,
+    candidates: Vec<Candidate>,
+    histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
+}
+
+impl Chooser {
     /// Leaves out what is of another cluster, version or size. `None` when nothing tells the sizes.
-    pub(super) fn agree(&mut self, expected_system: Option<u64>) -> Option<Common> {
-        let known = expected_system.or(self.control.as_ref().map(|control| control.prefix.system_identifier));
+    fn agree(
+        &mut self,
+        control: Option<&ControlFile>,
+        data_major: Option<Major>,
+        expected_system: Option<u64>,
+    ) -> Option<Common> {
+        let known = expected_system.or(control.map(|control| control.prefix.system_identifier));
         let headers = |candidates: &[Candidate]| -> Vec<SegmentHeader> {
             candidates.iter().filter_map(|candidate| candidate.header).collect()
         };
@@ -68,14 +134,14 @@ impl Collector<'_> {
             (found != expected).then(|| format!("system identifier {found}, expected {expected}; left out"))
         });
         let of_system = headers(&self.candidates);
-        let major = self.data_major.or_else(|| most_frequent(of_system.iter().map(|header| header.major)));
+        let major = data_major.or_else(|| most_frequent(of_system.iter().map(|header| header.major)));
         self.leave_out(NoteKind::ForeignVersion, |candidate| {
             let found = candidate.header.map(|header| header.major).or(candidate.second.map(|second| second.major))?;
             let expected = major.filter(|&expected| expected != found)?;
             Some(format!("written by major {found}, expected {expected}; left out"))
         });
         let of_major = headers(&self.candidates);
-        let sizes = match &self.control {
+        let sizes = match control {
             Some(control) => Some((control.geometry.wal_segment_size, control.geometry.wal_block_size)),
             None => most_frequent(of_major.iter().map(|header| (header.segment_size, header.block_size))),
         };
@@ -104,13 +170,13 @@ impl Collector<'_> {
         });
     }
 
-    /// Gives every candidate its place in WAL, leaving out those that have none.
-    fn place(&mut self, common: &Common) -> Vec<Placed> {
+    /// Finds which segment every candidate is, leaving out those of which that is not known.
+    fn number(&mut self, common: &Common) -> Vec<Numbered> {
         let candidates = std::mem::take(&mut self.candidates);
-        candidates.into_iter().filter_map(|candidate| self.place_one(candidate, common)).collect()
+        candidates.into_iter().filter_map(|candidate| self.number_one(candidate, common)).collect()
     }
 
-    fn place_one(&mut self, candidate: Candidate, common: &Common) -> Option<Placed> {
+    fn number_one(&mut self, candidate: Candidate, common: &Common) -> Option<Numbered> {
         let size = common.segment_size;
         let named = candidate.name.as_ref().and_then(|name| name.segment(size));
         let notes = &mut self.notes;
@@ -123,12 +189,12 @@ impl Collector<'_> {
                 problem(format!("its second page is that of a segment at {}; left out", second.first_lsn));
                 return None;
             };
-            return Some(Placed { candidate, segment, wrong_name: false });
+            return Some(Numbered { candidate, segment, wrong_name: false });
         };
         let content =
             WalSegment { tli: header.tli, number: header.start_lsn.0.checked_div(u64::from(size)).unwrap_or_default() };
         let Some(name) = &candidate.name else {
-            return Some(Placed { candidate, segment: content, wrong_name: false });
+            return Some(Numbered { candidate, segment: content, wrong_name: false });
         };
         let fits = named.is_some_and(|named| named.number == content.number && named.tli >= content.tli);
         if let Some(named) = named.filter(|_| fits) {
@@ -136,14 +202,14 @@ impl Collector<'_> {
                 let what = "name in lower case, which a server does not find; used";
                 notes.add(NoteLevel::Note, NoteKind::WrongName, &candidate.label, what);
             }
-            return Some(Placed { candidate, segment: named, wrong_name: false });
+            return Some(Numbered { candidate, segment: named, wrong_name: false });
         }
         // No file holds WAL of a later timeline than its name says: the first page is damaged, the name is not.
         if let Some(named) = named.filter(|named| named.number == content.number) {
             let what =
                 format!("its first page says timeline {}, later than its name; the name is believed", header.tli);
             notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &candidate.label, what);
-            return Some(Placed { candidate, segment: named, wrong_name: false });
+            return Some(Numbered { candidate, segment: named, wrong_name: false });
         }
         let holds = format!("holds WAL from {} of timeline {}", header.start_lsn, header.tli);
         if candidate.origin.in_pg_wal && named.is_some_and(|named| content.number < named.number) {
@@ -152,45 +218,47 @@ impl Collector<'_> {
             return None;
         }
         problem(format!("the name is that of other WAL: {holds}, and is used as such"));
-        Some(Placed { candidate, segment: content, wrong_name: true })
+        Some(Numbered { candidate, segment: content, wrong_name: true })
     }
 
     /// One file for each segment of the timeline, in order.
-    pub(super) fn choose(
+    fn choose(
         &mut self,
         common: &Common,
-    ) -> (Vec<WalSegmentFile>, Option<TimelineId>, Option<TimelineHistory>) {
-        let placed = self.place(common);
-        let present = placed.iter().map(|placed| placed.segment.tli).max();
-        let Some(target) = self.timeline.or(present) else { return (Vec::new(), None, None) };
+        wanted: Option<TimelineId>,
+    ) -> Option<(Vec<WalSegmentFile>, TimelineId, Option<TimelineHistory>)> {
+        let numbered = self.number(common);
+        let present = numbered.iter().map(|numbered| numbered.segment.tli).max();
+        let target = wanted.or(present)?;
         let history = self.history_of(target);
         let size = common.segment_size;
-        let mut best: BTreeMap<u64, Placed> = BTreeMap::new();
+        let mut best: BTreeMap<u64, Numbered> = BTreeMap::new();
         let mut others: BTreeMap<TimelineId, (u64, WalSegment, WalSegment)> = BTreeMap::new();
-        for placed in placed {
-            let WalSegment { tli, number } = placed.segment;
+        for numbered in numbered {
+            let WalSegment { tli, number } = numbered.segment;
             let wanted = match &history {
                 Some(history) => history.candidates(number, size).first().copied(),
                 None => Some(target),
             };
             if wanted != Some(tli) {
-                let found = others.entry(tli).or_insert((0, placed.segment, placed.segment));
-                *found = (found.0.saturating_add(1), found.1.min(placed.segment), found.2.max(placed.segment));
+                let found = others.entry(tli).or_insert((0, numbered.segment, numbered.segment));
+                *found = (found.0.saturating_add(1), found.1.min(numbered.segment), found.2.max(numbered.segment));
                 continue;
             }
             let Some(before) = best.remove(&number) else {
-                best.insert(number, placed);
+                best.insert(number, numbered);
                 continue;
             };
-            let (used, left) = if placed.rank(size) < before.rank(size) { (placed, before) } else { (before, placed) };
+            let (used, left) =
+                if numbered.rank(size) < before.rank(size) { (numbered, before) } else { (before, numbered) };
             let what = format!("the same segment as {}, which is used", used.candidate.label);
             self.notes.add(NoteLevel::Note, NoteKind::Duplicate, &left.candidate.label, what);
             best.insert(number, used);
         }
         self.note_others(&others, target, history.as_ref(), size);
-        let files: Vec<_> = best.into_values().filter_map(|placed| self.segment_file(placed, size)).collect();
+        let files: Vec<_> = best.into_values().filter_map(|numbered| self.segment_file(numbered, size)).collect();
         self.note_gaps(&files, size);
-        (files, Some(target), history)
+        Some((files, target, history))
     }
 
     fn history_of(&mut self, target: TimelineId) -> Option<TimelineHistory> {
@@ -227,9 +295,9 @@ impl Collector<'_> {
         }
     }
 
-    fn segment_file(&mut self, placed: Placed, size: u32) -> Option<WalSegmentFile> {
-        let partial = placed.is_partial();
-        let Placed { candidate, segment, .. } = placed;
+    fn segment_file(&mut self, numbered: Numbered, size: u32) -> Option<WalSegmentFile> {
+        let partial = numbered.is_partial();
+        let Numbered { candidate, segment, .. } = numbered;
         let start_lsn: Lsn = segment.start_lsn(size)?;
         let expected = u64::from(size);
         let label = &candidate.label;
@@ -253,11 +321,11 @@ impl Collector<'_> {
             segment,
             start_lsn,
             size_bytes: candidate.size_bytes.map(|found| found.min(expected)),
-            stored_bytes: candidate.place.size_bytes(),
+            stored_bytes: candidate.stored_at.size_bytes(),
             codecs: candidate.codecs,
             partial,
             named: candidate.origin.named,
-            place: candidate.place,
+            stored_at: candidate.stored_at,
             label: candidate.label,
         })
     }

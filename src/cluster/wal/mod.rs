@@ -1,23 +1,33 @@
 //! WAL as a user has it: data directories, archives, single files, tar, standard input, compressed or not. [`WalSet`] puts
 //! the segments into order and says what is odd; [`SegmentBytes`] reads one of them.
 //!
+//! `sources` reads what was named (`paths`, `archive`, `stdin`) into `candidates`, and `choose` keeps one file for each
+//! segment.
+//!
 //! Memory: at most some 13 MiB for each segment that is read at a time, for each layer of compression ([`MAX_LAYERS`],
 //! [`DEFAULT_WINDOW_BYTES`]), and some 300 bytes for each segment that was found.
 
 mod archive;
 mod bytes;
+mod candidates;
 mod choose;
 mod codec;
-mod collect;
+mod error;
 mod first_page;
 mod names;
 mod notes;
-mod scan_paths;
+mod options;
+mod paths;
+mod scratch;
 mod set;
-mod spill;
+mod sources;
+mod stdin;
 mod tar;
 
 pub use bytes::{PIECE_BYTES, SegmentBytes, WalReadError};
+pub use choose::WalSegmentFile;
 pub use codec::{Codec, MAX_LAYERS};
+pub use error::WalSetError;
 pub use notes::{MAX_NOTES_OF_A_KIND, NoteKind, NoteLevel, SetNote};
-pub use set::{DEFAULT_SPILL_BYTES, DEFAULT_WINDOW_BYTES, WalSegmentFile, WalSet, WalSetError, WalSetOptions};
+pub use options::{DEFAULT_SPILL_BYTES, DEFAULT_WINDOW_BYTES, WalSetOptions};
+pub use set::WalSet;

@@ -17,6 +17,16 @@ pub(super) enum NameKind {
     Stranger,
 }
 
+impl NameKind {
+    /// The segment's name, when it is one.
+    pub(super) fn segment(self) -> Option<SegmentName> {
+        match self {
+            Self::Segment(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
 /// The name of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SegmentName {

@@ -1,15 +1,13 @@
 //! Candidates: everything that looks like a segment, before any choice is made.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 
 use super::bytes::StoredAt;
 use super::codec::{Codec, Stream, fill, peel};
 use super::first_page::{FirstPage, SecondPage, SegmentHeader};
-use super::names::{NameKind, SegmentName};
+use super::names::SegmentName;
 use super::notes::{NoteKind, NoteLevel, Notes};
-use super::spill::Scratch;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::TimelineHistory;
 use crate::parsers::wal::version::Major;
@@ -35,7 +33,7 @@ pub(super) struct Origin {
 pub(super) struct Candidate {
     pub label: String,
     pub name: Option<SegmentName>,
-    pub place: StoredAt,
+    pub stored_at: StoredAt,
     /// Plain bytes, when known; one more than a segment has when there are more.
     pub size_bytes: Option<u64>,
     pub codecs: Vec<Codec>,
@@ -45,24 +43,38 @@ pub(super) struct Candidate {
     pub origin: Origin,
 }
 
-/// Collects candidates from all inputs.
-pub(super) struct Collector<'o> {
+/// Everything that the sources gave.
+pub(super) struct Candidates {
+    /// What is odd.
     pub notes: Notes,
-    pub candidates: Vec<Candidate>,
+    /// In the order in which they were found.
+    pub list: Vec<Candidate>,
+    /// By timeline, with the file of each.
     pub histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
+    /// Of the first data directory that has a sound one.
     pub control: Option<ControlFile>,
     /// Major by `PG_VERSION` of the data directory whose control file is used.
     pub data_major: Option<Major>,
-    pub scratch: Option<Scratch>,
-    pub make_scratch: &'o dyn Fn() -> io::Result<File>,
-    pub spill_bytes: u64,
-    pub window_bytes: u32,
-    pub timeline: Option<TimelineId>,
     /// A file of `pg_wal` was not there any more when it was opened.
     pub has_vanished: bool,
+    /// The only timeline whose history is wanted.
+    timeline: Option<TimelineId>,
 }
 
-impl Collector<'_> {
+impl Candidates {
+    /// Nothing yet. `timeline`: the only one that is wanted.
+    pub(super) fn new(timeline: Option<TimelineId>) -> Self {
+        Self {
+            notes: Notes::default(),
+            list: Vec::new(),
+            histories: BTreeMap::new(),
+            control: None,
+            data_major: None,
+            has_vanished: false,
+            timeline,
+        }
+    }
+
     /// Judges what a file begins with: its header, when it may be a segment, else a note.
     pub(super) fn first_page(
         &mut self,
@@ -101,11 +113,11 @@ impl Collector<'_> {
     }
 
     /// Reads a history file from its stored bytes.
-    pub(super) fn add_history(&mut self, label: &str, tli: TimelineId, source: Stream<'_>) {
+    pub(super) fn add_history(&mut self, label: &str, tli: TimelineId, source: Stream<'_>, window_bytes: u32) {
         if self.timeline.is_some_and(|wanted| wanted != tli) {
             return;
         }
-        let text = match self.history_text(source) {
+        let text = match history_text(source, window_bytes) {
             Ok(text) => text,
             Err(error) => {
                 return self.notes.add(NoteLevel::Skipped, NoteKind::BadHistory, label, format!("not read: {error}"));
@@ -128,25 +140,30 @@ impl Collector<'_> {
         }
     }
 
-    fn history_text(&self, source: Stream<'_>) -> io::Result<String> {
-        let mut stream = peel(source, 16, self.window_bytes)?.stream;
-        let mut text = vec![0; HISTORY_LIMIT_BYTES + 1];
-        let (filled, failed) = fill(&mut stream, &mut text);
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        if filled > HISTORY_LIMIT_BYTES {
-            return Err(io::Error::other(format!("longer than {HISTORY_LIMIT_BYTES} bytes")));
-        }
-        text.truncate(filled);
-        String::from_utf8(text).map_err(io::Error::other)
+    /// Says that a file of `pg_wal` was renamed or removed meanwhile.
+    pub(super) fn note_vanished(&mut self, label: &str) {
+        let what = "was there when the directory was listed and has another name now, or is gone";
+        self.notes.add(NoteLevel::Note, NoteKind::Recycled, label, what);
+        self.has_vanished = true;
     }
 
-    /// The segment's name, when a name is one.
-    pub(super) fn segment_name(kind: NameKind) -> Option<SegmentName> {
-        match kind {
-            NameKind::Segment(name) => Some(name),
-            _ => None,
-        }
+    /// Says that something cannot be unpacked.
+    pub(super) fn note_unpack_error(&mut self, label: &str, offset: u64, error: &io::Error) {
+        let what = format!("cannot be unpacked: {error}");
+        self.notes.add_at(NoteLevel::Skipped, NoteKind::CannotUnpack, label, offset, what);
     }
+}
+
+fn history_text(source: Stream<'_>, window_bytes: u32) -> io::Result<String> {
+    let mut stream = peel(source, 16, window_bytes)?.stream;
+    let mut text = vec![0; HISTORY_LIMIT_BYTES + 1];
+    let (filled, failed) = fill(&mut stream, &mut text);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if filled > HISTORY_LIMIT_BYTES {
+        return Err(io::Error::other(format!("longer than {HISTORY_LIMIT_BYTES} bytes")));
+    }
+    text.truncate(filled);
+    String::from_utf8(text).map_err(io::Error::other)
 }

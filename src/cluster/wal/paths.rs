@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::archive::{read_plain, read_stream};
 use super::bytes::{StoredAt, Window};
+use super::candidates::{Candidate, Candidates, Origin};
 use super::codec::peel;
-use super::collect::{Candidate, Collector, Origin};
+use super::error::WalSetError;
 use super::first_page::{HEAD_BYTES, SecondPage, is_segment};
 use super::names::{NameKind, SegmentName, is_ignored_directory, is_segment_directory, kind_of_name, without_codec};
 use super::notes::{NoteKind, NoteLevel};
-use super::set::WalSetError;
+use super::scratch::Scratch;
 use super::tar::is_tar;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
@@ -29,12 +31,19 @@ const ARCHIVE_SUFFIXES: [&str; 5] = [".tar", ".tgz", ".tbz2", ".txz", ".tzst"];
 const MAX_LOOKS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(10);
 
-impl Collector<'_> {
+/// Paths that the user named.
+pub(super) struct PathSource<'i, 'o> {
+    pub found: &'i mut Candidates,
+    pub scratch: &'i mut Scratch<'o>,
+    pub window_bytes: u32,
+}
+
+impl PathSource<'_, '_> {
     /// Takes a path as the user gave it: a file, a directory, or a pattern.
     ///
     /// # Errors
     /// When nothing is found there, or the scratch file cannot be written.
-    pub(super) fn add_path(&mut self, path: &Path) -> Result<(), WalSetError> {
+    pub(super) fn read(mut self, path: &Path) -> Result<(), WalSetError> {
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => self.add_directory(path),
             Ok(_) => self.add_file(path, Links::Follow, Origin { in_pg_wal: false, named: true }),
@@ -63,7 +72,7 @@ impl Collector<'_> {
                 Ok(path) => self.add_file(&path, Links::Follow, Origin { in_pg_wal: false, named: true })?,
                 Err(error) => {
                     let label = error.path().display().to_string();
-                    self.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, &label, error.error());
+                    self.found.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, &label, error.error());
                 }
             }
         }
@@ -84,9 +93,9 @@ impl Collector<'_> {
 
     fn add_data_dir(&mut self, data: &DataDir) -> Result<(), WalSetError> {
         match data.control().trusted() {
-            Some(control) if self.control.is_none() => {
-                self.control = Some(control.clone());
-                self.data_major = Some(data.major());
+            Some(control) if self.found.control.is_none() => {
+                self.found.control = Some(control.clone());
+                self.found.data_major = Some(data.major());
             }
             Some(_) => {}
             None => {
@@ -103,7 +112,7 @@ impl Collector<'_> {
                     ControlRead::Known(_) => "its checksum is wrong".to_owned(),
                 };
                 let label = data.control_path().display().to_string();
-                self.notes.add(NoteLevel::Problem, NoteKind::Control, &label, format!("not used: {why}"));
+                self.found.notes.add(NoteLevel::Problem, NoteKind::Control, &label, format!("not used: {why}"));
             }
         }
         self.list(&data.root().join("pg_wal"), Origin { in_pg_wal: true, named: false }, false)
@@ -123,7 +132,12 @@ impl Collector<'_> {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    self.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, &label, format!("cannot list: {error}"));
+                    self.found.notes.add(
+                        NoteLevel::Skipped,
+                        NoteKind::Unreadable,
+                        &label,
+                        format!("cannot list: {error}"),
+                    );
                     break;
                 }
             };
@@ -135,7 +149,7 @@ impl Collector<'_> {
             } else if is_dir && is_ignored_directory(&text) {
             } else if ARCHIVE_SUFFIXES.iter().any(|suffix| without_codec(&text).ends_with(suffix)) {
                 let what = "an archive in a directory of segments is not looked into: name it to have it read";
-                self.notes.add(NoteLevel::Skipped, NoteKind::Stranger, &entry.path().display().to_string(), what);
+                self.found.notes.add(NoteLevel::Skipped, NoteKind::Stranger, &entry.path().display().to_string(), what);
             } else {
                 match kind_of_name(&text) {
                     NameKind::Ignored => {}
@@ -149,14 +163,14 @@ impl Collector<'_> {
         }
         if let Some(example) = example {
             let what = format!("{unrecognized} files whose names are not those of WAL, as {example}; not looked at");
-            self.notes.add(NoteLevel::Note, NoteKind::Stranger, &label, what);
+            self.found.notes.add(NoteLevel::Note, NoteKind::Stranger, &label, what);
         }
         files.sort_unstable();
-        let known = self.candidates.len();
+        let known = self.found.list.len();
         for file in files {
             self.add_file(&file, Links::Refuse, origin)?;
         }
-        if origin.in_pg_wal && self.has_vanished {
+        if origin.in_pg_wal && self.found.has_vanished {
             self.drop_vanished(known);
         }
         below.sort_unstable();
@@ -175,7 +189,7 @@ impl Collector<'_> {
         let file = match ReadFile::open(path, links) {
             Ok(file) => file,
             Err(error) if origin.in_pg_wal && error.is_not_found() => {
-                self.note_vanished(&label);
+                self.found.note_vanished(&label);
                 return Ok(());
             }
             Err(error) => {
@@ -187,13 +201,13 @@ impl Collector<'_> {
         let window = Box::new(Window::whole(file));
         let taken = window.taken();
         if let NameKind::History(tli) = kind {
-            self.add_history(&label, tli, window);
+            self.found.add_history(&label, tli, window, self.window_bytes);
             return Ok(());
         }
         let peeled = match peel(window, HEAD_BYTES, self.window_bytes) {
             Ok(peeled) => peeled,
             Err(error) => {
-                self.note_unpack_error(&label, taken.load(Ordering::Relaxed), &error);
+                self.found.note_unpack_error(&label, taken.load(Ordering::Relaxed), &error);
                 return Ok(());
             }
         };
@@ -202,7 +216,7 @@ impl Collector<'_> {
             return match (origin.named, peeled.codecs.is_empty()) {
                 (true, true) => match ReadFile::open(&path, links) {
                     Ok(file) => {
-                        self.walk_file(&label, &path, links, file);
+                        read_plain(&label, (&path, links, file), self.found, self.window_bytes);
                         Ok(())
                     }
                     Err(error) => {
@@ -210,21 +224,21 @@ impl Collector<'_> {
                         Ok(())
                     }
                 },
-                (true, false) => self.walk_stream(&label, peeled.stream),
+                (true, false) => read_stream(&label, peeled.stream, self.found, self.scratch, self.window_bytes),
                 (false, _) => {
                     let what = "an archive under the name of a segment; name it to have it read";
-                    self.notes.add(NoteLevel::Skipped, NoteKind::NotWal, &label, what);
+                    self.found.notes.add(NoteLevel::Skipped, NoteKind::NotWal, &label, what);
                     Ok(())
                 }
             };
         }
-        let name = Self::segment_name(kind);
+        let name = kind.segment();
         let hole = match &name {
             Some(name) if origin.in_pg_wal && peeled.codecs.is_empty() && peeled.head.iter().all(|&byte| byte == 0) => {
                 match self.page_after_zeros(&path, links, name) {
                     Ok(page) => page,
                     Err(error) if error.is_not_found() => {
-                        self.note_vanished(&label);
+                        self.found.note_vanished(&label);
                         return Ok(());
                     }
                     // What cannot be read may be such a page.
@@ -239,18 +253,18 @@ impl Collector<'_> {
         let first = match hole {
             Some(page) => {
                 let what = "begins with zeros, yet holds pages of its own further on";
-                self.notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &label, what);
+                self.found.notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &label, what);
                 Some((None, Some(page)))
             }
-            None => self.first_page(&label, name.as_ref(), &peeled.head, origin),
+            None => self.found.first_page(&label, name.as_ref(), &peeled.head, origin),
         };
         let Some((header, second)) = first else {
             return Ok(());
         };
         let size_bytes = peeled.codecs.is_empty().then_some(file_bytes);
-        let place = StoredAt::File { path, links, file_bytes, offset: 0, size_bytes: file_bytes };
+        let stored_at = StoredAt::File { path, links, file_bytes, offset: 0, size_bytes: file_bytes };
         let codecs = peeled.codecs;
-        self.candidates.push(Candidate { label, name, place, size_bytes, codecs, header, second, origin });
+        self.found.list.push(Candidate { label, name, stored_at, size_bytes, codecs, header, second, origin });
         Ok(())
     }
 
@@ -261,7 +275,7 @@ impl Collector<'_> {
         links: Links,
         name: &SegmentName,
     ) -> Result<Option<SecondPage>, AccessError> {
-        let Some(geometry) = self.control.as_ref().map(|control| control.geometry) else { return Ok(None) };
+        let Some(geometry) = self.found.control.as_ref().map(|control| control.geometry) else { return Ok(None) };
         let segment = name.segment(geometry.wal_segment_size);
         let Some(first_lsn) = segment.and_then(|segment| segment.start_lsn(geometry.wal_segment_size)) else {
             return Ok(None);
@@ -279,27 +293,21 @@ impl Collector<'_> {
         Ok(None)
     }
 
-    fn note_vanished(&mut self, label: &str) {
-        let what = "was there when the directory was listed and has another name now, or is gone";
-        self.notes.add(NoteLevel::Note, NoteKind::Recycled, label, what);
-        self.has_vanished = true;
-    }
-
     /// Leaves out the candidates from `known` on whose files have vanished since. A server gives several old segments new
     /// names one after the other; without this, those that it had not come to yet would look as if others were missing
     /// after them.
     fn drop_vanished(&mut self, known: usize) {
         for _ in 0..MAX_LOOKS {
             std::thread::sleep(PAUSE);
-            let added = self.candidates.split_off(known.min(self.candidates.len()));
-            let (gone, here): (Vec<_>, Vec<_>) = added.into_iter().partition(|candidate| match &candidate.place {
+            let added = self.found.list.split_off(known.min(self.found.list.len()));
+            let (gone, here): (Vec<_>, Vec<_>) = added.into_iter().partition(|candidate| match &candidate.stored_at {
                 StoredAt::File { path, .. } => {
                     path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
                 }
                 StoredAt::Scratch { .. } => false,
             });
-            self.candidates.extend(here);
-            gone.iter().for_each(|candidate| self.note_vanished(&candidate.label));
+            self.found.list.extend(here);
+            gone.iter().for_each(|candidate| self.found.note_vanished(&candidate.label));
             if gone.is_empty() {
                 return;
             }
@@ -314,6 +322,6 @@ impl Collector<'_> {
             },
             _ => error.to_string(),
         };
-        self.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, label, what);
+        self.found.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, label, what);
     }
 }

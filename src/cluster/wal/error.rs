@@ -1,0 +1,46 @@
+//! What keeps WAL from being read at all.
+
+use std::io;
+
+use super::notes::{NoteLevel, SetNote};
+use crate::cluster::data_dir::NotADataDir;
+use crate::cluster::open::AccessError;
+
+/// Why there is no set.
+#[derive(Debug, thiserror::Error)]
+pub enum WalSetError {
+    /// A path that was named cannot be looked at.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A directory has a `PG_VERSION` that cannot be read or says nothing.
+    #[error(transparent)]
+    DataDir(NotADataDir),
+    /// No file has a name of this pattern.
+    #[error("nothing matches {0}")]
+    NoMatch(String),
+    /// A path does not exist and is no pattern either.
+    #[error("pattern {pattern}: {source}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        source: glob::PatternError,
+    },
+    /// `-` was given twice, or there is no standard input to be read.
+    #[error("standard input can be read only once")]
+    Stdin,
+    /// The temporary file cannot be made or written.
+    #[error("temporary file for unpacked WAL: {0}")]
+    Scratch(io::Error),
+    /// No segment of the wanted cluster and timeline was found; the notes say what was found instead.
+    #[error("no WAL segment found{}", first_reason(.notes))]
+    NoWal {
+        /// All notes.
+        notes: Vec<SetNote>,
+    },
+}
+
+fn first_reason(notes: &[SetNote]) -> String {
+    let worst = notes.iter().find(|note| note.level != NoteLevel::Note).or(notes.first());
+    worst.map_or_else(String::new, |note| format!(": {note}"))
+}

@@ -1,0 +1,56 @@
+//! What to look for, and with which limits.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use crate::types::TimelineId;
+
+/// Largest window of a compressed file that is accepted unless told otherwise: enough for every level of the usual
+/// compressors and for `zstd --long=27`. Memory is taken only as far as a window is filled, so at most by a segment.
+pub const DEFAULT_WINDOW_BYTES: u32 = 128 << 20;
+
+/// Bytes that are unpacked into the scratch file in all unless told otherwise.
+pub const DEFAULT_SPILL_BYTES: u64 = 64 << 30;
+
+/// What to look for, and what may be used to do so.
+pub struct WalSetOptions<'a> {
+    /// The timeline to read; the newest that is present when `None`.
+    pub timeline: Option<TimelineId>,
+    /// The cluster whose WAL is wanted. When `None`, that of the first data directory given, else the most frequent one.
+    pub system_identifier: Option<u64>,
+    /// Makes an empty temporary file, for what can be read only once: compressed archives and standard input. Called once
+    /// at most.
+    pub scratch: &'a dyn Fn() -> io::Result<File>,
+    /// What the path `-` stands for.
+    pub stdin: Option<&'a mut (dyn Read + Send)>,
+    /// Most bytes that are written to the temporary file.
+    pub spill_bytes: u64,
+    /// Largest window of a compressed file, in bytes; each reader may need about twice as much.
+    pub window_bytes: u32,
+}
+
+impl std::fmt::Debug for WalSetOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WalSetOptions")
+            .field("timeline", &self.timeline)
+            .field("system_identifier", &self.system_identifier)
+            .field("spill_bytes", &self.spill_bytes)
+            .field("window_bytes", &self.window_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> WalSetOptions<'a> {
+    /// Everything found by itself, without standard input, the limits at their defaults.
+    #[must_use]
+    pub const fn new(scratch: &'a dyn Fn() -> io::Result<File>) -> Self {
+        Self {
+            timeline: None,
+            system_identifier: None,
+            scratch,
+            stdin: None,
+            spill_bytes: DEFAULT_SPILL_BYTES,
+            window_bytes: DEFAULT_WINDOW_BYTES,
+        }
+    }
+}
