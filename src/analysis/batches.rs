@@ -5,13 +5,9 @@ use std::collections::BTreeMap;
 use super::finding::Coverage;
 use super::slot_facts::{SlotFacts, WritePath};
 use super::staleness::{BatchReason, BatchVerdict, Confidence, Staleness};
-use super::trace::{ClusterFacts, FileTrace, SlotClass, trace_file};
+use super::trace::{ClusterFacts, trace_file};
 use crate::cluster::dwb_files::DwbSet;
-use crate::parsers::dwb::SlotIdRule;
 use crate::types::{Lsn, RelFileLocator};
-
-/// Slots with an LSN that must lie on each side of a boundary found by LSNs alone.
-const BOUNDARY_SLOTS: usize = 8;
 
 /// One batch.
 #[derive(Clone, Debug)]
@@ -56,7 +52,7 @@ pub fn tell_batches(
     jobs: usize,
     coverage: &mut Coverage,
 ) -> Vec<Batch> {
-    let parts = split_parts(staleness);
+    let parts = staleness.split();
     let mut batches: BTreeMap<BatchKey, (Batch, Run)> = BTreeMap::new();
     for (file_index, file) in set.files.iter().enumerate() {
         trace_file(file, cluster, jobs, coverage, |facts| {
@@ -146,93 +142,7 @@ impl Run {
                 batch.from_eviction = batch.from_eviction.saturating_add(1);
                 self.checkpoint = 0;
             }
-            None => {}
+            Some(WritePath::Locked) | None => {}
         }
     }
-}
-
-/// Part of the slots with one verdict, and how sure its borders are.
-#[derive(Clone, Copy, Debug)]
-struct BatchPart {
-    number: usize,
-    confidence: Confidence,
-}
-
-impl Default for BatchPart {
-    fn default() -> Self {
-        Self { number: 0, confidence: Confidence::Proven }
-    }
-}
-
-/// Splits the slots that are not current. Leftovers of an older batch stand behind those of a newer one, so where all
-/// LSNs before a place are higher than all behind it, a batch ends; in layouts with a sequence number, a batch ends
-/// where the number does not go on. Returns a part for each slot of each file.
-fn split_parts(staleness: &Staleness) -> Vec<Vec<BatchPart>> {
-    let traces = staleness.traces();
-    let mut parts: Vec<Vec<BatchPart>> =
-        traces.iter().map(|trace| vec![BatchPart::default(); trace.slots.len()]).collect();
-    let mut number = 0_usize;
-    for (file, trace) in traces.iter().enumerate() {
-        let leftover: Vec<usize> = (0..trace.slots.len())
-            .filter(|index| {
-                let verdict = staleness.verdict(file, u64::try_from(*index).unwrap_or(u64::MAX));
-                verdict.is_some_and(|(verdict, _)| verdict != BatchVerdict::Current)
-            })
-            .collect();
-        let borders = match trace.slot_id_rule {
-            SlotIdRule::Sequence => sequence_borders(trace, &leftover),
-            SlotIdRule::Position => lsn_borders(trace, &leftover),
-        };
-        let confidence = match trace.slot_id_rule {
-            SlotIdRule::Sequence => Confidence::Likely,
-            SlotIdRule::Position => Confidence::Possible,
-        };
-        let own_file = trace.checkpoint_lsn.is_some() && trace.checkpoint_lsn != staleness.header_lsn;
-        if own_file || trace.slot_id_rule == SlotIdRule::Sequence {
-            number = number.saturating_add(1);
-        }
-        for (at, index) in leftover.iter().enumerate() {
-            if borders.contains(&at) {
-                number = number.saturating_add(1);
-            }
-            if let Some(part) = parts.get_mut(file).and_then(|parts| parts.get_mut(*index)) {
-                *part = BatchPart { number, confidence };
-            }
-        }
-    }
-    parts
-}
-
-/// Places in `leftover` where the sequence number does not follow the one before.
-fn sequence_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
-    let id = |at: usize| leftover.get(at).and_then(|index| trace.slots.get(*index)).map(|slot| slot.slot_id);
-    (1..leftover.len())
-        .filter(|at| id(*at) != id(at.saturating_sub(1)).and_then(|before| before.checked_add(1)))
-        .collect()
-}
-
-/// Places in `leftover` before which every LSN is higher than every LSN behind.
-fn lsn_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
-    let with_lsn: Vec<(usize, Lsn)> = (0..)
-        .zip(leftover)
-        .filter_map(|(at, index)| Some((at, trace.slots.get(*index)?)))
-        .filter(|(_, slot)| slot.class == SlotClass::Usable && slot.lsn.is_valid())
-        .map(|(at, slot)| (at, slot.lsn))
-        .collect();
-    let mut highest_behind = vec![Lsn::INVALID; with_lsn.len().saturating_add(1)];
-    for (at, (_, lsn)) in with_lsn.iter().enumerate().rev() {
-        highest_behind[at] = highest_behind[at.saturating_add(1)].max(*lsn);
-    }
-    let mut borders = Vec::new();
-    let (mut lowest_before, mut since_border) = (Lsn(u64::MAX), 0);
-    for (at, (place, lsn)) in with_lsn.iter().enumerate() {
-        let long_enough = since_border >= BOUNDARY_SLOTS && with_lsn.len().saturating_sub(at) >= BOUNDARY_SLOTS;
-        if long_enough && lowest_before > highest_behind[at] {
-            borders.push(*place);
-            (lowest_before, since_border) = (Lsn(u64::MAX), 0);
-        }
-        lowest_before = lowest_before.min(*lsn);
-        since_border = since_border.saturating_add(1);
-    }
-    borders
 }

@@ -3,10 +3,10 @@
 use super::finding::{Coverage, Finding};
 use super::finding_kind::{FindingKind, Unrecognized};
 use super::slot_facts::SlotFacts;
-use super::staleness::{BatchReason, BatchVerdict, HeaderAge, Staleness};
+use super::staleness::{BatchVerdict, Staleness};
 use super::trace::{ClusterFacts, SlotCounts, trace_file};
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
-use crate::parsers::dwb::{MAX_SLOTS_PER_FILE, Ring};
+use crate::parsers::dwb::MAX_SLOTS_PER_FILE;
 
 /// One file and its counts.
 #[derive(Debug)]
@@ -66,8 +66,7 @@ pub fn examine_slots(
         traces.push(trace);
         counted.push(counts);
     }
-    let ring = set.files.first().zip(facts.setting_mb).map(|(file, mb)| ring_of(file, mb));
-    let staleness = Staleness::judge(traces, facts.control);
+    let staleness = Staleness::judge(set, traces, facts);
     let mut files = Vec::new();
     for (file, counts) in counted.into_iter().enumerate() {
         let mut report = FileReport { file, counts, current: 0, undecided: 0, stale: 0 };
@@ -81,12 +80,8 @@ pub fn examine_slots(
         }
         files.push(report);
     }
-    inspect_set(set, &staleness, facts, ring, &mut findings);
+    findings.extend(staleness.findings(set, facts));
     DwbReport { files, staleness, findings, coverage }
-}
-
-fn ring_of(file: &DwbFile, setting_mb: u32) -> Ring {
-    file.detection.layout.ring(setting_mb, file.detection.block_size)
 }
 
 /// Findings about one file.
@@ -168,82 +163,5 @@ fn inspect_file(
     }
     if counts.lsn_mismatches > 0 {
         add(Finding::problem(FindingKind::LsnMismatch { slots: counts.lsn_mismatches }));
-    }
-}
-
-/// Findings about the files together and against the control file.
-fn inspect_set(
-    set: &DwbSet,
-    staleness: &Staleness,
-    facts: &ClusterFacts,
-    ring: Option<Ring>,
-    findings: &mut Vec<Finding>,
-) {
-    let newest_lsn = staleness.header_lsn.unwrap_or_default();
-    let expected_lsn = facts.control.map(|control| control.expected_header_lsn()).unwrap_or_default();
-    match staleness.header_age {
-        Some(HeaderAge::Older) => {
-            findings.push(Finding::problem(FindingKind::HeaderOlderThanControl { newest_lsn, expected_lsn }));
-        }
-        Some(HeaderAge::Newer) => {
-            findings.push(Finding::problem(FindingKind::HeaderNewerThanControl { newest_lsn, expected_lsn }));
-        }
-        Some(HeaderAge::Same) | None => {}
-    }
-    let mut numbers: Vec<u32> = set.files.iter().filter_map(|file| file.number).collect();
-    numbers.sort_unstable();
-    let of_directory = facts.control.is_some();
-    for missing in (0..numbers.last().copied().unwrap_or(0)).filter(|number| of_directory && !numbers.contains(number))
-    {
-        let last = numbers.last().copied().unwrap_or_default();
-        findings.push(Finding::problem(FindingKind::MissingFile { missing, last }));
-    }
-    for (index, file) in set.files.iter().enumerate() {
-        let Some(header) = file.detection.sound_header() else { continue };
-        let (Some(batch), Some(lsn)) = (header.batch_id, header.checkpoint_lsn) else { continue };
-        if !lsn.is_valid() && file.detection.layout.restarts_at_checkpoint() {
-            findings.push(Finding::note(FindingKind::NeverReset).in_file(&file.name));
-        } else if Some(lsn) < staleness.header_lsn {
-            let kind = FindingKind::HeaderOutdated { batch, lsn, newest_lsn };
-            findings.push(Finding::problem(kind).in_file(&file.name));
-        }
-        let other = set.files.iter().take(index).find(|other| {
-            other.detection.layout.name() != file.detection.layout.name()
-                || other.detection.block_size != file.detection.block_size
-        });
-        if let Some(other) = other {
-            let kind = FindingKind::MixedLayouts { other: other.name.clone() };
-            findings.push(Finding::problem(kind).in_file(&file.name));
-        }
-    }
-    let mut geometry = std::collections::BTreeMap::<&str, u64>::new();
-    for (index, file) in set.files.iter().enumerate() {
-        let other = (0..file.detection.slot_count)
-            .filter(|slot| matches!(staleness.verdict(index, *slot), Some((_, BatchReason::OtherGeometry))));
-        let count = u64::try_from(other.count()).unwrap_or(u64::MAX);
-        if count > 0 {
-            geometry.insert(&file.name, count);
-        }
-    }
-    for (name, count) in geometry {
-        let slots_per_file = staleness.ring_slots_per_file;
-        let first = set.files.iter().any(|file| file.name == name && file.number == Some(0));
-        let finding = if first {
-            // In the first file the place is the same under every setting.
-            Finding::problem(FindingKind::SlotId { count, slots_per_file })
-        } else {
-            Finding::note(FindingKind::OtherGeometry { count, slots_per_file })
-        };
-        findings.push(finding.in_file(name));
-    }
-    if let Some(ring) = ring.filter(|ring| {
-        let files = u64::try_from(set.files.len()).unwrap_or(u64::MAX);
-        ring.files != files || set.files.iter().any(|file| file.detection.slot_count != ring.slots_per_file)
-    }) {
-        let (files, slots_per_file) = (ring.files, ring.slots_per_file);
-        findings.push(Finding::note(FindingKind::OtherSize { files, slots_per_file }));
-    }
-    if staleness.has_wrapped() {
-        findings.push(Finding::note(FindingKind::Wrapped));
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod batches;
 pub mod cluster_report;
+pub mod dwb_format;
 pub mod dwb_report;
 pub mod error_words;
 pub mod finding;

@@ -2,7 +2,7 @@
 
 use super::verdict::compare::digest_but_checksum;
 use crate::parsers::checksum::page_checksum;
-use crate::parsers::dwb::{CrcVerdict, Slot, SlotFault, SlotHeader};
+use crate::parsers::dwb::{CrcPair, CrcVerdict, Slot, SlotFault, SlotHeader};
 use crate::parsers::page::{PageFault, PageHeader, is_all_zero, line_pointer_faults, page_faults};
 use crate::parsers::page_kind::PageKind;
 use crate::types::{ForkNumber, Lsn};
@@ -44,6 +44,8 @@ pub enum WritePath {
     Eviction,
     /// A checkpoint's first phase: the page was copied as it stood in memory.
     Checkpoint,
+    /// Whoever it was: in this kind of buffer every page is copied under a lock, with a fresh checksum.
+    Locked,
 }
 
 impl WritePath {
@@ -53,7 +55,14 @@ impl WritePath {
         match self {
             Self::Eviction => "eviction",
             Self::Checkpoint => "checkpoint",
+            Self::Locked => "locked",
         }
+    }
+
+    /// True when the page was copied under a lock, with a fresh checksum: its LSN is that of its content.
+    #[must_use]
+    pub const fn is_locked(self) -> bool {
+        matches!(self, Self::Eviction | Self::Locked)
     }
 }
 
@@ -71,6 +80,8 @@ pub enum Condition {
     Damaged,
     /// The layout's CRC proves nothing, and the image's own checksum does not prove the slot damaged.
     Unverifiable,
+    /// CRC right, but the writer gave the slot up: what stands in the place of its image is of another page.
+    Aborted,
 }
 
 impl Condition {
@@ -83,6 +94,7 @@ impl Condition {
             Self::Torn => "torn",
             Self::Damaged => "damaged",
             Self::Unverifiable => "unverifiable",
+            Self::Aborted => "aborted",
         }
     }
 }
@@ -100,6 +112,8 @@ pub struct SlotFacts {
     pub crc: Option<CrcVerdict>,
     /// The CRC that the bytes give, where the layout's can be computed.
     pub computed_crc: Option<u32>,
+    /// The CRC of the image alone, where the layout has one.
+    pub image_crc: Option<CrcPair>,
     /// Whether the slot holds what was written.
     pub condition: Condition,
     /// Header of the image.
@@ -126,7 +140,9 @@ impl SlotFacts {
     /// Judges a slot. `checksums_written`: whether the server sets page checksums; `None` when it is not known.
     #[must_use]
     pub fn of(slot: &Slot<'_>, checksums_written: Option<bool>) -> Self {
-        let page = PageHeader::decode(0, slot.image).unwrap_or(PageHeader {
+        // What stands in an aborted slot is of another page and another time: none of it is shown.
+        let image = if slot.is_aborted { &[] } else { slot.image };
+        let page = PageHeader::decode(0, image).unwrap_or(PageHeader {
             lsn: Lsn::INVALID,
             checksum: 0,
             flags: 0,
@@ -136,11 +152,12 @@ impl SlotFacts {
             pagesize_version: 0,
             prune_xid: 0,
         });
+        let has_image = !slot.is_empty && !slot.is_aborted;
         let crc = (!slot.is_empty).then(|| slot.crc_verdict());
-        let slot_faults = if slot.is_empty { Vec::new() } else { slot.header.faults() };
-        let computed = if slot.is_empty { 0 } else { page_checksum(slot.image, slot.header.block) };
+        let slot_faults = if slot.is_empty { Vec::new() } else { slot.layout.slot_faults(&slot.header) };
+        let computed = if has_image { page_checksum(image, slot.header.block) } else { 0 };
         let page_checksum = match checksums_written {
-            _ if slot.is_empty => None,
+            _ if !has_image => None,
             Some(false) => Some(PageChecksum::Off),
             _ if page.checksum == 0 => Some(PageChecksum::Zero),
             _ if page.checksum == computed => Some(PageChecksum::Good),
@@ -159,43 +176,51 @@ impl SlotFacts {
         };
         let condition = match crc {
             None => Condition::Empty,
+            _ if slot.is_aborted => Condition::Aborted,
             _ if is_failed && slot_faults.is_empty() => Condition::Torn,
             _ if is_failed => Condition::Damaged,
             Some(CrcVerdict::Unverifiable) => Condition::Unverifiable,
             Some(CrcVerdict::Good | CrcVerdict::Bad) => Condition::Sound,
         };
         let path = match page_checksum {
+            Some(PageChecksum::Good) if slot.layout.copies_under_lock() => Some(WritePath::Locked),
+            _ if slot.layout.copies_under_lock() => None,
             Some(PageChecksum::Good) => Some(WritePath::Eviction),
             Some(PageChecksum::Stale | PageChecksum::Zero) if !page.is_new() && !needs_checksum => {
                 Some(WritePath::Checkpoint)
             }
             _ => None,
         };
-        let page_kind = PageKind::of(&page, slot.image, slot.header.fork().unwrap_or(ForkNumber::Main));
-        let mut page_faults = page_faults(&page, slot.image);
+        let page_kind = PageKind::of(&page, image, slot.header.fork().unwrap_or(ForkNumber::Main));
+        let mut page_faults = if slot.is_aborted { Vec::new() } else { page_faults(&page, image) };
         if !page.is_new() {
-            page_faults.extend(page.oddities(slot.image.len()));
+            page_faults.extend(page.oddities(image.len()));
             if page_kind.has_line_pointers() {
-                page_faults.extend(line_pointer_faults(&page, slot.image));
+                page_faults.extend(line_pointer_faults(&page, image));
             }
         }
         let failed = matches!(condition, Condition::Torn | Condition::Damaged);
         Self {
             index: slot.index,
             offset: slot.offset,
-            header: slot.header.clone(),
+            header: if slot.is_aborted {
+                SlotHeader { lsn: Lsn::INVALID, ..slot.header.clone() }
+            } else {
+                slot.header.clone()
+            },
             crc,
             computed_crc: slot.computed_crc,
+            image_crc: slot.image_crc,
             condition,
             page,
             page_kind,
             page_checksum,
             computed_page_checksum: computed,
-            digest: if slot.is_empty { 0 } else { digest_but_checksum(slot.image) },
+            digest: if has_image { digest_but_checksum(image) } else { 0 },
             path,
             slot_faults,
             page_faults,
-            zero_from_sector: failed.then(|| zero_tail(slot.image)).flatten(),
+            zero_from_sector: failed.then(|| zero_tail(image)).flatten(),
         }
     }
 
@@ -211,7 +236,7 @@ impl SlotFacts {
         match self.condition {
             Condition::Sound => true,
             Condition::Unverifiable => self.slot_faults.is_empty() && self.page_faults.is_empty(),
-            Condition::Empty | Condition::Torn | Condition::Damaged => false,
+            Condition::Empty | Condition::Torn | Condition::Damaged | Condition::Aborted => false,
         }
     }
 }

@@ -4,14 +4,14 @@ use std::ops::ControlFlow;
 
 use super::finding::Coverage;
 use super::in_order::in_order;
-use super::slot_facts::{Condition, SlotFacts, WritePath};
+use super::slot_facts::{Condition, PageChecksum, SlotFacts, WritePath};
 use super::staleness::ControlFacts;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::dwb_files::DwbFile;
 use crate::parsers::control::ControlFile;
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::dwb::SlotIdRule;
-use crate::types::{Lsn, MIN_WAL_SEGMENT_SIZE};
+use crate::types::{Lsn, MIN_WAL_SEGMENT_SIZE, PageId};
 
 /// What batches are told by: 16 bytes a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct FileTrace {
     pub slot_id_rule: SlotIdRule,
     /// Whether the server starts again at slot 0 after each checkpoint.
     pub restarts_at_checkpoint: bool,
+    /// Whether a server that recovers looks for images here.
+    pub is_read_in_recovery: bool,
     /// Whether the file header is sound.
     pub header_is_sound: bool,
     /// Resets since server start, of a sound header that has it.
@@ -52,6 +54,21 @@ pub struct FileTrace {
     pub checkpoint_lsn: Option<Lsn>,
     /// Slots, in file order.
     pub slots: Vec<SlotTrace>,
+    /// The same slots, for a layout that stores the server run which wrote each; empty for others.
+    pub runs: Vec<RunTrace>,
+}
+
+/// What tells a slot from others of the same page, in a layout that stores server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunTrace {
+    /// The page, of a slot that can be trusted.
+    pub page: Option<PageId>,
+    /// LSN in the slot header.
+    pub slot_lsn: Lsn,
+    /// Number of the server run.
+    pub generation: u64,
+    /// What the image's own checksum says.
+    pub page_checksum: Option<PageChecksum>,
 }
 
 /// Counts over the slots of one file.
@@ -69,6 +86,8 @@ pub struct SlotCounts {
     pub damaged: u64,
     /// CRC that proves nothing.
     pub unverifiable: u64,
+    /// Given up by their writers: no image.
+    pub aborted: u64,
     /// Images with a right page checksum.
     pub from_eviction: u64,
     /// Images that a checkpoint copied.
@@ -102,12 +121,13 @@ impl SlotCounts {
             Condition::Torn => self.torn = self.torn.saturating_add(1),
             Condition::Damaged => self.damaged = self.damaged.saturating_add(1),
             Condition::Unverifiable => self.unverifiable = self.unverifiable.saturating_add(1),
+            Condition::Aborted => self.aborted = self.aborted.saturating_add(1),
         }
         if facts.is_usable() {
             match facts.path {
                 Some(WritePath::Eviction) => self.from_eviction = self.from_eviction.saturating_add(1),
                 Some(WritePath::Checkpoint) => self.from_checkpoint = self.from_checkpoint.saturating_add(1),
-                None => {}
+                Some(WritePath::Locked) | None => {}
             }
             self.implausible_images = self.implausible_images.saturating_add(u64::from(!facts.page_faults.is_empty()));
             self.implausible_headers =
@@ -180,6 +200,7 @@ pub fn trace_file(
     mut visit: impl FnMut(&SlotFacts),
 ) -> (FileTrace, SlotCounts) {
     let mut slots = Vec::new();
+    let mut runs = Vec::new();
     let mut counts = SlotCounts::default();
     let worker = || {
         let mut scan = file.slots();
@@ -204,6 +225,7 @@ pub fn trace_file(
                         counts.add(&slot_facts);
                         coverage.examined = coverage.examined.saturating_add(1);
                         slots.push(trace_of(&slot_facts, facts.lowest_wal_lsn));
+                        runs.extend(run_of(&slot_facts));
                         visit(&slot_facts);
                     }
                     Err(error) => {
@@ -221,12 +243,20 @@ pub fn trace_file(
         number: file.number,
         slot_id_rule: file.detection.layout.slot_id_rule(),
         restarts_at_checkpoint: file.detection.layout.restarts_at_checkpoint(),
+        is_read_in_recovery: file.detection.layout.is_read_in_recovery(),
         header_is_sound: header.is_some(),
         batch_id: header.and_then(|header| header.batch_id),
         checkpoint_lsn: header.and_then(|header| header.checkpoint_lsn),
         slots,
+        runs,
     };
     (trace, counts)
+}
+
+fn run_of(facts: &SlotFacts) -> Option<RunTrace> {
+    let page = facts.header.page_id().filter(|_| facts.is_usable());
+    let generation = facts.header.generation?;
+    Some(RunTrace { page, slot_lsn: facts.header.lsn, generation, page_checksum: facts.page_checksum })
 }
 
 fn trace_of(facts: &SlotFacts, lowest_wal_lsn: Lsn) -> SlotTrace {

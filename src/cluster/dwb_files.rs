@@ -4,9 +4,9 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::open::{AccessError, Links, ReadFile, real_directory};
-use crate::parsers::dwb::detect::{Detection, detect};
-use crate::parsers::dwb::{LAYOUTS, Slot};
+use super::open::{AccessError, Links, ReadFile, linked_directory, real_directory};
+use crate::parsers::dwb::detect::Detection;
+use crate::parsers::dwb::{DwbDirectory, FileRole, Slot};
 
 /// Entries with unknown names that are kept one by one.
 const MAX_UNRECOGNIZED: usize = 20;
@@ -19,26 +19,48 @@ const WINDOW_BYTES: u64 = 256 * 1024;
 pub struct DwbFile {
     /// Name without directory.
     pub name: String,
-    /// Number in the name, if the name has the layout's form.
+    /// Number in the name, if the name has the form of its kind.
     pub number: Option<u32>,
+    /// Kind of buffer.
+    pub directory: &'static dyn DwbDirectory,
     /// Layout and geometry.
     pub detection: Detection,
     file: ReadFile,
 }
 
 impl DwbFile {
-    /// Opens a file and tells its layout. `block_size_hint`: page size of the cluster, if known.
+    /// Opens a file of a kind and tells its layout. `block_size_hint`: page size of the cluster, if known; `control`: the
+    /// bytes of the buffer's control file, where it has one.
     ///
     /// # Errors
     /// When the file cannot be opened or is not regular.
-    pub fn open(path: &Path, links: Links, block_size_hint: Option<u32>) -> Result<Self, AccessError> {
+    pub fn open(
+        path: &Path,
+        links: Links,
+        directory: &'static dyn DwbDirectory,
+        block_size_hint: Option<u32>,
+        control: Option<&[u8]>,
+    ) -> Result<Self, AccessError> {
         let file = ReadFile::open(path, links)?;
+        Ok(Self::of(file, directory, block_size_hint, control))
+    }
+
+    fn of(
+        file: ReadFile,
+        directory: &'static dyn DwbDirectory,
+        block_size_hint: Option<u32>,
+        control: Option<&[u8]>,
+    ) -> Self {
+        let path = file.path();
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let detection = detect(file.size_bytes(), block_size_hint, &mut |offset, length| {
+        let detection = directory.detect(file.size_bytes(), block_size_hint, control, &mut |offset, length| {
             file.bytes_at(offset, length).ok().flatten()
         });
-        let number = detection.layout.file_number(&name);
-        Ok(Self { name, number, detection, file })
+        let number = match directory.role_of(&name) {
+            Some(FileRole::Slots(number)) => Some(number),
+            _ => None,
+        };
+        Self { name, number, directory, detection, file }
     }
 
     /// Path that the file was opened by.
@@ -211,11 +233,52 @@ impl SlotScan<'_> {
     }
 }
 
+/// The control file of a buffer that has one.
+#[derive(Debug)]
+pub struct ControlPart {
+    /// Kind of buffer.
+    pub directory: &'static dyn DwbDirectory,
+    /// The file, or the directory where there is none.
+    pub path: PathBuf,
+    /// Its bytes, no more than a control file of the kind has, and its size; `None` when there is no such file.
+    pub content: Result<Option<(Vec<u8>, u64)>, AccessError>,
+}
+
+impl ControlPart {
+    /// Reads the control file in a directory; `None` for a kind without one.
+    fn read(directory: &'static dyn DwbDirectory, path: &Path, name: Option<&str>) -> Option<Self> {
+        let most = directory.control_bytes();
+        if most == 0 {
+            return None;
+        }
+        let content = match name {
+            None => Ok(None),
+            Some(name) => ReadFile::open(&path.join(name), Links::Refuse).and_then(|file| {
+                let length = usize::try_from(file.size_bytes()).unwrap_or(usize::MAX).min(most);
+                let mut bytes = vec![0; length];
+                let filled = file.read_at(&mut bytes, 0)?;
+                bytes.truncate(filled);
+                Ok(Some((bytes, file.size_bytes())))
+            }),
+        };
+        let path = name.map_or_else(|| path.to_owned(), |name| path.join(name));
+        Some(Self { directory, path, content })
+    }
+
+    /// The bytes, where there are any.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        self.content.as_ref().ok()?.as_ref().map(|(bytes, _)| bytes.as_slice())
+    }
+}
+
 /// The DWB files of one place.
 #[derive(Debug, Default)]
 pub struct DwbSet {
     /// Files that could be opened, by number.
     pub files: Vec<DwbFile>,
+    /// Control files of the buffers that have one.
+    pub controls: Vec<ControlPart>,
     /// Files with the right name that could not be opened.
     pub skipped: Vec<AccessError>,
     /// Entries of the directory that no layout knows, the first of them.
@@ -225,16 +288,15 @@ pub struct DwbSet {
 }
 
 impl DwbSet {
-    /// Opens the DWB files of a data directory: empty when there are none.
+    /// Opens the DWB files of a data directory, of any of these kinds: empty when there are none.
     #[must_use]
-    pub fn of_data_dir(data_dir: &Path, block_size_hint: Option<u32>) -> Self {
-        let mut directories: Vec<&str> = LAYOUTS.iter().map(|layout| layout.directory()).collect();
-        directories.dedup();
+    pub fn of_data_dir(data_dir: &Path, kinds: &[&'static dyn DwbDirectory], block_size_hint: Option<u32>) -> Self {
         let mut set = Self::default();
-        for directory in directories {
-            let path = data_dir.join(directory);
-            match real_directory(&path) {
-                Ok(()) => set.add_directory(&path, block_size_hint),
+        for kind in kinds {
+            let path = data_dir.join(kind.directory());
+            let is_there = if kind.may_be_linked() { linked_directory(&path) } else { real_directory(&path) };
+            match is_there {
+                Ok(()) => set.add_kind(&path, *kind, block_size_hint),
                 Err(error) if error.is_not_found() => {}
                 Err(error) => set.skipped.push(error),
             }
@@ -242,13 +304,30 @@ impl DwbSet {
         set
     }
 
-    /// Opens the DWB files of a directory.
-    pub fn add_directory(&mut self, directory: &Path, block_size_hint: Option<u32>) {
+    /// Opens the DWB files of a directory, of the kind that most of its names are of; the first of `kinds` where none is.
+    pub fn add_directory(
+        &mut self,
+        directory: &Path,
+        kinds: &[&'static dyn DwbDirectory],
+        block_size_hint: Option<u32>,
+    ) {
+        let known = |kind: &&'static dyn DwbDirectory| {
+            let Ok(entries) = fs::read_dir(directory) else { return 0 };
+            let is_known = |name: &str| kind.role_of(name).is_some();
+            entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_known)).count()
+        };
+        if let Some(kind) = kinds.iter().rev().copied().max_by_key(known) {
+            self.add_kind(directory, kind, block_size_hint);
+        }
+    }
+
+    fn add_kind(&mut self, directory: &Path, kind: &'static dyn DwbDirectory, block_size_hint: Option<u32>) {
         let listing = match fs::read_dir(directory) {
             Ok(listing) => listing,
             Err(source) => return self.skipped.push(AccessError::io("list", directory, source)),
         };
         let mut paths = Vec::new();
+        let mut control = None;
         for entry in listing {
             let path = match entry {
                 Ok(entry) => entry.path(),
@@ -258,26 +337,43 @@ impl DwbSet {
                 }
             };
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if LAYOUTS.iter().any(|layout| layout.file_number(name).is_some()) {
-                paths.push(path);
-            } else if self.unrecognized.len() < MAX_UNRECOGNIZED {
-                self.unrecognized.push(path);
-            } else {
-                self.further_strangers = self.further_strangers.saturating_add(1);
+            match kind.role_of(name) {
+                Some(FileRole::Slots(_)) => paths.push(path),
+                Some(FileRole::Control) => control = Some(name.to_owned()),
+                Some(FileRole::Leftover) => {}
+                None if self.unrecognized.len() < MAX_UNRECOGNIZED => self.unrecognized.push(path),
+                None => self.further_strangers = self.further_strangers.saturating_add(1),
             }
         }
         paths.sort();
         self.unrecognized.sort();
+        let control = ControlPart::read(kind, directory, control.as_deref());
         for path in paths {
-            self.add_file(&path, Links::Refuse, block_size_hint);
+            let bytes = control.as_ref().and_then(ControlPart::bytes);
+            match DwbFile::open(&path, Links::Refuse, kind, block_size_hint, bytes) {
+                Ok(file) => self.files.push(file),
+                Err(error) => self.skipped.push(error),
+            }
         }
+        self.controls.extend(control);
     }
 
-    /// Opens one file, whatever its name.
-    pub fn add_file(&mut self, path: &Path, links: Links, block_size_hint: Option<u32>) {
-        match DwbFile::open(path, links, block_size_hint) {
-            Ok(file) => self.files.push(file),
-            Err(error) => self.skipped.push(error),
+    /// Opens one file, whatever its name, as the first of `kinds` that recognises it.
+    pub fn add_file(
+        &mut self,
+        path: &Path,
+        links: Links,
+        kinds: &[&'static dyn DwbDirectory],
+        block_size_hint: Option<u32>,
+    ) {
+        let mut files = Vec::new();
+        for kind in kinds {
+            match DwbFile::open(path, links, *kind, block_size_hint, None) {
+                Ok(file) => files.push(file),
+                Err(error) => return self.skipped.push(error),
+            }
         }
+        let best = files.iter().position(|file| file.detection.is_recognised()).unwrap_or_default();
+        self.files.extend(files.into_iter().nth(best));
     }
 }

@@ -172,6 +172,19 @@ pub fn real_directory(path: &Path) -> Result<(), AccessError> {
     }
 }
 
+/// Makes sure that a path is a directory or a symbolic link to one, which the server allows for some.
+///
+/// # Errors
+/// When it is anything else, or cannot be looked at.
+pub fn linked_directory(path: &Path) -> Result<(), AccessError> {
+    let metadata = path.metadata().map_err(|source| AccessError::io("look at", path, source));
+    match metadata.map(|metadata| metadata.is_dir()) {
+        Ok(true) => Ok(()),
+        // What stands there itself is named: a link that leads nowhere is not "nothing there".
+        Ok(false) | Err(_) => real_directory(path),
+    }
+}
+
 /// Makes sure that every directory on the way from `root` to a file is one itself, not a link that leads out of the
 /// cluster. A tablespace is reached by a link, which the server makes; everything below it is held to the same rule.
 ///

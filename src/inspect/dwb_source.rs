@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
 use crate::analysis::cluster_report::inspect_directory;
+use crate::analysis::dwb_format::{directories, open_buffer};
 use crate::analysis::dwb_report::{DwbReport, examine_slots};
 use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
@@ -16,7 +17,6 @@ use crate::cluster::open::Links;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::settings::Settings;
 use crate::cluster::tar_backup::TarBackup;
-use crate::parsers::dwb::LAYOUTS;
 
 /// DWB files together with what is known of their cluster.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl DwbSource {
             if path.is_dir() {
                 return Err(InspectError::DirectoryAmongFiles(path.clone()));
             }
-            set.add_file(path, Links::Follow, None);
+            set.add_file(path, Links::Follow, &directories(), None);
         }
         for file in &set.files {
             if file.is_of_another_kind() {
@@ -76,19 +76,19 @@ impl DwbSource {
             .control()
             .trusted()
             .map_or_else(ClusterFacts::default, |control| ClusterFacts::of(control, setting_mb, &signs));
-        let set = DwbSet::of_data_dir(directory.root(), facts.block_size);
+        let set = open_buffer(directory.root(), facts.block_size);
         Self { directory: Some(directory), facts, settings, set }
     }
 
     /// A directory of DWB files: inside a data directory, or a copy somewhere else.
     fn of_dwb_directory(path: &Path, reason: NotADataDir) -> Result<Self, InspectError> {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let is_buffer = LAYOUTS.iter().any(|layout| real.ends_with(layout.directory()));
+        let is_buffer = directories().iter().any(|kind| real.ends_with(kind.directory()));
         if is_buffer && let Some(Ok(directory)) = real.parent().map(DataDir::open) {
             return Ok(Self::of_data_dir(directory));
         }
         let mut set = DwbSet::default();
-        set.add_directory(path, None);
+        set.add_directory(path, &directories(), None);
         if set.files.is_empty() && set.skipped.is_empty() {
             if matches!(reason, NotADataDir::Inside { .. }) {
                 return Err(reason.into());

@@ -10,9 +10,11 @@ use sha2::{Digest, Sha256};
 
 use super::plan::crc_text;
 use super::target::DataRoot;
+use crate::analysis::dwb_format::directories;
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::open::AccessError;
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile};
+use crate::parsers::dwb::DwbDirectory;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::Lsn;
 
@@ -20,7 +22,7 @@ use crate::types::Lsn;
 const WAL_PAGES: u32 = 2;
 
 /// Files that a start of a server writes even when it comes to nothing.
-const STARTED_FILES: [&str; 5] = [CONTROL_PATH, "postmaster.opts", "postmaster.pid", "pg_wal", "pg_dwbuf"];
+const STARTED_FILES: [&str; 4] = [CONTROL_PATH, "postmaster.opts", "postmaster.pid", "pg_wal"];
 
 /// `pg_control` as it was at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -211,5 +213,6 @@ pub(super) fn newer_files(root: &DataRoot, began: Timestamp) -> Vec<PathBuf> {
         let time = root.modified(Path::new(name)).ok().flatten();
         time.is_some_and(|time| time > began)
     };
-    STARTED_FILES.into_iter().filter(is_newer).map(PathBuf::from).collect()
+    let buffers = directories().into_iter().map(DwbDirectory::directory);
+    STARTED_FILES.into_iter().chain(buffers).filter(is_newer).map(PathBuf::from).collect()
 }

@@ -231,6 +231,7 @@ fn crc_word(row: &SlotRow) -> &'static str {
         Condition::Sound => "good",
         Condition::Torn | Condition::Damaged => "bad",
         Condition::Unverifiable => "none",
+        Condition::Aborted => "aborted",
     }
 }
 

@@ -13,6 +13,7 @@ use super::sectors::SectorMarks;
 use crate::analysis::page_check::PageFlaw;
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
+use crate::parsers::dwb::Knowledge;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Records that an image lacks and that are named one by one; the others are counted.
@@ -39,6 +40,8 @@ pub enum ImageSource {
         path: Option<WritePath>,
         /// The layout's CRC proves the slot whole.
         is_verified: bool,
+        /// Where the description of the buffer comes from.
+        knowledge: Knowledge,
     },
     /// A full-page image in WAL.
     Wal {
@@ -182,10 +185,13 @@ fn outcome_of(steps: &[Step]) -> CandidateOutcome {
 fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
     let page_lsn = candidate.page_lsn;
     match &candidate.source {
-        ImageSource::Dwb { slot_lsn, is_verified, batch, path, .. } => {
+        ImageSource::Dwb { slot_lsn, is_verified, batch, path, knowledge, .. } => {
+            if *knowledge == Knowledge::FromDescription {
+                chain.add(Weight::Missing, Statement::Doubt(Doubt::LayoutNotSeen));
+            }
             if *is_verified {
                 chain.add(Weight::Supports, Statement::SlotCrcRight);
-            } else if *path == Some(WritePath::Eviction) {
+            } else if path.is_some_and(WritePath::is_locked) {
                 chain.add(Weight::Supports, Statement::OwnChecksumRight);
             } else {
                 chain.add(Weight::Missing, Statement::NoChecksumAtAll);
@@ -194,7 +200,7 @@ fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &
                 chain.add(Weight::Missing, Statement::SlotLsnDiffers { slot_lsn: *slot_lsn, page_lsn });
             }
             match path {
-                Some(WritePath::Eviction) => {
+                Some(WritePath::Eviction | WritePath::Locked) => {
                     chain.add(Weight::Supports, Statement::CopiedUnderLock { with_checksum: *is_verified });
                 }
                 Some(WritePath::Checkpoint) => chain.add(Weight::Notes, Statement::CopiedWithoutLock),

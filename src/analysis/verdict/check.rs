@@ -24,7 +24,7 @@ use self::judge::{Suspects, judge_pages};
 use self::predict::{name_slots, predict};
 use self::progress::Progress;
 use self::read_wal::{WalQuestion, WalRead, read_wal};
-use self::weigh::{DoubtSources, doubts_of_cluster, dwb_doubts};
+use self::weigh::{DoubtSources, doubts_of_cluster};
 use super::history::{Interest, WalHistory};
 use super::needed::Needed;
 use super::outlook::Outlook;
@@ -94,7 +94,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         replay: &replay,
         history: &history,
         interest: &interest,
-        dwb_doubts: &dwb_doubts(staleness),
+        dwb_doubts: &staleness.doubts(),
         exists: names.exists,
         named: BTreeMap::new(),
         specials: RefCell::default(),

@@ -195,6 +195,9 @@ pub enum Doubt {
     /// The double write buffer is of a later time than `pg_control`.
     #[error("the double write buffer is newer than pg_control: they do not belong together")]
     DwbNewerThanControl,
+    /// The bytes are read by a description that was never compared with files of a server.
+    #[error("layout known from its description, not seen on a live server")]
+    LayoutNotSeen,
 }
 
 fn unread_words(what: &str, reason: &str, more: usize) -> String {
@@ -269,6 +272,7 @@ impl Doubt {
             Self::RelationIncomplete { .. } => "relation_incomplete",
             Self::SilentPages { .. } => "silent_pages",
             Self::DwbNewerThanControl => "dwb_newer_than_control",
+            Self::LayoutNotSeen => "layout_not_seen",
         }
     }
 }

@@ -212,6 +212,8 @@ impl Statement {
 pub enum Objection {
     /// It is all zero.
     ImageAllZero,
+    /// Its own checksum is wrong, in a buffer whose images all carry theirs.
+    ChecksumWrong,
     /// It has what no page of a map has.
     NotAMapPage,
     /// Its special space is not that of the other pages of its fork.

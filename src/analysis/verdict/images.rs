@@ -9,10 +9,10 @@ use super::next_change::ChangePresence;
 use super::sectors::SectorMarks;
 use super::slots::SlotRef;
 use super::survey::{Context, Disk};
+use crate::analysis::dwb_format::HeldSlot;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::slot_facts::WritePath;
 use crate::cluster::page_source::PageRead;
-use crate::parsers::dwb::SlotIdRule;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
 use crate::types::{ForkNumber, Lsn, PageId};
@@ -28,8 +28,8 @@ impl Context<'_> {
         slots: &[SlotRef],
     ) -> (Vec<Candidate>, Option<usize>) {
         let mut candidates = Vec::new();
-        // Of each candidate its slot, and whether a server would take it for a sound page.
-        let mut held: Vec<(&SlotRef, bool)> = Vec::new();
+        // The slot of each candidate.
+        let mut held: Vec<HeldSlot> = Vec::new();
         let mut all_read = true;
         let mut buf = Vec::new();
         for slot in slots {
@@ -48,11 +48,17 @@ impl Context<'_> {
                 .then_some(Objection::ImageAllZero)
                 .or_else(|| not_a_map(page.fork, header.as_ref(), self.block_size))
                 .or_else(|| self.other_kind(page, header.as_ref()));
+            // Under its lock a page gets its checksum: an image without was not written by such a server.
+            let is_unsigned = read.layout.copies_under_lock() && self.checksums && slot.path.is_none();
+            let objection = objection.or_else(|| {
+                let is_wrong = is_unsigned && !header.as_ref().is_some_and(PageHeader::is_new);
+                is_wrong.then_some(Objection::ChecksumWrong)
+            });
             let identity = identity_of(read.image, page.fork, page.block, self.record_at(page, slot.page_lsn));
             let mut open = Vec::new();
             // Under its lock a page is what its LSN says, and its own checksum says which block it is; only copies
             // without one need the look into their content.
-            let is_locked = slot.path == Some(WritePath::Eviction);
+            let is_locked = slot.path.is_some_and(WritePath::is_locked);
             let (objection, is_identified) = match &identity {
                 Identity::Other(why) => (objection.or(Some(Objection::OtherBlock(*why))), false),
                 Identity::Own => (objection, true),
@@ -68,7 +74,13 @@ impl Context<'_> {
             }
             let marks = SectorMarks::of(read.image);
             let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
-            held.push((slot, !rejected.damage().is_some_and(|damage| damage.server_rejects)));
+            held.push(HeldSlot {
+                file: slot.file,
+                index: slot.index,
+                slot_lsn: slot.slot_lsn,
+                slot_id: slot.slot_id,
+                is_sound: !rejected.damage().is_some_and(|damage| damage.server_rejects),
+            });
             candidates.push(Candidate {
                 source: ImageSource::Dwb {
                     file: file.name.clone(),
@@ -79,6 +91,7 @@ impl Context<'_> {
                     batch: self.staleness.verdict(slot.file, slot.index),
                     path: slot.path,
                     is_verified: slot.is_verified,
+                    knowledge: file.directory.knowledge(),
                 },
                 page_lsn: slot.page_lsn,
                 sectors_matching: marks.matching(&disk.marks),
@@ -90,28 +103,8 @@ impl Context<'_> {
             });
         }
         // Where one of its slots cannot be read, nobody knows which the server would take.
-        let taken = self.server_choice(&held).filter(|_| all_read);
+        let taken = self.staleness.server_choice(&held).filter(|_| all_read);
         (candidates, taken)
-    }
-
-    /// The slot that the patched server remembers for a page: the largest slot LSN; of equals the first that it reads,
-    /// or with sequence numbers the last written. Returns its place in `held`, if the server takes it for sound.
-    fn server_choice(&self, held: &[(&SlotRef, bool)]) -> Option<usize> {
-        let sequence = |slot: &SlotRef| {
-            let rule = self.dwb.files.get(slot.file).map(|file| file.detection.layout.slot_id_rule());
-            rule == Some(SlotIdRule::Sequence)
-        };
-        let key = |slot: &SlotRef| {
-            let order =
-                if sequence(slot) { (u64::from(slot.slot_id), 0) } else { (0, u64::MAX.saturating_sub(slot.index)) };
-            (slot.slot_lsn, order, usize::MAX.saturating_sub(slot.file))
-        };
-        let is_read = |slot: &SlotRef| {
-            self.dwb.files.get(slot.file).is_some_and(|file| file.detection.layout.is_read_in_recovery())
-        };
-        let known = held.iter().enumerate().filter(|(_, (slot, _))| is_read(slot));
-        let chosen = known.max_by_key(|(_, (slot, _))| key(slot));
-        chosen.filter(|(_, (_, is_sound))| *is_sound).map(|(place, _)| place)
     }
 
     pub(super) fn wal_candidates(&self, page: PageId, disk: &Disk) -> Vec<Candidate> {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::PROGRAM;
 use super::sheets::{sheet_of, survey_of};
 use crate::analysis::cluster_report::state_in_words;
+use crate::analysis::dwb_format::directories;
 use crate::analysis::verdict::check::Stage;
 use crate::analysis::verdict::judge::Verdict;
 use crate::cli::exit::Stop;
@@ -23,7 +24,6 @@ use crate::inspect::page_name::PageName;
 use crate::inspect::repair::{self, RepairRequest, Written};
 use crate::inspect::wal::request::WalRequest;
 use crate::output::shell::quoted;
-use crate::parsers::dwb::LAYOUTS;
 use crate::repair::plan::Plan;
 use crate::repair::plan_file;
 use crate::tui::action::{Action, Effect};
@@ -191,11 +191,11 @@ impl ClusterBackend {
     fn look_at_files(&self, examined: Option<&Examination>) -> Stamps {
         let root = &self.data_dir;
         let mut paths = vec![root.join("global/pg_control"), root.join("postmaster.pid"), root.join("pg_wal")];
-        paths.extend(LAYOUTS.iter().map(|layout| root.join(layout.directory())));
+        paths.extend(directories().iter().map(|kind| root.join(kind.directory())));
         if let Some(examined) = examined {
-            let directories = LAYOUTS.iter().map(|layout| root.join(layout.directory()));
-            let files = &examined.source.set.files;
-            paths.extend(directories.flat_map(|directory| files.iter().map(move |file| directory.join(&file.name))));
+            let set = &examined.source.set;
+            paths.extend(set.files.iter().map(|file| file.path().to_owned()));
+            paths.extend(set.controls.iter().map(|control| control.path.clone()));
             paths.extend(examined.report.pages.iter().map(|page| root.join(examined.path_of(page.page))));
         }
         Stamps::of(paths)

@@ -134,7 +134,7 @@ const fn server_name(server: &ServerSign) -> &'static str {
 
 fn counts(report: &DwbReport) -> Map<String, Value> {
     let sum = |of: fn(&crate::analysis::dwb_report::FileReport) -> u64| report.files.iter().map(of).sum::<u64>();
-    let horizon = report.staleness.horizon.map(|horizon| lsn_text(horizon.lsn));
+    let horizon = report.staleness.horizon().map(|horizon| lsn_text(horizon.lsn));
     [
         ("used", json!(sum(|file| file.counts.used()))),
         ("good", json!(sum(|file| file.counts.good))),
@@ -206,7 +206,7 @@ fn write_buffer(out: &mut dyn Write, layout: Layout, report: &DwbReport, files: 
     }
     writeln!(out, "{}", layout.paint.heading("Double write buffer"))?;
     let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
-    match report.staleness.horizon {
+    match report.staleness.horizon() {
         Some(horizon) => {
             let from = if horizon.from_control { "pg_control" } else { "the file headers" };
             fact(

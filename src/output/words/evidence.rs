@@ -148,6 +148,7 @@ impl fmt::Display for Ahead {
 impl fmt::Display for Objection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ChecksumWrong => f.write_str("its own checksum is wrong, and this kind of buffer always sets it"),
             Self::ImageAllZero => f.write_str("the image is all zero: it was taken before the page was filled"),
             Self::NotAMapPage => f.write_str(
                 "it has line pointers or tuples, which no page of a map has: it is the content of another page",

@@ -170,7 +170,7 @@ fn weigh(
 /// True when a slot header keeps all rules and the image begins like a page of its size.
 fn is_plausible(slot: &Slot<'_>) -> bool {
     let page = PageHeader::decode(0, slot.image);
-    slot.header.faults().is_empty()
+    slot.layout.slot_faults(&slot.header).is_empty()
         && page.is_ok_and(|page| page.faults(slot.image.len()).is_empty() && page.oddities(slot.image.len()).is_empty())
 }
 

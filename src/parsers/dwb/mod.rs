@@ -1,38 +1,36 @@
-//! Double write buffer (DWB) files: several on-disk layouts behind one model.
+//! Double write buffer (DWB) files: several kinds of buffers, and several on-disk layouts of one kind, behind one model.
 //!
-//! A layout is one file here that gives a [`DwbLayout`], and one line in [`LAYOUTS`]. Three layouts share the same
-//! directory, magic and version number, so those never decide: see [`detect`].
+//! A kind is a [`DwbDirectory`]: the directory, the names in it, which layout a file has. A layout is a [`DwbLayout`].
+//! The three layouts of the PostgreSQL patch share directory, magic and version number, so those never decide: see
+//! [`detect`].
 
 pub mod detect;
+mod directory;
 mod model;
-mod patch;
+pub mod patch;
 mod revision_a;
 mod revision_b;
 mod revision_c;
 
+pub use directory::{DwbDirectory, FileRole, Knowledge};
 pub use model::{
-    CrcVerdict, FLAG_VALID, FileHeader, HeaderFault, Ring, Slot, SlotFault, SlotHeader, SlotIdRule, SlotPlace,
+    CrcPair, CrcVerdict, FLAG_VALID, FileHeader, HeaderFault, Ring, Slot, SlotFault, SlotHeader, SlotIdRule, SlotPlace,
 };
 
 use super::error::ParseError;
+use super::page::is_all_zero;
 
 /// Most slots that are read from one file. The largest setting (1 GiB, 1 kB pages) gives 63,072; a longer file was not
 /// made by a server.
 pub const MAX_SLOTS_PER_FILE: u64 = 65_536;
 
-/// Every layout that can be read, the most likely first.
+/// The layouts of the patch, the most likely first.
 pub static LAYOUTS: [&dyn DwbLayout; 3] = [&revision_b::REVISION_B, &revision_a::REVISION_A, &revision_c::REVISION_C];
 
 /// One on-disk layout. Implementations decode bytes and state facts; they do not judge.
 pub trait DwbLayout: Sync + std::fmt::Debug {
     /// Short name for reports and for the `layout` field of JSON output.
     fn name(&self) -> &'static str;
-
-    /// Directory of the files, relative to the data directory.
-    fn directory(&self) -> &'static str;
-
-    /// Number of a file by its name, or `None` when the name is not one of this layout.
-    fn file_number(&self, name: &str) -> Option<u32>;
 
     /// Bytes from the start of the file that [`Self::decode_header`] needs.
     fn header_bytes(&self) -> usize;
@@ -58,6 +56,31 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     /// The CRC that a slot with this header and image should carry; `None` when the layout's CRC cannot be recomputed.
     fn slot_crc(&self, header: &[u8], image: &[u8]) -> Option<u32>;
 
+    /// The CRC of the image alone, stored and as the bytes give it, where the layout has one.
+    fn image_crc(&self, _header: &[u8], _image: &[u8]) -> Option<CrcPair> {
+        None
+    }
+
+    /// True when the slot was never written since the file was made.
+    fn is_empty(&self, header: &[u8], image: &[u8]) -> bool {
+        is_all_zero(header) && is_all_zero(image)
+    }
+
+    /// True when the writer gave the slot up before it handed its image over: what stands there is of another page.
+    fn is_aborted(&self, _header: &SlotHeader) -> bool {
+        false
+    }
+
+    /// Every rule of the layout that a slot header breaks on its own, in field order; empty when sound.
+    fn slot_faults(&self, header: &SlotHeader) -> Vec<SlotFault> {
+        header.faults()
+    }
+
+    /// True when every image is copied under a lock and given its checksum; false when a checkpoint copies without.
+    fn copies_under_lock(&self) -> bool {
+        false
+    }
+
     /// What the stored `slot_id` means.
     fn slot_id_rule(&self) -> SlotIdRule;
 
@@ -67,8 +90,11 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     /// True when a server that recovers looks for images here.
     fn is_read_in_recovery(&self) -> bool;
 
-    /// Files and slots that a server with this setting uses (`double_write_buffer_size`, in MB).
-    fn ring(&self, setting_mb: u32, block_size: u32) -> Ring;
+    /// Files and slots that a server with this setting uses (`double_write_buffer_size`, in MB); `None` where the setting
+    /// does not exist.
+    fn ring(&self, _setting_mb: u32, _block_size: u32) -> Option<Ring> {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -79,7 +105,7 @@ mod tests {
     #[test]
     fn ring_of_each_setting() {
         let ring = |layout: usize, mb, block_size| {
-            let ring = LAYOUTS[layout].ring(mb, block_size);
+            let ring = LAYOUTS[layout].ring(mb, block_size).unwrap();
             (ring.files, ring.slots_per_file)
         };
         for (mb, expected) in [
@@ -106,7 +132,7 @@ mod tests {
     #[test]
     fn largest_ring_fits_under_the_stated_maximum() {
         for layout in LAYOUTS {
-            assert!(layout.ring(1024, 1024).slots_per_file <= MAX_SLOTS_PER_FILE);
+            assert!(layout.ring(1024, 1024).unwrap().slots_per_file <= MAX_SLOTS_PER_FILE);
         }
     }
 }

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::DwbLayout;
 use crate::parsers::error::ParseError;
-use crate::parsers::page::is_all_zero;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Slot flag: the slot has been written. Never taken back.
@@ -105,6 +104,8 @@ pub enum SlotIdRule {
     Position,
     /// Number of the write since the counter was last 0; the place is this modulo the ring.
     Sequence,
+    /// The layout stores none.
+    NotStored,
 }
 
 /// Files and slots in use under one setting.
@@ -114,6 +115,23 @@ pub struct Ring {
     pub files: u64,
     /// Slots in each of them.
     pub slots_per_file: u64,
+}
+
+/// A CRC as stored and as the bytes give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrcPair {
+    /// The one on disk.
+    pub stored: u32,
+    /// The one of the bytes.
+    pub computed: u32,
+}
+
+impl CrcPair {
+    /// True when both are the same.
+    #[must_use]
+    pub const fn is_good(self) -> bool {
+        self.stored == self.computed
+    }
 }
 
 /// Header of a slot. Field order differs between layouts, the fields do not.
@@ -131,6 +149,8 @@ pub struct SlotHeader {
     pub lsn: Lsn,
     /// See [`SlotIdRule`].
     pub slot_id: u32,
+    /// Number of the server run that wrote the slot, where the layout has it.
+    pub generation: Option<u64>,
     /// Flag bits, unknown ones included.
     pub flags: u16,
     /// Always written as 0.
@@ -150,9 +170,9 @@ impl SlotHeader {
         Some(PageId { rel: self.rel, fork: self.fork()?, block: self.block })
     }
 
-    /// Every rule that this header breaks on its own, in field order; empty when sound.
+    /// Every rule of all layouts that the page's identity breaks, in field order.
     #[must_use]
-    pub fn faults(&self) -> Vec<SlotFault> {
+    pub fn identity_faults(&self) -> Vec<SlotFault> {
         let mut faults = Vec::new();
         if self.rel.spc_oid == 0 || self.rel.rel_number == 0 {
             faults.push(SlotFault::NoRelation);
@@ -163,6 +183,13 @@ impl SlotHeader {
         if self.block == u32::MAX {
             faults.push(SlotFault::Block);
         }
+        faults
+    }
+
+    /// Every rule of the patch's layouts that this header breaks on its own, in field order; empty when sound.
+    #[must_use]
+    pub fn faults(&self) -> Vec<SlotFault> {
+        let mut faults = self.identity_faults();
         if self.flags & FLAG_VALID == 0 {
             faults.push(SlotFault::NotValid);
         }
@@ -250,8 +277,12 @@ pub struct Slot<'a> {
     pub image: &'a [u8],
     /// The CRC that the bytes give, where the layout's can be computed.
     pub computed_crc: Option<u32>,
-    /// True for a slot that was never written: header and image all zero.
+    /// The CRC of the image alone, where the layout has one.
+    pub image_crc: Option<CrcPair>,
+    /// True for a slot that was never written.
     pub is_empty: bool,
+    /// True for a slot that its writer gave up: header as written, image of another page.
+    pub is_aborted: bool,
 }
 
 impl<'a> Slot<'a> {
@@ -268,14 +299,31 @@ impl<'a> Slot<'a> {
     ) -> Result<Self, ParseError> {
         let (offset, image_offset) = (place.header.start, place.image.start);
         let header = layout.decode_slot_header(offset, header_bytes)?;
-        let is_empty = is_all_zero(header_bytes) && is_all_zero(image);
+        let is_empty = layout.is_empty(header_bytes, image);
         let computed_crc = if is_empty { None } else { layout.slot_crc(header_bytes, image) };
-        Ok(Self { layout, index, offset, header, header_bytes, image_offset, image, computed_crc, is_empty })
+        let is_aborted = computed_crc == Some(header.crc) && layout.is_aborted(&header);
+        let image_crc = if is_empty || is_aborted { None } else { layout.image_crc(header_bytes, image) };
+        Ok(Self {
+            layout,
+            index,
+            offset,
+            header,
+            header_bytes,
+            image_offset,
+            image,
+            computed_crc,
+            image_crc,
+            is_empty,
+            is_aborted,
+        })
     }
 
-    /// What the stored CRC says; meaningless for an empty slot, whose CRC was never written.
+    /// What the stored CRCs say; meaningless for an empty slot, whose CRC was never written.
     #[must_use]
     pub fn crc_verdict(&self) -> CrcVerdict {
+        if self.image_crc.is_some_and(|crc| !crc.is_good()) {
+            return CrcVerdict::Bad;
+        }
         match self.computed_crc {
             Some(crc) if crc == self.header.crc => CrcVerdict::Good,
             Some(_) => CrcVerdict::Bad,

@@ -1,6 +1,11 @@
-//! What the revisions of the PostgreSQL patch share: place, names, file rules, geometry. A revision is one [`Patch`].
+//! The buffer of the PostgreSQL patch (`pg_dwbuf`): what its revisions share: directory, names, file rules, geometry. A
+//! revision is one [`Patch`].
 
-use super::{DwbLayout, FileHeader, HeaderFault, Ring, SlotHeader, SlotIdRule, SlotPlace, model};
+use super::detect::{Detection, ReadAt, detect};
+use super::{
+    DwbDirectory, DwbLayout, FileHeader, FileRole, HeaderFault, Knowledge, Ring, SlotHeader, SlotIdRule, SlotPlace,
+    model,
+};
 use crate::parsers::error::ParseError;
 
 /// Magic number of all revisions, "DWBF" read as a number.
@@ -50,14 +55,6 @@ impl DwbLayout for Patch {
         self.name
     }
 
-    fn directory(&self) -> &'static str {
-        DIRECTORY
-    }
-
-    fn file_number(&self, name: &str) -> Option<u32> {
-        file_number(name)
-    }
-
     fn header_bytes(&self) -> usize {
         self.header_bytes
     }
@@ -99,11 +96,51 @@ impl DwbLayout for Patch {
     /// As many slots as fit in the setting, at least 64, spread over at most 16 files of about 4096 slots.
     ///
     /// Source: `DWBufShmemInit`, `src/backend/storage/buffer/dwbuf.c`.
-    fn ring(&self, setting_mb: u32, block_size: u32) -> Ring {
+    fn ring(&self, setting_mb: u32, block_size: u32) -> Option<Ring> {
         let bytes = u64::from(setting_mb).saturating_mul(1_048_576);
         let slots = bytes.checked_div(self.slot_bytes(block_size)).unwrap_or_default().max(64);
         let files = slots.div_ceil(4096).clamp(1, 16);
-        Ring { files, slots_per_file: slots.checked_div(files).unwrap_or_default() }
+        Some(Ring { files, slots_per_file: slots.checked_div(files).unwrap_or_default() })
+    }
+}
+
+/// The buffer of the patch.
+#[derive(Debug)]
+pub struct PatchDirectory;
+
+impl DwbDirectory for PatchDirectory {
+    fn name(&self) -> &'static str {
+        DIRECTORY
+    }
+
+    fn knowledge(&self) -> Knowledge {
+        Knowledge::SeenLive
+    }
+
+    fn directory(&self) -> &'static str {
+        DIRECTORY
+    }
+
+    fn may_be_linked(&self) -> bool {
+        false
+    }
+
+    fn role_of(&self, name: &str) -> Option<FileRole> {
+        file_number(name).map(FileRole::Slots)
+    }
+
+    fn control_bytes(&self) -> usize {
+        0
+    }
+
+    fn detect(
+        &self,
+        file_size: u64,
+        block_size_hint: Option<u32>,
+        _control: Option<&[u8]>,
+        read_at: ReadAt<'_>,
+    ) -> Detection {
+        detect(file_size, block_size_hint, read_at)
     }
 }
 

@@ -57,7 +57,7 @@ fn decode_slot_header(base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError> {
         let (i, checksum) = context("checksum", le_u16).parse(i)?;
         let (i, _) = context("padding", le_u32).parse(i)?;
         let rel = RelFileLocator { spc_oid, db_oid, rel_number };
-        Ok((i, SlotHeader { crc, rel, fork_code, block, lsn: Lsn(lsn), slot_id, flags, checksum }))
+        Ok((i, SlotHeader { crc, rel, fork_code, block, lsn: Lsn(lsn), slot_id, generation: None, flags, checksum }))
     })
 }
 

@@ -109,7 +109,7 @@ pub(super) fn decode_slot_header(base: u64, buf: &[u8]) -> Result<SlotHeader, Pa
         let (i, flags) = context("flags", le_u16).parse(i)?;
         let (i, checksum) = context("checksum", le_u16).parse(i)?;
         let rel = RelFileLocator { spc_oid, db_oid, rel_number };
-        Ok((i, SlotHeader { crc, rel, fork_code, block, lsn: Lsn(lsn), slot_id, flags, checksum }))
+        Ok((i, SlotHeader { crc, rel, fork_code, block, lsn: Lsn(lsn), slot_id, generation: None, flags, checksum }))
     })
 }
 

@@ -120,7 +120,7 @@ fn style_of(look: Look, survey: &Survey, row: &SlotRow) -> Style {
     match row.condition {
         Condition::Empty => look.faint(),
         Condition::Torn | Condition::Damaged => look.bad(),
-        Condition::Unverifiable => look.doubt(),
+        Condition::Unverifiable | Condition::Aborted => look.doubt(),
         Condition::Sound => Style::new(),
     }
 }

@@ -70,7 +70,7 @@ fn newest_written(
             slot.page.fork == ForkNumber::Init || !has_init
         };
         // Its own checksum is right, so its LSN is too, whatever the slot's CRC is worth.
-        slot.path == Some(WritePath::Eviction) && is_logged()
+        slot.path.is_some_and(WritePath::is_locked) && is_logged()
     };
     let mut slots: Vec<&SlotRef> = slots.iter().collect();
     slots.sort_unstable_by_key(|slot| std::cmp::Reverse(slot.page_lsn));

@@ -57,7 +57,7 @@ impl WalQuestion {
                 interest.add_relation(page.rel);
             } else {
                 let index = interest.add(*page);
-                for slot in slots_of(slots, *page).iter().filter(|slot| slot.path != Some(WritePath::Eviction)) {
+                for slot in slots_of(slots, *page).iter().filter(|slot| !slot.path.is_some_and(WritePath::is_locked)) {
                     interest.watch(index, slot.page_lsn);
                 }
             }

@@ -2,7 +2,6 @@
 
 use super::input::Witnesses;
 use crate::analysis::finding::Coverage;
-use crate::analysis::staleness::{HeaderAge, Staleness};
 use crate::analysis::verdict::candidate::CandidateOutcome;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::replay::Replay;
@@ -21,12 +20,6 @@ pub(super) struct DoubtSources<'a> {
     pub(super) called: &'a dyn Fn(RelFileLocator) -> String,
     /// The check was broken off.
     pub(super) is_broken_off: bool,
-}
-
-/// What keeps every image of the double write buffer from being trusted.
-pub(super) fn dwb_doubts(staleness: &Staleness) -> Vec<Doubt> {
-    let foreign = staleness.header_age == Some(HeaderAge::Newer);
-    foreign.then_some(Doubt::DwbNewerThanControl).into_iter().collect()
 }
 
 /// Everything that is doubtful about the cluster as a whole, those doubts first that reading WAL gave. What could not be

@@ -1,0 +1,141 @@
+//! The kinds of double write buffers, each with its own rules: which files belong together, which slots are left over
+//! from before, what a server that starts would take. A kind is one file here and one below `parsers::dwb`, and one line
+//! in [`FORMATS`].
+
+mod patch;
+mod patch_batches;
+mod patch_ring;
+
+use std::path::Path;
+
+use super::finding::Finding;
+use super::staleness::{BatchReason, BatchVerdict, Confidence};
+use super::trace::{ClusterFacts, FileTrace};
+use super::verdict::doubt::Doubt;
+use crate::cluster::dwb_files::{ControlPart, DwbFile, DwbSet};
+use crate::parsers::dwb::{DwbDirectory, Knowledge};
+use crate::types::Lsn;
+
+/// Every kind that can be read, the most likely first.
+pub static FORMATS: [&dyn DwbFormat; 1] = [&patch::PatchFormat];
+
+/// One kind of double write buffer: directory, files and rules.
+pub trait DwbFormat: Sync + std::fmt::Debug {
+    /// Its files and layouts.
+    fn directory(&self) -> &'static dyn DwbDirectory;
+
+    /// Judges the slots of one buffer.
+    fn judge(&self, input: RingInput<'_>) -> Box<dyn RingJudgement>;
+}
+
+/// A buffer as it was read.
+#[derive(Debug)]
+pub struct RingInput<'a> {
+    /// Its files with slots.
+    pub files: &'a [&'a DwbFile],
+    /// What their slots say, in the same order.
+    pub traces: Vec<FileTrace>,
+    /// Its control file, if there is one.
+    pub control: Option<&'a ControlPart>,
+    /// What is known of the cluster.
+    pub facts: &'a ClusterFacts,
+}
+
+/// What was found out about the slots of one buffer. Files are counted within it, from 0.
+pub trait RingJudgement: std::fmt::Debug + Send + Sync {
+    /// Answer for slot `index` of a file, of a slot that was written and can be trusted.
+    fn verdict(&self, file: usize, index: u64) -> Option<(BatchVerdict, BatchReason)>;
+
+    /// Part that each slot of each file belongs to.
+    fn split(&self) -> Vec<Vec<BatchPart>>;
+
+    /// The line between before and after the last completed checkpoint, if slots are told apart by one.
+    fn horizon(&self) -> Option<Horizon>;
+
+    /// What keeps every image of the buffer from being trusted.
+    fn doubts(&self) -> Vec<Doubt>;
+
+    /// The slot that a server which starts takes for a page, of all slots that hold it: its place in `held`.
+    fn server_choice(&self, held: &[HeldSlot]) -> Option<usize>;
+
+    /// What looks wrong about the buffer as a whole, or is worth knowing.
+    fn findings(&self, files: &[&DwbFile], facts: &ClusterFacts) -> Vec<Finding>;
+
+    /// Facts about the buffer as a whole that its files do not show one by one.
+    fn summary(&self) -> Option<RingSummary>;
+}
+
+/// A slot that holds a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldSlot {
+    /// Index of its file.
+    pub file: usize,
+    /// Index of the slot in the file.
+    pub index: u64,
+    /// LSN in the slot header.
+    pub slot_lsn: Lsn,
+    /// Stored number.
+    pub slot_id: u32,
+    /// A server takes its image for a sound page.
+    pub is_sound: bool,
+}
+
+/// Part of the slots with one verdict, and how sure its borders are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchPart {
+    /// Number of the part.
+    pub number: usize,
+    /// How sure it is that these slots were written together.
+    pub confidence: Confidence,
+}
+
+impl Default for BatchPart {
+    fn default() -> Self {
+        Self { number: 0, confidence: Confidence::Proven }
+    }
+}
+
+/// The line between before and after the last completed checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Horizon {
+    /// Slots with a higher LSN were written after it.
+    pub lsn: Lsn,
+    /// Taken from `pg_control` rather than from a file header.
+    pub from_control: bool,
+}
+
+/// Facts about a buffer as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingSummary {
+    /// Which kind it is.
+    pub format: &'static str,
+    /// Where its description comes from.
+    pub knowledge: Knowledge,
+    /// The facts by name, in the order of reports.
+    pub facts: Vec<(&'static str, RingFact)>,
+}
+
+/// The value of one fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RingFact {
+    /// A count or a number that stands on disk.
+    Number(u64),
+    /// Yes or no.
+    Flag(bool),
+    /// A stable name.
+    Code(&'static str),
+    /// Not known.
+    Unknown,
+}
+
+/// The directories of all kinds.
+#[must_use]
+pub fn directories() -> Vec<&'static dyn DwbDirectory> {
+    FORMATS.into_iter().map(DwbFormat::directory).collect()
+}
+
+/// Opens the DWB files of a data directory: empty when there are none.
+#[must_use]
+pub fn open_buffer(data_dir: &Path, block_size_hint: Option<u32>) -> DwbSet {
+    DwbSet::of_data_dir(data_dir, &directories(), block_size_hint)
+}

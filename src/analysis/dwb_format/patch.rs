@@ -1,0 +1,148 @@
+//! The buffer of the PostgreSQL patch: `pg_dwbuf`, its rules and what looks wrong about it.
+
+use super::patch_batches::split_parts;
+use super::patch_ring::{HeaderAge, PatchRing};
+use super::{BatchPart, DwbFormat, HeldSlot, Horizon, RingInput, RingJudgement, RingSummary};
+use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::staleness::{BatchReason, BatchVerdict};
+use crate::analysis::trace::ClusterFacts;
+use crate::analysis::verdict::doubt::Doubt;
+use crate::cluster::dwb_files::DwbFile;
+use crate::parsers::dwb::patch::PatchDirectory;
+use crate::parsers::dwb::{DwbDirectory, Ring, SlotIdRule};
+
+/// The buffer of the patch.
+#[derive(Debug)]
+pub(super) struct PatchFormat;
+
+impl DwbFormat for PatchFormat {
+    fn directory(&self) -> &'static dyn DwbDirectory {
+        &PatchDirectory
+    }
+
+    fn judge(&self, input: RingInput<'_>) -> Box<dyn RingJudgement> {
+        Box::new(PatchRing::judge(input.traces, input.facts.control))
+    }
+}
+
+impl RingJudgement for PatchRing {
+    fn verdict(&self, file: usize, index: u64) -> Option<(BatchVerdict, BatchReason)> {
+        self.verdict_of(file, index)
+    }
+
+    fn split(&self) -> Vec<Vec<BatchPart>> {
+        split_parts(self)
+    }
+
+    fn horizon(&self) -> Option<Horizon> {
+        self.horizon
+    }
+
+    fn doubts(&self) -> Vec<Doubt> {
+        let foreign = self.header_age == Some(HeaderAge::Newer);
+        foreign.then_some(Doubt::DwbNewerThanControl).into_iter().collect()
+    }
+
+    /// The patched server remembers the largest slot LSN; of equals the first that it reads, or with sequence numbers the
+    /// last written. It does not use an image that it takes for damaged.
+    fn server_choice(&self, held: &[HeldSlot]) -> Option<usize> {
+        let trace = |slot: &HeldSlot| self.traces().get(slot.file);
+        let key = |slot: &HeldSlot| {
+            let is_sequence = trace(slot).is_some_and(|file| file.slot_id_rule == SlotIdRule::Sequence);
+            let order =
+                if is_sequence { (u64::from(slot.slot_id), 0) } else { (0, u64::MAX.saturating_sub(slot.index)) };
+            (slot.slot_lsn, order, usize::MAX.saturating_sub(slot.file))
+        };
+        let is_read = |slot: &HeldSlot| trace(slot).is_some_and(|file| file.is_read_in_recovery);
+        let known = held.iter().enumerate().filter(|(_, slot)| is_read(slot));
+        let chosen = known.max_by_key(|(_, slot)| key(slot));
+        chosen.filter(|(_, slot)| slot.is_sound).map(|(index, _)| index)
+    }
+
+    fn findings(&self, files: &[&DwbFile], facts: &ClusterFacts) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        inspect_ring(files, self, facts, &mut findings);
+        findings
+    }
+
+    fn summary(&self) -> Option<RingSummary> {
+        None
+    }
+}
+
+/// Findings about the files together and against the control file.
+fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts, findings: &mut Vec<Finding>) {
+    let ring = files.first().zip(facts.setting_mb).and_then(|(file, mb)| ring_of(file, mb));
+    let newest_lsn = staleness.header_lsn.unwrap_or_default();
+    let expected_lsn = facts.control.map(|control| control.expected_header_lsn()).unwrap_or_default();
+    match staleness.header_age {
+        Some(HeaderAge::Older) => {
+            findings.push(Finding::problem(FindingKind::HeaderOlderThanControl { newest_lsn, expected_lsn }));
+        }
+        Some(HeaderAge::Newer) => {
+            findings.push(Finding::problem(FindingKind::HeaderNewerThanControl { newest_lsn, expected_lsn }));
+        }
+        Some(HeaderAge::Same) | None => {}
+    }
+    let mut numbers: Vec<u32> = files.iter().filter_map(|file| file.number).collect();
+    numbers.sort_unstable();
+    let of_directory = facts.control.is_some();
+    for missing in (0..numbers.last().copied().unwrap_or(0)).filter(|number| of_directory && !numbers.contains(number))
+    {
+        let last = numbers.last().copied().unwrap_or_default();
+        findings.push(Finding::problem(FindingKind::MissingFile { missing, last }));
+    }
+    for (index, file) in files.iter().enumerate() {
+        let Some(header) = file.detection.sound_header() else { continue };
+        let (Some(batch), Some(lsn)) = (header.batch_id, header.checkpoint_lsn) else { continue };
+        if !lsn.is_valid() && file.detection.layout.restarts_at_checkpoint() {
+            findings.push(Finding::note(FindingKind::NeverReset).in_file(&file.name));
+        } else if Some(lsn) < staleness.header_lsn {
+            let kind = FindingKind::HeaderOutdated { batch, lsn, newest_lsn };
+            findings.push(Finding::problem(kind).in_file(&file.name));
+        }
+        let other = files.iter().take(index).find(|other| {
+            other.detection.layout.name() != file.detection.layout.name()
+                || other.detection.block_size != file.detection.block_size
+        });
+        if let Some(other) = other {
+            let kind = FindingKind::MixedLayouts { other: other.name.clone() };
+            findings.push(Finding::problem(kind).in_file(&file.name));
+        }
+    }
+    let mut geometry = std::collections::BTreeMap::<&str, u64>::new();
+    for (index, file) in files.iter().enumerate() {
+        let other = (0..file.detection.slot_count)
+            .filter(|slot| matches!(staleness.verdict_of(index, *slot), Some((_, BatchReason::OtherGeometry))));
+        let count = u64::try_from(other.count()).unwrap_or(u64::MAX);
+        if count > 0 {
+            geometry.insert(&file.name, count);
+        }
+    }
+    for (name, count) in geometry {
+        let slots_per_file = staleness.ring_slots_per_file;
+        let first = files.iter().any(|file| file.name == name && file.number == Some(0));
+        let finding = if first {
+            // In the first file the place is the same under every setting.
+            Finding::problem(FindingKind::SlotId { count, slots_per_file })
+        } else {
+            Finding::note(FindingKind::OtherGeometry { count, slots_per_file })
+        };
+        findings.push(finding.in_file(name));
+    }
+    if let Some(ring) = ring.filter(|ring| {
+        let count = u64::try_from(files.len()).unwrap_or(u64::MAX);
+        ring.files != count || files.iter().any(|file| file.detection.slot_count != ring.slots_per_file)
+    }) {
+        let (files, slots_per_file) = (ring.files, ring.slots_per_file);
+        findings.push(Finding::note(FindingKind::OtherSize { files, slots_per_file }));
+    }
+    if staleness.has_wrapped() {
+        findings.push(Finding::note(FindingKind::Wrapped));
+    }
+}
+
+fn ring_of(file: &DwbFile, setting_mb: u32) -> Option<Ring> {
+    file.detection.layout.ring(setting_mb, file.detection.block_size)
+}
