@@ -2,10 +2,11 @@
 //! How that is found out is a matter of each kind of buffer: see [`super::dwb_format`].
 
 use super::dwb_format::{BatchPart, DwbFormat, FORMATS, HeldSlot, Horizon, RingInput, RingJudgement, RingSummary};
-use super::finding::Finding;
+use super::finding::{Coverage, Finding};
 use super::trace::{ClusterFacts, FileTrace, SlotClass};
 use super::verdict::doubt::Doubt;
 use crate::cluster::dwb_files::{DwbFile, DwbSet};
+use crate::cluster::page_source::PageSource;
 use crate::parsers::control::DbState;
 use crate::types::Lsn;
 
@@ -190,6 +191,7 @@ impl Staleness {
         };
         let kept: Vec<&dyn DwbFormat> = FORMATS.into_iter().filter(is_kept).collect();
         // Without any buffer the line that its slots would be told by is known all the same.
+        let is_unread = !set.skipped.is_empty();
         for format in if kept.is_empty() { FORMATS.get(..1).unwrap_or_default().to_vec() } else { kept } {
             let name = format.directory().name();
             let control = set.controls.iter().find(|part| part.directory.name() == name);
@@ -202,7 +204,7 @@ impl Staleness {
                 }
             }
             let own_traces = own.iter().filter_map(|file| traces.get_mut(*file).and_then(Option::take)).collect();
-            let judgement = format.judge(RingInput { files: &files, traces: own_traces, control, facts });
+            let judgement = format.judge(RingInput { files: &files, traces: own_traces, control, is_unread, facts });
             judged.rings.push(JudgedRing { files: own, judgement });
         }
         judged
@@ -274,6 +276,12 @@ impl Staleness {
             ring.judgement.findings(&files, facts)
         };
         self.rings.iter().flat_map(of).collect()
+    }
+
+    /// What a server that starts writes into data files before it replays anything; see [`RingJudgement::start_findings`].
+    #[must_use]
+    pub fn start_findings(&self, pages: &dyn PageSource, page_bytes: usize, coverage: &mut Coverage) -> Vec<Finding> {
+        self.rings.iter().flat_map(|ring| ring.judgement.start_findings(pages, page_bytes, coverage)).collect()
     }
 
     /// Facts about each buffer as a whole that its files do not show one by one.

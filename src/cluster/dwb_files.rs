@@ -358,7 +358,7 @@ impl DwbSet {
         self.controls.extend(control);
     }
 
-    /// Opens one file, whatever its name, as the first of `kinds` that recognises it.
+    /// Opens one file, whatever its name, as the first of `kinds` that recognises it by its content, else by its name.
     pub fn add_file(
         &mut self,
         path: &Path,
@@ -373,7 +373,8 @@ impl DwbSet {
                 Err(error) => return self.skipped.push(error),
             }
         }
-        let best = files.iter().position(|file| file.detection.is_recognised()).unwrap_or_default();
+        let by_content = files.iter().position(|file| file.detection.is_recognised());
+        let best = by_content.or_else(|| files.iter().position(|file| file.number.is_some())).unwrap_or_default();
         self.files.extend(files.into_iter().nth(best));
     }
 }

@@ -208,6 +208,7 @@ impl Examination {
             |control| state_in_words(control, &server, &signs),
         );
         let path_of = |page: PageId| format!("{} block {}", paths.place(page).0.display(), page.block);
+        findings.extend(dwb.staleness.start_findings(&pages, block_size, &mut coverage));
         let slot_bytes = (slots.len() * block_size) as u64;
         let look = || Self::ask_all(data_dir, request, watch);
         let input = CheckInput {

@@ -1,5 +1,9 @@
 //! Text for people: slot lines, tables, findings.
 
+use super::json::is_described;
+use crate::analysis::dwb_format::{RingFact, RingSummary};
+use crate::analysis::verdict::doubt::Doubt;
+use crate::cluster::dwb_files::DwbSet;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -134,6 +138,39 @@ impl SlotLines {
             None => format!("{}:{index}", printable(file)),
         }
     }
+}
+
+/// Says so when what follows is read by a description that was never compared with files of a server.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_described(out: &mut dyn Write, layout: Layout, set: &DwbSet) -> io::Result<()> {
+    if is_described(set) {
+        writeln!(out, "{}\n", layout.paint.doubt(&format!("{}.", Doubt::LayoutNotSeen)))?;
+    }
+    Ok(())
+}
+
+/// Facts about a buffer as a whole, a line each.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_rings(out: &mut dyn Write, layout: Layout, summaries: &[RingSummary]) -> io::Result<()> {
+    for summary in summaries {
+        writeln!(out, "{}", layout.paint.heading(&format!("Double write buffer {}", summary.format)))?;
+        for (name, fact) in &summary.facts {
+            let value = match fact {
+                RingFact::Number(number) => number.to_string(),
+                RingFact::Flag(true) => "yes".to_owned(),
+                RingFact::Flag(false) => "no".to_owned(),
+                RingFact::Code(code) => code.replace('_', " "),
+                RingFact::Unknown => "unknown".to_owned(),
+            };
+            write_fact(out, layout, &name.replace('_', " "), &value)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 /// Words of what one file holds, as a table.

@@ -8,11 +8,12 @@ mod patch_ring;
 
 use std::path::Path;
 
-use super::finding::Finding;
+use super::finding::{Coverage, Finding};
 use super::staleness::{BatchReason, BatchVerdict, Confidence};
 use super::trace::{ClusterFacts, FileTrace};
 use super::verdict::doubt::Doubt;
 use crate::cluster::dwb_files::{ControlPart, DwbFile, DwbSet};
+use crate::cluster::page_source::PageSource;
 use crate::parsers::dwb::{DwbDirectory, Knowledge};
 use crate::types::Lsn;
 
@@ -35,8 +36,10 @@ pub struct RingInput<'a> {
     pub files: &'a [&'a DwbFile],
     /// What their slots say, in the same order.
     pub traces: Vec<FileTrace>,
-    /// Its control file, if there is one.
+    /// Its control file, where the directory was read.
     pub control: Option<&'a ControlPart>,
+    /// Something of the directory could not be read.
+    pub is_unread: bool,
     /// What is known of the cluster.
     pub facts: &'a ClusterFacts,
 }
@@ -63,6 +66,12 @@ pub trait RingJudgement: std::fmt::Debug + Send + Sync {
 
     /// Facts about the buffer as a whole that its files do not show one by one.
     fn summary(&self) -> Option<RingSummary>;
+
+    /// What a server that starts writes into data files before it replays anything, for a kind that does. Pages of
+    /// `page_bytes` are read; what cannot be read goes to `coverage`.
+    fn start_findings(&self, _pages: &dyn PageSource, _page_bytes: usize, _coverage: &mut Coverage) -> Vec<Finding> {
+        Vec::new()
+    }
 }
 
 /// A slot that holds a page.

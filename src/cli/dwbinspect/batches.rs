@@ -14,9 +14,9 @@ use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cluster::names::RelationNames;
 use crate::inspect::dwb_source::DwbSource;
-use crate::output::json::{BATCH_COLUMNS, BatchJson, Item};
+use crate::output::json::{BATCH_COLUMNS, BatchJson, Item, USUAL_BATCH_COLUMNS, is_described};
 use crate::output::sink::CsvShape;
-use crate::output::text::write_batches;
+use crate::output::text::{write_batches, write_described};
 
 /// List the batches that can be told apart
 ///
@@ -52,7 +52,8 @@ pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, St
     let closing = Closing::new(findings, &report.coverage);
     if let Some(format) = args.output.machine() {
         let paths = paths.iter().map(|path| path.display().to_string()).collect();
-        let shape = CsvShape::Rows { plural: "batches", columns: BATCH_COLUMNS };
+        let columns = if is_described(&source.set) { BATCH_COLUMNS } else { &BATCH_COLUMNS[..USUAL_BATCH_COLUMNS] };
+        let shape = CsvShape::Rows { plural: "batches", columns };
         let mut sink = begin(format, shape, out, (PROGRAM, "batches"), paths)?;
         let shown = batches.len() as u64;
         for batch in batches {
@@ -61,6 +62,7 @@ pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, St
         return closing.end(sink, shown, serde_json::Map::new());
     }
     let layout = args.output.layout();
+    write_described(out, layout, &source.set)?;
     write_batches(out, layout, &batches)?;
     closing.end_text(out, layout)
 }

@@ -22,9 +22,9 @@ use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory}
 use crate::cluster::relation_walk::walk_relations;
 use crate::inspect::dwb_source::DwbSource;
 use crate::output::hexdump::{write_field, write_page};
-use crate::output::json::{FileJson, Item, SLOT_COLUMNS, SlotJson};
+use crate::output::json::{FileJson, Item, SLOT_COLUMNS, SlotJson, USUAL_SLOT_COLUMNS, is_described};
 use crate::output::sink::{CsvShape, Sink};
-use crate::output::text::{Layout, SlotLines};
+use crate::output::text::{Layout, SlotLines, write_described};
 use crate::parsers::dwb::{CrcVerdict, Slot};
 use crate::repair::export::ExportDir;
 use crate::types::{Lsn, RelFileLocator};
@@ -184,15 +184,20 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let mut target = match args.output.machine() {
         Some(format) => {
             let paths = paths.iter().map(|path| path.display().to_string()).collect();
-            let shape = CsvShape::Rows { plural: "slots", columns: SLOT_COLUMNS };
+            let columns = if is_described(&source.set) { SLOT_COLUMNS } else { &SLOT_COLUMNS[..USUAL_SLOT_COLUMNS] };
+            let shape = CsvShape::Rows { plural: "slots", columns };
             let mut sink = begin(format, shape, out, (PROGRAM, "dump"), paths)?;
             for (file, counts) in source.set.files.iter().zip(&report.files) {
                 sink.item(&Item::File(FileJson::new(file, counts)))?;
             }
             Target::Machine(sink)
         }
-        None if args.hex => Target::Hex(layout, out),
+        None if args.hex => {
+            write_described(out, layout, &source.set)?;
+            Target::Hex(layout, out)
+        }
         None => {
+            write_described(out, layout, &source.set)?;
             let several = source.set.files.len() > 1;
             Target::Lines(SlotLines::begin(out, layout, several, relation_columns(&found, names.as_ref()))?, out)
         }
@@ -280,9 +285,9 @@ fn show_slots(
             shown += 1;
             let relation = names.filter(|_| facts.condition != Condition::Empty);
             let relation = relation.and_then(|names| names.full_name(facts.header.rel));
-            let json = SlotJson::new(&file.name, &facts, batch, page_path(paths.as_ref(), &facts), relation);
+            let json = SlotJson::new(file, &facts, batch, page_path(paths.as_ref(), &facts), relation);
             show(target, &slot, &facts, json)?;
-            if let Some(export) = export.filter(|_| facts.condition != Condition::Empty) {
+            if let Some(export) = export.filter(|_| has_image(&facts)) {
                 let name = image_file_name(timeline, facts.page.lsn, &file.name, &slot);
                 if let Err(error) = export.write_new(&name, slot.image) {
                     report.coverage.skip(name, error.to_string());
@@ -291,6 +296,11 @@ fn show_slots(
         }
     }
     Ok(shown)
+}
+
+/// True when the bytes behind the slot header are an image of the page that it names.
+const fn has_image(facts: &SlotFacts) -> bool {
+    !matches!(facts.condition, Condition::Empty | Condition::Aborted)
 }
 
 fn page_path(paths: Option<&RelationPaths>, facts: &SlotFacts) -> Option<String> {
@@ -329,12 +339,17 @@ fn write_hex(out: &mut dyn Write, layout: Layout, slot: &Slot<'_>, facts: &SlotF
             "blkno" => header.block.to_string(),
             "lsn" => header.lsn.to_string(),
             "slot_id" => header.slot_id.to_string(),
+            "generation" => header.generation.map(|generation| generation.to_string()).unwrap_or_default(),
+            "image_crc" => facts.image_crc.map(|crc| format!("{:#010x}", crc.stored)).unwrap_or_default(),
             "flags" => format!("{:#06x}", header.flags),
             "checksum" => format!("{:#06x}", header.checksum),
             _ => String::new(),
         };
         let bytes = slot.header_bytes.get(*first..*end).unwrap_or_default();
         write_field(out, slot.offset + *first as u64, bytes, name, &value)?;
+    }
+    if !has_image(facts) {
+        return Ok(());
     }
     write_page(out, layout.paint, slot.image_offset, slot.image, facts.page_kind)
 }

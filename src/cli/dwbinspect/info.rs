@@ -20,9 +20,9 @@ use crate::cluster::running::ServerSign;
 use crate::cluster::settings::Settings;
 use crate::inspect::dwb_source::DwbSource;
 use crate::output::control_fields::{control_fields, control_object};
-use crate::output::json::{ClusterJson, FileJson, Item, lsn_text, time_text};
+use crate::output::json::{ClusterJson, FileJson, Item, RingJson, lsn_text, time_text};
 use crate::output::sink::CsvShape;
-use crate::output::text::{Layout, write_fact, write_files};
+use crate::output::text::{Layout, write_described, write_fact, write_files, write_rings};
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID};
 
 /// Settings that say how pages are protected.
@@ -76,6 +76,9 @@ pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
             sink.item(&Item::Cluster(cluster))?;
         }
         let shown = files.len() as u64;
+        for summary in report.staleness.summaries() {
+            sink.item(&Item::Ring(RingJson::new(&summary)))?;
+        }
         for file in files {
             sink.item(&Item::File(file))?;
         }
@@ -85,6 +88,8 @@ pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     if let Some((directory, cluster)) = source.directory.as_ref().zip(cluster) {
         write_cluster(out, layout, directory, &cluster, args.control)?;
     }
+    write_described(out, layout, &source.set)?;
+    write_rings(out, layout, &report.staleness.summaries())?;
     write_buffer(out, layout, &report, &files)?;
     closing.end_text(out, layout)
 }
@@ -214,6 +219,7 @@ fn write_buffer(out: &mut dyn Write, layout: Layout, report: &DwbReport, files: 
                 &format!("ended at {}, by {from}; slots with a higher LSN are newer", horizon.lsn),
             )?;
         }
+        None if files.iter().all(|file| file.knowledge.is_some()) => {}
         None => fact("last checkpoint", "not known: neither file headers nor pg_control tell")?,
     }
     let sum = |of: fn(&FileJson) -> u64| files.iter().map(of).sum::<u64>();

@@ -1,11 +1,14 @@
 //! JSON of DWB files and batches.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::lsn_text;
 use crate::analysis::batches::Batch;
+use crate::analysis::dwb_format::{RingFact, RingSummary};
 use crate::analysis::dwb_report::FileReport;
-use crate::cluster::dwb_files::DwbFile;
+use crate::cluster::dwb_files::{DwbFile, DwbSet};
+use crate::parsers::dwb::Knowledge;
 use crate::types::RelFileLocator;
 
 /// A DWB file.
@@ -53,6 +56,53 @@ pub struct FileJson {
     pub from_eviction: u64,
     /// Images written by a checkpoint.
     pub from_checkpoint: u64,
+    /// Slots that their writers gave up, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aborted: Option<u64>,
+    /// `from_description` in a layout that was never compared with files of a server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub knowledge: Option<&'static str>,
+}
+
+/// `from_description` for a file whose layout was never compared with files of a server.
+pub(super) fn described(file: &DwbFile) -> Option<&'static str> {
+    let knowledge = file.directory.knowledge();
+    (knowledge == Knowledge::FromDescription).then(|| knowledge.code())
+}
+
+/// True when the layout of a file of the set was never compared with files of a server.
+#[must_use]
+pub fn is_described(set: &DwbSet) -> bool {
+    let is_described = |knowledge: Knowledge| knowledge == Knowledge::FromDescription;
+    set.files.iter().any(|file| is_described(file.directory.knowledge()))
+        || set.controls.iter().any(|control| is_described(control.directory.knowledge()))
+}
+
+/// Facts about a buffer as a whole.
+#[derive(Clone, Debug, Serialize)]
+pub struct RingJson {
+    /// Kind of buffer.
+    pub format: &'static str,
+    /// `seen_live` or `from_description`.
+    pub knowledge: &'static str,
+    /// The facts, by name.
+    #[serde(flatten)]
+    pub facts: Map<String, Value>,
+}
+
+impl RingJson {
+    /// The facts with their values.
+    #[must_use]
+    pub fn new(summary: &RingSummary) -> Self {
+        let value = |fact: &RingFact| match fact {
+            RingFact::Number(number) => Value::String(number.to_string()),
+            RingFact::Flag(flag) => Value::Bool(*flag),
+            RingFact::Code(code) => Value::String((*code).to_owned()),
+            RingFact::Unknown => Value::Null,
+        };
+        let facts = summary.facts.iter().map(|(name, fact)| ((*name).to_owned(), value(fact))).collect();
+        Self { format: summary.format, knowledge: summary.knowledge.code(), facts }
+    }
 }
 
 impl FileJson {
@@ -94,6 +144,8 @@ impl FileJson {
             undecided: report.undecided,
             from_eviction: counts.from_eviction,
             from_checkpoint: counts.from_checkpoint,
+            aborted: (counts.aborted > 0).then_some(counts.aborted),
+            knowledge: described(file),
         }
     }
 }
@@ -133,6 +185,9 @@ pub struct BatchJson {
     pub longest_ascending_run: u64,
     /// `checkpoint`, `eviction`, `mixed`, or `unknown` where images carry no checksums.
     pub written_by: &'static str,
+    /// `from_description` in a layout that was never compared with files of a server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub knowledge: Option<&'static str>,
 }
 
 /// Columns of a batch in CSV, in order.
@@ -153,7 +208,11 @@ pub const BATCH_COLUMNS: &[&str] = &[
     "longest_checkpoint_run",
     "longest_ascending_run",
     "written_by",
+    "knowledge",
 ];
+
+/// Columns that every layout has: the first of [`BATCH_COLUMNS`].
+pub const USUAL_BATCH_COLUMNS: usize = BATCH_COLUMNS.len() - 1;
 
 /// Relations that a batch names.
 const TOP_RELATIONS: usize = 3;
@@ -191,6 +250,7 @@ impl BatchJson {
                 (_, 0) => "checkpoint",
                 _ => "mixed",
             },
+            knowledge: files.get(batch.first.0).and_then(described),
         }
     }
 }

@@ -15,8 +15,8 @@ mod slot;
 pub mod wal;
 
 pub use bad_page::{BAD_PAGE_COLUMNS, bad_page_row};
-pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson};
-pub use slot::{SLOT_COLUMNS, SlotJson};
+pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, USUAL_BATCH_COLUMNS, is_described};
+pub use slot::{SLOT_COLUMNS, SlotJson, USUAL_SLOT_COLUMNS};
 
 /// Number of the schema; grows when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;
@@ -39,6 +39,7 @@ pub fn time_text(seconds: i64) -> String {
 #[allow(missing_docs, reason = "each variant is documented at its type")]
 pub enum Item {
     Cluster(ClusterJson),
+    Ring(RingJson),
     File(FileJson),
     Slot(Box<SlotJson>),
     Batch(BatchJson),
@@ -59,6 +60,7 @@ impl Item {
     pub const fn plural(&self) -> &'static str {
         match self {
             Self::Cluster(_) => "clusters",
+            Self::Ring(_) => "rings",
             Self::File(_) => "files",
             Self::Slot(_) => "slots",
             Self::Batch(_) => "batches",

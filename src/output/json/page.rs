@@ -11,6 +11,7 @@ use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::verdict::symptom::Symptom;
+use crate::parsers::dwb::Knowledge;
 use crate::types::PageId;
 
 /// Columns of a page in CSV, in order.
@@ -111,13 +112,16 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
     let mut put = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
     put("source", json!(candidate.source.name()));
     match &candidate.source {
-        ImageSource::Dwb { file, slot_index, slot_id, slot_lsn, batch, path, .. } => {
+        ImageSource::Dwb { file, slot_index, slot_id, slot_lsn, batch, path, knowledge, .. } => {
             put("file", json!(file));
             put("slot_index", json!(slot_index));
             put("slot_id", json!(slot_id));
             put("slot_lsn", json!(lsn_text(*slot_lsn)));
             put("batch", json!(batch.map(|(verdict, _)| verdict.name())));
             put("written_by", json!(path.map(|path| path.name())));
+            if *knowledge == Knowledge::FromDescription {
+                put("knowledge", json!(knowledge.code()));
+            }
         }
         ImageSource::Wal { record_lsn } => put("lsn", json!(lsn_text(*record_lsn))),
     }

@@ -2,10 +2,12 @@
 
 use serde::Serialize;
 
+use super::dwb::described;
 use super::lsn_text;
 use crate::analysis::slot_facts::{Condition, PageChecksum, SlotFacts, WritePath};
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
-use crate::parsers::dwb::CrcVerdict;
+use crate::cluster::dwb_files::DwbFile;
+use crate::parsers::dwb::{CrcVerdict, SlotIdRule};
 
 /// A slot.
 #[derive(Clone, Debug, Serialize)]
@@ -14,8 +16,8 @@ pub struct SlotJson {
     pub file: String,
     /// Place in the file, from 0.
     pub slot_index: u64,
-    /// Stored field.
-    pub slot_id: u32,
+    /// Stored field; `null` in a layout without it.
+    pub slot_id: Option<u32>,
     /// Tablespace.
     pub spc_oid: u32,
     /// Database.
@@ -72,6 +74,12 @@ pub struct SlotJson {
     pub line_pointers: usize,
     /// Rules that slot header or image break.
     pub faults: Vec<String>,
+    /// Number of the server run that wrote the slot, in a layout that has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<String>,
+    /// `from_description` in a layout that was never compared with files of a server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub knowledge: Option<&'static str>,
 }
 
 /// Columns of a slot in CSV, in order.
@@ -107,13 +115,18 @@ pub const SLOT_COLUMNS: &[&str] = &[
     "pd_prune_xid",
     "line_pointers",
     "faults",
+    "generation",
+    "knowledge",
 ];
+
+/// Columns that every layout has: the first of [`SLOT_COLUMNS`].
+pub const USUAL_SLOT_COLUMNS: usize = SLOT_COLUMNS.len() - 2;
 
 impl SlotJson {
     /// Puts a slot's facts and its batch together. `path`: file of the page, `relation`: its name, where known.
     #[must_use]
     pub fn new(
-        file: &str,
+        file: &DwbFile,
         facts: &SlotFacts,
         batch: Option<(BatchVerdict, BatchReason)>,
         path: Option<String>,
@@ -122,8 +135,11 @@ impl SlotJson {
         let header = &facts.header;
         let mut faults: Vec<String> = Vec::new();
         let failed = matches!(facts.condition, Condition::Torn | Condition::Damaged);
-        if let Some(computed) = facts.computed_crc.filter(|_| failed) {
+        if let Some(computed) = facts.computed_crc.filter(|computed| failed && *computed != header.crc) {
             faults.push(format!("slot CRC is {:#010x}, the bytes give {computed:#010x}", header.crc));
+        }
+        if let Some(crc) = facts.image_crc.filter(|crc| !crc.is_good()) {
+            faults.push(format!("image CRC is {:#010x}, the bytes give {:#010x}", crc.stored, crc.computed));
         }
         if let Some(sector) = facts.zero_from_sector {
             faults.push(format!("the image is zero from its sector {sector} on"));
@@ -131,15 +147,19 @@ impl SlotJson {
         faults.extend(facts.slot_faults.iter().map(ToString::to_string));
         if facts.condition != Condition::Empty {
             faults.extend(facts.page_faults.iter().map(ToString::to_string));
+            if facts.condition == Condition::Aborted {
+                faults
+                    .push("its writer gave it up: what stands in the place of the image is of another page".to_owned());
+            }
             if header.lsn != facts.page.lsn {
                 faults.push("the slot carries another LSN than its image".to_owned());
             }
         }
         let used = facts.crc.is_some();
         Self {
-            file: file.to_owned(),
+            file: file.name.clone(),
             slot_index: facts.index,
-            slot_id: header.slot_id,
+            slot_id: has_slot_id(file).then_some(header.slot_id),
             spc_oid: header.rel.spc_oid,
             db_oid: header.rel.db_oid,
             rel_number: header.rel.rel_number,
@@ -168,6 +188,12 @@ impl SlotJson {
             pd_prune_xid: facts.page.prune_xid,
             line_pointers: if facts.page_kind.has_line_pointers() { facts.page.line_pointer_count() } else { 0 },
             faults,
+            generation: header.generation.map(|generation| generation.to_string()),
+            knowledge: described(file),
         }
     }
+}
+
+fn has_slot_id(file: &DwbFile) -> bool {
+    file.detection.layout.slot_id_rule() != SlotIdRule::NotStored
 }

@@ -65,8 +65,8 @@ impl Detection {
     pub fn is_recognised(&self) -> bool {
         let evidence = &self.evidence;
         let slots = evidence.verified_slots > 0 || evidence.plausible_slots > 0;
-        let has_magic =
-            |header: &FileHeader| !header.faults.iter().any(|fault| matches!(fault, HeaderFault::Magic { .. }));
+        let is_magic = |fault: &HeaderFault| matches!(fault, HeaderFault::Magic { .. });
+        let has_magic = |header: &FileHeader| header.magic != 0 && !header.faults.iter().any(is_magic);
         evidence.header_crc || slots || self.header.as_ref().is_ok_and(has_magic)
     }
 

@@ -78,6 +78,14 @@ pub enum HeaderFault {
         /// The number on disk.
         found: u32,
     },
+    /// More slots than the file has, or none.
+    #[error("the header counts {found} slots, expected 1 to {most}")]
+    SlotCount {
+        /// The number on disk.
+        found: u32,
+        /// Slots of the file.
+        most: u32,
+    },
     /// The CRC is not that of the bytes.
     #[error("header CRC is {found:#010x}, the bytes give {expected:#010x}")]
     Crc {
