@@ -9,6 +9,7 @@ use std::path::Path;
 
 use common::{cluster, copy_tree, dwbinspect};
 use pgforensics::tui::action::{Action, Effect};
+use pgforensics::tui::command_line::undo_command;
 use pgforensics::tui::keymap::KEYS;
 use pgforensics::tui::state::{Column, PagePart, PromptKind, State, View};
 use screen::{Driven, FINE, SMALL, short_paths};
@@ -38,11 +39,11 @@ const TABLE: &[Row] = &[
     (&["j", "home"], "the first", |s| s.triage.selected == 0),
     (&["3", "n"], "slot of a damaged page", |s| {
         let survey = s.cluster.survey.as_ref().expect("survey");
-        survey.slots[s.slots.order[s.slots.selected]].page.is_some_and(|page| survey.damaged(page).is_some())
+        survey.slots()[s.slots.order[s.slots.selected]].page.is_some_and(|page| survey.damaged(page).is_some())
     }),
     (&["pagedown"], "a screen down", |s| s.triage.selected == 6),
     (&[" ", "pageup"], "and up", |s| s.triage.selected == 0),
-    (&["enter"], "opens the page", |s| s.view == View::Page && s.page.wanted == s.cluster.survey.as_ref().map(|v| v.pages[0].page)),
+    (&["enter"], "opens the page", |s| s.view == View::Page && s.page.wanted == s.cluster.survey.as_ref().map(|v| v.pages()[0].page)),
     (&["j", "enter", "esc"], "and goes back", |s| s.view == View::Triage && s.triage.selected == 1),
     (&["enter", "p"], "next part", |s| s.page.part == PagePart::Bytes),
     (&["enter", "P"], "part before", |s| s.page.part == PagePart::Wal),
@@ -75,11 +76,11 @@ const TABLE: &[Row] = &[
     (&["3", "/", "t", "o", "r", "n", "enter", "f"], "only matches", |s| s.slots.only && s.slots.order.len() < 20 && !s.slots.order.is_empty()),
     (&["3", "/", "t", "o", "r", "n", "enter", "f", "esc"], "all again", |s| !s.slots.only && s.slots.order.len() == 3057),
     (&["3", "s"], "sorted by page", |s| s.slots.column == Column::Page && {
-        let slots = &s.cluster.survey.as_ref().expect("survey").slots;
+        let slots = s.survey().expect("survey").slots();
         s.slots.order.windows(2).all(|w| slots[w[0]].rel <= slots[w[1]].rel)
     }),
     (&["3", "s", "s", "S"], "sorted by LSN, highest first", |s| {
-        let slots = &s.cluster.survey.as_ref().expect("survey").slots;
+        let slots = s.survey().expect("survey").slots();
         s.slots.order.windows(2).all(|w| slots[w[0]].page_lsn >= slots[w[1]].page_lsn)
     }),
     (&["3", "s", "s", "s", "s", "s", "s"], "all columns, then the first", |s| s.slots.column == Column::Slot),
@@ -206,12 +207,17 @@ fn marked_page_is_rehearsed_repaired_and_taken_back() {
     let applied = driven.state.plan.applied.clone().expect("applied");
     assert_eq!(applied.written, 1, "{}", driven.picture());
     assert_ne!(page_0_of_pg_class(&data), before);
-    assert_eq!(driven.state.cluster.survey.as_ref().map(|survey| survey.pages.len()), Some(6), "read again by itself");
-    let words: Vec<&str> = applied.undo.split(' ').skip(1).collect();
+    assert_eq!(
+        driven.state.cluster.survey.as_ref().map(|survey| survey.pages().len()),
+        Some(6),
+        "read again by itself"
+    );
+    let undo = undo_command("pg_dwbinspect", &applied);
+    let words: Vec<&str> = undo.split(' ').skip(1).collect();
     let undone = dwbinspect(&words);
     assert_eq!(undone.status, 0, "{}", undone.stderr);
     assert_eq!(page_0_of_pg_class(&data), before);
-    assert_eq!(Path::new(&applied.journal).parent(), data.canonicalize().expect("data").parent());
+    assert_eq!(applied.journal.parent(), data.canonicalize().expect("data").parent());
 }
 
 #[test]

@@ -4,16 +4,31 @@ mod common;
 #[path = "common/screen.rs"]
 mod screen;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use common::{DWB_CASES, arg, cluster, dwbinspect};
+use pgforensics::analysis::verdict::check::Stage;
 use pgforensics::analysis::verdict::judge::Verdict;
+use pgforensics::inspect::examination::{Examination, Request, Watch};
+use pgforensics::output::check_text::{EvidencePart, evidence_parts};
 use pgforensics::tui::action::Action;
+use pgforensics::tui::export::json_text;
 use pgforensics::tui::facts::{Progress, Survey};
 use pgforensics::tui::look::Look;
+use pgforensics::tui::view::{next_words, start_words};
 use ratatui::style::Color;
 use screen::{Driven, LARGE, SMALL, draw, short_paths, text_of};
+
+/// Somebody who wants no progress and waits for the end.
+struct Nobody;
+
+impl Watch for Nobody {
+    fn at(&self, _: Stage, _: u64, _: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
 
 /// Views and the keys that lead to them from the triage of a crash.
 const WALK: [(&str, &[&str]); 10] = [
@@ -80,9 +95,9 @@ fn counts_and_words_are_those_of_check() {
         let summary = &check.of_type("summary")[0];
         let screen = Driven::of(case, LARGE);
         let survey = screen.state.cluster.survey.clone().expect("survey");
-        assert_eq!(survey.pages.len() as u64, summary["damaged_pages"], "{case}");
+        assert_eq!(survey.pages().len() as u64, summary["damaged_pages"], "{case}");
         for verdict in Verdict::ALL {
-            let count = survey.pages.iter().filter(|page| page.verdict == verdict).count() as u64;
+            let count = survey.pages().iter().filter(|page| page.verdict.verdict == verdict).count() as u64;
             assert_eq!(count, summary["verdicts"][verdict.name()], "{case} {}", verdict.name());
             let shown = screen.picture().lines().any(|line| {
                 let mut words = line.split_whitespace();
@@ -90,19 +105,19 @@ fn counts_and_words_are_those_of_check() {
             });
             assert_eq!(shown, count > 0, "{case} {}: {}", verdict.name(), screen.picture());
         }
-        assert_eq!(i32::from(survey.exit_status), check.status, "{case}");
-        assert_eq!(survey.skipped.len() as u64, summary["skipped"], "{case}");
+        assert_eq!(i32::from(survey.answer.status()), check.status, "{case}");
+        assert_eq!(survey.examined.coverage.skipped.len() as u64, summary["skipped"], "{case}");
         let text = dwbinspect(&["check", case, "--width", "1200"]).stdout;
-        for words in [&survey.state, &survey.start] {
+        for words in [&survey.examined.state, &start_words(&survey)] {
             assert!(text.contains(words.as_str()), "{case}: {words}\n{text}");
         }
         for step in summary["next"].as_array().expect("steps") {
             let sentence = step["sentence"].as_str().expect("sentence");
             assert!(text.contains(sentence), "{case}: {sentence}\n{text}");
-            assert!(survey.next.contains(sentence.trim_end_matches(['.', ':'])), "{case}: {sentence}");
+            assert!(next_words(&survey, case).contains(sentence.trim_end_matches(['.', ':'])), "{case}: {sentence}");
         }
         // What is exported is what the command prints.
-        let exported: serde_json::Value = serde_json::from_str(&survey.json).expect("JSON");
+        let exported: serde_json::Value = serde_json::from_str(&json_text(&screen.state)).expect("JSON");
         let printed: serde_json::Value =
             serde_json::from_str(&dwbinspect(&["check", case, "--format", "json"]).stdout).expect("JSON");
         assert_eq!(exported, printed, "{case}");
@@ -117,7 +132,7 @@ fn batches_of_the_screen_are_those_of_the_command() {
         let survey = Driven::of(case, SMALL).state.cluster.survey.expect("survey");
         assert_eq!(survey.batches.len(), listed.len(), "{case}");
         for (batch, listed) in survey.batches.iter().zip(&listed) {
-            let held = survey.slots.iter().filter(|row| batch.holds(row)).count() as u64;
+            let held = survey.slots().iter().filter(|row| batch.holds(row)).count() as u64;
             assert_eq!(held, listed["slots"], "{case}: every slot of a batch is found in the strip");
         }
     }
@@ -161,16 +176,20 @@ fn names_from_disk_cannot_drive_the_terminal() {
     let mut screen = Driven::of("checkpoint", LARGE);
     let hostile = "a\u{1b}]52;c;AAAA\u{7}\u{9b}2J\u{202e}b\r\n";
     let survey = screen.state.cluster.survey.clone().expect("survey");
-    let mut changed = Survey { state: hostile.to_owned(), next: hostile.to_owned(), ..Survey::default() };
-    changed.pages.clone_from(&survey.pages);
-    changed.slots.clone_from(&survey.slots);
-    changed.batches.clone_from(&survey.batches);
-    changed.names = survey.names.keys().map(|rel| (*rel, hostile.to_owned())).collect();
-    changed.files = vec![hostile.to_owned(); survey.files.len()];
-    changed.findings = vec![(true, hostile.to_owned())];
-    changed.skipped = vec![hostile.to_owned()];
-    for page in &mut changed.pages {
-        page.relation = hostile.to_owned();
+    let request = Request { jobs: 2, keep_slots: true, ..Request::default() };
+    let mut examined = Examination::run(Path::new("checkpoint"), &request, &Nobody).expect("examined");
+    hostile.clone_into(&mut examined.state);
+    for file in &mut examined.source.set.files {
+        hostile.clone_into(&mut file.name);
+    }
+    for finding in &mut examined.findings {
+        finding.file = Some(hostile.to_owned());
+    }
+    examined.coverage.skip(hostile, "for a test");
+    let mut changed = Survey::of(Arc::new(examined));
+    assert_eq!((changed.pages().len(), changed.slots().len()), (survey.pages().len(), survey.slots().len()));
+    for name in changed.names.values_mut() {
+        hostile.clone_into(name);
     }
     screen.state.subject.path = hostile.to_owned();
     screen.act(Action::Surveyed(Arc::new(changed)));
@@ -190,15 +209,22 @@ fn names_from_disk_cannot_drive_the_terminal() {
 fn page_that_is_in_order_is_shown_as_page_shows_it() {
     let mut screen = Driven::of("evict", LARGE);
     let survey = screen.state.cluster.survey.clone().expect("survey");
-    let sound = survey.slots.iter().position(|row| row.page.is_some_and(|page| survey.damaged(page).is_none()));
+    let sound = survey.slots().iter().position(|row| row.page.is_some_and(|page| survey.damaged(page).is_none()));
     screen.keys(&["3"]);
     screen.state.slots.selected = sound.expect("a slot of a page in order");
     screen.keys(&["enter"]);
     assert!(screen.picture().contains("nothing is wrong with it"), "{}", screen.picture());
     let sheet = screen.state.page.sheet.clone().expect("page");
-    let (file, block) = sheet.argument.rsplit_once(':').expect("block");
-    let printed = dwbinspect(&["page", arg(&cluster("evict")), file, block, "--width", "400"]).stdout;
-    for line in &sheet.evidence {
-        assert!(printed.contains(line.trim()), "{line}\n{printed}");
+    let page = sheet.report.page;
+    let (file, block) = (sheet.examined.path_of(page), page.block.to_string());
+    let printed = dwbinspect(&["page", arg(&cluster("evict")), &file, &block, "--width", "400"]).stdout;
+    let parts = evidence_parts(&sheet.report);
+    assert!(parts.len() > 3, "{parts:?}");
+    for part in parts {
+        let words = match part {
+            EvidencePart::Fact(_, words) | EvidencePart::Image(words) | EvidencePart::Step(_, words) => words,
+            EvidencePart::Verdict(verdict, _) => verdict.name().to_owned(),
+        };
+        assert!(printed.contains(&words), "{words}\n{printed}");
     }
 }

@@ -75,7 +75,52 @@ pub fn tell_batches(
     batches
 }
 
+/// Who wrote the images of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchWriter {
+    /// A checkpoint.
+    Checkpoint,
+    /// Evictions.
+    Eviction,
+    /// Both.
+    Mixed,
+    /// Images without checksums do not tell.
+    Unknown,
+}
+
+impl BatchWriter {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Checkpoint => "checkpoint",
+            Self::Eviction => "eviction",
+            Self::Mixed => "mixed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 impl Batch {
+    /// Who wrote it.
+    #[must_use]
+    pub const fn writer(&self) -> BatchWriter {
+        match (self.from_checkpoint, self.from_eviction) {
+            (0, 0) => BatchWriter::Unknown,
+            (0, _) => BatchWriter::Eviction,
+            (_, 0) => BatchWriter::Checkpoint,
+            _ => BatchWriter::Mixed,
+        }
+    }
+
+    /// The relations with the most slots, at most `count`, the largest first.
+    #[must_use]
+    pub fn top_relations(&self, count: usize) -> Vec<RelFileLocator> {
+        let mut relations: Vec<_> = self.relations.iter().collect();
+        relations.sort_by_key(|(rel, slots)| (std::cmp::Reverse(**slots), **rel));
+        relations.into_iter().take(count).map(|(rel, _)| *rel).collect()
+    }
+
     fn new(verdict: BatchVerdict, place: (usize, u64), confidence: Confidence) -> Self {
         Self {
             verdict,

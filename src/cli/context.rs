@@ -1,19 +1,12 @@
-//! What all commands share: how to print, and the beginning and end of every output.
+//! What all commands share: arguments that say how to print.
 
 use std::io::{self, IsTerminal, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
 
-use super::exit::{Outcome, Stop};
-use crate::analysis::finding::{Coverage, Finding, Severity};
-use crate::analysis::verdict::answer::Answer;
 use crate::output::colour::Paint;
-use crate::output::json::{BeginJson, FindingJson, Item, SCHEMA, SkippedJson, SummaryJson};
-use crate::output::sink::{CsvShape, Machine, Sink};
-use crate::output::text::{Layout, write_findings};
-
-/// Version of the programs, with the commit that they were built from.
-pub const VERSION: &str = env!("PGFORENSICS_VERSION");
+use crate::output::sink::Machine;
+use crate::output::text::Layout;
 
 /// Columns that are assumed where there is no terminal to ask.
 const DEFAULT_WIDTH: u16 = 80;
@@ -120,99 +113,5 @@ impl OutputArgs {
             Format::Ndjson => Some(Machine::Ndjson),
             Format::Csv => Some(Machine::Csv),
         }
-    }
-}
-
-/// Starts a machine output.
-///
-/// # Errors
-/// When the output cannot be written to.
-pub fn begin<'a>(
-    format: Machine,
-    shape: CsvShape,
-    out: &'a mut dyn Write,
-    (tool, command): (&'static str, &'static str),
-    paths: Vec<String>,
-) -> io::Result<Sink<'a>> {
-    let begin = BeginJson { tool, version: VERSION, schema: SCHEMA, command, paths };
-    Sink::begin(format, shape, out, &begin)
-}
-
-/// Findings and coverage in the form that is printed.
-#[derive(Debug)]
-pub struct Closing {
-    /// Findings, problems first.
-    pub findings: Vec<FindingJson>,
-    /// What was not looked at.
-    pub skipped: Vec<SkippedJson>,
-    examined: u64,
-    problems: usize,
-    answer: Answer,
-}
-
-impl Closing {
-    /// Gathers what every output ends with.
-    #[must_use]
-    pub fn new(mut findings: Vec<Finding>, coverage: &Coverage) -> Self {
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity == Severity::Problem));
-        Self {
-            problems: findings.iter().filter(|finding| finding.severity == Severity::Problem).count(),
-            findings: findings.iter().map(FindingJson::from).collect(),
-            skipped: coverage.skipped.iter().map(SkippedJson::from).collect(),
-            examined: coverage.examined,
-            answer: Answer::Fine,
-        }
-    }
-
-    /// The same for a run that answers what a start brings.
-    #[must_use]
-    pub fn answering(self, answer: Answer) -> Self {
-        Self { answer, ..self }
-    }
-
-    /// How the run ended.
-    #[must_use]
-    pub fn outcome(&self) -> Outcome {
-        Outcome::of(self.problems, self.skipped.len()).max(self.answer.into())
-    }
-
-    /// Ends a machine output: findings, skipped, summary.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
-    pub fn end(
-        self,
-        mut sink: Sink<'_>,
-        shown: u64,
-        counts: serde_json::Map<String, serde_json::Value>,
-    ) -> Result<Outcome, Stop> {
-        let outcome = self.outcome();
-        let (problems, skipped, examined) = (self.problems, self.skipped.len(), self.examined);
-        for finding in self.findings {
-            sink.item(&Item::Finding(finding))?;
-        }
-        for skipped in self.skipped {
-            sink.item(&Item::Skipped(skipped))?;
-        }
-        sink.end(&SummaryJson { examined, shown, skipped, problems, exit_status: outcome.status(), counts })?;
-        Ok(outcome)
-    }
-
-    /// Writes findings and what was not looked at.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
-    pub fn write_text(&self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
-        write_findings(out, layout, &self.findings, &self.skipped)
-    }
-
-    /// Ends a text output.
-    ///
-    /// # Errors
-    /// When the output cannot be written to.
-    pub fn end_text(self, out: &mut dyn Write, layout: Layout) -> Result<Outcome, Stop> {
-        self.write_text(out, layout)?;
-        out.flush()?;
-        Ok(self.outcome())
     }
 }

@@ -13,9 +13,11 @@ use crate::output::escape::printable;
 use crate::repair::export::ExportDir;
 use crate::repair::outside::OutsideError;
 use crate::tui::action::Action;
+use crate::tui::command_line::undo_command;
 use crate::tui::look::{Look, pages};
 use crate::tui::run::{Ended, run};
 use crate::tui::state::Subject;
+use crate::tui::view::{next_words, start_words};
 use crate::tui::worker::{ActionSender, Backend};
 
 /// Files of one name that are tried before giving up.
@@ -78,25 +80,26 @@ pub fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Re
 pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let state = &ended.state;
     if let Some(applied) = &state.plan.applied {
-        writeln!(out, "{} written; to take it back:\n  {}", pages(applied.written), printable(&applied.undo))?;
+        writeln!(
+            out,
+            "{} written; to take it back:\n  {}",
+            pages(applied.written),
+            printable(&undo_command(state.subject.program, applied))
+        )?;
     }
     let Some(survey) = &state.cluster.survey else {
         writeln!(out, "left before the check had ended: nothing is known yet")?;
         out.flush()?;
         return Ok(Outcome::Incomplete);
     };
-    writeln!(out, "damaged pages: {}", survey.pages.len())?;
-    writeln!(out, "if started now: {}", printable(&survey.start))?;
-    writeln!(out, "next: {}", printable(&survey.next))?;
-    for skipped in survey.skipped.iter().take(3) {
-        writeln!(out, "not looked at: {}", printable(skipped))?;
+    writeln!(out, "damaged pages: {}", survey.pages().len())?;
+    writeln!(out, "if started now: {}", printable(&start_words(survey)))?;
+    writeln!(out, "next: {}", printable(&next_words(survey, &state.subject.path)))?;
+    for skipped in survey.examined.coverage.skipped.iter().take(3) {
+        writeln!(out, "not examined: {}: {}", printable(&skipped.what), printable(&skipped.reason.to_string()))?;
     }
     out.flush()?;
-    Ok(match survey.exit_status {
-        0 => Outcome::Clean,
-        1 => Outcome::Findings,
-        _ => Outcome::Incomplete,
-    })
+    Ok(survey.answer.into())
 }
 
 /// Writes a view as text and as JSON into new files in the current directory, and tells their names.
@@ -108,7 +111,7 @@ pub fn export(name: &str, text: &str, json: &str, protected: &[PathBuf], sender:
         Ok::<_, OutsideError>(text)
     });
     sender.action(match written {
-        Ok(path) => Action::Told(format!("written: {} and the same as .json", absolute(&path))),
+        Ok(path) => Action::Told(format!("written: {} and the same as .json", absolute(&path).display())),
         Err(error) => Action::Failed(error.to_string()),
     });
 }
@@ -121,6 +124,6 @@ pub fn free_name(name: &str, endings: &[&str]) -> String {
 }
 
 /// A path as it can be given to another program.
-pub fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -8,6 +8,7 @@ pub mod examination;
 pub mod next;
 pub mod page_name;
 pub mod page_rules;
+pub mod page_versions;
 pub mod relation_name;
 pub mod repair;
 pub mod wal;

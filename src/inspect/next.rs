@@ -13,6 +13,7 @@ use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::names::{RelationName, RelationNames};
+use crate::output::documents::JudgedCluster;
 use crate::output::next_step_text::StepContext;
 use crate::output::sql::quoted_name;
 use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
@@ -43,6 +44,19 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
 pub fn step_context<'a>(examined: &Examination, data_dir: &'a str) -> StepContext<'a> {
     let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted());
     StepContext { data_dir, block_size: examined.block_size, is_shut_down: control.is_some_and(is_shut_down) }
+}
+
+/// The cluster as documents need it. `data_dir`: as it was named.
+pub fn judged_cluster<'a>(examined: &'a Examination, program: &'static str, data_dir: &'a str) -> JudgedCluster<'a> {
+    JudgedCluster {
+        program,
+        report: &examined.report,
+        paths: &examined.paths,
+        names: &examined.names,
+        dwb: &examined.source.set,
+        unproven_pages: examined.unproven_pages,
+        context: step_context(examined, data_dir),
+    }
 }
 
 /// Files by database and OID of their relation.

@@ -1,11 +1,9 @@
 //! What a check says to people: the state, what a start would bring, what to do, then page by page.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::json::page::outcome_name;
 use super::text::{Layout, plain_table, wrapped, write_fact, write_table};
-use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::backup::BackupEnd;
 use crate::analysis::verdict::candidate::{ImageSource, Judged};
 use crate::analysis::verdict::compare::Comparison;
@@ -267,6 +265,77 @@ pub fn verdict_word(paint: Paint, verdict: Verdict) -> String {
     }
 }
 
+/// One thing that is said as evidence about a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvidencePart {
+    /// A label, empty where the one before goes on, and a value.
+    Fact(&'static str, String),
+    /// The verdict, and where the chosen image comes from.
+    Verdict(Verdict, Option<String>),
+    /// An image.
+    Image(String),
+    /// A step of the proof for that image.
+    Step(Weight, String),
+}
+
+/// The evidence for one page, in the order in which it is read.
+#[must_use]
+pub fn evidence_parts(report: &PageReport) -> Vec<EvidencePart> {
+    use EvidencePart::{Fact, Verdict};
+    let disk = report.disk.name();
+    let on_disk = if report.is_wrong { format!("{disk} ({})", report.strength.name()) } else { disk.to_owned() };
+    let mut parts = vec![Fact("on disk", on_disk)];
+    parts.extend(report.damage.iter().map(|what| Fact("", what.to_string())));
+    if let Some(lsn) = report.disk_lsn {
+        parts.push(Fact("LSN on disk", lsn.to_string()));
+    }
+    if let Some(tear) = &report.tear {
+        let line = sector_line(report);
+        parts.push(Fact("sectors of 512 bytes", format!("{line}  (letters: images below, . of none)")));
+        let (first, last) = (tear.boundary.start, tear.boundary.end);
+        let at = if first == last { format!("at {first}") } else { format!("between {first} and {last}") };
+        parts.push(Fact("tear", format!("{} written, broke {at}", tear.direction.name())));
+    }
+    if report.is_wrong {
+        parts.push(Fact("without repair", on_start_words(report)));
+    }
+    let verdict = &report.verdict;
+    let chosen = verdict.chosen.and_then(|index| verdict.candidates.get(index));
+    parts.push(Verdict(verdict.verdict, chosen.map(|judged| judged.candidate.source.to_string())));
+    if verdict.chosen.is_none() {
+        parts.extend(verdict.reasons.iter().map(|reason| Fact("", reason.to_string())));
+    }
+    for (index, judged) in verdict.candidates.iter().enumerate() {
+        parts.push(EvidencePart::Image(candidate_line(judged, index, verdict.chosen == Some(index))));
+        parts.extend(judged.steps.iter().map(|step| EvidencePart::Step(step.weight, step.statement.to_string())));
+    }
+    parts
+}
+
+fn candidate_line(judged: &Judged, index: usize, is_chosen: bool) -> String {
+    let candidate = &judged.candidate;
+    let (count, all) = (candidate.sectors_matching, candidate.marks.len());
+    format!(
+        "{} {}: LSN {}, {count} of {all} sectors as on disk, {}{}",
+        letter(index),
+        candidate.source,
+        candidate.page_lsn,
+        outcome_name(judged.outcome),
+        if is_chosen { ", chosen" } else { "" },
+    )
+}
+
+/// The mark in front of a step of a proof.
+#[must_use]
+pub const fn weight_mark(weight: Weight) -> char {
+    match weight {
+        Weight::Supports => '+',
+        Weight::Notes => '.',
+        Weight::Missing => '?',
+        Weight::Loses | Weight::Against => '-',
+    }
+}
+
 /// The evidence for one page.
 ///
 /// # Errors
@@ -274,68 +343,25 @@ pub fn verdict_word(paint: Paint, verdict: Verdict) -> String {
 pub fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, title: &str) -> io::Result<()> {
     let paint = layout.paint;
     writeln!(out, "\n{}", paint.heading(&printable(title)))?;
-    let strength = match report.strength {
-        Confidence::Proven => "proven",
-        Confidence::Likely => "likely",
-        Confidence::Possible => "possible",
-    };
-    let disk = format!("{} ({strength})", report.disk.name());
-    write_fact(out, layout, "on disk", &if report.is_wrong { disk } else { report.disk.name().to_owned() })?;
-    for what in &report.damage {
-        write_fact(out, layout, "", &what.to_string())?;
-    }
-    if let Some(lsn) = report.disk_lsn {
-        write_fact(out, layout, "LSN on disk", &lsn.to_string())?;
-    }
-    if report.tear.is_some() {
-        write_sectors(out, layout, report)?;
-    }
-    if report.is_wrong {
-        write_fact(out, layout, "without repair", &on_start_words(report))?;
-    }
-    write!(out, "  {:<24} {}", "verdict", verdict_word(paint, report.verdict.verdict))?;
-    match report.verdict.chosen.and_then(|place| report.verdict.candidates.get(place)) {
-        Some(judged) => writeln!(out, ": {}", judged.candidate.source)?,
-        None => writeln!(out)?,
-    }
-    if report.verdict.chosen.is_none() {
-        for reason in &report.verdict.reasons {
-            write_fact(out, layout, "", &reason.to_string())?;
+    for part in evidence_parts(report) {
+        match part {
+            EvidencePart::Fact(label, value) => write_fact(out, layout, label, &value)?,
+            EvidencePart::Verdict(verdict, source) => {
+                let source = source.map_or_else(String::new, |source| format!(": {}", printable(&source)));
+                writeln!(out, "  {:<24} {}{source}", "verdict", verdict_word(paint, verdict))?;
+            }
+            EvidencePart::Image(words) => writeln!(out, "  {}", printable(&words))?,
+            EvidencePart::Step(weight, words) => {
+                let mark = weight_mark(weight).to_string();
+                let mark = match weight {
+                    Weight::Supports => paint.good(&mark),
+                    Weight::Notes => paint.faint(&mark),
+                    Weight::Missing => paint.doubt(&mark),
+                    Weight::Loses | Weight::Against => paint.bad(&mark),
+                };
+                wrapped(out, layout, &format!("    {mark} "), 6, &printable(&words))?;
+            }
         }
-    }
-    for (place, judged) in report.verdict.candidates.iter().enumerate() {
-        write_candidate(out, layout, report, place, judged)?;
-    }
-    Ok(())
-}
-
-fn write_candidate(
-    out: &mut dyn Write,
-    layout: Layout,
-    report: &PageReport,
-    place: usize,
-    judged: &Judged,
-) -> io::Result<()> {
-    let paint = layout.paint;
-    let candidate = &judged.candidate;
-    let chosen = if report.verdict.chosen == Some(place) { ", chosen" } else { "" };
-    let (count, all) = (candidate.sectors_matching, candidate.marks.len());
-    writeln!(
-        out,
-        "  {}{}: LSN {}, {count} of {all} sectors as on disk, {}{chosen}",
-        letter(place),
-        format_args!(" {}", candidate.source),
-        candidate.page_lsn,
-        outcome_name(judged.outcome),
-    )?;
-    for step in &judged.steps {
-        let mark = match step.weight {
-            Weight::Supports => paint.good("+"),
-            Weight::Notes => paint.faint("."),
-            Weight::Missing => paint.doubt("?"),
-            Weight::Loses | Weight::Against => paint.bad("-"),
-        };
-        wrapped(out, layout, &format!("    {mark} "), 6, &printable(&step.statement.to_string()))?;
     }
     Ok(())
 }
@@ -358,15 +384,6 @@ pub fn sector_line(report: &PageReport) -> String {
         preferred.or(list.first().copied()).map_or('.', show)
     };
     tear.sources.iter().map(best).collect()
-}
-
-fn write_sectors(out: &mut dyn Write, layout: Layout, report: &PageReport) -> io::Result<()> {
-    let Some(tear) = &report.tear else { return Ok(()) };
-    let line = sector_line(report);
-    write_fact(out, layout, "sectors of 512 bytes", &format!("{line}  (letters: images below, . of none)"))?;
-    let (first, last) = (tear.boundary.start, tear.boundary.end);
-    let place = if first == last { format!("at {first}") } else { format!("between {first} and {last}") };
-    write_fact(out, layout, "tear", &format!("{} written, broke {place}", tear.direction.name()))
 }
 
 fn on_start_words(report: &PageReport) -> String {
@@ -398,18 +415,22 @@ fn on_start_words(report: &PageReport) -> String {
 /// `None` when there are no slots.
 #[must_use]
 pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
-    let count = |word: Comparison| {
-        let of_word = || slots.iter().filter(move |slot| slot.comparison == Some(word));
-        let pages: BTreeSet<PageId> = of_word().map(|slot| slot.page).collect();
-        (of_word().count(), pages.len())
-    };
-    let words = |word: Comparison| match count(word) {
+    let mut counts = [(0_usize, 0_usize); Comparison::ALL.len()];
+    // Slots of one page stand together.
+    for of_page in slots.chunk_by(|one, other| one.page == other.page) {
+        for ((images, pages), word) in counts.iter_mut().zip(Comparison::ALL) {
+            let count = of_page.iter().filter(|slot| slot.comparison == Some(word)).count();
+            *images += count;
+            *pages += usize::from(count > 0);
+        }
+    }
+    let words = |(word, (images, pages)): (Comparison, (usize, usize))| match (images, pages) {
         (0, _) => None,
         (images, pages) if images == pages => Some(format!("{images} {}", word.name())),
         (images, 1) => Some(format!("{images} {} (of 1 page)", word.name())),
         (images, pages) => Some(format!("{images} {} (of {pages} pages)", word.name())),
     };
-    let parts: Vec<String> = Comparison::ALL.into_iter().filter_map(words).collect();
+    let parts: Vec<String> = Comparison::ALL.into_iter().zip(counts).filter_map(words).collect();
     (!slots.is_empty()).then(|| parts.join(", "))
 }
 
@@ -422,6 +443,12 @@ pub fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef])
         Some(words) => write_fact(out, layout, "images against pages", &words),
         None => Ok(()),
     }
+}
+
+/// A page by name and path.
+#[must_use]
+pub fn page_and_path(called: &str, page: PageId, path: &str) -> String {
+    format!("{} ({path})", page_title(called, page)).trim_start().to_owned()
 }
 
 /// Every compared slot, one line each.

@@ -1,8 +1,10 @@
 //! Printing: functions take a writer. Computes nothing and judges nothing.
 
 pub mod check_text;
+pub mod closing;
 pub mod colour;
 pub mod control_fields;
+pub mod documents;
 pub mod escape;
 pub mod hexdump;
 pub mod json;

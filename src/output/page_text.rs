@@ -7,6 +7,7 @@ use super::escape::{ascii_or_dot, printable};
 use super::text::{Layout, plain_table, write_table};
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::verdict::events::{BlockEvent, Touch};
+use crate::analysis::verdict::fetch::PageVersion;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::page::{LinePointer, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
@@ -19,30 +20,24 @@ const ROW_BYTES: usize = 8;
 /// Records that are shown from either end of a long history.
 const MAX_RECORDS: usize = 20;
 
-/// A version of the page: what it is called, and its bytes.
-pub struct Version {
-    /// `disk`, or the letter of an image.
-    pub title: String,
-    /// The bytes.
-    pub bytes: Vec<u8>,
+/// What a version is called: `disk`, or the letter of an image.
+#[must_use]
+pub fn version_title(version: &PageVersion) -> String {
+    version.image.map_or_else(|| "disk".to_owned(), |index| letter(index).to_string())
 }
 
-impl Version {
-    /// An image of the candidate at this place.
-    #[must_use]
-    pub fn image(place: usize, bytes: Vec<u8>) -> Self {
-        Self { title: letter(place).to_string(), bytes }
-    }
+/// Titles of a table with a column for each version.
+fn titles(first: &str, versions: &[PageVersion]) -> Vec<String> {
+    std::iter::once(first.to_owned()).chain(versions.iter().map(version_title)).collect()
 }
 
 /// Header fields, a column for each version.
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_headers(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[Version]) -> io::Result<()> {
+pub fn write_headers(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[PageVersion]) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Page header"))?;
-    let titles: Vec<&str> = [""].into_iter().chain(versions.iter().map(|version| version.title.as_str())).collect();
-    let mut table = plain_table(&titles);
+    let mut table = plain_table(&titles("", versions));
     let headers: Vec<Option<PageHeader>> =
         versions.iter().map(|version| PageHeader::decode(0, &version.bytes).ok()).collect();
     let mut row = |name: &str, cell: &dyn Fn(&PageHeader, &[u8]) -> String| {
@@ -76,7 +71,7 @@ fn pointers_of(header: &PageHeader, bytes: &[u8], page: PageId) -> Option<Vec<Li
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_items(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[Version]) -> io::Result<()> {
+pub fn write_items(out: &mut dyn Write, layout: Layout, page: PageId, versions: &[PageVersion]) -> io::Result<()> {
     let lists: Vec<Vec<LinePointer>> = versions
         .iter()
         .map(|version| {
@@ -93,8 +88,7 @@ pub fn write_items(out: &mut dyn Write, layout: Layout, page: PageId, versions: 
     let shown: Vec<usize> = (0..longest).filter(|item| versions.len() == 1 || differs(item)).collect();
     let equal = longest - shown.len();
     writeln!(out, "\n{}", layout.paint.heading("Line pointers (offset, length, state)"))?;
-    let titles: Vec<&str> = ["item"].into_iter().chain(versions.iter().map(|version| version.title.as_str())).collect();
-    let mut table = plain_table(&titles);
+    let mut table = plain_table(&titles("item", versions));
     for item in &shown {
         let cells =
             lists.iter().map(|list| list.get(*item).map_or_else(|| "-".to_owned(), |pointer| pointer_words(*pointer)));
@@ -120,12 +114,12 @@ fn pointer_words(pointer: LinePointer) -> String {
 pub fn write_difference(
     out: &mut dyn Write,
     layout: Layout,
-    disk: &Version,
-    image: &Version,
+    disk: &PageVersion,
+    image: &PageVersion,
     hex: bool,
 ) -> io::Result<()> {
     let paint = layout.paint;
-    writeln!(out, "\n{}", paint.heading(&format!("Bytes on disk against {}", image.title)))?;
+    writeln!(out, "\n{}", paint.heading(&format!("Bytes on disk against {}", version_title(image))))?;
     let mut same = true;
     let sectors = disk.bytes.chunks(SECTOR_BYTES).zip(image.bytes.chunks(SECTOR_BYTES)).enumerate();
     for (sector, (on_disk, in_image)) in sectors {

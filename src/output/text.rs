@@ -348,12 +348,12 @@ pub fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, t
 
 /// A table without lines, as wide as its content.
 #[must_use]
-pub fn plain_table(header: &[&str]) -> Table {
+pub fn plain_table<T: AsRef<str>>(header: &[T]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
     // A number or name broken in two reads as another one: a table may be wider than the screen, never wrong.
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header.to_vec());
+    table.set_header(header.iter().map(AsRef::as_ref));
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));
     }

@@ -1,7 +1,10 @@
-//! The command that shows what the screen shows.
+//! The commands that show, do and undo what the screen does.
 
+use super::facts::{AppliedSheet, Survey};
 use super::state::{State, View};
+use crate::analysis::verdict::judge::Verdict;
 use crate::output::shell::quoted;
+use crate::types::PageId;
 
 /// The command line of the open view.
 #[must_use]
@@ -18,14 +21,36 @@ pub fn command_line(state: &State) -> String {
         },
         View::Page => match &state.page.sheet {
             Some(sheet) => {
-                let (file, block) = sheet.argument.rsplit_once(':').unwrap_or((&sheet.argument, "0"));
-                format!("{program} page {all} {} {block}", quoted(file))
+                let page = sheet.report.page;
+                format!("{program} page {all} {} {}", quoted(&sheet.examined.path_of(page)), page.block)
             }
             None => format!("{program} check --all {all}"),
         },
         View::Wal => format!("pg_walfpi stats {}", state.subject.wal_arguments),
         View::Plan => {
-            state.plan.sheet.as_ref().map_or_else(|| format!("{program} repair {all}"), |plan| plan.command.clone())
+            let pages = state.plan.sheet.as_ref().map_or(&[][..], |sheet| &sheet.pages);
+            let selection = state.survey().map_or_else(String::new, |survey| repair_selection(survey, pages));
+            format!("{program} repair {all}{selection}")
         }
     }
+}
+
+/// The arguments of `repair` that select these pages.
+fn repair_selection(survey: &Survey, pages: &[PageId]) -> String {
+    let mut arguments = String::new();
+    for page in pages {
+        let name = quoted(&format!("{}:{}", survey.examined.path_of(*page), page.block));
+        arguments.push_str(&format!(" --page {name}"));
+        if survey.damaged(*page).is_some_and(|report| report.verdict.verdict == Verdict::RestoreUnproven) {
+            arguments.push_str(&format!(" --allow-unproven {name}"));
+        }
+    }
+    arguments
+}
+
+/// The command that takes a repair back.
+#[must_use]
+pub fn undo_command(program: &str, applied: &AppliedSheet) -> String {
+    let [data_dir, journal] = [&applied.data_dir, &applied.journal].map(|path| quoted(&path.display().to_string()));
+    format!("{program} undo {data_dir} {journal}")
 }

@@ -1,14 +1,21 @@
 //! The open view as JSON.
 
+use std::io::{self, Write};
+
 use serde_json::{Value, json};
 
-use super::facts::Survey;
+use super::facts::{PageSheet, Survey};
 use super::query::slot_words;
 use super::state::{State, View};
+use super::view::wal_notes;
+use crate::analysis::finding::Coverage;
 use crate::analysis::slot_row::SlotRow;
-use crate::output::json::SCHEMA;
-use crate::output::json::lsn_text;
+use crate::analysis::wal::tally::Tally;
+use crate::inspect::next::judged_cluster;
+use crate::output::closing::{Closing, VERSION};
 use crate::output::json::wal::{Row, interval_row, put_tally};
+use crate::output::json::{BatchJson, SCHEMA, lsn_text};
+use crate::output::sink::Machine;
 
 /// What the open view shows, as a JSON document. Triage and Page are the documents of `check` and `page`.
 #[must_use]
@@ -16,33 +23,39 @@ pub fn json_text(state: &State) -> String {
     let survey = state.survey();
     let items = match state.view {
         View::Triage => match survey {
-            Some(survey) => return survey.json.clone(),
+            Some(survey) => return check_document(state, survey),
             None => json!({}),
         },
         View::Page => match state.page.sheet.as_deref() {
-            Some(sheet) => return sheet.json.clone(),
+            Some(sheet) => return page_document(state, sheet),
             None => json!({}),
         },
         View::Batches => {
-            let batches = survey.map_or(&[][..], |survey| &survey.batches);
-            json!({"batches": batches.iter().map(|batch| json!(batch.json)).collect::<Vec<_>>()})
+            let batches = survey.map_or_else(Vec::new, |survey| {
+                let files = &survey.examined.source.set.files;
+                let name = |rel| survey.examined.relation_name(rel);
+                survey.batches.iter().map(|listed| BatchJson::new(&listed.batch, files, &name)).collect()
+            });
+            json!({"batches": batches})
         }
         View::Slots => {
             let rows = survey.map_or_else(Vec::new, |survey| {
-                let listed = state.slots.order.iter().filter_map(|at| survey.slots.get(*at));
+                let listed = state.slots.order.iter().filter_map(|index| survey.slots().get(*index));
                 listed.map(|row| slot_value(survey, row)).collect()
             });
             json!({"slots": rows})
         }
         View::Wal => wal_value(state),
         View::Plan => json!({
-            "plan": state.plan.sheet.as_ref().map(|plan| json!(plan.plan)),
-            "guards": state.plan.sheet.as_ref().map(|plan| json!(plan.blockers)),
+            "plan": state.plan.sheet.as_ref().map(|sheet| json!(sheet.plan)),
+            "guards": state.plan.sheet.as_ref().map(|sheet| {
+                sheet.blockers.iter().map(ToString::to_string).collect::<Vec<_>>()
+            }),
         }),
     };
     let document = json!({
         "tool": state.subject.program,
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": VERSION,
         "schema": SCHEMA,
         "command": super::command_line::command_line(state),
         "path": state.subject.path,
@@ -52,10 +65,33 @@ pub fn json_text(state: &State) -> String {
     format!("{document:#}\n")
 }
 
+fn check_document(state: &State, survey: &Survey) -> String {
+    let examined = &survey.examined;
+    let closing = Closing::new(examined.findings.clone(), &examined.coverage).answering(examined.answer());
+    let cluster = judged_cluster(examined, state.subject.program, &state.subject.path);
+    text_of(|out| cluster.write_check(out, Machine::Json, &survey.steps, false, closing))
+}
+
+fn page_document(state: &State, sheet: &PageSheet) -> String {
+    let closing = Closing::new(Vec::new(), &Coverage::default());
+    let cluster = judged_cluster(&sheet.examined, state.subject.program, &state.subject.path);
+    text_of(|out| cluster.write_pages(out, Machine::Json, &[&sheet.report], closing))
+}
+
+/// What is written, as text.
+fn text_of<T>(write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> String {
+    let mut text = Vec::new();
+    match write(&mut text) {
+        Ok(_) => String::from_utf8_lossy(&text).into_owned(),
+        // Memory takes everything; if it ever does not, the file says why it is not what it should be.
+        Err(error) => error.to_string(),
+    }
+}
+
 fn slot_value(survey: &Survey, row: &SlotRow) -> Value {
     let [crc, batch, disk, by, fork] = slot_words(row);
     json!({
-        "file": survey.files.get(row.file),
+        "file": survey.file_name(row.file),
         "slot_index": row.index,
         "slot_id": row.slot_id,
         "spc_oid": row.rel.spc_oid,
@@ -75,7 +111,7 @@ fn slot_value(survey: &Survey, row: &SlotRow) -> Value {
 
 fn wal_value(state: &State) -> Value {
     let Some(wal) = state.wal.survey.as_deref() else { return json!({}) };
-    let groups = |groups: &Option<Vec<(String, crate::analysis::wal::tally::Tally)>>| -> Vec<Row> {
+    let groups = |groups: &Option<Vec<(String, Tally)>>| -> Vec<Row> {
         let rows = groups.iter().flatten().map(|(name, tally)| {
             let mut row = Row::new();
             row.insert("name".to_owned(), json!(name));
@@ -91,6 +127,6 @@ fn wal_value(state: &State) -> Value {
         "total": total,
         "relations": groups(&wal.relations),
         "causes": groups(&wal.causes),
-        "notes": wal.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "notes": wal_notes(wal),
     })
 }

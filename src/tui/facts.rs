@@ -1,81 +1,93 @@
-//! What workers hand over: finished facts, ready to be shown.
+//! What workers hand over: values. They are put into words when they are drawn or exported.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use super::query::Lists;
+use crate::analysis::batches::{Batch, tell_batches};
+use crate::analysis::finding::{Coverage, Finding, Skipped};
+use crate::analysis::in_order::all_cores;
 use crate::analysis::slot_row::SlotRow;
-use crate::analysis::staleness::{BatchReason, BatchVerdict};
-use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::staleness::BatchReason;
+use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::fetch::PageVersion;
+use crate::analysis::verdict::next_step::NextStep;
+use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
-use crate::output::json::BatchJson;
-use crate::output::page_text::Version;
+use crate::inspect::examination::Examination;
+use crate::inspect::next::steps_of;
+use crate::inspect::page_versions::page_versions;
+use crate::output::json::TOP_RELATIONS;
+use crate::repair::blocker::Blocker;
 use crate::repair::plan::Plan;
 use crate::types::{PageId, RelFileLocator};
 
-/// Everything that a check of the cluster told.
-#[derive(Debug, Default)]
+/// A checked cluster.
 pub struct Survey {
-    /// What happened to the cluster, in a sentence.
-    pub state: String,
-    /// Whether pages carry checksums, in words.
-    pub checksums: String,
-    /// Where replay begins and ends, in words.
-    pub replay: String,
-    /// What a start of the server brings.
-    pub start: String,
-    /// What keeps that from being certain.
-    pub doubts: Vec<String>,
+    /// The cluster, read and judged.
+    pub examined: Arc<Examination>,
+    /// What that comes to: the exit status that `check` would have.
+    pub answer: Answer,
     /// What to do next.
-    pub next: String,
-    /// What the page scan looked at, if it ran.
-    pub scanned: Option<String>,
-    /// Damaged pages, by identity.
-    pub pages: Vec<PageLine>,
-    /// Problems and notes, in words, and whether each is a problem.
-    pub findings: Vec<(bool, String)>,
-    /// What was not looked at, in words.
-    pub skipped: Vec<String>,
-    /// Names of the relations that slots and pages are of.
+    pub steps: Vec<NextStep>,
+    /// Names of the relations that slots and pages are of; numbers where there is no name.
     pub names: BTreeMap<RelFileLocator, String>,
     /// Names of the files of the double write buffer.
     pub files: Vec<String>,
-    /// Every slot, by file and place.
-    pub slots: Vec<SlotRow>,
     /// Batches of the double write buffer.
-    pub batches: Vec<BatchLine>,
-    /// How many images stand in which relation to their pages, in words.
-    pub compared: Option<String>,
-    /// Exit status that `check` would have.
-    pub exit_status: u8,
-    /// The document that `check --format json` would print.
-    pub json: String,
-}
-
-/// A batch as a line of a list.
-#[derive(Clone, Debug)]
-pub struct BatchLine {
-    /// What `batches` says about it.
-    pub json: BatchJson,
-    /// Verdict of its slots.
-    pub verdict: BatchVerdict,
-    /// First slot: file (place in the set) and index.
-    pub first: (usize, u64),
-    /// Last slot.
-    pub last: (usize, u64),
-}
-
-impl BatchLine {
-    /// Whether a slot belongs to it. Batches of one verdict do not overlap.
-    #[must_use]
-    pub fn holds(&self, row: &SlotRow) -> bool {
-        let place = (row.file, row.index);
-        row.batch.is_some_and(|(verdict, reason)| verdict == self.verdict && reason != BatchReason::Unreliable)
-            && self.first <= place
-            && place <= self.last
-    }
+    pub batches: Vec<ListedBatch>,
 }
 
 impl Survey {
+    /// Gathers what lists show of an examined cluster. Reads the double write buffer once more, to tell batches apart.
+    #[must_use]
+    pub fn of(examined: Arc<Examination>) -> Self {
+        let report = &examined.report;
+        let mut names = BTreeMap::new();
+        for page in report.pages.iter().map(|page| page.page).chain(report.slots.iter().map(|slot| slot.page)) {
+            names.entry(page.rel).or_insert_with(|| examined.called(page));
+        }
+        // What cannot be read was reported when the buffer was read first.
+        let mut again = Coverage::default();
+        let source = &examined.source;
+        let batches = tell_batches(&source.set, &examined.dwb.staleness, &source.facts, all_cores(), &mut again);
+        let listed = |batch: Batch| ListedBatch { top_relations: batch.top_relations(TOP_RELATIONS), batch };
+        Self {
+            answer: Answer::of_findings(&examined.findings, &examined.coverage).max(examined.answer()),
+            steps: steps_of(&examined),
+            names,
+            files: source.set.files.iter().map(|file| file.name.clone()).collect(),
+            batches: batches.into_iter().map(listed).collect(),
+            examined,
+        }
+    }
+
+    /// Damaged pages, by identity.
+    #[must_use]
+    pub fn pages(&self) -> &[PageReport] {
+        &self.examined.report.pages
+    }
+
+    /// Every slot, by file and index.
+    #[must_use]
+    pub fn slots(&self) -> &[SlotRow] {
+        &self.examined.rows
+    }
+
+    /// Name of a file of the double write buffer.
+    #[must_use]
+    pub fn file_name(&self, file: usize) -> Option<&str> {
+        self.files.get(file).map(String::as_str)
+    }
+
+    /// What a search goes through.
+    #[must_use]
+    pub fn lists(&self) -> Lists<'_> {
+        Lists { names: &self.names, files: &self.files, pages: self.pages(), slots: self.slots() }
+    }
+
     /// The name of a relation, else its numbers.
     #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> String {
@@ -84,60 +96,49 @@ impl Survey {
 
     /// The damaged page with this identity.
     #[must_use]
-    pub fn damaged(&self, page: PageId) -> Option<&PageLine> {
-        self.pages.binary_search_by_key(&page, |line| line.page).ok().and_then(|at| self.pages.get(at))
+    pub fn damaged(&self, page: PageId) -> Option<&PageReport> {
+        self.lists().damaged(page)
     }
 }
 
-/// A damaged page as a line of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageLine {
-    /// The page.
-    pub page: PageId,
-    /// Its relation.
-    pub relation: String,
-    /// Fork and block.
-    pub block: String,
-    /// What it is on disk.
-    pub disk: &'static str,
-    /// How sure that is.
-    pub strength: &'static str,
-    /// How it was torn.
-    pub tear: String,
-    /// What to do about it.
-    pub verdict: Verdict,
-    /// The image that would be put back.
-    pub image: String,
-    /// How the command line calls it: path of the file, a colon, the block.
-    pub argument: String,
+/// A batch, and the relations that are named of it.
+#[derive(Clone, Debug)]
+pub struct ListedBatch {
+    /// The batch.
+    pub batch: Batch,
+    /// Relations with the most slots.
+    pub top_relations: Vec<RelFileLocator>,
 }
 
-/// One page with all its images.
+impl ListedBatch {
+    /// Whether a slot belongs to it. Batches of one verdict do not overlap.
+    #[must_use]
+    pub fn holds(&self, row: &SlotRow) -> bool {
+        let slot = (row.file, row.index);
+        let is_of = row
+            .batch
+            .is_some_and(|(verdict, reason)| verdict == self.batch.verdict && reason != BatchReason::Unreliable);
+        is_of && (self.batch.first..=self.batch.last).contains(&slot)
+    }
+}
+
+/// One page with its images.
 pub struct PageSheet {
-    /// The page.
-    pub page: PageId,
-    /// How it is called.
-    pub title: String,
-    /// How the command line calls it.
-    pub argument: String,
-    /// The verdict in words; `None` for a page that was not judged, because nothing is wrong with it.
-    pub verdict: Option<Verdict>,
-    /// With no verdict: that nothing is wrong is proven.
-    pub is_proven: bool,
-    /// For each sector: letters of the images that it equals.
-    pub sectors: Vec<String>,
-    /// The disk first, then the images.
-    pub versions: Vec<Version>,
-    /// What each image is, by its letter.
-    pub legend: Vec<String>,
-    /// Evidence and verdict, in lines.
-    pub evidence: Vec<String>,
-    /// Header fields and line pointers side by side, in lines.
-    pub headers: Vec<String>,
-    /// Records of the page in WAL, in lines.
-    pub history: Vec<String>,
-    /// The document that `page --format json` would print.
-    pub json: String,
+    /// The examination that judged it.
+    pub examined: Arc<Examination>,
+    /// What was found of it.
+    pub report: PageReport,
+    /// The disk first, where there is such a page, then the images.
+    pub versions: Vec<PageVersion>,
+}
+
+impl PageSheet {
+    /// Reads the images of a page that was found in an examination.
+    #[must_use]
+    pub fn of(examined: Arc<Examination>, report: PageReport) -> Self {
+        let versions = page_versions(&examined, &report);
+        Self { examined, report, versions }
+    }
 }
 
 /// Full-page images in WAL.
@@ -151,26 +152,10 @@ pub struct WalSurvey {
     pub relations: Option<Vec<(String, Tally)>>,
     /// Why images were written, as soon as that is counted.
     pub causes: Option<Vec<(String, Tally)>>,
-    /// Problems and what was not looked at.
-    pub notes: Vec<WalNote>,
-}
-
-/// Something to be said of WAL besides its counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WalNote {
-    /// Something is wrong.
-    Problem(String),
-    /// Something was not looked at.
-    NotExamined(String),
-}
-
-impl std::fmt::Display for WalNote {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Problem(words) => write!(f, "problem: {words}"),
-            Self::NotExamined(words) => write!(f, "not looked at: {words}"),
-        }
-    }
+    /// What is wrong with WAL.
+    pub problems: Vec<Finding>,
+    /// What was not examined.
+    pub skipped: Vec<Skipped>,
 }
 
 /// A repair plan and what stands in its way.
@@ -181,20 +166,18 @@ pub struct PlanSheet {
     /// The plan.
     pub plan: Plan,
     /// Reasons not to write.
-    pub blockers: Vec<String>,
-    /// The command that shows the same.
-    pub command: String,
+    pub blockers: Vec<Blocker>,
 }
 
-/// What was written, and how to take it back.
+/// What was written, and where the old bytes are.
 #[derive(Debug)]
 pub struct AppliedSheet {
     /// Pages that were written.
     pub written: usize,
-    /// Directory of the journal.
-    pub journal: String,
-    /// The command that takes it back.
-    pub undo: String,
+    /// The data directory, from the root of the file system on.
+    pub data_dir: PathBuf,
+    /// The journal.
+    pub journal: PathBuf,
 }
 
 /// How far some work is.

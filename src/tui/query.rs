@@ -1,12 +1,12 @@
 //! What is looked for in lists: terms that must all fit. They are those of `dump`, and a few words more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use super::facts::{PageLine, Survey};
 use crate::analysis::select::{RelationPattern, Span};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
+use crate::analysis::verdict::survey::PageReport;
 use crate::output::shell::quoted;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
@@ -15,6 +15,27 @@ const NAMES: &str = "relation, fork, block, slots, file, lsn, state, batch, disk
 
 /// States of a slot, as `dump --state` has them.
 const STATES: [&str; 6] = ["empty", "used", "good", "bad", "unverifiable", "torn"];
+
+/// Lists to be searched.
+#[derive(Clone, Copy)]
+pub struct Lists<'a> {
+    /// Names of relations.
+    pub names: &'a BTreeMap<RelFileLocator, String>,
+    /// Names of the files of the double write buffer.
+    pub files: &'a [String],
+    /// Damaged pages, by identity.
+    pub pages: &'a [PageReport],
+    /// Slots.
+    pub slots: &'a [SlotRow],
+}
+
+impl<'a> Lists<'a> {
+    /// The damaged page with this identity.
+    #[must_use]
+    pub fn damaged(&self, page: PageId) -> Option<&'a PageReport> {
+        self.pages.binary_search_by_key(&page, |report| report.page).ok().and_then(|index| self.pages.get(index))
+    }
+}
 
 /// A relation as it is typed: numbers, or a part of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,8 +169,8 @@ impl Query {
     }
 
     /// Tells for any slot whether it fits. Names are looked through once, not for every slot.
-    pub fn slots<'a>(&'a self, survey: &'a Survey) -> impl Fn(&SlotRow) -> bool + 'a {
-        let named: Vec<BTreeSet<RelFileLocator>> = self.terms.iter().map(|term| named_by(term, survey)).collect();
+    pub fn slots<'a>(&'a self, lists: Lists<'a>) -> impl Fn(&SlotRow) -> bool + 'a {
+        let named: Vec<BTreeSet<RelFileLocator>> = self.terms.iter().map(|term| named_by(term, lists)).collect();
         move |row| {
             let is_used = row.condition != Condition::Empty;
             let is_of =
@@ -163,44 +184,46 @@ impl Query {
                     Term::Block(span) => is_used && span.contains(&row.block),
                     Term::Lsn(span) => is_used && (span.contains(&row.slot_lsn) || span.contains(&row.page_lsn)),
                     Term::Slots(span) => span.contains(&row.index),
-                    Term::File(name) => is_file(survey, row.file, name),
+                    Term::File(name) => is_file(lists, row.file, name),
                     Term::State(state) => has_state(row, state),
-                    Term::Is("verdict", word) => {
-                        row.page.and_then(|page| survey.damaged(page)).is_some_and(|line| line.verdict.name() == word)
-                    }
+                    Term::Is("verdict", word) => row
+                        .page
+                        .and_then(|page| lists.damaged(page))
+                        .is_some_and(|report| report.verdict.verdict.name() == word),
                     Term::Is(name, word) => slot_word(row, name) == Some(word.as_str()),
                 })
         }
     }
 
     /// Tells for any damaged page whether it fits. Terms of slots fit a page when one of its slots fits them.
-    pub fn pages<'a>(&'a self, survey: &'a Survey) -> impl Fn(&PageLine) -> bool + 'a {
-        let fits_slot = self.slots(survey);
+    pub fn pages<'a>(&'a self, lists: Lists<'a>) -> impl Fn(&PageReport) -> bool + 'a {
+        let fits_slot = self.slots(lists);
         let by_slot: BTreeSet<PageId> =
-            survey.slots.iter().filter(|row| fits_slot(row)).filter_map(|row| row.page).collect();
-        let named: Vec<BTreeSet<RelFileLocator>> = self.terms.iter().map(|term| named_by(term, survey)).collect();
-        move |line| {
-            let words = [line.disk, line.strength, line.verdict.name(), line.page.fork.name()];
+            lists.slots.iter().filter(|row| fits_slot(row)).filter_map(|row| row.page).collect();
+        let named: Vec<BTreeSet<RelFileLocator>> = self.terms.iter().map(|term| named_by(term, lists)).collect();
+        move |report| {
+            let (disk, verdict) = (report.disk.name(), report.verdict.verdict.name());
+            let words = [disk, report.strength.name(), verdict, report.page.fork.name()];
             let by_page = self.terms.iter().zip(&named).all(|(term, names)| match term {
-                Term::Relation(relation) => fits(relation, line.page.rel, names),
+                Term::Relation(relation) => fits(relation, report.page.rel, names),
                 Term::Text(word) => {
-                    fits(word, line.page.rel, names) || words.iter().any(|own| own.starts_with(&word.name))
+                    fits(word, report.page.rel, names) || words.iter().any(|own| own.starts_with(&word.name))
                 }
-                Term::Block(span) => span.contains(&line.page.block),
-                Term::Is("fork", word) => line.page.fork.name() == word,
-                Term::Is("disk", word) => line.disk == word,
-                Term::Is("verdict", word) => line.verdict.name() == word,
+                Term::Block(span) => span.contains(&report.page.block),
+                Term::Is("fork", word) => report.page.fork.name() == word,
+                Term::Is("disk", word) => disk == word,
+                Term::Is("verdict", word) => verdict == word,
                 Term::Is(..) | Term::Slots(_) | Term::File(_) | Term::Lsn(_) | Term::State(_) => false,
             });
-            !self.terms.is_empty() && (by_page || by_slot.contains(&line.page))
+            !self.terms.is_empty() && (by_page || by_slot.contains(&report.page))
         }
     }
 }
 
 /// Relations whose name holds what was typed.
-fn named_by(term: &Term, survey: &Survey) -> BTreeSet<RelFileLocator> {
+fn named_by(term: &Term, lists: Lists<'_>) -> BTreeSet<RelFileLocator> {
     let (Term::Relation(wanted) | Term::Text(wanted)) = term else { return BTreeSet::new() };
-    let named = survey.names.iter().filter(|(_, name)| name.to_lowercase().contains(&wanted.name));
+    let named = lists.names.iter().filter(|(_, name)| name.to_lowercase().contains(&wanted.name));
     named.map(|(rel, _)| *rel).collect()
 }
 
@@ -209,8 +232,8 @@ fn fits(wanted: &Relation, rel: RelFileLocator, names: &BTreeSet<RelFileLocator>
 }
 
 /// By name, or by the number at its end, as `dump --file`.
-fn is_file(survey: &Survey, file: usize, wanted: &str) -> bool {
-    let Some(name) = survey.files.get(file) else { return false };
+fn is_file(lists: Lists<'_>, file: usize, wanted: &str) -> bool {
+    let Some(name) = lists.files.get(file) else { return false };
     let number = name.rsplit_once('_').and_then(|(_, digits)| digits.parse::<u64>().ok());
     name == wanted || wanted.parse().is_ok_and(|wanted: u64| number.unwrap_or(file as u64) == wanted)
 }
@@ -284,9 +307,9 @@ mod tests {
 
     #[test]
     fn all_terms_must_fit() {
-        let mut survey = Survey { files: vec!["dwbuf_004".to_owned()], ..Survey::default() };
-        survey.names.insert(row().rel, "public.Note".to_owned());
-        let fits = |text: &str| Query::parse(text).unwrap().slots(&survey)(&row());
+        let names = BTreeMap::from([(row().rel, "public.Note".to_owned())]);
+        let lists = Lists { names: &names, files: &["dwbuf_004".to_owned()], pages: &[], slots: &[] };
+        let fits = |text: &str| Query::parse(text).unwrap().slots(lists)(&row());
         for text in [
             "1259",
             "5/1259",

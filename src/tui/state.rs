@@ -355,10 +355,10 @@ impl State {
     pub fn selected_page(&self) -> Option<PageId> {
         let survey = self.survey()?;
         match self.view {
-            View::Triage => survey.pages.get(self.triage.selected).map(|line| line.page),
+            View::Triage => survey.pages().get(self.triage.selected).map(|report| report.page),
             View::Slots => {
                 let index = self.slots.order.get(self.slots.selected)?;
-                survey.slots.get(*index)?.page
+                survey.slots().get(*index)?.page
             }
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
             View::Batches | View::Wal | View::Plan => None,

@@ -4,6 +4,7 @@ use super::doubt::Doubt;
 use super::judge::Verdict;
 use super::outlook::{Outlook, Start};
 use super::survey::PageReport;
+use crate::analysis::finding::{Coverage, Finding, Severity};
 
 /// The answer, the more careful one later. What was not examined is for the caller to add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +32,33 @@ impl Answer {
         let of_start = outlook.map_or(Self::Fine, Self::of_start);
         let of_tears = if unseen_tears { Self::Uncertain } else { Self::Fine };
         of_pages.max(of_doubts).max(of_start).max(of_tears)
+    }
+
+    /// The answer of a run with so many problems among its findings, and so many things that were not examined.
+    #[must_use]
+    pub const fn of_counts(problems: usize, skipped: usize) -> Self {
+        match (problems, skipped) {
+            (0, 0) => Self::Fine,
+            (_, 0) => Self::Wrong,
+            _ => Self::Uncertain,
+        }
+    }
+
+    /// The answer of a run with these findings, and with what was not examined.
+    #[must_use]
+    pub fn of_findings(findings: &[Finding], coverage: &Coverage) -> Self {
+        let problems = findings.iter().filter(|finding| finding.severity == Severity::Problem).count();
+        Self::of_counts(problems, coverage.skipped.len())
+    }
+
+    /// The exit status that says it.
+    #[must_use]
+    pub const fn status(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::Wrong => 1,
+            Self::Uncertain => 2,
+        }
     }
 
     const fn of_start(outlook: &Outlook) -> Self {

@@ -34,6 +34,15 @@ pub enum FetchError {
     Image(#[from] ImageError),
 }
 
+/// The bytes of a page, as they are on disk or as an image has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageVersion {
+    /// Index of the image among the candidates; `None`: the page on disk.
+    pub image: Option<usize>,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
 /// Reads the bytes of an image of `page`: those of a slot as they stand there, those of WAL with the LSN that redo sets
 /// and without checksum.
 ///

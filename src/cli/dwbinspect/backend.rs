@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::PROGRAM;
-use super::sheets::{sheet_of, survey_of};
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_format::directories;
 use crate::analysis::verdict::check::Stage;
@@ -27,7 +26,7 @@ use crate::output::shell::quoted;
 use crate::repair::plan::Plan;
 use crate::repair::plan_file;
 use crate::tui::action::{Action, Effect};
-use crate::tui::facts::{AppliedSheet, PageSheet, PlanSheet, Progress};
+use crate::tui::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey};
 use crate::tui::look::pages;
 use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
@@ -181,9 +180,9 @@ impl ClusterBackend {
         let watch = ScreenWatch { sender, wanted: &|| true };
         let examined = Examination::run(&self.data_dir, &request, &watch)?;
         *lock(&self.stamps) = self.look_at_files(Some(&examined));
-        let survey = survey_of(&examined, &self.data_dir)?;
-        *lock(&self.examined) = Some(Arc::new(examined));
-        sender.action(Action::Surveyed(Arc::new(survey)));
+        let examined = Arc::new(examined);
+        *lock(&self.examined) = Some(Arc::clone(&examined));
+        sender.action(Action::Surveyed(Arc::new(Survey::of(examined))));
         Ok(())
     }
 
@@ -207,9 +206,9 @@ impl ClusterBackend {
         let is_wanted = || self.wanted_page.load(Ordering::SeqCst) == turn;
         if let Some(examined) = self.examined()
             && let Ok(at) = examined.report.pages.binary_search_by_key(&page, |report| report.page)
-            && let Some(found) = examined.report.pages.get(at)
+            && let Some(found) = examined.report.pages.get(at).cloned()
         {
-            return sheet_of(&examined, found, &self.data_dir).map(Some);
+            return Ok(Some(PageSheet::of(examined, found)));
         }
         // A page in order is not part of the report: it is examined as `page` does.
         let request = Request { dwb_only: true, page: Some(page), wal: self.wal.clone(), jobs: 1, keep_slots: false };
@@ -219,40 +218,35 @@ impl ClusterBackend {
             return Ok(None);
         }
         let nothing = || Stop::Input("nothing is known about this page".to_owned());
-        let found = examined.report.pages.first().ok_or_else(nothing)?;
-        sheet_of(&examined, found, &self.data_dir).map(Some)
+        let found = examined.report.pages.first().cloned().ok_or_else(nothing)?;
+        Ok(Some(PageSheet::of(Arc::new(examined), found)))
     }
 
-    /// The repair of these pages, or of every proven one when there are none, and the command that shows the same.
-    fn repair_request(&self, examined: &Examination, pages: &[PageId]) -> (RepairRequest, String) {
-        let (mut names, mut unproven, mut words) = (Vec::new(), Vec::new(), String::new());
+    /// The repair of these pages, or of every proven one when there are none.
+    fn repair_request(&self, examined: &Examination, pages: &[PageId]) -> RepairRequest {
+        let (mut names, mut unproven) = (Vec::new(), Vec::new());
         for page in pages {
             let name = PageName::of_page(*page, &examined.paths);
-            let argument = quoted(&name.to_string());
-            words.push_str(&format!(" --page {argument}"));
             let report = examined.report.pages.iter().find(|report| report.page == *page);
             if report.is_some_and(|report| report.verdict.verdict == Verdict::RestoreUnproven) {
-                words.push_str(&format!(" --allow-unproven {argument}"));
                 unproven.push(name.clone());
             }
             names.push(name);
         }
-        let request = RepairRequest {
+        RepairRequest {
             data_dir: self.data_dir.clone(),
             wal: self.wal.clone(),
             jobs: self.jobs.count(),
             pages: names,
             allow_unproven: unproven,
             ..RepairRequest::default()
-        };
-        (request, format!("{PROGRAM} repair {}{words}", self.arguments))
+        }
     }
 
     fn plan(&self, pages: Vec<PageId>) -> Result<PlanSheet, Stop> {
         let examined = self.examination()?;
-        let (request, command) = self.repair_request(&examined, &pages);
-        let (plan, blockers) = repair::plan_for(&request, &examined)?;
-        Ok(PlanSheet { pages, plan, blockers: blockers.iter().map(ToString::to_string).collect(), command })
+        let (plan, blockers) = repair::plan_for(&self.repair_request(&examined, &pages), &examined)?;
+        Ok(PlanSheet { pages, plan, blockers })
     }
 
     /// Directories that nothing is written into, asked for anew: also when the examination failed.
@@ -264,23 +258,24 @@ impl ClusterBackend {
         let protected = self.protected()?;
         let name = format!("{}.json", free_name("repair_plan", &["json"]));
         plan_file::save(Path::new(&name), plan, &protected).map_err(InspectError::from)?;
-        Ok(format!("plan saved: {}", absolute(Path::new(&name))))
+        Ok(format!("plan saved: {}", absolute(Path::new(&name)).display()))
     }
 
     /// Everything anew: blockers, check, plan. Nothing is written.
     fn rehearse(&self, plan: &Plan, pages: &[PageId], sender: &ActionSender) -> Result<(), Stop> {
-        let (request, _) = self.repair_request(&*self.examination()?, pages);
+        let request = self.repair_request(&*self.examination()?, pages);
         Ok(repair::rehearse(&request, plan, &ScreenWatch { sender, wanted: &|| true })?)
     }
 
     /// The same, and the pages are written.
     fn carry_out(&self, plan: &Plan, pages: &[PageId], sender: &ActionSender) -> Result<AppliedSheet, Stop> {
-        let (request, _) = self.repair_request(&*self.examination()?, pages);
+        let request = self.repair_request(&*self.examination()?, pages);
         let Written { journal, applied } =
             repair::carry_out(&request, plan, &ScreenWatch { sender, wanted: &|| true })?;
-        let directory = journal.directory().display().to_string();
-        let data_dir = quoted(&absolute(&self.data_dir));
-        let undo = format!("{PROGRAM} undo {data_dir} {}", quoted(&directory));
-        Ok(AppliedSheet { written: applied.written.len(), journal: directory, undo })
+        Ok(AppliedSheet {
+            written: applied.written.len(),
+            data_dir: absolute(&self.data_dir),
+            journal: journal.directory().to_owned(),
+        })
     }
 }

@@ -9,11 +9,12 @@ use super::PROGRAM;
 use crate::analysis::batches::tell_batches;
 use crate::analysis::finding::Coverage;
 use crate::analysis::in_order::all_cores;
-use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cluster::names::RelationNames;
 use crate::inspect::dwb_source::DwbSource;
+use crate::output::closing::{Closing, begin};
 use crate::output::json::{BATCH_COLUMNS, BatchJson, Item, USUAL_BATCH_COLUMNS, is_described};
 use crate::output::sink::CsvShape;
 use crate::output::text::{write_batches, write_described};
@@ -59,10 +60,10 @@ pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, St
         for batch in batches {
             sink.item(&Item::Batch(batch))?;
         }
-        return closing.end(sink, shown, serde_json::Map::new());
+        return Ok(closing.end(sink, shown, serde_json::Map::new())?.into());
     }
     let layout = args.output.layout();
     write_described(out, layout, &source.set)?;
     write_batches(out, layout, &batches)?;
-    closing.end_text(out, layout)
+    Ok(closing.end_text(out, layout)?.into())
 }

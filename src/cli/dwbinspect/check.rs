@@ -4,27 +4,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::bars::Bars;
-use crate::analysis::verdict::compare::Comparison;
-use crate::analysis::verdict::doubt::Doubt;
-use crate::analysis::verdict::judge::Verdict;
-use crate::analysis::verdict::slots::slots_of;
-use crate::cli::context::{Closing, OutputArgs, QuietArg, begin};
+use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::inspect::examination::{Examination, Request};
-use crate::inspect::next::{step_context, steps_of};
+use crate::inspect::next::{judged_cluster, step_context, steps_of};
 use crate::output::check_text::{
     page_title, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
 };
-use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
-use crate::output::json::{Item, lsn_text};
-use crate::output::next_step_text::{steps_value, write_steps};
-use crate::output::sink::{CsvShape, Machine};
+use crate::output::closing::Closing;
+use crate::output::next_step_text::write_steps;
 use crate::output::stand_in_text::write_stand_ins;
 use crate::output::text::{Layout, write_fact};
 use crate::types::PageId;
@@ -96,10 +89,12 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     let mut examined = Examination::run(&data_dir, &request, &Bars::new(args.progress))?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer());
     if args.quiet.is_on() {
-        return Ok(closing.outcome());
+        return Ok(closing.answer().into());
     }
     if let Some(format) = args.output.machine() {
-        return write_machine(&examined, closing, args.all, format, &data_dir, out);
+        let shown = data_dir.display().to_string();
+        let cluster = judged_cluster(&examined, PROGRAM, &shown);
+        return Ok(cluster.write_check(out, format, &steps_of(&examined), args.all, closing)?.into());
     }
     let layout = args.output.layout();
     write_text(args, &data_dir, &examined, out, layout)?;
@@ -107,44 +102,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     // Last, where it stays in view.
     write_verdict(&data_dir, &examined, out, layout)?;
     out.flush()?;
-    Ok(closing.outcome())
-}
-
-/// The document of a check.
-pub(super) fn write_machine(
-    examined: &Examination,
-    closing: Closing,
-    all: bool,
-    format: Machine,
-    data_dir: &Path,
-    out: &mut dyn Write,
-) -> Result<Outcome, Stop> {
-    let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
-    let mut sink = begin(format, shape, out, (PROGRAM, "check"), vec![data_dir.display().to_string()])?;
-    let mut shown = 0;
-    for report in &examined.report.pages {
-        let (path, relation) = (examined.path_of(report.page), examined.relation_name(report.page.rel));
-        let place = PlaceNames { path: &path, relation: relation.as_deref() };
-        sink.item(&Item::Page(page_row(report, &place)))?;
-        shown += 1;
-    }
-    if all {
-        for group in examined.report.slots.chunk_by(|one, other| one.page == other.page) {
-            let Some(page) = group.first().map(|slot| slot.page) else { continue };
-            if examined.report.pages.binary_search_by_key(&page, |report| report.page).is_ok() {
-                continue;
-            }
-            let (path, relation) = (examined.path_of(page), examined.relation_name(page.rel));
-            let place = PlaceNames { path: &path, relation: relation.as_deref() };
-            let slots = slots_of(&examined.report.slots, page);
-            sink.item(&Item::Page(compared_row(page, slots, &|file| examined.file_name(file), &place)))?;
-            shown += 1;
-        }
-    }
-    let mut counts = counts(examined);
-    let shown_dir = data_dir.display().to_string();
-    counts.insert("next".to_owned(), steps_value(&steps_of(examined), step_context(examined, &shown_dir)));
-    closing.end(sink, shown, counts)
+    Ok(closing.answer().into())
 }
 
 fn write_text(
@@ -193,34 +151,4 @@ fn write_verdict(data_dir: &Path, examined: &Examination, out: &mut dyn Write, l
     write_counts(out, layout, &report.pages)?;
     let shown = data_dir.display().to_string();
     write_steps(out, layout, &steps_of(examined), step_context(examined, &shown))
-}
-
-fn counts(examined: &Examination) -> Map<String, Value> {
-    let report = &examined.report;
-    let by_verdict = |verdict: Verdict| report.pages.iter().filter(|page| page.verdict.verdict == verdict).count();
-    let by_word = |word: Comparison| report.slots.iter().filter(|slot| slot.comparison == Some(word)).count();
-    let verdicts: Map<String, Value> =
-        Verdict::ALL.into_iter().map(|verdict| (verdict.name().to_owned(), json!(by_verdict(verdict)))).collect();
-    let words: Map<String, Value> =
-        Comparison::ALL.into_iter().map(|word| (word.name().to_owned(), json!(by_word(word)))).collect();
-    let doubts = &report.replay.doubts;
-    let sentences: Vec<String> = doubts.iter().map(ToString::to_string).collect();
-    let codes: Vec<&str> = doubts.iter().map(Doubt::code).collect();
-    let mut counts = Map::new();
-    for (name, value) in [
-        ("damaged_pages", json!(report.pages.len())),
-        ("verdicts", Value::Object(verdicts)),
-        ("slots", Value::Object(words)),
-        ("unproven_pages", json!(examined.unproven_pages)),
-        ("recovery", json!(report.replay.recovery.name())),
-        ("redo_lsn", json!(report.replay.redo_lsn.map(lsn_text))),
-        ("end_lsn", json!(report.replay.end_lsn.map(lsn_text))),
-        ("backup_end", json!(report.replay.backup.as_ref().map(|backup| backup.end.name()))),
-        ("doubts", json!(sentences)),
-        ("doubt_codes", json!(codes)),
-        ("on_start", outlook_value(&report.outlook)),
-    ] {
-        counts.insert(name.to_owned(), value);
-    }
-    counts
 }

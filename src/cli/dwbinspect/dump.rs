@@ -12,7 +12,7 @@ use crate::analysis::finding::SkipReason;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::slot_facts::{Condition, SlotFacts};
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
-use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::values::{PageFilter, Span, image_file_name};
@@ -21,6 +21,7 @@ use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
 use crate::cluster::relation_walk::walk_relations;
 use crate::inspect::dwb_source::DwbSource;
+use crate::output::closing::{Closing, begin};
 use crate::output::hexdump::{write_field, write_page};
 use crate::output::json::{FileJson, Item, SLOT_COLUMNS, SlotJson, USUAL_SLOT_COLUMNS, is_described};
 use crate::output::sink::{CsvShape, Sink};
@@ -211,13 +212,13 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let shown = show_slots(&filter, &source, names.as_ref(), &mut report, export.as_ref(), &mut target)?;
     let closing = Closing::new(findings, &report.coverage);
     match target {
-        Target::Machine(sink) => closing.end(sink, shown, serde_json::Map::new()),
+        Target::Machine(sink) => Ok(closing.end(sink, shown, serde_json::Map::new())?.into()),
         Target::Lines(mut lines, out) => {
             lines.end_of_run(out)?;
             writeln!(out, "\n{shown} of {} slots shown", report.coverage.examined)?;
-            closing.end_text(out, layout)
+            Ok(closing.end_text(out, layout)?.into())
         }
-        Target::Hex(layout, out) => closing.end_text(out, layout),
+        Target::Hex(layout, out) => Ok(closing.end_text(out, layout)?.into()),
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
-use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cluster::data_dir::DataDir;
@@ -19,6 +19,7 @@ use crate::cluster::relation_walk::{Walk, walk_relations};
 use crate::cluster::running::ServerSign;
 use crate::cluster::settings::Settings;
 use crate::inspect::dwb_source::DwbSource;
+use crate::output::closing::{Closing, begin};
 use crate::output::control_fields::{control_fields, control_object};
 use crate::output::json::{ClusterJson, FileJson, Item, RingJson, lsn_text, time_text};
 use crate::output::sink::CsvShape;
@@ -82,7 +83,7 @@ pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         for file in files {
             sink.item(&Item::File(file))?;
         }
-        return closing.end(sink, shown, counts(&report));
+        return Ok(closing.end(sink, shown, counts(&report))?.into());
     }
     let layout = args.output.layout();
     if let Some((directory, cluster)) = source.directory.as_ref().zip(cluster) {
@@ -91,7 +92,7 @@ pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     write_described(out, layout, &source.set)?;
     write_rings(out, layout, &report.staleness.summaries())?;
     write_buffer(out, layout, &report, &files)?;
-    closing.end_text(out, layout)
+    Ok(closing.end_text(out, layout)?.into())
 }
 
 fn walk_of(directory: &DataDir) -> Walk {

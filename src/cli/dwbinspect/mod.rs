@@ -9,7 +9,6 @@ mod info;
 mod page;
 mod repair;
 mod repair_text;
-mod sheets;
 mod tui;
 mod undo;
 mod verify;
@@ -20,9 +19,10 @@ use std::io::Write;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use super::context::{QuestionMark, VERSION};
+use super::context::QuestionMark;
 use super::exit::{EXIT_STATUS, Outcome, Stop};
 use super::generate;
+use crate::output::closing::VERSION;
 
 const PROGRAM: &str = "pg_dwbinspect";
 

@@ -5,34 +5,28 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
 
 use super::PROGRAM;
 use super::bars::Bars;
-use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::compare::Comparison;
-use crate::analysis::verdict::events::BlockEvent;
-use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::survey::PageReport;
-use crate::cli::context::{Closing, OutputArgs, QuietArg, begin};
+use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
-use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
-use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
 use crate::cluster::relation_walk::walk_relations;
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::{Examination, Request};
-use crate::inspect::next::{step_context, steps_for};
+use crate::inspect::next::{judged_cluster, step_context, steps_for};
+use crate::inspect::page_versions::page_versions;
 use crate::inspect::relation_name::RelationChoice;
-use crate::output::check_text::{page_title, write_evidence};
-use crate::output::json::page::{PAGE_COLUMNS, PlaceNames, page_row};
-use crate::output::json::{Item, lsn_text};
+use crate::output::check_text::{page_and_path, write_evidence};
+use crate::output::closing::Closing;
+use crate::output::documents::events_of;
 use crate::output::next_step_text::write_steps;
-use crate::output::page_text::{Version, touch_words, write_difference, write_headers, write_history, write_items};
-use crate::output::sink::{CsvShape, Machine};
+use crate::output::page_text::{write_difference, write_headers, write_history, write_items};
 use crate::output::text::Layout;
 use crate::types::{BlockNumber, ForkNumber, MAX_BLOCK_NUMBER, PageId, RelFileLocator};
 
@@ -92,7 +86,8 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer_of_pages());
     if let Some(format) = args.output.machine() {
         let found: Vec<&PageReport> = examined.report.pages.iter().collect();
-        return write_machine(&examined, closing, &found, format, &data_dir, out);
+        let shown = data_dir.display().to_string();
+        return Ok(judged_cluster(&examined, PROGRAM, &shown).write_pages(out, format, &found, closing)?.into());
     }
     let layout = args.output.layout();
     if let Some(found) = examined.report.pages.first() {
@@ -105,7 +100,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         write_steps(out, layout, &steps, step_context(&examined, &shown))?;
     }
     out.flush()?;
-    Ok(closing.outcome())
+    Ok(closing.answer().into())
 }
 
 /// True for a block that is not there and that nothing says was ever there.
@@ -132,50 +127,6 @@ impl PageArgs {
     }
 }
 
-/// The document of some pages.
-pub(super) fn write_machine(
-    examined: &Examination,
-    closing: Closing,
-    pages: &[&PageReport],
-    format: Machine,
-    data_dir: &Path,
-    out: &mut dyn Write,
-) -> Result<Outcome, Stop> {
-    let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
-    let mut sink = begin(format, shape, out, (PROGRAM, "page"), vec![data_dir.display().to_string()])?;
-    for found in pages {
-        let (path, relation) = (examined.path_of(found.page), examined.relation_name(found.page.rel));
-        let mut row = page_row(found, &PlaceNames { path: &path, relation: relation.as_deref() });
-        let history: Vec<_> =
-            events_of(examined, found.page).iter().map(|event| event_value(event, examined)).collect();
-        row.insert("history".to_owned(), json!(history));
-        sink.item(&Item::Page(row))?;
-    }
-    closing.end(sink, pages.len() as u64, serde_json::Map::new())
-}
-
-/// Records of a page in WAL.
-pub(super) fn events_of(examined: &Examination, page: PageId) -> &[BlockEvent] {
-    let report = &examined.report;
-    report.interest.place(page).map_or(&[][..], |place| report.history.events(place))
-}
-
-fn event_value(event: &BlockEvent, examined: &Examination) -> serde_json::Value {
-    json!({
-        "lsn": lsn_text(event.start_lsn),
-        "end_lsn": lsn_text(event.end_lsn),
-        "record": event.name(examined.report.history.major),
-        "xid": event.xid,
-        "effect": touch_words(&event.touch),
-    })
-}
-
-/// How a page is called: by name and path.
-pub(super) fn title_of(examined: &Examination, page: PageId) -> String {
-    let title = format!("{} ({})", page_title(&examined.called(page), page), examined.path_of(page));
-    title.trim_start().to_owned()
-}
-
 fn write_text(
     out: &mut dyn Write,
     layout: Layout,
@@ -184,40 +135,20 @@ fn write_text(
     hex: bool,
 ) -> Result<(), Stop> {
     let page = found.page;
-    write_evidence(out, layout, found, &title_of(examined, page))?;
-    let versions = versions_of(examined, found);
+    write_evidence(out, layout, found, &page_and_path(&examined.called(page), page, &examined.path_of(page)))?;
+    let versions = page_versions(examined, found);
     if !versions.is_empty() {
         write_headers(out, layout, page, &versions)?;
         write_items(out, layout, page, &versions)?;
     }
-    if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.title == "disk") {
+    if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.image.is_none()) {
         for image in images {
             write_difference(out, layout, disk, image, hex)?;
         }
     }
     let report = &examined.report;
-    write_history(out, layout, events_of(examined, page), report.history.major, report.replay.redo_lsn)?;
+    write_history(out, layout, events_of(report, page), report.history.major, report.replay.redo_lsn)?;
     Ok(())
-}
-
-/// The page on disk, where there is one, then every image that can be read.
-pub(super) fn versions_of(examined: &Examination, found: &PageReport) -> Vec<Version> {
-    let page = found.page;
-    let mut versions = Vec::new();
-    let mut bytes = vec![0; examined.block_size];
-    let root = examined.source.directory.as_ref().map_or(Path::new("."), DataDir::root);
-    let pages = RelationPages::new(root, examined.paths.clone());
-    if matches!(pages.read_page(page, &mut bytes), Ok(PageRead::Whole | PageRead::Partial { .. })) {
-        versions.push(Version { title: "disk".to_owned(), bytes });
-    }
-    let wal = examined.wal.all.as_ref().or(examined.wal.own.as_ref());
-    for (place, judged) in found.verdict.candidates.iter().enumerate() {
-        let source: &ImageSource = &judged.candidate.source;
-        if let Ok(bytes) = fetch_image(source, page, examined.block_size, &examined.source.set, wal) {
-            versions.push(Version::image(place, bytes));
-        }
-    }
-    versions
 }
 
 /// Finds what the user named.

@@ -20,7 +20,7 @@ use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::replay::Replay;
-use crate::cli::context::{Closing, OutputArgs, QuietArg, begin};
+use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg, interrupt_flag};
@@ -31,6 +31,7 @@ use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory}
 use crate::cluster::relation_walk::{RelationFile, walk_relations};
 use crate::inspect::error::open_data_dir;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
+use crate::output::closing::{Closing, begin};
 use crate::output::json::{BAD_PAGE_COLUMNS, Item, bad_page_row};
 use crate::output::progress::Progress;
 use crate::output::sink::CsvShape;
@@ -129,7 +130,8 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         let layout = args.output.layout();
         write_summary(out, layout, &summary)?;
         listing.write(out, layout)?;
-        return Closing::new(check.findings, &check.coverage).answering(check.answer).end_text(out, layout);
+        let closing = Closing::new(check.findings, &check.coverage).answering(check.answer);
+        return Ok(closing.end_text(out, layout)?.into());
     };
     // Before anything is printed.
     check.confirm_names(args)?;
@@ -140,11 +142,8 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         row.insert("unlogged".to_owned(), json!(page.is_unlogged));
         sink.item(&Item::Page(row))
     })?;
-    Closing::new(check.findings, &check.coverage).answering(check.answer).end(
-        sink,
-        summary.counts.damaged,
-        summary.fields(),
-    )
+    let closing = Closing::new(check.findings, &check.coverage).answering(check.answer);
+    Ok(closing.end(sink, summary.counts.damaged, summary.fields())?.into())
 }
 
 /// Names of relations, read when the first is needed.

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::PROGRAM;
 use super::args::path_texts;
 use crate::analysis::wal::cause::Cause;
-use crate::cli::context::{Closing, OutputArgs, begin};
+use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::{PageFilter, Span};
 use crate::inspect::error::InspectError;
@@ -16,6 +16,7 @@ use crate::inspect::wal::images::{FoundImage, ImageSelection};
 use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::source::WalSource;
+use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
 use crate::output::json::wal::{Row, fork_name};
 use crate::output::json::{Item, lsn_text};
@@ -169,10 +170,10 @@ impl<'a> Target<'a> {
     pub fn end(self, mut source: WalSource, shown: u64, sentence: &str) -> Result<Outcome, Stop> {
         let closing = Closing::new(std::mem::take(&mut source.findings), &source.coverage);
         match self {
-            Self::Machine(sink) => closing.end(sink, shown, Row::new()),
+            Self::Machine(sink) => Ok(closing.end(sink, shown, Row::new())?.into()),
             Self::Text(layout, out) => {
                 writeln!(out, "\n{sentence}")?;
-                closing.end_text(out, layout)
+                Ok(closing.end_text(out, layout)?.into())
             }
         }
     }

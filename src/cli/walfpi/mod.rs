@@ -14,9 +14,10 @@ use std::io::Write;
 use crate::cluster::names_file::NAMES_QUERY;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use super::context::{QuestionMark, VERSION};
+use super::context::QuestionMark;
 use super::exit::{EXIT_STATUS, Outcome, Stop};
 use super::generate;
+use crate::output::closing::VERSION;
 
 const PROGRAM: &str = "pg_walfpi";
 

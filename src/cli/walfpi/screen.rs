@@ -14,7 +14,7 @@ use crate::inspect::wal::stats::WalCounts;
 use crate::output::json::wal::Naming;
 use crate::output::wal_text::name_of;
 use crate::tui::action::Action;
-use crate::tui::facts::{Progress, WalNote, WalSurvey};
+use crate::tui::facts::{Progress, WalSurvey};
 use crate::tui::worker::ActionSender;
 
 /// Relations that are kept.
@@ -36,13 +36,14 @@ pub fn tell_survey(request: &WalRequest, source: Option<WalSource>, sender: &Act
     };
     let counted = count(&mut source, None, "reading WAL");
     let problems = source.findings.iter().filter(|finding| finding.severity == Severity::Problem);
-    let skipped = source.coverage.skipped.iter();
-    let notes = problems
-        .map(|finding| WalNote::Problem(format!("{}; {}", finding.kind, finding.kind.why())))
-        .chain(skipped.map(|skipped| WalNote::NotExamined(format!("{}: {}", skipped.what, skipped.reason))))
-        .collect();
-    let mut survey =
-        WalSurvey { intervals: counted.intervals, total: counted.total, relations: None, causes: None, notes };
+    let mut survey = WalSurvey {
+        intervals: counted.intervals,
+        total: counted.total,
+        relations: None,
+        causes: None,
+        problems: problems.cloned().collect(),
+        skipped: source.coverage.skipped.clone(),
+    };
     sender.action(Action::WalRead(Arc::new(survey.clone())));
     let counted = count(&mut source, Some(GroupBy::Relation), "counting relations in WAL");
     survey.relations = Some(largest(&counted, GroupBy::Relation, &source, &names));

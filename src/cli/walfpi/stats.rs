@@ -9,10 +9,10 @@ use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use crate::analysis::wal::group::GroupBy;
 use crate::analysis::wal::tally::Tally;
-use crate::cli::context::{Closing, begin};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::stats::{WalStats, WalStatsRequest, wal_stats};
+use crate::output::closing::{Closing, begin};
 use crate::output::json::wal::{Naming, group_row, interval_row, put_tally, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
@@ -178,7 +178,7 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
         ] {
             totals.insert(name.to_owned(), value);
         }
-        return closing.end(sink, shown, totals);
+        return Ok(closing.end(sink, shown, totals)?.into());
     }
     let layout = args.common.output.layout();
     match request.group {
@@ -191,5 +191,5 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
     } else {
         writeln!(out, "\nno records in this range")?;
     }
-    closing.end_text(out, layout)
+    Ok(closing.end_text(out, layout)?.into())
 }

@@ -15,10 +15,11 @@ use crate::cli::work::JobsArg;
 use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::source::WalSource;
+use crate::output::escape::printable;
 use crate::output::shell::quoted;
 use crate::tui::action::{Action, Effect};
-use crate::tui::facts::WalNote;
 use crate::tui::state::{Subject, View};
+use crate::tui::view::wal_notes;
 use crate::tui::worker::{ActionSender, Backend};
 
 /// Look at full-page images in WAL on a screen: share per checkpoint, decay, relations, causes
@@ -59,12 +60,11 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
         out.flush()?;
         return Ok(Outcome::Incomplete);
     };
-    for note in &wal.notes {
-        writeln!(out, "{}", crate::output::escape::printable(&note.to_string()))?;
+    for note in wal_notes(wal) {
+        writeln!(out, "{}", printable(&note))?;
     }
     out.flush()?;
-    let skipped = wal.notes.iter().filter(|note| matches!(note, WalNote::NotExamined(_))).count();
-    Ok(Outcome::of(wal.notes.len() - skipped, skipped))
+    Ok(Outcome::of(wal.problems.len(), wal.skipped.len()))
 }
 
 /// The arguments with which another command reads the same.

@@ -6,10 +6,11 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::args::{SourceArgs, path_texts};
-use crate::cli::context::{Closing, OutputArgs, QuietArg, begin};
+use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::chain::{WalChainRequest, wal_chain};
+use crate::output::closing::{Closing, begin};
 use crate::output::json::Item;
 use crate::output::json::wal::{RUN_COLUMNS, Row, damage_row, run_row};
 use crate::output::sink::CsvShape;
@@ -58,13 +59,13 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         for damage in &chain.damage {
             sink.item(&Item::Damage(damage_row(damage)))?;
         }
-        return closing.end(sink, shown, Row::new());
+        return Ok(closing.end(sink, shown, Row::new())?.into());
     }
     let layout = args.output.layout();
     for row in &runs {
         write_run(out, layout, row)?;
     }
-    closing.end_text(out, layout)
+    Ok(closing.end_text(out, layout)?.into())
 }
 
 fn write_run(out: &mut dyn Write, layout: Layout, row: &Row) -> io::Result<()> {

@@ -214,8 +214,8 @@ pub const BATCH_COLUMNS: &[&str] = &[
 /// Columns that every layout has: the first of [`BATCH_COLUMNS`].
 pub const USUAL_BATCH_COLUMNS: usize = BATCH_COLUMNS.len() - 1;
 
-/// Relations that a batch names.
-const TOP_RELATIONS: usize = 3;
+/// Relations that are named of a batch.
+pub const TOP_RELATIONS: usize = 3;
 
 impl BatchJson {
     /// Puts a batch into words; `files` are those of its set, `name` gives names of relations.
@@ -225,9 +225,7 @@ impl BatchJson {
             |(file, index): (usize, u64)| format!("{}:{index}", files.get(file).map_or("?", |file| file.name.as_str()));
         let mut reasons: Vec<_> = batch.reasons.iter().collect();
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let mut relations: Vec<_> = batch.relations.iter().collect();
-        relations.sort_by_key(|(rel, count)| (std::cmp::Reverse(**count), **rel));
-        let top: Vec<RelFileLocator> = relations.iter().take(TOP_RELATIONS).map(|(rel, _)| **rel).collect();
+        let top = batch.top_relations(TOP_RELATIONS);
         Self {
             batch: batch.verdict.name(),
             confidence: batch.confidence.name(),
@@ -237,19 +235,14 @@ impl BatchJson {
             slots: batch.slots,
             lowest_lsn: lsn_text(batch.lowest_lsn),
             highest_lsn: lsn_text(batch.highest_lsn),
-            relations: relations.len(),
+            relations: batch.relations.len(),
             top_relations: top.iter().map(ToString::to_string).collect(),
             top_names: top.iter().map(|rel| name(*rel).unwrap_or_else(|| rel.to_string())).collect(),
             from_eviction: batch.from_eviction,
             from_checkpoint: batch.from_checkpoint,
             longest_checkpoint_run: batch.longest_checkpoint_run,
             longest_ascending_run: batch.longest_ascending_run,
-            written_by: match (batch.from_checkpoint, batch.from_eviction) {
-                (0, 0) => "unknown",
-                (0, _) => "eviction",
-                (_, 0) => "checkpoint",
-                _ => "mixed",
-            },
+            written_by: batch.writer().name(),
             knowledge: files.get(batch.first.0).and_then(described),
         }
     }

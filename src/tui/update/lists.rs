@@ -1,6 +1,7 @@
 //! Lists: their order, and going from match to match.
 
 use crate::analysis::slot_row::SlotRow;
+use crate::output::page_text::version_title;
 use crate::tui::facts::Survey;
 use crate::tui::query::{Query, slot_words};
 use crate::tui::state::{Column, PagePart, State, View};
@@ -9,8 +10,8 @@ use crate::tui::state::{Column, PagePart, State, View};
 pub(super) fn order_slots(state: &mut State) {
     let Some(survey) = state.cluster.survey.clone() else { return };
     let selected = state.slots.order.get(state.slots.selected).copied();
-    let slots = &survey.slots;
-    let fits = state.query.slots(&survey);
+    let slots = survey.slots();
+    let fits = state.query.slots(survey.lists());
     let only = state.slots.only;
     let mut order: Vec<usize> = (0..).zip(slots).filter(|(_, row)| !only || fits(row)).map(|(at, _)| at).collect();
     let row = |at: usize| slots.get(at);
@@ -62,15 +63,15 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
     let Some(survey) = state.cluster.survey.clone() else { return };
     let found = match state.view {
         View::Triage => {
-            let fits = state.query.pages(&survey);
+            let fits = state.query.pages(survey.lists());
             let any = state.query.is_empty();
-            let fits = |at: usize| survey.pages.get(at).is_some_and(|line| any || fits(line));
-            next_index(state.triage.selected, survey.pages.len(), forward, here, &fits)
+            let fits = |at: usize| survey.pages().get(at).is_some_and(|line| any || fits(line));
+            next_index(state.triage.selected, survey.pages().len(), forward, here, &fits)
         }
         View::Slots => {
-            let fits = state.query.slots(&survey);
+            let fits = state.query.slots(survey.lists());
             let any = state.query.is_empty();
-            let row = |at: usize| state.slots.order.get(at).and_then(|at| survey.slots.get(*at));
+            let row = |at: usize| state.slots.order.get(at).and_then(|at| survey.slots().get(*at));
             let fits = |at: usize| row(at).is_some_and(|row| if any { is_damaged(row, &survey) } else { fits(row) });
             next_index(state.slots.selected, state.slots.order.len(), forward, here, &fits)
         }
@@ -113,6 +114,6 @@ fn find_difference(state: &mut State, forward: bool) {
             state.page.cursor = at;
             state.page.part = PagePart::Bytes;
         }
-        None => state.tell(format!("disk and image {} are the same", image.title)),
+        None => state.tell(format!("disk and image {} are the same", version_title(image))),
     }
 }

@@ -58,7 +58,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             state.wal.error = Some(why);
         }
         Action::PageRead(sheet) => {
-            if state.page.wanted == Some(sheet.page) {
+            if state.page.wanted == Some(sheet.report.page) {
                 state.page.sheet = Some(sheet);
                 clamp(state);
             }
@@ -121,8 +121,8 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.cluster.progress = None;
     state.cluster.is_reading = false;
     state.cluster.has_changed = false;
-    state.cluster.opened = Some(survey.state.clone());
-    state.triage.selected = state.triage.selected.min(survey.pages.len().saturating_sub(1));
+    state.cluster.opened = Some(survey.examined.state.clone());
+    state.triage.selected = state.triage.selected.min(survey.pages().len().saturating_sub(1));
     state.batches.selected = state.batches.selected.min(survey.batches.len().saturating_sub(1));
     state.plan.marks.retain(|page| survey.damaged(*page).is_some());
     state.plan.sheet = None;

@@ -37,8 +37,8 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
     state.help.is_open = false;
     if view == View::Page && state.page.wanted.is_none() {
         state.page.came_from = View::Triage;
-        let first = state.survey().and_then(|survey| survey.pages.get(state.triage.selected));
-        if let Some(page) = first.map(|line| line.page) {
+        let first = state.survey().and_then(|survey| survey.pages().get(state.triage.selected));
+        if let Some(page) = first.map(|report| report.page) {
             state.view = View::Triage;
             return open_page(state, page);
         }
@@ -75,7 +75,7 @@ fn open_batch(state: &mut State) -> Vec<Effect> {
     state.slots.column = Column::Slot;
     state.slots.descending = false;
     order_slots(state);
-    state.slots.selected = survey.slots.iter().position(|row| batch.holds(row)).unwrap_or(0);
+    state.slots.selected = survey.slots().iter().position(|row| batch.holds(row)).unwrap_or(0);
     show(state, View::Slots)
 }
 
@@ -124,7 +124,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
     }
     match state.view {
         View::Triage => {
-            let count = state.survey().map_or(0, |survey| survey.pages.len());
+            let count = state.survey().map_or(0, |survey| survey.pages().len());
             state.triage.selected = moved(state.triage.selected, by, count);
         }
         View::Slots => state.slots.selected = moved(state.slots.selected, by, state.slots.order.len()),

@@ -14,7 +14,7 @@ const APPLY_WORD: &str = "apply";
 /// Marks the selected page for repair, or takes the mark away.
 pub(super) fn mark(state: &mut State) {
     let Some((page, survey)) = state.selected_page().zip(state.survey()) else { return };
-    let verdict = survey.damaged(page).map(|line| line.verdict);
+    let verdict = survey.damaged(page).map(|report| report.verdict.verdict);
     let refusal = match verdict {
         Some(Verdict::Restore | Verdict::RestoreUnproven) => None,
         Some(Verdict::LosesChanges) => Some("every image loses changes: only repair --lose-changes writes one"),

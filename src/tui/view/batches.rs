@@ -5,16 +5,17 @@ use ratatui::text::{Line, Span};
 
 use super::triage::style_of as style_of_verdict;
 use super::{Body, fact, highlight, waiting};
+use crate::analysis::batches::{Batch, BatchWriter};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
+use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::partial::CheckpointSeen;
 use crate::output::check_text::letter;
-use crate::output::json::{BatchJson, time_text};
-use crate::tui::facts::{BatchLine, Survey};
+use crate::output::json::time_text;
+use crate::tui::facts::{ListedBatch, Survey};
 use crate::tui::look::Look;
 use crate::tui::state::State;
-use crate::types::Lsn;
 
 /// Columns in front of the strip.
 const LEAD: usize = 9;
@@ -39,7 +40,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
     let Some(survey) = state.survey() else { return Body::text(waiting(state), Vec::new(), 0) };
-    if survey.slots.is_empty() {
+    if survey.slots().is_empty() {
         let words = "This cluster has no double write buffer, or it holds no slots.";
         return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
     }
@@ -62,9 +63,10 @@ fn strip(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
     let room = width.saturating_sub(LEAD + 1).max(1);
-    let count = survey.slots.len();
+    let count = survey.slots().len();
     let cells = room.min(count.max(1));
-    let slots_of = |cell: usize| survey.slots.get(cell * count / cells..(cell + 1) * count / cells).unwrap_or_default();
+    let slots_of =
+        |cell: usize| survey.slots().get(cell * count / cells..(cell + 1) * count / cells).unwrap_or_default();
     let mut batch = vec![Span::styled(look.fit("batch", LEAD), look.heading())];
     let mut pages = vec![Span::styled(look.fit("pages", LEAD), look.heading())];
     for cell in 0..cells {
@@ -87,11 +89,12 @@ fn strip(state: &State, survey: &Survey) -> Vec<Line<'static>> {
 /// The batch that most of some slots belong to; a current one is never hidden.
 fn batch_of(state: &State, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
     let look = state.look;
-    let count = |batch: &BatchLine| slots.iter().filter(|row| batch.holds(row)).count();
+    let count = |listed: &ListedBatch| slots.iter().filter(|row| listed.holds(row)).count();
     let held: Vec<(usize, usize)> =
         survey.batches.iter().map(count).enumerate().filter(|(_, count)| *count > 0).collect();
-    let current =
-        held.iter().find(|(at, _)| survey.batches.get(*at).is_some_and(|batch| batch.json.batch == "current"));
+    let is_current =
+        |at: usize| survey.batches.get(at).is_some_and(|listed| listed.batch.verdict == BatchVerdict::Current);
+    let current = held.iter().find(|(at, _)| is_current(*at));
     match current.or_else(|| held.iter().max_by_key(|(_, count)| *count)) {
         Some((at, _)) => {
             let bold = if *at == state.batches.selected { look.selected() } else { Style::new() };
@@ -105,7 +108,7 @@ fn batch_of(state: &State, survey: &Survey, slots: &[SlotRow]) -> (char, Style) 
 /// The worst that is known of some slots and their pages.
 fn worst_of(look: Look, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
     let verdicts: Vec<Verdict> =
-        slots.iter().filter_map(|row| survey.damaged(row.page?)).map(|line| line.verdict).collect();
+        slots.iter().filter_map(|row| survey.damaged(row.page?)).map(|report| report.verdict.verdict).collect();
     let worst = VERDICTS.iter().find(|(verdict, _)| verdicts.contains(verdict));
     match worst {
         Some((verdict, letter)) => (*letter, style_of_verdict(look, *verdict).add_modifier(Modifier::BOLD)),
@@ -140,33 +143,44 @@ fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
     format!("{text} {}", look.cut(relations, room))
 }
 
-fn relations(batch: &BatchJson) -> String {
-    let more = if batch.relations > batch.top_names.len() { ", and more" } else { "" };
-    format!("{}: {}{more}", batch.relations, batch.top_names.join(", "))
+fn relations(survey: &Survey, listed: &ListedBatch) -> String {
+    let named: Vec<String> = listed.top_relations.iter().map(|rel| survey.relation(*rel)).collect();
+    let count = listed.batch.relations.len();
+    let more = if count > named.len() { ", and more" } else { "" };
+    format!("{count}: {}{more}", named.join(", "))
+}
+
+/// `file:slot`.
+fn slot_name(survey: &Survey, (file, index): (usize, u64)) -> String {
+    format!("{}:{index}", survey.file_name(file).unwrap_or("?"))
 }
 
 fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
-    let Some(BatchLine { json: batch, .. }) = survey.batches.get(at) else { return Line::default() };
+    let Some(listed) = survey.batches.get(at) else { return Line::default() };
+    let batch = &listed.batch;
     let is_selected = at == state.batches.selected;
-    let style = match batch.batch {
-        "current" => look.good(),
-        "stale" => look.faint(),
-        _ => look.doubt(),
+    let style = match batch.verdict {
+        BatchVerdict::Current => look.good(),
+        BatchVerdict::Stale => look.faint(),
+        BatchVerdict::Undecided => look.doubt(),
     };
-    let place = |slot: &str| slot.strip_prefix("dwbuf_").unwrap_or(slot).to_owned();
+    let short = |slot: (usize, u64)| {
+        let name = slot_name(survey, slot);
+        name.strip_prefix("dwbuf_").unwrap_or(&name).to_owned()
+    };
     let words = [
         format!("{} {}", if is_selected { look.pointer() } else { " " }, letter(at)),
-        batch.batch.to_owned(),
-        batch.confidence.to_owned(),
+        batch.verdict.name().to_owned(),
+        batch.confidence.name().to_owned(),
         batch.slots.to_string(),
-        batch.lowest_lsn.clone(),
-        batch.highest_lsn.clone(),
-        batch.written_by.to_owned(),
-        place(&batch.first_slot),
-        place(&batch.last_slot),
+        batch.lowest_lsn.to_string(),
+        batch.highest_lsn.to_string(),
+        batch.writer().name().to_owned(),
+        short(batch.first),
+        short(batch.last),
         time_of(state, batch),
-        relations(batch),
+        relations(survey, listed),
     ];
     highlight(look, is_selected, Line::styled(cells(look, state.columns(), &words), style))
 }
@@ -175,23 +189,33 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
 fn foot(state: &State, survey: &Survey) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
-    let Some(BatchLine { json: batch, .. }) = survey.batches.get(state.batches.selected) else { return Vec::new() };
-    let by = match batch.written_by {
-        "unknown" => "unknown: images without checksums do not show whether a checkpoint or an eviction wrote them",
-        _ => &format!("checkpoint {}, eviction {}", batch.from_checkpoint, batch.from_eviction),
+    let Some(listed) = survey.batches.get(state.batches.selected) else { return Vec::new() };
+    let batch = &listed.batch;
+    let by = match batch.writer() {
+        BatchWriter::Unknown => {
+            "unknown: images without checksums do not show whether a checkpoint or an eviction wrote them".to_owned()
+        }
+        BatchWriter::Checkpoint | BatchWriter::Eviction | BatchWriter::Mixed => {
+            format!("checkpoint {}, eviction {}", batch.from_checkpoint, batch.from_eviction)
+        }
     };
+    let slots = format!("{} to {}", slot_name(survey, batch.first), slot_name(survey, batch.last));
     let mut lines = vec![Line::default()];
-    lines.extend(fact(look, width, "slots", &format!("{} to {}", batch.first_slot, batch.last_slot), Style::new()));
-    lines.extend(fact(look, width, "written by", by, Style::new()));
-    lines.extend(fact(look, width, "time", &time_of(state, batch), Style::new()));
-    lines.extend(fact(look, width, "relations", &relations(batch), Style::new()));
+    for (label, words) in [
+        ("slots", slots),
+        ("written by", by),
+        ("time", time_of(state, batch)),
+        ("relations", relations(survey, listed)),
+    ] {
+        lines.extend(fact(look, width, label, &words, Style::new()));
+    }
     lines
 }
 
 /// When the images of a batch were made, as far as checkpoints in WAL tell.
-fn time_of(state: &State, batch: &BatchJson) -> String {
-    let lsn = |text: &str| text.parse::<Lsn>().ok().filter(|lsn| lsn.is_valid());
-    let range = lsn(&batch.lowest_lsn).zip(lsn(&batch.highest_lsn));
+fn time_of(state: &State, batch: &Batch) -> String {
+    let is_known = batch.lowest_lsn.is_valid() && batch.highest_lsn.is_valid();
+    let range = is_known.then_some((batch.lowest_lsn, batch.highest_lsn));
     let Some(((low, high), wal)) = range.zip(state.wal.survey.as_deref()) else {
         return if state.wal.is_reading { "WAL is being read" } else { "not known" }.to_owned();
     };

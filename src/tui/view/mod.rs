@@ -10,6 +10,9 @@ mod slots;
 mod triage;
 mod wal;
 
+pub use triage::{next_words, start_words};
+pub use wal::notes as wal_notes;
+
 use ratatui::Frame;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span, Text};

@@ -1,13 +1,24 @@
 //! One page: where its sectors come from, the verdict, bytes side by side, header, records in WAL.
 
+use std::io;
+
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::triage::{meaning, style_of};
 use super::{Body, columns, waiting};
 use crate::analysis::slot_facts::SECTOR_BYTES;
+use crate::analysis::staleness::Confidence;
+use crate::analysis::verdict::evidence::Weight;
+use crate::analysis::verdict::fetch::PageVersion;
+use crate::analysis::verdict::sectors::SectorMarks;
+use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_path, weight_mark};
+use crate::output::colour::Paint;
+use crate::output::documents::events_of;
 use crate::output::escape::ascii_or_dot;
 use crate::output::page_parts::part_at;
+use crate::output::page_text::{version_title, write_headers, write_history, write_items};
+use crate::output::text::Layout;
 use crate::tui::facts::PageSheet;
 use crate::tui::look::Look;
 use crate::tui::state::{PagePart, State};
@@ -18,11 +29,8 @@ const WIDE: usize = 138;
 /// Images that the legend names.
 const MAX_LEGEND: usize = 4;
 
-/// Columns that further lines of a sentence of evidence are moved in.
-const INDENT: usize = 27;
-
-/// The same behind the mark of a proof's step.
-const STEP_INDENT: usize = 6;
+/// Lines as long as they are: the screen cuts them.
+const ENDLESS: Layout = Layout { width: u16::MAX, paint: Paint::new(false) };
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
@@ -40,22 +48,20 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let width = state.columns();
     let mut head = vec![title(state, sheet)];
     head.extend(sector_map(look, sheet));
-    let legend = sheet.legend.iter().take(MAX_LEGEND).enumerate();
-    head.extend(legend.map(|(at, words)| Line::styled(look.cut(words, width), look.number(at))));
-    if sheet.legend.len() > MAX_LEGEND {
-        head.push(Line::styled(format!("and {} more images", sheet.legend.len() - MAX_LEGEND), look.faint()));
-    }
+    head.extend(legend(look, sheet, width));
     head.push(parts(state));
-    let table = |lines: &[String]| lines.iter().map(|line| cut_left(look, line, state.page.left, width)).collect();
-    match state.page.part {
+    let lines = match state.page.part {
         PagePart::Verdict => {
-            let lines = sheet.evidence.iter().flat_map(|line| evidence(look, line, width)).collect();
-            Body::text(head, lines, state.page.top)
+            let parts = evidence_parts(&sheet.report);
+            parts.iter().flat_map(|part| evidence(look, part, width)).collect()
         }
-        PagePart::Header => Body::text(head, table(&sheet.headers), state.page.top),
-        PagePart::Wal => Body::text(head, table(&sheet.history), state.page.top),
-        PagePart::Bytes => bytes(state, sheet, head),
-    }
+        PagePart::Header | PagePart::Wal => {
+            let lines = table_lines(state.page.part, sheet);
+            lines.iter().map(|line| cut_left(look, line, state.page.left, width)).collect()
+        }
+        PagePart::Bytes => return bytes(state, sheet, head),
+    };
+    Body::text(head, lines, state.page.top)
 }
 
 /// Bytes in a row on each side.
@@ -66,26 +72,70 @@ pub(super) fn row_bytes(state: &State) -> usize {
 /// How far tables can be moved to the left.
 pub(super) fn widest(state: &State) -> usize {
     let Some(sheet) = state.page.sheet.as_deref() else { return 0 };
-    let lines = match state.page.part {
-        PagePart::Header => &sheet.headers,
-        PagePart::Wal => &sheet.history,
-        PagePart::Verdict | PagePart::Bytes => return 0,
-    };
+    let lines = table_lines(state.page.part, sheet);
     lines.iter().map(|line| columns(line)).max().unwrap_or(0).saturating_sub(state.columns())
+}
+
+/// A part of the page that is a table, as `page` prints it; nothing for other parts.
+fn table_lines(part: PagePart, sheet: &PageSheet) -> Vec<String> {
+    let mut text = Vec::new();
+    let written = match part {
+        PagePart::Header => write_header_tables(&mut text, sheet),
+        PagePart::Wal => {
+            let report = &sheet.examined.report;
+            let events = events_of(report, sheet.report.page);
+            write_history(&mut text, ENDLESS, events, report.history.major, report.replay.redo_lsn)
+        }
+        PagePart::Verdict | PagePart::Bytes => Ok(()),
+    };
+    let mut lines: Vec<String> = String::from_utf8_lossy(&text).lines().skip(1).map(str::to_owned).collect();
+    // Memory takes everything that is written to it.
+    lines.extend(written.err().map(|error| error.to_string()));
+    lines
+}
+
+fn write_header_tables(text: &mut Vec<u8>, sheet: &PageSheet) -> io::Result<()> {
+    if sheet.versions.is_empty() {
+        return Ok(());
+    }
+    write_headers(text, ENDLESS, sheet.report.page, &sheet.versions)?;
+    write_items(text, ENDLESS, sheet.report.page, &sheet.versions)
+}
+
+/// What each image is, by its letter.
+fn legend(look: Look, sheet: &PageSheet, width: usize) -> Vec<Line<'static>> {
+    let verdict = &sheet.report.verdict;
+    let images = verdict.candidates.iter().enumerate();
+    let mut lines: Vec<Line<'static>> = images
+        .take(MAX_LEGEND)
+        .map(|(index, judged)| {
+            let mark = if verdict.chosen == Some(index) { ", chosen" } else { "" };
+            let image = &judged.candidate;
+            let words = format!("{}  {}, LSN {}{mark}", letter(index), image.source, image.page_lsn);
+            Line::styled(look.cut(&words, width), look.number(index))
+        })
+        .collect();
+    if let more @ 1.. = verdict.candidates.len().saturating_sub(MAX_LEGEND) {
+        lines.push(Line::styled(format!("and {more} more images"), look.faint()));
+    }
+    lines
 }
 
 fn title(state: &State, sheet: &PageSheet) -> Line<'static> {
     let look = state.look;
-    let mark = if state.plan.marks.contains(&sheet.page) { " *marked*" } else { "" };
-    let mut spans = vec![Span::styled(look.plain(&format!("{}{mark}  ", sheet.title)), look.heading())];
-    match sheet.verdict {
-        Some(verdict) => {
-            let words = format!("{}: {}", verdict.name(), meaning(verdict));
-            spans.push(Span::styled(words, style_of(look, verdict)));
-        }
-        None if sheet.is_proven => spans.push(Span::styled("nothing is wrong with it", look.good())),
-        None => spans.push(Span::styled("nothing found, but not proven whole", look.doubt())),
-    }
+    let report = &sheet.report;
+    let page = report.page;
+    let mark = if state.plan.marks.contains(&page) { " *marked*" } else { "" };
+    let name = page_and_path(&sheet.examined.called(page), page, &sheet.examined.path_of(page));
+    let mut spans = vec![Span::styled(look.plain(&format!("{name}{mark}  ")), look.heading())];
+    let verdict = report.verdict.verdict;
+    spans.push(if report.is_wrong {
+        Span::styled(format!("{}: {}", verdict.name(), meaning(verdict)), style_of(look, verdict))
+    } else if report.strength == Confidence::Proven {
+        Span::styled("nothing is wrong with it", look.good())
+    } else {
+        Span::styled("nothing found, but not proven whole", look.doubt())
+    });
     Line::from(spans)
 }
 
@@ -93,16 +143,18 @@ fn title(state: &State, sheet: &PageSheet) -> Line<'static> {
 fn sector_map(look: Look, sheet: &PageSheet) -> Vec<Line<'static>> {
     const CELLS: usize = 16;
     let mut lines = Vec::new();
-    for (row, sectors) in sheet.sectors.chunks(CELLS).enumerate() {
+    let sectors = sectors_of(&sheet.versions);
+    for (row, cells) in sectors.chunks(CELLS).enumerate() {
         let first = row * CELLS;
-        let ruler: String = (0..sectors.len()).map(|at| look.fit(&format!("{}", first + at), 4)).collect();
+        let ruler: String = (0..cells.len()).map(|at| look.fit(&format!("{}", first + at), 4)).collect();
         lines.push(Line::styled(format!("{}{ruler}", look.fit("sector", 12)), look.faint()));
         let mut spans = vec![Span::styled(look.fit("on disk", 12), look.heading())];
-        for letters in sectors {
-            let style = match letters.as_str() {
-                "." => look.bad(),
-                "0" => look.faint(),
-                _ => look.number(image_number(letters)),
+        for Sector { images, is_zero } in cells {
+            let letters: String = images.iter().map(|index| letter(*index)).collect();
+            let (letters, style) = match images.first() {
+                Some(first) => (letters.as_str(), look.number(*first)),
+                None if *is_zero => ("0", look.faint()),
+                None => (".", look.bad()),
             };
             spans.push(Span::styled(look.fit(letters, 3), style));
             spans.push(Span::raw(" "));
@@ -114,9 +166,25 @@ fn sector_map(look: Look, sheet: &PageSheet) -> Vec<Line<'static>> {
     lines
 }
 
-/// Number of the image by its letter.
-fn image_number(letters: &str) -> usize {
-    letters.bytes().next().map_or(0, |byte| usize::from(byte.saturating_sub(b'A')))
+/// A sector of the page on disk.
+struct Sector {
+    /// Images with the same bytes.
+    images: Vec<usize>,
+    is_zero: bool,
+}
+
+fn sectors_of(versions: &[PageVersion]) -> Vec<Sector> {
+    let Some((disk, images)) = versions.split_first().filter(|(disk, _)| disk.image.is_none()) else {
+        return Vec::new();
+    };
+    let marks = SectorMarks::of(&disk.bytes);
+    let images: Vec<(usize, SectorMarks)> =
+        images.iter().filter_map(|image| Some((image.image?, SectorMarks::of(&image.bytes)))).collect();
+    let sector = |at: usize| {
+        let equal = images.iter().filter(|(_, image)| marks.same(image, at)).map(|(index, _)| *index);
+        Sector { images: equal.collect(), is_zero: marks.is_zero(at) }
+    };
+    (0..disk.bytes.len().div_ceil(SECTOR_BYTES)).map(sector).collect()
 }
 
 fn parts(state: &State) -> Line<'static> {
@@ -130,36 +198,33 @@ fn parts(state: &State) -> Line<'static> {
     Line::from(spans)
 }
 
-/// A line of evidence, painted by the mark in front of it, broken where the screen ends.
-fn evidence(look: Look, line: &str, width: usize) -> Vec<Line<'static>> {
-    let is_step = line.starts_with("    ");
-    let style = match line.trim_start().get(..2) {
-        Some("+ ") if is_step => look.good(),
-        Some("? ") if is_step => look.doubt(),
-        Some("- ") if is_step => look.bad(),
-        _ if !line.starts_with(' ') => look.heading(),
-        _ => Style::new(),
-    };
-    let lead = match line.get(..INDENT) {
-        _ if is_step => line.get(..STEP_INDENT).unwrap_or_default(),
-        Some(lead) if line.starts_with("  ") && lead.ends_with(' ') => lead,
-        _ => return wrapped(look, "", line, width, style),
-    };
-    wrapped(look, lead, line.get(lead.len()..).unwrap_or_default(), width, style)
+/// A piece of evidence, broken where the screen ends.
+fn evidence(look: Look, part: &EvidencePart, width: usize) -> Vec<Line<'static>> {
+    let labelled = |label: &str, value: &str| wrapped(look, &format!("  {label:<24} "), value, width, Style::new());
+    match part {
+        EvidencePart::Fact(label, value) => labelled(label, value),
+        EvidencePart::Verdict(verdict, source) => {
+            let source = source.as_ref().map_or_else(String::new, |source| format!(": {source}"));
+            labelled("verdict", &format!("{}{source}", verdict.name()))
+        }
+        EvidencePart::Image(words) => wrapped(look, "  ", words, width, Style::new()),
+        EvidencePart::Step(weight, words) => {
+            let style = match weight {
+                Weight::Supports => look.good(),
+                Weight::Notes => Style::new(),
+                Weight::Missing => look.doubt(),
+                Weight::Loses | Weight::Against => look.bad(),
+            };
+            wrapped(look, &format!("    {} ", weight_mark(*weight)), words, width, style)
+        }
+    }
 }
 
+/// Words behind a lead; further lines are moved in as far.
 fn wrapped(look: Look, lead: &str, text: &str, width: usize, style: Style) -> Vec<Line<'static>> {
     let blank = " ".repeat(lead.len());
-    let start = text.len() - text.trim_start().len();
-    let margin = text.get(..start).unwrap_or_default();
-    let lines = look.wrap(text.trim_start(), width.saturating_sub(lead.len() + margin.len() + 1));
-    let numbered = lines.into_iter().enumerate();
-    numbered
-        .map(|(at, words)| {
-            let lead = if at == 0 { lead } else { &blank };
-            Line::styled(format!("{lead}{margin}{words}"), style)
-        })
-        .collect()
+    let lines = look.wrap(text, width.saturating_sub(lead.len() + 1)).into_iter().enumerate();
+    lines.map(|(at, words)| Line::styled(format!("{}{words}", if at == 0 { lead } else { &blank }), style)).collect()
 }
 
 /// A line of a table, without its first columns.
@@ -175,9 +240,9 @@ fn bytes<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Line<'static>
     let Some(disk) = sheet.versions.first() else { return Body::text(head, Vec::new(), 0) };
     let image = sheet.versions.get(state.page.image + 1);
     let side = row_bytes * 4;
-    let right = image.map_or_else(|| "no image".to_owned(), |image| format!("image {}", image.title));
+    let right = image.map_or_else(|| "no image".to_owned(), |image| format!("image {}", version_title(image)));
     let words = if image.is_some() { "  (! and marked: they differ)" } else { "" };
-    let heading = format!("      {}   {right}{words}", look.fit(&disk.title, side));
+    let heading = format!("      {}   {right}{words}", look.fit(&version_title(disk), side));
     head.push(Line::styled(look.cut(&heading, state.columns()), look.heading()));
     let line = move |at: usize| {
         let start = at * row_bytes;
@@ -188,20 +253,16 @@ fn bytes<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Line<'static>
     };
     let mut body = Body::list(head, disk.bytes.len().div_ceil(row_bytes), state.page.cursor / row_bytes, line);
     let at = state.page.cursor;
-    let what = |bytes: &[u8]| part_at(bytes, sheet.page, at);
+    let what = |bytes: &[u8]| part_at(bytes, sheet.report.page, at);
     let (on_disk, in_image) = (what(&disk.bytes), image.map(|image| what(&image.bytes)));
     let mut words = format!("{at:#06x} in sector {}: {on_disk}", at / SECTOR_BYTES);
-    body.foot = match in_image {
-        Some(in_image) if in_image != on_disk => {
-            words.push_str(" on disk");
-            let indent = " ".repeat(8);
-            vec![words, format!("{indent}in image {}: {in_image}", right.trim_start_matches("image "))]
-        }
-        _ => vec![words],
+    let mut second = None;
+    if let Some((in_image, image)) = in_image.zip(image).filter(|(in_image, _)| *in_image != on_disk) {
+        words.push_str(" on disk");
+        second = Some(format!("{:8}in image {}: {in_image}", "", version_title(image)));
     }
-    .into_iter()
-    .map(|words| Line::styled(look.cut(&words, state.columns()), look.heading()))
-    .collect();
+    let lines = std::iter::once(words).chain(second);
+    body.foot = lines.map(|words| Line::styled(look.cut(&words, state.columns()), look.heading())).collect();
     body
 }
 

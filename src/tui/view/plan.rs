@@ -5,6 +5,7 @@ use ratatui::text::Line;
 
 use super::{Body, fact, waiting};
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep};
+use crate::tui::command_line::{command_line, undo_command};
 use crate::tui::look::pages;
 use crate::tui::state::State;
 
@@ -23,9 +24,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let plan = &sheet.plan;
     let mut head = Vec::new();
     if let Some(applied) = &state.plan.applied {
-        let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal);
+        let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal.display());
         head.extend(fact(look, width, "repaired", &words, look.good()));
-        head.extend(fact(look, width, "take back", &applied.undo, Style::new()));
+        head.extend(fact(look, width, "take back", &undo_command(state.subject.program, applied), Style::new()));
     }
     let which = if state.plan.marks.is_empty() { "every proven page" } else { "the marked pages" };
     let count = plan.steps.len();
@@ -35,7 +36,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     };
     head.extend(fact(look, width, "plan", &words, if count == 0 { look.doubt() } else { Style::new() }));
     for blocker in &sheet.blockers {
-        head.extend(fact(look, width, "refused", blocker, look.bad()));
+        head.extend(fact(look, width, "refused", &blocker.to_string(), look.bad()));
     }
     let how = match (count, sheet.blockers.is_empty()) {
         (0, _) => "",
@@ -47,7 +48,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if !how.is_empty() {
         head.extend(fact(look, width, "to do", how, Style::new()));
     }
-    head.extend(fact(look, width, "command", &sheet.command, look.faint()));
+    head.extend(fact(look, width, "command", &command_line(state), look.faint()));
     head.push(Line::default());
     let mut lines = Vec::new();
     for step in &plan.steps {
@@ -63,7 +64,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     Body::text(head, lines, state.plan.top)
 }
 
-fn place(page: &PlanPage, relation: Option<&str>) -> String {
+fn page_words(page: &PlanPage, relation: Option<&str>) -> String {
     let numbers = format!("{}/{}/{}", page.spc_oid, page.db_oid, page.rel_number);
     let fork = if page.fork == "main" { String::new() } else { format!("{} ", page.fork) };
     format!("{} block {fork}{}", relation.unwrap_or(&numbers), page.block)
@@ -75,7 +76,7 @@ fn step_lines(state: &State, step: &PlanStep) -> Vec<Line<'static>> {
     let is_safe = step.warnings.is_empty();
     let words = format!("{}:{} {} from {}", step.path, step.page.block, step.verdict, step.image);
     let mut lines = vec![Line::styled(look.cut(&words, width), if is_safe { look.good() } else { look.doubt() })];
-    let name = place(&step.page, step.relation.as_deref());
+    let name = page_words(&step.page, step.relation.as_deref());
     let words = format!("    LSN {}, CRC {} becomes {}, {name}", step.page_lsn, step.before_crc, step.after_crc);
     lines.push(Line::styled(look.cut(&words, width), look.faint()));
     for warning in &step.warnings {
@@ -88,7 +89,7 @@ fn step_lines(state: &State, step: &PlanStep) -> Vec<Line<'static>> {
 fn left_lines(state: &State, left: &LeftPage) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
-    let words = format!("{}: {}", place(&left.page, left.relation.as_deref()), left.verdict);
+    let words = format!("{}: {}", page_words(&left.page, left.relation.as_deref()), left.verdict);
     let mut lines = vec![Line::raw(look.cut(&words, width))];
     for reason in &left.reasons {
         let wrapped = look.wrap(reason, width.saturating_sub(5));

@@ -18,12 +18,12 @@ const WIDE: usize = 100;
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let Some(survey) = state.survey() else { return Body::text(waiting(state), Vec::new(), 0) };
-    if survey.slots.is_empty() {
+    if survey.slots().is_empty() {
         let words = "This cluster has no double write buffer, or it holds no slots.";
         return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
     }
     let list = &state.slots;
-    let mut title = format!("{} of {} slots", list.order.len(), survey.slots.len());
+    let mut title = format!("{} of {} slots", list.order.len(), survey.slots().len());
     if list.only {
         title.push_str(&format!(" that fit \"{}\" (f: all)", state.query.text()));
     }
@@ -74,7 +74,7 @@ fn cells(look: Look, width: usize, lead: &str, cells: &[String; 7], more: [Strin
 
 fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
-    let Some(row) = state.slots.order.get(at).and_then(|place| survey.slots.get(*place)) else {
+    let Some(row) = state.slots.order.get(at).and_then(|place| survey.slots().get(*place)) else {
         return Line::default();
     };
     let is_selected = at == state.slots.selected;
@@ -102,20 +102,19 @@ fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     highlight(look, is_selected, Line::styled(text, style_of(look, survey, row)))
 }
 
-/// `file:slot`, the file by its number.
+/// `file:slot`, the file by its number; the slot alone where there is one file.
 fn slot_name(survey: &Survey, row: &SlotRow) -> String {
-    let file = survey.files.get(row.file).map_or("?", String::as_str);
-    match file.strip_prefix("dwbuf_") {
-        Some(number) if survey.files.len() > 1 => format!("{number}:{}", row.index),
-        _ if survey.files.len() > 1 => format!("{file}:{}", row.index),
-        _ => row.index.to_string(),
+    if survey.files.len() < 2 {
+        return row.index.to_string();
     }
+    let file = survey.file_name(row.file).unwrap_or("?");
+    format!("{}:{}", file.strip_prefix("dwbuf_").unwrap_or(file), row.index)
 }
 
 /// As triage paints the page; a slot that fails its CRC stands out as well.
 fn style_of(look: Look, survey: &Survey, row: &SlotRow) -> Style {
-    if let Some(line) = row.page.and_then(|page| survey.damaged(page)) {
-        return super::triage::style_of(look, line.verdict);
+    if let Some(report) = row.page.and_then(|page| survey.damaged(page)) {
+        return super::triage::style_of(look, report.verdict.verdict);
     }
     match row.condition {
         Condition::Empty => look.faint(),

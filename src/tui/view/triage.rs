@@ -4,8 +4,16 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::{Body, fact, highlight, waiting};
+use crate::analysis::finding::{Finding, Severity};
+use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::judge::Verdict;
-use crate::tui::facts::{PageLine, Survey};
+use crate::analysis::verdict::survey::PageReport;
+use crate::inspect::next::step_context;
+use crate::output::check_text::{
+    block_label, compared_words, image_words, page_title, replay_words, start_sentence, tear_words,
+};
+use crate::output::next_step_text::steps_sentence;
+use crate::tui::facts::Survey;
 use crate::tui::look::Look;
 use crate::tui::state::State;
 
@@ -29,54 +37,69 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.extend(waiting(state));
         return Body::text(head, Vec::new(), 0);
     };
-    let needs_care = |page: &PageLine| !matches!(page.verdict, Verdict::HealsInReplay | Verdict::Leave);
-    let style = match survey.exit_status {
-        _ if survey.pages.iter().any(needs_care) => look.bad(),
-        0 => look.good(),
-        _ => look.doubt(),
+    let style = match survey.answer {
+        _ if survey.pages().iter().any(needs_something) => look.bad(),
+        Answer::Fine => look.good(),
+        Answer::Wrong | Answer::Uncertain => look.doubt(),
     };
-    head.extend(fact(look, width, "if started", &survey.start, style));
-    for doubt in &survey.doubts {
-        head.extend(fact(look, width, "doubt", doubt, look.doubt()));
+    let report = &survey.examined.report;
+    head.extend(fact(look, width, "if started", &start_words(survey), style));
+    for doubt in &report.replay.doubts {
+        head.extend(fact(look, width, "doubt", &doubt.to_string(), look.doubt()));
     }
-    head.extend(fact(look, width, "next step", &survey.next, Style::new()));
-    if survey.pages.iter().any(|page| matches!(page.verdict, Verdict::Restore | Verdict::RestoreUnproven)) {
+    head.extend(fact(look, width, "next step", &next_words(survey, &state.subject.path), Style::new()));
+    let can_be_restored =
+        |page: &PageReport| matches!(page.verdict.verdict, Verdict::Restore | Verdict::RestoreUnproven);
+    if survey.pages().iter().any(can_be_restored) {
         let words = "enter: why, page by page; 6: the repair plan";
         head.extend(fact(look, width, "here", words, Style::new()));
     }
     if state.body_rows() > 30 {
-        head.extend(fact(look, width, "replay", &survey.replay, Style::new()));
-        head.extend(fact(look, width, "checksums", &survey.checksums, Style::new()));
-        if let Some(compared) = &survey.compared {
-            head.extend(fact(look, width, "images", compared, Style::new()));
+        let replay = replay_words(&report.replay).unwrap_or_else(|| "where it begins is unknown".to_owned());
+        head.extend(fact(look, width, "replay", &replay, Style::new()));
+        head.extend(fact(look, width, "checksums", &survey.examined.checksums(), Style::new()));
+        if let Some(compared) = compared_words(&report.slots) {
+            head.extend(fact(look, width, "images", &compared, Style::new()));
         }
-        if let Some(scanned) = &survey.scanned {
+        if let Some(scanned) = &survey.examined.scanned {
             head.extend(fact(look, width, "pages", scanned, Style::new()));
         }
     }
     head.push(Line::default());
-    if survey.pages.is_empty() {
-        let words = if survey.exit_status == 2 {
-            "no damaged page was found, but not everything could be looked at"
-        } else {
-            "no damaged page"
-        };
-        head.push(Line::styled(words, if survey.exit_status == 2 { look.doubt() } else { look.good() }));
+    if survey.pages().is_empty() {
+        head.push(match survey.answer {
+            Answer::Uncertain => Line::styled("no damaged page was found, but not everything is certain", look.doubt()),
+            Answer::Fine | Answer::Wrong => Line::styled("no damaged page", look.good()),
+        });
     } else {
         head.extend(counts(look, width, survey));
-        head.push(Line::styled(row(look, width, " ", &heading(survey.pages.len())), look.heading()));
+        head.push(Line::styled(row(look, width, " ", &heading(survey.pages().len())), look.heading()));
     }
     let line = move |at: usize| page_line(state, survey, at);
-    let mut body = Body::list(head, survey.pages.len(), state.triage.selected, line);
+    let mut body = Body::list(head, survey.pages().len(), state.triage.selected, line);
     body.foot = findings(look, width, survey, state.body_rows() / 7);
     body
 }
 
+/// What a start of the server brings.
+#[must_use]
+pub fn start_words(survey: &Survey) -> String {
+    let report = &survey.examined.report;
+    let label = |page| page_title(&survey.examined.called(page), page);
+    start_sentence(&report.replay, &report.outlook, &report.pages, &label)
+}
+
+/// What to do next. `data_dir`: as it was named.
+#[must_use]
+pub fn next_words(survey: &Survey, data_dir: &str) -> String {
+    steps_sentence(&survey.steps, step_context(&survey.examined, data_dir))
+}
+
 /// Counts by verdict, as bars with numbers.
 fn counts(look: Look, width: usize, survey: &Survey) -> Vec<Line<'static>> {
-    let all = survey.pages.len();
+    let all = survey.pages().len();
     let room = width.saturating_sub(VERDICT + 8 + 34).min(60);
-    let of = |verdict: Verdict| survey.pages.iter().filter(|page| page.verdict == verdict).count();
+    let of = |verdict: Verdict| survey.pages().iter().filter(|page| page.verdict.verdict == verdict).count();
     let shown = Verdict::ALL.into_iter().map(|verdict| (verdict, of(verdict))).filter(|(_, count)| *count > 0);
     let lines = shown.map(|(verdict, count)| {
         Line::from(vec![
@@ -141,32 +164,32 @@ fn row(look: Look, width: usize, lead: &str, cells: &[String; 7]) -> String {
 
 fn page_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
-    let Some(page) = survey.pages.get(at) else { return Line::default() };
+    let Some(report) = survey.pages().get(at) else { return Line::default() };
     let is_selected = at == state.triage.selected;
-    let mark = if state.plan.marks.contains(&page.page) { "*" } else { " " };
+    let mark = if state.plan.marks.contains(&report.page) { "*" } else { " " };
     let lead = format!("{}{mark}", if is_selected { look.pointer() } else { " " });
-    let PageLine { relation, block, disk, strength, tear, verdict, image, .. } = page;
+    let verdict = report.verdict.verdict;
+    let chosen = report.verdict.chosen.and_then(|index| report.verdict.candidates.get(index));
     let cells = [
-        relation.clone(),
-        block.clone(),
-        (*disk).to_owned(),
-        (*strength).to_owned(),
-        tear.clone(),
+        survey.relation(report.page.rel),
+        block_label(report.page),
+        report.disk.name().to_owned(),
+        report.strength.name().to_owned(),
+        tear_words(report),
         verdict.name().to_owned(),
-        image.clone(),
+        chosen.map_or_else(|| "-".to_owned(), image_words),
     ];
-    highlight(look, is_selected, Line::styled(row(look, state.columns(), &lead, &cells), style_of(look, *verdict)))
+    highlight(look, is_selected, Line::styled(row(look, state.columns(), &lead, &cells), style_of(look, verdict)))
 }
 
-/// Problems first, then what was not looked at, then notes, as many as there is room for.
+/// Problems first, then what was not examined, then notes, as many as there is room for.
 fn findings(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
-    let problems = survey.findings.iter().filter(|(is_problem, _)| *is_problem);
-    let notes = survey.findings.iter().filter(|(is_problem, _)| !*is_problem);
-    let skipped = survey.skipped.iter();
-    let mut all: Vec<(Style, String)> = Vec::new();
-    all.extend(problems.map(|(_, words)| (look.bad(), format!("problem  {words}"))));
-    all.extend(skipped.map(|words| (look.doubt(), format!("skipped  {words}"))));
-    all.extend(notes.map(|(_, words)| (look.faint(), format!("note     {words}"))));
+    let of = |severity: Severity| survey.examined.findings.iter().filter(move |finding| finding.severity == severity);
+    let skipped = &survey.examined.coverage.skipped;
+    let problems = of(Severity::Problem).map(|finding| (look.bad(), format!("problem  {}", finding_words(finding))));
+    let skipped = skipped.iter().map(|one| (look.doubt(), format!("skipped  {}: {}", one.what, one.reason)));
+    let notes = of(Severity::Note).map(|finding| (look.faint(), format!("note     {}", finding_words(finding))));
+    let all: Vec<(Style, String)> = problems.chain(skipped).chain(notes).collect();
     let rows = rows.max(2);
     let count = all.len();
     let shown = if count > rows { rows - 1 } else { count };
@@ -176,4 +199,9 @@ fn findings(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<
         lines.push(Line::styled(format!("and {} more; `check` lists them all", count - shown), look.faint()));
     }
     lines
+}
+
+fn finding_words(finding: &Finding) -> String {
+    let file = finding.file.as_ref().map_or_else(String::new, |file| format!("{file}: "));
+    format!("{file}{}; {}", finding.kind, finding.kind.why())
 }

@@ -45,8 +45,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
         size(total.fpi_raw_bytes)
     );
     let mut head: Vec<Line<'static>> = look.wrap(&words, width).into_iter().map(Line::raw).collect();
-    for note in wal.notes.iter().take(2) {
-        head.push(Line::styled(look.cut(&note.to_string(), width), look.doubt()));
+    for note in notes(wal).iter().take(2) {
+        head.push(Line::styled(look.cut(note, width), look.doubt()));
     }
     head.push(Line::default());
     let heading = format!(
@@ -62,6 +62,14 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let mut body = Body::list(head, wal.intervals.len(), state.wal.selected, move |at| interval_line(state, wal, at));
     body.foot = foot(state, wal);
     body
+}
+
+/// What is to be said of WAL besides its counts: problems first, then what was not examined.
+#[must_use]
+pub fn notes(wal: &WalSurvey) -> Vec<String> {
+    let problems = wal.problems.iter().map(|finding| format!("problem: {}; {}", finding.kind, finding.kind.why()));
+    let skipped = wal.skipped.iter().map(|skipped| format!("not examined: {}: {}", skipped.what, skipped.reason));
+    problems.chain(skipped).collect()
 }
 
 /// Columns of the bars.

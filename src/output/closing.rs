@@ -1,0 +1,106 @@
+//! The beginning and the end of every output: who speaks of what, then findings, what was not examined, and the answer.
+
+use std::io::{self, Write};
+
+use super::json::{BeginJson, FindingJson, Item, SCHEMA, SkippedJson, SummaryJson};
+use super::sink::{CsvShape, Machine, Sink};
+use super::text::{Layout, write_findings};
+use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::verdict::answer::Answer;
+
+/// Version of the programs, with the commit that they were built from.
+pub const VERSION: &str = env!("PGFORENSICS_VERSION");
+
+/// Starts a machine output.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn begin<'a>(
+    format: Machine,
+    shape: CsvShape,
+    out: &'a mut dyn Write,
+    (tool, command): (&'static str, &'static str),
+    paths: Vec<String>,
+) -> io::Result<Sink<'a>> {
+    let begin = BeginJson { tool, version: VERSION, schema: SCHEMA, command, paths };
+    Sink::begin(format, shape, out, &begin)
+}
+
+/// Findings and coverage in the form that is printed.
+#[derive(Debug)]
+pub struct Closing {
+    /// Findings, problems first.
+    pub findings: Vec<FindingJson>,
+    /// What was not examined.
+    pub skipped: Vec<SkippedJson>,
+    examined: u64,
+    problems: usize,
+    answer: Answer,
+}
+
+impl Closing {
+    /// Gathers what every output ends with.
+    #[must_use]
+    pub fn new(mut findings: Vec<Finding>, coverage: &Coverage) -> Self {
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity == Severity::Problem));
+        Self {
+            problems: findings.iter().filter(|finding| finding.severity == Severity::Problem).count(),
+            findings: findings.iter().map(FindingJson::from).collect(),
+            skipped: coverage.skipped.iter().map(SkippedJson::from).collect(),
+            examined: coverage.examined,
+            answer: Answer::Fine,
+        }
+    }
+
+    /// The same for a run that answers more than its findings say.
+    #[must_use]
+    pub fn answering(self, answer: Answer) -> Self {
+        Self { answer, ..self }
+    }
+
+    /// The answer, with findings and what was not examined counted in.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        Answer::of_counts(self.problems, self.skipped.len()).max(self.answer)
+    }
+
+    /// Ends a machine output: findings, skipped, summary.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn end(
+        self,
+        mut sink: Sink<'_>,
+        shown: u64,
+        counts: serde_json::Map<String, serde_json::Value>,
+    ) -> io::Result<Answer> {
+        let answer = self.answer();
+        let (problems, skipped, examined) = (self.problems, self.skipped.len(), self.examined);
+        for finding in self.findings {
+            sink.item(&Item::Finding(finding))?;
+        }
+        for skipped in self.skipped {
+            sink.item(&Item::Skipped(skipped))?;
+        }
+        sink.end(&SummaryJson { examined, shown, skipped, problems, exit_status: answer.status(), counts })?;
+        Ok(answer)
+    }
+
+    /// Writes findings and what was not examined.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn write_text(&self, out: &mut dyn Write, layout: Layout) -> io::Result<()> {
+        write_findings(out, layout, &self.findings, &self.skipped)
+    }
+
+    /// Ends a text output.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn end_text(self, out: &mut dyn Write, layout: Layout) -> io::Result<Answer> {
+        self.write_text(out, layout)?;
+        out.flush()?;
+        Ok(self.answer())
+    }
+}

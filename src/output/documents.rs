@@ -1,0 +1,163 @@
+//! The machine output of `check` and `page`: which items stand in it, and what the summary counts.
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value, json};
+
+use super::closing::{Closing, begin};
+use super::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
+use super::json::{Item, lsn_text};
+use super::next_step_text::{StepContext, steps_value};
+use super::page_text::touch_words;
+use super::sink::{CsvShape, Machine};
+use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::check::CheckReport;
+use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::events::BlockEvent;
+use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::verdict::next_step::NextStep;
+use crate::analysis::verdict::slots::slots_of;
+use crate::analysis::verdict::survey::PageReport;
+use crate::cluster::dwb_files::DwbSet;
+use crate::cluster::names::RelationNames;
+use crate::cluster::relation_path::RelationPaths;
+use crate::types::PageId;
+
+/// A judged cluster: its report, and what gives its pages and slots their names.
+#[derive(Clone, Copy)]
+pub struct JudgedCluster<'a> {
+    /// Program that made the report.
+    pub program: &'static str,
+    /// The report.
+    pub report: &'a CheckReport,
+    /// Where pages are.
+    pub paths: &'a RelationPaths,
+    /// Names of relations.
+    pub names: &'a RelationNames,
+    /// The double write buffer.
+    pub dwb: &'a DwbSet,
+    /// Pages that nothing proves to be whole, for want of checksums, if all pages were read.
+    pub unproven_pages: Option<u64>,
+    /// What words about steps need to know, the data directory among it.
+    pub context: StepContext<'a>,
+}
+
+impl JudgedCluster<'_> {
+    /// Writes what `check` says. `all`: also pages that are not damaged and that the double write buffer holds.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn write_check(
+        &self,
+        out: &mut dyn Write,
+        format: Machine,
+        steps: &[NextStep],
+        all: bool,
+        closing: Closing,
+    ) -> io::Result<Answer> {
+        let report = self.report;
+        let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
+        let mut sink = begin(format, shape, out, (self.program, "check"), vec![self.context.data_dir.to_owned()])?;
+        let mut shown = 0;
+        for page in &report.pages {
+            sink.item(&Item::Page(self.page_row(page)))?;
+            shown += 1;
+        }
+        if all {
+            let file_name = |file: usize| self.dwb.files.get(file).map_or_else(String::new, |file| file.name.clone());
+            for group in report.slots.chunk_by(|one, other| one.page == other.page) {
+                let Some(page) = group.first().map(|slot| slot.page) else { continue };
+                if report.pages.binary_search_by_key(&page, |report| report.page).is_ok() {
+                    continue;
+                }
+                let slots = slots_of(&report.slots, page);
+                let row = self.named(page, |names| compared_row(page, slots, &file_name, names));
+                sink.item(&Item::Page(row))?;
+                shown += 1;
+            }
+        }
+        let mut counts = self.counts();
+        counts.insert("next".to_owned(), steps_value(steps, self.context));
+        closing.end(sink, shown, counts)
+    }
+
+    /// Writes what `page` says of these pages.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn write_pages(
+        &self,
+        out: &mut dyn Write,
+        format: Machine,
+        pages: &[&PageReport],
+        closing: Closing,
+    ) -> io::Result<Answer> {
+        let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
+        let mut sink = begin(format, shape, out, (self.program, "page"), vec![self.context.data_dir.to_owned()])?;
+        for found in pages {
+            let mut row = self.page_row(found);
+            let events = events_of(self.report, found.page);
+            let history: Vec<Value> = events.iter().map(|event| self.event_value(event)).collect();
+            row.insert("history".to_owned(), json!(history));
+            sink.item(&Item::Page(row))?;
+        }
+        closing.end(sink, pages.len() as u64, Map::new())
+    }
+
+    fn page_row(&self, found: &PageReport) -> Map<String, Value> {
+        self.named(found.page, |names| page_row(found, names))
+    }
+
+    fn named<T>(&self, page: PageId, make: impl FnOnce(&PlaceNames<'_>) -> T) -> T {
+        let (path, _) = self.paths.place(page);
+        let relation = self.names.full_name(page.rel);
+        make(&PlaceNames { path: &path.display().to_string(), relation: relation.as_deref() })
+    }
+
+    fn event_value(&self, event: &BlockEvent) -> Value {
+        json!({
+            "lsn": lsn_text(event.start_lsn),
+            "end_lsn": lsn_text(event.end_lsn),
+            "record": event.name(self.report.history.major),
+            "xid": event.xid,
+            "effect": touch_words(&event.touch),
+        })
+    }
+
+    fn counts(&self) -> Map<String, Value> {
+        let report = self.report;
+        let by_verdict = |verdict: Verdict| report.pages.iter().filter(|page| page.verdict.verdict == verdict).count();
+        let by_word = |word: Comparison| report.slots.iter().filter(|slot| slot.comparison == Some(word)).count();
+        let verdicts: Map<String, Value> =
+            Verdict::ALL.into_iter().map(|verdict| (verdict.name().to_owned(), json!(by_verdict(verdict)))).collect();
+        let words: Map<String, Value> =
+            Comparison::ALL.into_iter().map(|word| (word.name().to_owned(), json!(by_word(word)))).collect();
+        let doubts = &report.replay.doubts;
+        let sentences: Vec<String> = doubts.iter().map(ToString::to_string).collect();
+        let codes: Vec<&str> = doubts.iter().map(Doubt::code).collect();
+        let mut counts = Map::new();
+        for (name, value) in [
+            ("damaged_pages", json!(report.pages.len())),
+            ("verdicts", Value::Object(verdicts)),
+            ("slots", Value::Object(words)),
+            ("unproven_pages", json!(self.unproven_pages)),
+            ("recovery", json!(report.replay.recovery.name())),
+            ("redo_lsn", json!(report.replay.redo_lsn.map(lsn_text))),
+            ("end_lsn", json!(report.replay.end_lsn.map(lsn_text))),
+            ("backup_end", json!(report.replay.backup.as_ref().map(|backup| backup.end.name()))),
+            ("doubts", json!(sentences)),
+            ("doubt_codes", json!(codes)),
+            ("on_start", outlook_value(&report.outlook)),
+        ] {
+            counts.insert(name.to_owned(), value);
+        }
+        counts
+    }
+}
+
+/// Records of a page in WAL.
+#[must_use]
+pub fn events_of(report: &CheckReport, page: PageId) -> &[BlockEvent] {
+    report.interest.place(page).map_or(&[][..], |index| report.history.events(index))
+}
