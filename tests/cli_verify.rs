@@ -85,7 +85,7 @@ fn damaged_pages_are_those_of_the_independent_reader_and_of_the_fault_injector()
     for case in DWB_CASES {
         let data = cluster(case);
         let ran = verify(&data, &[]);
-        let (pages, summary) = (ran.of_type("page"), summary(&ran));
+        let (pages, summary) = (ran.of_type("damaged_page"), summary(&ran));
         assert_eq!(ran.status, i32::from(case != "clean"), "{case}: {}", ran.stderr);
         if let Some(count) = expected_failures.get(case) {
             assert_eq!(summary["checksum_failures"], *count, "{case}");
@@ -151,7 +151,7 @@ fn text_of_each_case() {
 #[test]
 fn rows_carry_everything_that_leads_to_the_page() {
     let ran = verify(&cluster("tablespace"), &[]);
-    let pages = ran.of_type("page");
+    let pages = ran.of_type("damaged_page");
     let page = pages.iter().find(|page| page["block"] == 1409).unwrap();
     let expected = serde_json::json!({
         "type": "page", "spc_oid": 16384, "db_oid": 5, "rel_number": 16400,
@@ -173,7 +173,7 @@ fn rows_carry_everything_that_leads_to_the_page() {
     assert_eq!(csv.stdout.lines().count(), 12, "a header line and 11 pages");
     let json = dwbinspect(&["verify", "--format", "json", arg(&cluster("tablespace"))]);
     let document: Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!(document["pages"].as_array().unwrap().len(), 11);
+    assert_eq!(document["damaged_pages"].as_array().unwrap().len(), 11);
     assert_eq!((&document["summary"]["shown"], &document["summary"]["exit_status"]), (&11.into(), &1.into()));
 }
 
@@ -250,7 +250,7 @@ fn structure_is_checked_where_the_checksum_is_right() {
     pgforensics::parsers::restore::set_checksum(page, 1);
     fs::write(&path, content).unwrap();
     let ran = verify(&data, &[]);
-    let pages = ran.of_type("page");
+    let pages = ran.of_type("damaged_page");
     assert_eq!((ran.status, pages.len()), (1, 1));
     assert_eq!((place(&pages[0]), &pages[0]["server_rejects"]), (("base/5/1259".to_owned(), 1), &Value::Bool(false)));
     assert!(pages[0]["checksum_stored"].is_null());
@@ -265,14 +265,24 @@ fn what_cannot_be_read_is_told_and_the_rest_is_checked() {
     fs::remove_file(data.join("base/5/2662")).unwrap();
     symlink("1259", data.join("base/5/2662")).unwrap();
     let ran = verify(&data, &[]);
-    assert_eq!((ran.status, ran.of_type("page").len(), ran.of_type("skipped").len()), (2, 1, 1), "{}", ran.stdout);
+    assert_eq!(
+        (ran.status, ran.of_type("damaged_page").len(), ran.of_type("skipped").len()),
+        (2, 1, 1),
+        "{}",
+        ran.stdout
+    );
     assert!(ran.of_type("skipped")[0]["reason"].as_str().unwrap().contains("symbolic link"));
     if rustix::process::geteuid().is_root() {
         return skipped("root can read every file");
     }
     fs::set_permissions(data.join("base/5/2615"), fs::Permissions::from_mode(0o000)).unwrap();
     let ran = verify(&data, &[]);
-    assert_eq!((ran.status, ran.of_type("page").len(), ran.of_type("skipped").len()), (2, 1, 2), "{}", ran.stdout);
+    assert_eq!(
+        (ran.status, ran.of_type("damaged_page").len(), ran.of_type("skipped").len()),
+        (2, 1, 2),
+        "{}",
+        ran.stdout
+    );
     assert!(ran.stdout.contains("Permission denied"), "{}", ran.stdout);
 }
 
@@ -291,7 +301,7 @@ fn control_file_that_cannot_be_trusted_leaves_checksums_open() {
             _ => fs::write(&path, [0; 8192]).unwrap(),
         }
         let ran = verify(&data, &[]);
-        let (pages, summary) = (ran.of_type("page"), summary(&ran));
+        let (pages, summary) = (ran.of_type("damaged_page"), summary(&ran));
         assert_eq!((ran.status, pages.len()), (2, 1), "{control}: {}", ran.stdout);
         assert_eq!(place(&pages[0]), ("base/5/2615".to_owned(), 0), "{control}");
         assert!(pages[0]["checksum_stored"].is_null(), "{control}: not judged");
@@ -372,7 +382,7 @@ fn blocks_of_later_segments_are_counted_on() {
     assert_eq!((ran.status, &summary(&ran)["pages"]), (0, &(pages + 1).into()), "{}", ran.stdout);
     page[8000] ^= 1;
     fs::write(data.join("base/5/1259.1"), &page).unwrap();
-    let page = verify(&data, &["--relation", "1259"]).of_type("page").remove(0);
+    let page = verify(&data, &["--relation", "1259"]).of_type("damaged_page").remove(0);
     assert_eq!((place(&page), &page["offset"]), (("base/5/1259.1".to_owned(), pages), &"0x0".into()));
 }
 
@@ -399,10 +409,10 @@ fn lists_are_cut_in_text_and_whole_in_json() {
     fs::write(&path, content).unwrap();
     let text = dwbinspect(&["verify", arg(&data)]);
     assert!(text.stdout.contains("and 88 pages more; --format json lists all"), "{}", text.stdout);
-    let pages = verify(&data, &[]).of_type("page");
+    let pages = verify(&data, &[]).of_type("damaged_page");
     assert_eq!(pages.len(), 111);
     for jobs in ["1", "3"] {
-        assert_eq!(verify(&data, &["--jobs", jobs]).of_type("page"), pages, "{jobs}");
+        assert_eq!(verify(&data, &["--jobs", jobs]).of_type("damaged_page"), pages, "{jobs}");
     }
 }
 
@@ -419,7 +429,7 @@ fn running_server_is_said() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(kinds(&ran).contains("server_running") && !kinds(&ran).contains("not_shut_down"), "{:?}", kinds(&ran));
-    assert_eq!((ran.status, ran.of_type("page").len()), (2, 1), "what was read may have changed since");
+    assert_eq!((ran.status, ran.of_type("damaged_page").len()), (2, 1), "what was read may have changed since");
     assert!(took.as_millis() >= 100, "the page was read again, with pauses: {took:?}");
 }
 

@@ -112,7 +112,7 @@ fn damage_is_found_where_pg_checksums_finds_it() {
     server.stop("fast");
     let data = server.data();
     let clean = verify(&data, &[]);
-    assert_eq!((clean.status, clean.of_type("page").len()), (0, 0), "{}", clean.stdout);
+    assert_eq!((clean.status, clean.of_type("damaged_page").len()), (0, 0), "{}", clean.stdout);
     let (failed, blocks) = pg_checksums(&server);
     assert_eq!((failed.len(), &summary(&clean)["pages"]), (0, &blocks.into()));
 
@@ -149,7 +149,7 @@ fn damage_is_found_where_pg_checksums_finds_it() {
     }
     let (failed, blocks) = pg_checksums(&server);
     let ran = verify(&data, &[]);
-    let pages = ran.of_type("page");
+    let pages = ran.of_type("damaged_page");
     assert_eq!((ran.status, &summary(&ran)["pages"]), (1, &blocks.into()));
     let number = |page: &Value, name: &str| page[name].as_u64();
     let place = |page: &Value| (page["path"].as_str().unwrap().to_owned(), number(page, "block").unwrap());
@@ -176,7 +176,7 @@ fn damage_is_found_where_pg_checksums_finds_it() {
     // Without checksums only structure counts, and tuples are looked at: no false alarm on what was not damaged.
     server.must("pg_checksums", &["--disable", "-D", arg(&data)]);
     let ran = verify(&data, &[]);
-    let found: BTreeSet<_> = ran.of_type("page").iter().map(place).collect();
+    let found: BTreeSet<_> = ran.of_type("damaged_page").iter().map(place).collect();
     assert_eq!((ran.status, &summary(&ran)["checksums"]), (1, &"off".into()));
     assert!(found.is_subset(&damaged) && found.len() > 50, "{}", found.len());
 }
@@ -202,7 +202,7 @@ fn crashed_and_running_clusters_give_no_false_alarm() {
             let ran = verify(&data, &[]);
             let found = ran.of_type("finding");
             assert!(found.iter().any(|finding| finding["kind"] == "server_running"), "{}", ran.stdout);
-            assert_eq!(ran.of_type("page"), Vec::<Value>::new(), "{}", ran.stdout);
+            assert_eq!(ran.of_type("damaged_page"), Vec::<Value>::new(), "{}", ran.stdout);
             assert!(ran.status >= 1);
             runs += 1;
         }

@@ -50,7 +50,7 @@ fn waldump_rows(text: &str) -> BTreeMap<String, [u64; 4]> {
 }
 
 fn own_rows(ran: &common::Ran) -> BTreeMap<String, [u64; 4]> {
-    let rows = ran.of_type("row");
+    let rows = ran.of_types(&["group", "interval"]);
     let numbers = |row: &Value| {
         ["records", "record_bytes", "fpi_bytes", "combined_bytes"].map(|name| row[name].as_u64().unwrap())
     };
@@ -101,7 +101,7 @@ fn statistics_over_random_ranges_and_intervals() {
         );
         assert_eq!(own_rows(&ran), expected, "{start} to {end}");
     }
-    let intervals = run("pg_walfpi", &["stats", "--format", "ndjson", arg(&data)]).of_type("row");
+    let intervals = run("pg_walfpi", &["stats", "--format", "ndjson", arg(&data)]).of_types(&["group", "interval"]);
     assert!(intervals.len() >= 4);
     for interval in intervals.iter().filter(|interval| lsn(interval["start_lsn"].as_str().unwrap()) >= first) {
         let (start, end) = (interval["start_lsn"].as_str().unwrap(), interval["end_lsn"].as_str().unwrap());

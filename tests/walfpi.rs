@@ -61,7 +61,7 @@ fn every_row_of_pg_waldump_stats() {
             let (expected, total) = captured(major, file);
             assert!(expected.len() > 10, "{major} {by}");
             let own: BTreeMap<String, Counts> = ran
-                .of_type("row")
+                .of_types(&["group", "interval"])
                 .iter()
                 .map(|row| {
                     let name = [&row["rmgr"], &row["record"]].into_iter().filter_map(Value::as_str);
@@ -83,7 +83,7 @@ fn every_grouping_adds_up_to_the_total() {
         {
             let ran = walfpi(&["stats", "--by", by, "--format", "ndjson", arg(&data(major))]);
             assert_eq!(ran.status, 0, "{major} {by}: {}", ran.stderr);
-            let rows = ran.of_type("row");
+            let rows = ran.of_types(&["group", "interval"]);
             let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
             assert_eq!([sum("record_bytes"), sum("fpi_bytes")], [total[1], total[2]], "{major} {by}");
             if ["checkpoint", "segment"].contains(&by) {
@@ -220,7 +220,7 @@ fn bytes_after_a_packed_segment_are_told_and_end_nothing() {
         let told = ran.of_type("finding").into_iter().filter(|finding| finding["kind"] == "behind_segment").count();
         assert_eq!((ran.status, told), (1, 1), "{command}: {}", ran.stdout);
         if command == "stats" {
-            assert_eq!(ran.of_type("row"), whole.of_type("row"));
+            assert_eq!(ran.of_types(&["group", "interval"]), whole.of_types(&["group", "interval"]));
         }
     }
 }
@@ -250,7 +250,7 @@ fn number(value: &Value) -> Option<u64> {
 #[test]
 fn intervals_begin_at_the_redo_points_of_all_checkpoints() {
     for major in 10..=19 {
-        let rows = walfpi(&["stats", "--format", "ndjson", arg(&data(major))]).of_type("row");
+        let rows = walfpi(&["stats", "--format", "ndjson", arg(&data(major))]).of_types(&["group", "interval"]);
         let own: Vec<(u64, u64)> =
             rows.iter().filter_map(|row| Some((number(&row["checkpoint_lsn"])?, number(&row["redo_lsn"])?))).collect();
         assert_eq!(own, checkpoints(major), "{major}");
@@ -277,7 +277,7 @@ fn images_of_each_interval_are_those_of_its_records() {
             }
             *images.entry(current).or_default() += line.matches("FPW").count() as u64;
         }
-        let rows = walfpi(&["stats", "--format", "ndjson", arg(&data(major))]).of_type("row");
+        let rows = walfpi(&["stats", "--format", "ndjson", arg(&data(major))]).of_types(&["group", "interval"]);
         for row in &rows {
             let redo = number(&row["redo_lsn"]).unwrap_or(0);
             assert_eq!(

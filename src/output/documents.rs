@@ -5,10 +5,9 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 use super::closing::{Closing, begin};
-use super::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, outlook_value, page_row};
+use super::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, event_row, outlook_value, page_row};
 use super::json::{Item, lsn_text};
 use super::next_step_text::{StepContext, steps_value};
-use super::page_text::touch_words;
 use super::sink::{CsvShape, Machine};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::check::CheckReport;
@@ -73,7 +72,7 @@ impl JudgedCluster<'_> {
                 }
                 let slots = slots_of(&report.slots, page);
                 let row = self.named(page, |names| compared_row(page, slots, &file_name, names));
-                sink.item(&Item::Page(row))?;
+                sink.item(&Item::Comparison(row))?;
                 shown += 1;
             }
         }
@@ -96,11 +95,12 @@ impl JudgedCluster<'_> {
         let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
         let mut sink = begin(format, shape, out, (self.program, "page"), vec![self.context.data_dir.to_owned()])?;
         for found in pages {
-            let mut row = self.page_row(found);
-            let events = events_of(self.report, found.page);
-            let history: Vec<Value> = events.iter().map(|event| self.event_value(event)).collect();
-            row.insert("history".to_owned(), json!(history));
-            sink.item(&Item::Page(row))?;
+            sink.item(&Item::Page(self.page_row(found)))?;
+        }
+        for found in pages {
+            for event in events_of(self.report, found.page) {
+                sink.item(&Item::Event(event_row(found.page, event, self.report.history.major)))?;
+            }
         }
         closing.end(sink, pages.len() as u64, Map::new())
     }
@@ -113,16 +113,6 @@ impl JudgedCluster<'_> {
         let (path, _) = self.paths.place(page);
         let relation = self.names.full_name(page.rel);
         make(&PlaceNames { path: &path.display().to_string(), relation: relation.as_deref() })
-    }
-
-    fn event_value(&self, event: &BlockEvent) -> Value {
-        json!({
-            "lsn": lsn_text(event.start_lsn),
-            "end_lsn": lsn_text(event.end_lsn),
-            "record": event.name(self.report.history.major),
-            "xid": event.xid,
-            "effect": touch_words(&event.touch),
-        })
     }
 
     fn counts(&self) -> Map<String, Value> {

@@ -102,7 +102,11 @@ impl Ran {
 
     /// Lines of one type.
     pub fn of_type(&self, wanted: &str) -> Vec<Value> {
-        self.lines().into_iter().filter(|line| line["type"] == wanted).collect()
+        self.of_types(&[wanted])
+    }
+
+    pub fn of_types(&self, wanted: &[&str]) -> Vec<Value> {
+        self.lines().into_iter().filter(|line| wanted.iter().any(|one| line["type"] == *one)).collect()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::inspect::repair::{Repair, Written};
 use crate::output::check_text::{page_title, write_outlook};
 use crate::output::closing::begin;
 use crate::output::escape::printable;
-use crate::output::json::{Item, SkippedJson, SummaryJson};
+use crate::output::json::{Item, SkippedJson, SummaryJson, fill_up};
 use crate::output::next_step_text;
 use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
@@ -60,6 +60,7 @@ fn step_row(step: &PlanStep) -> Map<String, Value> {
     if let Some(Value::Object(image)) = flat.remove("image") {
         flat.extend(image);
     }
+    fill_up(&mut flat, STEP_COLUMNS);
     flat
 }
 
@@ -131,7 +132,14 @@ pub(super) fn write_plan(
 ) -> Result<(), Stop> {
     let blocker_list: Vec<Value> =
         blockers.iter().map(|blocker| json!({"kind": blocker.kind, "what": blocker.to_string()})).collect();
-    let counts = json!({"steps": plan.steps.len(), "left": plan.left.len(), "guards": blocker_list, "applied": false});
+    let counts = json!({
+        "steps": plan.steps.len(),
+        "left": plan.left.len(),
+        "blockers": blocker_list,
+        "applied": false,
+        "written": 0,
+        "journal": null,
+    });
     if machine(out, output, "repair", plan, counts, ending)? {
         return Ok(());
     }
@@ -228,6 +236,7 @@ pub(super) fn write_applied(
     let counts = json!({
         "steps": plan.steps.len(),
         "left": plan.left.len(),
+        "blockers": [],
         "applied": true,
         "written": applied.written.len(),
         "journal": directory,

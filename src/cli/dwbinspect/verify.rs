@@ -135,12 +135,12 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     };
     // Before anything is printed.
     check.confirm_names(args)?;
-    let shape = CsvShape::Rows { plural: "pages", columns: BAD_PAGE_COLUMNS };
+    let shape = CsvShape::Rows { plural: "damaged_pages", columns: BAD_PAGE_COLUMNS };
     let mut sink = begin(format, shape, out, (PROGRAM, "verify"), vec![data_dir.display().to_string()])?;
     let summary = check.run(args, &mut |page| {
         let mut row = bad_page_row(page.page, page.damage, page.relation.as_deref(), page.path, page.offset);
         row.insert("unlogged".to_owned(), json!(page.is_unlogged));
-        sink.item(&Item::Page(row))
+        sink.item(&Item::DamagedPage(row))
     })?;
     let closing = Closing::new(check.findings, &check.coverage).answering(check.answer);
     Ok(closing.end(sink, summary.counts.damaged, summary.fields())?.into())

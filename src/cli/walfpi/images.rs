@@ -154,9 +154,7 @@ impl<'a> Target<'a> {
         match self {
             Self::Machine(sink) => {
                 let mut row = image_row(found, names);
-                if let Some(file) = file {
-                    row.insert("file".to_owned(), json!(file));
-                }
+                row.insert("file".to_owned(), json!(file));
                 sink.item(&Item::Image(row))
             }
             Self::Text(layout, out) => write_image(*out, *layout, found, names),

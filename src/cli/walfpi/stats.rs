@@ -156,15 +156,18 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
     };
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.common.output.machine() {
-        let shape = CsvShape::Rows { plural: "rows", columns: stats_columns(request.group) };
+        let shape = CsvShape::Rows {
+            plural: if request.group.is_some() { "groups" } else { "intervals" },
+            columns: stats_columns(request.group),
+        };
         let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
         let mut shown = 0;
         for (key, tally) in &rows {
-            sink.item(&Item::Row(group_row(key, tally, &naming)))?;
+            sink.item(&Item::Group(group_row(key, tally, &naming)))?;
             shown += 1;
         }
         for interval in counts.intervals.iter().filter(|_| request.group.is_none()) {
-            sink.item(&Item::Row(interval_row(interval)))?;
+            sink.item(&Item::Interval(interval_row(interval)))?;
             shown += 1;
         }
         let mut totals = Map::new();

@@ -19,7 +19,14 @@ pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL
 pub use slot::{SLOT_COLUMNS, SlotJson, USUAL_SLOT_COLUMNS};
 
 /// Number of the schema; grows when a field changes its meaning or goes away.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
+
+/// Gives a row every field of its type: `null` for those that do not apply, so that all lines of a type have one shape.
+pub fn fill_up(row: &mut wal::Row, fields: &[&str]) {
+    for field in fields {
+        row.entry(*field).or_insert(Value::Null);
+    }
+}
 
 /// An LSN as it is printed everywhere.
 #[must_use]
@@ -44,9 +51,13 @@ pub enum Item {
     Slot(Box<SlotJson>),
     Batch(BatchJson),
     Page(wal::Row),
+    Event(wal::Row),
+    Comparison(wal::Row),
+    DamagedPage(wal::Row),
     Step(wal::Row),
     Left(wal::Row),
-    Row(wal::Row),
+    Interval(wal::Row),
+    Group(wal::Row),
     Image(wal::Row),
     Run(wal::Row),
     Damage(wal::Row),
@@ -65,9 +76,13 @@ impl Item {
             Self::Slot(_) => "slots",
             Self::Batch(_) => "batches",
             Self::Page(_) => "pages",
+            Self::Event(_) => "events",
+            Self::Comparison(_) => "comparisons",
+            Self::DamagedPage(_) => "damaged_pages",
             Self::Step(_) => "steps",
             Self::Left(_) => "left",
-            Self::Row(_) => "rows",
+            Self::Interval(_) => "intervals",
+            Self::Group(_) => "groups",
             Self::Image(_) => "images",
             Self::Run(_) => "runs",
             Self::Damage(_) => "damage",

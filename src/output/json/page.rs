@@ -2,16 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::lsn_text;
 use super::wal::Row;
+use super::{fill_up, lsn_text};
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource, Judged};
+use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::evidence::Step;
 use crate::analysis::verdict::judge::{OnStart, Reason};
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::verdict::symptom::Symptom;
+use crate::output::page_text::touch_words;
 use crate::parsers::dwb::Knowledge;
+use crate::parsers::wal::version::Major;
 use crate::types::PageId;
 
 /// Columns of a page in CSV, in order.
@@ -130,9 +133,8 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
     put("outcome", json!(outcome_name(judged.outcome)));
     let evidence: Vec<Value> = judged.steps.iter().map(step_value).collect();
     put("evidence", json!(evidence));
-    if !judged.lost.is_empty() {
-        put("lost_lsns", json!(judged.lost.iter().map(|lsn| lsn_text(*lsn)).collect::<Vec<_>>()));
-    }
+    put("lost_lsns", json!(judged.lost.iter().map(|lsn| lsn_text(*lsn)).collect::<Vec<_>>()));
+    fill_up(&mut object, &["file", "slot_index", "slot_id", "slot_lsn", "batch", "written_by", "lsn"]);
     object
 }
 
@@ -157,19 +159,38 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn on_start(report: &PageReport) -> Value {
-    let with = |what: &str, lsn| json!({"what": what, "lsn": lsn_text(lsn)});
-    match report.verdict.on_start {
-        OnStart::Harmless => json!({"what": "harmless"}),
-        OnStart::Read { lsn } => with("read", lsn),
-        OnStart::Unnoticed { lsn } => with("unnoticed", lsn),
-        OnStart::PassedOver { lsn } => with("passed_over", lsn),
-        OnStart::Dies { lsn, ref record, is_removed } => {
-            json!({"what": "dies", "lsn": lsn_text(lsn), "record": record, "removed": is_removed})
-        }
-        OnStart::TakenForEmpty => json!({"what": "taken_for_empty"}),
-        OnStart::Later => json!({"what": "later"}),
-        OnStart::Unknown => json!({"what": "unknown"}),
+    let (what, lsn, record, removed) = match &report.verdict.on_start {
+        OnStart::Harmless => ("harmless", None, None, None),
+        OnStart::Read { lsn } => ("read", Some(lsn), None, None),
+        OnStart::Unnoticed { lsn } => ("unnoticed", Some(lsn), None, None),
+        OnStart::PassedOver { lsn } => ("passed_over", Some(lsn), None, None),
+        OnStart::Dies { lsn, record, is_removed } => ("dies", Some(lsn), Some(record), Some(is_removed)),
+        OnStart::TakenForEmpty => ("taken_for_empty", None, None, None),
+        OnStart::Later => ("later", None, None, None),
+        OnStart::Unknown => ("unknown", None, None, None),
+    };
+    json!({"what": what, "lsn": lsn.map(|lsn| lsn_text(*lsn)), "record": record, "removed": removed})
+}
+
+/// A record of a page in WAL.
+#[must_use]
+pub fn event_row(page: PageId, event: &BlockEvent, major: Option<Major>) -> Row {
+    let mut row = Row::new();
+    for (name, value) in [
+        ("spc_oid", json!(page.rel.spc_oid)),
+        ("db_oid", json!(page.rel.db_oid)),
+        ("rel_number", json!(page.rel.rel_number)),
+        ("fork", json!(page.fork.name())),
+        ("block", json!(page.block)),
+        ("lsn", json!(lsn_text(event.start_lsn))),
+        ("end_lsn", json!(lsn_text(event.end_lsn))),
+        ("record", json!(event.name(major))),
+        ("xid", json!(event.xid)),
+        ("effect", json!(touch_words(&event.touch))),
+    ] {
+        row.insert(name.to_owned(), value);
     }
+    row
 }
 
 /// A page in order, with the slots that hold it.

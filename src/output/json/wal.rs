@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{lsn_text, time_text};
+use super::{fill_up, lsn_text, time_text};
 use crate::analysis::wal::chain::CheckedRun;
 use crate::analysis::wal::group::{GroupBy, Key};
 use crate::analysis::wal::interval::Interval;
@@ -61,6 +61,41 @@ pub const fn stats_columns(by: Option<GroupBy>) -> &'static [&'static str] {
         Some(GroupBy::Compression) => with_counts!("compression"),
         Some(GroupBy::Segment) => with_counts!("segment", "timeline"),
         Some(GroupBy::Cause) => with_counts!("cause"),
+    }
+}
+
+/// Fields that name a group, whatever it is made by.
+const GROUP_KEYS: &[&str] = &[
+    "by",
+    "rmgr",
+    "record",
+    "spc_oid",
+    "db_oid",
+    "rel_number",
+    "relation",
+    "database",
+    "fork",
+    "block",
+    "compression",
+    "segment",
+    "timeline",
+    "cause",
+];
+
+/// The word for what rows are grouped by.
+const fn group_by_name(key: &Key) -> Option<&'static str> {
+    match key {
+        Key::Rmgr(_) => Some("rmgr"),
+        Key::Record(..) => Some("record"),
+        Key::Relation(_) => Some("relation"),
+        Key::Block(..) => Some("block"),
+        Key::Fork(_) => Some("fork"),
+        Key::Database(_) => Some("database"),
+        Key::Tablespace(_) => Some("tablespace"),
+        Key::Compression(_) => Some("compression"),
+        Key::Segment(..) => Some("segment"),
+        Key::Cause(_) => Some("cause"),
+        Key::None => None,
     }
 }
 
@@ -123,7 +158,9 @@ pub fn group_row(key: &Key, tally: &Tally, naming: &Naming<'_>) -> Row {
         Key::Cause(cause) => drop(put("cause", json!(cause.name()))),
         Key::None => {}
     }
+    put("by", json!(group_by_name(key)));
     put_tally(&mut row, tally);
+    fill_up(&mut row, GROUP_KEYS);
     row
 }
 

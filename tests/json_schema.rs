@@ -1,0 +1,192 @@
+//! docs/json.md: every line of NDJSON has exactly the fields that are documented for its type.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use common::{Ran, arg, cluster, copy_tree, dwbinspect, run, unpack};
+
+fn walfpi(args: &[&str]) -> Ran {
+    run("pg_walfpi", args)
+}
+
+/// Fields by heading.
+type Documented = BTreeMap<String, BTreeSet<String>>;
+
+/// Words in backticks.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The tables of docs/json.md.
+fn documented() -> Documented {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md")).unwrap();
+    let mut tables = Documented::new();
+    let mut heading = None;
+    for line in text.lines() {
+        if let Some(title) = line.strip_prefix("### ") {
+            heading = Some(words(title).collect::<Vec<_>>().join(" of "));
+            tables.insert(heading.clone().unwrap(), BTreeSet::new());
+        } else if line.starts_with("## ") {
+            heading = None;
+        } else if let Some(heading) = heading.as_ref().filter(|_| line.starts_with("| `")) {
+            let fields = line.split('|').nth(1).unwrap();
+            let table = tables.get_mut(heading).unwrap();
+            for field in words(fields) {
+                assert!(table.insert(field.to_owned()), "{heading}: {field} twice");
+            }
+        }
+    }
+    tables
+}
+
+/// Compares output with the tables, and keeps in mind what was seen.
+struct Checker {
+    documented: Documented,
+    seen: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Checker {
+    fn object(&mut self, heading: &str, value: &Value, context: &str) {
+        let fields: BTreeSet<String> =
+            value.as_object().unwrap().keys().filter(|name| *name != "type").cloned().collect();
+        let table = self.documented.get(heading).unwrap_or_else(|| panic!("{context}: {heading} is not documented"));
+        assert_eq!(&fields, table, "{context}: {heading}");
+        let seen = self.seen.entry(heading.to_owned()).or_default();
+        seen.extend(fields.into_iter().filter(|name| !value[name].is_null()));
+        self.inner(heading, value, context);
+    }
+
+    /// Objects inside that have a table of their own.
+    fn inner(&mut self, heading: &str, value: &Value, context: &str) {
+        let base = heading.split(" of ").next().unwrap();
+        for (name, inner) in value.as_object().unwrap() {
+            let (single, several) = (format!("{base}.{name}"), format!("{base}.{name}[]"));
+            if inner.is_object() && self.documented.contains_key(&single) {
+                self.object(&single, inner, context);
+            } else if self.documented.contains_key(&several) {
+                inner.as_array().unwrap().iter().for_each(|one| self.object(&several, one, context));
+            }
+        }
+    }
+
+    fn output(&mut self, ran: &Ran, context: &str) {
+        let lines = ran.lines();
+        let (first, last) = (&lines[0], lines.last().unwrap());
+        assert_eq!((&first["type"], &last["type"]), (&"begin".into(), &"summary".into()), "{context}");
+        assert_eq!(first["schema"], 2);
+        let (tool, command) = (first["tool"].as_str().unwrap(), first["command"].as_str().unwrap());
+        for line in &lines[..lines.len() - 1] {
+            self.object(line["type"].as_str().unwrap(), line, context);
+        }
+        let journal_alone = command == "repair" && last.get("already").is_some();
+        let name = match (tool, command) {
+            ("pg_walfpi", "verify") => "pg_walfpi verify",
+            _ if journal_alone => "undo",
+            _ => command,
+        };
+        // The fields that every summary has, then those of the command.
+        let heading = format!("summary of {name}");
+        let own = self.documented.get(&heading).unwrap_or_else(|| panic!("{heading} is not documented"));
+        let all: BTreeSet<String> = self.documented["summary"].union(own).cloned().collect();
+        let fields: BTreeSet<String> =
+            last.as_object().unwrap().keys().filter(|name| *name != "type").cloned().collect();
+        assert_eq!(fields, all, "{context}: {heading}");
+        self.seen.entry(heading.clone()).or_default().extend(fields.iter().cloned());
+        self.seen.entry("summary".to_owned()).or_default().extend(fields);
+        self.inner(&heading, last, context);
+    }
+}
+
+#[test]
+fn every_line_has_the_documented_fields() {
+    let mut checker = Checker { documented: documented(), seen: BTreeMap::new() };
+    for case in ["checkpoint", "evict", "tablespace", "nochecksums", "reva", "clean"] {
+        let data = cluster(case);
+        for args in [
+            &["check", "--all"][..],
+            &["page", "pg_catalog.pg_class", "0"],
+            &["info"],
+            &["dump"],
+            &["batches"],
+            &["verify"],
+            &["repair", "--allow-unproven", "all"],
+            &["repair", "--blank-maps"],
+        ] {
+            let (command, rest) = args.split_first().unwrap();
+            let (before, after) = if *command == "page" { (&rest[..0], rest) } else { (rest, &rest[..0]) };
+            let mut words = vec![*command, "--format", "ndjson"];
+            words.extend(before);
+            words.push(arg(&data));
+            words.extend(after);
+            let ran = dwbinspect(&words);
+            // A name that several databases have is refused: nothing is printed then.
+            if !ran.stdout.is_empty() {
+                checker.output(&ran, &format!("{case}: {}", words.join(" ")));
+            }
+        }
+    }
+    for case in ["brin", "nochecksums-stops"] {
+        let data = unpack::unpack(&format!("cases/{case}")).unwrap().join(case);
+        checker.output(&dwbinspect(&["check", "--format", "ndjson", arg(&data)]), case);
+        checker.output(&dwbinspect(&["repair", "--allow-unproven", "all", "--format", "ndjson", arg(&data)]), case);
+    }
+    let data = cluster("checkpoint");
+    let row = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("page").remove(0);
+    let (path, block) = (row["path"].as_str().unwrap(), row["block"].to_string());
+    checker.output(&dwbinspect(&["page", "--format", "ndjson", arg(&data), path, &block]), "page");
+
+    let out = tempfile::tempdir().unwrap();
+    let copy = out.path().join("data");
+    copy_tree(&data, &copy);
+    let journal = out.path().join("journal");
+    let applied = dwbinspect(&["repair", "--apply", "--format", "ndjson", "--journal", arg(&journal), arg(&copy)]);
+    checker.output(&applied, "repair --apply");
+    checker.output(&dwbinspect(&["repair", "--format", "ndjson", arg(&copy), "--resume", arg(&journal)]), "resume");
+    checker.output(&dwbinspect(&["undo", "--format", "ndjson", arg(&copy), arg(&journal)]), "undo");
+    // The number of the killed server is in use again by something else.
+    let mut child = std::process::Command::new("sleep").arg("60").current_dir("/").spawn().unwrap();
+    fs::write(copy.join("postmaster.pid"), format!("{}\n{}\n", child.id(), arg(&copy))).unwrap();
+    checker.output(&dwbinspect(&["check", "--dwb-only", "--format", "ndjson", arg(&copy)]), "number in use");
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let wal = unpack::unpack("wal/pg18").unwrap().join("pg18");
+    for by in
+        ["rmgr", "record", "relation", "fork", "block", "cause", "segment", "compression", "database", "tablespace"]
+    {
+        checker.output(&walfpi(&["stats", "--by", by, "--format", "ndjson", arg(&wal)]), by);
+    }
+    for by in ["database", "relation"] {
+        let args = ["stats", "--by", by, "--names", arg(&data), "--format", "ndjson", arg(&data)];
+        checker.output(&walfpi(&args), "names");
+    }
+    checker.output(&walfpi(&["list", "--names", arg(&data), "--format", "ndjson", arg(&data)]), "names");
+    checker.output(&walfpi(&["stats", "--format", "ndjson", arg(&wal)]), "stats");
+    checker.output(&walfpi(&["list", "--format", "ndjson", arg(&wal)]), "list");
+    let pages = out.path().join("pages");
+    checker.output(&walfpi(&["extract", "--format", "ndjson", arg(&pages), arg(&wal)]), "extract");
+    let broken = out.path().join("broken");
+    copy_tree(&wal, &broken);
+    let directory = if broken.join("pg_wal").is_dir() { broken.join("pg_wal") } else { broken.clone() };
+    let mut segments: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.file_name().unwrap().len() == 24);
+    segments.sort();
+    let mut bytes = fs::read(&segments[0]).unwrap();
+    bytes[100_000..100_100].fill(0xFF);
+    fs::write(&segments[0], bytes).unwrap();
+    checker.output(&walfpi(&["verify", "--resync", "--format", "ndjson", arg(&broken)]), "verify --resync");
+
+    // Every documented field had a value somewhere: the tables name nothing that does not exist.
+    let mut unseen = Vec::new();
+    for (heading, fields) in &checker.documented {
+        let seen = checker.seen.get(heading);
+        let is_unseen = |field: &&String| seen.is_none_or(|seen| !seen.contains(*field));
+        unseen.extend(fields.iter().filter(is_unseen).map(|field| format!("{heading}.{field}")));
+    }
+    assert_eq!(unseen, Vec::<String>::new());
+}
