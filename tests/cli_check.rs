@@ -224,7 +224,7 @@ fn all_lists_every_page_that_a_slot_holds_once() {
         let checked = check_with(&cluster(case), &["--dwb-only", "--all"]);
         let slots = slots(case);
         let mut seen = BTreeSet::new();
-        for row in &checked.pages {
+        for row in checked.pages.iter().chain(&checked.others) {
             let key = key_of(row);
             let images = row["candidates"].as_array().unwrap().iter().filter(|image| image["source"] == "dwb").count();
             assert_eq!(slots.get(&key), Some(&images), "{case}: {row:#}");

@@ -91,6 +91,8 @@ pub fn chosen_image(data: &Path, row: &Value) -> Vec<u8> {
 pub struct Checked {
     pub ran: Ran,
     pub pages: Vec<Value>,
+    /// Pages in order, where they were asked for.
+    pub others: Vec<Value>,
     pub summary: Value,
 }
 
@@ -107,14 +109,15 @@ pub fn check_with(data: &Path, more: &[&str]) -> Checked {
     let mut lines = ran.lines();
     let summary = lines.pop().unwrap_or_else(|| panic!("no output: {}", ran.stderr));
     assert_eq!(summary["type"], "summary", "{}", ran.stderr);
-    Checked { pages: lines.into_iter().filter(|line| line["type"] == "page").collect(), summary, ran }
+    let of_type = |name: &str| lines.iter().filter(|line| line["type"] == name).cloned().collect();
+    Checked { pages: of_type("page"), others: of_type("comparison"), summary, ran }
 }
 
 impl Checked {
     /// What is said of a page, if anything.
     pub fn page(&self, key: Key) -> Option<&Value> {
         let fork = ["main", "fsm", "vm", "init"][usize::from(key.fork)];
-        self.pages.iter().find(|row| {
+        self.pages.iter().chain(&self.others).find(|row| {
             (&row["spc_oid"], &row["db_oid"], &row["rel_number"]) == (&key.spc.into(), &key.db.into(), &key.rel.into())
                 && row["fork"] == fork
                 && row["block"] == key.block
