@@ -11,6 +11,7 @@ use common::cluster;
 use pgforensics::analysis::finding::Coverage;
 use pgforensics::analysis::page_check::PageCondition;
 use pgforensics::analysis::page_scan::{BadPage, PageScan, ScanOptions, scan_pages};
+use pgforensics::analysis::skipped::{ByteRange, Lacking, SkipReason, Skipped, SkippedPart};
 use pgforensics::cluster::open::{Links, ReadFile};
 use pgforensics::cluster::relation_walk::{RelationFile, walk_relations};
 use pgforensics::types::Geometry;
@@ -128,13 +129,19 @@ fn files_that_vanish_shrink_or_grow_are_told_once_each() {
     fs::File::options().write(true).open(base.join("12")).unwrap().set_len(4 << 20).unwrap();
     for jobs in [1, 3] {
         let found = scanned(root.path(), &files, jobs, GEOMETRY, false);
-        let skipped: Vec<_> =
-            found.coverage.skipped.iter().map(|skipped| (skipped.what.as_str(), skipped.reason.to_string())).collect();
+        let skipped: Vec<_> = found
+            .coverage
+            .skipped
+            .iter()
+            .map(|skipped| (skipped.what.to_string(), skipped.bytes, &skipped.reason))
+            .collect();
         assert_eq!(skipped.len(), 3, "{skipped:?}");
-        assert!(skipped[0].0 == "base/5/10" && skipped[0].1.contains("No such file"), "{skipped:?}");
-        assert_eq!(skipped[1].0, "base/5/11");
-        assert!(skipped[1].1.starts_with("2097152 bytes from 0x100000 on: the file has become shorter"), "{skipped:?}");
-        assert!(skipped[2].1.starts_with("1048576 bytes from 0x300000 on: the file has grown"), "{skipped:?}");
+        assert!(skipped[0].0 == "base/5/10" && skipped[0].1.is_none(), "{skipped:?}");
+        assert!(matches!(skipped[0].2, SkipReason::Unreadable(error) if error.to_string().contains("No such file")));
+        let shorter = ByteRange { offset: 1 << 20, length: 2 << 20 };
+        assert_eq!(skipped[1], ("base/5/11".to_owned(), Some(shorter), &SkipReason::FileShorter));
+        let grown = ByteRange { offset: 3 << 20, length: 1 << 20 };
+        assert_eq!(skipped[2], ("base/5/12".to_owned(), Some(grown), &SkipReason::FileGrown));
         assert_eq!(found.scan.counts.pages * BLOCK as u64, 7 << 20);
     }
 }
@@ -156,7 +163,9 @@ fn interruption_gives_a_partial_result_that_says_so() {
     let files = walk_relations(&data, "none").files;
     let found = scanned(&data, &files, 2, GEOMETRY, true);
     assert!(found.scan.interrupted && found.scan.counts.pages == 0);
-    assert!(found.coverage.is_interrupted() && found.coverage.skipped.len() == 1, "{:?}", found.coverage);
+    let skipped: Vec<_> = found.coverage.skipped.iter().map(|skipped| (&skipped.what, &skipped.reason)).collect();
+    assert_eq!(skipped, [(&SkippedPart::RestOfRelationFiles, &SkipReason::Interrupted(Lacking::Counts))]);
+    assert!(found.coverage.is_interrupted());
 }
 
 #[test]
@@ -164,11 +173,13 @@ fn numbers_that_no_server_has_are_refused_in_words() {
     let (root, files) = directory(&[("7", &[0; BLOCK]), ("7.4000000", &[0; BLOCK]), ("7.32767", &[0; 2 * BLOCK])]);
     let found = scanned(root.path(), &files, 2, GEOMETRY, false);
     assert_eq!(found.scan.counts.pages, 3);
-    assert_eq!(found.coverage.skipped[0].what, "base/5/7.4000000");
+    assert_eq!(found.coverage.skipped[0].what, SkippedPart::file("base/5/7.4000000"));
     for (block_size, rel_segment_blocks) in [(0, 1), (8191, 1), (512, 1), (65_536, 1), (8192, 0)] {
         let geometry = Geometry { block_size, rel_segment_blocks, ..GEOMETRY };
         let found = scanned(root.path(), &files, 2, geometry, false);
         assert_eq!((found.scan.counts.pages, found.coverage.skipped.len()), (0, 1), "{block_size}");
+        let reason = SkipReason::ImpossibleSizes { block_size, segment_blocks: rel_segment_blocks };
+        assert_eq!(found.coverage.skipped[0].reason, reason);
     }
     // The last block that can be: 0xFFFFFFFE is one before the number that means "none".
     let geometry = Geometry { rel_segment_blocks: 131_072, ..GEOMETRY };
@@ -203,8 +214,7 @@ fn holes_count_as_zero_pages_and_nothing_is_read_past_the_end_of_a_segment() {
     assert_eq!(found.bad[0].page.block, 131_070);
     assert!(counts.holes_bytes > (1 << 31) - (8 << 20), "{}", counts.holes_bytes);
     assert_eq!(found.progress, 1 << 31);
-    let skipped: Vec<String> =
-        found.coverage.skipped.iter().map(|skipped| format!("{}: {}", skipped.what, skipped.reason)).collect();
-    assert_eq!(skipped.len(), 1, "{skipped:?}");
-    assert!(skipped[0].starts_with("base/5/16385: 8795019280384 bytes from 0x40000000 on"), "{skipped:?}");
+    let bytes = Some(ByteRange { offset: 1 << 30, length: (8 << 40) - (1 << 30) });
+    let what = SkippedPart::file("base/5/16385");
+    assert_eq!(found.coverage.skipped, [Skipped { what, bytes, reason: SkipReason::PastSegmentEnd }]);
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{DWB_CASES, arg, cluster, dwbinspect};
+use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
 use pgforensics::analysis::verdict::check::Stage;
 use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::inspect::examination::{Examination, Request, Watch};
@@ -185,7 +186,7 @@ fn names_from_disk_cannot_drive_the_terminal() {
     for finding in &mut examined.findings {
         finding.file = Some(hostile.to_owned());
     }
-    examined.coverage.skip(hostile, "for a test");
+    examined.coverage.skip(SkippedPart::file(hostile), SkipReason::FileEmpty);
     let mut changed = Survey::of(Arc::new(examined));
     assert_eq!((changed.pages().len(), changed.slots().len()), (survey.pages().len(), survey.slots().len()));
     for name in changed.names.values_mut() {

@@ -2,6 +2,7 @@
 
 use super::finding::{Coverage, Finding};
 use super::finding_kind::{FindingKind, PidHolder};
+use super::skipped::{SkipReason, SkippedPart};
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::{CONTROL_PATH, ControlRead};
 use crate::cluster::data_dir::DataDir;
@@ -49,7 +50,7 @@ fn inspect_server(server: &ServerSign, coverage: &mut Coverage, findings: &mut V
         ServerSign::Hidden { why } => {
             findings.push(Finding::problem(FindingKind::ServerUnclear { sign: why.clone(), is_hidden: true }));
         }
-        ServerSign::Unreadable(error) => coverage.skip(file, error),
+        ServerSign::Unreadable(error) => coverage.skip(SkippedPart::file(file), error),
     }
 }
 
@@ -65,12 +66,11 @@ fn taken_number(pid: i32, holder: PidHolder, refuses_start: bool) -> Finding {
 fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut Vec<Finding>) {
     let file = CONTROL_PATH;
     match directory.control() {
-        ControlRead::Unreadable(error) => coverage.skip(file, error),
-        ControlRead::Short(error) => coverage.skip(file, error),
+        ControlRead::Unreadable(error) => coverage.skip(SkippedPart::file(file), error),
+        ControlRead::Short(error) => coverage.skip(SkippedPart::file(file), error),
         ControlRead::UnknownVersion(prefix) => {
-            let version = prefix.pg_control_version;
-            let order = if prefix.is_byte_swapped() { ", from a machine with the other byte order" } else { "" };
-            coverage.skip(file, format!("version {version} is not known{order}; only the first 20 bytes were read"));
+            let (version, is_byte_swapped) = (prefix.pg_control_version, prefix.is_byte_swapped());
+            coverage.skip(SkippedPart::file(file), SkipReason::UnknownControlVersion { version, is_byte_swapped });
         }
         ControlRead::WrongSizes(_, faults) => {
             for fault in faults {
@@ -106,7 +106,7 @@ fn inspect_signs(signs: &RecoverySigns, coverage: &mut Coverage, findings: &mut 
     }
     match &signs.backup_label {
         None => {}
-        Some(Err(error)) => coverage.skip("backup_label", error),
+        Some(Err(error)) => coverage.skip(SkippedPart::file("backup_label"), error),
         Some(Ok(label)) => {
             let kind = FindingKind::BackupLabel { redo_lsn: label.redo_lsn };
             findings.push(Finding::note(kind).in_file("backup_label"));

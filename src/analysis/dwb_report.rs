@@ -2,6 +2,7 @@
 
 use super::finding::{Coverage, Finding};
 use super::finding_kind::{FindingKind, Unrecognized};
+use super::skipped::{SkipReason, SkippedPart};
 use super::slot_facts::SlotFacts;
 use super::staleness::{BatchVerdict, Staleness};
 use super::trace::{ClusterFacts, SlotCounts, trace_file};
@@ -48,7 +49,7 @@ pub fn examine_slots(
     let mut coverage = Coverage::default();
     let mut findings = Vec::new();
     for error in &set.skipped {
-        coverage.skip("double write buffer", error);
+        coverage.skip(SkippedPart::DoubleWriteBuffer, error);
     }
     for stranger in &set.unrecognized {
         let entry = Unrecognized::Entry(stranger.display().to_string());
@@ -95,15 +96,16 @@ fn inspect_file(
     let detection = &file.detection;
     let name = file.name.as_str();
     let mut add = |finding: Finding| findings.push(finding.in_file(name));
+    let mut skip = |reason: SkipReason| coverage.skip(SkippedPart::file(name), reason);
     if file.size_bytes() == 0 {
-        coverage.skip(name, "the file is empty");
+        skip(SkipReason::FileEmpty);
     }
     if counts.total > 0 && counts.used() == 0 && detection.sound_header().is_none() {
         add(Finding::problem(FindingKind::AllZero));
         return;
     }
     match &detection.header {
-        Err(error) if file.size_bytes() > 0 => coverage.skip(name, error),
+        Err(error) if file.size_bytes() > 0 => skip(error.into()),
         Err(_) => {}
         Ok(_) => {
             for fault in detection.header_faults() {
@@ -113,10 +115,7 @@ fn inspect_file(
     }
     let proven = detection.evidence.header_crc || detection.evidence.verified_slots > 0;
     if !proven && detection.evidence.plausible_slots == 0 && counts.used() > 0 {
-        coverage.skip(
-            name,
-            "neither header nor slots are those of a double write buffer: what is shown is not its content",
-        );
+        skip(SkipReason::NotADwb);
     } else if !proven && counts.used() > 0 {
         add(Finding::problem(FindingKind::LayoutGuessed { layout: detection.layout.name() }));
     }
@@ -132,18 +131,11 @@ fn inspect_file(
     }
     if detection.missing_slots > 0 {
         let (size_bytes, missing_slots) = (file.size_bytes(), detection.missing_slots);
-        let kind = FindingKind::CutShort { size_bytes, missing_slots };
-        coverage.skip(name, format!("file {kind}"));
-        add(Finding::problem(kind).at(size_bytes));
+        skip(SkipReason::CutShort { size_bytes, missing_slots });
+        add(Finding::problem(FindingKind::CutShort { size_bytes, missing_slots }).at(size_bytes));
     }
     if detection.excess_slots > 0 {
-        coverage.skip(
-            name,
-            format!(
-                "{} slots behind the first {MAX_SLOTS_PER_FILE}: no server makes such a file",
-                detection.excess_slots
-            ),
-        );
+        skip(SkipReason::TooManySlots { excess: detection.excess_slots, max: MAX_SLOTS_PER_FILE });
     }
     if detection.trailing_bytes > 0 {
         let offset = file.size_bytes().saturating_sub(detection.trailing_bytes);

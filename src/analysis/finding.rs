@@ -1,12 +1,7 @@
-//! What a report says besides plain facts: things that look wrong, and things that could not be looked at.
-
-use std::fmt;
+//! What a report says besides plain facts: things that look wrong, and what was examined.
 
 use super::finding_kind::FindingKind;
-use crate::cluster::dwb_files::SlotReadError;
-use crate::cluster::open::AccessError;
-use crate::cluster::wal::{WalReadError, WalSetError};
-use crate::parsers::error::ParseError;
+use super::skipped::{ByteRange, SkipClass, SkipReason, Skipped, SkippedPart};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,105 +51,6 @@ impl Finding {
     }
 }
 
-/// Something that was not looked at, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
-    /// File or part of one.
-    pub what: String,
-    /// Why.
-    pub reason: SkipReason,
-}
-
-/// Why something was not looked at. Reports print the sentence; programs compare the variant or its code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SkipReason {
-    /// The user broke it off. What the result lacks.
-    Interrupted(&'static str),
-    /// The system refused, or it is no file of the kind that belongs there. The error's words.
-    Unreadable(String),
-    /// It could be read, yet not be made sense of, or was left out for another reason.
-    NotExamined(String),
-}
-
-impl SkipReason {
-    /// The same, said of a part.
-    #[must_use]
-    pub fn about(self, part: &str) -> Self {
-        match self {
-            Self::Interrupted(_) => self,
-            Self::Unreadable(words) => Self::Unreadable(format!("{part}: {words}")),
-            Self::NotExamined(words) => Self::NotExamined(format!("{part}: {words}")),
-        }
-    }
-
-    /// Stable name for programs.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Interrupted(_) => "interrupted",
-            Self::Unreadable(_) => "unreadable",
-            Self::NotExamined(_) => "not_examined",
-        }
-    }
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Interrupted(what) => write!(f, "interrupted: {what}"),
-            Self::Unreadable(words) | Self::NotExamined(words) => f.write_str(words),
-        }
-    }
-}
-
-impl From<&str> for SkipReason {
-    fn from(words: &str) -> Self {
-        Self::NotExamined(words.to_owned())
-    }
-}
-
-impl From<String> for SkipReason {
-    fn from(words: String) -> Self {
-        Self::NotExamined(words)
-    }
-}
-
-impl From<&AccessError> for SkipReason {
-    fn from(error: &AccessError) -> Self {
-        Self::Unreadable(error.to_string())
-    }
-}
-
-impl From<AccessError> for SkipReason {
-    fn from(error: AccessError) -> Self {
-        Self::from(&error)
-    }
-}
-
-impl From<SlotReadError> for SkipReason {
-    fn from(error: SlotReadError) -> Self {
-        Self::Unreadable(error.to_string())
-    }
-}
-
-impl From<WalReadError> for SkipReason {
-    fn from(error: WalReadError) -> Self {
-        Self::Unreadable(error.to_string())
-    }
-}
-
-impl From<WalSetError> for SkipReason {
-    fn from(error: WalSetError) -> Self {
-        Self::Unreadable(error.to_string())
-    }
-}
-
-impl From<&ParseError> for SkipReason {
-    fn from(error: &ParseError) -> Self {
-        Self::NotExamined(error.to_string())
-    }
-}
-
 /// What was examined and what could not be; part of every report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
@@ -165,17 +61,22 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Counts something that was not looked at.
-    pub fn skip(&mut self, what: impl Into<String>, reason: impl Into<SkipReason>) {
-        self.skipped.push(Skipped { what: what.into(), reason: reason.into() });
+    /// Counts something that was not examined.
+    pub fn skip(&mut self, what: impl Into<SkippedPart>, reason: impl Into<SkipReason>) {
+        self.skipped.push(Skipped { what: what.into(), bytes: None, reason: reason.into() });
     }
 
-    /// Counts something that was not looked at, unless the same was counted before.
-    pub fn skip_once(&mut self, what: impl Into<String>, reason: impl Into<SkipReason>) {
-        self.add_once(Skipped { what: what.into(), reason: reason.into() });
+    /// Counts bytes of a file that were not examined.
+    pub fn skip_bytes(&mut self, what: impl Into<SkippedPart>, bytes: ByteRange, reason: impl Into<SkipReason>) {
+        self.skipped.push(Skipped { what: what.into(), bytes: Some(bytes), reason: reason.into() });
     }
 
-    /// Takes over what another part did not look at, without what was counted before.
+    /// Counts something that was not examined, unless the same was counted before.
+    pub fn skip_once(&mut self, what: impl Into<SkippedPart>, reason: impl Into<SkipReason>) {
+        self.add_once(Skipped { what: what.into(), bytes: None, reason: reason.into() });
+    }
+
+    /// Takes over what another part did not examine, without what was counted before.
     pub fn append_once(&mut self, other: Self) {
         other.skipped.into_iter().for_each(|skipped| self.add_once(skipped));
     }
@@ -189,6 +90,6 @@ impl Coverage {
     /// The user broke it off: the result is partial.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        self.skipped.iter().any(|skipped| matches!(skipped.reason, SkipReason::Interrupted(_)))
+        self.skipped.iter().any(|skipped| skipped.reason.class() == SkipClass::Interrupted)
     }
 }

@@ -17,6 +17,7 @@ pub mod page_scan;
 pub mod page_size;
 pub mod segment_check;
 pub mod select;
+pub mod skipped;
 pub mod slot_facts;
 pub mod slot_row;
 pub mod staleness;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
-use super::finding::SkipReason;
 use super::page_check::PageCondition;
 use super::page_links::Seen;
 use super::page_scan::{BadPage, Gap, PIECE_BYTES, PageCounts, PartialPage, Piece, ScanOptions};
+use super::skipped::SkipReason;
 use crate::cluster::open::{AccessError, ReadFile, open_inside};
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::checksum::page_checksums;
@@ -29,7 +29,6 @@ const MAX_PAUSES: u32 = 400;
 const PAGES_TOGETHER: usize = 4;
 
 /// Why the rest of a file is missing.
-const SHORTER: &str = "the file has become shorter since the directory was listed";
 
 /// What the pieces of one portion gave, in order.
 #[derive(Debug, Default)]
@@ -103,7 +102,7 @@ impl<'a> PieceReader<'a> {
                     judge.judge(&mut self.buf, done);
                 }
                 if end == relation.size_bytes && file.size_bytes() > end {
-                    let reason = SkipReason::from("the file has grown since the directory was listed");
+                    let reason = SkipReason::FileGrown;
                     done.gaps.push(Gap { file: piece.file, from: end, to: file.size_bytes(), reason });
                 }
             }
@@ -204,7 +203,7 @@ impl Judge<'_> {
                     filled.checked_div(self.block_size()).unwrap_or_default().saturating_mul(self.block_size()),
                 ),
                 at.saturating_add(asked),
-                SHORTER,
+                SkipReason::FileShorter,
             ));
         }
     }
@@ -306,7 +305,7 @@ impl Judge<'_> {
                             }
                         };
                     }
-                    Ok(_) => SkipReason::from(SHORTER),
+                    Ok(_) => SkipReason::FileShorter,
                     Err(error) => SkipReason::from(error),
                 };
                 let to = page.offset.saturating_add(page.bytes.len() as u64);
@@ -382,7 +381,7 @@ mod tests {
         let done = judged(8 * PAGE + 5, false, &zeros(8 * PAGE + 5, 3000..3001));
         assert_eq!((done.counts.pages, done.counts.zeroed), (7, 7));
         assert_eq!(gaps(&done), [(2048, 3072)]);
-        assert!(done.gaps[0].reason.to_string().contains("cannot read 16384.1"), "{:?}", done.gaps);
+        assert!(matches!(done.gaps[0].reason, SkipReason::Unreadable(_)), "{:?}", done.gaps);
         assert_eq!((done.partial_pages[0].page.block, done.partial_pages[0].have_bytes), (108, 5));
         assert_eq!(done.counts.bytes, 7 * PAGE as u64 + 5);
     }

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustc_hash::FxHashSet;
 
-use super::finding::{Coverage, SkipReason};
+use super::finding::Coverage;
 use super::in_order::in_order;
 use super::page_check::{PageCondition, PageDamage};
 use super::page_links::{LinkCheck, LinkReport};
 use super::page_read::{PieceReader, PortionDone};
+use super::skipped::{ByteRange, Lacking, SkipReason, SkippedPart};
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 
@@ -190,8 +191,8 @@ pub fn scan_pages(
     let geometry = options.geometry;
     if !geometry.is_possible() {
         let (block, segment) = (geometry.block_size, geometry.rel_segment_blocks);
-        let reason = format!("pages of {block} bytes, {segment} in a segment: no server can be built so");
-        coverage.skip("relation files", reason);
+        let reason = SkipReason::ImpossibleSizes { block_size: block, segment_blocks: segment };
+        coverage.skip(SkippedPart::RelationFiles, reason);
         return scan;
     }
     let jobs = options.jobs.clamp(1, 1024);
@@ -199,7 +200,7 @@ pub fn scan_pages(
     for (index, file) in files.iter().enumerate() {
         let readable = readable_bytes(file, geometry);
         if readable < file.size_bytes {
-            let reason = SkipReason::from("past the end of a segment, where no server reads");
+            let reason = SkipReason::PastSegmentEnd;
             gaps.add(Gap { file: index, from: readable, to: file.size_bytes, reason });
         }
     }
@@ -239,7 +240,7 @@ pub fn scan_pages(
     }
     coverage.examined = coverage.examined.saturating_add(scan.counts.pages);
     if scan.interrupted {
-        coverage.skip("the rest of the relation files", SkipReason::Interrupted("the figures are partial"));
+        coverage.skip(SkippedPart::RestOfRelationFiles, SkipReason::Interrupted(Lacking::Counts));
     }
     scan
 }
@@ -334,10 +335,12 @@ impl Gaps<'_> {
     fn flush(&mut self) {
         let Some(gap) = self.open.take() else { return };
         let file = &self.files[gap.file];
-        let reason = match (gap.from, gap.to) {
-            (0, to) if to >= file.size_bytes => gap.reason,
-            (from, to) => gap.reason.about(&format!("{} bytes from {from:#X} on", to.saturating_sub(from))),
-        };
-        self.coverage.skip(file.path.display().to_string(), reason);
+        let what = SkippedPart::file(file.path.display().to_string());
+        match (gap.from, gap.to) {
+            (0, to) if to >= file.size_bytes => self.coverage.skip(what, gap.reason),
+            (offset, to) => {
+                self.coverage.skip_bytes(what, ByteRange { offset, length: to.saturating_sub(offset) }, gap.reason);
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::skipped::NoPageSize;
 use crate::cluster::open::open_inside;
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::page::PageHeader;
@@ -13,7 +14,7 @@ use crate::types::MIN_BLOCK_SIZE;
 ///
 /// # Errors
 /// When no header names a size, or not all name the same: then where pages begin is not known.
-pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32, u64), String> {
+pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32, u64), NoPageSize> {
     let mut named = BTreeMap::<u32, u64>::new();
     for file in files.iter().filter(|file| file.size_bytes >= u64::from(MIN_BLOCK_SIZE)) {
         // A file that cannot be read has no say; reading its pages will report it.
@@ -28,10 +29,7 @@ pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32,
     }
     match named.iter().collect::<Vec<_>>()[..] {
         [(size, count)] => Ok((*size, *count)),
-        [] => Err("no page header names a page size".to_owned()),
-        _ => {
-            let words: Vec<String> = named.iter().map(|(size, count)| format!("{size} in {count} files")).collect();
-            Err(format!("page headers name different page sizes: {}", words.join(", ")))
-        }
+        [] => Err(NoPageSize::NoneNamed),
+        _ => Err(NoPageSize::Several(named.into_iter().collect())),
     }
 }

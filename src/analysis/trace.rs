@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::finding::Coverage;
 use super::in_order::in_order;
+use super::skipped::SkippedPart;
 use super::slot_facts::{Condition, PageChecksum, SlotFacts, WritePath};
 use super::staleness::ControlFacts;
 use crate::cluster::backup_files::RecoverySigns;
@@ -230,7 +231,7 @@ pub fn trace_file(
                     }
                     Err(error) => {
                         // The portions behind it cannot be read either, and places in the trace must be those in the file.
-                        coverage.skip(file.name.clone(), error);
+                        coverage.skip(SkippedPart::file(&file.name), error);
                         return ControlFlow::Break(());
                     }
                 }

@@ -96,7 +96,7 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     writeln!(out, "if started now: {}", printable(&start_words(survey)))?;
     writeln!(out, "next: {}", printable(&next_words(survey, &state.subject.path)))?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
-        writeln!(out, "not examined: {}: {}", printable(&skipped.what), printable(&skipped.reason.to_string()))?;
+        writeln!(out, "not examined: {}", printable(&skipped.to_string()))?;
     }
     out.flush()?;
     Ok(survey.answer.into())

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
 use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::wal::set_notes::tell_notes;
 use crate::cluster::wal::{WalSet, WalSetError, WalSetOptions};
@@ -43,7 +44,9 @@ impl WalSources {
         let mut sources = Self::default();
         match WalSet::open(&[data_dir.to_owned()], options()) {
             Ok(set) => sources.own = Some(set),
-            Err(error @ (WalSetError::NoWal { .. } | WalSetError::Access(_))) => coverage.skip("pg_wal", error),
+            Err(error @ (WalSetError::NoWal { .. } | WalSetError::Access(_))) => {
+                coverage.skip(SkippedPart::PgWal, error)
+            }
             Err(error) => return Err(error.into()),
         }
         if !elsewhere.is_empty() {

@@ -9,6 +9,7 @@ use crate::analysis::dwb_report::{DwbReport, examine_slots};
 use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::in_order::all_cores;
+use crate::analysis::skipped::SkippedPart;
 use crate::analysis::slot_facts::SlotFacts;
 use crate::analysis::trace::ClusterFacts;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
@@ -127,7 +128,7 @@ impl DwbSource {
             findings.extend(inspect_directory(directory, &server, &signs, &mut report.coverage));
         }
         for error in &self.settings.skipped {
-            report.coverage.skip("configuration", error);
+            report.coverage.skip(SkippedPart::Configuration, error);
         }
         if self.settings.includes > 0 {
             findings.push(Finding::note(FindingKind::Include { lines: self.settings.includes }));

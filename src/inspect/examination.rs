@@ -12,12 +12,13 @@ use super::next::not_a_crash_tear;
 use super::page_rules::{ChecksumRule, PageRules};
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
-use crate::analysis::finding::{Coverage, Finding, SkipReason};
+use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_links::{BrokenLink, LinkFault, LinkReport};
 use crate::analysis::page_scan::{ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
 use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::backup::Backup;
@@ -139,10 +140,7 @@ impl Examination {
         slots.sort_unstable();
         let mut coverage = std::mem::take(&mut dwb.coverage);
         if !is_wanted {
-            coverage.skip(
-                "the rest of the double write buffer",
-                SkipReason::Interrupted("images are missing from the result"),
-            );
+            coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
         }
         let control = directory.control().trusted();
         let catalog = control.map_or(0, |control| control.prefix.catalog_version_no);
@@ -167,7 +165,7 @@ impl Examination {
         let late_from =
             unchecked.and_then(|control| u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok());
         for error in &walk.skipped {
-            coverage.skip("relation files", error);
+            coverage.skip(SkippedPart::RelationFiles, error);
         }
         let mut incomplete = Vec::new();
         if let Some(page) = request.page {
@@ -479,7 +477,7 @@ fn scan(
     scanned.sound = counts.sound;
     if interrupted.load(Ordering::Relaxed) && !found.interrupted {
         // Broken off with the last piece: what follows must hear of it.
-        coverage.skip("the rest of the check", SkipReason::Interrupted("pages are missing from the result"));
+        coverage.skip(SkippedPart::RestOfCheck, SkipReason::Interrupted(Lacking::Pages));
     }
     scanned.words = Some(format!("{} in {} files, {} of them all zero", counts.pages, walk.files.len(), counts.zeroed));
     scanned

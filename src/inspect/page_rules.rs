@@ -3,6 +3,7 @@
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_size::page_size_by_headers;
+use crate::analysis::skipped::{ControlDoubt, SkipReason, SkippedPart};
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_walk::RelationFile;
@@ -48,24 +49,21 @@ impl PageRules {
             let checksums = rule_of(control, coverage, findings);
             return Some(Self { geometry: control.geometry, by_control: true, checksums });
         }
-        let why = match directory.control() {
-            ControlRead::WrongSizes(..) => "pg_control tells wrong sizes",
-            _ => "pg_control cannot be trusted",
+        let doubt = match directory.control() {
+            ControlRead::WrongSizes(..) => ControlDoubt::WrongSizes,
+            _ => ControlDoubt::NotTrusted,
         };
         match page_size_by_headers(directory.root(), files) {
-            Ok((block_size, count)) => {
-                let reason = format!(
-                    "{why}: pages of {block_size} bytes by the headers of {count} files; segments of 1 GiB are assumed; \
-                     whether pages have checksums is not known: wrong ones are counted, not judged"
-                );
-                coverage.skip("data checksums and segments", reason);
+            Ok((block_size, files)) => {
+                let reason = SkipReason::SizesByHeaders { control: doubt, block_size, files };
+                coverage.skip(SkippedPart::DataChecksumsAndSegments, reason);
                 let rel_segment_blocks = USUAL_SEGMENT_BYTES / block_size;
                 let geometry =
                     Geometry { block_size, rel_segment_blocks, wal_block_size: block_size, wal_segment_size: 1 << 24 };
                 Some(Self { geometry, by_control: false, checksums: ChecksumRule::Counted })
             }
-            Err(reason) => {
-                coverage.skip("relation files", format!("{why}, and {reason}"));
+            Err(headers) => {
+                coverage.skip(SkippedPart::RelationFiles, SkipReason::NoPageSize { control: doubt, headers });
                 None
             }
         }
@@ -85,8 +83,7 @@ fn rule_of(control: &ControlFile, coverage: &mut Coverage, findings: &mut Vec<Fi
             ChecksumRule::Counted
         }
         ChecksumState::Unknown(_) => {
-            let reason = format!("pg_control says {state}: wrong checksums are counted but not judged");
-            coverage.skip("data checksums", reason);
+            coverage.skip(SkippedPart::DataChecksums, SkipReason::UnknownChecksumState(state));
             ChecksumRule::Counted
         }
     }

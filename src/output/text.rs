@@ -295,7 +295,7 @@ pub fn write_findings(
         }
     }
     if !skipped.is_empty() {
-        writeln!(out, "\n{}", paint.heading("Not looked at"))?;
+        writeln!(out, "\n{}", paint.heading("Not examined"))?;
     }
     if skipped.len() > MAX_PROBLEMS {
         writeln!(out, "  {} in all, of which the first are:", skipped.len())?;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::query::Lists;
 use crate::analysis::batches::{Batch, tell_batches};
-use crate::analysis::finding::{Coverage, Finding, Skipped};
+use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::in_order::all_cores;
+use crate::analysis::skipped::Skipped;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::staleness::BatchReason;
 use crate::analysis::verdict::answer::Answer;

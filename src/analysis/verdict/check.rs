@@ -32,7 +32,8 @@ use super::replay::Replay;
 use super::slots::{SlotRef, Suspicion};
 use super::survey::{Context, PageReport};
 use super::unchecked::FirstTouches;
-use crate::analysis::finding::{Coverage, SkipReason};
+use crate::analysis::finding::Coverage;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::types::{PageId, RelFileLocator};
 
 /// What the check found.
@@ -106,7 +107,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     coverage.append_once(judged.coverage);
     let is_broken_off = progress.is_broken_off();
     if is_broken_off {
-        coverage.skip_once("the rest of the check", SkipReason::Interrupted("pages are missing from the result"));
+        coverage.skip_once(SkippedPart::RestOfCheck, SkipReason::Interrupted(Lacking::Pages));
     }
     let mut pages = judged.pages;
     let sources = DoubtSources {

@@ -1,7 +1,7 @@
 //! What keeps the verdict "safe" from being given to any page: a part of the evidence is missing, or speaks against it.
 //! One doubt is of another kind: where WAL may have lost its end, what lies before that is proven all the same.
 
-use crate::analysis::finding::Skipped;
+use crate::analysis::skipped::Skipped;
 use crate::parsers::wal::end::EndOfWal;
 use crate::types::Lsn;
 
@@ -219,7 +219,7 @@ impl Doubt {
     #[must_use]
     pub fn of_unread(skipped: &[Skipped]) -> Option<Self> {
         let first = skipped.first()?;
-        let (what, reason) = (first.what.clone(), first.reason.to_string());
+        let (what, reason) = (first.what.to_string(), first.why());
         Some(Self::SomethingUnread { what, reason, more: skipped.len().saturating_sub(1) })
     }
 

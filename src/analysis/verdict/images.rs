@@ -198,7 +198,7 @@ impl Context<'_> {
         let found = near.into_iter().filter(|block| *block != page.block).find_map(|block| {
             let other = PageId { block, ..page };
             let read = self.pages.read_page(other, &mut buf).map_err(|error| {
-                self.unread.borrow_mut().skip_once(format!("{} {} block {block}", page.rel, page.fork), error);
+                self.unread.borrow_mut().skip_once(PageId { block, ..page }, error);
             });
             let whole = read == Ok(PageRead::Whole);
             let sound = whole && PageCondition::of(&buf, page.fork, block, self.checksums) == PageCondition::Sound;

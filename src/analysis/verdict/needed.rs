@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 use super::events::{FPI_FOR_HINT, takes_page_for_granted};
 use super::slots::Suspicion;
 use crate::analysis::finding::Coverage;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::wal::block_set::{BlockSet, RecentBlocks};
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::page::is_all_zero;
@@ -152,7 +153,7 @@ impl Needed {
             let Some(fork) = ForkNumber::from_code(i32::from(fork_code)) else { continue };
             if unlogged.as_ref().is_none_or(|(known, _)| *known != rel) {
                 let has_init = pages.has_fork(rel, ForkNumber::Init).unwrap_or_else(|error| {
-                    coverage.skip_once(format!("{rel} init"), error);
+                    coverage.skip_once(SkippedPart::InitFork(rel), error);
                     false
                 });
                 unlogged = Some((rel, has_init));
@@ -171,12 +172,12 @@ impl Needed {
                 Ok(PageRead::BeyondEnd) => Suspicion::BeyondEnd,
                 Ok(PageRead::NoFile) => Suspicion::MissingFile,
                 Err(error) => {
-                    coverage.skip_once(format!("{rel} {fork} block {block}"), error);
+                    coverage.skip_once(page, error);
                     continue;
                 }
             };
             if found.len() >= MAX_MISSING {
-                coverage.skip("more pages that replay needs", format!("{MAX_MISSING} of them are missing already"));
+                coverage.skip(SkippedPart::MorePagesNeeded, SkipReason::TooManyMissing { limit: MAX_MISSING });
                 break;
             }
             found.insert(page, suspicion);

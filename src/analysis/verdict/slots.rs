@@ -10,6 +10,7 @@ use super::compare::{Comparison, compare_pages, digest_but_checksum, same_but_ch
 use crate::analysis::finding::Coverage;
 use crate::analysis::in_order::in_order;
 use crate::analysis::page_check::PageCondition;
+use crate::analysis::skipped::SkippedPart;
 use crate::analysis::slot_facts::{SlotFacts, WritePath};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::{PageRead, PageSource};
@@ -221,7 +222,7 @@ fn compare_portion(set: &DwbSet, slots: &mut [SlotRef], pages: &dyn PageSource, 
         }
         if unlogged.as_ref().is_none_or(|(rel, _)| *rel != page.rel) {
             let has_init = pages.has_fork(page.rel, ForkNumber::Init).unwrap_or_else(|error| {
-                found.coverage.skip_once(format!("{} init", page.rel), error);
+                found.coverage.skip_once(SkippedPart::InitFork(page.rel), error);
                 false
             });
             unlogged = Some((page.rel, has_init));
@@ -230,7 +231,7 @@ fn compare_portion(set: &DwbSet, slots: &mut [SlotRef], pages: &dyn PageSource, 
         let read = match pages.read_page(page, &mut disk) {
             Ok(read) => read,
             Err(error) => {
-                found.coverage.skip(format!("{} {} block {}", page.rel, page.fork, page.block), error);
+                found.coverage.skip(page, error);
                 continue;
             }
         };
@@ -257,7 +258,9 @@ fn compare_portion(set: &DwbSet, slots: &mut [SlotRef], pages: &dyn PageSource, 
             let image = match set.files.get(slot.file).map(|file| file.read_slot(slot.index, &mut slot_bytes)) {
                 Some(Ok(read)) => read.image,
                 Some(Err(error)) => {
-                    found.coverage.skip(set.files.get(slot.file).map_or("", |file| file.name.as_str()), error);
+                    found
+                        .coverage
+                        .skip(SkippedPart::file(set.files.get(slot.file).map_or("", |file| file.name.as_str())), error);
                     continue;
                 }
                 None => continue,

@@ -18,6 +18,7 @@ use super::symptom::Symptom;
 use crate::analysis::finding::Coverage;
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_links::BrokenLink;
+use crate::analysis::skipped::SkippedPart;
 use crate::analysis::staleness::{Confidence, Staleness};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::AccessError;
@@ -359,7 +360,7 @@ impl Context<'_> {
         match file.read_slot(index, buf) {
             Ok(slot) => Some(slot),
             Err(error) => {
-                self.unread.borrow_mut().skip_once(file.name.as_str(), error);
+                self.unread.borrow_mut().skip_once(SkippedPart::file(&file.name), error);
                 None
             }
         }

@@ -83,7 +83,7 @@ impl FirstTouches {
             }),
             Ok(_) => false,
             Err(error) => {
-                coverage.skip_once(format!("{} {} block {}", page.rel, page.fork, page.block), error);
+                coverage.skip_once(*page, error);
                 false
             }
         });

@@ -1,7 +1,8 @@
 //! What was odd about a set of WAL segments, as findings.
 
-use crate::analysis::finding::{Coverage, Finding, SkipReason};
+use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, WalRemark};
+use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::wal::{NoteKind, NoteLevel, WalSet};
 use crate::types::Lsn;
 
@@ -10,19 +11,17 @@ use crate::types::Lsn;
 pub fn tell_notes(set: &WalSet, needed_from: Option<Lsn>, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
     for note in set.notes() {
         let is_old = note.gap_end.zip(needed_from).is_some_and(|(end, needed)| end <= needed);
-        let file = note.file.clone().unwrap_or_else(|| "WAL".to_owned());
+        let part = note.file.as_ref().map_or(SkippedPart::Wal, SkippedPart::file);
         let what = note.what.clone();
         let finding = match note.level {
             NoteLevel::Skipped => {
-                let is_unreadable = note.kind == NoteKind::Unreadable;
-                let reason = if is_unreadable { SkipReason::Unreadable(what) } else { SkipReason::NotExamined(what) };
-                coverage.skip(file, reason);
+                coverage.skip(part, SkipReason::Wal { kind: note.kind, what });
                 continue;
             }
             NoteLevel::Problem if !is_old => Finding::problem(remark(note.kind, what)),
             NoteLevel::Problem | NoteLevel::Note => Finding::note(remark(note.kind, what)),
         };
-        let finding = finding.in_file(&file);
+        let finding = finding.in_file(note.file.as_deref().unwrap_or("WAL"));
         findings.push(match note.offset {
             Some(offset) => finding.at(offset),
             None => finding,

@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 
 use super::PROGRAM;
 use crate::analysis::dwb_report::DwbReport;
-use crate::analysis::finding::SkipReason;
 use crate::analysis::in_order::all_cores;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::slot_facts::{Condition, SlotFacts};
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cli::context::OutputArgs;
@@ -206,7 +206,8 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     for wanted in &filter.file {
         let known = |(index, file): (usize, &DwbFile)| Filter::names_file(wanted, index, file);
         if !source.set.files.iter().enumerate().any(known) {
-            report.coverage.skip(format!("--file {wanted}"), "the buffer has no such file");
+            let what = SkippedPart::Argument { option: "--file", value: wanted.clone() };
+            report.coverage.skip(what, SkipReason::NoSuchDwbFile);
         }
     }
     let shown = show_slots(&filter, &source, names.as_ref(), &mut report, export.as_ref(), &mut target)?;
@@ -273,7 +274,7 @@ fn show_slots(
                     // The first pass has reported this, unless the file changed since.
                     let reason = SkipReason::from(error);
                     if !report.coverage.skipped.iter().any(|skipped| skipped.reason == reason) {
-                        report.coverage.skip(file.name.clone(), reason);
+                        report.coverage.skip(SkippedPart::file(&file.name), reason);
                     }
                     continue;
                 }
@@ -291,7 +292,7 @@ fn show_slots(
             if let Some(export) = export.filter(|_| has_image(&facts)) {
                 let name = image_file_name(timeline, facts.page.lsn, &file.name, &slot);
                 if let Err(error) = export.write_new(&name, slot.image) {
-                    report.coverage.skip(name, error.to_string());
+                    report.coverage.skip(SkippedPart::File(name), SkipReason::NotWritten((&error).into()));
                 }
             }
         }

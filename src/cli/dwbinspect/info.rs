@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use crate::analysis::cluster_report::state_in_words;
 use crate::analysis::dwb_report::DwbReport;
+use crate::analysis::skipped::SkippedPart;
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
@@ -60,7 +61,7 @@ pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let (mut report, findings) = source.examine();
     let walk = source.directory.as_ref().map(walk_of);
     for error in walk.iter().flat_map(|walk| &walk.skipped) {
-        report.coverage.skip("relation files", error);
+        report.coverage.skip(SkippedPart::RelationFiles, error);
     }
     let cluster = source
         .directory

@@ -18,6 +18,7 @@ use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
+use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::replay::Replay;
 use crate::cli::context::{OutputArgs, QuietArg};
@@ -213,7 +214,7 @@ impl<'a> Check<'a> {
         let catalog = control.map_or(0, |control| control.prefix.catalog_version_no);
         let walk = walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog));
         for error in &walk.skipped {
-            self.coverage.skip("relation files", error);
+            self.coverage.skip(SkippedPart::RelationFiles, error);
         }
         let selection = self.select(args, &walk.files)?;
         let files: Vec<RelationFile> = walk.files.iter().filter(|file| selection.takes(file)).cloned().collect();

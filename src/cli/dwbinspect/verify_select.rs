@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use crate::analysis::finding::Coverage;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cli::exit::Stop;
 use crate::cli::values::RelationPattern;
 use crate::cluster::names::RelationNames;
@@ -99,24 +100,27 @@ impl<'a> Selection<'a> {
                 |oid: &Oid| wanted.parse() == Ok(*oid) || names.and_then(|names| names.database(*oid)) == Some(wanted);
             databases.extend(known.iter().copied().filter(fits));
             if !known.iter().any(fits) {
-                coverage.skip(format!("--database {wanted}"), "no file of such a database is there");
+                let what = SkippedPart::Argument { option: "--database", value: wanted.clone() };
+                coverage.skip(what, SkipReason::NoSuchDatabase);
             }
         }
         let relations = RelationChoice::resolve_all(&args.relation, names)?;
         for (wanted, pattern) in args.relation.iter().zip(&relations) {
             if !files.iter().any(|file| pattern.matches(file.rel)) {
-                coverage.skip(format!("--relation {wanted}"), "no such file is there");
+                let what = SkippedPart::Argument { option: "--relation", value: wanted.to_string() };
+                coverage.skip(what, SkipReason::NoSuchRelation);
             }
         }
         let paths: Vec<glob::Pattern> = args.path.iter().map(|path| path.below(root)).collect();
         for (wanted, pattern) in args.path.iter().zip(&paths) {
             if !files.iter().any(|file| fits_path(pattern, &file.path)) {
-                coverage.skip(format!("--path {}", wanted.0), "no relation file fits");
+                let what = SkippedPart::Argument { option: "--path", value: wanted.0.clone() };
+                coverage.skip(what, SkipReason::NoPathFits);
             }
         }
         let selection = Self { args, databases, relations, paths };
         if coverage.skipped.len() == unfit && !files.is_empty() && !files.iter().any(|file| selection.takes(file)) {
-            coverage.skip("relation files", "no file fits all filters together");
+            coverage.skip(SkippedPart::RelationFiles, SkipReason::NoFileFitsAll);
         }
         Ok(selection)
     }

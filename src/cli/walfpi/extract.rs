@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::args::CommonArgs;
 use super::images::{ImageFilter, Target};
+use crate::analysis::skipped::SkipReason;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::error::InspectError;
@@ -58,7 +59,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
         match export.write_new(&name, page) {
             Ok(_) => written += 1,
             Err(error) => {
-                notes.coverage.skip(found.title(), error.to_string());
+                notes.coverage.skip(found.as_part(), SkipReason::NotWritten((&error).into()));
                 return Ok(());
             }
         }

@@ -5,6 +5,7 @@ use super::source::{Notes, WalSource};
 use super::watch::WatchWal;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::skipped::SkippedPart;
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::restore::ready_page;
 
@@ -61,9 +62,9 @@ impl WalSource {
 }
 
 impl FoundImage<'_> {
-    /// What messages call it.
+    /// What a report calls it when it was not examined or written.
     #[must_use]
-    pub fn title(&self) -> String {
-        format!("image of block {} at {}", self.block.block, self.record.start_lsn)
+    pub const fn as_part(&self) -> SkippedPart {
+        SkippedPart::Image { block: self.block.block, record_lsn: self.record.start_lsn }
     }
 }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use super::names::NameLookup;
 use super::request::{WalRequest, is_segment_name};
 use super::watch::{WatchWal, Watched};
-use crate::analysis::finding::{Coverage, Finding, SkipReason};
+use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, WalChange, WalDamage, WalRemark};
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::set_notes::tell_notes;
 use crate::analysis::wal::tail::{Tail, judge_tail};
@@ -99,7 +100,7 @@ impl WalSource {
     /// Counts what could not be read of the names as not examined.
     pub fn add_name_gaps(&mut self, names: &NameLookup) {
         for gap in names.gaps() {
-            self.coverage.skip("names of relations", gap.to_string());
+            self.coverage.skip(SkippedPart::RelationNames, SkipReason::NameGap(gap.into()));
         }
     }
 
@@ -118,9 +119,8 @@ impl WalSource {
         if self.coverage.examined > 0 || (self.start.is_none() && self.end.is_none()) {
             return;
         }
-        let bound = |lsn: Option<Lsn>, open: &str| lsn.map_or_else(|| open.to_owned(), |lsn| lsn.to_string());
-        let range = format!("{} to {}", bound(self.start, "the start"), bound(self.end, "the end"));
-        self.coverage.skip(range, "no record lies in this range");
+        let range = SkippedPart::LsnRange { start: self.start, end: self.end };
+        self.coverage.skip(range, SkipReason::NoRecordInRange);
     }
 
     /// Bytes of all segments.
@@ -158,7 +158,7 @@ impl WalSource {
                 }
             };
             if watched.is_interrupted() {
-                self.coverage.skip("the rest of the WAL", SkipReason::Interrupted("the figures are partial"));
+                self.coverage.skip(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Counts));
                 return;
             }
             if flow.is_break() {
@@ -193,7 +193,7 @@ impl WalSource {
     /// Says that a run could not be read. What a running server has left of it is read next.
     fn note_unread(&mut self, run: &Range<usize>, error: WalReadError) {
         if !(error.is_gone() && self.go_on_after_recycled(run)) {
-            self.coverage.skip("WAL", error);
+            self.coverage.skip(SkippedPart::Wal, error);
         }
     }
 
@@ -261,7 +261,7 @@ impl WalSource {
                 Some(tail)
             }
             Err(error) => {
-                self.coverage.skip("WAL behind the end", error);
+                self.coverage.skip(SkippedPart::WalAfterEnd, error);
                 None
             }
         }

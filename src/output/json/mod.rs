@@ -5,7 +5,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::analysis::finding::{Finding, Severity, Skipped};
+use crate::analysis::finding::{Finding, Severity};
+use crate::analysis::skipped::Skipped;
 use crate::types::Lsn;
 
 mod bad_page;
@@ -114,7 +115,7 @@ pub struct SummaryJson {
     pub examined: u64,
     /// Items that were shown.
     pub shown: u64,
-    /// Things that were not looked at.
+    /// Things that were not examined.
     pub skipped: usize,
     /// Findings that are problems.
     pub problems: usize,
@@ -180,19 +181,29 @@ impl From<&Finding> for FindingJson {
     }
 }
 
-/// Something that was not looked at.
+/// Something that was not examined.
 #[derive(Clone, Debug, Serialize)]
 pub struct SkippedJson {
-    /// File or part of one.
+    /// File or part of the input.
     pub what: String,
+    /// The same as a word for programs.
+    pub part: &'static str,
     /// Why.
     pub reason: String,
-    /// The same as a word for programs.
+    /// What kind of reason it is: `interrupted`, `unreadable` or `not_examined`.
     pub code: &'static str,
+    /// The reason as a word for programs.
+    pub cause: &'static str,
 }
 
 impl From<&Skipped> for SkippedJson {
     fn from(skipped: &Skipped) -> Self {
-        Self { what: skipped.what.clone(), reason: skipped.reason.to_string(), code: skipped.reason.code() }
+        Self {
+            what: skipped.what.to_string(),
+            part: skipped.what.code(),
+            reason: skipped.why(),
+            code: skipped.reason.class().code(),
+            cause: skipped.reason.code(),
+        }
     }
 }

@@ -5,4 +5,5 @@ mod damage;
 mod evidence;
 pub mod finding;
 mod reason;
+mod skipped;
 pub mod wal;

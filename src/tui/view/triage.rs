@@ -187,7 +187,7 @@ fn findings(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<
     let of = |severity: Severity| survey.examined.findings.iter().filter(move |finding| finding.severity == severity);
     let skipped = &survey.examined.coverage.skipped;
     let problems = of(Severity::Problem).map(|finding| (look.bad(), format!("problem  {}", finding_words(finding))));
-    let skipped = skipped.iter().map(|one| (look.doubt(), format!("skipped  {}: {}", one.what, one.reason)));
+    let skipped = skipped.iter().map(|one| (look.doubt(), format!("skipped  {one}")));
     let notes = of(Severity::Note).map(|finding| (look.faint(), format!("note     {}", finding_words(finding))));
     let all: Vec<(Style, String)> = problems.chain(skipped).chain(notes).collect();
     let rows = rows.max(2);

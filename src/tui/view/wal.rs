@@ -68,7 +68,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
 #[must_use]
 pub fn notes(wal: &WalSurvey) -> Vec<String> {
     let problems = wal.problems.iter().map(|finding| format!("problem: {}; {}", finding.kind, finding.kind.why()));
-    let skipped = wal.skipped.iter().map(|skipped| format!("not examined: {}: {}", skipped.what, skipped.reason));
+    let skipped = wal.skipped.iter().map(|skipped| format!("not examined: {skipped}"));
     problems.chain(skipped).collect()
 }
 

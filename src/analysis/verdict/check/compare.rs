@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::input::{ClusterInput, DwbInput, Scope};
 use super::progress::{Progress, Stage};
 use crate::analysis::finding::Coverage;
+use crate::analysis::skipped::SkippedPart;
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::slots::{CompareRules, SlotRef, Suspicion, compare_slots};
 use crate::cluster::dwb_files::DwbSet;
@@ -64,7 +65,7 @@ fn newest_written(
     let is_witness = |slot: &&SlotRef| {
         let mut is_logged = || {
             let has_init = pages.has_fork(slot.page.rel, ForkNumber::Init).unwrap_or_else(|error| {
-                coverage.skip_once(format!("{} init", slot.page.rel), error);
+                coverage.skip_once(SkippedPart::InitFork(slot.page.rel), error);
                 true
             });
             slot.page.fork == ForkNumber::Init || !has_init

@@ -3,6 +3,7 @@
 use super::input::ClusterInput;
 use super::read_wal::WalRead;
 use crate::analysis::finding::Coverage;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::verdict::slots::Suspicion;
 use crate::types::PageId;
 
@@ -28,7 +29,7 @@ pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Furthe
         _ => Vec::new(),
     };
     if touched.len() >= MAX_TOUCHED {
-        coverage.skip("more pages that replay touches", format!("rows of {MAX_TOUCHED} pages are held against WAL"));
+        coverage.skip(SkippedPart::MorePagesTouched, SkipReason::TooManyTouched { limit: MAX_TOUCHED });
     }
     let missing = needed.map(|needed| needed.missing(pages, block_size, &mut coverage));
     let first_touches = read.first_touches.as_ref().filter(|_| read.replay.can_begin);

@@ -45,7 +45,7 @@ pub(super) fn judge_pages(suspects: &Suspects<'_>, mut context: Context<'_>, pro
         }
         match context.examine(*page, *suspicion, slots_of(suspects.slots, *page)) {
             Ok(found) => pages.extend(Some(found).filter(|found| found.is_wrong || suspects.keep_all)),
-            Err(error) => coverage.skip_once(format!("{} {} block {}", page.rel, page.fork, page.block), error),
+            Err(error) => coverage.skip_once(*page, error),
         }
         if progress.at(Stage::Pages, done as u64).is_break() {
             break;

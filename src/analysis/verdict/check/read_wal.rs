@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::input::{ClusterInput, WalInput};
 use super::progress::{Progress, Stage};
 use crate::analysis::finding::Coverage;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::change_log::ChangeLog;
 use crate::analysis::verdict::doubt::Doubt;
@@ -98,21 +99,20 @@ pub(super) fn read_wal(
     let is_wanted = !interest.is_empty() || replay.redo_lsn.is_none();
     if let Some(set) = wal.all.or(wal.own).filter(|_| is_wanted) {
         for error in read_before(set, replay.redo_lsn, &mut history, &interest, jobs, &watch) {
-            coverage.skip("WAL before the redo point", error);
+            coverage.skip(SkippedPart::WalBeforeRedo, error);
         }
     }
     match wal.own {
         Some(set) => {
             if let Err(error) = replay.read_to_end(set, cluster.control, &mut history, &interest, jobs, &watch) {
                 replay.doubts.push(Doubt::WalUnreadable { error: error.to_string() });
-                coverage.skip("WAL", error);
+                coverage.skip(SkippedPart::Wal, error);
             }
         }
         None => replay.doubts.push(Doubt::NoWal),
     }
     if let Some(cut) = history.changes.as_ref().and_then(ChangeLog::cut) {
-        coverage
-            .skip("rows of pages without checksum", format!("held against WAL before {cut} only, for want of room"));
+        coverage.skip(SkippedPart::RowsWithoutChecksum, SkipReason::NoRoomForChanges { end_lsn: cut });
     }
     let (first_touches, needed) = (history.first_touches.take(), history.needed.take());
     WalRead { replay, history, interest, first_touches, needed, coverage }

@@ -1,0 +1,328 @@
+//! What was not examined, and why, as values. The words are in `output`.
+
+use strum::{EnumIter, IntoEnumIterator, IntoStaticStr, VariantNames};
+
+use super::error_words::ErrorWords;
+use crate::cluster::dwb_files::SlotReadError;
+use crate::cluster::open::AccessError;
+use crate::cluster::wal::{NoteKind, WalReadError, WalSetError};
+use crate::parsers::control::ChecksumState;
+use crate::parsers::error::ParseError;
+use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
+
+/// Something that was not examined, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// File or part of the input.
+    pub what: SkippedPart,
+    /// The bytes of the file that were not, where others were.
+    pub bytes: Option<ByteRange>,
+    /// Why.
+    pub reason: SkipReason,
+}
+
+/// Some bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// Offset of the first.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+}
+
+/// What was not examined.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum SkippedPart {
+    /// A file, by its path relative to the data directory or as given.
+    File(String),
+    /// A page of a relation.
+    Page(PageId),
+    /// Whether a relation has an init fork.
+    InitFork(RelFileLocator),
+    /// An image in WAL.
+    Image {
+        /// The page that it is of.
+        block: BlockNumber,
+        /// Start of its record.
+        record_lsn: Lsn,
+    },
+    /// Files of the double write buffer.
+    DoubleWriteBuffer,
+    /// What of the double write buffer comes later.
+    RestOfDoubleWriteBuffer,
+    /// Relation files.
+    RelationFiles,
+    /// What of the relation files comes later.
+    RestOfRelationFiles,
+    /// Steps of a check that come later.
+    RestOfCheck,
+    /// Further pages that replay needs.
+    MorePagesNeeded,
+    /// Further pages that replay touches.
+    MorePagesTouched,
+    /// Rows of pages without a checksum.
+    RowsWithoutChecksum,
+    /// WAL.
+    Wal,
+    /// The directory `pg_wal`.
+    PgWal,
+    /// WAL before the redo point.
+    WalBeforeRedo,
+    /// WAL after the end.
+    WalAfterEnd,
+    /// What of WAL comes later.
+    RestOfWal,
+    /// A range of WAL that was asked for.
+    LsnRange {
+        /// Where it begins; `None` for the start of WAL.
+        start: Option<Lsn>,
+        /// Where it ends; `None` for the end of WAL.
+        end: Option<Lsn>,
+    },
+    /// Configuration files.
+    Configuration,
+    /// Names of relations.
+    RelationNames,
+    /// What checksums of pages say.
+    DataChecksums,
+    /// The same, and where segments end.
+    DataChecksumsAndSegments,
+    /// An argument that chooses what is examined.
+    Argument {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+    },
+}
+
+impl SkippedPart {
+    /// A file.
+    #[must_use]
+    pub fn file(path: impl Into<String>) -> Self {
+        Self::File(path.into())
+    }
+
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
+}
+
+impl From<PageId> for SkippedPart {
+    fn from(page: PageId) -> Self {
+        Self::Page(page)
+    }
+}
+
+/// What kind of reason it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter)]
+pub enum SkipClass {
+    /// The user broke it off.
+    Interrupted,
+    /// The system refused, or the file is not of the kind that belongs there.
+    Unreadable,
+    /// It could be read, yet makes no sense, or was left out for another reason.
+    NotExamined,
+}
+
+impl SkipClass {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Interrupted => "interrupted",
+            Self::Unreadable => "unreadable",
+            Self::NotExamined => "not_examined",
+        }
+    }
+}
+
+/// What a result lacks that was broken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacking {
+    /// Images.
+    Images,
+    /// Pages.
+    Pages,
+    /// Counts are too low.
+    Counts,
+}
+
+/// Why `pg_control` does not tell sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlDoubt {
+    /// It tells sizes that cannot be right.
+    WrongSizes,
+    /// It is damaged or missing.
+    NotTrusted,
+}
+
+/// Why the page size is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoPageSize {
+    /// No page header names one.
+    NoneNamed,
+    /// Page headers name several: each size, and the files that name it.
+    Several(Vec<(u32, u64)>),
+}
+
+/// Why something was not examined. Reports print the words; programs compare the variant or its code.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum SkipReason {
+    /// The user broke it off.
+    Interrupted(Lacking),
+    /// The system refused, or the file is not of the kind that belongs there.
+    Unreadable(ErrorWords),
+    /// The bytes do not make up what they should.
+    Malformed(ParseError),
+    /// The set of WAL segments says so. Goes by the code of the note.
+    Wal {
+        /// What it is about.
+        kind: NoteKind,
+        /// What was found, as the set tells it.
+        what: String,
+    },
+    /// Names of relations could not be read.
+    NameGap(ErrorWords),
+    /// A file could not be written.
+    NotWritten(ErrorWords),
+    /// The file has grown since its directory was listed.
+    FileGrown,
+    /// The file has become shorter since its directory was listed.
+    FileShorter,
+    /// It lies past the end of a segment, where no server reads.
+    PastSegmentEnd,
+    /// The file has no bytes.
+    FileEmpty,
+    /// Neither header nor slots are those of a double write buffer.
+    NotADwb,
+    /// The file ends before its slots do.
+    CutShort {
+        /// Where it ends.
+        size_bytes: u64,
+        /// Slots that its header announces besides.
+        missing_slots: u64,
+    },
+    /// More slots than any server makes.
+    TooManySlots {
+        /// How many are not examined.
+        excess: u64,
+        /// How many are.
+        max: u64,
+    },
+    /// `pg_control` of an unknown version.
+    UnknownControlVersion {
+        /// The version.
+        version: u32,
+        /// It is of a machine with the other byte order.
+        is_byte_swapped: bool,
+    },
+    /// No server can be built with such sizes.
+    ImpossibleSizes {
+        /// Bytes of a page.
+        block_size: u32,
+        /// Pages of a segment.
+        segment_blocks: u32,
+    },
+    /// The page size is told by page headers alone.
+    SizesByHeaders {
+        /// What is wrong with `pg_control`.
+        control: ControlDoubt,
+        /// The size.
+        block_size: u32,
+        /// Files whose headers name it.
+        files: u64,
+    },
+    /// The page size is not known.
+    NoPageSize {
+        /// What is wrong with `pg_control`.
+        control: ControlDoubt,
+        /// What the page headers say.
+        headers: NoPageSize,
+    },
+    /// `pg_control` says of data checksums what no server writes.
+    UnknownChecksumState(ChecksumState),
+    /// No file of such a database.
+    NoSuchDatabase,
+    /// No file of such a relation.
+    NoSuchRelation,
+    /// No relation file fits a pattern.
+    NoPathFits,
+    /// No relation file fits all filters together.
+    NoFileFitsAll,
+    /// The double write buffer has no such file.
+    NoSuchDwbFile,
+    /// No record lies in the range.
+    NoRecordInRange,
+    /// So many pages that replay needs are missing already.
+    TooManyMissing {
+        /// The limit.
+        limit: usize,
+    },
+    /// The rows of so many pages are compared with WAL already.
+    TooManyTouched {
+        /// The limit.
+        limit: usize,
+    },
+    /// There was no room for what later WAL says of the rows.
+    NoRoomForChanges {
+        /// Where the WAL ends that they were compared with.
+        end_lsn: Lsn,
+    },
+}
+
+impl SkipReason {
+    /// What kind of reason it is.
+    #[must_use]
+    pub const fn class(&self) -> SkipClass {
+        match self {
+            Self::Interrupted(_) => SkipClass::Interrupted,
+            Self::Unreadable(_) | Self::Wal { kind: NoteKind::Unreadable, .. } => SkipClass::Unreadable,
+            _ => SkipClass::NotExamined,
+        }
+    }
+
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Wal { kind, .. } => kind.name(),
+            _ => self.into(),
+        }
+    }
+
+    /// The codes of all reasons that there can be.
+    pub fn codes() -> impl Iterator<Item = &'static str> {
+        let own = Self::VARIANTS.iter().copied().filter(|name| *name != "wal");
+        own.chain(NoteKind::iter().map(NoteKind::name))
+    }
+}
+
+impl From<&ParseError> for SkipReason {
+    fn from(error: &ParseError) -> Self {
+        Self::Malformed(error.clone())
+    }
+}
+
+/// Errors of the system, or of files that are not what belongs there.
+macro_rules! unreadable {
+    ($($error:ty),*) => {$(
+        impl From<&$error> for SkipReason {
+            fn from(error: &$error) -> Self {
+                Self::Unreadable(error.into())
+            }
+        }
+
+        impl From<$error> for SkipReason {
+            fn from(error: $error) -> Self {
+                Self::from(&error)
+            }
+        }
+    )*};
+}
+
+unreadable!(AccessError, SlotReadError, WalReadError, WalSetError);

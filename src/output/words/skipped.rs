@@ -1,0 +1,144 @@
+//! What was not examined, and why.
+
+use std::fmt;
+
+use crate::analysis::skipped::{ByteRange, ControlDoubt, Lacking, NoPageSize, SkipReason, Skipped, SkippedPart};
+use crate::types::Lsn;
+
+impl Skipped {
+    /// Why, with the bytes that it is said of.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match &self.bytes {
+            Some(bytes) => format!("{bytes}: {}", self.reason),
+            None => self.reason.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why())
+    }
+}
+
+impl fmt::Display for ByteRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes from {:#X} on", self.length, self.offset)
+    }
+}
+
+impl fmt::Display for SkippedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.write_str(path),
+            Self::Page(page) => write!(f, "{} {} block {}", page.rel, page.fork, page.block),
+            Self::InitFork(rel) => write!(f, "{rel} init"),
+            Self::Image { block, record_lsn } => write!(f, "image of block {block} at {record_lsn}"),
+            Self::DoubleWriteBuffer => f.write_str("double write buffer"),
+            Self::RestOfDoubleWriteBuffer => f.write_str("the rest of the double write buffer"),
+            Self::RelationFiles => f.write_str("relation files"),
+            Self::RestOfRelationFiles => f.write_str("the rest of the relation files"),
+            Self::RestOfCheck => f.write_str("the rest of the check"),
+            Self::MorePagesNeeded => f.write_str("more pages that replay needs"),
+            Self::MorePagesTouched => f.write_str("more pages that replay touches"),
+            Self::RowsWithoutChecksum => f.write_str("rows of pages without checksum"),
+            Self::Wal => f.write_str("WAL"),
+            Self::PgWal => f.write_str("pg_wal"),
+            Self::WalBeforeRedo => f.write_str("WAL before the redo point"),
+            Self::WalAfterEnd => f.write_str("WAL after the end"),
+            Self::RestOfWal => f.write_str("the rest of the WAL"),
+            Self::LsnRange { start, end } => {
+                let bound = |lsn: &Option<Lsn>, open: &str| lsn.map_or_else(|| open.to_owned(), |lsn| lsn.to_string());
+                write!(f, "{} to {}", bound(start, "the start"), bound(end, "the end"))
+            }
+            Self::Configuration => f.write_str("configuration"),
+            Self::RelationNames => f.write_str("names of relations"),
+            Self::DataChecksums => f.write_str("data checksums"),
+            Self::DataChecksumsAndSegments => f.write_str("data checksums and segments"),
+            Self::Argument { option, value } => write!(f, "{option} {value}"),
+        }
+    }
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Images => "images are missing from the result",
+            Self::Pages => "pages are missing from the result",
+            Self::Counts => "the figures are partial",
+        })
+    }
+}
+
+impl fmt::Display for ControlDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WrongSizes => "pg_control tells wrong sizes",
+            Self::NotTrusted => "pg_control cannot be trusted",
+        })
+    }
+}
+
+impl fmt::Display for NoPageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoneNamed => f.write_str("no page header names a page size"),
+            Self::Several(named) => {
+                let named: Vec<String> = named.iter().map(|(size, count)| format!("{size} in {count} files")).collect();
+                write!(f, "page headers name different page sizes: {}", named.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted(lacking) => write!(f, "interrupted: {lacking}"),
+            Self::Unreadable(error) | Self::NameGap(error) | Self::NotWritten(error) => error.fmt(f),
+            Self::Malformed(error) => error.fmt(f),
+            Self::Wal { what, .. } => f.write_str(what),
+            Self::FileGrown => f.write_str("the file has grown since the directory was listed"),
+            Self::FileShorter => f.write_str("the file has become shorter since the directory was listed"),
+            Self::PastSegmentEnd => f.write_str("past the end of a segment, where no server reads"),
+            Self::FileEmpty => f.write_str("the file is empty"),
+            Self::NotADwb => f.write_str(
+                "neither header nor slots are those of a double write buffer: what is shown is not its content",
+            ),
+            Self::CutShort { size_bytes, missing_slots } => {
+                write!(f, "file ends at {size_bytes:#X}, its header announces {missing_slots} slots more")
+            }
+            Self::TooManySlots { excess, max } => {
+                write!(f, "{excess} slots after the first {max}: no server makes such a file")
+            }
+            Self::UnknownControlVersion { version, is_byte_swapped } => {
+                let order = if *is_byte_swapped { ", from a machine with the other byte order" } else { "" };
+                write!(f, "version {version} is not known{order}; only the first 20 bytes were read")
+            }
+            Self::ImpossibleSizes { block_size, segment_blocks } => {
+                write!(f, "pages of {block_size} bytes, {segment_blocks} in a segment: no server can be built so")
+            }
+            Self::SizesByHeaders { control, block_size, files } => write!(
+                f,
+                "{control}: pages of {block_size} bytes by the headers of {files} files; segments of 1 GiB are assumed; \
+                 whether pages have checksums is unknown: wrong ones are counted, not judged"
+            ),
+            Self::NoPageSize { control, headers } => write!(f, "{control}, and {headers}"),
+            Self::UnknownChecksumState(state) => {
+                write!(f, "pg_control says {state}: wrong checksums are counted but not judged")
+            }
+            Self::NoSuchDatabase => f.write_str("no file of such a database is there"),
+            Self::NoSuchRelation => f.write_str("no such file is there"),
+            Self::NoPathFits => f.write_str("no relation file fits"),
+            Self::NoFileFitsAll => f.write_str("no file fits all filters together"),
+            Self::NoSuchDwbFile => f.write_str("the buffer has no such file"),
+            Self::NoRecordInRange => f.write_str("no record lies in this range"),
+            Self::TooManyMissing { limit } => write!(f, "{limit} of them are missing already"),
+            Self::NoRoomForChanges { end_lsn } => {
+                write!(f, "compared with WAL before {end_lsn} only, for want of room")
+            }
+            Self::TooManyTouched { limit } => write!(f, "rows of {limit} pages are compared with WAL"),
+        }
+    }
+}
