@@ -80,7 +80,9 @@ fn count_of_four_billion_slots() {
     let ran = dwbinspect(&["dump", "--format", "ndjson", arg(&data)]);
     assert_eq!((ran.status, ran.of_type("slot").len()), (2, 127));
     assert_eq!(ran.of_type("file")[0]["slots_per_file"], u32::MAX);
-    assert!(ran.of_type("skipped")[0]["reason"].as_str().unwrap().contains("4294967168 slots more"));
+    let skipped = &ran.of_type("skipped")[0];
+    assert_eq!((&skipped["part"], &skipped["cause"]), (&"file".into(), &"cut_short".into()));
+    assert!(skipped["reason"].as_str().unwrap().contains("4294967168 slots more"));
 }
 
 #[test]
@@ -137,7 +139,9 @@ fn things_in_place_of_files() {
         let ran = dwbinspect(&["dump", "--format", "ndjson", arg(&data)]);
         assert_eq!(ran.status, 2, "{what}");
         assert_eq!(ran.of_type("slot").len(), 2547, "{what}: the other file is still shown");
-        let reason = ran.of_type("skipped")[0]["reason"].as_str().unwrap().to_owned();
+        let skipped = &ran.of_type("skipped")[0];
+        assert_eq!((&skipped["part"], &skipped["cause"]), (&"double_write_buffer".into(), &"unreadable".into()));
+        let reason = skipped["reason"].as_str().unwrap().to_owned();
         assert!(reason.contains(words) && reason.contains("dwbuf_001"), "{what}: {reason}");
     };
     fs::remove_file(&second).unwrap();
@@ -219,8 +223,10 @@ fn foreign_files_beside_the_buffer_are_named() {
     fs::write(data.join("pg_dwbuf/dwbuf_000.bak\u{1b}[2J"), "x").unwrap();
     let ran = dwbinspect(&["info", "--width", "250", arg(&data)]);
     assert_eq!(ran.status, 1);
-    assert!(ran.stdout.contains("is no double write buffer file"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("dwbuf_000.bak"), "{}", ran.stdout);
     assert!(!ran.stdout.contains('\u{1b}'), "names from disk are escaped");
+    let findings = dwbinspect(&["info", "--format", "ndjson", arg(&data)]).of_type("finding");
+    assert!(findings.iter().any(|finding| finding["kind"] == "stranger"), "{findings:#?}");
 }
 
 #[test]

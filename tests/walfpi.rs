@@ -687,9 +687,9 @@ fn record_that_is_no_record_of_its_type_is_a_finding() {
     assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "payload"), "{}", ran.stdout);
 }
 
-/// What lies behind the end decides whether it is damage: where that cannot be read, the end is not called a normal one.
+/// What lies after the end decides whether it is damage: where that cannot be read, the end is not called a normal one.
 #[test]
-fn unreadable_segment_behind_the_end_is_said() {
+fn unreadable_segment_after_the_end_is_said() {
     let (_keep, data) = copy_of(15);
     let text = fs::read_to_string(unpacked(15).join("expected/records.txt")).unwrap();
     let starts = text.lines().filter_map(|line| number(&Value::from(line.split("lsn: ").nth(1)?.split(',').next()?)));
@@ -706,7 +706,7 @@ fn unreadable_segment_behind_the_end_is_said() {
     fs::write(last.with_extension("gz"), &packed[..80]).unwrap();
     fs::remove_file(segment(&data, 3)).unwrap();
     let ran = walfpi(&["verify", "--end", "0/A00000", "--format", "ndjson", arg(&data.join("pg_wal"))]);
-    let behind = ran.of_type("skipped").iter().any(|skipped| skipped["what"] == "WAL behind the end");
-    assert!(ran.status == 2 && behind, "{}", ran.stdout);
+    let is_said = ran.of_type("skipped").iter().any(|skipped| skipped["part"] == "wal_after_end");
+    assert!(ran.status == 2 && is_said, "{}", ran.stdout);
     assert_ne!(ran.of_type("run")[0]["verdict"], "the end that a running or crashed server leaves");
 }

@@ -28,8 +28,6 @@ const MAX_PAUSES: u32 = 400;
 /// Pages whose checksums are computed before they are judged.
 const PAGES_TOGETHER: usize = 4;
 
-/// Why the rest of a file is missing.
-
 /// What the pieces of one portion gave, in order.
 #[derive(Debug, Default)]
 pub(super) struct PortionDone {
