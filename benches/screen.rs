@@ -7,7 +7,6 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +15,8 @@ use common::cluster;
 use pgforensics::analysis::slot_facts::Condition;
 use pgforensics::analysis::slot_row::SlotRow;
 use pgforensics::analysis::staleness::{BatchReason, BatchVerdict};
-use pgforensics::analysis::verdict::check::Stage;
 use pgforensics::analysis::verdict::compare::Comparison;
-use pgforensics::inspect::examination::{Examination, Request, Watch};
+use pgforensics::inspect::check::{CheckRequest, check};
 use pgforensics::tui::action::Action;
 use pgforensics::tui::facts::Survey;
 use pgforensics::tui::keymap::action_of;
@@ -60,18 +58,9 @@ fn row(index: u64) -> SlotRow {
     }
 }
 
-/// Somebody who wants no progress and waits for the end.
-struct Nobody;
-
-impl Watch for Nobody {
-    fn at(&self, _: Stage, _: u64, _: u64) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
 fn survey() -> Survey {
-    let (request, nobody) = (Request { jobs: 2, ..Request::default() }, Nobody);
-    let Ok(mut examined) = Examination::run(&cluster("clean"), &request, &nobody) else { panic!("no fixture") };
+    let request = CheckRequest { jobs: 2, ..CheckRequest::of(cluster("clean")) };
+    let Ok(mut examined) = check(&request, &()) else { panic!("no fixture") };
     examined.rows = (0..SLOTS).map(row).collect();
     let name = |row: &SlotRow| (row.rel, format!("public.table_of_customers_{}", row.rel.rel_number));
     let names: BTreeMap<RelFileLocator, String> = examined.rows.iter().map(name).collect();

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::check::Stage;
 use pgforensics::analysis::verdict::judge::Verdict;
-use pgforensics::inspect::examination::{Examination, Request, Watch};
+use pgforensics::inspect::check::{CheckRequest, Watch, check};
+use pgforensics::inspect::examination::Examination;
 
 use common::cluster;
 
@@ -28,8 +29,8 @@ impl Watch for BreakOnce {
 
 fn broken_off_at(data: &Path, stage: Stage) -> Examination {
     let watch = BreakOnce { stage, heard: AtomicUsize::new(0) };
-    let request = Request { jobs: 1, ..Request::default() };
-    let examined = Examination::run(data, &request, &watch).unwrap_or_else(|error| panic!("{error}"));
+    let examined =
+        check(&CheckRequest { jobs: 1, ..CheckRequest::of(data) }, &watch).unwrap_or_else(|error| panic!("{error}"));
     assert!(watch.heard.into_inner() > 0, "{stage:?} was never reached");
     examined
 }
@@ -77,15 +78,9 @@ fn while_damaged_pages_are_judged() {
 
 #[test]
 fn without_a_break_the_same_clusters_are_answered() {
-    struct Nobody;
-    impl Watch for Nobody {
-        fn at(&self, _: Stage, _: u64, _: u64) -> ControlFlow<()> {
-            ControlFlow::Continue(())
-        }
-    }
-    let request = Request { jobs: 1, ..Request::default() };
     for (case, answer) in [("clean", Answer::Fine), ("evict", Answer::Wrong)] {
-        let examined = Examination::run(&cluster(case), &request, &Nobody).unwrap_or_else(|error| panic!("{error}"));
+        let request = CheckRequest { jobs: 1, ..CheckRequest::of(cluster(case)) };
+        let examined = check(&request, &()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((examined.answer(), examined.interrupted()), (answer, false), "{case}");
     }
 }

@@ -4,15 +4,14 @@ mod common;
 #[path = "common/screen.rs"]
 mod screen;
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use common::{DWB_CASES, arg, cluster, dwbinspect};
+use pgforensics::analysis::cluster_condition::ClusterCondition;
 use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
-use pgforensics::analysis::verdict::check::Stage;
 use pgforensics::analysis::verdict::judge::Verdict;
-use pgforensics::inspect::examination::{Examination, Request, Watch};
+use pgforensics::inspect::check::{CheckRequest, check};
 use pgforensics::output::check_text::{EvidencePart, evidence_parts};
 use pgforensics::tui::action::Action;
 use pgforensics::tui::export::json_text;
@@ -21,15 +20,6 @@ use pgforensics::tui::look::Look;
 use pgforensics::tui::view::{next_words, start_words};
 use ratatui::style::Color;
 use screen::{Driven, LARGE, SMALL, draw, short_paths, text_of};
-
-/// Somebody who wants no progress and waits for the end.
-struct Nobody;
-
-impl Watch for Nobody {
-    fn at(&self, _: Stage, _: u64, _: u64) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
 
 /// Views and the keys that lead to them from the triage of a crash.
 const WALK: [(&str, &[&str]); 10] = [
@@ -80,9 +70,9 @@ fn first_picture_is_there_before_any_work() {
     screen.state.cluster.is_reading = true;
     let progress = Progress { what: "checking every page", done: 1 << 20, total: 4 << 20 };
     screen.act(Action::Progressed(progress));
-    screen.act(Action::Opened("Crashed.".to_owned()));
+    screen.act(Action::Opened(ClusterCondition::ShutDown));
     let picture = screen.picture();
-    assert!(picture.contains("25% 1.0M of 4.0M") && picture.contains("state       Crashed."), "{picture}");
+    assert!(picture.contains("25% 1.0M of 4.0M") && picture.contains("state       Shut down cleanly"), "{picture}");
     for view in ["2", "3", "4", "5", "6", "?"] {
         assert!(!screen.keys(&[view]).picture().is_empty());
     }
@@ -109,7 +99,7 @@ fn counts_and_words_are_those_of_check() {
         assert_eq!(i32::from(survey.answer.status()), check.status, "{case}");
         assert_eq!(survey.examined.coverage.skipped.len() as u64, summary["skipped"], "{case}");
         let text = dwbinspect(&["check", case, "--width", "1200"]).stdout;
-        for words in [&survey.examined.state, &start_words(&survey)] {
+        for words in [&survey.examined.state.to_string(), &start_words(&survey)] {
             assert!(text.contains(words.as_str()), "{case}: {words}\n{text}");
         }
         for step in summary["next"].as_array().expect("steps") {
@@ -177,9 +167,9 @@ fn names_from_disk_cannot_drive_the_terminal() {
     let mut screen = Driven::of("checkpoint", LARGE);
     let hostile = "a\u{1b}]52;c;AAAA\u{7}\u{9b}2J\u{202e}b\r\n";
     let survey = screen.state.cluster.survey.clone().expect("survey");
-    let request = Request { jobs: 2, keep_slots: true, ..Request::default() };
-    let mut examined = Examination::run(Path::new("checkpoint"), &request, &Nobody).expect("examined");
-    hostile.clone_into(&mut examined.state);
+    let request = CheckRequest { jobs: 2, keep_slots: true, ..CheckRequest::of("checkpoint") };
+    let mut examined = check(&request, &()).expect("examined");
+    examined.state = ClusterCondition::MayBeRunning(hostile.to_owned());
     for file in &mut examined.source.set.files {
         hostile.clone_into(&mut file.name);
     }

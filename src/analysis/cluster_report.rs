@@ -7,7 +7,7 @@ use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::{CONTROL_PATH, ControlRead};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::running::ServerSign;
-use crate::parsers::control::{ChecksumState, ControlFile, DbState};
+use crate::parsers::control::ChecksumState;
 
 /// Findings about the directory itself, without its double write buffer. Adds what could not be read to `coverage`.
 #[must_use]
@@ -114,39 +114,5 @@ fn inspect_signs(signs: &RecoverySigns, coverage: &mut Coverage, findings: &mut 
     }
     for name in &signs.signals {
         findings.push(Finding::note(FindingKind::RecoverySignal).in_file(name));
-    }
-}
-
-/// What the state of the cluster means, in one sentence.
-#[must_use]
-pub fn state_in_words(control: &ControlFile, server: &ServerSign, signs: &RecoverySigns) -> String {
-    let state = control.prefix.state;
-    match server {
-        ServerSign::Running { why, .. } => return format!("A server is running on this directory: {why}."),
-        ServerSign::MayRun { why, .. } | ServerSign::Unclear { why } | ServerSign::Hidden { why } => {
-            return format!("A server may be running on this directory: {why}.");
-        }
-        ServerSign::Unreadable(error) => return format!("A server may be running on this directory: {error}."),
-        ServerSign::NoPidFile
-        | ServerSign::ProcessGone { .. }
-        | ServerSign::OtherProcess { .. }
-        | ServerSign::Zombie { .. } => {}
-    }
-    if signs.backup_label.is_some() {
-        return "A base backup that has not been recovered yet: recovery starts where backup_label says.".to_owned();
-    }
-    match state {
-        DbState::SHUT_DOWN if signs.wal_was_reset => {
-            "pg_resetwal was run: no replay will happen, and what had not reached its place is lost.".to_owned()
-        }
-        DbState::SHUT_DOWN => "Shut down cleanly: every page reached its place, no replay will happen.".to_owned(),
-        DbState::SHUT_DOWN_IN_RECOVERY => {
-            format!("A standby that was stopped cleanly: replay goes on from {}.", control.checkpoint.redo_lsn)
-        }
-        DbState::IN_ARCHIVE_RECOVERY => format!(
-            "Archive recovery was cut off: replay goes on from {} and is consistent only from {}.",
-            control.checkpoint.redo_lsn, control.min_recovery_lsn
-        ),
-        _ => format!("Crashed: starting the server replays WAL from {}.", control.checkpoint.redo_lsn),
     }
 }

@@ -100,6 +100,19 @@ pub struct PageCounts {
     pub newest: Option<(Lsn, PageId)>,
 }
 
+/// How much of a cluster a scan has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScannedFiles {
+    /// Whole pages.
+    pub pages: u64,
+    /// Files.
+    pub files: usize,
+    /// Pages of these that are all zero.
+    pub zeroed: u64,
+    /// Pages of these that nothing proves to be whole, for want of checksums; `None` where pages have them.
+    pub unproven: Option<u64>,
+}
+
 impl PageCounts {
     /// Counts a page that is not damaged; a damaged one by [`Self::add_damage`].
     pub(super) fn add(&mut self, condition: &PageCondition) {

@@ -3,8 +3,9 @@
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
+use super::data_dir::DataDir;
 use super::open::{AccessError, kind_of, real_directory};
-use super::relation_path::RelationFileName;
+use super::relation_path::{RelationFileName, tablespace_version_directory};
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
 
 /// One segment file of one fork.
@@ -27,6 +28,13 @@ pub struct Walk {
     pub files: Vec<RelationFile>,
     /// Directories and files that could not be looked at.
     pub skipped: Vec<AccessError>,
+}
+
+/// Lists all relation files of a data directory.
+#[must_use]
+pub fn relations_of(directory: &DataDir) -> Walk {
+    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+    walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog))
 }
 
 /// Lists all relation files. `version_directory` is the name that this server uses inside tablespaces.

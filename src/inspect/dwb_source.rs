@@ -147,6 +147,16 @@ impl DwbSource {
         Some(RelationPaths::new(directory.major(), control.prefix.catalog_version_no, blocks))
     }
 
+    /// The configuration says that the server writes pages into the double write buffer first.
+    #[must_use]
+    pub fn uses_dwb(&self) -> bool {
+        let is_on = |name| {
+            let value = self.settings.get(name).unwrap_or_default();
+            ["on", "true", "yes", "1", "double_writes"].contains(&value)
+        };
+        !self.set.files.is_empty() && (is_on("double_write_buffer") || is_on("io_torn_pages_protection"))
+    }
+
     /// A note for a data directory without DWB files: nothing is wrong, but nothing was shown either.
     fn note_if_empty(&self) -> Option<Finding> {
         let empty = self.set.files.is_empty() && self.set.skipped.is_empty();

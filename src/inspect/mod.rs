@@ -1,6 +1,7 @@
 //! The work itself, for the command line, the screen and other programs alike: a cluster read and judged, images compared,
 //! repairs planned. Plain requests go in, reports come out; nothing is printed here.
 
+pub mod check;
 pub mod cluster_wal;
 pub mod dwb_source;
 pub mod error;
@@ -12,3 +13,5 @@ pub mod page_versions;
 pub mod relation_name;
 pub mod repair;
 pub mod wal;
+
+pub use self::check::check;

@@ -54,7 +54,7 @@ pub fn judged_cluster<'a>(examined: &'a Examination, program: &'static str, data
         paths: &examined.paths,
         names: &examined.names,
         dwb: &examined.source.set,
-        unproven_pages: examined.unproven_pages,
+        unproven_pages: examined.unproven_pages(),
         context: step_context(examined, data_dir),
     }
 }

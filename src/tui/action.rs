@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
 use super::state::View;
+use crate::analysis::cluster_condition::ClusterCondition;
 use crate::repair::plan::Plan;
 use crate::types::PageId;
 
@@ -96,7 +97,7 @@ pub enum Action {
     /// The terminal has this many columns and rows.
     Resize(u16, u16),
     /// The cluster's state is known.
-    Opened(String),
+    Opened(ClusterCondition),
     /// Work went on.
     Progressed(Progress),
     /// The check is done.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
 use super::look::Look;
 use super::query::Query;
+use crate::analysis::cluster_condition::ClusterCondition;
 use crate::types::PageId;
 
 /// The views, in the order of the tabs.
@@ -142,7 +143,7 @@ pub struct Subject {
 #[derive(Clone, Default)]
 pub struct ClusterState {
     /// What happened to the cluster, in a sentence, as soon as it is known.
-    pub opened: Option<String>,
+    pub opened: Option<ClusterCondition>,
     /// The check, when it is done.
     pub survey: Option<Arc<Survey>>,
     /// How far the check is.

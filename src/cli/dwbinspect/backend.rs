@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::PROGRAM;
-use crate::analysis::cluster_report::state_in_words;
+use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_format::directories;
-use crate::analysis::verdict::check::Stage;
 use crate::analysis::verdict::judge::Verdict;
 use crate::cli::exit::Stop;
 use crate::cli::screen::{absolute, export, free_name};
@@ -16,9 +15,10 @@ use crate::cli::stamps::Stamps;
 use crate::cli::walfpi::screen::tell_survey;
 use crate::cli::work::JobsArg;
 use crate::cluster::data_dir::DataDir;
+use crate::inspect::check::{CheckRequest, Scope, Stage, Watch, check};
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, open_data_dir};
-use crate::inspect::examination::{Examination, Request, Watch};
+use crate::inspect::examination::Examination;
 use crate::inspect::page_name::PageName;
 use crate::inspect::repair::{self, RepairRequest, Written};
 use crate::inspect::wal::request::WalRequest;
@@ -166,19 +166,23 @@ impl ClusterBackend {
         self.examined().ok_or_else(|| Stop::Input("the cluster was not read yet".to_owned()))
     }
 
+    fn check_request(&self, scope: Scope) -> CheckRequest {
+        let (wal, jobs) = (self.wal.clone(), self.jobs.count());
+        CheckRequest { scope, wal, jobs, ..CheckRequest::of(&self.data_dir) }
+    }
+
     fn survey(&self, sender: &ActionSender) -> Result<(), Stop> {
         *lock(&self.stamps) = self.look_at_files(None);
-        let request =
-            Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs.count(), keep_slots: true };
-        if let Ok(directory) = DataDir::open(&self.data_dir)
-            && let Some(control) = directory.control().trusted()
-        {
-            // Known at once, long before the pages are read.
-            let (server, signs) = (directory.server_sign(), directory.recovery_signs());
-            sender.action(Action::Opened(state_in_words(control, &server, &signs)));
+        let request = CheckRequest { keep_slots: true, ..self.check_request(Scope::All) };
+        if let Ok(directory) = DataDir::open(&self.data_dir) {
+            let state = ClusterCondition::of_data_dir(&directory);
+            if state.is_known() {
+                // Known at once, long before the pages are read.
+                sender.action(Action::Opened(state));
+            }
         }
         let watch = ScreenWatch { sender, wanted: &|| true };
-        let examined = Examination::run(&self.data_dir, &request, &watch)?;
+        let examined = check(&request, &watch)?;
         *lock(&self.stamps) = self.look_at_files(Some(&examined));
         let examined = Arc::new(examined);
         *lock(&self.examined) = Some(Arc::clone(&examined));
@@ -211,9 +215,9 @@ impl ClusterBackend {
             return Ok(Some(PageSheet::of(examined, found)));
         }
         // A page in order is not part of the report: it is examined as `page` does.
-        let request = Request { dwb_only: true, page: Some(page), wal: self.wal.clone(), jobs: 1, keep_slots: false };
+        let request = CheckRequest { jobs: 1, ..self.check_request(Scope::Page(page)) };
         let watch = ScreenWatch { sender, wanted: &is_wanted };
-        let examined = Examination::run(&self.data_dir, &request, &watch)?;
+        let examined = check(&request, &watch)?;
         if !is_wanted() {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::analysis::verdict::check::Stage;
 use crate::cli::work::{ProgressArg, interrupt_flag};
-use crate::inspect::examination::Watch;
+use crate::inspect::check::Watch;
 use crate::output::progress::Progress;
 
 /// One bar after the other, a stage each.

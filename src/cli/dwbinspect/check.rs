@@ -11,7 +11,8 @@ use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
-use crate::inspect::examination::{Examination, Request};
+use crate::inspect::check::{CheckRequest, Scope, check};
+use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_of};
 use crate::output::check_text::{
     page_title, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
@@ -20,6 +21,7 @@ use crate::output::closing::Closing;
 use crate::output::next_step_text::write_steps;
 use crate::output::stand_in_text::write_stand_ins;
 use crate::output::text::{Layout, write_fact};
+use crate::output::words::cluster::checksum_words;
 use crate::types::PageId;
 
 /// Find torn pages and say which image may be put back without losing anything
@@ -78,15 +80,14 @@ Verdicts:
 ";
 
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let request = Request {
-        dwb_only: args.dwb_only,
-        page: None,
+    let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
+    let request = CheckRequest {
+        scope: if args.dwb_only { Scope::DwbPages } else { Scope::All },
         wal: args.wal.clone(),
         jobs: args.jobs.count(),
-        keep_slots: false,
+        ..CheckRequest::of(&data_dir)
     };
-    let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
-    let mut examined = Examination::run(&data_dir, &request, &Bars::new(args.progress))?;
+    let mut examined = check(&request, &Bars::new(args.progress))?;
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer());
     if args.quiet.is_on() {
         return Ok(closing.answer().into());
@@ -118,10 +119,10 @@ fn write_text(
     writeln!(out, "{}", layout.paint.heading("State"))?;
     let shown = data_dir.display().to_string();
     write_fact(out, layout, "data directory", &shown)?;
-    write_fact(out, layout, "what happened", &examined.state)?;
-    write_fact(out, layout, "data checksums", &examined.checksums())?;
+    write_fact(out, layout, "what happened", &examined.state.to_string())?;
+    write_fact(out, layout, "data checksums", &checksum_words(examined.checksums()))?;
     if let Some(scanned) = &examined.scanned {
-        write_fact(out, layout, "pages checked", scanned)?;
+        write_fact(out, layout, "pages checked", &scanned.to_string())?;
     }
     write_slot_counts(out, layout, &report.slots)?;
     write_pages(out, layout, &report.pages, &name)?;

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use crate::analysis::cluster_report::state_in_words;
+use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::skipped::SkippedPart;
 use crate::cli::context::OutputArgs;
@@ -113,10 +113,9 @@ fn cluster_json(directory: &DataDir, settings: &Settings, walk: &Walk) -> Cluste
     ClusterJson {
         path: directory.root().display().to_string(),
         major: directory.major().number(),
-        state_in_words: directory
-            .control()
-            .trusted()
-            .map(|control| state_in_words(control, &server, &directory.recovery_signs())),
+        state_in_words: Some(ClusterCondition::of(directory.control().trusted(), &server, &directory.recovery_signs()))
+            .filter(ClusterCondition::is_known)
+            .map(|state| state.to_string()),
         server: server_name(&server),
         control: directory.control().known().map(control_object),
         settings: SETTINGS.into_iter().filter_map(|name| Some((name.to_owned(), json!(settings.get(name)?)))).collect(),

@@ -17,8 +17,9 @@ use crate::cli::work::{JobsArg, ProgressArg};
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
 use crate::cluster::relation_walk::walk_relations;
+use crate::inspect::check::{CheckRequest, Scope, check};
 use crate::inspect::error::{InspectError, open_data_dir};
-use crate::inspect::examination::{Examination, Request};
+use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
 use crate::inspect::page_versions::page_versions;
 use crate::inspect::relation_name::RelationChoice;
@@ -71,9 +72,13 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let (data_dir, relation, block) = args.named()?;
     let (rel, fork) = find_relation(&data_dir, &relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block };
-    let request =
-        Request { dwb_only: true, page: Some(page), wal: args.wal.clone(), jobs: args.jobs.count(), keep_slots: false };
-    let mut examined = Examination::run(&data_dir, &request, &Bars::new(args.progress))?;
+    let request = CheckRequest {
+        scope: Scope::Page(page),
+        wal: args.wal.clone(),
+        jobs: args.jobs.count(),
+        ..CheckRequest::of(&data_dir)
+    };
+    let mut examined = check(&request, &Bars::new(args.progress))?;
     if let Some(found) = examined.report.pages.first().filter(|found| is_nowhere(found)) {
         let title = format!("{} ({})", examined.called(page), examined.path_of(page));
         let what = if found.disk == Comparison::MissingFile { "has no such file" } else { "has no such block" };

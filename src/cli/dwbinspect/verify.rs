@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use super::verify_select::{SelectArgs, Selection};
 use super::verify_text::{Listing, write_summary};
-use crate::analysis::cluster_report::{inspect_directory, state_in_words};
+use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::page_check::{PageCondition, PageDamage};
@@ -220,7 +221,9 @@ impl<'a> Check<'a> {
         let files: Vec<RelationFile> = walk.files.iter().filter(|file| selection.takes(file)).cloned().collect();
         let mut summary = Summary {
             path: directory.root().display().to_string(),
-            state: control.map(|control| state_in_words(control, &server, &signs)),
+            state: Some(ClusterCondition::of(control, &server, &signs))
+                .filter(ClusterCondition::is_known)
+                .map(|state| state.to_string()),
             checksums: "not known".to_owned(),
             files: files.len() as u64,
             damaged_files: 0,

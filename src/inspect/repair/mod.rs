@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use self::lock::Locked;
 use self::session::Session;
+use super::check::{CheckRequest, Watch, check};
 use super::error::{InspectError, open_data_dir};
-use super::examination::{Examination, Request, Watch};
+use super::examination::Examination;
 use super::page_name::PageName;
 use super::relation_name::RelationChoice;
 use crate::cluster::data_dir::DataDir;
@@ -168,9 +169,8 @@ impl RepairRequest {
 
     /// Reads and judges the cluster, all of it.
     fn examine(&self, watch: &dyn Watch) -> Result<Examination, InspectError> {
-        let request =
-            Request { dwb_only: false, page: None, wal: self.wal.clone(), jobs: self.jobs, keep_slots: false };
-        let examined = Examination::run(&self.data_dir, &request, watch)?;
+        let request = CheckRequest { wal: self.wal.clone(), jobs: self.jobs, ..CheckRequest::of(&self.data_dir) };
+        let examined = check(&request, watch)?;
         if examined.interrupted() { Err(InspectError::Interrupted) } else { Ok(examined) }
     }
 

@@ -2,8 +2,7 @@
 
 use crate::analysis::select::RelationPattern;
 use crate::analysis::verdict::survey::PageReport;
-use crate::cluster::relation_path::tablespace_version_directory;
-use crate::cluster::relation_walk::walk_relations;
+use crate::cluster::relation_walk;
 use crate::inspect::error::InspectError;
 use crate::inspect::examination::Examination;
 use crate::inspect::page_name::PageName;
@@ -87,8 +86,7 @@ pub(super) fn relations_of(
     let Some(directory) = examined.source.directory.as_ref().filter(|_| !patterns.is_empty()) else {
         return Ok(patterns);
     };
-    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
-    let files = walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog)).files;
+    let files = relation_walk::relations_of(directory).files;
     for (wanted, pattern) in wanted.iter().zip(&patterns) {
         let is_damaged = || examined.report.pages.iter().any(|report| pattern.matches(report.page.rel));
         if !files.iter().any(|file| pattern.matches(file.rel)) && !is_damaged() {

@@ -39,7 +39,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             state.size = (columns, rows);
             clamp(state);
         }
-        Action::Opened(words) => state.cluster.opened = Some(words),
+        Action::Opened(opened) => state.cluster.opened = Some(opened),
         Action::Progressed(progress) => state.cluster.progress = Some(progress),
         Action::WalProgressed(progress) => state.wal.progress = Some(progress),
         Action::Surveyed(survey) => return surveyed(state, survey),

@@ -13,6 +13,7 @@ use crate::output::check_text::{
     block_label, compared_words, image_words, page_title, replay_words, start_sentence, tear_words,
 };
 use crate::output::next_step_text::steps_sentence;
+use crate::output::words::cluster::checksum_words;
 use crate::tui::facts::Survey;
 use crate::tui::look::Look;
 use crate::tui::state::State;
@@ -30,8 +31,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
     let mut head = Vec::new();
-    if let Some(words) = &state.cluster.opened {
-        head.extend(fact(look, width, "state", words, Style::new()));
+    if let Some(opened) = &state.cluster.opened {
+        head.extend(fact(look, width, "state", &opened.to_string(), Style::new()));
     }
     let Some(survey) = state.survey() else {
         head.extend(waiting(state));
@@ -57,12 +58,12 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if state.body_rows() > 30 {
         let replay = replay_words(&report.replay).unwrap_or_else(|| "where it begins is unknown".to_owned());
         head.extend(fact(look, width, "replay", &replay, Style::new()));
-        head.extend(fact(look, width, "checksums", &survey.examined.checksums(), Style::new()));
+        head.extend(fact(look, width, "checksums", &checksum_words(survey.examined.checksums()), Style::new()));
         if let Some(compared) = compared_words(&report.slots) {
             head.extend(fact(look, width, "images", &compared, Style::new()));
         }
         if let Some(scanned) = &survey.examined.scanned {
-            head.extend(fact(look, width, "pages", scanned, Style::new()));
+            head.extend(fact(look, width, "pages", &scanned.to_string(), Style::new()));
         }
     }
     head.push(Line::default());

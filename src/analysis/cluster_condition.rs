@@ -1,0 +1,92 @@
+//! What the state of a cluster means for whoever wants to start it.
+
+use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::running::ServerSign;
+use crate::parsers::control::{ControlFile, DbState};
+use crate::types::Lsn;
+
+/// What happened to a cluster, and what a start will do.
+#[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum ClusterCondition {
+    /// `pg_control` cannot be trusted, so the state is unknown.
+    Unknown,
+    /// A server runs on the directory; what shows it.
+    Running(String),
+    /// A server may be running on the directory; what speaks for it.
+    MayBeRunning(String),
+    /// A base backup that has not been recovered yet.
+    BaseBackup,
+    /// `pg_resetwal` was run: no replay will happen.
+    WalWasReset,
+    /// Shut down cleanly: no replay will happen.
+    ShutDown,
+    /// A standby that was stopped cleanly.
+    StandbyShutDown {
+        /// Where replay goes on.
+        redo_lsn: Lsn,
+    },
+    /// Archive recovery was cut off.
+    InArchiveRecovery {
+        /// Where replay goes on.
+        redo_lsn: Lsn,
+        /// From here on the cluster is consistent.
+        consistent_lsn: Lsn,
+    },
+    /// A crash: a start replays WAL.
+    Crashed {
+        /// Where replay starts.
+        redo_lsn: Lsn,
+    },
+}
+
+impl ClusterCondition {
+    /// The state of a data directory, as it is now.
+    #[must_use]
+    pub fn of_data_dir(directory: &DataDir) -> Self {
+        Self::of(directory.control().trusted(), &directory.server_sign(), &directory.recovery_signs())
+    }
+
+    /// The state by `pg_control`, if it can be trusted, and by what lies beside it.
+    #[must_use]
+    pub fn of(control: Option<&ControlFile>, server: &ServerSign, signs: &RecoverySigns) -> Self {
+        let Some(control) = control else { return Self::Unknown };
+        match server {
+            ServerSign::Running { why, .. } => return Self::Running(why.clone()),
+            ServerSign::MayRun { why, .. } | ServerSign::Unclear { why } | ServerSign::Hidden { why } => {
+                return Self::MayBeRunning(why.clone());
+            }
+            ServerSign::Unreadable(error) => return Self::MayBeRunning(error.to_string()),
+            ServerSign::NoPidFile
+            | ServerSign::ProcessGone { .. }
+            | ServerSign::OtherProcess { .. }
+            | ServerSign::Zombie { .. } => {}
+        }
+        if signs.backup_label.is_some() {
+            return Self::BaseBackup;
+        }
+        let redo_lsn = control.checkpoint.redo_lsn;
+        match control.prefix.state {
+            DbState::SHUT_DOWN if signs.wal_was_reset => Self::WalWasReset,
+            DbState::SHUT_DOWN => Self::ShutDown,
+            DbState::SHUT_DOWN_IN_RECOVERY => Self::StandbyShutDown { redo_lsn },
+            DbState::IN_ARCHIVE_RECOVERY => {
+                Self::InArchiveRecovery { redo_lsn, consistent_lsn: control.min_recovery_lsn }
+            }
+            _ => Self::Crashed { redo_lsn },
+        }
+    }
+
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
+
+    /// `pg_control` says what the state is.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        !matches!(self, Self::Unknown)
+    }
+}

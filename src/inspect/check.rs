@@ -1,0 +1,297 @@
+//! A whole check of a cluster, stage by stage: open, read the double write buffer, find files and names, open WAL, scan,
+//! judge, and say what was found.
+
+mod files;
+mod links;
+mod scan;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+pub use crate::analysis::verdict::check::{Scope, Stage};
+
+use self::files::RelationFiles;
+use self::links::{link_findings, named_but_absent};
+use self::scan::{Scanned, scan};
+use super::cluster_wal::WalSources;
+use super::dwb_source::DwbSource;
+use super::error::{InspectError, open_data_dir};
+use super::examination::Examination;
+use super::next::not_a_crash_tear;
+use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::dwb_report::DwbReport;
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::{DamagedPages, FindingKind};
+use crate::analysis::in_order::all_cores;
+use crate::analysis::page_links::BrokenLink;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
+use crate::analysis::verdict::answer::needs_something;
+use crate::analysis::verdict::backup::Backup;
+use crate::analysis::verdict::check::{
+    CheckInput, CheckReport, ClusterInput, DwbInput, NameInput, ScanInput, WalInput, Witnesses, check as judge_cluster,
+};
+use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::replay::Replay;
+use crate::analysis::verdict::slots::SlotRef;
+use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::dwb_files::DwbFile;
+use crate::cluster::names::{RelationName, RelationNames};
+use crate::cluster::page_source::RelationPages;
+use crate::cluster::running::ServerSign;
+use crate::parsers::control::ControlFile;
+use crate::types::{PageId, RelFileLocator};
+
+/// Which cluster is examined, and how much of it.
+#[derive(Clone, Debug)]
+pub struct CheckRequest {
+    /// Data directory of a stopped server.
+    pub data_dir: PathBuf,
+    /// Which pages are judged.
+    pub scope: Scope,
+    /// WAL from elsewhere: directories, segments, archives, patterns.
+    pub wal: Vec<PathBuf>,
+    /// Threads that read.
+    pub jobs: usize,
+    /// Keep a row for every slot, used or not.
+    pub keep_slots: bool,
+}
+
+impl CheckRequest {
+    /// All pages of a cluster, with the WAL of its data directory and a thread for every core.
+    #[must_use]
+    pub fn of(data_dir: impl Into<PathBuf>) -> Self {
+        let (data_dir, jobs) = (data_dir.into(), all_cores());
+        Self { data_dir, scope: Scope::All, wal: Vec::new(), jobs, keep_slots: false }
+    }
+}
+
+/// Somebody who is told how far an examination is, and can break it off.
+pub trait Watch: Sync {
+    /// `done` of about `total` of this stage are done; 0 in all: not known.
+    fn at(&self, stage: Stage, done: u64, total: u64) -> ControlFlow<()>;
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn at(&self, _: Stage, _: u64, _: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// What is said along the way.
+struct Told {
+    findings: Vec<Finding>,
+    coverage: Coverage,
+}
+
+/// Opens and judges a data directory.
+///
+/// # Errors
+/// When the path is not a data directory, or WAL that was named cannot be used.
+pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, InspectError> {
+    let source = DwbSource::of_data_dir(open_data_dir(&request.data_dir)?);
+    let directory = source.directory.as_ref().ok_or(InspectError::NoDataDirectory)?;
+    let (buffer, mut told) = read_buffer(&source, request, watch);
+    let BufferRead { dwb, mut slots, mut rows } = buffer;
+    let files = RelationFiles::find(directory, &mut told.coverage, &mut told.findings);
+    let names = read_names(directory, &mut told.findings);
+    let cluster = Cluster::look_at(directory);
+    let Told { findings, coverage } = &mut told;
+    let redo_lsn = cluster.replay.redo_lsn;
+    let wal = WalSources::open(&request.data_dir, cluster.control, redo_lsn, &request.wal, findings, coverage)?;
+    let mut scanned = scan(&cluster, &files, &mut slots, request, watch, &mut told);
+
+    let (links, scanned_files) = (std::mem::take(&mut scanned.links), scanned.files);
+    let has_name = |rel| names.get(rel).is_some_and(RelationName::is_certain);
+    let named = named_but_absent(&links, &has_name);
+    let pages = RelationPages::new(directory.root(), files.paths.clone());
+    let at_start = dwb.staleness.start_findings(&pages, files.block_size, &mut told.coverage);
+    told.findings.extend(at_start);
+    let view = JudgedView {
+        pages: &pages,
+        source: &source,
+        dwb: &dwb,
+        wal: &wal,
+        names: &names,
+        files: &files,
+        named: &named,
+    };
+    let mut report = judge(&cluster, &view, scanned, slots, told.coverage, request, watch);
+    report.outlook.refused_by = cluster.server.refuses_start();
+
+    let mut findings = told.findings;
+    findings.extend(link_findings(&links, &named, &report, cluster.lacks_checksums(), &has_name, &|page| {
+        files.locate(page)
+    }));
+    findings.extend(cluster_findings(&cluster, &report, &source));
+    let coverage = std::mem::take(&mut report.coverage);
+    fill_in_verdicts(&mut rows, &dwb.staleness, &report.slots);
+    let state = ClusterCondition::of(cluster.control, &cluster.server, &cluster.signs);
+    let (paths, block_size) = (files.paths, files.block_size);
+    let scanned = scanned_files;
+    Ok(Examination { source, names, paths, wal, report, dwb, rows, findings, coverage, block_size, state, scanned })
+}
+
+/// The double write buffer, read slot by slot.
+struct BufferRead {
+    dwb: DwbReport,
+    /// Usable slots, sorted.
+    slots: Vec<SlotRef>,
+    /// Every slot, if that was asked for.
+    rows: Vec<SlotRow>,
+}
+
+fn read_buffer(source: &DwbSource, request: &CheckRequest, watch: &dyn Watch) -> (BufferRead, Told) {
+    let (mut slots, mut rows) = (Vec::new(), Vec::new());
+    let total_bytes: u64 = source.set.files.iter().map(DwbFile::size_bytes).sum();
+    let (mut read_bytes, mut is_wanted) = (0, true);
+    let (mut dwb, findings) = source.examine_slots(request.jobs, |file, facts| {
+        read_bytes += source.set.files.get(file).map_or(0, |file| u64::from(file.detection.block_size));
+        is_wanted &= watch.at(Stage::Read, read_bytes, total_bytes).is_continue();
+        if !is_wanted {
+            return;
+        }
+        if request.keep_slots {
+            rows.push(SlotRow::of(file, facts));
+        }
+        slots.extend(SlotRef::of(file, facts));
+    });
+    slots.sort_unstable();
+    let mut coverage = std::mem::take(&mut dwb.coverage);
+    if !is_wanted {
+        coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
+    }
+    (BufferRead { dwb, slots, rows }, Told { findings, coverage })
+}
+
+fn read_names(directory: &DataDir, findings: &mut Vec<Finding>) -> RelationNames {
+    let (names, gaps) = RelationNames::read(directory);
+    if let Some(first) = gaps.first() {
+        let kind = FindingKind::NamesIncomplete { gaps: gaps.len(), first: first.into() };
+        findings.push(Finding::note(kind));
+    }
+    names
+}
+
+/// The state of the cluster, as it is found before its pages are read.
+struct Cluster<'a> {
+    directory: &'a DataDir,
+    /// The control file, if it can be trusted.
+    control: Option<&'a ControlFile>,
+    server: ServerSign,
+    signs: RecoverySigns,
+    /// What recovery will do, as far as that is known before WAL is read.
+    replay: Replay,
+}
+
+impl<'a> Cluster<'a> {
+    fn look_at(directory: &'a DataDir) -> Self {
+        let control = directory.control().trusted();
+        let (server, signs) = (directory.server_sign(), directory.recovery_signs());
+        let replay = Replay::of(control, &signs);
+        Self { directory, control, server, signs, replay }
+    }
+
+    /// Pages carry no checksums that are enforced.
+    fn lacks_checksums(&self) -> bool {
+        self.control.is_some_and(|control| !control.checksums.is_enforced())
+    }
+}
+
+/// What was read until the pages are judged.
+struct JudgedView<'a> {
+    pages: &'a RelationPages,
+    source: &'a DwbSource,
+    dwb: &'a DwbReport,
+    wal: &'a WalSources,
+    names: &'a RelationNames,
+    files: &'a RelationFiles,
+    named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
+}
+
+fn judge(
+    cluster: &Cluster<'_>,
+    view: &JudgedView<'_>,
+    scanned: Scanned,
+    slots: Vec<SlotRef>,
+    coverage: Coverage,
+    request: &CheckRequest,
+    watch: &dyn Watch,
+) -> CheckReport {
+    let &JudgedView { pages, source, dwb, wal, names, files, named } = view;
+    let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
+    let called = |rel: RelFileLocator| names.full_name(rel).unwrap_or_else(|| rel.to_string());
+    let path_of = |page: PageId| format!("{} block {}", files.paths.place(page).0.display(), page.block);
+    let ask_all = || doubts_of_all(request, watch);
+    let slot_bytes = (slots.len() * files.block_size) as u64;
+    let wal_bytes =
+        wal.own.as_ref().map_or(0, |set| set.segments().len() as u64 * u64::from(set.geometry().wal_segment_size));
+    let witnesses = if scanned.files.is_some() {
+        let newest = scanned.newest.map(|(lsn, page)| (lsn, path_of(page)));
+        Witnesses::Known { newest, doubts: scanned.incomplete }
+    } else if request.scope == Scope::All {
+        let why = "where they are is not known".to_owned();
+        Witnesses::Known { newest: None, doubts: vec![Doubt::PagesNotRead { why }] }
+    } else {
+        Witnesses::Ask(&ask_all)
+    };
+    let mut suspects = scanned.suspects;
+    links::suspect_named(named, &mut suspects);
+    let input = CheckInput {
+        jobs: request.jobs,
+        scope: request.scope,
+        cluster: ClusterInput {
+            control: cluster.control,
+            replay: &cluster.replay,
+            lowest_wal_lsn: source.facts.lowest_wal_lsn,
+            pages,
+            block_size: files.block_size,
+            may_be_running: cluster.server.may_be_running(),
+            uses_dwb: source.uses_dwb(),
+        },
+        dwb: DwbInput { set: &source.set, staleness: &dwb.staleness, slots },
+        wal: WalInput { own: wal.own.as_ref(), all: wal.all.as_ref() },
+        scan: ScanInput { suspects, late_pages: scanned.late, named, witnesses },
+        names: NameInput { exists: &exists, called: &called },
+        coverage,
+    };
+    judge_cluster(input, &|stage, done| {
+        let total = match stage {
+            Stage::Slots => slot_bytes,
+            Stage::Wal => wal_bytes,
+            Stage::Read | Stage::Scan | Stage::Pages => 0,
+        };
+        watch.at(stage, done, total)
+    })
+}
+
+/// What a check of the whole cluster finds doubtful, for one that examines a part only.
+fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Coverage) {
+    let all = CheckRequest { scope: Scope::All, keep_slots: false, ..request.clone() };
+    match check(&all, watch) {
+        Ok(examined) => (examined.report.replay.doubts, examined.coverage),
+        Err(error) => (vec![Doubt::PagesNotRead { why: error.to_string() }], Coverage::default()),
+    }
+}
+
+/// Findings about the cluster in the whole, once its pages are judged.
+fn cluster_findings(cluster: &Cluster<'_>, report: &CheckReport, source: &DwbSource) -> Vec<Finding> {
+    let mut findings = report.replay.backup.as_ref().map(Backup::findings).unwrap_or_default();
+    // A page that was asked for is reported even when it is in order.
+    let count = report.pages.iter().filter(|page| page.is_wrong).count();
+    if count > 0 {
+        findings.push(if report.pages.iter().any(needs_something) {
+            Finding::problem(FindingKind::DamagedPages(DamagedPages::Judged { count }))
+        } else {
+            Finding::note(FindingKind::DamagedPages(DamagedPages::Harmless { count }))
+        });
+    }
+    let has_dwb = !source.set.files.is_empty();
+    let not_torn =
+        cluster.control.and_then(|control| not_a_crash_tear(control, &report.replay, &report.pages, has_dwb));
+    findings.extend(not_torn);
+    findings
+}

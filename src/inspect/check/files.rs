@@ -1,0 +1,45 @@
+//! The relation files of a cluster, and what their pages are judged by.
+
+use crate::analysis::finding::{Coverage, Finding};
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::relation_walk::{Walk, relations_of};
+use crate::inspect::page_rules::PageRules;
+use crate::types::{Geometry, PageId};
+
+/// Sizes of servers as they are delivered; taken where nothing says otherwise.
+const USUAL_GEOMETRY: Geometry =
+    Geometry { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 8192, wal_segment_size: 1 << 24 };
+
+/// Where pages are, and how they are read.
+pub(super) struct RelationFiles {
+    /// The files.
+    pub walk: Walk,
+    /// What pages are judged by; `None` when not even their size is known.
+    pub rules: Option<PageRules>,
+    /// Sizes; the usual ones where they are unknown.
+    pub geometry: Geometry,
+    /// Bytes of a page.
+    pub block_size: usize,
+    /// Paths of pages.
+    pub paths: RelationPaths,
+}
+
+impl RelationFiles {
+    /// Walks through the directory. What is unknown about the pages is added to `coverage`.
+    pub(super) fn find(directory: &DataDir, coverage: &mut Coverage, findings: &mut Vec<Finding>) -> Self {
+        let walk = relations_of(directory);
+        let rules = PageRules::of(directory, &walk.files, coverage, findings);
+        let geometry = rules.map_or(USUAL_GEOMETRY, |rules| rules.geometry);
+        let block_size = usize::try_from(geometry.block_size).unwrap_or_default();
+        let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+        let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
+        Self { walk, rules, geometry, block_size, paths }
+    }
+
+    /// Path of the file that holds a page, and where in it the page begins.
+    pub(super) fn locate(&self, page: PageId) -> (String, u64) {
+        let (path, index) = self.paths.place(page);
+        (path.display().to_string(), u64::from(index) * u64::from(self.geometry.block_size))
+    }
+}

@@ -1,0 +1,139 @@
+//! Every page of every relation file, read once: what looks wrong, and what the sound ones tell.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::files::RelationFiles;
+use super::{CheckRequest, Cluster, Scope, Stage, Told, Watch};
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::page_check::PageCondition;
+use crate::analysis::page_links::LinkReport;
+use crate::analysis::page_scan::{ScanOptions, ScannedFiles, scan_pages};
+use crate::analysis::segment_check::segment_findings;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
+use crate::analysis::verdict::unchecked::shows_late_transaction;
+use crate::inspect::page_rules::{ChecksumRule, PageRules};
+use crate::types::{Lsn, PageId};
+
+/// What the relation files told.
+#[derive(Default)]
+pub(super) struct Scanned {
+    /// Pages that look wrong.
+    pub suspects: BTreeMap<PageId, Suspicion>,
+    /// The newest LSN of a sound page of a logged relation, and which page.
+    pub newest: Option<(Lsn, PageId)>,
+    /// How much was read; `None` when no scan was made.
+    pub files: Option<ScannedFiles>,
+    /// Heap pages of a cluster without checksums that show a transaction from after the redo point.
+    pub late: Vec<PageId>,
+    /// What pages of indexes say of each other.
+    pub links: LinkReport,
+    /// Files that lack pages, as a doubt about what those would have told.
+    pub incomplete: Vec<Doubt>,
+}
+
+/// Reads the relation files, as far as the request wants them. Slots whose page was seen with the same bytes are marked.
+pub(super) fn scan(
+    cluster: &Cluster<'_>,
+    files: &RelationFiles,
+    slots: &mut [SlotRef],
+    request: &CheckRequest,
+    watch: &dyn Watch,
+    told: &mut Told,
+) -> Scanned {
+    for error in &files.walk.skipped {
+        told.coverage.skip(SkippedPart::RelationFiles, error);
+    }
+    let rules = match (request.scope, &files.rules) {
+        (Scope::Page(page), _) => {
+            return Scanned { suspects: BTreeMap::from([(page, Suspicion::Differs)]), ..Scanned::default() };
+        }
+        (Scope::DwbPages, _) | (Scope::All, None) => return Scanned::default(),
+        (Scope::All, Some(rules)) => rules,
+    };
+    // On pages without checksums the transactions themselves tell.
+    let late_from = cluster
+        .control
+        .filter(|_| cluster.lacks_checksums())
+        .and_then(|control| u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok());
+    let unchanged = Unchanged::new(slots);
+    let notable = |page: PageId, bytes: &[u8]| {
+        unchanged.look(page, bytes);
+        late_from.is_some_and(|next| shows_late_transaction(bytes, page.fork, next))
+    };
+    let mut scanned = read_pages(cluster, files, rules, &notable, request.jobs, watch, &mut told.coverage);
+    let is_same = unchanged.finish();
+    Unchanged::note(slots, &is_same);
+    if rules.by_control {
+        let found = segment_findings(&files.walk.files, files.geometry, |_| true);
+        scanned.incomplete.extend(doubt_of_segments(&found));
+        told.findings.extend(found);
+    }
+    scanned
+}
+
+/// Files that lack pages, as a doubt about what those pages would have told.
+fn doubt_of_segments(findings: &[Finding]) -> Option<Doubt> {
+    let mut short = findings.iter().filter(|finding| matches!(finding.kind, FindingKind::MissingPages(_)));
+    let first = short.next()?;
+    let file = first.file.clone().unwrap_or_default();
+    Some(Doubt::RelationIncomplete { file, what: first.kind.to_string(), more: short.count() })
+}
+
+/// Reads every page. `notable` is shown each sound page of a logged relation, and is true for those to be listed.
+fn read_pages(
+    cluster: &Cluster<'_>,
+    files: &RelationFiles,
+    rules: &PageRules,
+    notable: &(dyn Fn(PageId, &[u8]) -> bool + Sync),
+    jobs: usize,
+    watch: &dyn Watch,
+    coverage: &mut Coverage,
+) -> Scanned {
+    let may_be_running = cluster.server.may_be_running();
+    let total: u64 = files.walk.files.iter().map(|file| file.size_bytes).sum();
+    let (done, interrupted) = (AtomicU64::new(0), AtomicBool::new(false));
+    let options = ScanOptions {
+        jobs,
+        checksums: rules.checksums != ChecksumRule::Off,
+        geometry: rules.geometry,
+        read_again: may_be_running,
+        interrupted: &interrupted,
+        notable,
+        links_at: cluster.replay.redo_lsn.filter(|_| !may_be_running),
+        progress: &|bytes| {
+            let before = done.fetch_add(bytes, Ordering::Relaxed);
+            if watch.at(Stage::Scan, before + bytes, total).is_break() {
+                interrupted.store(true, Ordering::Relaxed);
+            }
+        },
+    };
+    let mut scanned = Scanned::default();
+    let counted = rules.checksums == ChecksumRule::Counted;
+    let found = scan_pages(cluster.directory.root(), &files.walk.files, &options, coverage, |bad| {
+        // Where a wrong checksum proves nothing, the page is judged as if there were none.
+        let judged = counted.then(|| PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false));
+        if judged.is_none_or(|judged| judged.damage().is_some()) {
+            scanned.suspects.insert(bad.page, Suspicion::Damaged);
+        }
+    });
+    scanned.suspects.extend(found.partial_pages.iter().map(|partial| (partial.page, Suspicion::Cut)));
+    scanned.newest = found.counts.newest;
+    scanned.late = found.notable;
+    scanned.links = found.links;
+    let counts = &found.counts;
+    if interrupted.load(Ordering::Relaxed) && !found.interrupted {
+        // Broken off with the last piece: what follows must hear of it.
+        coverage.skip(SkippedPart::RestOfCheck, SkipReason::Interrupted(Lacking::Pages));
+    }
+    scanned.files = Some(ScannedFiles {
+        pages: counts.pages,
+        files: files.walk.files.len(),
+        zeroed: counts.zeroed,
+        unproven: cluster.lacks_checksums().then_some(counts.sound),
+    });
+    scanned
+}

@@ -1,0 +1,51 @@
+//! Words for a cluster as a whole, and for how much of it was read.
+
+use std::fmt;
+
+use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::page_scan::ScannedFiles;
+use crate::parsers::control::ChecksumState;
+
+impl fmt::Display for ClusterCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => {
+                f.write_str("pg_control cannot be trusted, so it is not known what state the cluster is in.")
+            }
+            Self::Running(why) => write!(f, "A server is running on this directory: {why}."),
+            Self::MayBeRunning(why) => write!(f, "A server may be running on this directory: {why}."),
+            Self::BaseBackup => {
+                f.write_str("A base backup that has not been recovered yet: recovery starts where backup_label says.")
+            }
+            Self::WalWasReset => {
+                f.write_str("pg_resetwal was run: no replay will happen, and what had not reached its place is lost.")
+            }
+            Self::ShutDown => f.write_str("Shut down cleanly: every page reached its place, no replay will happen."),
+            Self::StandbyShutDown { redo_lsn } => {
+                write!(f, "A standby that was stopped cleanly: replay goes on from {redo_lsn}.")
+            }
+            Self::InArchiveRecovery { redo_lsn, consistent_lsn } => write!(
+                f,
+                "Archive recovery was cut off: replay goes on from {redo_lsn} and is consistent only from {consistent_lsn}."
+            ),
+            Self::Crashed { redo_lsn } => write!(f, "Crashed: starting the server replays WAL from {redo_lsn}."),
+        }
+    }
+}
+
+impl fmt::Display for ScannedFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pages, files, zeroed, unproven } = self;
+        write!(f, "{pages} in {files} files, {zeroed} of them all zero")?;
+        match unproven {
+            Some(count) => write!(f, "; without checksums nothing proves {count} of them whole"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What `pg_control` says of data checksums.
+#[must_use]
+pub fn checksum_words(state: Option<ChecksumState>) -> String {
+    state.map_or_else(|| "not known".to_owned(), |state| state.to_string())
+}
