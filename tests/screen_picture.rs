@@ -67,7 +67,8 @@ fn svg(buffer: &Buffer) -> String {
             column += length;
             if back != BACKGROUND {
                 let (width, height) = (length * CELL.0, CELL.1);
-                writeln!(out, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{back}\"/>").unwrap();
+                writeln!(out, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{back}\"/>")
+                    .unwrap();
             }
             if text.trim().is_empty() {
                 continue;
