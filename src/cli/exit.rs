@@ -7,6 +7,7 @@ use super::usage::UsageError;
 use crate::analysis::verdict::answer::Answer;
 use crate::inspect::error::InspectError;
 use crate::output::escape::printable;
+#[cfg(feature = "tui")]
 use crate::tui::run::RunError;
 
 /// What the exit status means, for help texts.
@@ -79,6 +80,7 @@ pub enum Stop {
     #[error(transparent)]
     Usage(#[from] UsageError),
     /// The screen could not be shown, or ended with a failure.
+    #[cfg(feature = "tui")]
     #[error(transparent)]
     Screen(#[from] RunError),
     /// The input is not what the command needs.

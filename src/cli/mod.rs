@@ -5,7 +5,9 @@ mod data_dir_arg;
 pub mod dwbinspect;
 pub mod exit;
 mod generate;
+#[cfg(feature = "tui")]
 mod screen;
+#[cfg(feature = "tui")]
 mod stamps;
 mod usage;
 mod values;

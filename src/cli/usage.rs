@@ -24,9 +24,11 @@ pub enum UsageError {
     #[error("the data directory is named twice: give DATADIR or -D DATADIR, not both")]
     TwoDataDirs,
     /// The screen was asked for where there is none. What prints the same.
+    #[cfg(feature = "tui")]
     #[error("standard output is not a terminal, and the screen needs one; use {0}")]
     NoTerminal(&'static str),
     /// The same, on a terminal that can only print.
+    #[cfg(feature = "tui")]
     #[error("this terminal (TERM=dumb) cannot show a screen; use {0}")]
     DumbTerminal(&'static str),
 }

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use super::json::page::outcome_name;
-use super::text::{Layout, plain_table, wrapped, write_fact, write_table};
+use super::table::{plain_table, write_table};
+use super::text::{Layout, wrapped, write_fact};
 use crate::analysis::verdict::backup::BackupEnd;
 use crate::analysis::verdict::candidate::{ImageSource, Judged};
 use crate::analysis::verdict::compare::Comparison;

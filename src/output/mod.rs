@@ -1,5 +1,6 @@
 //! Printing: functions take a writer. Computes nothing and judges nothing.
 
+#[cfg(feature = "tables")]
 pub mod check_text;
 pub mod closing;
 pub mod colour;
@@ -10,14 +11,20 @@ pub mod hexdump;
 pub mod json;
 pub mod next_step_text;
 pub mod page_parts;
+#[cfg(feature = "tables")]
 pub mod page_text;
+#[cfg(feature = "cli")]
 pub mod progress;
 pub mod shell;
 pub mod sink;
 pub mod sql;
+#[cfg(feature = "tables")]
 pub mod stand_in_text;
+#[cfg(feature = "tables")]
+pub mod table;
 pub mod tar_text;
 pub mod text;
+#[cfg(feature = "tables")]
 pub mod wal_text;
 pub mod ways_on;
 pub mod words;

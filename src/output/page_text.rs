@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use super::check_text::letter;
 use super::escape::{ascii_or_dot, printable};
-use super::text::{Layout, plain_table, write_table};
+use super::table::{plain_table, write_table};
+use super::text::Layout;
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::verdict::events::{BlockEvent, Touch};
 use crate::analysis::verdict::fetch::PageVersion;

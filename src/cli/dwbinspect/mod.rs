@@ -1,5 +1,6 @@
 //! `pg_dwbinspect`.
 
+#[cfg(feature = "tui")]
 pub mod backend;
 mod bars;
 mod batches;
@@ -9,6 +10,7 @@ mod info;
 mod page;
 mod repair;
 mod repair_text;
+#[cfg(feature = "tui")]
 mod tui;
 mod undo;
 mod verify;
@@ -42,6 +44,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "tui")]
     Tui(tui::TuiArgs),
     Check(check::CheckArgs),
     Page(page::PageArgs),
@@ -62,6 +65,7 @@ enum Command {
 /// Runs the program: results to `out`, notes to `errors`.
 pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
+        #[cfg(feature = "tui")]
         Command::Tui(args) => tui::run(&args, out),
         Command::Check(args) => check::run(&args, out),
         Command::Repair(args) => repair::run(&args, out),

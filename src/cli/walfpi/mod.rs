@@ -4,8 +4,10 @@ mod args;
 mod extract;
 mod images;
 mod list;
+#[cfg(feature = "tui")]
 pub(super) mod screen;
 mod stats;
+#[cfg(feature = "tui")]
 mod tui;
 mod verify;
 
@@ -42,6 +44,7 @@ enum Command {
     List(Box<list::ListArgs>),
     Extract(Box<extract::ExtractArgs>),
     Verify(verify::VerifyArgs),
+    #[cfg(feature = "tui")]
     Tui(Box<tui::TuiArgs>),
     /// Print the query that makes a file for --names
     ///
@@ -62,6 +65,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::List(args) => list::run(&args, out),
         Command::Extract(args) => extract::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
+        #[cfg(feature = "tui")]
         Command::Tui(args) => tui::run(&args, out),
         Command::NamesQuery => names_query(out),
         Command::Man => generate::man(Cli::command(), out),
