@@ -7,7 +7,6 @@ use crate::cluster::dwb_files::DwbSet;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-
 use super::colour::Paint;
 use super::escape::printable;
 use super::json::{BatchJson, FileJson, FindingJson, SkippedJson, SlotJson};

@@ -69,32 +69,6 @@ pub struct BlockRef<'a> {
     pub data: &'a [u8],
 }
 
-impl BlockRef<'_> {
-    /// The fork, or `None` for a code that no server uses; see [`Self::fork_code`].
-    #[must_use]
-    pub fn fork(&self) -> Option<ForkNumber> {
-        ForkNumber::from_code(i32::from(self.fork_code()))
-    }
-
-    /// The code of the fork as stored, 0 to 15.
-    #[must_use]
-    pub const fn fork_code(&self) -> u8 {
-        self.fork_flags & FORK_MASK
-    }
-
-    /// Which page this is, unless the fork is unknown.
-    #[must_use]
-    pub fn page_id(&self) -> Option<PageId> {
-        self.fork().map(|fork| PageId { rel: self.rel, fork, block: self.block })
-    }
-
-    /// True when redo builds the page anew without reading it.
-    #[must_use]
-    pub const fn will_init(&self) -> bool {
-        self.fork_flags & WILL_INIT != 0
-    }
-}
-
 /// Where the parts of a record's body lie. Knows no bytes, so it can be kept and moved freely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyLayout {
@@ -151,35 +125,44 @@ pub struct ImageHead {
     pub bimg_info: u8,
 }
 
+/// What the fork flags and the block number say, alike for a head and for a reference with its bytes.
+macro_rules! names_its_page {
+    ($($block:ty),*) => {$(
+        impl $block {
+            /// The fork, or `None` for a code that no server uses; see [`Self::fork_code`].
+            #[must_use]
+            pub fn fork(&self) -> Option<ForkNumber> {
+                ForkNumber::from_code(i32::from(self.fork_code()))
+            }
+
+            /// The code of the fork as stored, 0 to 15.
+            #[must_use]
+            pub const fn fork_code(&self) -> u8 {
+                self.fork_flags & FORK_MASK
+            }
+
+            /// Which page this is, unless the fork is unknown.
+            #[must_use]
+            pub fn page_id(&self) -> Option<PageId> {
+                self.fork().map(|fork| PageId { rel: self.rel, fork, block: self.block })
+            }
+
+            /// True when redo builds the page anew without reading it.
+            #[must_use]
+            pub const fn will_init(&self) -> bool {
+                self.fork_flags & WILL_INIT != 0
+            }
+        }
+    )*};
+}
+
+names_its_page!(BlockHead, BlockRef<'_>);
+
 impl BlockHead {
-    /// The fork, or `None` for a code that no server uses; see [`Self::fork_code`].
-    #[must_use]
-    pub fn fork(&self) -> Option<ForkNumber> {
-        ForkNumber::from_code(i32::from(self.fork_code()))
-    }
-
-    /// Which page this is, unless the fork is unknown.
-    #[must_use]
-    pub fn page_id(&self) -> Option<PageId> {
-        self.fork().map(|fork| PageId { rel: self.rel, fork, block: self.block })
-    }
-
-    /// True when redo builds the page anew without reading it.
-    #[must_use]
-    pub const fn will_init(&self) -> bool {
-        self.fork_flags & WILL_INIT != 0
-    }
-
     /// True when the record, of this major, has an image that redo puts into place.
     #[must_use]
     pub fn has_image_to_apply(&self, major: Major) -> bool {
         self.image.is_some_and(|image| image.bimg_info & major.image_apply_flag() != 0)
-    }
-
-    /// The code of the fork as stored, 0 to 15.
-    #[must_use]
-    pub const fn fork_code(&self) -> u8 {
-        self.fork_flags & FORK_MASK
     }
 }
 
@@ -248,6 +231,16 @@ fn block_header(i: &[u8], major: Major, block_size: u32, rel_before: Option<RelF
 }
 
 impl BodyLayout {
+    /// Counts a block reference. Gives the bytes of its image and data.
+    #[inline(always)]
+    fn add_block(&mut self, head: &BlockHead) -> u32 {
+        self.block_count = self.block_count.saturating_add(1);
+        let Some(image) = head.image else { return u32::from(head.data_length) };
+        self.image_count = self.image_count.saturating_add(1);
+        self.fpi_length = self.fpi_length.saturating_add(u32::from(image.length));
+        u32::from(head.data_length).saturating_add(u32::from(image.length))
+    }
+
     /// Walks the fragment headers of `body` (the record behind its 24-byte header) and checks every rule about them.
     /// `block_size` is the server's `BLCKSZ`; `start_lsn` is the record's address, and the offset of an error is that
     /// address plus the place in the assembled record (page headers not counted).
@@ -306,13 +299,7 @@ impl BodyLayout {
                     next_id = id.saturating_add(1);
                     let (rest, header) = block_header(rest, major, block_size, rel)?;
                     rel = Some(header.rel);
-                    layout.block_count = layout.block_count.saturating_add(1);
-                    data_total = data_total.saturating_add(u64::from(header.data_length));
-                    if let Some(image) = header.image {
-                        layout.image_count = layout.image_count.saturating_add(1);
-                        layout.fpi_length = layout.fpi_length.saturating_add(u32::from(image.length));
-                        data_total = data_total.saturating_add(u64::from(image.length));
-                    }
+                    data_total = data_total.saturating_add(u64::from(layout.add_block(&header)));
                     rest
                 }
                 ID_TOP_XID if major.facts().has_top_xid => {

@@ -63,13 +63,7 @@ impl BodyLayout {
                     };
                     i = rest;
                     rel = Some(head.rel);
-                    layout.block_count = layout.block_count.saturating_add(1);
-                    data_total = data_total.saturating_add(usize::from(head.data_length));
-                    if let Some(image) = head.image {
-                        layout.image_count = layout.image_count.saturating_add(1);
-                        layout.fpi_length = layout.fpi_length.saturating_add(u32::from(image.length));
-                        data_total = data_total.saturating_add(usize::from(image.length));
-                    }
+                    data_total = data_total.saturating_add(usize::try_from(layout.add_block(&head)).ok()?);
                 }
                 ID_MAIN_SHORT => {
                     let (&length, rest) = rest.split_first()?;
