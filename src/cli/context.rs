@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::work::{JobsArg, ProgressArg};
 use crate::output::colour::Paint;
 use crate::output::sink::Machine;
 use crate::output::text::Layout;
@@ -114,4 +115,17 @@ impl OutputArgs {
             Format::Csv => Some(Machine::Csv),
         }
     }
+}
+
+/// How a command works and prints whose exit status is an answer.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub jobs: JobsArg,
+    #[command(flatten)]
+    pub progress: ProgressArg,
+    #[command(flatten)]
+    pub quiet: QuietArg,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }

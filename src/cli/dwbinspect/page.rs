@@ -10,10 +10,9 @@ use super::PROGRAM;
 use super::bars::Bars;
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::survey::PageReport;
-use crate::cli::context::{OutputArgs, QuietArg};
+use crate::cli::context::RunArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::{JobsArg, ProgressArg};
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
 use crate::cluster::relation_walk::walk_relations;
@@ -57,28 +56,22 @@ pub struct PageArgs {
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
     #[command(flatten)]
-    jobs: JobsArg,
-    #[command(flatten)]
-    progress: ProgressArg,
-    #[command(flatten)]
-    quiet: QuietArg,
-    #[command(flatten)]
-    output: OutputArgs,
+    run: RunArgs,
 }
 
 pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let mut nowhere = std::io::sink();
-    let out = args.quiet.output(out, &mut nowhere);
+    let out = args.run.quiet.output(out, &mut nowhere);
     let (data_dir, relation, block) = args.named()?;
     let (rel, fork) = find_relation(&data_dir, &relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block };
     let request = CheckRequest {
         scope: Scope::Page(page),
         wal: args.wal.clone(),
-        jobs: args.jobs.count(),
+        jobs: args.run.jobs.count(),
         ..CheckRequest::of(&data_dir)
     };
-    let mut examined = check(&request, &Bars::new(args.progress))?;
+    let mut examined = check(&request, &Bars::new(args.run.progress))?;
     if let Some(found) = examined.report.pages.first().filter(|found| is_nowhere(found)) {
         let title = format!("{} ({})", examined.called(page), examined.path_of(page));
         let what = if found.disk == Comparison::MissingFile { "has no such file" } else { "has no such block" };
@@ -89,12 +82,12 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     }
     let closing =
         Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer_of_pages());
-    if let Some(format) = args.output.machine() {
+    if let Some(format) = args.run.output.machine() {
         let found: Vec<&PageReport> = examined.report.pages.iter().collect();
         let shown = data_dir.display().to_string();
         return Ok(judged_cluster(&examined, PROGRAM, &shown).write_pages(out, format, &found, closing)?.into());
     }
-    let layout = args.output.layout();
+    let layout = args.run.output.layout();
     if let Some(found) = examined.report.pages.first() {
         write_text(out, layout, found, &examined, args.hex)?;
     }

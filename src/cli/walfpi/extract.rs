@@ -6,15 +6,13 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::args::CommonArgs;
-use super::images::{ImageFilter, Target};
+use super::images::{ImageArgs, ImageWork, Target};
 use crate::analysis::skipped::SkipReason;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::cli::work::ByteBar;
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::images::FoundImage;
-use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::restored::PageForm;
-use crate::inspect::wal::source::WalSource;
 use crate::output::json::wal::fork_name;
 use crate::repair::export::ExportDir;
 
@@ -35,23 +33,15 @@ pub struct ExtractArgs {
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
-    jobs: JobsArg,
-    #[command(flatten)]
-    progress: ProgressArg,
-    #[command(flatten)]
-    filter: ImageFilter,
+    images: ImageArgs,
 }
 
 pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let request = args.common.request(args.jobs)?;
-    let names = NameLookup::open(request.names.as_deref())?;
-    let selection = args.filter.selection(&names)?;
-    let mut source = WalSource::open(&request)?;
-    source.add_name_gaps(&names);
+    let ImageWork { request, names, selection, mut source } = args.images.open(&args.common)?;
     let export = ExportDir::create(&args.directory, &request.protected()?).map_err(InspectError::from)?;
     let mut target = Target::begin(&request, &args.common.output, out, "extract", true)?;
     let form = if args.raw { PageForm::AsStored } else { PageForm::AfterRedo };
-    let bar = ByteBar::new(args.progress);
+    let bar = ByteBar::new(args.images.progress);
     let watch = |done, total| bar.at(done, total);
     let mut written = 0;
     source.each_page(&selection, form, request.jobs, &watch, |notes, found, page| {

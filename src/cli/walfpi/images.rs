@@ -6,11 +6,12 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::PROGRAM;
-use super::args::path_texts;
+use super::args::{CommonArgs, path_texts};
 use crate::analysis::wal::cause::Cause;
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::{PageFilter, Span};
+use crate::cli::work::{JobsArg, ProgressArg};
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::images::{FoundImage, ImageSelection};
 use crate::inspect::wal::names::NameLookup;
@@ -26,10 +27,48 @@ use crate::parsers::image::Compression;
 use crate::parsers::wal::names::rmgr_name;
 use crate::types::Lsn;
 
+/// How images are read, and which are shown.
+#[derive(Debug, Args)]
+pub struct ImageArgs {
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    pub progress: ProgressArg,
+    #[command(flatten)]
+    filter: ImageFilter,
+}
+
+/// Opened WAL whose images are to be shown.
+pub struct ImageWork {
+    /// Which WAL.
+    pub request: WalRequest,
+    /// What its relations are called.
+    pub names: NameLookup,
+    /// Which of its images.
+    pub selection: ImageSelection,
+    /// The segments.
+    pub source: WalSource,
+}
+
+impl ImageArgs {
+    /// Opens the WAL, after all that can be wrong with the filter.
+    ///
+    /// # Errors
+    /// When there is no such WAL, or a name stands for no relation or for several.
+    pub fn open(&self, common: &CommonArgs) -> Result<ImageWork, Stop> {
+        let request = common.request(self.jobs)?;
+        let names = NameLookup::open(request.names.as_deref())?;
+        let selection = self.filter.selection(&names)?;
+        let mut source = WalSource::open(&request)?;
+        source.add_name_gaps(&names);
+        Ok(ImageWork { request, names, selection, source })
+    }
+}
+
 /// Which images are shown.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Filters")]
-pub struct ImageFilter {
+struct ImageFilter {
     #[command(flatten)]
     page: PageFilter,
     /// LSN of the record: FIRST-LAST, FIRST- or -LAST
@@ -77,7 +116,7 @@ impl ImageFilter {
     ///
     /// # Errors
     /// When a name stands for no relation, or for several.
-    pub fn selection(&self, names: &NameLookup) -> Result<ImageSelection, InspectError> {
+    fn selection(&self, names: &NameLookup) -> Result<ImageSelection, InspectError> {
         Ok(ImageSelection {
             pages: self.page.selection(names.known())?,
             lsn: self.lsn,

@@ -5,11 +5,9 @@ use std::io::Write;
 use clap::Args;
 
 use super::args::CommonArgs;
-use super::images::{ImageFilter, Target};
+use super::images::{ImageArgs, ImageWork, Target};
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::names::NameLookup;
-use crate::inspect::wal::source::WalSource;
+use crate::cli::work::ByteBar;
 
 /// List the full-page images, one line each
 ///
@@ -21,22 +19,14 @@ pub struct ListArgs {
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]
-    jobs: JobsArg,
-    #[command(flatten)]
-    progress: ProgressArg,
-    #[command(flatten)]
-    filter: ImageFilter,
+    images: ImageArgs,
 }
 
 pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let request = args.common.request(args.jobs)?;
-    let names = NameLookup::open(request.names.as_deref())?;
-    let selection = args.filter.selection(&names)?;
-    let mut source = WalSource::open(&request)?;
-    source.add_name_gaps(&names);
+    let ImageWork { request, names, selection, mut source } = args.images.open(&args.common)?;
     let mut target = Target::begin(&request, &args.common.output, out, "list", false)?;
     let mut shown = 0;
-    let bar = ByteBar::new(args.progress);
+    let bar = ByteBar::new(args.images.progress);
     source.each_image_head(&selection, request.jobs, &|done, total| bar.at(done, total), |found| {
         shown += 1;
         target.image(found, &names, None)

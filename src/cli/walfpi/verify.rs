@@ -6,9 +6,9 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::args::{SourceArgs, path_texts};
-use crate::cli::context::{OutputArgs, QuietArg};
+use crate::cli::context::RunArgs;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::cli::work::ByteBar;
 use crate::inspect::wal::chain::{WalChainRequest, wal_chain};
 use crate::output::closing::{Closing, begin};
 use crate::output::json::Item;
@@ -31,25 +31,19 @@ pub struct VerifyArgs {
     #[arg(long)]
     resync: bool,
     #[command(flatten)]
-    jobs: JobsArg,
-    #[command(flatten)]
-    progress: ProgressArg,
-    #[command(flatten)]
-    quiet: QuietArg,
-    #[command(flatten)]
-    output: OutputArgs,
+    run: RunArgs,
 }
 
 pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let mut nowhere = io::sink();
-    let out = args.quiet.output(out, &mut nowhere);
-    let request = WalChainRequest { wal: args.source.request(args.jobs)?, resynchronise: args.resync };
-    let bar = ByteBar::new(args.progress);
+    let out = args.run.quiet.output(out, &mut nowhere);
+    let request = WalChainRequest { wal: args.source.request(args.run.jobs)?, resynchronise: args.resync };
+    let bar = ByteBar::new(args.run.progress);
     let chain = wal_chain(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
     let runs: Vec<Row> = chain.runs.iter().map(run_row).collect();
     let closing = Closing::new(chain.findings, &chain.coverage);
-    if let Some(format) = args.output.machine() {
+    if let Some(format) = args.run.output.machine() {
         let shape = CsvShape::Rows { plural: "runs", columns: RUN_COLUMNS };
         let mut sink = begin(format, shape, out, (PROGRAM, "verify"), path_texts(&request.wal))?;
         let shown = runs.len() as u64;
@@ -61,7 +55,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         }
         return Ok(closing.end(sink, shown, Row::new())?.into());
     }
-    let layout = args.output.layout();
+    let layout = args.run.output.layout();
     for row in &runs {
         write_run(out, layout, row)?;
     }
