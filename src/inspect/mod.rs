@@ -15,3 +15,6 @@ pub mod repair;
 pub mod wal;
 
 pub use self::check::check;
+pub use wal::request::WalRequest;
+pub use wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
+pub use wal::watch::unwatched;

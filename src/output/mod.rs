@@ -7,6 +7,8 @@ pub mod colour;
 pub mod control_fields;
 pub mod documents;
 pub mod escape;
+#[cfg(feature = "tables")]
+pub mod files_text;
 pub mod hexdump;
 pub mod json;
 pub mod next_step_text;

@@ -6,8 +6,9 @@ use super::check_text::letter;
 use super::escape::{ascii_or_dot, printable};
 use super::table::{plain_table, write_table};
 use super::text::Layout;
+use super::words::wal::touch_words;
 use crate::analysis::slot_facts::SECTOR_BYTES;
-use crate::analysis::verdict::events::{BlockEvent, Touch};
+use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::fetch::PageVersion;
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::page::{LinePointer, PageHeader, line_pointers};
@@ -199,16 +200,4 @@ pub fn write_history(
         ]);
     }
     write_table(out, &table)
-}
-
-/// What a record does to the page.
-#[must_use]
-pub const fn touch_words(touch: &Touch) -> &'static str {
-    match touch {
-        Touch::Image { .. } => "full-page image",
-        Touch::Init => "builds it anew",
-        Touch::Change => "changes it",
-        Touch::Hint => "hint bits only",
-        Touch::MapBits => "may clear bits of it",
-    }
 }

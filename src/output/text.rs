@@ -1,4 +1,4 @@
-//! Text for people: slot lines, tables, findings.
+//! Text for people: slot lines, facts, findings.
 
 use super::json::is_described;
 use crate::analysis::dwb_format::{RingFact, RingSummary};
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use super::colour::Paint;
 use super::escape::printable;
-use super::json::{BatchJson, FileJson, FindingJson, SkippedJson, SlotJson};
+use super::json::{BatchJson, FindingJson, SkippedJson, SlotJson};
 
 /// Width from which on a slot line shows its image's header too.
 const WIDE: u16 = 120;
@@ -168,32 +168,6 @@ pub fn write_rings(out: &mut dyn Write, layout: Layout, summaries: &[RingSummary
         writeln!(out)?;
     }
     Ok(())
-}
-
-/// Words of what one file holds, as a table.
-///
-/// # Errors
-/// When the output cannot be written to.
-pub fn write_files(out: &mut dyn Write, files: &[FileJson]) -> io::Result<()> {
-    let header = ["file", "layout", "batch", "reset at", "slots", "used", "bad", "current", "stale", "undecided"];
-    let mut table = plain_table(&header);
-    for file in files {
-        let unknown = if file.header == "good" { "-" } else { "header bad" };
-        table.add_row(vec![
-            printable(&file.file),
-            if file.layout_by == "guess" { format!("{}?", file.layout) } else { file.layout.to_owned() },
-            file.batch_id.clone().unwrap_or_else(|| "-".to_owned()),
-            file.checkpoint_lsn.clone().unwrap_or_else(|| unknown.to_owned()),
-            file.slots.to_string(),
-            file.used.to_string(),
-            if file.unverifiable > 0 { "?".to_owned() } else { file.bad.to_string() },
-            file.current.to_string(),
-            file.stale.to_string(),
-            file.undecided.to_string(),
-        ]);
-    }
-    right_align(&mut table, 2..header.len());
-    write_table(out, &table)
 }
 
 /// Batches, two lines each.

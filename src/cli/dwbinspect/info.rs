@@ -22,9 +22,10 @@ use crate::cluster::settings::Settings;
 use crate::inspect::dwb_source::DwbSource;
 use crate::output::closing::{Closing, begin};
 use crate::output::control_fields::{control_fields, control_object};
+use crate::output::files_text::write_files;
 use crate::output::json::{ClusterJson, FileJson, Item, RingJson, lsn_text, time_text};
 use crate::output::sink::CsvShape;
-use crate::output::text::{Layout, write_described, write_fact, write_files, write_rings};
+use crate::output::text::{Layout, write_described, write_fact, write_rings};
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID};
 
 /// Settings that say how pages are protected.

@@ -12,7 +12,7 @@ use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::verdict::symptom::Symptom;
-use crate::output::page_text::touch_words;
+use crate::output::words::wal::touch_words;
 use crate::parsers::dwb::Knowledge;
 use crate::parsers::wal::version::Major;
 use crate::types::PageId;

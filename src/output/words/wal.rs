@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::analysis::verdict::events::Touch;
 use crate::analysis::wal::chain::ChainVerdict;
 use crate::analysis::wal::walk::DamageReason;
 
@@ -25,5 +26,17 @@ impl fmt::Display for ChainVerdict {
             Self::Gap => "cut off by a gap",
             Self::NotJudged => "not judged",
         })
+    }
+}
+
+/// What a record does to the page.
+#[must_use]
+pub const fn touch_words(touch: &Touch) -> &'static str {
+    match touch {
+        Touch::Image { .. } => "full-page image",
+        Touch::Init => "builds it anew",
+        Touch::Change => "changes it",
+        Touch::Hint => "hint bits only",
+        Touch::MapBits => "may clear bits of it",
     }
 }
