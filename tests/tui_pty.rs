@@ -281,7 +281,7 @@ fn no_terminal_is_an_error_that_says_so() {
         [dwbinspect(&["tui", arg(&cluster("checkpoint"))]), run("pg_walfpi", &["tui", arg(&cluster("checkpoint"))])]
     {
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
-        assert!(ran.stderr.contains("no terminal"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("not a terminal"), "{}", ran.stderr);
     }
     let mut session = Session::start_with("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))], &[("TERM", "dumb")]);
     assert_eq!(session.end(), 2);

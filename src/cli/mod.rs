@@ -7,8 +7,6 @@ pub mod exit;
 mod generate;
 #[cfg(feature = "tui")]
 mod screen;
-#[cfg(feature = "tui")]
-mod stamps;
 mod usage;
 mod values;
 pub mod walfpi;

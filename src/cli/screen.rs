@@ -1,7 +1,6 @@
 //! What both screens share: how they look, where they can be shown, and what is said when they end.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,18 +9,12 @@ use super::context::ColourChoice;
 use super::exit::{Outcome, Stop};
 use super::usage::UsageError;
 use crate::output::escape::printable;
-use crate::repair::export::ExportDir;
-use crate::repair::outside::OutsideError;
-use crate::tui::action::Action;
 use crate::tui::command_line::undo_command;
 use crate::tui::look::{Look, pages};
 use crate::tui::run::{Ended, run};
 use crate::tui::state::Subject;
 use crate::tui::view::{next_words, start_words};
-use crate::tui::worker::{ActionSender, Backend};
-
-/// Files of one name that are tried before giving up.
-const MAX_OF_A_NAME: u32 = 1000;
+use crate::tui::worker::Backend;
 
 /// How the screen looks.
 #[derive(Clone, Copy, Debug, Args)]
@@ -100,30 +93,4 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     }
     out.flush()?;
     Ok(survey.answer.into())
-}
-
-/// Writes a view as text and as JSON into new files in the current directory, and tells their names.
-pub fn export(name: &str, text: &str, json: &str, protected: &[PathBuf], sender: &ActionSender) {
-    let written = ExportDir::create(Path::new("."), protected).and_then(|directory| {
-        let stem = free_name(name, &["txt", "json"]);
-        let text = directory.write_new(&format!("{stem}.txt"), text.as_bytes())?;
-        directory.write_new(&format!("{stem}.json"), json.as_bytes())?;
-        Ok::<_, OutsideError>(text)
-    });
-    sender.action(match written {
-        Ok(path) => Action::Told(format!("written: {} and the same as .json", absolute(&path).display())),
-        Err(error) => Action::Failed(error.to_string()),
-    });
-}
-
-/// A name that no file in the current directory has with any of these endings.
-pub fn free_name(name: &str, endings: &[&str]) -> String {
-    let is_free = |stem: &String| endings.iter().all(|ending| !Path::new(&format!("{stem}.{ending}")).exists());
-    let numbered = (2..MAX_OF_A_NAME).map(|number| format!("{name}_{number}"));
-    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_else(|| name.to_owned())
-}
-
-/// A path as it can be given to another program.
-pub fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -18,12 +18,6 @@ pub struct JobsArg {
 }
 
 impl JobsArg {
-    /// This many threads.
-    #[must_use]
-    pub const fn of(jobs: u16) -> Self {
-        Self { jobs: Some(jobs) }
-    }
-
     /// The number of threads.
     #[must_use]
     pub fn count(self) -> usize {

@@ -1,5 +1,6 @@
 //! What can happen to the state, and what the state asks for.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
@@ -114,14 +115,16 @@ pub enum Action {
     PageRead(Arc<PageSheet>),
     /// A plan was made.
     Planned(Arc<PlanSheet>),
-    /// Something to tell.
-    Told(String),
+    /// The plan was saved as this file.
+    PlanSaved(PathBuf),
+    /// The view was written as this text file, and as JSON beside it.
+    Exported(PathBuf),
     /// Something did not work.
     Failed(String),
     /// Something of a repair did not work, or a dry run met something that forbids it.
     Refused(String),
-    /// A dry run met nothing that forbids the repair.
-    Rehearsed(String),
+    /// A dry run met nothing that forbids writing so many pages.
+    Rehearsed(usize),
     /// Pages were written.
     Applied(Arc<AppliedSheet>),
     /// Files have changed since they were read.

@@ -6,6 +6,12 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::output::shell::quoted;
 use crate::types::PageId;
 
+/// The program that looks at clusters.
+pub const DWBINSPECT: &str = "pg_dwbinspect";
+
+/// The program that looks at WAL.
+pub const WALFPI: &str = "pg_walfpi";
+
 /// The command line of the open view.
 #[must_use]
 pub fn command_line(state: &State) -> String {
@@ -26,7 +32,7 @@ pub fn command_line(state: &State) -> String {
             }
             None => format!("{program} check --all {all}"),
         },
-        View::Wal => format!("pg_walfpi stats {}", state.subject.wal_arguments),
+        View::Wal => format!("{WALFPI} stats {}", state.subject.wal_arguments),
         View::Plan => {
             let pages = state.plan.sheet.as_ref().map_or(&[][..], |sheet| &sheet.pages);
             let selection = state.survey().map_or_else(String::new, |survey| repair_selection(survey, pages));

@@ -3,6 +3,7 @@
 //! What is shown is judged elsewhere and comes from workers as finished facts.
 
 pub mod action;
+pub mod backend;
 pub mod command_line;
 pub mod export;
 pub mod facts;

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
-use pgforensics::cli::dwbinspect::backend::ClusterBackend;
-use pgforensics::cli::work::JobsArg;
 use pgforensics::tui::action::{Action, Effect};
+use pgforensics::tui::backend::cluster::ClusterBackend;
 use pgforensics::tui::keymap::action_of;
 use pgforensics::tui::look::Look;
 use pgforensics::tui::state::State;
@@ -89,7 +88,7 @@ pub struct Driven {
 impl Driven {
     /// A screen of a data directory before any work is done.
     pub fn before(data_dir: &Path, look: Look, size: (u16, u16)) -> Self {
-        let backend = Arc::new(ClusterBackend::new(data_dir, &[], JobsArg::of(2)));
+        let backend = Arc::new(ClusterBackend::new(data_dir, &[], 2));
         let (sender, events) = channel();
         let state = State::new(backend.subject(), look, size);
         Self { state, asked: Vec::new(), backend, sender: ActionSender::new(sender), events }

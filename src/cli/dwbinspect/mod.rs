@@ -1,7 +1,5 @@
 //! `pg_dwbinspect`.
 
-#[cfg(feature = "tui")]
-pub mod backend;
 mod bars;
 mod batches;
 mod check;

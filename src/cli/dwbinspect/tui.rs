@@ -7,13 +7,13 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::PROGRAM;
-use super::backend::ClusterBackend;
 use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
 use crate::cli::work::JobsArg;
 use crate::inspect::error::open_data_dir;
 use crate::output::shell::quoted;
+use crate::tui::backend::cluster::ClusterBackend;
 
 /// Look at a crashed cluster on a screen: what is wrong, what a start would bring, what to do
 ///
@@ -50,7 +50,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
              `{PROGRAM} info {plain}` and `{PROGRAM} check {plain}` tell what can still be told"
         )));
     }
-    let backend = ClusterBackend::new(&data_dir, &args.wal, args.jobs);
+    let backend = ClusterBackend::new(&data_dir, &args.wal, args.jobs.count());
     let ended = show(backend.subject(), args.screen, Arc::new(backend))?;
     take_leave(&ended, out)
 }

@@ -4,8 +4,6 @@ mod args;
 mod extract;
 mod images;
 mod list;
-#[cfg(feature = "tui")]
-pub(super) mod screen;
 mod stats;
 #[cfg(feature = "tui")]
 mod tui;

@@ -64,7 +64,8 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             }
         }
         Action::Planned(plan) => repair::planned(state, plan),
-        Action::Told(words) => state.tell(words),
+        Action::PlanSaved(path) => state.tell(format!("plan saved: {}", path.display())),
+        Action::Exported(path) => state.tell(format!("written: {} and the same as .json", path.display())),
         Action::Failed(words) => state.warn(words),
         Action::Refused(words) => {
             state.plan.is_applying = false;
@@ -72,10 +73,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             state.warn(words);
             return end_if_wanted(state);
         }
-        Action::Rehearsed(words) => {
-            state.plan.is_rehearsing = false;
-            state.tell(words);
-        }
+        Action::Rehearsed(count) => repair::rehearsed(state, count),
         Action::Applied(applied) => {
             repair::applied(state, applied);
             let mut effects = end_if_wanted(state);

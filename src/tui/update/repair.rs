@@ -61,6 +61,12 @@ pub(super) fn rehearse(state: &mut State) -> Vec<Effect> {
     vec![Effect::DryRun(sheet.plan.clone(), sheet.pages.clone())]
 }
 
+/// A dry run has ended well.
+pub(super) fn rehearsed(state: &mut State, count: usize) {
+    state.plan.is_rehearsing = false;
+    state.tell(format!("dry run: {} could be written now; nothing was written", pages(count)));
+}
+
 /// Opens the prompt for the word that lets a repair go.
 pub(super) fn ask_for_word(state: &mut State) {
     if plan_to_write(state).is_some() {

@@ -1,4 +1,4 @@
-//! Whether files have changed since they were looked at.
+//! Whether files have changed since they were read.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -9,15 +9,15 @@ type Stamp = Option<(u64, i64, i64, u64)>;
 
 /// Files as they were at one moment.
 #[derive(Debug, Default)]
-pub struct Stamps(Vec<(PathBuf, Stamp)>);
+pub struct FileStamps(Vec<(PathBuf, Stamp)>);
 
 fn stamp(path: &Path) -> Stamp {
     let of = |metadata: Metadata| (metadata.size(), metadata.mtime(), metadata.mtime_nsec(), metadata.ino());
     path.metadata().ok().map(of)
 }
 
-impl Stamps {
-    /// Looks at these files and directories.
+impl FileStamps {
+    /// These files and directories as they are now.
     pub fn of(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect())
     }
@@ -38,7 +38,7 @@ mod tests {
     fn changed_new_and_lost_files_are_seen() {
         let temporary = tempfile::tempdir().unwrap();
         let make = || tempfile::Builder::new().prefix("one").rand_bytes(0).tempfile_in(temporary.path()).unwrap();
-        let look = || Stamps::of([temporary.path().join("one")]);
+        let look = || FileStamps::of([temporary.path().join("one")]);
         let before = look();
         assert!(!before.have_changed());
         let mut file = make();

@@ -1,0 +1,39 @@
+//! Who does the work that the state asks for: on a cluster, or on WAL alone.
+
+pub mod cluster;
+mod new_files;
+mod stamps;
+pub mod wal;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::action::Action;
+use super::worker::ActionSender;
+use crate::inspect::error::InspectError;
+use crate::output::shell::quoted;
+
+/// Why work that the screen asked for could not be done.
+#[derive(Debug, thiserror::Error)]
+enum WorkError {
+    #[error(transparent)]
+    Inspect(#[from] InspectError),
+    #[error("the cluster has not been read yet")]
+    NotReadYet,
+    #[error("nothing is known about this page")]
+    PageUnknown,
+}
+
+/// Hands over what came of some work; failures as `failed` says.
+fn hand_over(sender: &ActionSender, failed: fn(String) -> Action, done: Result<Action, impl std::error::Error>) {
+    sender.action(done.unwrap_or_else(|error| failed(error.to_string())));
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Paths as arguments of a command.
+fn quoted_paths(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| quoted(&path.display().to_string())).collect()
+}

@@ -1,0 +1,39 @@
+//! New files in the current directory: exports of views, and saved plans. Nothing that exists is overwritten.
+
+use std::path::{Path, PathBuf};
+
+use crate::inspect::error::InspectError;
+use crate::repair::export::ExportDir;
+use crate::repair::plan::Plan;
+use crate::repair::plan_file;
+
+/// Files of one name that are tried before giving up.
+const MAX_OF_A_NAME: u32 = 1000;
+
+/// Writes a view as text and as JSON, and returns the path of the text. Nothing is written into `protected` directories.
+pub(super) fn export(name: &str, text: &str, json: &str, protected: &[PathBuf]) -> Result<PathBuf, InspectError> {
+    let directory = ExportDir::create(Path::new("."), protected)?;
+    let stem = free_name(name, &["txt", "json"]);
+    let text = directory.write_new(&format!("{stem}.txt"), text.as_bytes())?;
+    directory.write_new(&format!("{stem}.json"), json.as_bytes())?;
+    Ok(absolute(&text))
+}
+
+/// Saves a plan, and returns its path.
+pub(super) fn save_plan(plan: &Plan, protected: &[PathBuf]) -> Result<PathBuf, InspectError> {
+    let path = PathBuf::from(format!("{}.json", free_name("repair_plan", &["json"])));
+    plan_file::save(&path, plan, protected)?;
+    Ok(absolute(&path))
+}
+
+/// A name that no file in the current directory has with any of these endings.
+fn free_name(name: &str, endings: &[&str]) -> String {
+    let is_free = |stem: &String| endings.iter().all(|ending| !Path::new(&format!("{stem}.{ending}")).exists());
+    let numbered = (2..MAX_OF_A_NAME).map(|number| format!("{name}_{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_else(|| name.to_owned())
+}
+
+/// A path as it can be given to another program.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
