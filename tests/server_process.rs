@@ -97,10 +97,6 @@ fn server_that_another_directory_names_as_its_own_is_ruled_out() {
     let worker = machine.process(72, "postgres", &machine.proc().join("72/cwd"));
     fs::write(worker.join("cmdline"), "postgres: checkpointer \0").unwrap();
     fs::write(worker.join("stat"), "72 (post) gres) S 71 71 71 0").unwrap();
-    let unclear = |machine: &Machine| match machine.search() {
-        Search::Unclear { why } => why,
-        found => panic!("{found:?}"),
-    };
     let why = unclear(&machine);
     assert!(why.contains("process 71") || why.contains("process 72"), "{why}");
     assert!(why.contains("1 more"), "{why}");
@@ -138,4 +134,88 @@ fn program_that_only_reads_in_the_directory_is_no_server() {
         assert_eq!(matches!(found, Search::Server { .. }), is_writer, "{found:?}");
         assert_eq!(matches!(found, Search::None), !is_writer, "{found:?}");
     }
+}
+
+/// The sentence that tells why a server is not ruled out.
+fn unclear(machine: &Machine) -> String {
+    match machine.search() {
+        Search::Unclear { why } => why,
+        found => panic!("{found:?}"),
+    }
+}
+
+#[test]
+fn process_in_the_directory_whose_files_cannot_be_seen_is_not_ruled_out() {
+    // What cannot be opened as a directory stands for one that the system does not let be listed; a user who may
+    // everything could list a forbidden one.
+    let machine = Machine::new();
+    let process = machine.process(80, "db", &machine.data());
+    assert_eq!(machine.search(), Search::None);
+    fs::remove_dir(process.join("fd")).unwrap();
+    fs::write(process.join("fd"), "").unwrap();
+    assert!(unclear(&machine).contains("process 80 (db)"), "{}", unclear(&machine));
+    // It ended after its directory was read.
+    fs::remove_file(process.join("fd")).unwrap();
+    assert_eq!(machine.search(), Search::None);
+    // One that works elsewhere may hide what it likes.
+    let elsewhere = Machine::new();
+    let process = elsewhere.process(81, "db", elsewhere.temporary.path());
+    fs::remove_dir(process.join("fd")).unwrap();
+    fs::write(process.join("fd"), "").unwrap();
+    assert_eq!(elsewhere.search(), Search::None);
+}
+
+#[test]
+fn open_file_or_program_that_cannot_be_seen_leaves_it_open_unless_another_tells() {
+    let machine = Machine::new();
+    let process = machine.process(82, "db", &machine.data());
+    // A file where there should be a link: it cannot be read as one.
+    fs::write(process.join("fd/3"), "").unwrap();
+    assert!(unclear(&machine).contains("process 82 (db)"));
+    symlink(machine.data().join("pg_wal/000000010000000000000001"), process.join("fd/4")).unwrap();
+    assert!(matches!(machine.search(), Search::Server { pid: 82, .. }));
+    let machine = Machine::new();
+    let process = machine.process(83, "db", &machine.data());
+    fs::write(process.join("exe"), "").unwrap();
+    assert!(unclear(&machine).contains("process 83 (db)"));
+    symlink(machine.data().join("base/5/1259"), process.join("fd/4")).unwrap();
+    assert!(matches!(machine.search(), Search::Server { pid: 83, .. }));
+}
+
+#[test]
+fn process_with_more_open_files_than_are_examined_is_not_ruled_out() {
+    let machine = Machine::new();
+    let process = machine.process(84, "db", &machine.data());
+    let open = |range: std::ops::Range<u32>| {
+        for number in range {
+            symlink("/dev/null", process.join(format!("fd/{number}"))).unwrap();
+        }
+    };
+    open(0..4096);
+    assert_eq!(machine.search(), Search::None);
+    open(4096..4097);
+    assert!(unclear(&machine).contains("4096 open files"), "{}", unclear(&machine));
+}
+
+#[test]
+fn server_is_known_by_the_title_it_gave_itself() {
+    // Where it works cannot be seen, and its program has another name.
+    let machine = Machine::new();
+    let process = machine.process(85, "db", &machine.proc().join("85/cwd"));
+    assert_eq!(machine.search(), Search::None);
+    for (title, looks) in [
+        ("/opt/db/bin/postgres\0-D\0/data\0", true),
+        ("postgres: walwriter \0", true),
+        ("/usr/bin/vi\0/home/me/postgres.txt\0", false),
+        ("/home/postgres/bin/db\0", false),
+        ("sshd: postgres@pts/0", false),
+        ("", false),
+    ] {
+        fs::write(process.join("cmdline"), title).unwrap();
+        assert_eq!(matches!(machine.search(), Search::Unclear { .. }), looks, "{title:?}");
+    }
+    let machine = Machine::new();
+    let process = machine.process(86, "db", &machine.data());
+    fs::write(process.join("cmdline"), "postgres: checkpointer \0").unwrap();
+    assert!(matches!(machine.search(), Search::Server { pid: 86, .. }));
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::open::{AccessError, Links, read_small};
-use super::server_process::{Process, Search, find_server, is_server_name};
+use super::server_process::{Process, Search, find_server};
 
 /// Longest `postmaster.pid` that is read, in bytes.
 pub(super) const PID_FILE_LIMIT_BYTES: u64 = 8192;
@@ -222,7 +222,7 @@ fn judge_process(pid: i32, own: &Metadata) -> ServerSign {
         (Ok(false), Some(command)) => ServerSign::OtherProcess { pid, command, refuses_start },
         // It ended while it was looked at.
         _ if test_kill_process(number) == Err(Errno::SRCH) => ServerSign::ProcessGone { pid },
-        (Err(_), Some(command)) if !is_server_name(&command) || process.serves_elsewhere(own) => {
+        (Err(_), Some(command)) if !process.looks_like_server() || process.serves_elsewhere(own) => {
             ServerSign::OtherProcess { pid, command, refuses_start }
         }
         (Err(error), Some(command)) => {

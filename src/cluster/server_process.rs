@@ -14,7 +14,8 @@ use super::running::PID_FILE_LIMIT_BYTES;
 /// Directories below the data directory whose files a server keeps open.
 const SERVER_DIRECTORIES: [&str; 3] = ["base", "global", "pg_wal"];
 
-/// Open files of one process that are looked at, at most.
+/// Open files of one process that are examined, at most. A process of a server has a thousand, unless it is told
+/// otherwise.
 const MAX_OPEN_FILES: usize = 4096;
 
 /// What the processes of the machine tell of a server.
@@ -39,6 +40,9 @@ pub enum Search {
 /// Looks for a process that works in `data_dir`, as every process of a server does, and is a server: by its name, or by
 /// files of the cluster that it has open for writing. A shell that merely stands in the directory is none, nor is a
 /// program that reads there.
+///
+/// A process that works in `data_dir` and of which the rest cannot be seen may be one; so may a process that looks like a
+/// server and belongs to the owner of `data_dir`, when where it works cannot be seen.
 ///
 /// `proc`: where the system lists its processes. Processes that end meanwhile are passed over.
 #[must_use]
@@ -65,19 +69,25 @@ pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
         let Some(pid) = number_of(&entry).filter(|pid| u32::try_from(*pid) != Ok(std::process::id())) else { continue };
         let process = Process::of(proc, pid);
         match process.works_in(&own) {
-            Ok(true) => {
-                if process.is_server() {
-                    return Search::Server { pid, command: process.command().unwrap_or_default() };
+            Ok(true) => match process.role() {
+                Ok(Role::Server) => return Search::Server { pid, command: process.command().unwrap_or_default() },
+                Ok(Role::Other) => {}
+                Err(error) if is_gone(&error) => {}
+                // It works here: whatever its name, it is not ruled out.
+                Err(error) => {
+                    unseen.push(format!("what {} does in this directory cannot be seen: {error}", process.name()))
                 }
-            }
+            },
             Ok(false) => {}
             Err(error) if is_gone(&error) => {}
             // A server belongs to the owner of its directory, or to the superuser where the system hides its owner.
             Err(error) => {
                 let owner = entry.metadata().map(|process| process.uid());
-                let may_be = owner.map_or(true, |owner| owner == own.uid() || owner == 0);
-                let is_named = process.command().is_some_and(|name| is_server_name(&name));
-                if may_be && is_named && !process.serves_elsewhere(&own) {
+                let may_be = owner.as_ref().map_or(true, |owner| *owner == own.uid() || *owner == 0);
+                // A process of the owner that shows not even its name may be anything.
+                let is_nameless = || process.hides_its_name() && owner.as_ref().is_ok_and(|owner| *owner == own.uid());
+                let is_suspect = process.looks_like_server() || is_nameless();
+                if may_be && is_suspect && !process.serves_elsewhere(&own) {
                     unseen.push(format!("where {} works cannot be seen: {error}", process.name()));
                 }
             }
@@ -98,6 +108,14 @@ pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
         [first, rest @ ..] => format!("{first}, nor that of {} more", rest.len()),
     };
     Search::Unclear { why: format!("{why}; {advice}") }
+}
+
+/// What a process that works in the data directory is.
+enum Role {
+    /// A server.
+    Server,
+    /// A shell that stands there, or a program that reads.
+    Other,
 }
 
 /// One process, as the system shows it.
@@ -160,29 +178,71 @@ impl Process {
         Some([numbers.next()?.parse().ok()?, numbers.nth(1)?.parse().ok()?])
     }
 
-    /// Told by the name of the process, by that of its program, or by files of the cluster that it has open.
-    fn is_server(&self) -> bool {
-        let program = fs::read_link(self.path.join("exe")).ok();
-        let program = program.as_deref().and_then(Path::file_name).map(OsStr::to_string_lossy);
-        self.command().is_some_and(|name| is_server_name(&name))
-            || program.is_some_and(|name| is_server_name(&name))
-            || self.has_cluster_open()
+    /// True when its name, or the title it gave itself, is that of a server. Both are shown to every user.
+    pub(super) fn looks_like_server(&self) -> bool {
+        let title = || {
+            let line = fs::read(self.path.join("cmdline")).ok()?;
+            // Behind the colon stands what it does, or for whom: "postgres: walwriter", "sshd: postgres@pts/0".
+            let title = line.split(|byte| matches!(*byte, 0 | b':')).next()?;
+            let name = title.rsplit(|byte| *byte == b'/').next()?;
+            Some(String::from_utf8_lossy(name).into_owned())
+        };
+        self.command().is_some_and(|name| is_server_name(&name)) || title().is_some_and(|title| is_server_name(&title))
+    }
+
+    /// The system shows its number, and not even its name.
+    fn hides_its_name(&self) -> bool {
+        fs::read(self.path.join("comm")).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    }
+
+    /// What a process that works in the data directory does there: told by its name, by that of its program, or by files
+    /// of the cluster that it has open.
+    ///
+    /// # Errors
+    /// When neither shows a server and one of them cannot be seen, or when the process is gone.
+    fn role(&self) -> io::Result<Role> {
+        if self.looks_like_server() {
+            return Ok(Role::Server);
+        }
+        let program = match fs::read_link(self.path.join("exe")) {
+            Ok(program) => Ok(Some(program)),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let name = |program: &PathBuf| program.file_name().map(|name| name.to_string_lossy().into_owned());
+        if let Ok(Some(program)) = &program
+            && name(program).is_some_and(|name| is_server_name(&name))
+        {
+            return Ok(Role::Server);
+        }
+        match self.has_cluster_open()? {
+            true => Ok(Role::Server),
+            false => program.map(|_| Role::Other),
+        }
     }
 
     /// Has files of the cluster open for writing, as servers open all of theirs. Both paths are as the process itself sees
     /// them, so they fit each other also when it has other mounts.
-    fn has_cluster_open(&self) -> bool {
-        let Ok(root) = fs::read_link(self.path.join("cwd")) else { return false };
-        let files = fs::read_dir(self.path.join("fd")).into_iter().flatten().filter_map(Result::ok);
-        // The link's own permissions say how the file was opened.
-        let is_writable = |file: &DirEntry| file.metadata().is_ok_and(|link| link.mode() & 0o200 != 0);
-        let mut paths =
-            files.take(MAX_OPEN_FILES).filter(is_writable).filter_map(|file| fs::read_link(file.path()).ok());
-        paths.any(|path| {
-            let below = path.strip_prefix(&root).ok();
-            let first = below.and_then(|below| below.components().next().map(|part| part.as_os_str().to_owned()));
-            first.is_some_and(|first| SERVER_DIRECTORIES.iter().any(|directory| first == *directory))
-        })
+    ///
+    /// # Errors
+    /// When it has none among those that can be seen, and not all can be.
+    fn has_cluster_open(&self) -> io::Result<bool> {
+        let root = fs::read_link(self.path.join("cwd"))?;
+        let mut unseen = None;
+        for (count, file) in fs::read_dir(self.path.join("fd"))?.enumerate() {
+            if count == MAX_OPEN_FILES {
+                unseen = Some(io::Error::other(format!("it has more than {MAX_OPEN_FILES} open files")));
+                break;
+            }
+            match file.and_then(|file| is_written_below(&file, &root)) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                // Closed meanwhile.
+                Err(error) if is_gone(&error) => {}
+                Err(error) => unseen = Some(error),
+            }
+        }
+        unseen.map_or(Ok(false), Err)
     }
 
     /// The directory that a server was told to work on, if it was told so on its command line.
@@ -213,8 +273,18 @@ impl Process {
     }
 }
 
+/// True when an open file is one of the cluster in `root` and open for writing, which the link's own permissions say.
+fn is_written_below(file: &DirEntry, root: &Path) -> io::Result<bool> {
+    if file.metadata()?.mode() & 0o200 == 0 {
+        return Ok(false);
+    }
+    let path = fs::read_link(file.path())?;
+    let first = path.strip_prefix(root).ok().and_then(|below| below.components().next());
+    Ok(first.is_some_and(|first| SERVER_DIRECTORIES.iter().any(|directory| first.as_os_str() == *directory)))
+}
+
 /// True for the name of a program that is a server.
-pub(super) fn is_server_name(command: &str) -> bool {
+fn is_server_name(command: &str) -> bool {
     ["postgres", "postmaster"].iter().any(|name| command.contains(name))
 }
 
@@ -227,7 +297,9 @@ fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
-/// The first process is always there: when it is not listed, other users' processes are not either.
+/// The first process is always there: when it is not listed, or does not show its name, other users' processes are not
+/// shown either.
 fn is_hidden(first: &Path) -> bool {
-    first.metadata().is_err()
+    let hides_its_name = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    first.metadata().is_err() || fs::read(first.join("comm")).is_err_and(hides_its_name)
 }
