@@ -237,7 +237,46 @@ pub struct Geometry {
     pub wal_segment_size: u32,
 }
 
+/// Bytes of the header of a WAL page.
+///
+/// Source: `SizeOfXLogShortPHD`, `src/include/access/xlog_internal.h`.
+pub const SHORT_WAL_HEADER_BYTES: u32 = 24;
+
+/// Bytes of the header of the first page of a WAL segment.
+///
+/// Source: `SizeOfXLogLongPHD`, `src/include/access/xlog_internal.h`.
+pub const LONG_WAL_HEADER_BYTES: u32 = 40;
+
 impl Geometry {
+    /// Sizes of servers as they are delivered: pages of 8 KiB, relation segments of 1 GiB, WAL segments of 16 MiB. Taken
+    /// where nothing says otherwise, and never without saying so.
+    pub const USUAL: Self =
+        Self { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 8192, wal_segment_size: 16 << 20 };
+
+    /// Sizes of a server that is built for pages of `block_size` bytes, all else as usual.
+    #[must_use]
+    pub fn usual_with(block_size: u32) -> Self {
+        let usual_bytes = u64::from(Self::USUAL.block_size).saturating_mul(u64::from(Self::USUAL.rel_segment_blocks));
+        let rel_segment_blocks = usual_bytes.checked_div(u64::from(block_size)).unwrap_or_default();
+        Self {
+            block_size,
+            rel_segment_blocks: u32::try_from(rel_segment_blocks).unwrap_or(u32::MAX),
+            wal_block_size: block_size,
+            ..Self::USUAL
+        }
+    }
+
+    /// Bytes of the page header that stands at this address: 0 inside a page.
+    #[must_use]
+    pub fn wal_header_bytes(&self, lsn: Lsn) -> u64 {
+        let at = |size: u32| lsn.0.is_multiple_of(u64::from(size.max(1)));
+        u64::from(match (at(self.wal_block_size), at(self.wal_segment_size)) {
+            (true, true) => LONG_WAL_HEADER_BYTES,
+            (true, false) => SHORT_WAL_HEADER_BYTES,
+            (false, _) => 0,
+        })
+    }
+
     /// True when a server can have pages and segment files of these sizes.
     #[must_use]
     pub const fn is_possible(&self) -> bool {
@@ -258,8 +297,7 @@ impl Geometry {
             }
             left = left.saturating_sub(in_page);
             at = at.saturating_add(in_page);
-            let long = at.is_multiple_of(u64::from(self.wal_segment_size.max(1)));
-            at = at.saturating_add(if long { 40 } else { 24 });
+            at = at.saturating_add(self.wal_header_bytes(Lsn(at)));
         }
     }
 }
@@ -281,6 +319,19 @@ mod tests {
         for text in ["", "/", "1", "1/", "/1", "1/2/3", "g/0", "+1/0", "123456789/0", "1/123456789", " 1/2"] {
             assert!(text.parse::<Lsn>().is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn usual_sizes_are_those_of_servers_as_delivered() {
+        assert_eq!(Geometry::usual_with(8192), Geometry::USUAL);
+        let large = Geometry::usual_with(32_768);
+        assert_eq!(
+            (large.rel_segment_blocks, large.wal_block_size, large.wal_segment_size),
+            (32_768, 32_768, 16_777_216)
+        );
+        assert!(!Geometry::usual_with(0).is_possible());
+        let header = |lsn| Geometry::USUAL.wal_header_bytes(Lsn(lsn));
+        assert_eq!([header(0x100_0000), header(0x100_2000), header(0x100_2008)], [40, 24, 0]);
     }
 
     #[test]

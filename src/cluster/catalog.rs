@@ -20,16 +20,13 @@ use crate::parsers::catalog::{
 use crate::parsers::error::ParseError;
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::heap::{Liveness, TupleHeader};
-use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
+use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Geometry, Oid, RelFileLocator};
 
 /// Longest `pg_filenode.map` that is read, in bytes.
 const MAP_LIMIT_BYTES: u64 = 4096;
 
 /// Most databases, tablespaces and schemas of one database that are kept.
 const MAX_LABELS: usize = 1 << 20;
-
-/// Block size and blocks of a segment file that servers are built with unless told otherwise.
-const USUAL_BLOCKS: (u32, u32) = (8192, 131_072);
 
 /// Schemas whose OIDs are the same in every cluster and that cannot be renamed.
 ///
@@ -152,9 +149,9 @@ struct Reader {
 impl Reader {
     fn new(dir: &DataDir, layout: &'static CatalogLayout, gaps: &mut Vec<NameGap>) -> Self {
         let control = dir.control().trusted();
-        let sizes = control.map(|control| (control.geometry.block_size, control.geometry.rel_segment_blocks));
-        let (block_size, rel_segment_blocks) = sizes.unwrap_or(USUAL_BLOCKS);
-        if sizes.is_none() {
+        let Geometry { block_size, rel_segment_blocks, .. } =
+            control.map_or(Geometry::USUAL, |control| control.geometry);
+        if control.is_none() {
             gaps.push(NameGap::Control { block_size });
         }
         let catalog_version = control.map(|control| control.prefix.catalog_version_no);

@@ -10,9 +10,6 @@ use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::control::{ChecksumState, ControlFile};
 use crate::types::Geometry;
 
-/// Bytes of a full segment file, unless a server was built in another way.
-const USUAL_SEGMENT_BYTES: u32 = 1 << 30;
-
 /// What a wrong checksum of a page means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumRule {
@@ -57,9 +54,7 @@ impl PageRules {
             Ok((block_size, files)) => {
                 let reason = SkipReason::SizesByHeaders { control: doubt, block_size, files };
                 coverage.skip(SkippedPart::DataChecksumsAndSegments, reason);
-                let rel_segment_blocks = USUAL_SEGMENT_BYTES / block_size;
-                let geometry =
-                    Geometry { block_size, rel_segment_blocks, wal_block_size: block_size, wal_segment_size: 1 << 24 };
+                let geometry = Geometry::usual_with(block_size);
                 Some(Self { geometry, by_control: false, checksums: ChecksumRule::Counted })
             }
             Err(headers) => {

@@ -16,6 +16,7 @@ use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::colour::Paint;
 use crate::output::escape::printable;
+use crate::parsers::dwb::patch::short_name;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Pages that are named one by one in a sentence.
@@ -247,8 +248,7 @@ pub fn image_words(judged: &Judged) -> String {
     let lsn = judged.candidate.page_lsn;
     match &judged.candidate.source {
         ImageSource::Dwb { file, slot_index, .. } => {
-            let number = file.strip_prefix("dwbuf_").unwrap_or(file);
-            format!("slot {number}:{slot_index} {lsn}")
+            format!("slot {}:{slot_index} {lsn}", short_name(file))
         }
         ImageSource::Wal { .. } => format!("WAL {lsn}"),
     }
@@ -470,11 +470,10 @@ pub fn write_slots(
     let mut table = plain_table(&["relation", "block", "slot", "LSN", "disk"]);
     for slot in slots {
         let file = file_name(slot.file);
-        let number = file.strip_prefix("dwbuf_").unwrap_or(&file).to_owned();
         table.add_row([
             printable(&name(slot.page)),
             block_label(slot.page),
-            format!("{number}:{}", slot.index),
+            format!("{}:{}", short_name(&file), slot.index),
             slot.page_lsn.to_string(),
             slot.comparison.map_or("not compared", Comparison::name).to_owned(),
         ]);

@@ -4,6 +4,7 @@ use super::json::is_described;
 use crate::analysis::dwb_format::{RingFact, RingSummary};
 use crate::analysis::verdict::doubt::Doubt;
 use crate::cluster::dwb_files::DwbSet;
+use crate::parsers::dwb::patch::short_name;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -128,12 +129,7 @@ impl SlotLines {
     }
 
     fn name(&self, file: &str, index: u64) -> String {
-        let number = file.strip_prefix("dwbuf_").filter(|digits| digits.len() == 3);
-        match number {
-            _ if !self.several_files => index.to_string(),
-            Some(digits) => format!("{digits}:{index}"),
-            None => format!("{}:{index}", printable(file)),
-        }
+        if self.several_files { format!("{}:{index}", printable(short_name(file))) } else { index.to_string() }
     }
 }
 
@@ -217,7 +213,7 @@ pub fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson])
 }
 
 fn place(slot: &str) -> String {
-    printable(slot.strip_prefix("dwbuf_").unwrap_or(slot))
+    printable(short_name(slot))
 }
 
 /// Findings and what was skipped.

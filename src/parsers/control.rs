@@ -8,15 +8,14 @@ use super::crc::crc32c;
 use super::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64};
 use super::error::ParseError;
 use super::wal::checkpoint::CheckPoint;
-use crate::types::{Geometry, Lsn, TimelineId, is_block_size, is_wal_block_size, is_wal_segment_size};
+use crate::types::{
+    Geometry, LONG_WAL_HEADER_BYTES, Lsn, TimelineId, is_block_size, is_wal_block_size, is_wal_segment_size,
+};
 
 /// Bytes of the file; the struct sits at offset 0, the rest is zero.
 ///
 /// Source: `PG_CONTROL_FILE_SIZE`, `src/include/catalog/pg_control.h`.
 pub const CONTROL_FILE_SIZE: usize = 8192;
-
-/// Offset of the first record in a segment: behind the long page header, in bytes.
-const FIRST_RECORD_OFFSET: u64 = 40;
 
 /// Most blocks in one segment file of a relation: the server counts them in a signed number.
 const MAX_SEGMENT_BLOCKS: u32 = 0x7FFF_FFFF;
@@ -332,7 +331,7 @@ impl ControlFile {
     #[must_use]
     pub fn looks_reset(&self) -> bool {
         let segment = u64::from(self.geometry.wal_segment_size);
-        let first_record = self.checkpoint_lsn.0.checked_rem(segment) == Some(FIRST_RECORD_OFFSET);
+        let first_record = self.checkpoint_lsn.0.checked_rem(segment) == Some(u64::from(LONG_WAL_HEADER_BYTES));
         let settings = self.wal_level == 0 && self.max_connections == 100 && self.max_worker_processes == 8;
         self.prefix.state == DbState::SHUT_DOWN
             && self.checkpoint.redo_lsn == self.checkpoint_lsn

@@ -1,9 +1,8 @@
 //! What records put into pages, kept record by record: rows of a page are held against it where no checksum is.
 
-use super::events::FPI_FOR_HINT;
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::wal::block::BlockRef;
-use crate::parsers::wal::names::RM_XLOG;
+use crate::parsers::wal::names::is_hint;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
@@ -93,7 +92,7 @@ impl PageChange {
     pub(super) fn of(record: &Record<'_>, block: &BlockRef<'_>, decoder: &mut ImageDecoder) -> Option<Self> {
         let image = block.image.filter(BlockImage::applies);
         let main = record.main_data();
-        let is_hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
+        let is_hint = is_hint(record.header.rmgr_id, record.header.info);
         if is_hint && image.is_none() {
             return None;
         }

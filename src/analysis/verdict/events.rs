@@ -2,12 +2,9 @@
 
 use super::sectors::SectorMarks;
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_BRIN, RM_XLOG, RecordTypeName, record_type_name, rmgr_name};
+use crate::parsers::wal::names::{RM_BRIN, RecordTypeName, is_hint, record_type_name, rmgr_name};
 use crate::parsers::wal::version::Major;
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId};
-
-/// `xl_info` of a hint-bit record (`XLOG_FPI_FOR_HINT`, `src/include/catalog/pg_control.h`).
-pub(super) const FPI_FOR_HINT: u8 = 0xA0;
 
 /// True for records whose redo asks the buffer of this block for its number before it looks whether there is one: BRIN
 /// `INSERT` and `UPDATE`, unless they build the page. Redo of all other access methods looks first.
@@ -68,8 +65,7 @@ impl BlockEvent {
     /// with or without an image of the page in the record.
     #[must_use]
     pub const fn matters(&self) -> bool {
-        let is_hint = self.rmgr_id == RM_XLOG && self.info & 0xF0 == FPI_FOR_HINT;
-        !is_hint && !matches!(self.touch, Touch::Hint)
+        !is_hint(self.rmgr_id, self.info) && !matches!(self.touch, Touch::Hint)
     }
 
     /// True when redo overwrites the page without reading it.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::change_log::PageChange;
-use super::events::{BlockEvent, FPI_FOR_HINT, FileEvent, Touch};
+use super::events::{BlockEvent, FileEvent, Touch};
 use super::history::{Interest, heap_blocks_per_map_page, newer_xid};
 use super::needed::Needed;
 use super::next_change::NextChange;
@@ -17,7 +17,7 @@ use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::restore::ready_page;
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
-use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_XACT, RM_XLOG};
+use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_XACT, RM_XLOG, is_hint};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, RelFileLocator};
@@ -227,7 +227,7 @@ impl<'a> Gather<'a> {
         if block.will_init() {
             return Touch::Init;
         }
-        let hint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == FPI_FOR_HINT;
+        let hint = is_hint(record.header.rmgr_id, record.header.info);
         if hint { Touch::Hint } else { Touch::Change }
     }
 

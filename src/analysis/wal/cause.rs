@@ -4,15 +4,9 @@ use super::block_set::BlockSet;
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockRef;
-use crate::parsers::wal::names::{RM_XLOG, type_key};
+use crate::parsers::wal::names::{RM_XLOG, XLOG_FPI, XLOG_FPI_FOR_HINT, type_key};
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
-
-/// Type of `XLOG/FPI_FOR_HINT`.
-const INFO_FPI_FOR_HINT: u8 = 0xA0;
-
-/// Type of `XLOG/FPI`.
-const INFO_FPI: u8 = 0xB0;
 
 /// Why an image was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,9 +129,9 @@ impl CauseClassifier {
         let repeated = !self.imaged.insert(block.rel, block.fork_code(), block.block);
         let xlog_type = (record.header.rmgr_id == RM_XLOG).then(|| type_key(record.header.rmgr_id, record.header.info));
         match (xlog_type, repeated) {
-            (Some(INFO_FPI), false) => return Cause::NewPage,
-            (Some(INFO_FPI), true) => return Cause::RepeatedNewPage,
-            (Some(INFO_FPI_FOR_HINT), false) => return Cause::HintBit,
+            (Some(XLOG_FPI), false) => return Cause::NewPage,
+            (Some(XLOG_FPI), true) => return Cause::RepeatedNewPage,
+            (Some(XLOG_FPI_FOR_HINT), false) => return Cause::HintBit,
             _ => {}
         }
         let Some(old) = old_lsn(&mut self.old_lsns) else { return Cause::Unreadable };

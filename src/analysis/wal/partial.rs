@@ -9,6 +9,7 @@ use super::tally::{Decay, Tally};
 use crate::cluster::wal::WalSet;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
 use crate::types::{Lsn, TimelineId};
@@ -136,7 +137,7 @@ impl Visitor for Counter<'_> {
             self.recent.clear();
             self.cuts = rest;
         }
-        if record.header.rmgr_id == 0 {
+        if record.header.rmgr_id == RM_XLOG {
             let slices = counts.slices.len();
             // A copy, so that other records need not be in memory as a whole.
             counts.xlog_record(&{ *record });

@@ -14,10 +14,10 @@ use super::notes::{NoteKind, NoteLevel};
 use super::scratch::Scratch;
 use super::tar::{Counted, Member, MemberKind, TarError, TarSource, TarWalk, is_tar};
 use crate::cluster::open::{Links, ReadFile};
-use crate::types::{MAX_WAL_SEGMENT_SIZE, TimelineId};
+use crate::types::{Geometry, MAX_WAL_SEGMENT_SIZE, TimelineId};
 
 /// Size that a segment with a damaged first page is taken to have while nothing better is known.
-const DEFAULT_SEGMENT_SIZE: u64 = 16 << 20;
+const DEFAULT_SEGMENT_SIZE: u64 = Geometry::USUAL.wal_segment_size as u64;
 
 /// Plain bytes of one archive that are passed over or read: more is taken for a bomb.
 const MAX_STREAM_BYTES: u64 = 64 << 40;

@@ -50,8 +50,7 @@ impl WalSet {
     /// or else the usual 8 KiB and 1 GiB.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
-        let usual = Geometry { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 0, wal_segment_size: 0 };
-        let geometry = self.control.as_ref().map_or(usual, |control| control.geometry);
+        let geometry = self.control.as_ref().map_or(Geometry::USUAL, |control| control.geometry);
         Geometry { wal_block_size: self.common.block_size, wal_segment_size: self.common.segment_size, ..geometry }
     }
 

@@ -7,10 +7,6 @@ use crate::cluster::relation_walk::{Walk, relations_of};
 use crate::inspect::page_rules::PageRules;
 use crate::types::{Geometry, PageId};
 
-/// Sizes of servers as they are delivered; taken where nothing says otherwise.
-const USUAL_GEOMETRY: Geometry =
-    Geometry { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 8192, wal_segment_size: 1 << 24 };
-
 /// Where pages are, and how they are read.
 pub(super) struct RelationFiles {
     /// The files.
@@ -30,7 +26,7 @@ impl RelationFiles {
     pub(super) fn find(directory: &DataDir, coverage: &mut Coverage, findings: &mut Vec<Finding>) -> Self {
         let walk = relations_of(directory);
         let rules = PageRules::of(directory, &walk.files, coverage, findings);
-        let geometry = rules.map_or(USUAL_GEOMETRY, |rules| rules.geometry);
+        let geometry = rules.map_or(Geometry::USUAL, |rules| rules.geometry);
         let block_size = usize::try_from(geometry.block_size).unwrap_or_default();
         let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
         let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);

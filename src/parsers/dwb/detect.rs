@@ -1,10 +1,9 @@
 //! Which layout a DWB file has: by where the header CRC verifies, then by what the slots say, then by the file's size.
 
-use super::model::is_block_size;
 use super::{CrcVerdict, DwbLayout, FileHeader, HeaderFault, LAYOUTS, MAX_SLOTS_PER_FILE, Slot};
 use crate::parsers::error::ParseError;
 use crate::parsers::page::PageHeader;
-use crate::types::{MAX_BLOCK_SIZE, MIN_BLOCK_SIZE};
+use crate::types::{Geometry, MAX_BLOCK_SIZE, MIN_BLOCK_SIZE, is_block_size};
 
 /// Bytes from the start of a file that cover the header of every layout.
 fn probe_bytes() -> usize {
@@ -98,8 +97,11 @@ pub fn detect(file_size: u64, block_size_hint: Option<u32>, read_at: ReadAt<'_>)
     }
     let fallback: &'static dyn DwbLayout = LAYOUTS.first().copied().unwrap_or(&super::revision_b::REVISION_B);
     let nothing = LayoutEvidence { header_crc: false, verified_slots: 0, length_fits: false, plausible_slots: 0 };
-    let (evidence, layout, block_size) =
-        best.unwrap_or((nothing, fallback, block_size_hint.filter(|size| is_block_size(*size)).unwrap_or(8192)));
+    let (evidence, layout, block_size) = best.unwrap_or((
+        nothing,
+        fallback,
+        block_size_hint.filter(|size| is_block_size(*size)).unwrap_or(Geometry::USUAL.block_size),
+    ));
     measure(layout, evidence, block_size, file_size, &probe)
 }
 
@@ -108,13 +110,17 @@ fn block_sizes(header: Option<&FileHeader>, hint: Option<u32>) -> Vec<u32> {
     if let Some(header) = header {
         // The header's own first; others only where its slots do not verify, for a header that is not theirs.
         let mut sizes = vec![header.block_size];
-        sizes.extend(hint.into_iter().chain([8192]).filter(|size| is_block_size(*size) && *size != header.block_size));
+        sizes.extend(
+            hint.into_iter()
+                .chain([Geometry::USUAL.block_size])
+                .filter(|size| is_block_size(*size) && *size != header.block_size),
+        );
         sizes.dedup();
         return sizes;
     }
     let mut sizes: Vec<u32> = hint.into_iter().filter(|size| is_block_size(*size)).collect();
     let every = std::iter::successors(Some(MIN_BLOCK_SIZE), |size| size.checked_mul(2));
-    for size in [8192].into_iter().chain(every.take_while(|size| *size <= MAX_BLOCK_SIZE)) {
+    for size in [Geometry::USUAL.block_size].into_iter().chain(every.take_while(|size| *size <= MAX_BLOCK_SIZE)) {
         if !sizes.contains(&size) {
             sizes.push(size);
         }

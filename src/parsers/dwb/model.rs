@@ -47,12 +47,6 @@ impl FileHeader {
     }
 }
 
-/// True for a page size that a server can be built with: a power of two from 1 kB to 32 kB.
-#[must_use]
-pub(super) const fn is_block_size(size: u32) -> bool {
-    size.is_power_of_two() && size >= crate::types::MIN_BLOCK_SIZE && size <= crate::types::MAX_BLOCK_SIZE
-}
-
 /// A broken rule of a file header, with what was found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFault {

@@ -4,9 +4,9 @@
 use super::detect::{Detection, ReadAt, detect};
 use super::{
     DwbDirectory, DwbLayout, FileHeader, FileRole, HeaderFault, Knowledge, Ring, SlotHeader, SlotIdRule, SlotPlace,
-    model,
 };
 use crate::parsers::error::ParseError;
+use crate::types::is_block_size;
 
 /// Magic number of all revisions, "DWBF" read as a number.
 ///
@@ -144,11 +144,20 @@ impl DwbDirectory for PatchDirectory {
     }
 }
 
+/// What the names of all files begin with.
+const FILE_PREFIX: &str = "dwbuf_";
+
+/// The name of a file as it is shown where space is short: without what all names begin with.
+#[must_use]
+pub fn short_name(name: &str) -> &str {
+    name.strip_prefix(FILE_PREFIX).unwrap_or(name)
+}
+
 /// Number in a name `dwbuf_NNN`, three decimal digits, 0 to 15.
 ///
 /// Source: `DWBufFilePath`, `src/backend/storage/buffer/dwbuf.c`.
 fn file_number(name: &str) -> Option<u32> {
-    let digits = name.strip_prefix("dwbuf_")?;
+    let digits = name.strip_prefix(FILE_PREFIX)?;
     let decimal = digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|number| decimal && *number < 16)
 }
@@ -161,7 +170,7 @@ fn judged(mut header: FileHeader) -> FileHeader {
     if header.version != VERSION {
         header.faults.push(HeaderFault::Version { found: header.version, expected: VERSION });
     }
-    if !model::is_block_size(header.block_size) {
+    if !is_block_size(header.block_size) {
         header.faults.push(HeaderFault::BlockSize { found: header.block_size });
     }
     if !header.crc_is_good() {

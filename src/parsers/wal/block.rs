@@ -18,6 +18,7 @@ pub use refs::{BlockHeads, BlockRefs};
 use nom::Parser;
 use nom::error::context;
 
+use super::record::RecordHeader;
 use super::version::Major;
 use crate::parsers::decode::{Step, decode_at, invalid, le_u8, le_u16, le_u32};
 use crate::parsers::error::ParseError;
@@ -273,7 +274,7 @@ impl BodyLayout {
         {
             return Ok(layout);
         }
-        let base = start_lsn.0.saturating_add(24);
+        let base = start_lsn.advanced_by(RecordHeader::SIZE as u64).0;
         decode_at("XLogRecord body", base, kept, |i| Self::walk(i, (beyond, keep), major, block_size))
     }
 

@@ -58,6 +58,19 @@ pub const RM_SPGIST: u8 = 16;
 pub const RM_BRIN: u8 = 17;
 const RM_GENERIC: u8 = 20;
 
+/// `xl_info` of the record that ends a segment early (`XLOG_SWITCH`, `src/include/catalog/pg_control.h`).
+pub const XLOG_SWITCH: u8 = 0x40;
+/// `xl_info` of an image of a page of which only hint bits changed (`XLOG_FPI_FOR_HINT`).
+pub const XLOG_FPI_FOR_HINT: u8 = 0xA0;
+/// `xl_info` of an image of a whole page (`XLOG_FPI`).
+pub const XLOG_FPI: u8 = 0xB0;
+
+/// True for an image of a page of which only hint bits changed: a page without them lacks nothing.
+#[must_use]
+pub const fn is_hint(rmgr_id: u8, info: u8) -> bool {
+    rmgr_id == RM_XLOG && type_key(rmgr_id, info) == XLOG_FPI_FOR_HINT
+}
+
 /// Name of a resource manager; displays as pg_waldump prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RmgrName {
@@ -168,14 +181,14 @@ static TABLE: &[Row] = &[
     all(0, 0x10, "CHECKPOINT_ONLINE"),
     all(0, 0x20, "NOOP"),
     all(0, 0x30, "NEXTOID"),
-    all(0, 0x40, "SWITCH"),
+    all(0, XLOG_SWITCH, "SWITCH"),
     all(0, 0x50, "BACKUP_END"),
     all(0, 0x60, "PARAMETER_CHANGE"),
     all(0, 0x70, "RESTORE_POINT"),
     all(0, 0x80, "FPW_CHANGE"),
     all(0, 0x90, "END_OF_RECOVERY"),
-    all(0, 0xA0, "FPI_FOR_HINT"),
-    all(0, 0xB0, "FPI"),
+    all(0, XLOG_FPI_FOR_HINT, "FPI_FOR_HINT"),
+    all(0, XLOG_FPI, "FPI"),
     all(0, 0xD0, "OVERWRITE_CONTRECORD"),
     since(0, 0xE0, Major::V17, "CHECKPOINT_REDO"),
     since(0, 0xF0, Major::V19, "LOGICAL_DECODING_STATUS_CHANGE"),

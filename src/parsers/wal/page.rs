@@ -6,7 +6,7 @@ use nom::error::context;
 use super::version::{Major, UnknownMagic};
 use crate::parsers::decode::{decode_at, le_u16, le_u32, le_u64, take};
 use crate::parsers::error::ParseError;
-use crate::types::{Lsn, TimelineId};
+use crate::types::{LONG_WAL_HEADER_BYTES, Lsn, SHORT_WAL_HEADER_BYTES, TimelineId};
 
 /// Page data begins with the continuation of a record (`XLP_FIRST_IS_CONTRECORD`).
 pub const FIRST_IS_CONTRECORD: u16 = 0x0001;
@@ -159,9 +159,9 @@ pub enum PageFault {
 
 impl PageHeader {
     /// On-disk size of the short form in bytes, padding included.
-    pub const SHORT_SIZE: usize = 24;
+    pub const SHORT_SIZE: usize = SHORT_WAL_HEADER_BYTES as usize;
     /// On-disk size of the long form in bytes.
-    pub const LONG_SIZE: usize = 40;
+    pub const LONG_SIZE: usize = LONG_WAL_HEADER_BYTES as usize;
 
     /// Decodes without judging; the flag decides whether the long form is read. `base` is the LSN of `buf[0]`, for error
     /// messages only.

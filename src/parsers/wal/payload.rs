@@ -4,7 +4,7 @@ use nom::Parser;
 use nom::error::context;
 
 use super::checkpoint::CheckPoint;
-use super::names::RM_XLOG;
+use super::names::{RM_XLOG, XLOG_FPI, XLOG_FPI_FOR_HINT, XLOG_SWITCH};
 use super::record::{RMGR_INFO_MASK, Record, RecordHeader};
 use super::version::{Major, XlogFormat};
 use crate::parsers::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
@@ -142,7 +142,7 @@ impl XlogPayload {
                 let (i, oid) = context("nextOid", le_u32).parse(i)?;
                 Ok((i, Self::NextOid(oid)))
             }),
-            0x40 => Ok(Self::Switch),
+            XLOG_SWITCH => Ok(Self::Switch),
             0x50 => decode_at("XLOG_BACKUP_END", base, buf, |i| {
                 let (i, lsn) = context("startpoint", le_u64).parse(i)?;
                 Ok((i, Self::BackupEnd { start_lsn: Lsn(lsn) }))
@@ -154,8 +154,8 @@ impl XlogPayload {
                 Ok((i, Self::FullPageWritesChange(on)))
             }),
             0x90 => decode_at("xl_end_of_recovery", base, buf, |i| end_of_recovery(format, i)),
-            0xA0 => Ok(Self::FpiForHint),
-            0xB0 => Ok(Self::Fpi),
+            XLOG_FPI_FOR_HINT => Ok(Self::FpiForHint),
+            XLOG_FPI => Ok(Self::Fpi),
             0xD0 => decode_at("xl_overwrite_contrecord", base, buf, |i| {
                 let (i, lsn) = context("overwritten_lsn", le_u64).parse(i)?;
                 let (i, time) = context("overwrite_time", le_i64).parse(i)?;

@@ -4,7 +4,7 @@ use nom::Parser;
 use nom::error::context;
 
 use super::block::{BlockHeads, BlockRefs, BodyLayout};
-use super::names::{RecordTypeName, record_type_name};
+use super::names::{RM_XLOG, RecordTypeName, XLOG_FPI, XLOG_FPI_FOR_HINT, XLOG_SWITCH, record_type_name};
 use super::page;
 use super::version::Major;
 use crate::parsers::crc::crc32c_of_two;
@@ -128,7 +128,7 @@ impl RecordHeader {
     /// [`RecordHeaderFault::TooShort`] or [`RecordHeaderFault::TooLong`].
     #[inline]
     pub fn check_length(tot_len: u32, major: Major) -> Result<(), RecordHeaderFault> {
-        if tot_len < 24 {
+        if usize::try_from(tot_len).is_ok_and(|length| length < Self::SIZE) {
             return Err(RecordHeaderFault::TooShort { found: tot_len });
         }
         let limit = major.facts().max_record_length;
@@ -166,13 +166,13 @@ impl RecordHeader {
     /// True for the record that ends a segment early (`XLOG_SWITCH`).
     #[must_use]
     pub const fn is_switch(&self) -> bool {
-        self.rmgr_id == 0 && self.info & RMGR_INFO_MASK == 0x40
+        self.rmgr_id == RM_XLOG && self.info & RMGR_INFO_MASK == XLOG_SWITCH
     }
 
     /// True for a record that is nothing but images (`XLOG_FPI_FOR_HINT`, `XLOG_FPI`).
     #[must_use]
     pub const fn is_images(&self) -> bool {
-        self.rmgr_id == 0 && matches!(self.info & RMGR_INFO_MASK, 0xA0 | 0xB0)
+        self.rmgr_id == RM_XLOG && matches!(self.info & RMGR_INFO_MASK, XLOG_FPI_FOR_HINT | XLOG_FPI)
     }
 }
 

@@ -175,13 +175,7 @@ impl SegmentScan {
 /// Where a record starts that follows one with this end: behind the page header when that is a page boundary.
 #[must_use]
 pub fn record_position(geometry: Geometry, end_lsn: Lsn) -> Lsn {
-    let at = |size: u32| end_lsn.0.is_multiple_of(u64::from(size.max(1)));
-    let header = match (at(geometry.wal_block_size), at(geometry.wal_segment_size)) {
-        (true, true) => 40,
-        (true, false) => 24,
-        (false, _) => 0,
-    };
-    end_lsn.advanced_by(header)
+    end_lsn.advanced_by(geometry.wal_header_bytes(end_lsn))
 }
 
 /// Why scans do not fit together. What lies behind must be read in order instead.

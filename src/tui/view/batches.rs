@@ -13,6 +13,7 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::partial::CheckpointSeen;
 use crate::output::check_text::letter;
 use crate::output::json::time_text;
+use crate::parsers::dwb::patch::short_name;
 use crate::tui::facts::{ListedBatch, Survey};
 use crate::tui::look::Look;
 use crate::tui::state::State;
@@ -167,7 +168,7 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     };
     let short = |slot: (usize, u64)| {
         let name = slot_name(survey, slot);
-        name.strip_prefix("dwbuf_").unwrap_or(&name).to_owned()
+        short_name(&name).to_owned()
     };
     let words = [
         format!("{} {}", if is_selected { look.pointer() } else { " " }, letter(at)),

@@ -6,6 +6,7 @@ use ratatui::text::Line;
 use super::{Body, highlight, waiting};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
+use crate::parsers::dwb::patch::short_name;
 use crate::tui::facts::Survey;
 use crate::tui::look::Look;
 use crate::tui::query::slot_words;
@@ -108,7 +109,7 @@ fn slot_name(survey: &Survey, row: &SlotRow) -> String {
         return row.index.to_string();
     }
     let file = survey.file_name(row.file).unwrap_or("?");
-    format!("{}:{}", file.strip_prefix("dwbuf_").unwrap_or(file), row.index)
+    format!("{}:{}", short_name(file), row.index)
 }
 
 /// As triage paints the page; a slot that fails its CRC stands out as well.
