@@ -1,4 +1,4 @@
-//! The kernels by themselves: checksums by length, page checksums, and reading WAL the short and the careful way.
+//! The kernels by themselves: checksums by length, page checksums, and reading WAL by the fast and by the full path.
 //!
 //! `cargo bench --bench kernels`. Compare the rows of one run with each other, not with another machine's.
 
@@ -9,7 +9,7 @@ use divan::{Bencher, black_box};
 use pgforensics::parsers::checksum::{page_checksum, page_checksums};
 use pgforensics::parsers::crc::{crc32c, crc32c_of_two};
 use pgforensics::parsers::wal::block::Keep;
-use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
+use pgforensics::parsers::wal::reader::{Event, ReaderOptions, Step, WalReader};
 use pgforensics::parsers::wal::record::Record;
 use pgforensics::types::Lsn;
 
@@ -74,32 +74,19 @@ fn wal() -> (Vec<u8>, Lsn, ReaderOptions) {
     (bytes, first, ReaderOptions::new(geometry))
 }
 
-fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, short: bool) -> u64 {
+fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, fast: bool) -> u64 {
     let mut records = 0;
     let Ok(mut reader) = WalReader::new(options.clone(), first) else { return 0 };
     for mut piece in bytes.chunks(256 << 10) {
-        loop {
-            let visit = |record: &Record<'_>| {
-                black_box(record.layout);
-            };
-            let each = |record: &Record<'_>| {
-                visit(record);
-                ControlFlow::Continue(())
-            };
-            if short && let Some(plain) = reader.take_plain(&mut piece, each) {
-                records += plain.records;
-            }
-            if short && reader.take_single(&mut piece, visit).is_some() {
-                records += 1;
-                continue;
-            }
-            match reader.next(&mut piece) {
-                Some(Event::Record(record)) => {
-                    black_box(record.layout);
-                    records += 1;
-                }
-                Some(_) => {}
-                None => break,
+        let mut visit = |record: &Record<'_>| {
+            black_box(record.layout);
+            records += 1;
+            ControlFlow::Continue(())
+        };
+        while fast && !matches!(reader.read(&mut piece, &mut visit), Step::NeedMore) {}
+        while let Some(event) = reader.next(&mut piece) {
+            if let Event::Record(record) = event {
+                let _ = visit(&record);
             }
         }
     }
@@ -107,19 +94,19 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, short: bool) -> u64 {
 }
 
 #[divan::bench]
-fn wal_the_careful_way(bencher: Bencher<'_, '_>) {
+fn wal_by_the_full_path(bencher: Bencher<'_, '_>) {
     let (bytes, first, options) = wal();
     bencher.counter(BytesCount::new(bytes.len())).bench_local(|| read(black_box(&bytes), first, &options, false));
 }
 
 #[divan::bench]
-fn wal_the_short_way(bencher: Bencher<'_, '_>) {
+fn wal_by_the_fast_path(bencher: Bencher<'_, '_>) {
     let (bytes, first, options) = wal();
     bencher.counter(BytesCount::new(bytes.len())).bench_local(|| read(black_box(&bytes), first, &options, true));
 }
 
 #[divan::bench]
-fn wal_the_short_way_with_heads_only(bencher: Bencher<'_, '_>) {
+fn wal_by_the_fast_path_with_heads_only(bencher: Bencher<'_, '_>) {
     let (bytes, first, options) = wal();
     let options = ReaderOptions { keep: Keep::Heads, ..options };
     bencher.counter(BytesCount::new(bytes.len())).bench_local(|| read(black_box(&bytes), first, &options, true));

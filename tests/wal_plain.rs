@@ -1,4 +1,4 @@
-//! The short way through WAL pages, held against the careful one: on real WAL of every major, sound and damaged, in pieces
+//! The fast path through WAL pages, compared with the full one: on real WAL of every major, sound and damaged, in pieces
 //! of many sizes, with records kept whole and with only their heads.
 
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use common::{Fixture, geometry_of};
 use pgforensics::parsers::crc::crc32c;
 use pgforensics::parsers::wal::block::{BlockHead, BodyLayout, Keep};
 use pgforensics::parsers::wal::end::EndOfWal;
-use pgforensics::parsers::wal::reader::{Event, HEAD_RECORD_BYTES, ReaderOptions, WalReader};
+use pgforensics::parsers::wal::reader::{Event, HEAD_RECORD_BYTES, ReaderOptions, Step, WalReader};
 use pgforensics::parsers::wal::record::{Record, RecordHeader};
 use pgforensics::types::Lsn;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 /// All about a record; of its bytes those that are kept in any case.
 #[derive(Debug, PartialEq)]
 struct Seen {
-    place: (Lsn, Lsn, Lsn),
+    range: (Lsn, Lsn, Lsn),
     header: RecordHeader,
     layout: BodyLayout,
     first_bytes: u32,
@@ -30,7 +30,7 @@ struct Seen {
 fn seen(record: &Record<'_>, keep: Keep) -> Seen {
     let first = &record.bytes[..record.bytes.len().min(HEAD_RECORD_BYTES)];
     Seen {
-        place: (record.start_lsn, record.end_lsn, record.data_end_lsn),
+        range: (record.start_lsn, record.end_lsn, record.data_end_lsn),
         header: record.header,
         layout: record.layout,
         first_bytes: crc32c(first),
@@ -40,50 +40,52 @@ fn seen(record: &Record<'_>, keep: Keep) -> Seen {
     }
 }
 
-/// What was read: records, damage, the end, and how many records went the short way inside a page and across pages.
+/// What was read: records, damage, the end, and how many records took the fast path inside a page and across pages.
 type Outcome = (Vec<Seen>, Vec<EndOfWal>, EndOfWal, [u64; 2]);
 
-fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize, short: bool) -> Outcome {
+fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize, fast: bool) -> Outcome {
     let keep = options.keep;
     let mut reader = WalReader::new(options.clone(), first).unwrap();
-    let (mut records, mut damage, mut plain, mut crossing) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut records, mut damage) = (Vec::new(), Vec::new());
     for mut piece in bytes.chunks(piece_bytes) {
-        loop {
-            let each = |record: &Record<'_>| {
+        while fast {
+            let step = reader.read(&mut piece, |record| {
                 records.push(seen(record, keep));
                 // Broken off now and then, it goes on where it was.
                 if record.start_lsn.0.is_multiple_of(40) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            };
-            if short && let Some(taken) = reader.take_plain(&mut piece, each) {
-                plain += taken.records;
-                assert_eq!(records.last().map(|last| last.place.0), Some(taken.last_record));
+            });
+            match step {
+                Step::Damage(end) => damage.push(end),
+                Step::NeedMore => break,
+                Step::BrokenOff => {
+                    assert!(records.last().is_some_and(|last: &Seen| last.range.0.0.is_multiple_of(40)));
+                }
+                Step::Aborted(_) | Step::End(_) => {}
             }
-            if short && let Some(taken) = reader.take_single(&mut piece, |record| records.push(seen(record, keep))) {
-                crossing += taken.records;
-                assert_eq!(records.last().map(|last| last.place.0), Some(taken.last_record));
-                continue;
-            }
-            match reader.next(&mut piece) {
-                Some(Event::Record(record)) => records.push(seen(&record, keep)),
-                Some(Event::Damage(end)) => damage.push(end),
-                Some(Event::Aborted(_) | Event::End(_)) => {}
-                None => break,
+        }
+        while let Some(event) = reader.next(&mut piece) {
+            assert!(!fast, "something was left to the full path: {event:?}");
+            match event {
+                Event::Record(record) => records.push(seen(&record, keep)),
+                Event::Damage(end) => damage.push(end),
+                Event::Aborted(_) | Event::End(_) => {}
             }
         }
     }
-    (records, damage, reader.finish(), [plain, crossing])
+    let count = reader.fast_count();
+    (records, damage, reader.finish(), [count.inside, count.single])
 }
 
-/// The two ways must give the same, however the bytes come.
+/// The two paths must give the same, however the bytes come.
 fn assert_same(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize) -> [u64; 2] {
-    let careful = read(bytes, first, options, 1 << 20, false);
-    let short = read(bytes, first, options, piece_bytes, true);
-    assert_eq!(short.0.len(), careful.0.len(), "pieces of {piece_bytes}: {}; careful: {}", short.2, careful.2);
-    for (short, careful) in short.0.iter().zip(&careful.0) {
-        assert_eq!(short, careful);
+    let full = read(bytes, first, options, 1 << 20, false);
+    let fast = read(bytes, first, options, piece_bytes, true);
+    assert_eq!(fast.0.len(), full.0.len(), "pieces of {piece_bytes}: {}; full: {}", fast.2, full.2);
+    for (fast, full) in fast.0.iter().zip(&full.0) {
+        assert_eq!(fast, full);
     }
-    assert_eq!((short.1, short.2), (careful.1, careful.2));
-    short.3
+    assert_eq!((fast.1, fast.2), (full.1, full.2));
+    fast.3
 }
 
 fn wal_of(major: u32) -> (Vec<u8>, Lsn, ReaderOptions) {
@@ -94,27 +96,27 @@ fn wal_of(major: u32) -> (Vec<u8>, Lsn, ReaderOptions) {
 }
 
 #[test]
-fn both_ways_read_the_same_records_of_every_major() {
+fn both_paths_read_the_same_records_of_every_major() {
     for major in 10..=19 {
         let (bytes, first, whole) = wal_of(major);
         let heads = ReaderOptions { keep: Keep::Heads, ..whole.clone() };
         for piece_bytes in [1 << 20, 256 << 10, 8192, 5000, 56] {
             for options in [&whole, &heads] {
                 let [inside, crossing] = assert_same(&bytes, first, options, piece_bytes);
-                assert!(inside > 0 || piece_bytes < 8192, "{major}: the short way was never taken");
-                assert!(crossing > 0 || piece_bytes <= 8192, "{major}: the short way across pages was never taken");
+                assert!(inside > 0 || piece_bytes < 8192, "{major}: the fast path was never taken");
+                assert!(crossing > 0 || piece_bytes <= 8192, "{major}: the fast path across pages was never taken");
             }
         }
         // Only what is asked for is kept, and nothing but that differs.
         let (all, head) = (read(&bytes, first, &whole, 1 << 20, true), read(&bytes, first, &heads, 1 << 20, true));
-        let told = |seen: &Seen| (seen.place, seen.header, seen.layout, seen.first_bytes, seen.blocks.clone());
+        let told = |seen: &Seen| (seen.range, seen.header, seen.layout, seen.first_bytes, seen.blocks.clone());
         assert!(all.0.iter().map(told).eq(head.0.iter().map(told)), "{major}");
         assert_eq!(all.2, head.2);
     }
 }
 
 #[test]
-fn both_ways_find_the_same_damage() {
+fn both_paths_find_the_same_damage() {
     let (sound, first, options) = wal_of(17);
     let sound = &sound[..2 << 20];
     let damage = (0..sound.len(), 0_u8..8, 0_usize..4, prop::sample::select(vec![256_usize << 10, 8192, 777]));
@@ -138,7 +140,7 @@ fn both_ways_find_the_same_damage() {
 
 /// No checksum covers the headers of pages, which a record that crosses into the page relies on.
 #[test]
-fn both_ways_judge_page_headers_alike() {
+fn both_paths_judge_page_headers_alike() {
     let (sound, first, options) = wal_of(17);
     let sound = &sound[..20 * 8192];
     let mut crossing = 0;

@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Range};
 use super::feed::{FedEnd, Feed, feed};
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::wal::block::Keep;
-use crate::parsers::wal::reader::{Aborted, Event, ReaderOptions};
+use crate::parsers::wal::reader::{Aborted, ReaderOptions, Step};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::scan::{ScanSummary, SegmentScan};
 use crate::types::{Lsn, TimelineId};
@@ -149,23 +149,15 @@ pub fn read_segment<V: Visitor>(
             return ControlFlow::Break(());
         }
         loop {
-            if scan.position() >= segment_start {
-                scan.take_plain(&mut input, |record| match shown.record(record) {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                });
-                if !shown.read.reached_end && scan.take_single(&mut input, |record| shown.record_apart(record)) {
-                    continue;
-                }
-            }
-            if shown.read.reached_end {
-                return ControlFlow::Break(());
-            }
-            match scan.next(&mut input) {
-                Some(Event::Record(record)) => shown.record_apart(&record),
-                Some(Event::Aborted(aborted)) if aborted.start_lsn >= segment_start => shown.read.aborted.push(aborted),
-                Some(Event::Aborted(_) | Event::Damage(_) | Event::End(_)) => {}
-                None => break,
+            let step = scan.read(&mut input, |record| match shown.record(record) {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            });
+            match step {
+                Step::BrokenOff => return ControlFlow::Break(()),
+                Step::Aborted(aborted) if aborted.start_lsn >= segment_start => shown.read.aborted.push(aborted),
+                Step::Aborted(_) | Step::Damage(_) | Step::End(_) => {}
+                Step::NeedMore => break,
             }
         }
         if reading > index && scan.is_finished() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -204,12 +196,6 @@ impl<V: Visitor> Shown<'_, V> {
         self.read.extent.add(record);
         self.read.found.record(record);
         true
-    }
-
-    /// As [`Self::record`], where there are fewer records.
-    #[inline(never)]
-    fn record_apart(&mut self, record: &Record<'_>) {
-        self.record(record);
     }
 }
 

@@ -11,7 +11,7 @@ use super::tail::still_fails;
 use crate::analysis::error_words::ErrorWords;
 use crate::cluster::wal::WalReadError;
 use crate::parsers::wal::end::{EndOfWal, EndReason};
-use crate::parsers::wal::reader::{Aborted, Event, WalReader};
+use crate::parsers::wal::reader::{Aborted, Step, WalReader};
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
@@ -147,44 +147,32 @@ pub fn walk_run(
                 enough = true;
                 return ControlFlow::Break(());
             }
-            let mut show = |extent: &mut Extent, record: &Record<'_>| {
+            let mut show = |result: &mut WalkEnd, open: &mut Option<EndOfWal>, record: &Record<'_>| {
                 last_end.set(Some(record.end_lsn));
+                result.resume(record.start_lsn);
+                *open = None;
                 if record.start_lsn < *start_lsn {
                     return ControlFlow::Continue(());
                 }
                 reached_end = record.data_end_lsn > *end_lsn;
                 enough = reached_end;
                 if !enough {
-                    extent.add(record);
+                    result.extent.add(record);
                     enough = visit(record).is_break();
                 }
                 if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             loop {
-                let mut flow = ControlFlow::Continue(());
-                reader.take_plain(&mut input, |record| {
-                    flow = show(&mut result.extent, record);
-                    flow
-                });
-                flow?;
-                if reader.take_single(&mut input, |record| flow = show(&mut result.extent, record)).is_some() {
-                    flow?;
-                    continue;
-                }
-                match reader.next(&mut input) {
-                    None => return ControlFlow::Continue(()),
-                    Some(Event::Record(record)) => {
-                        result.resume(record.start_lsn);
-                        open = None;
-                        show(&mut result.extent, &record)?;
-                    }
-                    Some(Event::Damage(end)) => {
+                match reader.read(&mut input, |record| show(&mut result, &mut open, record)) {
+                    Step::NeedMore => return ControlFlow::Continue(()),
+                    Step::BrokenOff => return ControlFlow::Break(()),
+                    Step::Damage(end) => {
                         let from = end.end_of_last.or(last_end.get());
                         result.add_damage(end.at, from, end.last_record, DamageReason::Wal(end.reason.clone()));
                         open.get_or_insert(end);
                     }
-                    Some(Event::Aborted(aborted)) => result.aborted.push(aborted),
-                    Some(Event::End(_)) => {}
+                    Step::Aborted(aborted) => result.aborted.push(aborted),
+                    Step::End(_) => {}
                 }
             }
         });

@@ -5,21 +5,28 @@
 //! put together in one buffer, which grows only as bytes really come and is used again for the next. The buffer never holds
 //! more than [`KEPT_RECORD_BYTES`]: what a record has beyond goes into its checksum and is counted, but not kept.
 //!
-//! [`WalReader::take_plain`] is the short way through records that are there as a whole and have nothing odd about them.
+//! [`WalReader::read`] shows all records, most of them by the fast path: those that are there as a whole and have nothing
+//! odd about them. [`WalReader::next`] gives one at a time, always by the full path. Both find the same.
 //!
 //! ```
-//! use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
+//! use std::ops::ControlFlow;
+//!
+//! use pgforensics::parsers::wal::reader::{ReaderOptions, Step, WalReader};
 //! # use pgforensics::types::{Geometry, Lsn};
 //! # let geometry =
 //! #     Geometry { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 8192, wal_segment_size: 1 << 20 };
 //! # let pieces: Vec<Vec<u8>> = Vec::new();
 //! let mut reader = WalReader::new(ReaderOptions::new(geometry), Lsn(0x100_0000))?;
+//! let mut records = 0;
 //! for piece in &pieces {
 //!     let mut input = piece.as_slice();
-//!     while let Some(event) = reader.next(&mut input) {
-//!         if let Event::Record(record) = event {
-//!             assert!(record.end_lsn > record.start_lsn);
-//!         }
+//!     let count = |record: &pgforensics::parsers::wal::record::Record<'_>| {
+//!         assert!(record.end_lsn > record.start_lsn);
+//!         records += 1;
+//!         ControlFlow::Continue(())
+//!     };
+//!     if let Step::End(end) = reader.read(&mut input, count) {
+//!         println!("WAL ends: {end}");
 //!     }
 //! }
 //! let end = reader.finish();
@@ -27,96 +34,47 @@
 //! ```
 
 mod buffer;
+mod cursor;
 mod event;
+mod fast;
 mod options;
 mod pages;
-mod plain;
-mod stop;
+mod rules;
+mod state;
+
+use std::ops::ControlFlow;
 
 pub use buffer::{HEAD_RECORD_BYTES, KEPT_RECORD_BYTES};
-pub use event::{Aborted, Event};
+pub use event::{Aborted, Event, Step};
+pub use fast::FastCount;
+pub(super) use fast::FastRun;
 pub use options::{ReaderError, ReaderOptions};
-pub use plain::Plain;
 
 use self::buffer::RecordBuffer;
-use super::block::BodyLayout;
+use self::cursor::Cursor;
+use self::fast::FastStart;
+use self::pages::Pages;
+use self::rules::{RecordRules, Sound};
+use self::state::{Collecting, Flow, FoundEvent, ReaderState, Whole};
 use super::end::{EndOfWal, EndReason};
-use super::page::{PageFault, PageHeader};
-use super::payload;
-use super::record::{PrevLink, Record, RecordHeader, record_crc};
-use super::version::{Major, UnknownMagic};
+use super::page::{FIRST_IS_CONTRECORD, FIRST_IS_OVERWRITE_CONTRECORD, PageHeader};
+use super::record::{Record, RecordHeader, record_crc};
+use super::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
 
-/// As [`Event`], without the bytes of a record that lie in the reader's own buffer.
-enum FoundEvent<'c> {
-    Inside(Whole, &'c [u8]),
-    Assembled(Whole),
-    Aborted(Aborted),
-    Damage(EndOfWal),
-    End(EndOfWal),
-}
-
-/// A record that passed every check.
-struct Sound {
-    header: RecordHeader,
-    layout: BodyLayout,
-    major: Major,
-}
-
-/// What is known about a record besides its bytes.
-struct Whole {
-    start_lsn: Lsn,
-    end_lsn: Lsn,
-    data_end_lsn: Lsn,
-    sound: Sound,
-    tli: TimelineId,
-    page_info: u16,
-}
-
-enum Flow<'c> {
-    Again,
-    NeedMore,
-    Found(FoundEvent<'c>),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum ReaderState {
-    /// At the start of a page.
-    Page,
-    /// In a page, where a record may start.
-    Record,
-    /// In a page, inside a record that is put together in the buffer.
-    Collect,
-    /// Not looking at bytes before this address.
-    Pass(Lsn),
-    /// Behind the end.
-    Stopped,
-}
-
-/// The record that is put together.
-#[derive(Clone, Copy, Debug)]
-struct Collecting {
-    start_lsn: Lsn,
-    tli: TimelineId,
-    page_info: u16,
-    tot_len: u32,
+/// What [`WalReader::read`] met: records that took the fast path, or anything else.
+pub(super) enum Taken<'t, 'a> {
+    Fast(FastRun),
+    Event(&'t Event<'a>),
 }
 
 /// Reads WAL; see the module's description.
 #[derive(Debug)]
 pub struct WalReader {
     options: ReaderOptions,
-    /// Address of the next byte of input.
-    lsn: Lsn,
+    at: Cursor,
+    pages: Pages,
     state: ReaderState,
-    /// Header of the current page.
-    page: PageHeader,
-    /// Timelines of the first and of the last page before the limit.
-    timelines: Option<(TimelineId, TimelineId)>,
-    /// Whether the first page says that it begins with the rest of a record, and where that lies.
-    continues: Option<Option<Lsn>>,
-    /// Bytes of a page header that came in pieces.
-    staged: Vec<u8>,
     collecting: Option<Collecting>,
     buffer: RecordBuffer,
     /// Start of the record before, once one was read in order.
@@ -129,6 +87,7 @@ pub struct WalReader {
     searching: bool,
     recovered: bool,
     end: Option<EndOfWal>,
+    fast: FastCount,
 }
 
 impl WalReader {
@@ -139,16 +98,12 @@ impl WalReader {
     /// [`ReaderError`] when the sizes are impossible or `first` is no page boundary.
     pub fn new(options: ReaderOptions, first: Lsn) -> Result<Self, ReaderError> {
         options.check(first)?;
-        let page = PageHeader { magic: 0, info: 0, tli: TimelineId(0), page_addr: first, rem_len: 0, long: None };
         Ok(Self {
+            at: Cursor::new(first, options.geometry.wal_block_size),
+            pages: Pages::new(&options, first),
             buffer: RecordBuffer::new(options.keep),
             options,
-            lsn: first,
             state: ReaderState::Page,
-            page,
-            timelines: None,
-            continues: None,
-            staged: Vec::with_capacity(PageHeader::LONG_SIZE),
             collecting: None,
             link: None,
             aborted: None,
@@ -157,7 +112,112 @@ impl WalReader {
             searching: false,
             recovered: false,
             end: None,
+            fast: FastCount::default(),
         })
+    }
+
+    /// Takes bytes off the front of `input` and shows all records to `visit`, until it breaks off, something else is found,
+    /// or the input is used up. Called again, it goes on where it was.
+    #[inline]
+    pub fn read(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) -> Step {
+        self.read_noting(input, visit, |_| {})
+    }
+
+    /// As [`Self::read`]; `note` is told of everything that was taken.
+    #[inline]
+    pub(super) fn read_noting(
+        &mut self,
+        input: &mut &[u8],
+        mut visit: impl FnMut(&Record<'_>) -> ControlFlow<()>,
+        mut note: impl FnMut(Taken<'_, '_>),
+    ) -> Step {
+        loop {
+            let mut flow = ControlFlow::Continue(());
+            let inside = self.take_inside(input, |record| {
+                flow = visit(record);
+                flow
+            });
+            if let Some(run) = inside {
+                note(Taken::Fast(run));
+                if flow.is_break() {
+                    return Step::BrokenOff;
+                }
+            }
+            if let Some(run) = self.take_single(input, |record| flow = show(&mut visit, record)) {
+                note(Taken::Fast(run));
+                if flow.is_break() {
+                    return Step::BrokenOff;
+                }
+                continue;
+            }
+            let Some(event) = self.next(input) else { return Step::NeedMore };
+            note(Taken::Event(&event));
+            match event {
+                Event::Record(record) => {
+                    if show(&mut visit, &record).is_break() {
+                        return Step::BrokenOff;
+                    }
+                }
+                Event::Aborted(aborted) => return Step::Aborted(aborted),
+                Event::Damage(end) => return Step::Damage(end),
+                Event::End(end) => return Step::End(end),
+            }
+        }
+    }
+
+    /// Where a record starts to which the fast path applies, padding before it taken off `input`. It costs next to nothing
+    /// to ask.
+    #[inline]
+    fn fast_start(&mut self, input: &mut &[u8]) -> Option<FastStart> {
+        if let ReaderState::Pass(until) = self.state {
+            // The padding after the record before, unless it reaches the end of the page or of the input.
+            let missing = usize::try_from(until.bytes_since(self.at.lsn)?).ok()?;
+            if self.at.at_page_boundary() || missing >= self.at.left_in_page() || missing >= input.len() {
+                return None;
+            }
+            self.at.consume(input, missing);
+            self.state = ReaderState::Record;
+        }
+        let (ReaderState::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
+        Some(FastStart {
+            lsn: self.at.lsn,
+            link: self.link?,
+            major: self.pages.major?,
+            rules: self.rules(),
+            page: self.pages.current,
+            left_in_page: self.at.left_in_page(),
+            limit: self.options.limit,
+            recovered: self.recovered,
+        })
+    }
+
+    #[inline]
+    fn take_inside(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) -> Option<FastRun> {
+        let run = self.fast_start(input)?.take_inside(input, visit)?;
+        self.at.lsn = run.end_lsn;
+        self.link = Some(run.last_record);
+        self.last_record = Some(run.last_record);
+        self.end_of_last = Some(run.end_lsn);
+        self.state = if self.at.at_page_boundary() { ReaderState::Page } else { ReaderState::Record };
+        self.fast.inside = self.fast.inside.saturating_add(run.records);
+        Some(run)
+    }
+
+    #[inline(never)]
+    fn take_single(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> Option<FastRun> {
+        // Padding waits for what follows it.
+        let ReaderState::Record = self.state else { return None };
+        let start = self.fast_start(input)?;
+        let single = start.single(input, &self.pages, &mut self.buffer)?;
+        *input = single.rest;
+        self.at.lsn = single.data_end_lsn;
+        self.pages.go_on(single.page);
+        let whole = self.accept(start.lsn, single.sound, start.page.tli, start.page.info);
+        let end_lsn = whole.end_lsn;
+        let bytes = single.borrowed.unwrap_or(self.buffer.kept());
+        visit(&whole.with_bytes(bytes, self.options.geometry.block_size, self.recovered));
+        self.fast.single = self.fast.single.saturating_add(1);
+        Some(FastRun { records: 1, last_record: start.lsn, end_lsn })
     }
 
     /// Takes bytes off the front of `input` up to the next thing found. `None`: all of `input` is used up and more is
@@ -177,9 +237,12 @@ impl WalReader {
                 Flow::Found(found) => break found,
             }
         };
+        let block_size = self.options.geometry.block_size;
         Some(match found {
-            FoundEvent::Inside(whole, bytes) => Event::Record(self.record(whole, bytes)),
-            FoundEvent::Assembled(whole) => Event::Record(self.record(whole, self.buffer.kept())),
+            FoundEvent::Inside(whole, bytes) => Event::Record(whole.with_bytes(bytes, block_size, self.recovered)),
+            FoundEvent::Assembled(whole) => {
+                Event::Record(whole.with_bytes(self.buffer.kept(), block_size, self.recovered))
+            }
             FoundEvent::Aborted(aborted) => Event::Aborted(aborted),
             FoundEvent::Damage(end) => Event::Damage(end),
             FoundEvent::End(end) => Event::End(end),
@@ -189,7 +252,13 @@ impl WalReader {
     /// Address of the next byte of input that the reader takes.
     #[must_use]
     pub const fn position(&self) -> Lsn {
-        self.lsn
+        self.at.lsn
+    }
+
+    /// How many records took the fast path.
+    #[must_use]
+    pub const fn fast_count(&self) -> FastCount {
+        self.fast
     }
 
     /// True once the end was found: more input changes nothing.
@@ -201,25 +270,25 @@ impl WalReader {
     /// Version of the pages read so far, or `None` before the first.
     #[must_use]
     pub const fn major(&self) -> Option<Major> {
-        self.options.major
+        self.pages.major
     }
 
     /// System identifier, once a long header was read.
     #[must_use]
     pub const fn system_identifier(&self) -> Option<u64> {
-        self.options.system_identifier
+        self.pages.system_identifier
     }
 
     /// Timelines of the first and of the last sound page read before the limit.
     #[must_use]
     pub const fn timelines(&self) -> Option<(TimelineId, TimelineId)> {
-        self.timelines
+        self.pages.timelines
     }
 
     /// Where the rest of a record lies with which the first page says that it begins.
     #[must_use]
     pub fn continues(&self) -> Option<Lsn> {
-        self.continues.flatten()
+        self.pages.continues()
     }
 
     /// Sizes of the cluster, as given.
@@ -235,8 +304,8 @@ impl WalReader {
         }
         let (reason, at) = match self.collecting.filter(|_| !matches!(self.state, ReaderState::Stopped)) {
             Some(collecting) => (cut_short("record", self.buffer.len()), collecting.start_lsn),
-            None if self.staged.is_empty() => (EndReason::InputEnds, self.lsn),
-            None => (cut_short("page header", self.staged.len()), self.page_start()),
+            None if self.pages.staged_bytes() == 0 => (EndReason::InputEnds, self.at.lsn),
+            None => (cut_short("page header", self.pages.staged_bytes()), self.at.page_start()),
         };
         let end = self.end_at(reason, at);
         self.state = ReaderState::Stopped;
@@ -244,87 +313,105 @@ impl WalReader {
         end
     }
 
-    fn record<'a>(&self, whole: Whole, bytes: &'a [u8]) -> Record<'a> {
-        let Whole { start_lsn, end_lsn, data_end_lsn, sound: Sound { header, layout, major }, tli, page_info } = whole;
-        Record {
-            start_lsn,
-            end_lsn,
-            data_end_lsn,
-            header,
-            layout,
-            bytes,
-            major,
+    const fn rules(&self) -> RecordRules {
+        RecordRules {
+            major: self.pages.major,
+            magic: self.pages.current.magic,
+            link: self.link,
+            aborted: self.aborted,
             block_size: self.options.geometry.block_size,
-            tli,
-            page_info,
-            recovered: self.recovered,
+            keep: self.options.keep,
         }
-    }
-
-    /// Address of the current page; at a boundary, of the page that starts there.
-    fn page_start(&self) -> Lsn {
-        let staged = u64::try_from(self.staged.len()).unwrap_or(0);
-        let block = u64::from(self.options.geometry.wal_block_size);
-        Lsn(self.lsn.0.saturating_sub(staged) & !block.wrapping_sub(1))
-    }
-
-    /// Bytes from here to the end of the page; a whole page at a boundary.
-    fn left_in_page(&self) -> usize {
-        let block = u64::from(self.options.geometry.wal_block_size);
-        let inside = self.lsn.0 & block.wrapping_sub(1);
-        usize::try_from(block.saturating_sub(inside)).unwrap_or(usize::MAX)
-    }
-
-    fn at_page_boundary(&self) -> bool {
-        self.lsn.0.is_multiple_of(u64::from(self.options.geometry.wal_block_size))
     }
 
     fn at_limit(&self) -> bool {
-        self.collecting.is_none() && self.options.limit.is_some_and(|limit| self.lsn >= limit)
+        self.collecting.is_none() && self.options.limit.is_some_and(|limit| self.at.lsn >= limit)
     }
 
-    /// Takes up to `count` bytes off `input`.
-    fn consume<'c>(&mut self, input: &mut &'c [u8], count: usize) -> &'c [u8] {
-        let (taken, rest) = input.split_at_checked(count).unwrap_or((*input, &[]));
-        *input = rest;
-        self.lsn = self.lsn.advanced_by(u64::try_from(taken.len()).unwrap_or(u64::MAX));
-        taken
+    fn read_page<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
+        if self.at_limit() {
+            return self.fail(EndReason::Limit, self.at.lsn);
+        }
+        let page_start = self.at.page_start();
+        let header = match self.pages.take(&mut self.at, input) {
+            None => return Flow::NeedMore,
+            Some(Ok(header)) => header,
+            Some(Err(error)) => return self.fail(EndReason::Body(error), page_start),
+        };
+        let is_before_limit = self.options.limit.is_none_or(|limit| page_start < limit);
+        match self.pages.judge(header, page_start, is_before_limit) {
+            Ok(()) => self.enter_page(header, page_start),
+            Err(reason) => self.fail_page(reason, page_start, None),
+        }
+    }
+
+    /// Decides how a sound page is read.
+    fn enter_page<'c>(&mut self, header: PageHeader, page_start: Lsn) -> Flow<'c> {
+        let Some(Collecting { start_lsn, tot_len, .. }) = self.collecting else {
+            if !header.has(FIRST_IS_CONTRECORD) {
+                self.state = ReaderState::Record;
+            } else if self.link.is_none() {
+                self.state = ReaderState::Pass(self.pages.first_record_position(&self.at));
+            } else {
+                let reason = EndReason::UnexpectedContinuation { rem_len: header.rem_len };
+                return self.fail_page(reason, page_start, Some(header));
+            }
+            return Flow::Again;
+        };
+        let have = u64::try_from(self.buffer.len()).unwrap_or(u64::MAX);
+        if header.has(FIRST_IS_OVERWRITE_CONTRECORD) {
+            self.aborted = Some(start_lsn);
+            self.collecting = None;
+            self.state = ReaderState::Record;
+            return Flow::Found(FoundEvent::Aborted(Aborted { start_lsn, missing_lsn: page_start, have, tot_len }));
+        }
+        if !header.has(FIRST_IS_CONTRECORD) {
+            return self.fail_page(EndReason::ContinuationMissing, page_start, Some(header));
+        }
+        let expected = tot_len.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX));
+        if header.rem_len != expected {
+            let reason = EndReason::ContinuationLength { found: header.rem_len, expected };
+            return self.fail_page(reason, page_start, Some(header));
+        }
+        self.state = ReaderState::Collect;
+        Flow::Again
     }
 
     fn pass<'c>(&mut self, input: &mut &'c [u8], until: Lsn) -> Flow<'c> {
-        let missing = until.bytes_since(self.lsn).unwrap_or(0);
-        self.consume(input, usize::try_from(missing).unwrap_or(usize::MAX));
+        let missing = until.bytes_since(self.at.lsn).unwrap_or(0);
+        self.at.consume(input, usize::try_from(missing).unwrap_or(usize::MAX));
         if self.at_limit() {
-            return self.fail(EndReason::Limit, self.lsn);
+            return self.fail(EndReason::Limit, self.at.lsn);
         }
-        if self.lsn < until {
+        if self.at.lsn < until {
             return Flow::NeedMore;
         }
-        self.state = if self.at_page_boundary() { ReaderState::Page } else { ReaderState::Record };
+        self.state = if self.at.at_page_boundary() { ReaderState::Page } else { ReaderState::Record };
         Flow::Again
     }
 
     fn read_record<'c>(&mut self, input: &mut &'c [u8]) -> Flow<'c> {
         if self.at_limit() {
-            return self.fail(EndReason::Limit, self.lsn);
+            return self.fail(EndReason::Limit, self.at.lsn);
         }
         if input.is_empty() {
             return Flow::NeedMore;
         }
-        let start_lsn = self.lsn;
-        let (tli, page_info) = (self.page.tli, self.page.info);
+        let start_lsn = self.at.lsn;
+        let (tli, page_info) = (self.pages.current.tli, self.pages.current.info);
         if let Some(&length) = input.first_chunk::<4>() {
             let tot_len = u32::from_le_bytes(length);
             let length = usize::try_from(tot_len).unwrap_or(usize::MAX);
             if length >= RecordHeader::SIZE
-                && length <= self.left_in_page()
+                && length <= self.at.left_in_page()
                 && let Some(bytes) = input.get(..length)
             {
-                let judged = self.judge_header(start_lsn, bytes);
-                let judged = judged.and_then(|header| self.judge_body(start_lsn, header, bytes, record_crc(bytes)));
+                let judged = self.rules().judge_header(start_lsn, bytes);
+                let judged =
+                    judged.and_then(|header| self.rules().judge_body(start_lsn, header, bytes, record_crc(bytes)));
                 return match judged {
                     Ok(sound) => {
-                        self.consume(input, length);
+                        self.at.consume(input, length);
                         let whole = self.accept(start_lsn, sound, tli, page_info);
                         Flow::Found(FoundEvent::Inside(whole, bytes))
                     }
@@ -342,16 +429,16 @@ impl WalReader {
     /// Takes all that this page and `input` have of a record whose header is there and sound, in one go. Anything else is
     /// left to [`Self::collect`].
     fn collect_sound_start(&mut self, input: &mut &[u8], start_lsn: Lsn) {
-        let available = input.get(..self.left_in_page()).unwrap_or(input);
+        let available = input.get(..self.at.left_in_page()).unwrap_or(input);
         if available.len() < RecordHeader::SIZE {
             return;
         }
-        if let Ok(header) = self.judge_header(start_lsn, available)
+        if let Ok(header) = self.rules().judge_header(start_lsn, available)
             && let Some(collecting) = &mut self.collecting
         {
             collecting.tot_len = header.tot_len;
             let wanted = usize::try_from(header.tot_len).unwrap_or(usize::MAX);
-            let piece = self.consume(input, wanted.min(available.len()));
+            let piece = self.at.consume(input, wanted.min(available.len()));
             self.buffer.push(piece);
         }
     }
@@ -369,11 +456,11 @@ impl WalReader {
                 4..RecordHeader::SIZE => RecordHeader::SIZE,
                 _ => usize::try_from(collecting.tot_len).unwrap_or(usize::MAX),
             };
-            if self.at_page_boundary() {
+            if self.at.at_page_boundary() {
                 self.state = ReaderState::Page;
                 return Flow::Again;
             }
-            let piece = self.consume(input, wanted.saturating_sub(have).min(self.left_in_page()));
+            let piece = self.at.consume(input, wanted.saturating_sub(have).min(self.at.left_in_page()));
             if piece.is_empty() {
                 return Flow::NeedMore;
             }
@@ -386,24 +473,18 @@ impl WalReader {
             {
                 collecting.tot_len = u32::from_le_bytes(length);
                 self.collecting = Some(collecting);
-                if collecting.tot_len == 0 {
-                    return self.fail(EndReason::ZeroLength, start_lsn);
-                }
-                let length = self
-                    .page_major()
-                    .and_then(|major| RecordHeader::check_length(collecting.tot_len, major).map_err(EndReason::Header));
-                if let Err(reason) = length {
+                if let Err(reason) = self.rules().judge_length(collecting.tot_len) {
                     return self.fail(reason, start_lsn);
                 }
                 continue;
             }
             // Each is done once: when the header is whole, and when the record is.
             let bytes = self.buffer.kept();
-            let judged = self.judge_header(start_lsn, bytes);
+            let judged = self.rules().judge_header(start_lsn, bytes);
             let whole = u32::try_from(self.buffer.len()).unwrap_or(u32::MAX) >= collecting.tot_len;
             let judged = match judged {
                 Ok(_) if !whole => continue,
-                Ok(header) => self.judge_body(start_lsn, header, bytes, self.buffer.crc()),
+                Ok(header) => self.rules().judge_body(start_lsn, header, bytes, self.buffer.crc()),
                 Err(reason) => Err(reason),
             };
             return match judged {
@@ -413,55 +494,10 @@ impl WalReader {
         }
     }
 
-    /// Version of the current page. Nothing is read of a page before that is known.
-    #[inline]
-    fn page_major(&self) -> Result<Major, EndReason> {
-        self.options.major.ok_or(EndReason::Page(PageFault::UnknownMagic(UnknownMagic(self.page.magic))))
-    }
-
-    /// Checks the header at the start of `bytes`.
-    #[inline]
-    fn judge_header(&self, start_lsn: Lsn, bytes: &[u8]) -> Result<RecordHeader, EndReason> {
-        let header = RecordHeader::decode(start_lsn, bytes).map_err(EndReason::Body)?;
-        let link = self.link.map_or(PrevLink::Below(start_lsn), PrevLink::Exactly);
-        match header.faults(self.page_major()?, link).first() {
-            Some(&fault) => Err(EndReason::Header(fault)),
-            None => Ok(header),
-        }
-    }
-
-    /// Checks everything behind the header of a whole record: its checksum, `computed` over all of it, and what its first
-    /// `bytes` say; those that `header` counts beyond them were not kept.
-    #[inline]
-    fn judge_body(
-        &self,
-        start_lsn: Lsn,
-        header: RecordHeader,
-        bytes: &[u8],
-        computed: u32,
-    ) -> Result<Sound, EndReason> {
-        if computed != header.crc {
-            return Err(EndReason::Checksum { found: header.crc, computed });
-        }
-        let body = bytes.get(RecordHeader::SIZE..).unwrap_or_default();
-        let major = self.page_major()?;
-        let block_size = self.options.geometry.block_size;
-        let beyond = u64::from(header.tot_len).saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        let layout = BodyLayout::decode_cut(start_lsn, major, block_size, body, (beyond, self.options.keep))
-            .map_err(EndReason::Body)?;
-        if let Some(expected) = self.aborted
-            && let Some(found) = payload::overwritten_lsn(&header, layout.main_data(body))
-            && found != expected
-        {
-            return Err(EndReason::Overwritten { found, expected });
-        }
-        Ok(Sound { header, layout, major })
-    }
-
     /// Takes the record that ends here as good.
     #[inline]
     fn accept(&mut self, start_lsn: Lsn, sound: Sound, tli: TimelineId, page_info: u16) -> Whole {
-        let data_end_lsn = self.lsn;
+        let data_end_lsn = self.at.lsn;
         let mut end_lsn = data_end_lsn.aligned();
         if sound.header.is_switch() {
             let segment = u64::from(self.options.geometry.wal_segment_size);
@@ -476,6 +512,69 @@ impl WalReader {
         self.end_of_last = Some(end_lsn);
         Whole { start_lsn, end_lsn, data_end_lsn, sound, tli, page_info }
     }
+    fn end_at(&self, reason: EndReason, at: Lsn) -> EndOfWal {
+        let unfinished = self.collecting.map(|collecting| collecting.start_lsn).filter(|&start| start != at);
+        EndOfWal { reason, at, unfinished, last_record: self.last_record, end_of_last: self.end_of_last }
+    }
+
+    /// Stops at a record, or goes on after it.
+    #[cold]
+    fn fail<'c>(&mut self, reason: EndReason, at: Lsn) -> Flow<'c> {
+        let end = self.end_at(reason, at);
+        if !self.options.resynchronise || end.reason == EndReason::Limit {
+            self.state = ReaderState::Stopped;
+            self.end = Some(end.clone());
+            return Flow::Found(FoundEvent::End(end));
+        }
+        self.forget();
+        // A page that continues another record tells where the next one starts, if reading was not past that.
+        let first = self.pages.first_record_position(&self.at);
+        self.state = match self.at.at_page_boundary() {
+            true => ReaderState::Page,
+            false if first > at => ReaderState::Pass(first),
+            false => ReaderState::Pass(self.at.page_end()),
+        };
+        Flow::Found(FoundEvent::Damage(end))
+    }
+
+    /// Stops at a page, or goes on: in this page when its header is `sound`, else in the next. While looking for a page
+    /// to go on with, further bad ones are part of the same damage.
+    #[cold]
+    fn fail_page<'c>(&mut self, reason: EndReason, at: Lsn, sound: Option<PageHeader>) -> Flow<'c> {
+        if !self.options.resynchronise {
+            return self.fail(reason, at);
+        }
+        let end = self.end_at(reason, at);
+        let quiet = self.searching;
+        self.forget();
+        let page_end = at.advanced_by(u64::from(self.options.geometry.wal_block_size));
+        self.state = match sound {
+            Some(header) if header.has(FIRST_IS_CONTRECORD) => {
+                ReaderState::Pass(self.pages.first_record_position(&self.at))
+            }
+            Some(_) => ReaderState::Record,
+            None => {
+                // A timeline that was wrong on one page must not rule out all that follow.
+                self.pages.current.tli = TimelineId(0);
+                ReaderState::Pass(page_end)
+            }
+        };
+        if quiet { Flow::Again } else { Flow::Found(FoundEvent::Damage(end)) }
+    }
+
+    fn forget(&mut self) {
+        self.collecting = None;
+        self.link = None;
+        self.aborted = None;
+        self.searching = true;
+        self.recovered = true;
+    }
+}
+
+/// Shows a record to `visit`: not inlined, where there are fewer records.
+#[inline(never)]
+fn show(visit: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>, record: &Record<'_>) -> ControlFlow<()> {
+    visit(record)
 }
 
 fn cut_short(structure: &'static str, have: usize) -> EndReason {

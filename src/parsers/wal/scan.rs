@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use super::end::{EndOfWal, EndReason};
 use super::payload::overwritten_lsn;
-use super::reader::{Event, Plain, ReaderError, ReaderOptions, WalReader};
+use super::reader::{Event, FastRun, ReaderError, ReaderOptions, Step, Taken, WalReader};
 use super::record::Record;
 use super::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
@@ -60,6 +60,34 @@ pub struct FirstRecord {
     pub overwrites: Option<Lsn>,
 }
 
+impl ScanSummary {
+    #[inline]
+    fn note_run(&mut self, geometry: Geometry, run: &FastRun) {
+        self.last_record = Some(run.last_record);
+        self.next_position = Some(record_position(geometry, run.end_lsn));
+        self.aborted = None;
+        self.records = self.records.saturating_add(run.records);
+    }
+
+    fn note(&mut self, geometry: Geometry, event: &Event<'_>) {
+        match event {
+            Event::Record(record) => {
+                let overwrites = overwritten_lsn(&record.header, record.main_data());
+                let first = FirstRecord { start_lsn: record.start_lsn, prev: record.header.prev, overwrites };
+                self.first_record.get_or_insert(first);
+                let (last_record, end_lsn) = (record.start_lsn, record.end_lsn);
+                self.note_run(geometry, &FastRun { records: 1, last_record, end_lsn });
+            }
+            Event::Aborted(aborted) => {
+                self.next_position = Some(record_position(geometry, aborted.missing_lsn));
+                self.aborted = Some(aborted.start_lsn);
+            }
+            Event::Damage(_) => {}
+            Event::End(end) => self.end = end.clone(),
+        }
+    }
+}
+
 impl SegmentScan {
     /// A scan of the records that start at or behind `start_lsn`, a page boundary, and before `limit_lsn`.
     ///
@@ -91,54 +119,21 @@ impl SegmentScan {
         Ok(Self { reader: WalReader::new(options, start_lsn)?, summary })
     }
 
-    /// As [`WalReader::take_plain`]. What it leaves in `input` is for [`Self::take_single`] or [`Self::next`].
+    /// As [`WalReader::read`]. Give bytes after the limit too, until [`Self::is_finished`].
     #[inline]
-    pub fn take_plain(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) {
-        let taken = self.reader.take_plain(input, visit);
-        self.note(taken);
+    pub fn read(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) -> Step {
+        let (geometry, summary) = (self.reader.geometry(), &mut self.summary);
+        self.reader.read_noting(input, visit, |taken| match taken {
+            Taken::Fast(run) => summary.note_run(geometry, &run),
+            Taken::Event(event) => summary.note(geometry, event),
+        })
     }
 
-    /// As [`WalReader::take_single`]; tells whether there was such a record.
-    #[inline]
-    pub fn take_single(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> bool {
-        let taken = self.reader.take_single(input, visit);
-        self.note(taken);
-        taken.is_some()
-    }
-
-    #[inline]
-    fn note(&mut self, taken: Option<Plain>) {
-        if let Some(plain) = taken {
-            let summary = &mut self.summary;
-            summary.last_record = Some(plain.last_record);
-            summary.next_position = Some(record_position(self.reader.geometry(), plain.end_lsn));
-            summary.aborted = None;
-            summary.records = summary.records.saturating_add(plain.records);
-        }
-    }
-
-    /// As [`WalReader::next`]. Give bytes behind the limit too, until [`Self::is_finished`].
+    /// As [`WalReader::next`]. Give bytes after the limit too, until [`Self::is_finished`].
     pub fn next<'a, 'c: 'a>(&'a mut self, input: &mut &'c [u8]) -> Option<Event<'a>> {
         let geometry = self.reader.geometry();
         let event = self.reader.next(input)?;
-        let summary = &mut self.summary;
-        match &event {
-            Event::Record(record) => {
-                let overwrites = overwritten_lsn(&record.header, record.main_data());
-                let first = FirstRecord { start_lsn: record.start_lsn, prev: record.header.prev, overwrites };
-                summary.first_record.get_or_insert(first);
-                summary.last_record = Some(record.start_lsn);
-                summary.next_position = Some(record_position(geometry, record.end_lsn));
-                summary.aborted = None;
-                summary.records = summary.records.saturating_add(1);
-            }
-            Event::Aborted(aborted) => {
-                summary.next_position = Some(record_position(geometry, aborted.missing_lsn));
-                summary.aborted = Some(aborted.start_lsn);
-            }
-            Event::Damage(_) => {}
-            Event::End(end) => summary.end = end.clone(),
-        }
+        self.summary.note(geometry, &event);
         Some(event)
     }
 

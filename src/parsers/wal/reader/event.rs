@@ -24,7 +24,22 @@ pub enum Event<'a> {
     Record(Record<'a>),
     /// A record that was given up; reading goes on with what replaces it.
     Aborted(Aborted),
-    /// Damage; reading goes on behind it. Only with [`super::ReaderOptions::resynchronise`].
+    /// Damage; reading goes on after it. Only with [`super::ReaderOptions::resynchronise`].
+    Damage(EndOfWal),
+    /// The end. Nothing follows.
+    End(EndOfWal),
+}
+
+/// Why [`super::WalReader::read`] came back.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// All of the input is used up and more is needed, or the end was found before.
+    NeedMore,
+    /// The visitor broke off after a record.
+    BrokenOff,
+    /// A record that was given up; reading goes on with what replaces it.
+    Aborted(Aborted),
+    /// Damage; reading goes on after it. Only with [`super::ReaderOptions::resynchronise`].
     Damage(EndOfWal),
     /// The end. Nothing follows.
     End(EndOfWal),

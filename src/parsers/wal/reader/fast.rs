@@ -1,54 +1,82 @@
-//! The short way: records that are there as a whole, follow each other and pass every check, inside a page or over several.
+//! The fast path: records that are there as a whole, follow each other and pass every check, inside a page or over several.
+//! Anything else is left to the full path, which says what is the matter.
 
 use std::ops::ControlFlow;
 
-use super::{ReaderState, WalReader};
+use super::buffer::RecordBuffer;
+use super::pages::Pages;
+use super::rules::{RecordRules, Sound};
 use crate::parsers::crc::{crc32c, crc32c_append};
 use crate::parsers::wal::block::BodyLayout;
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, FIRST_IS_OVERWRITE_CONTRECORD, PageHeader};
 use crate::parsers::wal::record::{Record, RecordHeader, record_crc};
+use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
 
-/// What the short way took.
+/// Records that took the fast path together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plain {
+pub(in crate::parsers::wal) struct FastRun {
     /// Number of records, at least 1.
-    pub records: u64,
+    pub(in crate::parsers::wal) records: u64,
     /// Start of the last one.
-    pub last_record: Lsn,
+    pub(in crate::parsers::wal) last_record: Lsn,
     /// End of the last one.
-    pub end_lsn: Lsn,
+    pub(in crate::parsers::wal) end_lsn: Lsn,
 }
 
-impl WalReader {
-    /// Takes records off the front of `input` for as long as each is there as a whole and has nothing odd about it, and
-    /// shows them to `visit` until it breaks off. All checks of [`Self::next`] are made; a record that fails one, or that
-    /// needs a closer look, stays in `input` for [`Self::next`], which says what is the matter.
-    ///
-    /// `None`: there is no such record here. It costs next to nothing to ask.
+/// Records that took the fast path in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FastCount {
+    /// Those that lie inside a page, with more than images in them.
+    pub inside: u64,
+    /// Those that go on in another page, or are nothing but images.
+    pub single: u64,
+}
+
+/// Where the fast path begins: at the start of a record that follows another, with nothing odd about either.
+pub(super) struct FastStart {
+    pub(super) lsn: Lsn,
+    /// Start of the record before.
+    pub(super) link: Lsn,
+    pub(super) major: Major,
+    pub(super) rules: RecordRules,
+    pub(super) page: PageHeader,
+    pub(super) left_in_page: usize,
+    /// Records that start here or after are not wanted.
+    pub(super) limit: Option<Lsn>,
+    /// Reading went on after damage before.
+    pub(super) recovered: bool,
+}
+
+/// A record that goes on in other pages, or is nothing but images.
+pub(super) struct Single<'c> {
+    pub(super) sound: Sound,
+    pub(super) data_end_lsn: Lsn,
+    /// The page in which it ends.
+    pub(super) page: PageHeader,
+    /// Its bytes, unless they were put together in the buffer.
+    pub(super) borrowed: Option<&'c [u8]>,
+    /// The input after it.
+    pub(super) rest: &'c [u8],
+}
+
+impl FastStart {
+    /// Takes records off the front of `input` that lie inside the page, and shows them to `visit` until it breaks off. All
+    /// checks of the full path are made; a record that fails one, or that needs a closer look, stays in `input`.
     #[inline]
-    pub fn take_plain(
-        &mut self,
+    pub(super) fn take_inside(
+        &self,
         input: &mut &[u8],
         mut visit: impl FnMut(&Record<'_>) -> ControlFlow<()>,
-    ) -> Option<Plain> {
-        if let ReaderState::Pass(until) = self.state {
-            // The padding behind the record before, unless it reaches the end of the page or of the input.
-            let missing = usize::try_from(until.bytes_since(self.lsn)?).ok()?;
-            if self.at_page_boundary() || missing >= self.left_in_page() || missing >= input.len() {
-                return None;
-            }
-            self.consume(input, missing);
-            self.state = ReaderState::Record;
-        }
-        let (ReaderState::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
-        let (mut link, major) = (self.link?, self.options.major?);
-        let to_limit = self.options.limit.map_or(u64::MAX, |limit| limit.0.saturating_sub(self.lsn.0));
-        let room = self.left_in_page().min(usize::try_from(to_limit).unwrap_or(usize::MAX));
+    ) -> Option<FastRun> {
+        let Self { major, rules: RecordRules { block_size, .. }, recovered, .. } = *self;
+        let (tli, page_info) = (self.page.tli, self.page.info);
+        let to_limit = self.limit.map_or(u64::MAX, |limit| limit.0.saturating_sub(self.lsn.0));
+        let room = self.left_in_page.min(usize::try_from(to_limit).unwrap_or(usize::MAX));
         let mut rest = input.get(..room).unwrap_or(input);
         let before = rest.len();
-        let mut start_lsn = self.lsn;
+        let (mut start_lsn, mut link) = (self.lsn, self.link);
         let mut records = 0;
         while let Some((bytes, step, behind)) = whole_record(rest) {
             let Ok(header) = RecordHeader::decode(start_lsn, bytes) else { break };
@@ -59,7 +87,6 @@ impl WalReader {
             if record_crc(bytes) != header.crc {
                 break;
             }
-            let block_size = self.options.geometry.block_size;
             let body = bytes.get(RecordHeader::SIZE..).unwrap_or_default();
             let Some(layout) = BodyLayout::quick(major, block_size, body, 0) else { break };
             let end_lsn = start_lsn.advanced_by(step);
@@ -72,9 +99,9 @@ impl WalReader {
                 bytes,
                 major,
                 block_size,
-                tli: self.page.tli,
-                page_info: self.page.info,
-                recovered: self.recovered,
+                tli,
+                page_info,
+                recovered,
             });
             records = u64::saturating_add(records, 1);
             link = start_lsn;
@@ -87,40 +114,32 @@ impl WalReader {
         if records == 0 {
             return None;
         }
-        self.consume(input, before.saturating_sub(rest.len()));
-        self.link = Some(link);
-        self.last_record = Some(link);
-        self.end_of_last = Some(start_lsn);
-        self.state = if self.at_page_boundary() { ReaderState::Page } else { ReaderState::Record };
-        Some(Plain { records, last_record: link, end_lsn: start_lsn })
+        *input = input.get(before.saturating_sub(rest.len())..).unwrap_or_default();
+        Some(FastRun { records, last_record: link, end_lsn: start_lsn })
     }
 
-    /// As [`Self::take_plain`] for a single record that ends in a later page than it starts in, or is nothing but images.
-    #[inline(never)]
-    pub fn take_single(&mut self, input: &mut &[u8], visit: impl FnOnce(&Record<'_>)) -> Option<Plain> {
-        let (ReaderState::Record, None, false) = (self.state, self.aborted, self.searching) else { return None };
-        self.link?;
-        let (start_lsn, first_page) = (self.lsn, self.page);
-        let header = self.judge_header(start_lsn, input).ok()?;
+    /// The record at the front of `input`, when it ends in a later page than it starts in, or is nothing but images. What
+    /// does not lie inside one page is put together in `buffer`.
+    pub(super) fn single<'c>(&self, input: &'c [u8], pages: &Pages, buffer: &mut RecordBuffer) -> Option<Single<'c>> {
+        let start_lsn = self.lsn;
+        let header = self.rules.judge_header(start_lsn, input).ok()?;
         let length = usize::try_from(header.tot_len).ok()?;
-        let left = self.left_in_page();
+        let left = self.left_in_page;
         let (front, mut rest) = input.split_at_checked(length.min(left))?;
         // Those of the WAL machinery itself may change how reading goes on, those that are only images do not.
         let is_plain = header.rmgr_id != RM_XLOG && length > left;
         if !is_plain && !header.is_images() {
             return None;
         }
-        let most_bytes = self.buffer.most_bytes().min(length);
-        let borrowed = front.get(..most_bytes);
+        let borrowed = front.get(..buffer.most_bytes().min(length));
         if borrowed.is_none() {
-            self.buffer.clear();
-            self.buffer.keep(front);
+            buffer.clear();
+            buffer.keep(front);
         }
         let body = front.get(RecordHeader::SIZE..)?;
         // Of the body so far, once it goes on in another page.
         let mut body_crc = None;
-        let block = usize::try_from(self.options.geometry.wal_block_size).ok()?;
-        let (mut page, mut data_end_lsn) = (first_page, start_lsn.advanced_by(u64::try_from(front.len()).ok()?));
+        let (mut page, mut data_end_lsn) = (self.page, start_lsn.advanced_by(u64::try_from(front.len()).ok()?));
         let mut missing = length.saturating_sub(front.len());
         while missing > 0 {
             let page_start = data_end_lsn;
@@ -129,14 +148,16 @@ impl WalReader {
                 rest.get(..PageHeader::LONG_SIZE).and_then(|bytes| PageHeader::decode(page_start, bytes).ok())?;
             let goes_on = next.has(FIRST_IS_CONTRECORD) && !next.has(FIRST_IS_OVERWRITE_CONTRECORD);
             let is_next = goes_on && next.long.is_none() && usize::try_from(next.rem_len) == Ok(missing);
-            if !is_next || !next.faults(&self.expectation(page_start, page.tli)).is_empty() {
+            let expected = pages.expectation(page_start, page.tli);
+            if !is_next || !next.faults(&expected).is_empty() {
                 return None;
             }
+            let block = usize::try_from(expected.block_size).ok()?;
             let taken = missing.min(block.saturating_sub(PageHeader::SHORT_SIZE));
             let (piece, behind) = rest.get(PageHeader::SHORT_SIZE..)?.split_at_checked(taken)?;
             body_crc = Some(crc32c_append(body_crc.unwrap_or_else(|| crc32c(body)), piece));
             if borrowed.is_none() {
-                self.buffer.keep(piece);
+                buffer.keep(piece);
             }
             (page, rest) = (next, behind);
             missing = missing.saturating_sub(taken);
@@ -146,18 +167,12 @@ impl WalReader {
             Some(body_crc) => crc32c_append(body_crc, front.get(..RecordHeader::CHECKED_SIZE)?),
             None => record_crc(front),
         };
-        if self.options.limit.is_some_and(|limit| data_end_lsn.aligned() > limit) {
+        if self.limit.is_some_and(|limit| data_end_lsn.aligned() > limit) {
             return None;
         }
-        let sound = self.judge_body(start_lsn, header, borrowed.unwrap_or(self.buffer.kept()), crc).ok()?;
-        *input = rest;
-        self.lsn = data_end_lsn;
-        self.page = page;
-        self.timelines = Some((self.timelines.map_or(page.tli, |(first, _)| first), page.tli));
-        let whole = self.accept(start_lsn, sound, first_page.tli, first_page.info);
-        let end_lsn = whole.end_lsn;
-        visit(&self.record(whole, borrowed.unwrap_or(self.buffer.kept())));
-        Some(Plain { records: 1, last_record: start_lsn, end_lsn })
+        let kept = borrowed.unwrap_or(buffer.kept());
+        let sound = self.rules.judge_body(start_lsn, header, kept, crc).ok()?;
+        Some(Single { sound, data_end_lsn, page, borrowed, rest })
     }
 }
 
