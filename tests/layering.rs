@@ -105,9 +105,12 @@ fn only_one_module_is_unsafe() {
     assert_eq!(lifted, ["parsers/cpu_dispatch.rs"]);
 }
 
+/// Lines of a file that is one thought. Most have far fewer; a file is split by purpose, not to pass this.
+const MAX_LINES: usize = 600;
+
 #[test]
 fn files_stay_short() {
     for (name, text) in all_sources() {
-        assert!(text.lines().count() <= 500, "{name} has {} lines: split it", text.lines().count());
+        assert!(text.lines().count() <= MAX_LINES, "{name} has {} lines: split it", text.lines().count());
     }
 }

@@ -48,7 +48,8 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize, f
     let mut reader = WalReader::new(options.clone(), first).unwrap();
     let (mut records, mut damage) = (Vec::new(), Vec::new());
     for mut piece in bytes.chunks(piece_bytes) {
-        while fast {
+        let mut has_more = fast;
+        while has_more {
             let step = reader.read(&mut piece, |record| {
                 records.push(seen(record, keep));
                 // Broken off now and then, it goes on where it was.
@@ -56,7 +57,7 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize, f
             });
             match step {
                 Step::Damage(end) => damage.push(end),
-                Step::NeedMore => break,
+                Step::NeedMore => has_more = false,
                 Step::BrokenOff => {
                     assert!(records.last().is_some_and(|last: &Seen| last.range.0.0.is_multiple_of(40)));
                 }
