@@ -51,6 +51,9 @@ pub fn examine_slots(
     for error in &set.skipped {
         coverage.skip(SkippedPart::DoubleWriteBuffer, error);
     }
+    for error in set.controls.iter().filter_map(|control| control.content.as_ref().err()) {
+        coverage.skip(SkippedPart::DoubleWriteBuffer, error);
+    }
     for stranger in &set.unrecognized {
         let entry = Unrecognized::Entry(stranger.display().to_string());
         findings.push(Finding::problem(FindingKind::Unrecognized(entry)));

@@ -2,6 +2,7 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
+use super::dwb_format::ring_finding::RingFinding;
 use super::error_words::ErrorWords;
 use super::page_links::{BrokenLink, LinkFault};
 use super::wal::walk::DamageReason;
@@ -57,6 +58,8 @@ pub enum FindingKind {
     Unrecognized(Unrecognized),
     /// A file of the double write buffer is all zeros.
     AllZero,
+    /// What is found in a buffer with a control file. The code is that of the part.
+    Ring(RingFinding),
     /// The header of a file breaks a rule.
     HeaderFault(HeaderFault),
     /// Nothing proves the layout of a file.
@@ -325,6 +328,7 @@ impl FindingKind {
         match self {
             Self::Link { fault, .. } => fault.code(),
             Self::Wal(remark) => remark.kind().name(),
+            Self::Ring(found) => found.code(),
             _ => self.into(),
         }
     }
@@ -332,8 +336,10 @@ impl FindingKind {
     /// The codes of all findings that there can be.
     pub fn codes() -> impl Iterator<Item = &'static str> {
         use strum::IntoEnumIterator;
-        let by_part = ["link", "wal"];
+        let by_part = ["link", "wal", "ring"];
         let own = Self::VARIANTS.iter().copied().filter(move |name| !by_part.contains(name));
-        own.chain(LinkFault::iter().map(LinkFault::code)).chain(NoteKind::iter().map(NoteKind::name))
+        own.chain(LinkFault::iter().map(LinkFault::code))
+            .chain(NoteKind::iter().map(NoteKind::name))
+            .chain(RingFinding::VARIANTS.iter().copied())
     }
 }

@@ -5,6 +5,8 @@
 mod patch;
 mod patch_batches;
 mod patch_ring;
+mod ring;
+pub mod ring_finding;
 
 use std::path::Path;
 
@@ -18,7 +20,7 @@ use crate::parsers::dwb::{DwbDirectory, Knowledge};
 use crate::types::Lsn;
 
 /// Every kind that can be read, the most likely first.
-pub static FORMATS: [&dyn DwbFormat; 1] = [&patch::PatchFormat];
+pub static FORMATS: [&dyn DwbFormat; 2] = [&patch::PatchFormat, &ring::RingFormat];
 
 /// One kind of double write buffer: directory, files and rules.
 pub trait DwbFormat: Sync + std::fmt::Debug {

@@ -45,6 +45,7 @@ impl fmt::Display for FindingKind {
             Self::Unrecognized(Unrecognized::Further(count)) => {
                 write!(f, "{count} further entries are not double write buffer files")
             }
+            Self::Ring(found) => found.fmt(f),
             Self::AllZero => f.write_str("the file holds nothing but zeros"),
             Self::HeaderFault(fault) => fault.fmt(f),
             Self::LayoutGuessed { layout } => {
@@ -295,6 +296,7 @@ impl FindingKind {
                 "what a torn page seems to name may never have been: check again once the damaged pages are repaired"
             }
             Self::Wal(remark) => remark.kind().why(),
+            Self::Ring(found) => found.why(),
             Self::WalVersion { .. } => "the two do not belong together; records are read by the page magic",
             Self::TwoSegments { .. } => {
                 "with -p DIRECTORY the two names stand for all from the first to the last, as in pg_waldump"

@@ -6,5 +6,6 @@ mod damage;
 mod evidence;
 pub mod finding;
 mod reason;
+pub mod ring;
 mod skipped;
 pub mod wal;

@@ -11,6 +11,8 @@ pub mod patch;
 mod revision_a;
 mod revision_b;
 mod revision_c;
+pub mod ring;
+pub mod ring_control;
 
 pub use directory::{DwbDirectory, FileRole, Knowledge};
 pub use model::{
