@@ -1,4 +1,63 @@
-//! Offline forensics for PostgreSQL data directories: the double write buffer, torn pages, full-page images in WAL.
+//! Offline forensics for PostgreSQL data directories: torn pages and the images that repair them, the double write buffer,
+//! full-page images in WAL.
+//!
+//! The programs `pg_dwbinspect` and `pg_walfpi` are thin: what they can do is here for other programs too. Requests are plain
+//! structs, answers are values; nothing is printed. Damage is a finding in the answer, with its offset; an error says that
+//! there was nothing to examine. What could not be examined is in the [`Coverage`](analysis::finding::Coverage) of every
+//! report. Nothing is written but by [`repair`](mod@inspect::repair), which locks the data directory, judges it, and keeps
+//! the old bytes in a journal first.
+//!
+//! # Slots of a double write buffer
+//!
+//! ```
+//! use pgforensics::{DataDir, DwbSource};
+//!
+//! # let unpacked = tempfile::tempdir()?;
+//! # let mut archive = zstd::Decoder::new(std::fs::File::open("fixtures/dwb/evict.tar.zst")?)?;
+//! # archive.window_log_max(27)?;
+//! # tar::Archive::new(archive).unpack(unpacked.path())?;
+//! # let path = unpacked.path().join("evict");
+//! let source = DwbSource::of_data_dir(DataDir::open(&path)?);
+//! let mut used = 0;
+//! for file in &source.set.files {
+//!     let mut slots = file.slots();
+//!     while let Some(slot) = slots.next_slot() {
+//!         let slot = slot?;
+//!         used += u64::from(slot.header_bytes.iter().any(|byte| *byte != 0));
+//!     }
+//! }
+//! let (report, findings) = source.examine();
+//! assert_eq!(used, report.files.iter().map(|file| file.counts.used()).sum::<u64>());
+//! # assert!(used > 0 && !findings.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Check of a cluster
+//!
+//! Every page is read, compared with the images of the double write buffer and of WAL, and judged. `()` watches nothing;
+//! a [`Watch`](inspect::check::Watch) of your own is told how far the check is, and can break it off.
+//!
+//! ```
+//! use pgforensics::analysis::verdict::answer::Answer;
+//! use pgforensics::analysis::verdict::judge::Verdict;
+//! use pgforensics::inspect::check::CheckRequest;
+//!
+//! # let unpacked = tempfile::tempdir()?;
+//! # let mut archive = zstd::Decoder::new(std::fs::File::open("fixtures/dwb/evict.tar.zst")?)?;
+//! # archive.window_log_max(27)?;
+//! # tar::Archive::new(archive).unpack(unpacked.path())?;
+//! # let path = unpacked.path().join("evict");
+//! let examined = pgforensics::check(&CheckRequest::of(&path), &())?;
+//! println!("{}", examined.state);
+//! for page in &examined.report.pages {
+//!     println!("{} block {}: {}", examined.called(page.page), page.page.block, page.verdict.verdict.name());
+//! }
+//! assert_eq!(examined.answer(), Answer::Wrong);
+//! # assert!(examined.report.pages.iter().any(|page| page.verdict.verdict == Verdict::Restore));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Full-page images in WAL
 //!
 //! Images in WAL are counted from whatever holds it: a data directory, `pg_wal`, an archive, single segments, compressed
 //! or not. Damage is a finding in the answer; an error says that there was nothing to read.
@@ -15,6 +74,17 @@
 //! assert!(stats.coverage.skipped.is_empty());
 //! # Ok::<(), pgforensics::inspect::error::InspectError>(())
 //! ```
+//! # Where things are
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`types`] | LSNs, page identities, sizes |
+//! | [`parsers`] | formats on disk: decoded without judging, total on any bytes |
+//! | [`cluster`] | data directories, relation files, WAL and buffers, read and never written |
+//! | [`analysis`] | judgement: verdicts, doubts and findings as values with codes |
+//! | [`mod@repair`] | plans, journals, and the only code that writes |
+//! | [`output`] | words for all these values; tables, JSON, CSV |
+//! | [`inspect`] | the work itself: requests in, reports out |
 #![deny(clippy::disallowed_methods)]
 
 pub mod analysis;
@@ -29,5 +99,9 @@ pub mod repair;
 pub mod tui;
 pub mod types;
 
-pub use inspect::wal_stats;
+pub use cluster::data_dir::DataDir;
+pub use cluster::dwb_files::DwbSet;
+pub use inspect::dwb_source::DwbSource;
+pub use inspect::repair::apply as repair;
+pub use inspect::{check, wal_stats};
 pub use parsers::wal::reader::WalReader;

@@ -80,12 +80,12 @@ fn wrong_input_is_refused() {
         ),
         (&["pg_catalog.pg_class", "0"], "stands for 3 relations"),
         (&["1259", "0"], "postgres.pg_catalog.pg_class (1663/5/1259)"),
-        (&["5/1259", "--", "-1"], "\"-1\" is no block: expected 0 to 4294967294"),
+        (&["5/1259", "--", "-1"], "\"-1\" is not a valid block: expected 0 to 4294967294"),
         (&["5/1259", "-1"], "unexpected argument '-1'"),
         (&["5/1259", "4294967296"], "expected 0 to 4294967294"),
-        (&["5/1259", "first"], "\"first\" is no block"),
+        (&["5/1259", "first"], "\"first\" is not a valid block"),
         (&["5/1259", "0", "--fork", "side"], "expected main, fsm, vm or init"),
-        (&["5/1259"], "is no block"),
+        (&["5/1259"], "is not a valid block"),
     ] {
         let ran = page(&data, args);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{args:?}");

@@ -80,12 +80,16 @@ impl std::fmt::Display for RelationPattern {
     }
 }
 
+/// A text was to be a relation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not a valid relation: expected REL, DB/REL or SPC/DB/REL, numbers up to {max}", max = u32::MAX)]
+pub struct NotARelation(String);
+
 impl FromStr for RelationPattern {
-    type Err = String;
+    type Err = NotARelation;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong =
-            || format!("\"{text}\" is no relation: expected REL, DB/REL or SPC/DB/REL, numbers up to {}", u32::MAX);
+        let wrong = || NotARelation(text.to_owned());
         let mut numbers = Vec::new();
         for part in text.split('/') {
             numbers.push(part.parse::<u32>().map_err(|_| wrong())?);

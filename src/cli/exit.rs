@@ -83,9 +83,6 @@ pub enum Stop {
     #[cfg(feature = "tui")]
     #[error(transparent)]
     Screen(#[from] RunError),
-    /// The input is not what the command needs.
-    #[error("{0}")]
-    Input(String),
 }
 
 impl Stop {

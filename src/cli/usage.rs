@@ -1,5 +1,7 @@
 //! What can be wrong with a command line beyond what its parser sees.
 
+use crate::output::shell::quoted;
+
 /// The command line does not say what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
@@ -20,6 +22,25 @@ pub enum UsageError {
         "no data directory is named: a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA alone"
     )]
     NoDataDirToWrite,
+    /// Flags about journals without a journal.
+    #[error("--skip-changed and --allow-old-journal are for --resume and undo")]
+    NoJournal,
+    /// A hex dump in a machine format.
+    #[error("--hex is for --format text only")]
+    HexIsText,
+    /// A page is named by two words.
+    #[error("expected RELATION and BLOCK")]
+    RelationAndBlock,
+    /// A number was to be a block.
+    #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
+    NotABlock(String),
+    /// The screen was asked for where nothing on it would be certain.
+    #[error(
+        "{0}: pg_control is missing or damaged, so nothing on the screen would be certain; \
+         `pg_dwbinspect info {plain}` and `pg_dwbinspect check {plain}` tell what is still known",
+        plain = quoted(.0)
+    )]
+    NothingCertain(String),
     /// Two data directories.
     #[error("the data directory is named twice: give DATADIR or -D DATADIR, not both")]
     TwoDataDirs,

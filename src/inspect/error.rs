@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::page_name::PageName;
+use super::relation_name::RelationChoice;
 use super::repair::session::FillError;
+use crate::analysis::select::NotARelation;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::names::RelationNames;
@@ -19,7 +21,7 @@ use crate::repair::journal::JournalError;
 use crate::repair::outside::OutsideError;
 use crate::repair::prepare::PrepareError;
 use crate::repair::witness::StartSign;
-use crate::types::{Lsn, RelFileLocator};
+use crate::types::{Lsn, PageId, RelFileLocator};
 
 /// Relations that a message names one by one.
 const MAX_NAMED: usize = 12;
@@ -151,6 +153,33 @@ pub enum InspectError {
     /// A name stands for several pages of the journal.
     #[error("{0} stands for several pages: give the path of the file")]
     SeveralPages(PageName),
+    /// A relation was named in a form that none has.
+    #[error(transparent)]
+    NotARelation(#[from] NotARelation),
+    /// The cluster has no such relation.
+    #[error("no relation \"{text}\" in {}", data_dir.display())]
+    NoRelationInCluster {
+        /// What was given.
+        text: String,
+        /// The cluster.
+        data_dir: PathBuf,
+    },
+    /// A relation of which neither a slot nor a file is there.
+    #[error("--relation {0}: no slot and no file of such a relation is there")]
+    NoSlotOfRelation(RelationChoice),
+    /// A page that is not there, and of which nothing else knows.
+    #[error(
+        "{title}: the {} fork has no such {} ({}), and neither an image nor WAL knows of it",
+        page.fork, if *has_file { "block" } else { "file" }, page.block
+    )]
+    PageNowhere {
+        /// Name and path of the page.
+        title: String,
+        /// The page.
+        page: PageId,
+        /// The file is there, but not the block.
+        has_file: bool,
+    },
     /// Nothing is written there, as it may belong to a cluster.
     #[error(transparent)]
     Outside(#[from] OutsideError),

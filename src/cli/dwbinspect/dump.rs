@@ -15,12 +15,14 @@ use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::usage::UsageError;
 use crate::cli::values::{PageFilter, Span, image_file_name};
 use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
 use crate::cluster::relation_walk::walk_relations;
 use crate::inspect::dwb_source::DwbSource;
+use crate::inspect::error::InspectError;
 use crate::output::closing::{Closing, begin};
 use crate::output::hexdump::{write_field, write_page};
 use crate::output::json::{FileJson, Item, SLOT_COLUMNS, SlotJson, USUAL_SLOT_COLUMNS, is_described};
@@ -161,7 +163,7 @@ enum Target<'a> {
 
 pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     if args.hex && args.output.machine().is_some() {
-        return Err(Stop::Input("--hex is for --format text only".to_owned()));
+        return Err(UsageError::HexIsText.into());
     }
     let paths = args.pgdata.choose_all(&args.paths)?;
     let source = DwbSource::open(&paths)?;
@@ -170,7 +172,7 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let export = match &args.images {
         Some(path) => {
             let directory = ExportDir::create(path, &source.protected()?);
-            Some(directory.map_err(|error| Stop::Input(error.to_string()))?)
+            Some(directory.map_err(InspectError::from)?)
         }
         None => None,
     };
@@ -240,7 +242,7 @@ fn confirm_relations(filter: &PageFilter, source: &DwbSource, found: &BTreeSet<R
             })
         };
         if !found.iter().any(|rel| pattern.matches(*rel)) && !has_file() {
-            return Err(Stop::Input(format!("--relation {wanted}: no slot and no file of such a relation is there")));
+            return Err(InspectError::NoSlotOfRelation(wanted.clone()).into());
         }
     }
     Ok(())

@@ -8,27 +8,23 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::bars::Bars;
-use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::RunArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cluster::names::RelationNames;
-use crate::cluster::relation_path::{RelationFileName, tablespace_version_directory};
-use crate::cluster::relation_walk::walk_relations;
+use crate::cli::usage::UsageError;
 use crate::inspect::check::{CheckRequest, Scope, check};
-use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
+use crate::inspect::page_target::{demand_page, find_relation};
 use crate::inspect::page_versions::page_versions;
-use crate::inspect::relation_name::RelationChoice;
 use crate::output::check_text::{page_and_path, write_evidence};
 use crate::output::closing::Closing;
 use crate::output::documents::events_of;
 use crate::output::next_step_text::write_steps;
 use crate::output::page_text::{write_difference, write_headers, write_history, write_items};
 use crate::output::text::Layout;
-use crate::types::{BlockNumber, ForkNumber, MAX_BLOCK_NUMBER, PageId, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, MAX_BLOCK_NUMBER, PageId};
 
 /// Show everything about one block: disk and images side by side, its records in WAL, the verdict and its proof
 ///
@@ -72,14 +68,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         ..CheckRequest::of(&data_dir)
     };
     let mut examined = check(&request, &Bars::new(args.run.progress))?;
-    if let Some(found) = examined.report.pages.first().filter(|found| is_nowhere(found)) {
-        let title = format!("{} ({})", examined.called(page), examined.path_of(page));
-        let what = if found.disk == Comparison::MissingFile { "has no such file" } else { "has no such block" };
-        return Err(Stop::Input(format!(
-            "{title}: the {} fork {what} ({block}), and neither an image nor WAL knows of it",
-            page.fork
-        )));
-    }
+    demand_page(&examined, page)?;
     let closing =
         Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer_of_pages());
     if let Some(format) = args.run.output.machine() {
@@ -101,12 +90,6 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     Ok(closing.answer().into())
 }
 
-/// True for a block that is not there and that nothing says was ever there.
-fn is_nowhere(found: &PageReport) -> bool {
-    let absent = matches!(found.disk, Comparison::BeyondEnd | Comparison::MissingFile);
-    absent && !found.is_wrong && found.verdict.candidates.is_empty()
-}
-
 impl PageArgs {
     /// Data directory, relation and block.
     fn named(&self) -> Result<(PathBuf, String, BlockNumber), Stop> {
@@ -115,12 +98,11 @@ impl PageArgs {
             rest => (None, rest),
         };
         let [relation, block] = rest else {
-            return Err(Stop::Input("expected RELATION and BLOCK".to_owned()));
+            return Err(UsageError::RelationAndBlock.into());
         };
         let block = block.to_string_lossy();
         let number = block.parse().ok().filter(|number| *number <= MAX_BLOCK_NUMBER);
-        let number =
-            number.ok_or_else(|| Stop::Input(format!("\"{block}\" is no block: expected 0 to {MAX_BLOCK_NUMBER}")))?;
+        let number = number.ok_or_else(|| UsageError::NotABlock(block.into_owned()))?;
         Ok((self.pgdata.choose(data_dir)?, relation.to_string_lossy().into_owned(), number))
     }
 }
@@ -147,45 +129,4 @@ fn write_text(
     let report = &examined.report;
     write_history(out, layout, events_of(report, page), report.history.major, report.replay.redo_lsn)?;
     Ok(())
-}
-
-/// Finds what the user named.
-fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNumber), Stop> {
-    let directory = open_data_dir(data_dir)?;
-    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
-    let version_directory = tablespace_version_directory(directory.major(), catalog);
-    let inner = Path::new(text).strip_prefix(directory.root()).unwrap_or(Path::new(text));
-    let wanted: RelationChoice = text.parse().map_err(Stop::Input)?;
-    let names = || RelationNames::read(&directory).0;
-    let mut found: Vec<(RelFileLocator, ForkNumber)> = Vec::new();
-    match &wanted {
-        RelationChoice::Numbers(pattern) => {
-            let files = walk_relations(directory.root(), &version_directory).files;
-            found
-                .extend(files.iter().filter(|file| pattern.matches(file.rel)).map(|file| (file.rel, ForkNumber::Main)));
-            if found.is_empty() {
-                found.extend(pattern.exact().map(|rel| (rel, ForkNumber::Main)));
-            }
-        }
-        RelationChoice::Name(_) if inner.components().count() > 1 => {
-            let name = inner.file_name().and_then(|name| RelationFileName::parse(name.to_str()?));
-            let files = walk_relations(directory.root(), &version_directory).files;
-            let same = files.iter().filter(|file| file.path.parent() == inner.parent());
-            let wanted = same.filter(|file| name.is_some_and(|name| name.rel_number == file.rel.rel_number));
-            found.extend(wanted.map(|file| (file.rel, name.map_or(ForkNumber::Main, |name| name.fork))));
-        }
-        RelationChoice::Name(_) => {
-            let rel = wanted.resolve(Some(&names()))?.exact();
-            found.extend(rel.map(|rel| (rel, ForkNumber::Main)));
-        }
-    }
-    found.sort_unstable();
-    found.dedup();
-    match found[..] {
-        [one] => Ok(one),
-        [] => Err(Stop::Input(format!("no relation \"{text}\" in {}", data_dir.display()))),
-        _ => {
-            Err(InspectError::ambiguous(text, &found.iter().map(|(rel, _)| *rel).collect::<Vec<_>>(), &names()).into())
-        }
-    }
 }

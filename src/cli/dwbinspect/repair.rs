@@ -13,6 +13,7 @@ use super::undo::{OverrideArgs, ReplayArgs, run_replay};
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::usage::UsageError;
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::inspect::page_name::PageName;
 use crate::inspect::relation_name::RelationChoice;
@@ -116,7 +117,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         return run_replay(&args.resume_request(journal.clone())?, &args.output, out);
     }
     if args.replay.skip_changed || args.replay.allow_old_journal {
-        return Err(Stop::Input("--skip-changed and --allow-old-journal are for --resume and undo".to_owned()));
+        return Err(UsageError::NoJournal.into());
     }
     let request = args.request()?;
     let watch = Bars::new(args.progress);

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::PROGRAM;
 use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
+use crate::cli::usage::UsageError;
 use crate::cli::work::JobsArg;
 use crate::inspect::error::open_data_dir;
-use crate::output::shell::quoted;
 use crate::tui::backend::cluster::ClusterBackend;
 
 /// Look at a crashed cluster on a screen: what is wrong, what a start would bring, what to do
@@ -42,13 +41,8 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     // What cannot be looked at is said on the normal screen.
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
     let directory = open_data_dir(&data_dir)?;
-    let path = data_dir.display().to_string();
-    let plain = quoted(&path);
     if directory.control().trusted().is_none() {
-        return Err(Stop::Input(format!(
-            "{path}: pg_control is missing or damaged, so nothing on the screen would be certain; \
-             `{PROGRAM} info {plain}` and `{PROGRAM} check {plain}` tell what can still be told"
-        )));
+        return Err(UsageError::NothingCertain(data_dir.display().to_string()).into());
     }
     let backend = ClusterBackend::new(&data_dir, &args.wal, args.jobs.count());
     let ended = show(backend.subject(), args.screen, Arc::new(backend))?;

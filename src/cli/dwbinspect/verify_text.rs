@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::verify::{Damaged, Summary};
+use crate::inspect::verify::{DamagedPage, VerifyReport};
 use crate::output::escape::printable;
 use crate::output::text::{Layout, wrapped, write_fact};
+use crate::output::words::cluster::checksum_words;
 
 /// Pages of one file that are listed.
 const MAX_PAGES: usize = 20;
@@ -12,24 +13,29 @@ const MAX_PAGES: usize = 20;
 /// Files that are listed.
 const MAX_FILES: usize = 200;
 
-/// Writes the summary.
+/// Writes the report.
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_summary(out: &mut dyn Write, layout: Layout, summary: &Summary) -> io::Result<()> {
+pub fn write_summary(out: &mut dyn Write, layout: Layout, report: &VerifyReport) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("Pages"))?;
     let mut fact = |label: &str, value: &str| write_fact(out, layout, label, value);
-    fact("data directory", &summary.path)?;
-    fact("what happened", summary.state.as_deref().unwrap_or("not known: pg_control cannot be trusted"))?;
-    fact("data checksums", &summary.checksums)?;
-    let counts = &summary.counts;
-    fact("checked", &format!("{} in {}, {} bytes", pages(counts.pages), files(summary.files), counts.bytes))?;
+    fact("data directory", &report.data_dir.display().to_string())?;
+    let happened = if report.condition.is_known() {
+        report.condition.to_string()
+    } else {
+        "unknown: pg_control cannot be trusted".to_owned()
+    };
+    fact("what happened", &happened)?;
+    fact("data checksums", &checksum_words(report.checksums))?;
+    let counts = &report.counts;
+    fact("checked", &format!("{} in {}, {} bytes", pages(counts.pages), files(report.files), counts.bytes))?;
     let damaged = match counts.damaged {
         0 => "none".to_owned(),
         count => format!(
             "{} in {}: {} with a wrong checksum, {} that a server refuses",
             pages(count),
-            files(summary.damaged_files),
+            files(report.damaged_files),
             counts.checksum_failures,
             counts.rejected
         ),
@@ -40,7 +46,7 @@ pub fn write_summary(out: &mut dyn Write, layout: Layout, summary: &Summary) -> 
         bytes => format!("; {bytes} bytes are holes of their files, which hold zeros and were not read"),
     };
     fact("all zero", &format!("{}{holes}", pages(counts.zeroed)))?;
-    if let Some(count) = summary.checksums_not_judged {
+    if let Some(count) = report.checksums_not_judged {
         fact("checksum differs", &format!("{}, which is not judged", pages(count)))?;
     }
     Ok(())
@@ -72,7 +78,7 @@ struct ListedFile {
 
 impl Listing {
     /// Adds a page; those of one file follow each other.
-    pub fn add(&mut self, page: &Damaged<'_>) {
+    pub fn add(&mut self, page: &DamagedPage<'_>) {
         if self.files.last().is_none_or(|file| file.path != page.path) {
             if self.files.len() >= MAX_FILES {
                 self.further_pages += 1;

@@ -1,0 +1,66 @@
+//! One block as a user names it: which relation and fork are meant, and whether the block is anywhere.
+
+use std::path::Path;
+
+use super::error::{InspectError, open_data_dir};
+use super::examination::Examination;
+use super::relation_name::RelationChoice;
+use crate::analysis::verdict::compare::Comparison;
+use crate::cluster::names::RelationNames;
+use crate::cluster::relation_path::RelationFileName;
+use crate::cluster::relation_walk::relations_of;
+use crate::types::{ForkNumber, PageId, RelFileLocator};
+
+/// Refuses a page that is not there and that nothing says was ever there.
+///
+/// # Errors
+/// That it is nowhere.
+pub fn demand_page(examined: &Examination, page: PageId) -> Result<(), InspectError> {
+    let Some(found) = examined.report.pages.first() else { return Ok(()) };
+    let is_absent = matches!(found.disk, Comparison::BeyondEnd | Comparison::MissingFile);
+    if !is_absent || found.is_wrong || !found.verdict.candidates.is_empty() {
+        return Ok(());
+    }
+    let title = format!("{} ({})", examined.called(page), examined.path_of(page));
+    Err(InspectError::PageNowhere { title, page, has_file: found.disk != Comparison::MissingFile })
+}
+
+/// Finds what the user named.
+///
+/// # Errors
+/// When it stands for no relation, or for several.
+pub fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNumber), InspectError> {
+    let directory = open_data_dir(data_dir)?;
+    let inner = Path::new(text).strip_prefix(directory.root()).unwrap_or(Path::new(text));
+    let wanted: RelationChoice = text.parse()?;
+    let names = || RelationNames::read(&directory).0;
+    let mut found: Vec<(RelFileLocator, ForkNumber)> = Vec::new();
+    match &wanted {
+        RelationChoice::Numbers(pattern) => {
+            let files = relations_of(&directory).files;
+            found
+                .extend(files.iter().filter(|file| pattern.matches(file.rel)).map(|file| (file.rel, ForkNumber::Main)));
+            if found.is_empty() {
+                found.extend(pattern.exact().map(|rel| (rel, ForkNumber::Main)));
+            }
+        }
+        RelationChoice::Name(_) if inner.components().count() > 1 => {
+            let name = inner.file_name().and_then(|name| RelationFileName::parse(name.to_str()?));
+            let files = relations_of(&directory).files;
+            let same = files.iter().filter(|file| file.path.parent() == inner.parent());
+            let wanted = same.filter(|file| name.is_some_and(|name| name.rel_number == file.rel.rel_number));
+            found.extend(wanted.map(|file| (file.rel, name.map_or(ForkNumber::Main, |name| name.fork))));
+        }
+        RelationChoice::Name(_) => {
+            let rel = wanted.resolve(Some(&names()))?.exact();
+            found.extend(rel.map(|rel| (rel, ForkNumber::Main)));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    match found[..] {
+        [one] => Ok(one),
+        [] => Err(InspectError::NoRelationInCluster { text: text.to_owned(), data_dir: data_dir.to_owned() }),
+        _ => Err(InspectError::ambiguous(text, &found.iter().map(|(rel, _)| *rel).collect::<Vec<_>>(), &names())),
+    }
+}
