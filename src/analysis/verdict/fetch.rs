@@ -15,23 +15,52 @@ use crate::parsers::wal::block::Keep;
 use crate::types::{Lsn, PageId};
 
 /// Why an image could not be read again.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum FetchError {
     /// The slot cannot be read.
-    #[error(transparent)]
-    Slot(#[from] SlotReadError),
+    Slot(SlotReadError),
     /// The slot is not what it was.
-    #[error("{0} no longer holds this page, or its CRC is wrong")]
-    SlotChanged(String),
+    SlotChanged {
+        /// Name of the file.
+        file: String,
+        /// Index of the slot in the file.
+        slot_index: u64,
+    },
     /// WAL cannot be read.
-    #[error(transparent)]
-    Wal(#[from] WalReadError),
+    Wal(WalReadError),
     /// The record is not there any more.
-    #[error("WAL has no image of this page at {0}")]
     NoRecord(Lsn),
     /// The image cannot be unpacked.
-    #[error(transparent)]
-    Image(#[from] ImageError),
+    Image(ImageError),
+}
+
+impl std::error::Error for FetchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Slot(error) => error.source(),
+            Self::Wal(error) => error.source(),
+            Self::Image(error) => error.source(),
+            Self::SlotChanged { .. } | Self::NoRecord(_) => None,
+        }
+    }
+}
+
+impl From<SlotReadError> for FetchError {
+    fn from(error: SlotReadError) -> Self {
+        Self::Slot(error)
+    }
+}
+
+impl From<WalReadError> for FetchError {
+    fn from(error: WalReadError) -> Self {
+        Self::Wal(error)
+    }
+}
+
+impl From<ImageError> for FetchError {
+    fn from(error: ImageError) -> Self {
+        Self::Image(error)
+    }
 }
 
 /// The bytes of a page, as they are on disk or as an image has them.
@@ -47,7 +76,7 @@ pub struct PageVersion {
 /// and without checksum.
 ///
 /// # Errors
-/// When the place no longer holds an image of this page.
+/// When the slot or the record no longer holds an image of this page.
 pub fn fetch_image(
     source: &ImageSource,
     page: PageId,
@@ -56,8 +85,8 @@ pub fn fetch_image(
     wal: Option<&WalSet>,
 ) -> Result<Vec<u8>, FetchError> {
     match source {
-        ImageSource::Dwb { file_index, slot_index, .. } => {
-            let changed = || FetchError::SlotChanged(source.to_string());
+        ImageSource::Dwb { file: name, file_index, slot_index, .. } => {
+            let changed = || FetchError::SlotChanged { file: name.clone(), slot_index: *slot_index };
             let file = dwb.files.get(*file_index).ok_or_else(changed)?;
             let mut buf = Vec::new();
             let slot = file.read_slot(*slot_index, &mut buf)?;

@@ -4,8 +4,9 @@
 use std::ops::Range;
 
 use super::backup::Backup;
-use super::doubt::Doubt;
+use super::doubt::{Doubt, Witness};
 use super::history::{Interest, WalHistory};
+use crate::analysis::error_words::ErrorWords;
 use crate::analysis::wal::segment::Watch;
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::WalkEnd;
@@ -61,8 +62,6 @@ pub struct Replay {
     pub redo_lsn: Option<Lsn>,
     /// End of the last valid record that replay will meet.
     pub end_lsn: Option<Lsn>,
-    /// How WAL ends, in words.
-    pub end_words: String,
     /// Replay can begin: the record at the redo point is in `pg_wal`.
     pub can_begin: bool,
     /// Next transaction at the checkpoint.
@@ -81,7 +80,6 @@ impl Replay {
             recovery: Recovery::Unknown,
             redo_lsn: None,
             end_lsn: None,
-            end_words: String::new(),
             can_begin: false,
             next_xid: None,
             backup: None,
@@ -119,7 +117,7 @@ impl Replay {
             replay.doubts.push(Doubt::BackupEndNotReached);
         }
         if !signs.signals.is_empty() && !asked_for {
-            replay.doubts.push(Doubt::OtherSignals { names: signs.signals.join(", ") });
+            replay.doubts.push(Doubt::OtherSignals { names: signs.signals.clone() });
         }
         replay
     }
@@ -158,7 +156,7 @@ impl Replay {
         self.can_begin = true;
         self.end_lsn = part.extent.last_end_lsn;
         self.judge_end(set, &run, &part)?;
-        self.hold_against(control, history);
+        self.compare_with_control(control, history);
         if self.recovery == Recovery::None && part.extent.first_end_lsn < part.extent.last_end_lsn {
             let end_lsn = part.extent.last_end_lsn.unwrap_or_default();
             self.doubts.push(Doubt::WalAfterShutdown { redo_lsn, end_lsn });
@@ -168,13 +166,12 @@ impl Replay {
 
     fn judge_end(&mut self, set: &WalSet, run: &Range<usize>, part: &WalkEnd) -> Result<(), WalReadError> {
         if let Some(error) = &part.error {
-            self.doubts.push(Doubt::WalEndUnreadable { error: error.to_string() });
+            self.doubts.push(Doubt::WalEndUnreadable { error: ErrorWords::from(error) });
         }
         let Some(end) = &part.end else {
             self.doubts.push(Doubt::WalBrokenOff);
             return Ok(());
         };
-        self.end_words = end.to_string();
         match judge_tail(set, run, end)? {
             Tail::RecordsFollow { first_lsn, was_synced: true } => {
                 self.doubts.push(Doubt::RecordsFollow { end: end.clone(), first_lsn });
@@ -193,7 +190,7 @@ impl Replay {
     }
 
     /// Addresses that `pg_control` knows to have been written.
-    fn hold_against(&mut self, control: Option<&ControlFile>, history: &WalHistory) {
+    fn compare_with_control(&mut self, control: Option<&ControlFile>, history: &WalHistory) {
         if let Some((backup, end_lsn)) = self.backup.as_mut().zip(self.end_lsn) {
             backup.settle(control, history, end_lsn);
             let checkpoint = backup.checkpoint_lsn.zip(backup.redo_lsn);
@@ -227,9 +224,9 @@ impl Replay {
 
     /// What a page with this LSN on disk shows, when WAL ends before it: the server had written WAL up to there first.
     #[must_use]
-    pub fn doubt_of_page(&self, page_lsn: Lsn, page: &str) -> Option<Doubt> {
+    pub fn doubt_of_page(&self, page_lsn: Lsn, witness: Witness) -> Option<Doubt> {
         let end_lsn = self.end_lsn.filter(|end| page_lsn > *end)?;
-        Some(Doubt::PageAfterEnd { page: page.to_owned(), page_lsn, end_lsn })
+        Some(Doubt::PageAfterEnd { witness, page_lsn, end_lsn })
     }
 }
 

@@ -6,6 +6,7 @@ use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::content::Ahead;
 use crate::analysis::verdict::events::FileEvent;
 use crate::analysis::verdict::evidence::{NamedRecord, Objection, OpenQuestion, Statement};
+use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::identity::OtherBlock;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::types::Lsn;
@@ -15,6 +16,20 @@ impl fmt::Display for ImageSource {
         match self {
             Self::Dwb { file, slot_index, .. } => f.pad(&format!("{file} slot {slot_index}")),
             Self::Wal { record_lsn } => f.pad(&format!("WAL image at {record_lsn}")),
+        }
+    }
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slot(error) => error.fmt(f),
+            Self::SlotChanged { file, slot_index } => {
+                write!(f, "{file} slot {slot_index} no longer holds this page, or its CRC is wrong")
+            }
+            Self::Wal(error) => error.fmt(f),
+            Self::NoRecord(lsn) => write!(f, "WAL has no image of this page at {lsn}"),
+            Self::Image(error) => error.fmt(f),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod cluster;
 mod damage;
+mod doubt;
 mod evidence;
 pub mod finding;
 mod reason;

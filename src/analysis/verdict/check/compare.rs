@@ -7,6 +7,7 @@ use super::progress::{Progress, Stage};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::slot_facts::WritePath;
+use crate::analysis::verdict::doubt::Witness;
 use crate::analysis::verdict::slots::{CompareRules, SlotRef, Suspicion, compare_slots};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
@@ -19,7 +20,7 @@ pub(super) struct Compared {
     /// Pages that need a closer look.
     pub(super) suspects: BTreeMap<PageId, Suspicion>,
     /// The newest LSN of a whole image that was copied under its lock, and its slot.
-    pub(super) newest_written: Option<(Lsn, String)>,
+    pub(super) newest_written: Option<(Lsn, Witness)>,
     /// What could not be read.
     pub(super) coverage: Coverage,
 }
@@ -61,7 +62,7 @@ fn newest_written(
     slots: &[SlotRef],
     pages: &dyn PageSource,
     coverage: &mut Coverage,
-) -> Option<(Lsn, String)> {
+) -> Option<(Lsn, Witness)> {
     let is_witness = |slot: &&SlotRef| {
         let mut is_logged = || {
             let has_init = pages.has_fork(slot.page.rel, ForkNumber::Init).unwrap_or_else(|error| {
@@ -76,6 +77,6 @@ fn newest_written(
     let mut slots: Vec<&SlotRef> = slots.iter().collect();
     slots.sort_unstable_by_key(|slot| std::cmp::Reverse(slot.page_lsn));
     let newest = slots.into_iter().find(is_witness)?;
-    let file = set.files.get(newest.file).map_or("", |file| file.name.as_str());
-    Some((newest.page_lsn, format!("the image in {file} slot {}", newest.index)))
+    let file = set.files.get(newest.file).map_or_else(String::new, |file| file.name.clone());
+    Some((newest.page_lsn, Witness::Slot { file, slot_index: newest.index }))
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::input::{ClusterInput, WalInput};
 use super::progress::{Progress, Stage};
+use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::slot_facts::WritePath;
@@ -105,7 +106,7 @@ pub(super) fn read_wal(
     match wal.own {
         Some(set) => {
             if let Err(error) = replay.read_to_end(set, cluster.control, &mut history, &interest, jobs, &watch) {
-                replay.doubts.push(Doubt::WalUnreadable { error: error.to_string() });
+                replay.doubts.push(Doubt::WalUnreadable { error: ErrorWords::from(&error) });
                 coverage.skip(SkippedPart::Wal, error);
             }
         }

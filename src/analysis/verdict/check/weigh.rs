@@ -3,7 +3,7 @@
 use super::input::Witnesses;
 use crate::analysis::finding::Coverage;
 use crate::analysis::verdict::candidate::CandidateOutcome;
-use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::doubt::{Doubt, Witness};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{Lsn, PageId, RelFileLocator};
@@ -11,7 +11,7 @@ use crate::types::{Lsn, PageId, RelFileLocator};
 /// Where doubts come from, besides WAL.
 pub(super) struct DoubtSources<'a> {
     /// The newest LSN of a whole image that was copied under its lock, and its slot.
-    pub(super) newest_written: Option<(Lsn, String)>,
+    pub(super) newest_written: Option<(Lsn, Witness)>,
     /// What all pages say about the end of WAL.
     pub(super) witnesses: Witnesses<'a>,
     /// The pages that something is wrong with.
@@ -26,10 +26,10 @@ pub(super) struct DoubtSources<'a> {
 /// examined counts too; what is read on the way and cannot be, is added to `coverage`.
 pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, coverage: &mut Coverage) -> Vec<Doubt> {
     let mut doubts = replay.doubts.clone();
-    doubts.extend(sources.newest_written.and_then(|(lsn, slot)| replay.doubt_of_page(lsn, &slot)));
+    doubts.extend(sources.newest_written.and_then(|(lsn, slot)| replay.doubt_of_page(lsn, slot)));
     let look = match sources.witnesses {
         Witnesses::Known { newest, doubts: known } => {
-            doubts.extend(newest.and_then(|(lsn, page)| replay.doubt_of_page(lsn, &page)));
+            doubts.extend(newest.and_then(|(lsn, page)| replay.doubt_of_page(lsn, page)));
             doubts.extend(known);
             None
         }
@@ -61,7 +61,7 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
 /// left could have been the only one to show that WAL is missing.
 fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelFileLocator) -> String) -> Vec<Doubt> {
     let Some(end_lsn) = replay.end_lsn else { return Vec::new() };
-    let name = |page: PageId| format!("the {} page at block {} of {}", page.fork, page.block, called(page.rel));
+    let witness = |page: PageId| Witness::Page { page, relation: called(page.rel) };
     let logged = || pages.iter().filter(|page| page.is_wrong && !page.is_unlogged);
     let told = |page: &PageReport| {
         let lsn_of = |index: usize| page.verdict.candidates.get(index).map(|judged| judged.candidate.page_lsn);
@@ -72,9 +72,9 @@ fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelF
     };
     let newest = logged().filter_map(told).max();
     let silent: Vec<PageId> = logged().filter(|page| page.is_silent).map(|page| page.page).collect();
-    let past_end = newest.and_then(|(lsn, page)| replay.doubt_of_page(lsn, &name(page)));
+    let past_end = newest.and_then(|(lsn, page)| replay.doubt_of_page(lsn, witness(page)));
     let silent = silent.first().map(|first| Doubt::SilentPages {
-        page: name(*first),
+        witness: witness(*first),
         more: silent.len().saturating_sub(1),
         end_lsn,
     });

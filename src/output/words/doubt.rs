@@ -1,0 +1,127 @@
+//! What is doubtful about a cluster.
+
+use std::fmt;
+
+use crate::analysis::verdict::doubt::{Doubt, NotRead, Witness};
+
+/// How many more there are than the one that was named.
+struct AndMore(usize);
+
+impl fmt::Display for AndMore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 { Ok(()) } else { write!(f, " (and {} more)", self.0) }
+    }
+}
+
+impl fmt::Display for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Page { page, relation } => write!(f, "the {} page at block {} of {relation}", page.fork, page.block),
+            Self::InFile { path, block } => write!(f, "{path} block {block}"),
+            Self::Slot { file, slot_index } => write!(f, "the image in {file} slot {slot_index}"),
+        }
+    }
+}
+
+impl fmt::Display for NotRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PathsUnknown => f.write_str("where they are is not known"),
+            Self::CheckFailed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MayBeRunning => {
+                f.write_str("a server may be running on this directory, and files change while they are read")
+            }
+            Self::BrokenOff => f.write_str("the check was broken off"),
+            Self::WalBrokenOff => f.write_str("reading of WAL was broken off"),
+            Self::PagesNotRead { why } => {
+                write!(f, "not all pages were examined for LSNs past the end of WAL: {why}")
+            }
+            Self::ControlNotTrusted => {
+                f.write_str("pg_control cannot be trusted, so it is not known where replay begins")
+            }
+            Self::BaseBackup => {
+                f.write_str("the directory is a base backup: its files were copied while a server was writing")
+            }
+            Self::BackupLabelUnreadable => {
+                f.write_str("backup_label cannot be read, so it is not known where replay begins")
+            }
+            Self::WalWasReset => f.write_str("pg_resetwal was run: WAL from before it says nothing about this cluster"),
+            Self::BackupEndNotReached => f.write_str("a restored backup has not reached the end of the backup yet"),
+            Self::OtherSignals { names } => write!(f, "{} changes what recovery does", names.join(", ")),
+            Self::NoWal => f.write_str("pg_wal holds no WAL of this cluster"),
+            Self::WalUnreadable { error } => write!(f, "WAL cannot be read: {error}"),
+            Self::WalEndUnreadable { error } => write!(f, "WAL cannot be read to its end: {error}"),
+            Self::NoWalAtRedo { redo_lsn } => write!(f, "WAL from the redo point {redo_lsn} on is missing"),
+            Self::NoRecordAtRedo { redo_lsn } => {
+                write!(f, "there is no valid record at the redo point {redo_lsn}")
+            }
+            Self::WalAfterShutdown { redo_lsn, end_lsn } => write!(
+                f,
+                "the state is \"shut down\" at {redo_lsn}, yet WAL goes on after it to {end_lsn}: pg_control is outdated"
+            ),
+            Self::RecordsFollow { end, first_lsn } => {
+                write!(f, "{end}, yet sound records go on at {first_lsn}: WAL between is damaged")
+            }
+            Self::HoleAtEnd { end, first_lsn } => write!(
+                f,
+                "{end}, yet sound records go on at {first_lsn}. Nothing shows that WAL between had been synced: after a power \
+                 cut this is normal and nothing committed is lost; after damage to WAL, what was committed after {} is lost \
+                 when the server is started",
+                end.at
+            ),
+            Self::WalChanging { end_lsn } => {
+                write!(f, "WAL changed while it was read, up to {end_lsn}: a server is writing it")
+            }
+            Self::BeforeKnownEnd { end, known_lsn } => {
+                write!(f, "{end}, yet pg_control knows of WAL at {known_lsn}")
+            }
+            Self::SegmentMissing { end } => write!(f, "{end}; a segment is missing after it, later ones are there"),
+            Self::EndsBeforeCheckpoint { end_lsn, checkpoint_lsn } => {
+                write!(f, "WAL ends at {end_lsn}, before the checkpoint record at {checkpoint_lsn}")
+            }
+            Self::NotTheCheckpoint { checkpoint_lsn } => {
+                write!(f, "the record at {checkpoint_lsn} is not the checkpoint that pg_control names")
+            }
+            Self::NotTheCheckpointOfTheLabel => {
+                f.write_str("the record that backup_label calls the checkpoint of the backup is missing")
+            }
+            Self::EndsBeforeConsistency { end_lsn, least_lsn } => {
+                write!(f, "WAL ends at {end_lsn}, but the cluster is consistent only from {least_lsn} on")
+            }
+            Self::NotAShutdownCheckpoint => {
+                f.write_str("the state is \"shut down\", but the last checkpoint is not one of a shutdown")
+            }
+            Self::PageAfterEnd { witness, page_lsn, end_lsn } => {
+                write!(
+                    f,
+                    "{witness} has LSN {page_lsn}, but WAL ends at {end_lsn}: WAL that had been written is missing"
+                )
+            }
+            Self::SomethingUnread { first, more } => {
+                write!(f, "not all of the cluster was read: {}: {}{}", first.what, first.why(), AndMore(*more))
+            }
+            Self::RelationIncomplete { file, missing, more } => write!(
+                f,
+                "{file}: {missing}, so its pages cannot show whether WAL had been written further{}",
+                AndMore(*more)
+            ),
+            Self::SilentPages { witness, more, end_lsn } => write!(
+                f,
+                "nothing is left of {witness}{}, not even an LSN, so it cannot show whether WAL had been written further than \
+                 {end_lsn}",
+                AndMore(*more)
+            ),
+            Self::DwbNewerThanControl => {
+                f.write_str("the double write buffer is newer than pg_control: they do not belong together")
+            }
+            Self::LayoutNotSeen => f.write_str("layout known from its description, not seen on a live server"),
+        }
+    }
+}
