@@ -114,3 +114,56 @@ fn files_stay_short() {
         assert!(text.lines().count() <= MAX_LINES, "{name} has {} lines: split it", text.lines().count());
     }
 }
+
+/// The string literals of Rust source that are not in comments, doc comments or attributes that take a reason.
+fn literals(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['"', '\'', '/']) {
+        let tail = &rest[at..];
+        if tail.starts_with("//") {
+            rest = tail.split_once('\n').map_or("", |(_, after)| after);
+        } else if tail.starts_with('"') {
+            let mut end = 1;
+            let mut is_escaped = false;
+            for (index, c) in tail.char_indices().skip(1) {
+                end = index;
+                if c == '"' && !is_escaped {
+                    break;
+                }
+                is_escaped = c == '\\' && !is_escaped;
+            }
+            if !rest[..at].ends_with("reason = ") {
+                found.push(tail[1..end].to_owned());
+            }
+            rest = &tail[end + 1..];
+        } else {
+            // A quotation mark as a character, or a lifetime.
+            let is_quote = tail.starts_with("'\"'") || tail.starts_with("'\\\"'");
+            rest = &tail[if is_quote { tail[1..].find('\'').unwrap() + 2 } else { 1 }..];
+        }
+    }
+    found
+}
+
+/// True for three words or more in a row, placeholders left out.
+fn is_sentence(literal: &str) -> bool {
+    let is_word = |part: &&str| part.trim_matches([',', '.', ':', ';']).bytes().all(|byte| byte.is_ascii_alphabetic());
+    let words: Vec<&str> = literal.split_whitespace().collect();
+    words.split(|part| !is_word(&part)).any(|run| run.len() >= 3)
+}
+
+#[test]
+fn judgement_holds_no_sentence() {
+    assert_eq!(literals("a(\"one\"); // \"no\"\nb('\"', \"two \\\" x\", 'c')"), ["one", "two \\\" x"]);
+    assert!(is_sentence("the page is gone") && is_sentence("{page} has no file: {why}"));
+    assert!(!is_sentence("{rel} {fork} block {block}") && !is_sentence("snake_case"));
+    let mut checked = 0;
+    for (name, text) in all_sources().into_iter().filter(|(name, _)| name.starts_with("analysis/verdict/")) {
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        let sentences: Vec<String> = literals(text).into_iter().filter(|literal| is_sentence(literal)).collect();
+        assert!(sentences.is_empty(), "{name} holds sentences, which belong into output/words: {sentences:?}");
+        checked += 1;
+    }
+    assert!(checked > 30, "the scan found only {checked} files");
+}

@@ -231,4 +231,8 @@ impl Doubt {
     pub fn code(&self) -> &'static str {
         self.into()
     }
+    /// The codes of all doubts that there can be.
+    pub fn codes() -> impl Iterator<Item = &'static str> {
+        Self::VARIANTS.iter().copied()
+    }
 }

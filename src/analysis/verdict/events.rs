@@ -57,7 +57,7 @@ pub struct BlockEvent {
     /// Other blocks of the same fork that the record changes, with their index: they get the same LSN.
     pub partners: Box<[(u8, BlockNumber)]>,
     /// The record changes a page of another fork or relation, too, and gives it the same LSN.
-    pub has_stranger: bool,
+    pub has_other_fork: bool,
 }
 
 impl BlockEvent {

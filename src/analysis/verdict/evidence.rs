@@ -199,10 +199,12 @@ impl Statement {
         }
     }
 
-    /// All codes that it adds to those of [`Ahead`], [`Objection`], [`OpenQuestion`] and [`Doubt`].
+    /// The codes of all statements that there can be, but for those of [`Doubt`].
     pub fn codes() -> impl Iterator<Item = &'static str> {
-        let inside = ["copied_in_change", "objection", "open", "doubt"];
-        Self::VARIANTS.iter().copied().filter(move |code| !inside.contains(code))
+        let by_part = ["copied_in_change", "objection", "open", "doubt"];
+        let own = Self::VARIANTS.iter().copied().filter(move |code| !by_part.contains(code));
+        let parts = Ahead::VARIANTS.iter().chain(OpenQuestion::VARIANTS).copied();
+        own.chain(parts).chain(Objection::codes())
     }
 }
 
@@ -239,9 +241,10 @@ impl Objection {
         }
     }
 
-    /// All codes that it adds to those of [`OtherBlock`].
+    /// The codes of all objections that there can be.
     pub fn codes() -> impl Iterator<Item = &'static str> {
-        Self::VARIANTS.iter().copied().filter(|code| *code != "other_block")
+        let own = Self::VARIANTS.iter().copied().filter(|code| *code != "other_block");
+        own.chain(OtherBlock::VARIANTS.iter().copied())
     }
 }
 

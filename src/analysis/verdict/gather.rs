@@ -197,9 +197,10 @@ impl<'a> Gather<'a> {
         let others = record.blocks().filter(is_partner).map(|other| (other.block_id, other.block));
         let is_several = record.layout.block_count > 1;
         let partners = if is_several { others.collect() } else { Box::default() };
-        let is_stranger =
+        let is_other_fork =
             |own: &BlockRef<'_>, other: &BlockRef<'_>| (own.rel, own.fork_code()) != (other.rel, other.fork_code());
-        let has_stranger = is_several && own.is_some_and(|own| record.blocks().any(|other| is_stranger(own, &other)));
+        let has_other_fork =
+            is_several && own.is_some_and(|own| record.blocks().any(|other| is_other_fork(own, &other)));
         let event = BlockEvent {
             start_lsn: record.start_lsn,
             end_lsn: record.end_lsn,
@@ -209,7 +210,7 @@ impl<'a> Gather<'a> {
             touch,
             block_id: own.map_or(0, |own| own.block_id),
             partners,
-            has_stranger,
+            has_other_fork,
         };
         self.gathered.events.push((place, event));
     }

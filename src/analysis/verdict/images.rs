@@ -70,7 +70,7 @@ impl Context<'_> {
             };
             open.extend(self.mistakable(page, slot.page_lsn).filter(|_| !is_identified));
             if !(is_locked && slot.is_verified) {
-                open.extend(self.stranger(page, slot.page_lsn, header.as_ref()));
+                open.extend(self.other_fork(page, slot.page_lsn, header.as_ref()));
             }
             let marks = SectorMarks::of(read.image);
             let rejected = PageCondition::of(read.image, page.fork, page.block, self.checksums);
@@ -174,8 +174,8 @@ impl Context<'_> {
     /// Says so when the record that an image's LSN names changed a page of another fork or relation too, and the image may
     /// be of that one: a copy without a lock can come under the name of the page that took the buffer over, and some
     /// slots have no CRC that covers the name. Heap records change maps besides, which have no line pointers.
-    fn stranger(&self, page: PageId, lsn: Lsn, header: Option<&PageHeader>) -> Option<OpenQuestion> {
-        let event = self.record_at(page, lsn).filter(|event| event.has_stranger)?;
+    fn other_fork(&self, page: PageId, lsn: Lsn, header: Option<&PageHeader>) -> Option<OpenQuestion> {
+        let event = self.record_at(page, lsn).filter(|event| event.has_other_fork)?;
         let has_items = header.is_some_and(|header| usize::from(header.lower) > PageHeader::SIZE);
         let is_told = matches!(event.rmgr_id, RM_HEAP | RM_HEAP2) && (page.fork != ForkNumber::Main || has_items);
         (!is_told).then_some(OpenQuestion::SameLsnAsOtherFork { lsn: event.start_lsn })

@@ -109,7 +109,7 @@ impl Reason {
         }
     }
 
-    /// All codes that it adds to those of [`Statement`].
+    /// The codes of all reasons that there can be, but for those of [`Statement`].
     pub fn codes() -> impl Iterator<Item = &'static str> {
         Self::VARIANTS.iter().copied().filter(|code| *code != "of_image")
     }

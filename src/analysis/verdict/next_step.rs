@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use strum::{IntoStaticStr, VariantNames};
+
 use super::compare::Comparison;
 use super::judge::{OnStart, Verdict};
 use super::outlook::{Outlook, Start};
@@ -61,33 +63,42 @@ pub struct Affected {
 }
 
 /// Relations that are made from others again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantNames)]
 pub enum Rebuilt {
     /// Indexes of system catalogs, which the server needs to answer at all.
+    #[strum(serialize = "reindex_system")]
     SystemIndexes,
     /// Other indexes.
+    #[strum(serialize = "reindex")]
     Indexes,
     /// Materialized views.
+    #[strum(serialize = "refresh_materialized_view")]
     MaterializedViews,
 }
 
 /// Relations whose content stands nowhere else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantNames)]
 pub enum Lost {
     /// System catalogs.
+    #[strum(serialize = "salvage_catalog")]
     Catalogs,
     /// Tables.
+    #[strum(serialize = "salvage_table")]
     Tables,
     /// TOAST tables.
+    #[strum(serialize = "salvage_toast")]
     Toast,
     /// Sequences.
+    #[strum(serialize = "reset_sequence")]
     Sequences,
     /// The catalogs do not tell.
+    #[strum(serialize = "salvage_unknown")]
     Unknown,
 }
 
 /// Something to be done. In the order in which it is to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum NextStep {
     /// A server may be running.
     StopServer,
@@ -158,30 +169,19 @@ pub enum NextStep {
 impl NextStep {
     /// Stable name for programs.
     #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
-            Self::StopServer => "stop_server",
-            Self::LookAtProcess { .. } => "look_at_process",
-            Self::BringControl => "bring_control",
-            Self::BringWal => "bring_wal",
-            Self::CompleteBackup => "complete_backup",
-            Self::MakeStandIns { .. } => "make_stand_ins",
-            Self::Repair { .. } => "repair",
-            Self::Decide { .. } => "decide",
-            Self::LookIntoArchive { .. } => "look_into_archive",
-            Self::GetPast { .. } => "get_past",
-            Self::CopyFirst => "copy_first",
-            Self::Rebuild { kind: Rebuilt::SystemIndexes, .. } => "reindex_system",
-            Self::Rebuild { kind: Rebuilt::Indexes, .. } => "reindex",
-            Self::Rebuild { kind: Rebuilt::MaterializedViews, .. } => "refresh_materialized_view",
-            Self::Salvage { kind: Lost::Catalogs, .. } => "salvage_catalog",
-            Self::Salvage { kind: Lost::Tables, .. } => "salvage_table",
-            Self::Salvage { kind: Lost::Toast, .. } => "salvage_toast",
-            Self::Salvage { kind: Lost::Sequences, .. } => "reset_sequence",
-            Self::Salvage { kind: Lost::Unknown, .. } => "salvage_unknown",
-            Self::BlankMaps { .. } => "blank_maps",
-            Self::Start { .. } => "start",
+            Self::Rebuild { kind, .. } => kind.into(),
+            Self::Salvage { kind, .. } => kind.into(),
+            other => other.into(),
         }
+    }
+
+    /// The codes of all steps that there can be.
+    pub fn codes() -> impl Iterator<Item = &'static str> {
+        let by_kind = ["rebuild", "salvage"];
+        let own = Self::VARIANTS.iter().copied().filter(move |code| !by_kind.contains(code));
+        own.chain(Rebuilt::VARIANTS.iter().copied()).chain(Lost::VARIANTS.iter().copied())
     }
 }
 

@@ -1,12 +1,13 @@
 //! What is wrong with a page on disk, one symptom each. The words are in `output/words/`.
 
-use strum::{IntoStaticStr, VariantNames};
+use strum::{IntoEnumIterator, IntoStaticStr, VariantNames};
 
 use super::candidate::ImageSource;
+use super::rows::Misfit;
 use super::rows::agreement::Contradiction;
 use super::rows::layout::LayoutFault;
 use crate::analysis::page_check::PageFlaw;
-use crate::analysis::page_links::BrokenLink;
+use crate::analysis::page_links::{BrokenLink, LinkFault};
 use crate::types::{BlockNumber, Lsn};
 
 /// What shows that something is wrong with a page.
@@ -110,9 +111,11 @@ impl Symptom {
         }
     }
 
-    /// All codes that it adds to those of the enums inside.
+    /// The codes of all symptoms that there can be.
     pub fn codes() -> impl Iterator<Item = &'static str> {
-        let inside = ["flaw", "broken_link", "contradiction", "layout"];
-        Self::VARIANTS.iter().copied().filter(move |code| !inside.contains(code))
+        let by_part = ["flaw", "broken_link", "contradiction", "layout"];
+        let own = Self::VARIANTS.iter().copied().filter(move |code| !by_part.contains(code));
+        let parts = PageFlaw::VARIANTS.iter().chain(Misfit::VARIANTS).chain(LayoutFault::VARIANTS).copied();
+        own.chain(parts).chain(LinkFault::iter().map(LinkFault::code))
     }
 }

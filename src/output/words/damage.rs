@@ -58,7 +58,7 @@ impl fmt::Display for Symptom {
             Self::Contradiction { page_lsn, found } => {
                 let (at, misfit) = (found.lsn, found.misfit);
                 match misfit {
-                    Misfit::Other { .. } | Misfit::Stranger { .. } => {
+                    Misfit::Differs { .. } | Misfit::Unexplained { .. } => {
                         write!(f, "its LSN is {page_lsn}, yet {misfit}; the last record up to there is at {at}")
                     }
                     Misfit::Missing { .. } | Misfit::Taken { .. } => write!(
@@ -92,8 +92,8 @@ impl fmt::Display for Symptom {
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Other { item } => write!(f, "item {item} is not what WAL made of it"),
-            Self::Stranger { item } => write!(f, "item {item} names a transaction that no record brought there"),
+            Self::Differs { item } => write!(f, "item {item} is not what WAL made of it"),
+            Self::Unexplained { item } => write!(f, "item {item} names a transaction that no record brought there"),
             Self::Missing { item } => write!(f, "item {item} is not there"),
             Self::Taken { item } => write!(f, "item {item} is there already"),
         }
@@ -105,7 +105,7 @@ impl fmt::Display for LayoutFault {
         match self {
             Self::Gap { used, space } => write!(f, "its items take {used} of the {space} bytes that they should fill"),
             Self::Overlap { item, other } => write!(f, "items {item} and {other} share bytes"),
-            Self::Twins { item, other } => {
+            Self::Duplicate { item, other } => {
                 write!(f, "entries {item} and {other} are the same and lead to the same row")
             }
             Self::Misplaced { count } => {

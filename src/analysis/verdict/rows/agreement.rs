@@ -86,10 +86,10 @@ pub fn against_records(
             }
             let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
             if let Some(item) = made.difference(own) {
-                return Some(Contradiction { lsn, misfit: Misfit::Other { item } });
+                return Some(Contradiction { lsn, misfit: Misfit::Differs { item } });
             }
-            if let Some(item) = is_new.and_then(|is_new| made.stranger(page, is_new)) {
-                return Some(Contradiction { lsn, misfit: Misfit::Stranger { item } });
+            if let Some(item) = is_new.and_then(|is_new| made.unexplained(page, is_new)) {
+                return Some(Contradiction { lsn, misfit: Misfit::Unexplained { item } });
             }
         }
         Items::List(own) => {
@@ -104,11 +104,11 @@ pub fn against_records(
             }
             if let Some(item) = made.and_then(|made| made.difference(own)) {
                 let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
-                return Some(Contradiction { lsn, misfit: Misfit::Other { item } });
+                return Some(Contradiction { lsn, misfit: Misfit::Differs { item } });
             }
             if let Some(change) = lost_entry(own, before) {
                 let item = change.main_u16(0).map_or(0, usize::from);
-                return Some(Contradiction { lsn: change.start_lsn, misfit: Misfit::Other { item } });
+                return Some(Contradiction { lsn: change.start_lsn, misfit: Misfit::Differs { item } });
             }
             if let Some((change, item)) = early_entry(own, after) {
                 return Some(Contradiction { lsn: change.start_lsn, misfit: Misfit::Taken { item } });

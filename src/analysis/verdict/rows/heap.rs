@@ -280,7 +280,7 @@ impl HeapItems {
     /// An item of `page` that names a transaction of which these items, made by all records since it began, know nothing there.
     /// `is_new` tells such transactions.
     #[must_use]
-    pub fn stranger(&self, page: &[u8], is_new: &dyn Fn(u32) -> bool) -> Option<usize> {
+    pub fn unexplained(&self, page: &[u8], is_new: &dyn Fn(u32) -> bool) -> Option<usize> {
         let header = PageHeader::decode(0, page).ok().filter(|_| !self.is_broken)?;
         page_tuples(&header, page).find_map(|tuple| {
             let found = TupleHeader::decode(0, tuple.bytes).ok()?;
@@ -462,14 +462,14 @@ mod tests {
     fn transaction_that_no_record_brought_is_a_stranger() {
         let items = made(&[insert(1, b"left")]);
         let is_new = |xid: u32| xid >= 700;
-        assert_eq!(items.stranger(&page(&[(0, b"left")]), &is_new), None);
+        assert_eq!(items.unexplained(&page(&[(0, b"left")]), &is_new), None);
         assert_eq!(
-            items.stranger(&page(&[(701, b"left")]), &is_new),
+            items.unexplained(&page(&[(701, b"left")]), &is_new),
             None,
             "WAL knows that nobody deleted it: a difference"
         );
-        assert_eq!(items.stranger(&page(&[(0, b"left"), (0, b"more")]), &is_new), Some(2));
-        assert_eq!(items.stranger(&page(&[(0, b"left"), (0, b"more")]), &|xid| xid > 700), None);
+        assert_eq!(items.unexplained(&page(&[(0, b"left"), (0, b"more")]), &is_new), Some(2));
+        assert_eq!(items.unexplained(&page(&[(0, b"left"), (0, b"more")]), &|xid| xid > 700), None);
     }
 
     #[test]
@@ -481,7 +481,7 @@ mod tests {
         {
             items.apply(&change).unwrap();
             assert_eq!(items.difference(&HeapItems::of(&page(&[])).unwrap()), None);
-            assert_eq!(items.stranger(&page(&[(0, b"x")]), &|_| true), None);
+            assert_eq!(items.unexplained(&page(&[(0, b"x")]), &|_| true), None);
         }
     }
 }

@@ -35,7 +35,7 @@ pub enum LayoutFault {
         other: usize,
     },
     /// Two entries of an index are the same, down to the row that they lead to.
-    Twins {
+    Duplicate {
         /// Item number, from 1.
         item: usize,
         /// That of the other.
@@ -70,7 +70,9 @@ pub fn layout_fault(page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
     }
     fill(&header, page)
         .or_else(|| {
-            matches!(kind, PageKind::Btree | PageKind::Hash | PageKind::Gist).then(|| twins(&header, page)).flatten()
+            matches!(kind, PageKind::Btree | PageKind::Hash | PageKind::Gist)
+                .then(|| duplicate(&header, page))
+                .flatten()
         })
         .or_else(|| (kind == PageKind::Heap).then(|| misplaced(&header, page, block)).flatten())
 }
@@ -93,13 +95,13 @@ fn fill(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
     overlap.or((used != space).then_some(LayoutFault::Gap { used, space }))
 }
 
-fn twins(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
+fn duplicate(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
     let mut seen: HashMap<&[u8], usize> = HashMap::new();
     line_pointers(header, page).enumerate().find_map(|(index, pointer)| {
         let at = usize::from(pointer.offset());
         let entry = page.get(at..at.saturating_add(usize::from(pointer.length()))).filter(|entry| !entry.is_empty())?;
         let other = seen.insert(entry, index.saturating_add(1))?;
-        Some(LayoutFault::Twins { item: index.saturating_add(1), other })
+        Some(LayoutFault::Duplicate { item: index.saturating_add(1), other })
     })
 }
 
@@ -160,8 +162,8 @@ mod tests {
         special[12] = 1;
         let (one, other) = ([1_u8; 16], [2_u8; 16]);
         assert_eq!(layout_fault(&page(8144, &special, &[(8160, 16, &one), (8144, 16, &other)]), 7), None);
-        let twins = page(8144, &special, &[(8160, 16, &one), (8144, 16, &one)]);
-        assert_eq!(layout_fault(&twins, 7), Some(LayoutFault::Twins { item: 2, other: 1 }));
+        let duplicate = page(8144, &special, &[(8160, 16, &one), (8144, 16, &one)]);
+        assert_eq!(layout_fault(&duplicate, 7), Some(LayoutFault::Duplicate { item: 2, other: 1 }));
     }
 
     #[test]

@@ -16,12 +16,12 @@ use strum::{IntoStaticStr, VariantNames};
 #[strum(serialize_all = "snake_case", prefix = "item_")]
 pub enum Misfit {
     /// The item is not what the records up to the page's LSN left there.
-    Other {
+    Differs {
         /// Item number, from 1.
         item: usize,
     },
     /// The item names a transaction that no record brought there.
-    Stranger {
+    Unexplained {
         /// Item number, from 1.
         item: usize,
     },
