@@ -253,7 +253,7 @@ fn selection_narrows_a_saved_plan() {
         assert_eq!(ran.status, 1, "pages are left damaged: {}", ran.stderr);
         assert_eq!(ran.of_type("summary")[0]["written"], written, "{args:?}: {}", ran.stdout);
         assert_eq!(ran.of_type("step").len(), written, "{args:?}");
-        let left = ran.of_type("left").iter().filter(|left| left["reasons"][0] == "not selected").count();
+        let left = ran.of_type("left").iter().filter(|left| left["reason_codes"][0] == "not_selected").count();
         assert_eq!(left, 6 - written, "{args:?}: {}", ran.stdout);
         assert_eq!(copy.undo().status, 0);
         assert_eq!(copy.fingerprint(), before);

@@ -2,9 +2,10 @@
 //! it is carried out.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource};
-use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::verdict::judge::{Reason, Verdict};
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{ForkNumber, PageId, RelFileLocator};
 
@@ -130,6 +131,9 @@ pub struct PlanStep {
     /// What may be lost, where the verdict is not "restore".
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// The code of each.
+    #[serde(default)]
+    pub warning_codes: Vec<String>,
 }
 
 /// One page that is left alone.
@@ -145,6 +149,54 @@ pub struct LeftPage {
     pub verdict: String,
     /// Why it is left.
     pub reasons: Vec<String>,
+    /// The code of each reason.
+    #[serde(default)]
+    pub reason_codes: Vec<String>,
+}
+
+/// Why a plan leaves a page as it is.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum LeftReason {
+    /// The verdict. Its code is that of the reason for it.
+    Verdict(Reason),
+    /// It was not selected.
+    NotSelected,
+    /// It can be overwritten with zeros, which is not allowed.
+    NeedsBlankMaps,
+    /// It can be overwritten with an unproven image, which is not allowed.
+    NeedsAllowUnproven,
+    /// It can be overwritten with an image that lacks changes, which is not allowed.
+    NeedsLoseChanges,
+    /// The file ends before the page.
+    NoPageToOverwrite,
+    /// No image of the chosen source may be used.
+    NoImageOfSource,
+}
+
+impl LeftReason {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Verdict(reason) => reason.code(),
+            other => other.into(),
+        }
+    }
+
+    /// The codes of all reasons that there can be, but for those of [`Reason`].
+    pub fn codes() -> impl Iterator<Item = &'static str> {
+        Self::VARIANTS.iter().copied().filter(|code| *code != "verdict")
+    }
+}
+
+impl LeftPage {
+    /// A page that is left for these reasons.
+    #[must_use]
+    pub fn new(page: PlanPage, relation: Option<String>, verdict: String, reasons: &[LeftReason]) -> Self {
+        let reason_codes = reasons.iter().map(|reason| reason.code().to_owned()).collect();
+        Self { page, relation, verdict, reasons: reasons.iter().map(ToString::to_string).collect(), reason_codes }
+    }
 }
 
 /// A CRC as a plan spells it.
@@ -202,20 +254,19 @@ impl Permission {
 /// The candidate that would be put back, by the verdict and what the user allows; or why none is.
 ///
 /// # Errors
-/// A sentence for each reason why the page is left as it is.
-pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Vec<String>> {
+/// Each reason why the page is left as it is.
+pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Vec<LeftReason>> {
     let verdict = &report.verdict;
-    let reasons = || -> Vec<String> { verdict.reasons.iter().map(ToString::to_string).collect() };
+    let reasons = || verdict.reasons.iter().cloned().map(LeftReason::Verdict);
     if report.can_be_blank() {
-        let flag = "--blank-maps overwrites it with zeros".to_owned();
-        let reasons = || reasons().into_iter().chain([flag]).collect();
+        let reasons = || reasons().chain([LeftReason::NeedsBlankMaps]).collect();
         return if permission.blank_maps { Ok(Choice::Blank) } else { Err(reasons()) };
     }
     if matches!(verdict.verdict, Verdict::HealsInReplay | Verdict::Leave | Verdict::NoImage) {
-        return Err(reasons());
+        return Err(reasons().collect());
     }
     if report.is_cut {
-        return Err(vec!["the file ends before the page does: no page is there to be overwritten".to_owned()]);
+        return Err(vec![LeftReason::NoPageToOverwrite]);
     }
     let of_source = |source: &ImageSource| match permission.source {
         None => true,
@@ -235,12 +286,11 @@ pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Ve
         verdict.candidates.get(*place).map(|judged| (judged.outcome, std::cmp::Reverse(judged.candidate.page_lsn)))
     });
     best.map(Choice::Candidate).ok_or_else(|| {
-        let mut reasons = reasons();
-        match verdict.verdict {
-            Verdict::RestoreUnproven => reasons.push("--allow-unproven puts the image back all the same".to_owned()),
-            Verdict::LosesChanges => reasons.push("--lose-changes with the page's name puts the image back".to_owned()),
-            _ => reasons.push("no image of the chosen source may be used".to_owned()),
-        }
-        reasons
+        let last = match verdict.verdict {
+            Verdict::RestoreUnproven => LeftReason::NeedsAllowUnproven,
+            Verdict::LosesChanges => LeftReason::NeedsLoseChanges,
+            _ => LeftReason::NoImageOfSource,
+        };
+        reasons().chain([last]).collect()
     })
 }

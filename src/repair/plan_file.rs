@@ -36,7 +36,7 @@ mod tests {
     fn plan_that_would_not_be_read_back_is_not_saved() {
         let page = PlanPage { spc_oid: 1663, db_oid: 5, rel_number: 1259, fork: "main".to_owned(), block: 0 };
         let reasons = vec!["x".repeat(usize::try_from(PLAN_LIMIT_BYTES).unwrap())];
-        let left = LeftPage { page, relation: None, verdict: "leave".to_owned(), reasons };
+        let left = LeftPage { page, relation: None, verdict: "leave".to_owned(), reasons, reason_codes: Vec::new() };
         let mut plan = Plan {
             schema: PLAN_SCHEMA,
             system_identifier: "1".to_owned(),

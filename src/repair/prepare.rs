@@ -1,8 +1,10 @@
 //! Turns verdicts into a plan, and holds a saved plan against the verdicts of today.
 
-use super::plan::{Choice, LeftPage, PLAN_SCHEMA, Permission, Plan, PlanPage, PlanSource, PlanStep, choose, crc_text};
+use super::plan::{
+    Choice, LeftPage, LeftReason, PLAN_SCHEMA, Permission, Plan, PlanPage, PlanSource, PlanStep, choose, crc_text,
+};
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource};
-use crate::analysis::verdict::evidence::Weight;
+use crate::analysis::verdict::evidence::{Statement, Weight};
 use crate::analysis::verdict::fetch::FetchError;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::survey::PageReport;
@@ -81,16 +83,16 @@ impl Material<'_> {
         for report in self.pages {
             let chosen = match wanted(report) {
                 true => choose(report, permission),
-                false => Err(vec!["not selected".to_owned()]),
+                false => Err(vec![LeftReason::NotSelected]),
             };
             match chosen {
                 Ok(choice) => steps.push(self.step(report, choice)?),
-                Err(reasons) => left.push(LeftPage {
-                    page: PlanPage::of(report.page),
-                    relation: (self.name)(report.page.rel),
-                    verdict: report.verdict.verdict.name().to_owned(),
-                    reasons,
-                }),
+                Err(reasons) => left.push(LeftPage::new(
+                    PlanPage::of(report.page),
+                    (self.name)(report.page.rel),
+                    report.verdict.verdict.name().to_owned(),
+                    &reasons,
+                )),
             }
         }
         let (system_identifier, redo_lsn) = (self.system_identifier.to_string(), self.redo_lsn.to_string());
@@ -115,6 +117,7 @@ impl Material<'_> {
                     after_crc: crc_text(&vec![0; before.len()]),
                     verdict: report.verdict.verdict.name().to_owned(),
                     warnings: Vec::new(),
+                    warning_codes: Vec::new(),
                 });
             }
         };
@@ -123,7 +126,10 @@ impl Material<'_> {
         let image = (self.fetch)(&judged.candidate.source, page)?;
         let after = final_bytes(image, page.block, self.checksums);
         let warns = |weight: Weight| matches!(weight, Weight::Missing | Weight::Loses);
-        let warnings = judged.statements(&warns).map(ToString::to_string).collect();
+        let warnings: Vec<&Statement> = match judged.outcome {
+            CandidateOutcome::Safe => Vec::new(),
+            _ => judged.statements(&warns).collect(),
+        };
         Ok(PlanStep {
             page: PlanPage::of(page),
             relation: (self.name)(page.rel),
@@ -133,7 +139,8 @@ impl Material<'_> {
             before_crc: crc_text(&before),
             after_crc: crc_text(&after),
             verdict: report.verdict.verdict.name().to_owned(),
-            warnings: if judged.outcome == CandidateOutcome::Safe { Vec::new() } else { warnings },
+            warnings: warnings.iter().map(ToString::to_string).collect(),
+            warning_codes: warnings.iter().map(|warning| warning.code().to_owned()).collect(),
         })
     }
 

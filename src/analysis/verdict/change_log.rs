@@ -1,4 +1,4 @@
-//! What records put into pages, kept record by record: rows of a page are held against it where no checksum is.
+//! What records put into pages, kept record by record: rows of a page are compared with it where there is no checksum.
 
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::wal::block::BlockRef;
@@ -7,7 +7,7 @@ use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
 
-/// Bytes of records that are kept in all. From there on rows are not held against WAL.
+/// Bytes of records that are kept in all. From there on rows are not compared with WAL.
 const MAX_BYTES: usize = 256 << 20;
 
 /// Bytes of what belongs to no page that are kept of one record: more than any has that is looked into. A record may have

@@ -142,7 +142,7 @@ fn without_hints(page: &[u8], fork: ForkNumber) -> Option<Vec<u8>> {
             pointer[1] &= 0x7F;
             pointer[2] &= 0xFE;
         }
-        // That there are such entries is a flag behind 12 bytes of the special space: btree, hash and GiST alike.
+        // That there are such entries is a flag after 12 bytes of the special space: btree, hash and GiST alike.
         if let Some(flags) = masked.get_mut(usize::from(header.special)..)?.get_mut(12..14) {
             flags.fill(0);
         }

@@ -61,7 +61,7 @@ impl Interest {
         self.rels.insert(rel);
     }
 
-    /// Asks for what the first change behind `lsn` puts into the page at `place`: an image with that LSN which was
+    /// Asks for what the first change after `lsn` puts into the page at `place`: an image with that LSN which was
     /// copied without a lock must not hold it yet.
     pub fn watch(&mut self, place: usize, lsn: Lsn) {
         if let Some(list) = self.copied.get_mut(place).filter(|list| !list.contains(&lsn)) {
@@ -312,7 +312,7 @@ impl WalHistory {
         self.events.get(place).map_or(&[], Vec::as_slice)
     }
 
-    /// The first record behind `lsn`, an LSN that was watched, that changes the page.
+    /// The first record after `lsn`, an LSN that was watched, that changes the page.
     #[must_use]
     pub fn next_change(&self, place: usize, lsn: Lsn) -> Option<&NextChange> {
         self.next_changes.get(&(place, lsn))
@@ -327,7 +327,7 @@ impl WalHistory {
     }
 }
 
-/// Heap blocks whose bits one page of the visibility map holds: 2 bits each behind the page header.
+/// Heap blocks whose bits one page of the visibility map holds: 2 bits each after the page header.
 ///
 /// Source: `HEAPBLOCKS_PER_PAGE`, `src/backend/access/heap/visibilitymap.c`.
 #[must_use]

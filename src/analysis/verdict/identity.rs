@@ -98,7 +98,7 @@ pub fn identity_of(page: &[u8], fork: ForkNumber, block: BlockNumber, event: Opt
     }
 }
 
-/// A page that is no metapage where the record changed a metapage besides, and the level of a page where the record
+/// A page that is not a metapage where the record changed a metapage besides, and the level of a page where the record
 /// changed one leaf and one page above.
 ///
 /// Sources: `SPGIST_LEAF`, `src/include/access/spgist_private.h`; blocks of `spgxlogAddLeaf` and `spgxlogMoveLeafs`,

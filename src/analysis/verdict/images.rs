@@ -140,7 +140,7 @@ impl Context<'_> {
         ahead_of_lsn(bytes, page.fork, lsn, &facts)
     }
 
-    /// Whether an image that was copied without a lock is ahead of its LSN; what cannot be told goes to `open`.
+    /// Whether an image that was copied without a lock is ahead of its LSN; what is unknown goes to `open`.
     pub(super) fn ahead(&self, page: PageId, bytes: &[u8], lsn: Lsn, open: &mut Vec<OpenQuestion>) -> Option<Ahead> {
         if let Some(ahead) = self.early_transaction(page, bytes, lsn) {
             return Some(ahead);

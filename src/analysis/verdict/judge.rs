@@ -247,9 +247,9 @@ fn in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option<(Ver
     // Replay passes over records of a page that is not there, if it finds later that the page was to go.
     let passed_over = subject.is_cut || subject.is_zero;
     let end = if passed_over {
-        let changed_behind =
+        let changed_after =
             |end: Lsn| evidence.events.iter().find(|event| event.start_lsn > end && (event.heals() || event.reads()));
-        ends.last().filter(|end| !changed_behind(end.start_lsn).is_some_and(BlockEvent::reads))
+        ends.last().filter(|end| !changed_after(end.start_lsn).is_some_and(BlockEvent::reads))
     } else {
         ends.find(|end| first.is_none_or(|first| end.start_lsn < first.start_lsn))
     };

@@ -1,4 +1,4 @@
-//! Whether an image that was copied without a lock holds the first change behind its LSN already. A server changes a page
+//! Whether an image that was copied without a lock holds the first change after its LSN already. A server changes a page
 //! first, writes the record next and sets the page's LSN last: a copy made in between says too little of itself, and
 //! replay would make the same change twice.
 
@@ -19,7 +19,7 @@ const SHORTEST_DATA_BYTES: usize = 12;
 /// Bytes of the main data that are kept: all that the records looked into have, but for very many rows in one record.
 const MAIN_BYTES: usize = 1024;
 
-/// The first change of a page behind some LSN.
+/// The first change of a page after some LSN.
 #[derive(Clone, Debug)]
 pub struct NextChange {
     /// Start of the record.
@@ -47,7 +47,7 @@ pub enum ChangePresence {
     Absent,
     /// It holds the change.
     Present,
-    /// That cannot be told.
+    /// Unknown.
     Unclear,
 }
 

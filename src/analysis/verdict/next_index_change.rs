@@ -1,6 +1,6 @@
 //! Whether an image holds a part of the change that a record makes to a page of an index, version 19.
 //!
-//! The slot's LSN is read from the buffer behind the copy, so where it equals that of the image no more than one change
+//! The slot's LSN is read from the buffer after the copy, so where it equals that of the image no more than one change
 //! was under way: the next one. Its parts are told one by one. Header and line pointers: all of before or all of after,
 //! since the tuples fill their space ([`TupleSpace`]). Which of the two: by the tuple that the record puts under a number,
 //! or by those that it removes. Tuples that are moved: when the removed tuple still stands at its place, nothing below it
@@ -58,7 +58,7 @@ pub(super) fn inserted(page: &[u8], number: Option<u16>, tuple: &[u8]) -> Change
     }
 }
 
-/// GiST `PAGE_UPDATE`: numbers of tuples to be removed, then tuples that come behind all others.
+/// GiST `PAGE_UPDATE`: numbers of tuples to be removed, then tuples that come after all others.
 ///
 /// Source: `gistplacetopage`, `src/backend/access/gist/gist.c`; `gistRedoPageUpdateRecord`, `gistxlog.c`.
 pub(super) fn gist_updated(page: &[u8], main: &[u8], data: &[u8]) -> ChangePresence {
@@ -68,9 +68,9 @@ pub(super) fn gist_updated(page: &[u8], main: &[u8], data: &[u8]) -> ChangePrese
     let mut rest = data.get(usize::from(removed) * 2..).unwrap_or_default();
     let mut tuples = Vec::new();
     while let Some(length) = index_tuple_bytes(rest) {
-        let Some((tuple, behind)) = rest.split_at_checked(length) else { break };
+        let Some((tuple, after)) = rest.split_at_checked(length) else { break };
         tuples.push(tuple);
-        rest = behind;
+        rest = after;
     }
     if !rest.is_empty() || tuples.len() != usize::from(added) || tuples.is_empty() {
         return ChangePresence::Unclear;
@@ -194,7 +194,7 @@ pub(super) fn gin_inserted(page: &[u8], main: &[u8], data: &[u8]) -> ChangePrese
     }
     let Some(space) = index_tuples(page).filter(|_| flags & GIN_IS_LEAF != 0) else { return ChangePresence::Unclear };
     let Some(old) = space.item(number) else { return ChangePresence::Unclear };
-    // Behind the key comes the list of rows; the entry that is replaced has the same key, which no other has.
+    // After the key comes the list of rows; the entry that is replaced has the same key, which no other has.
     let is_old = gin_key(old.bytes)
         .is_some_and(|key| tuple.get(8..).is_some_and(|new| new.starts_with(key)) && !old.bytes.starts_with(tuple));
     match is_old && space.is_read_late(old.start) && space.are_distinct(|item| gin_key(item.bytes)) {
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn inserted_tuple_is_the_lowest_under_its_number() {
         let (old, new) = (index_page(&[]), tuple(99, 16));
-        assert_eq!(inserted(&old, Some(21), &new), ChangePresence::Absent, "behind all others");
+        assert_eq!(inserted(&old, Some(21), &new), ChangePresence::Absent, "after all others");
         assert_eq!(inserted(&old, Some(1), &new), ChangePresence::Absent);
         assert_eq!(inserted(&with_first(&old, &new), Some(1), &new), ChangePresence::Present);
         assert_eq!(inserted(&index_page(&[&new]), Some(21), &new), ChangePresence::Present);

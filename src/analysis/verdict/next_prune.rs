@@ -178,7 +178,7 @@ mod tests {
         let page = page(&row(99, 150, GOES, b'b'));
         assert_eq!(standing(&page, CLEANUP_LOCK | DEAD_ITEMS, &[3, GOES]), ChangePresence::Unclear);
         assert_eq!(pruned(&page, BLOCK, &[4], &[]), ChangePresence::Unclear);
-        // Behind a freeze plan of 12 bytes.
+        // After a freeze plan of 12 bytes.
         let data = [1, 0, 0, 0, 0, 0, 0, 0, 1, GOES];
         assert_eq!(standing(&page, CLEANUP_LOCK | FREEZE_PLANS | DEAD_ITEMS, &data), ChangePresence::Absent);
     }

@@ -133,7 +133,7 @@ pub enum NextStep {
         /// Pages.
         pages: usize,
     },
-    /// Pages keep the server from being started that nothing here puts right.
+    /// Pages keep the server from being started that nothing here repairs.
     GetPast {
         /// The relations.
         relations: Vec<String>,

@@ -13,9 +13,9 @@ use crate::types::Lsn;
 pub enum Start {
     /// A server may be running already.
     Running,
-    /// It cannot be told.
+    /// Not known.
     Unknown,
-    /// It cannot be told: something that replay may meet was not examined.
+    /// Not known: something that replay may meet was not examined.
     NotAllRead,
     /// It will not begin: WAL that the start needs is missing.
     CannotBegin,
@@ -23,14 +23,14 @@ pub enum Start {
     BackupIncomplete,
     /// Replay meets a page that it cannot read, and stops.
     Stops {
-        /// Place of the page in the report.
+        /// Index of the page in the report.
         page: usize,
         /// The record that reads it.
         lsn: Lsn,
     },
     /// Replay passes over records of a page that is not there, and stops once the cluster would be consistent.
     InvalidPages {
-        /// Place of the page in the report.
+        /// Index of the page in the report.
         page: usize,
     },
     /// It starts without replay.
@@ -41,7 +41,7 @@ pub enum Start {
     /// Replay changes a damaged page without seeing the damage: it may run to its end, or stop at the first record that does
     /// not fit what it finds there.
     MayStop {
-        /// Place of the first such page in the report.
+        /// Index of the first such page in the report.
         page: usize,
         /// The record that changes it.
         lsn: Lsn,
@@ -69,12 +69,12 @@ impl Start {
     }
 }
 
-/// The prediction, with the pages by what becomes of them (places in the report).
+/// The prediction, with the pages by what becomes of them (indexes in the report).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// How a start will go.
     pub start: Start,
-    /// Pages that the server's own double write buffer recovery puts right, if the slot is not overwritten before.
+    /// Pages that the server's own double write buffer recovery repairs, if the slot is not overwritten before.
     pub server_restores: Vec<usize>,
     /// Pages for which it takes an image that is not proven, under the same condition.
     pub server_guesses: Vec<usize>,

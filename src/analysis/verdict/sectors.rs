@@ -1,4 +1,4 @@
-//! Where the sectors of a torn page come from: each is held against the same sector of every image that is known.
+//! Where the sectors of a torn page come from: each is compared with the same sector of every image that is known.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::Range;
@@ -107,7 +107,7 @@ impl Direction {
 pub struct TearMap {
     /// Which part of the newer version arrived.
     pub direction: Direction,
-    /// For each sector, the images (by their place in the list) that it equals.
+    /// For each sector, the images (by their index in the list) that it equals.
     pub sources: Vec<Vec<usize>>,
     /// The image that the page was being overwritten with, if it is among the images.
     pub newer: Option<usize>,
@@ -240,7 +240,7 @@ mod tests {
     fn head_of_the_newest_image_over_an_older_one() {
         let tear = map(&[5, 5, 3, 1], 20, &[(&[1, 1, 3, 1], 10), (&[5, 5, 3, 7], 20)]).unwrap();
         assert_eq!((tear.direction, tear.newer, tear.older), (Direction::Head, Some(1), Some(0)));
-        // The third sector is the same in both: the write stopped behind the second or the third.
+        // The third sector is the same in both: the write stopped after the second or the third.
         assert_eq!(tear.boundary, 1024..1536);
         assert!(tear.is_explained);
         assert_eq!(tear.sources, [vec![1], vec![1], vec![0, 1], vec![0]]);

@@ -24,9 +24,9 @@ pub struct SlotRef {
     pub page: PageId,
     /// LSN of the image.
     pub page_lsn: Lsn,
-    /// Place of the file in the set.
+    /// Index of the file in the set.
     pub file: usize,
-    /// Place of the slot in the file.
+    /// Index of the slot in the file.
     pub index: u64,
     /// Stored number.
     pub slot_id: u32,
@@ -72,7 +72,7 @@ pub fn slots_of(slots: &[SlotRef], page: PageId) -> &[SlotRef] {
 
 /// The slots of one fork: what every page of it is looked up in.
 struct ForkSlots {
-    /// Place of its first slot.
+    /// Index of its first slot.
     first: usize,
     /// The block of each of its slots, ascending.
     blocks: Vec<BlockNumber>,
@@ -102,7 +102,7 @@ impl<'a> Unchanged<'a> {
         Self { slots, forks, is_same: slots.iter().map(|_| AtomicBool::new(false)).collect() }
     }
 
-    /// Holds a sound page, as it was read, against the slots that hold it.
+    /// Compares a sound page, as it was read, with the slots that hold it.
     pub fn look(&self, page: PageId, bytes: &[u8]) {
         let Some(fork) = self.forks.get(&(page.rel, page.fork)) else { return };
         if !fork.present.contains(page.block) {
@@ -116,7 +116,7 @@ impl<'a> Unchanged<'a> {
         }
     }
 
-    /// Whether each slot holds its page as it was looked at.
+    /// Whether each slot holds its page as it was read.
     #[must_use]
     pub fn finish(self) -> Vec<bool> {
         self.is_same.into_iter().map(AtomicBool::into_inner).collect()
@@ -130,7 +130,7 @@ impl<'a> Unchanged<'a> {
     }
 }
 
-/// Why a page is looked at more closely.
+/// Why a page is examined more closely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suspicion {
     /// It fails its checks.
@@ -204,8 +204,8 @@ fn portions(slots: &mut [SlotRef]) -> impl Iterator<Item = &mut [SlotRef]> {
         while end < rest.len() && rest[end].page == rest[end.saturating_sub(1)].page {
             end = end.saturating_add(1);
         }
-        let (portion, behind) = std::mem::take(&mut rest).split_at_mut(end);
-        rest = behind;
+        let (portion, after) = std::mem::take(&mut rest).split_at_mut(end);
+        rest = after;
         (!portion.is_empty()).then_some(portion)
     })
 }

@@ -9,7 +9,7 @@ use crate::types::{Lsn, PageId};
 /// An empty page whose LSN is the end of WAL: redo holds every record of the page for done, and changes nothing in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandIn {
-    /// The header; all bytes behind it are zero.
+    /// The header; all bytes after it are zero.
     pub header: [u8; PageHeader::SIZE],
     /// Bytes of the whole page.
     pub page_bytes: usize,
@@ -22,7 +22,7 @@ impl StandIn {
     #[must_use]
     pub fn of(page: PageId, on_start: &OnStart, replay: &Replay, page_bytes: usize, checksums: bool) -> Option<Self> {
         let OnStart::Dies { is_removed, .. } = *on_start else { return None };
-        // Elsewhere more WAL may come, with records of this page behind the end that is known.
+        // Elsewhere more WAL may come, with records of this page after the end that is known.
         let end_lsn = replay.end_lsn.filter(|_| replay.recovery == Recovery::Crash)?;
         let header = header(end_lsn, page.block, page_bytes, checksums)?;
         Some(Self { header, page_bytes, is_removed })

@@ -14,10 +14,10 @@ use crate::parsers::wal::names::is_hint;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, PageId};
 
-/// Pairs of a page and a transaction that are kept. Behind that, pages are not looked at.
+/// Pairs of a page and a transaction that are kept. After that, pages are not examined.
 const MAX_PAIRS: usize = 4_000_000;
 
-/// True for a heap page that shows a transaction which began at or behind the redo point: only of such a one WAL has every
+/// True for a heap page that shows a transaction which began at or after the redo point: only of such a one WAL has every
 /// record.
 #[must_use]
 pub fn shows_late_transaction(page: &[u8], fork: ForkNumber, next_at_redo: u32) -> bool {
@@ -69,7 +69,7 @@ impl FirstTouches {
         }
     }
 
-    /// Pages on which a transaction stands whose first record for them ends behind their LSN.
+    /// Pages on which a transaction stands whose first record for them ends after their LSN.
     pub fn ahead(&self, pages: &dyn PageSource, block_size: usize, coverage: &mut Coverage) -> Vec<PageId> {
         let mut sorted: Vec<PageId> = self.pages.iter().copied().collect();
         sorted.sort_unstable();

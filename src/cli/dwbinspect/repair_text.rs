@@ -46,6 +46,7 @@ const STEP_COLUMNS: &[&str] = &[
     "before_crc",
     "after_crc",
     "warnings",
+    "warning_codes",
 ];
 
 fn row(value: &impl Serialize) -> Map<String, Value> {

@@ -7,7 +7,7 @@ use crate::inspect::error::InspectError;
 use crate::inspect::examination::Examination;
 use crate::inspect::page_name::PageName;
 use crate::inspect::relation_name::RelationChoice;
-use crate::repair::plan::{LeftPage, Plan, PlanSource, PlanStep, SourceKind};
+use crate::repair::plan::{LeftPage, LeftReason, Plan, PlanSource, PlanStep, SourceKind};
 use crate::types::PageId;
 
 /// What was asked for; everything when nothing was.
@@ -67,12 +67,9 @@ impl Selection<'_> {
             return Err(missing(&format_args!("--source {word}")));
         }
         plan.steps = taken;
-        plan.left.extend(others.into_iter().map(|step| LeftPage {
-            page: step.page,
-            relation: step.relation,
-            verdict: step.verdict,
-            reasons: vec!["not selected".to_owned()],
-        }));
+        let not_selected =
+            |step: PlanStep| LeftPage::new(step.page, step.relation, step.verdict, &[LeftReason::NotSelected]);
+        plan.left.extend(others.into_iter().map(not_selected));
         Ok(())
     }
 }

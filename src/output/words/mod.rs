@@ -7,6 +7,7 @@ mod doubt;
 mod evidence;
 pub mod finding;
 mod reason;
+mod repair;
 pub mod ring;
 mod skipped;
 pub mod wal;

@@ -7,7 +7,7 @@ use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::verdict::slots::Suspicion;
 use crate::types::PageId;
 
-/// Pages whose rows are held against WAL where no checksum protects them.
+/// Pages whose rows are compared with WAL where no checksum protects them.
 const MAX_TOUCHED: usize = 500_000;
 
 /// What was found.

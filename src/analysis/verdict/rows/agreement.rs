@@ -29,7 +29,7 @@ pub enum Agreement {
     Same,
     /// They are not.
     Differs,
-    /// It cannot be told.
+    /// Unknown.
     Unclear,
 }
 
@@ -66,7 +66,7 @@ impl Items {
     }
 }
 
-/// Holds a page against the records that touch it, in order of LSN: `before` those up to its LSN, as far back as they are
+/// Compares a page with the records that touch it, in order of LSN: `before` those up to its LSN, as far back as they are
 /// known without a gap, `after` those that replay will do. `is_new` tells transactions all of whose records are among them,
 /// if there are such.
 #[must_use]
@@ -127,7 +127,7 @@ pub fn against_records(
     None
 }
 
-/// Holds a page against an image of it: the older of the two, with all records between them, has to be the newer one.
+/// Compares a page with an image of it: the older of the two, with all records between them, has to be the newer one.
 /// `between` is the range of these records among the `changes` of the page.
 #[must_use]
 pub fn against_image(

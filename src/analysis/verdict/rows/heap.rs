@@ -19,7 +19,7 @@ const ANY: u16 = u16::MAX;
 struct Row {
     xmin: Option<u32>,
     xmax: Option<u32>,
-    /// Number of attributes, the flags that say how they are stored, offset of the data, then everything behind the header:
+    /// Number of attributes, the flags that say how they are stored, offset of the data, then everything after the header:
     /// bytes, or [`ANY`].
     rest: Option<Box<[u16]>>,
 }
@@ -39,7 +39,7 @@ enum Item {
 #[derive(Clone, Debug, Default)]
 pub struct HeapItems {
     items: Vec<Item>,
-    /// What is known of all items behind the list: nothing, or that they are unused.
+    /// What is known of all items after the list: nothing, or that they are unused.
     is_closed: bool,
     /// A record did something that was not followed.
     is_broken: bool,
@@ -326,19 +326,19 @@ fn same_bytes(one: &[u16], other: &[u16]) -> bool {
 /// A row on a page.
 fn row_of(tuple: &[u8]) -> Row {
     let Ok(header) = TupleHeader::decode(0, tuple) else { return Row::default() };
-    let behind: Vec<u16> = tuple.get(TupleHeader::SIZE..).unwrap_or_default().iter().copied().map(u16::from).collect();
-    let rest = rest_of(header.infomask2, header.infomask, header.data_offset, [&behind, &[], &[]]);
+    let after: Vec<u16> = tuple.get(TupleHeader::SIZE..).unwrap_or_default().iter().copied().map(u16::from).collect();
+    let rest = rest_of(header.infomask2, header.infomask, header.data_offset, [&after, &[], &[]]);
     Row { xmin: Some(header.xmin), xmax: Some(header.xmax), rest: Some(rest) }
 }
 
 /// The parts of a row that only an update changes.
-fn rest_of(infomask2: u16, infomask: u16, data_offset: u8, behind: [&[u16]; 3]) -> Box<[u16]> {
+fn rest_of(infomask2: u16, infomask: u16, data_offset: u8, after: [&[u16]; 3]) -> Box<[u16]> {
     // Of the flags: nulls, variable width, values out of line, OID.
     let head = [infomask2 & 0x07FF, infomask & 0x000F, u16::from(data_offset)];
-    [head.as_slice()].into_iter().chain(behind).flatten().copied().collect()
+    [head.as_slice()].into_iter().chain(after).flatten().copied().collect()
 }
 
-/// Everything behind the header and the null bitmap.
+/// Everything after the header and the null bitmap.
 fn user_data(rest: &[u16]) -> &[u16] {
     let data_offset = rest.get(2).map_or(0, |offset| usize::from(*offset));
     rest.get(data_offset.saturating_sub(TupleHeader::SIZE).saturating_add(3)..).unwrap_or_default()
@@ -347,8 +347,8 @@ fn user_data(rest: &[u16]) -> &[u16] {
 /// A row as WAL has it: `xl_heap_header`, the null bitmap, then the data but for what it shares with the row before.
 fn wal_rest(data: &[u8], prefix: &[u16], suffix: &[u16]) -> Option<Box<[u16]>> {
     let (infomask2, infomask, data_offset) = (u16_at(data, 0)?, u16_at(data, 2)?, *data.get(4)?);
-    let behind: Vec<u16> = data.get(WAL_TUPLE_HEADER_BYTES..)?.iter().copied().map(u16::from).collect();
-    let (bitmap, own) = behind.split_at_checked(usize::from(data_offset).checked_sub(TupleHeader::SIZE)?)?;
+    let after: Vec<u16> = data.get(WAL_TUPLE_HEADER_BYTES..)?.iter().copied().map(u16::from).collect();
+    let (bitmap, own) = after.split_at_checked(usize::from(data_offset).checked_sub(TupleHeader::SIZE)?)?;
     Some(rest_of(infomask2, infomask, data_offset, [bitmap, &[prefix, own].concat(), suffix]))
 }
 

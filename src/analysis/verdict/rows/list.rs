@@ -270,9 +270,9 @@ fn entries_of(mut data: &[u8], align: usize) -> Option<Vec<Entry>> {
         if length < ENTRY_HEADER_BYTES {
             return None;
         }
-        let (entry, behind) = data.split_at_checked(length.next_multiple_of(align))?;
+        let (entry, after) = data.split_at_checked(length.next_multiple_of(align))?;
         entries.push(Some(entry.into()));
-        data = behind;
+        data = after;
     }
     Some(entries)
 }

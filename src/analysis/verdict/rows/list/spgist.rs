@@ -42,9 +42,9 @@ fn entries_of(mut data: &[u8], count: usize) -> Option<Vec<Entry>> {
     for _ in 0..count {
         let word = data.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
         let length = usize::try_from(word >> 2).ok().filter(|length| *length >= HEADER_BYTES)?;
-        let (own, behind) = data.split_at_checked(length)?;
+        let (own, after) = data.split_at_checked(length)?;
         entries.push(entry(own));
-        data = behind;
+        data = after;
     }
     Some(entries)
 }
@@ -72,7 +72,7 @@ impl ListItems {
         }
     }
 
-    /// Puts an entry behind the last, or in the place of a mark.
+    /// Puts an entry after the last, or in the place of a mark.
     fn put(&mut self, item: u16, entry: Entry) -> Result<(), Misfit> {
         if usize::from(item) == self.entries.len().saturating_add(1) {
             self.entries.push(entry);

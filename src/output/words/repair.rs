@@ -1,0 +1,21 @@
+//! Why a repair leaves a page as it is.
+
+use std::fmt;
+
+use crate::repair::plan::LeftReason;
+
+impl fmt::Display for LeftReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Verdict(reason) => reason.fmt(f),
+            Self::NotSelected => f.write_str("not selected"),
+            Self::NeedsBlankMaps => f.write_str("--blank-maps overwrites it with zeros"),
+            Self::NeedsAllowUnproven => f.write_str("--allow-unproven puts the image back all the same"),
+            Self::NeedsLoseChanges => f.write_str("--lose-changes with the page's name puts the image back"),
+            Self::NoPageToOverwrite => {
+                f.write_str("the file ends before the page does: no page is there to be overwritten")
+            }
+            Self::NoImageOfSource => f.write_str("no image of the chosen source may be used"),
+        }
+    }
+}
