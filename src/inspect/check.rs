@@ -21,6 +21,7 @@ use super::examination::Examination;
 use super::next::not_a_crash_tear;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_report::DwbReport;
+use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::in_order::all_cores;
@@ -32,7 +33,7 @@ use crate::analysis::verdict::backup::Backup;
 use crate::analysis::verdict::check::{
     CheckInput, CheckReport, ClusterInput, DwbInput, NameInput, ScanInput, WalInput, Witnesses, check as judge_cluster,
 };
-use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::doubt::{Doubt, NotRead, Witness};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::SlotRef;
 use crate::cluster::backup_files::RecoverySigns;
@@ -224,17 +225,17 @@ fn judge(
     let &JudgedView { pages, source, dwb, wal, names, files, named } = view;
     let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let called = |rel: RelFileLocator| names.full_name(rel).unwrap_or_else(|| rel.to_string());
-    let path_of = |page: PageId| format!("{} block {}", files.paths.place(page).0.display(), page.block);
+    let witness_of =
+        |page: PageId| Witness::InFile { path: files.paths.place(page).0.display().to_string(), block: page.block };
     let ask_all = || doubts_of_all(request, watch);
     let slot_bytes = (slots.len() * files.block_size) as u64;
     let wal_bytes =
         wal.own.as_ref().map_or(0, |set| set.segments().len() as u64 * u64::from(set.geometry().wal_segment_size));
     let witnesses = if scanned.files.is_some() {
-        let newest = scanned.newest.map(|(lsn, page)| (lsn, path_of(page)));
+        let newest = scanned.newest.map(|(lsn, page)| (lsn, witness_of(page)));
         Witnesses::Known { newest, doubts: scanned.incomplete }
     } else if request.scope == Scope::All {
-        let why = "where they are is not known".to_owned();
-        Witnesses::Known { newest: None, doubts: vec![Doubt::PagesNotRead { why }] }
+        Witnesses::Known { newest: None, doubts: vec![Doubt::PagesNotRead { why: NotRead::PathsUnknown }] }
     } else {
         Witnesses::Ask(&ask_all)
     };
@@ -273,7 +274,10 @@ fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Cove
     let all = CheckRequest { scope: Scope::All, keep_slots: false, ..request.clone() };
     match check(&all, watch) {
         Ok(examined) => (examined.report.replay.doubts, examined.coverage),
-        Err(error) => (vec![Doubt::PagesNotRead { why: error.to_string() }], Coverage::default()),
+        Err(error) => {
+            let why = NotRead::CheckFailed(ErrorWords::from(&error));
+            (vec![Doubt::PagesNotRead { why }], Coverage::default())
+        }
     }
 }
 

@@ -77,10 +77,13 @@ pub(super) fn scan(
 
 /// Files that lack pages, as a doubt about what those pages would have told.
 fn doubt_of_segments(findings: &[Finding]) -> Option<Doubt> {
-    let mut short = findings.iter().filter(|finding| matches!(finding.kind, FindingKind::MissingPages(_)));
-    let first = short.next()?;
-    let file = first.file.clone().unwrap_or_default();
-    Some(Doubt::RelationIncomplete { file, what: first.kind.to_string(), more: short.count() })
+    let mut short = findings.iter().filter_map(|finding| match &finding.kind {
+        FindingKind::MissingPages(missing) => Some((finding, missing)),
+        _ => None,
+    });
+    let (first, missing) = short.next()?;
+    let (file, missing) = (first.file.clone().unwrap_or_default(), missing.clone());
+    Some(Doubt::RelationIncomplete { file, missing, more: short.count() })
 }
 
 /// Reads every page. `notable` is shown each sound page of a logged relation, and is true for those to be listed.
