@@ -295,20 +295,13 @@ pub fn write_command(out: &mut dyn Write, label: &str, command: &str) -> io::Res
 /// When the output cannot be written to.
 pub fn wrapped(out: &mut dyn Write, layout: Layout, lead: &str, indent: usize, text: &str) -> io::Result<()> {
     let room = usize::from(layout.width).saturating_sub(indent).max(20);
-    write!(out, "{lead}")?;
-    let mut column = 0;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > room {
-            write!(out, "\n{:indent$}", "")?;
-            column = 0;
-        }
-        if column > 0 {
-            write!(out, " ")?;
-            column += 1;
-        }
-        write!(out, "{word}")?;
-        column += length;
-    }
-    writeln!(out)
+    // A path or a name that is broken could not be copied.
+    let lines = textwrap::wrap(text, wrapping(room).break_words(false));
+    writeln!(out, "{lead}{}", lines.join(&format!("\n{:indent$}", "")))
+}
+
+/// How words are broken over lines of at most `width` columns: at spaces alone.
+#[must_use]
+pub fn wrapping(width: usize) -> textwrap::Options<'static> {
+    textwrap::Options::new(width).word_splitter(textwrap::WordSplitter::NoHyphenation)
 }

@@ -1,9 +1,12 @@
 //! Colours and characters. Sixteen colours at most, and none carries a meaning alone.
 
+use std::borrow::Cow;
+
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
 use crate::output::escape::printable;
+use crate::output::text::wrapping;
 
 /// How things are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,32 +159,9 @@ impl Look {
     /// Text broken into lines of at most `width` columns.
     #[must_use]
     pub fn wrap(self, text: &str, width: usize) -> Vec<String> {
-        let width = width.max(8);
-        let mut lines = vec![String::new()];
-        for word in self.plain(text).split(' ') {
-            let mut word = word.to_owned();
-            while let Some(line) = lines.last_mut() {
-                let used = columns(line);
-                let gap = usize::from(used > 0);
-                if used + gap + columns(&word) <= width {
-                    if gap > 0 {
-                        line.push(' ');
-                    }
-                    line.push_str(&word);
-                    break;
-                }
-                if used > 0 {
-                    lines.push(String::new());
-                    continue;
-                }
-                // A word longer than the line is broken: paths are.
-                let head: String = word.chars().take(width).collect();
-                word = word.chars().skip(width).collect();
-                line.push_str(&head);
-                lines.push(String::new());
-            }
-        }
-        lines
+        // A word longer than the line is broken: paths are.
+        let text = self.plain(text);
+        textwrap::wrap(&text, wrapping(width.max(8))).into_iter().map(Cow::into_owned).collect()
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use data_encoding::BASE64;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
@@ -122,7 +123,7 @@ impl Screen {
     /// When the terminal cannot be written to.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
         let out = self.terminal.backend_mut();
-        write!(out, "\u{1b}]52;c;{}\u{7}", base64(text.as_bytes()))?;
+        write!(out, "\u{1b}]52;c;{}\u{7}", BASE64.encode(text.as_bytes()))?;
         Write::flush(out)
     }
 }
@@ -131,35 +132,5 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // There is nobody to tell on a terminal that does not take what is written.
         drop(give_back());
-    }
-}
-
-/// Base 64 with padding, RFC 4648.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| chunk.get(at).copied().map_or(0, u32::from);
-        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            let is_padding = digit > chunk.len();
-            let value = (group >> (18 - 6 * digit)) & 0x3F;
-            text.push(if is_padding { '=' } else { char::from(DIGITS[value as usize]) });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_of_the_standard() {
-        for (text, encoded) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")]
-        {
-            assert_eq!(base64(text.as_bytes()), encoded);
-        }
     }
 }
