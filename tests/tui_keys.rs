@@ -70,7 +70,7 @@ const TABLE: &[Row] = &[
     (&["/", "2", "6", "6", "3", "enter", "n", "n"], "round the end", |s| s.triage.selected == 4),
     (&["/", "2", "6", "6", "3", "enter", "N"], "backwards", |s| s.triage.selected == 5),
     (&["/", "n", "o", "p", "e", "enter"], "nothing found is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad)),
-    (&["/", "a", "=", "b", "enter"], "a wrong term is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad && m.words.contains("no term"))),
+    (&["/", "a", "=", "b", "enter"], "a wrong term is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad && m.words.contains("is not a term"))),
     (&["n"], "next damaged page", |s| s.triage.selected == 1),
     (&["3", "f"], "search first", |s| !s.slots.only && s.message.is_some()),
     (&["3", "/", "t", "o", "r", "n", "enter", "f"], "only matches", |s| s.slots.only && s.slots.order.len() < 20 && !s.slots.order.is_empty()),

@@ -145,7 +145,7 @@ fn open_look_around_save_a_plan_and_leave() {
     session.send("3");
     session.see("3057 of 3057 slots");
     session.send("/torn\rf");
-    session.see("that fit \"torn\"");
+    session.see("match \"torn\"");
     session.send("?");
     session.see("Keys in Slots");
     session.send("?6");

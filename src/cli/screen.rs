@@ -42,7 +42,7 @@ impl ScreenArgs {
 /// Refuses where no screen can be shown. `instead`: the command that prints the same.
 ///
 /// # Errors
-/// When standard output is no terminal, or one that can do nothing but print.
+/// When standard output is not a terminal, or one that can do nothing but print.
 pub fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
     if !io::stdout().is_terminal() {
         return Err(UsageError::NoTerminal(instead));
@@ -75,13 +75,13 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     if let Some(applied) = &state.plan.applied {
         writeln!(
             out,
-            "{} written; to take it back:\n  {}",
+            "{} written; to undo it:\n  {}",
             pages(applied.written),
             printable(&undo_command(state.subject.program, applied))
         )?;
     }
     let Some(survey) = &state.cluster.survey else {
-        writeln!(out, "left before the check had ended: nothing is known yet")?;
+        writeln!(out, "quit before the check ended: nothing is known yet")?;
         out.flush()?;
         return Ok(Outcome::Incomplete);
     };

@@ -50,15 +50,15 @@ pub enum Command {
     NextImage,
     /// Type what to look for.
     Search,
-    /// The next line that fits.
+    /// The next line that matches.
     NextMatch,
-    /// The line before that fits.
+    /// The previous line that matches.
     PreviousMatch,
-    /// Show only lines that fit, or all.
+    /// Show only lines that match, or all.
     OnlyMatches,
     /// Sort by the next column.
     Sort,
-    /// Turn the order round.
+    /// Reverse the order.
     Reverse,
     /// Mark or unmark a page for repair.
     Mark,

@@ -48,7 +48,7 @@ pub fn json_text(state: &State) -> String {
         View::Wal => wal_value(state),
         View::Plan => json!({
             "plan": state.plan.sheet.as_ref().map(|sheet| json!(sheet.plan)),
-            "guards": state.plan.sheet.as_ref().map(|sheet| {
+            "blockers": state.plan.sheet.as_ref().map(|sheet| {
                 sheet.blockers.iter().map(ToString::to_string).collect::<Vec<_>>()
             }),
         }),

@@ -159,7 +159,7 @@ pub struct WalSurvey {
     pub skipped: Vec<Skipped>,
 }
 
-/// A repair plan and what stands in its way.
+/// A repair plan and what forbids carrying it out.
 #[derive(Debug)]
 pub struct PlanSheet {
     /// The pages that it was asked for; none: every proven one.
@@ -188,6 +188,6 @@ pub struct Progress {
     pub what: &'static str,
     /// Bytes done.
     pub done: u64,
-    /// Bytes in all; 0: not known.
+    /// Bytes in all; 0: unknown.
     pub total: u64,
 }

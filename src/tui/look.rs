@@ -65,7 +65,7 @@ impl Look {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// A bar of `width` columns, filled by `share`; something that is not nothing is at least one column.
+    /// A bar of `width` columns, filled by `share`; anything above zero is at least one column.
     #[must_use]
     pub fn bar(self, share: f64, width: usize) -> String {
         let full = ((share.clamp(0.0, 1.0) * width as f64).round() as usize).max(usize::from(share > 0.0)).min(width);

@@ -89,7 +89,7 @@ impl Query {
         let mut words = text.split_whitespace();
         while let Some(word) = words.next() {
             match word.strip_prefix("--") {
-                // As on the command line: the value is behind an equals sign or is the next word.
+                // As on the command line: the value is after an equals sign or is the next word.
                 Some(name) => match name.split_once('=') {
                     Some((name, value)) => query.named(name, value)?,
                     None => query.named(name, words.next().ok_or_else(|| format!("{word} needs a value"))?)?,
@@ -129,13 +129,13 @@ impl Query {
             "file" => Term::File(text.to_owned()),
             "lsn" => Term::Lsn(value(text)?),
             "state" if STATES.contains(&text) => Term::State(text.to_owned()),
-            "state" => return Err(format!("\"{text}\" is no state: there are {}", STATES.join(", "))),
+            "state" => return Err(format!("\"{text}\" is not a state; the states are {}", STATES.join(", "))),
             "fork" => Term::Is("fork", text.to_lowercase()),
             "batch" => Term::Is("batch", text.to_lowercase()),
             "disk" => Term::Is("disk", text.to_lowercase()),
             "by" => Term::Is("by", text.to_lowercase()),
             "verdict" => Term::Is("verdict", text.to_lowercase()),
-            _ => return Err(format!("\"{name}\" is no term: there are {NAMES}")),
+            _ => return Err(format!("\"{name}\" is not a term; the terms are {NAMES}")),
         };
         let is_of_dump = match &term {
             Term::Relation(relation) => relation.pattern.is_some(),

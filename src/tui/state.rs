@@ -87,7 +87,7 @@ pub enum Column {
     Condition,
     /// Which batch.
     Batch,
-    /// How the image stands to the page.
+    /// How the page on disk compares with the image.
     Disk,
 }
 
@@ -111,7 +111,7 @@ impl Column {
 pub enum PromptKind {
     /// Terms to look for.
     Search,
-    /// The word that lets a repair go.
+    /// The word that has to be typed before a repair.
     Apply,
 }
 
@@ -142,7 +142,7 @@ pub struct Subject {
 /// What is known of the cluster, and how reading it goes.
 #[derive(Clone, Default)]
 pub struct ClusterState {
-    /// What happened to the cluster, in a sentence, as soon as it is known.
+    /// What happened to the cluster, as soon as it is known.
     pub opened: Option<ClusterCondition>,
     /// The check, when it is done.
     pub survey: Option<Arc<Survey>>,

@@ -55,7 +55,7 @@ impl Screen {
     pub fn take() -> io::Result<Self> {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // What cannot be given back now cannot be told either; the words of the panic matter more.
+            // If giving it back fails, there is no way to say so; the words of the panic matter more.
             drop(give_back());
             before(panic);
         }));

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use super::action::{Action, Effect};
 use super::facts::Progress;
 
-/// Time between two looks at the files.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Time between two checks whether files have changed.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-/// Least time between two reports of progress.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+/// Shortest time between two reports of progress.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// What the main loop is told.
 pub enum Event {
@@ -61,7 +61,7 @@ impl ActionSender {
     /// Tells how far work is, now and then. `wrap`: what kind of progress it is.
     pub fn progress(&self, wrap: fn(Progress) -> Action, progress: Progress) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_none_or(|last| last.elapsed() >= TELL_EVERY) {
+        if last.is_none_or(|last| last.elapsed() >= REPORT_EVERY) {
             *last = Some(Instant::now());
             self.action(wrap(progress));
         }
@@ -80,12 +80,12 @@ pub(super) fn start(backend: &Arc<dyn Backend>, effect: Effect, events: &Sender<
     });
 }
 
-/// Looks at the files now and then.
+/// Checks now and then whether files have changed.
 pub(super) fn watch(backend: &Arc<dyn Backend>, events: &Sender<Event>) {
     let (backend, events) = (Arc::clone(backend), events.clone());
     thread::spawn(move || {
         loop {
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(CHECK_EVERY);
             if backend.has_changed() && events.send(Event::Action(Action::FilesChanged)).is_err() {
                 return;
             }

@@ -42,7 +42,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     let backend = WalBackend::new(request, source);
     let ended = show(backend.subject(), args.screen, Arc::new(backend))?;
     let Some(wal) = &ended.state.wal.survey else {
-        writeln!(out, "left before WAL was read: nothing is known yet")?;
+        writeln!(out, "quit before WAL was read: nothing is known yet")?;
         out.flush()?;
         return Ok(Outcome::Incomplete);
     };

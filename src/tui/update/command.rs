@@ -12,7 +12,7 @@ use crate::tui::view;
 pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
     match command {
         Command::Quit if state.plan.is_applying => {
-            state.warn("a repair is being carried out: wait until it has ended");
+            state.warn("a repair is in progress: wait until it has ended");
         }
         Command::Quit => return vec![Effect::Quit],
         Command::Help => {
@@ -43,7 +43,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::PreviousMatch => find(state, false, false),
         Command::OnlyMatches => {
             if state.query.is_empty() && !state.slots.only {
-                state.warn("search first: / and terms");
+                state.warn("search first: press / and type what to find");
             } else {
                 state.slots.only = !state.slots.only;
                 order_slots(state);
@@ -68,7 +68,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::DryRun => return repair::rehearse(state),
         Command::Apply => repair::ask_for_word(state),
         Command::Reload if state.cluster.is_reading || state.plan.is_applying => {
-            state.warn("the cluster is being read: wait until that has ended");
+            state.warn("the cluster is being read or repaired: wait until that has ended");
         }
         Command::Reload => {
             state.tell("reading again");

@@ -30,7 +30,7 @@ pub(super) fn order_slots(state: &mut State) {
     state.slots.order = order;
 }
 
-/// Turns the order round; the selected slot stays selected.
+/// Reverses the order; the selected slot stays selected.
 pub(super) fn reverse_slots(state: &mut State) {
     let list = &mut state.slots;
     list.descending = !list.descending;
@@ -54,7 +54,7 @@ pub(super) fn search(state: &mut State, typed: &str) {
     }
 }
 
-/// Goes to the next line or byte that fits, round the end. Without a search: to the next damaged page. `here`: the
+/// Goes to the next line or byte that fits, and past the end from the start. Without a search: to the next damaged page. `here`: the
 /// selected line may be it.
 pub(super) fn find(state: &mut State, forward: bool, here: bool) {
     if state.view == View::Page {
@@ -82,7 +82,7 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
         Some(found) => state.slots.selected = found,
         None if state.query.is_empty() => state.warn("no damaged page"),
         None => {
-            let words = format!("nothing fits {}", state.query.text());
+            let words = format!("nothing matches {}", state.query.text());
             state.warn(words);
         }
     }
@@ -93,7 +93,7 @@ fn is_damaged(row: &SlotRow, survey: &Survey) -> bool {
     row.page.is_some_and(|page| survey.damaged(page).is_some())
 }
 
-/// The next index of `count` that fits, from `at` on and round the end. `here`: `at` itself may be it.
+/// The next index of `count` that fits, from `at` on and past the end from the start. `here`: `at` itself may be it.
 fn next_index(at: usize, count: usize, forward: bool, here: bool, fits: &dyn Fn(usize) -> bool) -> Option<usize> {
     let mut steps = if here { 0..count } else { 1..count + 1 };
     let index = |step: usize| if forward { (at + step) % count } else { (at + count - step % count) % count };

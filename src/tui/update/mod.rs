@@ -83,7 +83,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
         Action::FilesChanged => state.cluster.has_changed = !state.cluster.is_reading && !state.plan.is_applying,
         Action::Terminate => {
             state.is_ending = true;
-            state.warn("asked to end: a repair is finished first");
+            state.warn("asked to stop: the repair in progress is finished first");
             return end_if_wanted(state);
         }
     }

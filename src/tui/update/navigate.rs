@@ -60,7 +60,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     match state.selected_page() {
         Some(page) => open_page(state, page),
         None if state.cluster.survey.is_some() => {
-            state.warn("there is no page behind this line");
+            state.warn("this line is not about one page");
             Vec::new()
         }
         None => Vec::new(),

@@ -8,7 +8,7 @@ use crate::tui::facts::{AppliedSheet, PlanSheet};
 use crate::tui::look::pages;
 use crate::tui::state::{Prompt, PromptKind, State};
 
-/// The word that lets a repair go.
+/// The word that has to be typed before anything is written.
 const APPLY_WORD: &str = "apply";
 
 /// Marks the selected page for repair, or takes the mark away.
@@ -17,10 +17,12 @@ pub(super) fn mark(state: &mut State) {
     let verdict = survey.damaged(page).map(|report| report.verdict.verdict);
     let refusal = match verdict {
         Some(Verdict::Restore | Verdict::RestoreUnproven) => None,
-        Some(Verdict::LosesChanges) => Some("every image loses changes: only repair --lose-changes writes one"),
-        Some(Verdict::NoImage) => Some("there is no image that could be put back"),
+        Some(Verdict::LosesChanges) => {
+            Some("every image lacks committed changes: only `repair --lose-changes` writes one")
+        }
+        Some(Verdict::NoImage) => Some("there is no image to restore"),
         Some(Verdict::HealsInReplay | Verdict::Leave) => Some("this page needs no repair"),
-        None => Some("nothing was found to be wrong with this page"),
+        None => Some("nothing wrong was found with this page"),
     };
     if let Some(refusal) = refusal {
         state.warn(refusal);
@@ -31,9 +33,9 @@ pub(super) fn mark(state: &mut State) {
     }
     state.plan.sheet = None;
     state.tell(match state.plan.marks.len() {
-        0 => "no page marked: the plan holds every proven one".to_owned(),
-        1 => "1 page marked: the plan holds only this one".to_owned(),
-        count => format!("{count} pages marked: the plan holds only these"),
+        0 => "no page is marked: the plan contains every proven page".to_owned(),
+        1 => "1 page is marked: the plan contains only this page".to_owned(),
+        count => format!("{count} pages are marked: the plan contains only these"),
     });
 }
 
@@ -67,7 +69,7 @@ pub(super) fn rehearsed(state: &mut State, count: usize) {
     state.tell(format!("dry run: {} could be written now; nothing was written", pages(count)));
 }
 
-/// Opens the prompt for the word that lets a repair go.
+/// Opens the prompt for the word that has to be typed.
 pub(super) fn ask_for_word(state: &mut State) {
     if plan_to_write(state).is_some() {
         state.prompt = Some(Prompt { kind: PromptKind::Apply, text: String::new() });
@@ -77,7 +79,7 @@ pub(super) fn ask_for_word(state: &mut State) {
 /// Begins to carry out the plan when the word was typed.
 pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
     if typed != APPLY_WORD {
-        state.tell("nothing was written: the word is apply");
+        state.tell("nothing was written: the word to type is apply");
         return Vec::new();
     }
     let Some(sheet) = plan_to_write(state) else { return Vec::new() };
@@ -89,7 +91,7 @@ pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
 /// Pages were written.
 pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
     state.plan.is_applying = false;
-    state.tell(format!("{} written; 6 tells how to take it back", pages(applied.written)));
+    state.tell(format!("{} written; press 6 for the command that undoes it", pages(applied.written)));
     state.plan.applied = Some(applied);
     state.plan.marks.clear();
 }
@@ -97,7 +99,7 @@ pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
 /// The plan, when a repair may be begun; else says why not.
 fn plan_to_write(state: &mut State) -> Option<Arc<PlanSheet>> {
     let refusal = match &state.plan.sheet {
-        _ if state.plan.is_applying || state.plan.is_rehearsing => "this is being done already",
+        _ if state.plan.is_applying || state.plan.is_rehearsing => "that is already in progress",
         None => "there is no plan yet",
         Some(sheet) if sheet.plan.steps.is_empty() => "the plan writes nothing",
         Some(sheet) if !sheet.blockers.is_empty() => "refused: see the reasons above the plan",

@@ -1,4 +1,4 @@
-//! What was written between completed checkpoints, and where in the buffer it stands.
+//! What was written between completed checkpoints, and where it is in the buffer.
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -77,7 +77,7 @@ fn strip(state: &State, survey: &Survey) -> Vec<Line<'static>> {
         pages.push(Span::styled(letter.to_string(), style));
     }
     let per = count.div_ceil(cells.max(1));
-    let scale = format!("{count} slots in the order of their places, up to {per} to a column; . never written");
+    let scale = format!("{count} slots in file order, up to {per} per column; . never written");
     let verdicts = "R restore  U unproven  L loses changes  N no image  H heals  l leave  x slot fails its CRC";
     vec![
         Line::styled(look.cut(&scale, width), look.faint()),
@@ -218,7 +218,7 @@ fn time_of(state: &State, batch: &Batch) -> String {
     let is_known = batch.lowest_lsn.is_valid() && batch.highest_lsn.is_valid();
     let range = is_known.then_some((batch.lowest_lsn, batch.highest_lsn));
     let Some(((low, high), wal)) = range.zip(state.wal.survey.as_deref()) else {
-        return if state.wal.is_reading { "WAL is being read" } else { "not known" }.to_owned();
+        return if state.wal.is_reading { "WAL is being read" } else { "unknown" }.to_owned();
     };
     // The time in a checkpoint record is that of its redo point.
     let seen = || wal.intervals.iter().filter_map(|interval| interval.checkpoint);
@@ -232,6 +232,6 @@ fn time_of(state: &State, batch: &Batch) -> String {
         (None, Some(newest), None) => format!("newest after {newest}"),
         (None, Some(newest), Some(end)) => format!("newest {newest} to {end}"),
         (None, None, Some(end)) => format!("before {end}"),
-        (None, None, None) => "not known: no checkpoint in WAL is near".to_owned(),
+        (None, None, None) => "unknown: no checkpoint in WAL is near".to_owned(),
     }
 }

@@ -33,6 +33,6 @@ pub(super) fn body(state: &State) -> Body<'_> {
         })
         .collect();
     lines.push(Line::default());
-    lines.push(Line::raw("Nothing is written into the data directory but by Plan, after the word apply."));
+    lines.push(Line::raw("Only Plan writes into the data directory, and only after you type the word apply."));
     Body::text(head, lines, state.help.top)
 }

@@ -24,16 +24,16 @@ use super::look::{Look, columns};
 use super::state::{Message, Prompt, PromptKind, State, View, list_top};
 use crate::output::wal_text::size;
 
-/// Least size of a terminal that can be drawn on.
-const LEAST: (u16, u16) = (60, 16);
+/// Columns and rows that a terminal must have.
+const MIN_SIZE: (u16, u16) = (60, 16);
 
-/// Lines of a list that are kept in sight however much stands above it.
-const LEAST_LIST: usize = 4;
+/// Lines of a list that are shown however much stands above it.
+const MIN_LIST: usize = 4;
 
 /// Makes one line of a list.
 type MakeLine<'a> = Box<dyn Fn(usize) -> Line<'static> + 'a>;
 
-/// What stands between the tabs and the bottom lines.
+/// What is drawn between the tabs and the bottom lines.
 struct Body<'a> {
     head: Vec<Line<'static>>,
     count: usize,
@@ -59,7 +59,7 @@ impl<'a> Body<'a> {
 
     /// Rows that head, list and foot get of `rows`.
     fn split(&self, rows: usize) -> (usize, usize, usize) {
-        let least = LEAST_LIST.min(self.count);
+        let least = MIN_LIST.min(self.count);
         let head = self.head.len().min(rows.saturating_sub(least));
         let foot = self.foot.len().min(rows.saturating_sub(head + least));
         (head, rows - head - foot, foot)
@@ -75,7 +75,7 @@ impl<'a> Body<'a> {
     }
 
     /// Which lines are shown of how many; nothing when all are.
-    fn place(&self, rows: usize) -> String {
+    fn shown_range(&self, rows: usize) -> String {
         let list = self.split(rows).1;
         if self.count <= list {
             return String::new();
@@ -112,8 +112,11 @@ fn body(state: &State) -> Body<'_> {
 /// Draws the screen.
 pub fn view(state: &State, frame: &mut Frame<'_>) {
     let area = frame.area();
-    if area.width < LEAST.0 || area.height < LEAST.1 {
-        let words = format!("{} by {} is too small: {} by {} needed", area.width, area.height, LEAST.0, LEAST.1);
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
+        let words = format!(
+            "{} by {} is too small: at least {} by {} is needed",
+            area.width, area.height, MIN_SIZE.0, MIN_SIZE.1
+        );
         frame.render_widget(Paragraph::new(words), area);
         return;
     }
@@ -124,7 +127,7 @@ pub fn view(state: &State, frame: &mut Frame<'_>) {
     let mut lines = vec![tabs(state)];
     let body = body(state);
     lines.extend(body.lines(state.body_rows()));
-    lines.push(status(state, &body.place(state.body_rows())));
+    lines.push(status(state, &body.shown_range(state.body_rows())));
     lines.push(hints(state));
     frame.render_widget(Paragraph::new(Text::from(lines)), area);
 }
@@ -210,14 +213,14 @@ pub fn tab_at(state: &State, column: u16) -> Option<View> {
     })
 }
 
-/// The line above the keys; at its end where in a long list one is.
-fn status(state: &State, place: &str) -> Line<'static> {
-    let width = state.columns().saturating_sub(columns(place) + 1);
+/// The line above the keys; at its end the range of lines that is shown of a long list.
+fn status(state: &State, range: &str) -> Line<'static> {
+    let width = state.columns().saturating_sub(columns(range) + 1);
     let mut line = status_words(state, width);
-    if !place.is_empty() {
+    if !range.is_empty() {
         let used = line.width();
         line.push_span(Span::raw(" ".repeat((width + 1).saturating_sub(used))));
-        line.push_span(Span::styled(place.to_owned(), state.look.faint()));
+        line.push_span(Span::styled(range.to_owned(), state.look.faint()));
     }
     line
 }
@@ -226,8 +229,8 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     let look = state.look;
     if let Some(Prompt { kind, text }) = &state.prompt {
         let lead = match kind {
-            PromptKind::Search => "search (enter: go, esc: leave): ",
-            PromptKind::Apply => "write these pages? type apply and enter: ",
+            PromptKind::Search => "search (enter: find, esc: cancel): ",
+            PromptKind::Apply => "write these pages? type apply, then enter: ",
         };
         return Line::from(vec![
             Span::styled(lead, look.heading()),
@@ -257,7 +260,7 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     }
     let mut words = Vec::new();
     if !state.query.is_empty() {
-        words.push(format!("search: {} (n: next, esc: end)", state.query.text()));
+        words.push(format!("search: {} (n: next, esc: clear)", state.query.text()));
     }
     if !state.plan.marks.is_empty() {
         words.push(format!("{} marked", state.plan.marks.len()));

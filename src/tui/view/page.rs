@@ -36,7 +36,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let Some(sheet) = state.page.sheet.as_deref() else {
         let words = match state.page.wanted {
-            Some(_) => "reading the page and its images",
+            Some(_) => "The page and its images are being read.",
             None => "No page is open: select one in Triage or Slots and press enter.",
         };
         let mut lines = vec![Line::default(), Line::raw(words)];
@@ -127,16 +127,18 @@ fn title(state: &State, sheet: &PageSheet) -> Line<'static> {
     let page = report.page;
     let mark = if state.plan.marks.contains(&page) { " *marked*" } else { "" };
     let name = page_and_path(&sheet.examined.called(page), page, &sheet.examined.path_of(page));
-    let mut spans = vec![Span::styled(look.plain(&format!("{name}{mark}  ")), look.heading())];
     let verdict = report.verdict.verdict;
-    spans.push(if report.is_wrong {
-        Span::styled(format!("{}: {}", verdict.name(), meaning(verdict)), style_of(look, verdict))
+    let (words, style) = if report.is_wrong {
+        (format!("{}: {}", verdict.name(), meaning(verdict)), style_of(look, verdict))
     } else if report.strength == Confidence::Proven {
-        Span::styled("nothing is wrong with it", look.good())
+        ("nothing is wrong with it".to_owned(), look.good())
     } else {
-        Span::styled("nothing found, but not proven whole", look.doubt())
-    });
-    Line::from(spans)
+        ("nothing wrong was found, but it is not proven whole".to_owned(), look.doubt())
+    };
+    // A long name is cut before the verdict is.
+    let room = state.columns().saturating_sub(columns(&words) + columns(mark) + 2);
+    let name = format!("{}{mark}  ", look.cut(&name, room));
+    Line::from(vec![Span::styled(name, look.heading()), Span::styled(words, style)])
 }
 
 /// Sectors of the page on disk, each with the letters of the images that it equals.
@@ -220,7 +222,7 @@ fn evidence(look: Look, part: &EvidencePart, width: usize) -> Vec<Line<'static>>
     }
 }
 
-/// Words behind a lead; further lines are moved in as far.
+/// Words after a lead; further lines are indented as far.
 fn wrapped(look: Look, lead: &str, text: &str, width: usize, style: Style) -> Vec<Line<'static>> {
     let blank = " ".repeat(lead.len());
     let lines = look.wrap(text, width.saturating_sub(lead.len() + 1)).into_iter().enumerate();
@@ -241,7 +243,7 @@ fn bytes<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Line<'static>
     let image = sheet.versions.get(state.page.image + 1);
     let side = row_bytes * 4;
     let right = image.map_or_else(|| "no image".to_owned(), |image| format!("image {}", version_title(image)));
-    let words = if image.is_some() { "  (! and marked: they differ)" } else { "" };
+    let words = if image.is_some() { "  (! and underlined: they differ)" } else { "" };
     let heading = format!("      {}   {right}{words}", look.fit(&version_title(disk), side));
     head.push(Line::styled(look.cut(&heading, state.columns()), look.heading()));
     let line = move |at: usize| {

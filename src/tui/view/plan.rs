@@ -1,4 +1,4 @@
-//! What a repair would do, and what stands in its way.
+//! What a repair would do, and what forbids it.
 
 use ratatui::style::Style;
 use ratatui::text::Line;
@@ -26,12 +26,12 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if let Some(applied) = &state.plan.applied {
         let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal.display());
         head.extend(fact(look, width, "repaired", &words, look.good()));
-        head.extend(fact(look, width, "take back", &undo_command(state.subject.program, applied), Style::new()));
+        head.extend(fact(look, width, "undo", &undo_command(state.subject.program, applied), Style::new()));
     }
     let which = if state.plan.marks.is_empty() { "every proven page" } else { "the marked pages" };
     let count = plan.steps.len();
     let words = match count {
-        0 => "nothing would be written".to_owned(),
+        0 => "no page would be written".to_owned(),
         _ => format!("{} would be overwritten ({which})", pages(count)),
     };
     head.extend(fact(look, width, "plan", &words, if count == 0 { look.doubt() } else { Style::new() }));
@@ -41,9 +41,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let how = match (count, sheet.blockers.is_empty()) {
         (0, _) => "",
         (_, true) => {
-            "d rehearses it; a carries it out after you type the word apply; old bytes go into a journal first; w saves it"
+            "d: dry run; a: apply it, after you type the word apply (the old bytes go into a journal first); w: save it"
         }
-        (_, false) => "w saves it; it cannot be carried out while the reasons above hold",
+        (_, false) => "w: save it; it cannot be applied while the reasons above hold",
     };
     if !how.is_empty() {
         head.extend(fact(look, width, "to do", how, Style::new()));

@@ -26,10 +26,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let list = &state.slots;
     let mut title = format!("{} of {} slots", list.order.len(), survey.slots().len());
     if list.only {
-        title.push_str(&format!(" that fit \"{}\" (f: all)", state.query.text()));
+        title.push_str(&format!(" match \"{}\" (f: all)", state.query.text()));
     }
-    let place = if list.order.is_empty() { 0 } else { list.selected + 1 };
-    title.push_str(&format!(", line {place}"));
+    let line = if list.order.is_empty() { 0 } else { list.selected + 1 };
+    title.push_str(&format!(", line {line}"));
     let names = ["slot", "relation", "block", "page lsn", "crc", "batch", "disk"].map(str::to_owned);
     let order = if list.descending { "-" } else { "+" };
     let mut names = names;
@@ -75,7 +75,7 @@ fn cells(look: Look, width: usize, lead: &str, cells: &[String; 7], more: [Strin
 
 fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
-    let Some(row) = state.slots.order.get(at).and_then(|place| survey.slots().get(*place)) else {
+    let Some(row) = state.slots.order.get(at).and_then(|index| survey.slots().get(*index)) else {
         return Line::default();
     };
     let is_selected = at == state.slots.selected;

@@ -56,7 +56,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.extend(fact(look, width, "here", words, Style::new()));
     }
     if state.body_rows() > 30 {
-        let replay = replay_words(&report.replay).unwrap_or_else(|| "where it begins is unknown".to_owned());
+        let replay = replay_words(&report.replay).unwrap_or_else(|| "where replay begins is unknown".to_owned());
         head.extend(fact(look, width, "replay", &replay, Style::new()));
         head.extend(fact(look, width, "checksums", &checksum_words(survey.examined.checksums()), Style::new()));
         if let Some(compared) = compared_words(&report.slots) {
@@ -69,7 +69,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
     head.push(Line::default());
     if survey.pages().is_empty() {
         head.push(match survey.answer {
-            Answer::Uncertain => Line::styled("no damaged page was found, but not everything is certain", look.doubt()),
+            Answer::Uncertain => {
+                Line::styled("no damaged page was found, but not everything was examined or is certain", look.doubt())
+            }
             Answer::Fine | Answer::Wrong => Line::styled("no damaged page", look.good()),
         });
     } else {
@@ -116,12 +118,12 @@ fn counts(look: Look, width: usize, survey: &Survey) -> Vec<Line<'static>> {
 /// A verdict in a few words.
 pub(super) const fn meaning(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Restore => "an image loses nothing",
-        Verdict::RestoreUnproven => "an image; proof has a gap",
-        Verdict::LosesChanges => "images lack changes",
-        Verdict::NoImage => "nothing to put back",
-        Verdict::HealsInReplay => "recovery overwrites it",
-        Verdict::Leave => "better left alone",
+        Verdict::Restore => "a proven image",
+        Verdict::RestoreUnproven => "an image; its proof has a gap",
+        Verdict::LosesChanges => "every image lacks changes",
+        Verdict::NoImage => "no usable image",
+        Verdict::HealsInReplay => "replay overwrites it",
+        Verdict::Leave => "leave it as it is",
     }
 }
 

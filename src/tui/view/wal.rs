@@ -13,7 +13,7 @@ use crate::tui::state::State;
 /// Relations and causes that are named.
 const MAX_NAMED: usize = 5;
 
-/// Width from which on names have a bar behind them.
+/// Width from which on names have a bar after them.
 const WIDE: usize = 50;
 
 /// The same on a high screen.
@@ -119,7 +119,8 @@ fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
             .collect();
         let words = format!("decay of the selected interval: {}", parts.join(" "));
         lines.push(Line::raw(look.cut(&words, width)));
-        let words = format!("{} distinct blocks, begun by {}", interval.distinct_blocks, interval.kind.name());
+        let words =
+            format!("{} distinct blocks; kind of checkpoint: {}", interval.distinct_blocks, interval.kind.name());
         lines.push(Line::raw(look.cut(&words, width)));
     }
     let most = if state.body_rows() > 30 { MAX_NAMED_HIGH } else { MAX_NAMED };
