@@ -19,7 +19,7 @@ pub struct PgData {
 /// `-D` of a command that may write.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PgDataToWrite {
-    /// Data directory, in place of DATADIR; PGDATA of the environment is not looked at
+    /// Data directory, in place of DATADIR; PGDATA of the environment is not used
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
     pgdata: Option<PathBuf>,
 }

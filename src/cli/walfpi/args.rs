@@ -82,7 +82,7 @@ pub struct NameArgs {
     /// Show names of relations: from a stopped data directory, or from a file (see --help)
     ///
     /// A file is a JSON array of objects with spc_oid, db_oid, rel_number, database, schema and relation. `pg_walfpi
-    /// names-query` prints the query that makes it; run it in each database and put the outputs one behind the other.
+    /// names-query` prints the query that makes it; run it in each database and put the outputs one after the other.
     #[arg(long, value_name = "DATADIR|FILE")]
     pub names: Option<PathBuf>,
 }

@@ -46,7 +46,7 @@ enum Command {
     Tui(Box<tui::TuiArgs>),
     /// Print the query that makes a file for --names
     ///
-    /// Run it in each database, for example with psql -XAtq, and put the outputs one behind the other into one file.
+    /// Run it in each database, for example with psql -XAtq, and put the outputs one after the other into one file.
     NamesQuery,
     /// Print the manual page
     #[command(hide = true)]

@@ -23,7 +23,7 @@ use crate::parsers::wal::version::Major;
 ///
 /// By default one row per checkpoint interval, from redo point to redo point. Byte counts are those of pg_waldump
 /// --stats: record bytes without images, image bytes as stored, both without page headers and padding; raw bytes are
-/// the pages behind the images, before hole removal and compression.
+/// the pages as a whole, before hole removal and compression.
 ///
 /// By relation, fork, block, database and tablespace the bytes of a block's data go to its block and the rest of the
 /// record to its first block. There a record counts in each group that it touches: bytes add up to the total, records to

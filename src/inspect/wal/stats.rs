@@ -178,3 +178,53 @@ fn count_causes(source: &mut WalSource, jobs: usize, watched: &Watched<'_>) -> W
     counted.groups = Some(groups);
     counted
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::inspect::wal::chain::{WalChainRequest, wal_chain};
+    use crate::inspect::wal::images::ImageSelection;
+    use crate::inspect::wal::watch::unwatched;
+
+    fn request() -> WalRequest {
+        let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wal/pg16.tar.zst");
+        WalRequest { jobs: 2, ..WalRequest::of_paths(vec![archive]) }
+    }
+
+    /// `expected/stats.txt` of the archive ends with 10607 records.
+    const RECORDS: u64 = 10_607;
+
+    #[test]
+    fn result_of_work_that_was_broken_off_says_so() {
+        let at_once = |_: u64, _: u64| ControlFlow::Break(());
+        for group in [None, Some(GroupBy::Rmgr), Some(GroupBy::Cause)] {
+            let whole = wal_stats(&WalStatsRequest { wal: request(), group }, &unwatched).unwrap();
+            assert!(!whole.coverage.is_interrupted() && whole.coverage.examined == RECORDS, "{group:?}");
+            let broken = wal_stats(&WalStatsRequest { wal: request(), group }, &at_once).unwrap();
+            assert!(broken.coverage.is_interrupted() && broken.counts.total.records < RECORDS, "{group:?}");
+        }
+        for resynchronise in [false, true] {
+            let broken = wal_chain(&WalChainRequest { wal: request(), resynchronise }, &at_once).unwrap();
+            assert!(broken.coverage.is_interrupted() && broken.coverage.examined < RECORDS, "{resynchronise}");
+        }
+        let mut source = WalSource::open(&request()).unwrap();
+        source.each_image_head(&ImageSelection::default(), 2, &at_once, |_| Ok::<(), ()>(())).unwrap();
+        assert!(source.coverage.is_interrupted());
+    }
+
+    #[test]
+    fn bytes_done_grow_to_those_in_all() {
+        let told = std::sync::Mutex::new(Vec::new());
+        let watch = |done, total| {
+            told.lock().unwrap().push((done, total));
+            ControlFlow::Continue(())
+        };
+        wal_stats(&WalStatsRequest { wal: request(), group: None }, &watch).unwrap();
+        let told = told.into_inner().unwrap();
+        let total = told[0].1;
+        assert!(told.iter().all(|(done, all)| *all == total && done <= all) && total.is_multiple_of(1 << 20));
+        assert!(told.iter().any(|(done, _)| *done > total / 2));
+    }
+}

@@ -208,6 +208,7 @@ pub const RUN_COLUMNS: &[&str] = &[
     "end_reason",
     "end_at",
     "verdict",
+    "verdict_code",
 ];
 
 /// A run of segments as a row.
@@ -229,6 +230,7 @@ pub fn run_row(run: &CheckedRun) -> Row {
         ("end_reason", json!(end.map(|end| end.reason.to_string()))),
         ("end_at", json!(end.map(|end| lsn_text(end.at)))),
         ("verdict", json!(run.verdict.to_string())),
+        ("verdict_code", json!(run.verdict.code())),
     ] {
         row.insert(column.to_owned(), value);
     }
