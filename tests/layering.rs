@@ -61,6 +61,9 @@ fn parsers_touch_no_files_and_no_environment() {
         all_sources().into_iter().filter(|(name, _)| name.starts_with("parsers/") && !name.ends_with("_tests.rs"))
     {
         let text = text.split("#[cfg(test)]").next().unwrap();
+        // Examples in the documentation may print.
+        let code = |line: &&str| !line.trim_start().starts_with("//");
+        let text: String = text.lines().filter(code).flat_map(|line| [line, "\n"]).collect();
         for forbidden in ["std::fs", "std::env", "std::time", "std::io::{", "std::io::std", "println!", "std::process"]
         {
             assert!(!text.contains(forbidden), "{name} uses {forbidden}");
