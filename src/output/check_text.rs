@@ -99,8 +99,8 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     let page_at = |place: &usize| pages.get(*place).map_or_else(String::new, |report| label(report.page));
     sentences.push(match &outlook.start {
         Start::Running => "a server may be running: nothing here is certain".to_owned(),
-        Start::NotAllRead => "cannot be told: something that replay may meet was not examined".to_owned(),
-        Start::Unknown => "cannot be told: where replay begins is not known".to_owned(),
+        Start::NotAllRead => "unknown: something that replay may meet was not examined".to_owned(),
+        Start::Unknown => "unknown: where replay begins is not known".to_owned(),
         Start::CannotBegin => match replay.recovery {
             Recovery::None | Recovery::AfterReset => "the server will not start: the WAL with its last checkpoint is missing",
             _ => "the server will not start: WAL from the redo point on is missing",
@@ -160,8 +160,8 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     };
     say(
         &outlook.server_restores,
-        "page is put right by the server if the image still stands then",
-        "pages are put right by the server if the images still stand then",
+        "page is repaired by the server if the image is still there then",
+        "pages are repaired by the server if the images are still there then",
     );
     say(
         &outlook.server_guesses,
