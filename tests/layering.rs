@@ -153,7 +153,7 @@ fn literals(text: &str) -> Vec<String> {
 fn is_sentence(literal: &str) -> bool {
     let is_word = |part: &&str| part.trim_matches([',', '.', ':', ';']).bytes().all(|byte| byte.is_ascii_alphabetic());
     let words: Vec<&str> = literal.split_whitespace().collect();
-    words.split(|part| !is_word(&part)).any(|run| run.len() >= 3)
+    words.split(|part| !is_word(part)).any(|run| run.len() >= 3)
 }
 
 #[test]
