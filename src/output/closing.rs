@@ -17,7 +17,7 @@ pub const VERSION: &str = env!("PGFORENSICS_VERSION");
 /// When the output cannot be written to.
 pub fn begin<'a>(
     format: Machine,
-    shape: CsvShape,
+    shape: CsvShape<'a>,
     out: &'a mut dyn Write,
     (tool, command): (&'static str, &'static str),
     paths: Vec<String>,

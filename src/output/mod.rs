@@ -7,6 +7,7 @@ pub mod colour;
 pub mod control_fields;
 pub mod documents;
 pub mod escape;
+pub mod figures;
 #[cfg(feature = "tables")]
 pub mod files_text;
 pub mod hexdump;
@@ -26,6 +27,7 @@ pub mod stand_in_text;
 pub mod table;
 pub mod tar_text;
 pub mod text;
+pub mod wal_columns;
 #[cfg(feature = "tables")]
 pub mod wal_text;
 pub mod ways_on;

@@ -20,13 +20,13 @@ pub enum Machine {
 
 /// What a CSV output shows.
 #[derive(Clone, Copy, Debug)]
-pub enum CsvShape {
+pub enum CsvShape<'a> {
     /// Items of one type, these fields of it.
     Rows {
         /// Name of the array that items of the type stand in.
         plural: &'static str,
         /// Fields, in order.
-        columns: &'static [&'static str],
+        columns: &'a [&'static str],
     },
     /// Every field of every item as a `name,value` row.
     Pairs,
@@ -40,7 +40,7 @@ pub struct Sink<'a> {
 enum Kind<'a> {
     Json { out: &'a mut dyn Write, open: Option<&'static str> },
     Ndjson(&'a mut dyn Write),
-    Csv { writer: Box<csv::Writer<&'a mut dyn Write>>, shape: CsvShape },
+    Csv { writer: Box<csv::Writer<&'a mut dyn Write>>, shape: CsvShape<'a> },
 }
 
 #[derive(Serialize)]
@@ -55,7 +55,7 @@ impl<'a> Sink<'a> {
     ///
     /// # Errors
     /// When `out` cannot be written to.
-    pub fn begin(format: Machine, shape: CsvShape, out: &'a mut dyn Write, begin: &BeginJson) -> io::Result<Self> {
+    pub fn begin(format: Machine, shape: CsvShape<'a>, out: &'a mut dyn Write, begin: &BeginJson) -> io::Result<Self> {
         let kind = match format {
             Machine::Json => {
                 out.write_all(b"{\"begin\":")?;
@@ -126,7 +126,7 @@ fn line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-fn csv_item(writer: &mut csv::Writer<&mut dyn Write>, shape: CsvShape, item: &Item) -> io::Result<()> {
+fn csv_item(writer: &mut csv::Writer<&mut dyn Write>, shape: CsvShape<'_>, item: &Item) -> io::Result<()> {
     let Value::Object(object) = serde_json::to_value(item)? else { return Ok(()) };
     match shape {
         CsvShape::Rows { plural, columns } if plural == item.plural() => {

@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::escape::printable;
-use super::json::time_text;
-use super::json::wal::{Naming, group_row, stats_columns};
+use super::figures::{percent, size};
+use super::json::wal::{Naming, group_row, key_columns};
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
+use super::wal_columns::{COUNTS, GroupCell, INTERVAL_COLUMNS};
 use crate::analysis::wal::group::{GroupBy, Key};
-use crate::analysis::wal::interval::{Interval, IntervalKind};
+use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
 
 /// Width from which on a checkpoint row shows everything.
@@ -19,75 +20,39 @@ const WIDE: u16 = 130;
 /// Width from which on groups show all shares.
 const WIDE_GROUPS: u16 = 110;
 
-/// Bars of a sparkline, from nothing to all.
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// Units of sizes, each 1024 of the one before.
-const UNITS: [&str; 5] = ["B", "K", "M", "G", "T"];
-
 /// Writes checkpoint intervals and their total.
 ///
 /// # Errors
 /// When the output cannot be written to.
 pub fn write_intervals(out: &mut dyn Write, layout: Layout, intervals: &[Interval], total: &Tally) -> io::Result<()> {
-    let wide = layout.width >= WIDE;
-    let narrow_header = ["redo", "time", "WAL", "records", "images", "stored", "share", "blocks", "decay"];
-    let wide_header =
-        ["redo", "checkpoint", "time", "kind", "WAL", "records", "images", "stored", "raw", "share", "blocks", "decay"];
-    let header: &[&str] = if wide { &wide_header } else { &narrow_header };
-    let mut table = plain_table(header);
+    let is_wide = layout.width >= WIDE;
+    let own = |follows: bool| {
+        let columns = INTERVAL_COLUMNS.iter().filter(move |column| column.follows_counts == follows);
+        columns.flat_map(|column| column.cells).filter(|cell| cell.screens.include(is_wide)).collect::<Vec<_>>()
+    };
+    let (before, after) = (own(false), own(true));
+    let counts =
+        || COUNTS.iter().filter_map(|column| column.interval.as_ref()).filter(|cell| cell.screens.include(is_wide));
+    let headings = before.iter().map(|cell| (cell.heading, cell.is_number));
+    let headings = headings.chain(counts().map(|cell| (cell.heading, cell.is_number)));
+    let headings: Vec<_> = headings.chain(after.iter().map(|cell| (cell.heading, cell.is_number))).collect();
+    let mut table = plain_table(&headings.iter().map(|(heading, _)| *heading).collect::<Vec<_>>());
     for interval in intervals {
-        let redo = interval.redo_lsn.map_or_else(|| format!("<{}", interval.start_lsn), |lsn| lsn.to_string());
-        let tally = &interval.tally;
-        let wal = size(interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0));
-        let time = interval.checkpoint.map(|seen| time_text(seen.time_s));
-        let counts = [tally.records.to_string(), tally.fpi_count.to_string(), size(tally.fpi_bytes)];
-        let [records, images, stored] = counts;
-        let tail = [percent(tally.fpi_share()), interval.distinct_blocks.to_string(), sparkline(&interval.decay)];
-        let [share, blocks, decay] = tail;
-        table.add_row(if wide {
-            let checkpoint = interval.checkpoint.map_or_else(|| "-".to_owned(), |seen| seen.lsn.to_string());
-            let time = time.unwrap_or_else(|| "-".to_owned());
-            let kind = interval.kind.name().to_owned();
-            vec![
-                redo,
-                checkpoint,
-                time,
-                kind,
-                wal,
-                records,
-                images,
-                stored,
-                size(tally.fpi_raw_bytes),
-                share,
-                blocks,
-                decay,
-            ]
-        } else {
-            let clock = time.as_deref().and_then(|time| time.get(11..19)).map(str::to_owned);
-            let time = clock.unwrap_or_else(|| match interval.kind {
-                IntervalKind::Unfinished => "no end".to_owned(),
-                _ => "-".to_owned(),
-            });
-            vec![redo, time, wal, records, images, stored, share, blocks, decay]
-        });
+        let row = before.iter().map(|cell| (cell.text)(interval));
+        let row = row.chain(counts().map(|cell| (cell.text)(&interval.tally)));
+        table.add_row(row.chain(after.iter().map(|cell| (cell.text)(interval))).collect::<Vec<_>>());
     }
-    let mut sum = vec![
-        "total".to_owned(),
-        String::new(),
-        size(total.combined_bytes()),
-        total.records.to_string(),
-        total.fpi_count.to_string(),
-        size(total.fpi_bytes),
-        percent(total.fpi_share()),
-    ];
-    if wide {
-        sum.splice(1..2, [String::new(), String::new(), String::new()]);
-        sum.insert(8, size(total.fpi_raw_bytes));
+    // The total has no start; of WAL it tells the bytes of the records.
+    let of_total = |heading: &str| match heading {
+        "redo" => "total".to_owned(),
+        "WAL" => size(total.combined_bytes()),
+        _ => String::new(),
+    };
+    let sum = before.iter().map(|cell| of_total(cell.heading));
+    table.add_row(sum.chain(counts().map(|cell| (cell.text)(total))).collect::<Vec<_>>());
+    for (index, _) in (0..).zip(&headings).filter(|(_, (_, is_number))| *is_number) {
+        right_align(&mut table, index..index + 1);
     }
-    table.add_row(sum);
-    let counts = if wide { 4..11 } else { 2..8 };
-    right_align(&mut table, counts);
     write_table(out, &table)
 }
 
@@ -103,28 +68,25 @@ pub fn write_groups(
     total: &Tally,
     naming: &Naming<'_>,
 ) -> io::Result<()> {
-    let wide = layout.width >= WIDE_GROUPS;
-    let all = [title(by), "records", "%", "bytes", "%", "images", "image bytes", "%", "together", "%"];
-    // On a narrow screen names need the room of the shares, all but the last.
-    let shown = |column: usize| wide || ![2, 4, 7].contains(&column);
-    let header: Vec<&str> = (0..).zip(all).filter(|(column, _)| shown(*column)).map(|(_, name)| name).collect();
+    // On a narrow screen names need the room of the shares.
+    let is_wide = layout.width >= WIDE_GROUPS;
+    let shows_share = |cell: &GroupCell| cell.share.is_some_and(|screens| screens.include(is_wide));
+    let cells = || COUNTS.iter().filter_map(|column| column.group.as_ref());
+    let mut header = vec![title(by)];
+    for cell in cells() {
+        header.push(cell.heading);
+        header.extend(shows_share(cell).then_some("%"));
+    }
     let mut table = plain_table(&header);
     let mut add = |name: String, tally: &Tally| {
-        let of = |part: u64, whole: u64| percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 });
-        let cells = [
-            name,
-            tally.records.to_string(),
-            of(tally.records, total.records),
-            tally.record_bytes.to_string(),
-            of(tally.record_bytes, total.record_bytes),
-            tally.fpi_count.to_string(),
-            tally.fpi_bytes.to_string(),
-            of(tally.fpi_bytes, total.fpi_bytes),
-            tally.combined_bytes().to_string(),
-            of(tally.combined_bytes(), total.combined_bytes()),
-        ];
-        let cells = (0..).zip(cells).filter(|(column, _)| shown(*column)).map(|(_, cell)| cell);
-        table.add_row(cells.collect::<Vec<_>>());
+        let mut row = vec![name];
+        for cell in cells() {
+            let (part, whole) = ((cell.number)(tally), (cell.number)(total));
+            row.push(part.to_string());
+            let share = || percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 });
+            row.extend(shows_share(cell).then(share));
+        }
+        table.add_row(row);
     };
     for (key, tally) in rows {
         add(name_of(by, key, tally, naming), tally);
@@ -159,7 +121,6 @@ pub fn name_of(by: GroupBy, key: &Key, tally: &Tally, naming: &Naming<'_>) -> St
         };
     }
     let row = group_row(key, tally, naming);
-    let keys: Vec<&str> = stats_columns(Some(by)).iter().copied().take_while(|column| *column != "records").collect();
     let named = ["relation", "database"].into_iter().find(|name| row.get(*name).is_some_and(Value::is_string));
     let text = |column: &&str| {
         let hidden = match named {
@@ -173,50 +134,6 @@ pub fn name_of(by: GroupBy, key: &Key, tally: &Tally, naming: &Naming<'_>) -> St
             _ => None,
         }
     };
-    let keys: Vec<&str> = keys.into_iter().filter(|column| *column != "timeline").collect();
-    keys.iter().filter_map(text).collect::<Vec<_>>().join("/")
-}
-
-/// A size in at most 6 characters.
-#[must_use]
-pub fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { bytes.to_string() } else { format!("{value:.1}{}", UNITS[unit]) }
-}
-
-/// A share, 0 to 1, in percent with one decimal.
-#[must_use]
-pub fn percent(share: f64) -> String {
-    format!("{:.1}", share * 100.0)
-}
-
-fn sparkline(shares: &[Option<f64>]) -> String {
-    let bar = |share: &Option<f64>| match share {
-        None => ' ',
-        Some(share) => BARS[((share * BARS.len() as f64) as usize).min(BARS.len() - 1)],
-    };
-    shares.iter().map(bar).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_stay_short() {
-        for (bytes, text) in [(0, "0"), (999, "999"), (1000, "1.0K"), (1 << 20, "1.0M"), (26_907_443, "25.7M")] {
-            assert_eq!(size(bytes), text);
-        }
-        assert!(size(u64::MAX).len() <= 11);
-    }
-
-    #[test]
-    fn sparkline_shows_nothing_as_a_blank() {
-        assert_eq!(sparkline(&[Some(1.0), Some(0.5), Some(0.0), None]), "█▅▁ ");
-    }
+    let keys = key_columns(by).iter().filter(|column| **column != "timeline");
+    keys.filter_map(text).collect::<Vec<_>>().join("/")
 }

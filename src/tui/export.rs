@@ -13,9 +13,10 @@ use crate::analysis::slot_row::SlotRow;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::next::judged_cluster;
 use crate::output::closing::{Closing, VERSION};
-use crate::output::json::wal::{Row, interval_row, put_tally};
+use crate::output::json::wal::Row;
 use crate::output::json::{BatchJson, SCHEMA, lsn_text};
 use crate::output::sink::Machine;
+use crate::output::wal_columns::{interval_row, put_tally};
 
 /// What the open view shows, as a JSON document. Triage and Page are the documents of `check` and `page`.
 #[must_use]

@@ -13,9 +13,10 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::stats::{WalStats, WalStatsRequest, wal_stats};
 use crate::output::closing::{Closing, begin};
-use crate::output::json::wal::{Naming, group_row, interval_row, put_tally, stats_columns};
+use crate::output::json::wal::{Naming, group_row, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
+use crate::output::wal_columns::{interval_row, put_tally};
 use crate::output::wal_text::{write_groups, write_intervals};
 use crate::parsers::wal::version::Major;
 
@@ -156,10 +157,9 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
     };
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.common.output.machine() {
-        let shape = CsvShape::Rows {
-            plural: if request.group.is_some() { "groups" } else { "intervals" },
-            columns: stats_columns(request.group),
-        };
+        let columns = stats_columns(request.group);
+        let shape =
+            CsvShape::Rows { plural: if request.group.is_some() { "groups" } else { "intervals" }, columns: &columns };
         let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
         let mut shown = 0;
         for (key, tally) in &rows {

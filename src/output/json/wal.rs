@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{fill_up, lsn_text, time_text};
+use super::{fill_up, lsn_text};
 use crate::analysis::wal::chain::CheckedRun;
 use crate::analysis::wal::group::{GroupBy, Key};
-use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::walk::Damage;
+use crate::output::wal_columns::{count_fields, interval_fields, put_tally};
 use crate::parsers::wal::end::EndKind;
 use crate::parsers::wal::names::{RecordTypeName, record_type_name, rmgr_name, type_key};
 use crate::parsers::wal::timeline::WalSegment;
@@ -29,38 +29,29 @@ pub struct Naming<'a> {
     pub database: &'a dyn Fn(u32) -> Option<String>,
 }
 
-/// Columns of the counts, behind the key's.
-macro_rules! with_counts {
-    ($($key:literal),*) => {
-        &[$($key,)* "records", "record_bytes", "fpi_count", "fpi_bytes", "fpi_raw_bytes", "combined_bytes", "fpi_share"]
-    };
-}
-
 /// Columns of a row in CSV, in order. `None`: by checkpoint.
 #[must_use]
-pub const fn stats_columns(by: Option<GroupBy>) -> &'static [&'static str] {
+pub fn stats_columns(by: Option<GroupBy>) -> Vec<&'static str> {
     match by {
-        None => with_counts!(
-            "redo_lsn",
-            "checkpoint_lsn",
-            "start_lsn",
-            "end_lsn",
-            "kind",
-            "time",
-            "wal_bytes",
-            "distinct_blocks",
-            "decay"
-        ),
-        Some(GroupBy::Rmgr) => with_counts!("rmgr"),
-        Some(GroupBy::Record) => with_counts!("rmgr", "record"),
-        Some(GroupBy::Relation) => with_counts!("spc_oid", "db_oid", "rel_number", "relation"),
-        Some(GroupBy::Fork) => with_counts!("fork"),
-        Some(GroupBy::Block) => with_counts!("spc_oid", "db_oid", "rel_number", "relation", "fork", "block"),
-        Some(GroupBy::Database) => with_counts!("db_oid", "database"),
-        Some(GroupBy::Tablespace) => with_counts!("spc_oid"),
-        Some(GroupBy::Compression) => with_counts!("compression"),
-        Some(GroupBy::Segment) => with_counts!("segment", "timeline"),
-        Some(GroupBy::Cause) => with_counts!("cause"),
+        None => interval_fields().collect(),
+        Some(by) => key_columns(by).iter().copied().chain(count_fields()).collect(),
+    }
+}
+
+/// Columns that name a group in CSV, in order.
+#[must_use]
+pub const fn key_columns(by: GroupBy) -> &'static [&'static str] {
+    match by {
+        GroupBy::Rmgr => &["rmgr"],
+        GroupBy::Record => &["rmgr", "record"],
+        GroupBy::Relation => &["spc_oid", "db_oid", "rel_number", "relation"],
+        GroupBy::Fork => &["fork"],
+        GroupBy::Block => &["spc_oid", "db_oid", "rel_number", "relation", "fork", "block"],
+        GroupBy::Database => &["db_oid", "database"],
+        GroupBy::Tablespace => &["spc_oid"],
+        GroupBy::Compression => &["compression"],
+        GroupBy::Segment => &["segment", "timeline"],
+        GroupBy::Cause => &["cause"],
     }
 }
 
@@ -96,22 +87,6 @@ const fn group_by_name(key: &Key) -> Option<&'static str> {
         Key::Segment(..) => Some("segment"),
         Key::Cause(_) => Some("cause"),
         Key::None => None,
-    }
-}
-
-/// Counts of a tally.
-pub fn put_tally(row: &mut Row, tally: &Tally) {
-    let share = (tally.fpi_share() * 1e6).round() / 1e6;
-    for (name, value) in [
-        ("records", json!(tally.records)),
-        ("record_bytes", json!(tally.record_bytes)),
-        ("fpi_count", json!(tally.fpi_count)),
-        ("fpi_bytes", json!(tally.fpi_bytes)),
-        ("fpi_raw_bytes", json!(tally.fpi_raw_bytes)),
-        ("combined_bytes", json!(tally.combined_bytes())),
-        ("fpi_share", json!(share)),
-    ] {
-        row.insert(name.to_owned(), value);
     }
 }
 
@@ -168,30 +143,6 @@ pub fn group_row(key: &Key, tally: &Tally, naming: &Naming<'_>) -> Row {
 #[must_use]
 pub fn fork_name(code: u8) -> String {
     ForkNumber::from_code(i32::from(code)).map_or_else(|| code.to_string(), |fork| fork.name().to_owned())
-}
-
-/// An interval as a row.
-#[must_use]
-pub fn interval_row(interval: &Interval) -> Row {
-    let mut row = Row::new();
-    let checkpoint = interval.checkpoint.as_ref();
-    let decay: Vec<Option<f64>> =
-        interval.decay.iter().map(|share| share.map(|share| (share * 1000.0).round() / 1000.0)).collect();
-    for (name, value) in [
-        ("redo_lsn", json!(interval.redo_lsn.map(lsn_text))),
-        ("checkpoint_lsn", json!(checkpoint.map(|seen| lsn_text(seen.lsn)))),
-        ("start_lsn", json!(lsn_text(interval.start_lsn))),
-        ("end_lsn", json!(lsn_text(interval.end_lsn))),
-        ("kind", json!(interval.kind.name())),
-        ("time", json!(checkpoint.map(|seen| time_text(seen.time_s)))),
-        ("wal_bytes", json!(interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0))),
-        ("distinct_blocks", json!(interval.distinct_blocks)),
-        ("decay", json!(decay)),
-    ] {
-        row.insert(name.to_owned(), value);
-    }
-    put_tally(&mut row, &interval.tally);
-    row
 }
 
 /// Fields of a run, in order.

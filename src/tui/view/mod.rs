@@ -22,7 +22,7 @@ use super::facts::Progress;
 use super::keymap::KEYS;
 use super::look::{Look, columns};
 use super::state::{Message, Prompt, PromptKind, State, View, list_top};
-use crate::output::wal_text::size;
+use crate::output::figures::size;
 
 /// Columns and rows that a terminal must have.
 const MIN_SIZE: (u16, u16) = (60, 16);

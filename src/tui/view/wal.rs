@@ -4,8 +4,8 @@ use ratatui::text::{Line, Span};
 
 use super::{Body, columns, highlight, progress_line};
 use crate::analysis::wal::tally::Tally;
+use crate::output::figures::{percent, size};
 use crate::output::json::time_text;
-use crate::output::wal_text::{percent, size};
 use crate::tui::facts::WalSurvey;
 use crate::tui::look::Look;
 use crate::tui::state::State;

@@ -1,0 +1,237 @@
+//! The columns of `pg_walfpi stats`: one entry each, which JSON, CSV and the tables of the text output are made from.
+
+use serde_json::{Value, json};
+
+use super::figures::{percent, size, sparkline};
+use super::json::wal::Row;
+use super::json::{lsn_text, time_text};
+use crate::analysis::wal::interval::{Interval, IntervalKind};
+use crate::analysis::wal::tally::Tally;
+
+/// A cell of the table of checkpoint intervals.
+pub struct IntervalCell<T: 'static> {
+    /// Heading; cells under the same heading stand in one column.
+    pub heading: &'static str,
+    /// On which screens it is shown.
+    pub screens: Screens,
+    /// The text of a row.
+    pub text: fn(&T) -> String,
+    /// It is a number, set to the right.
+    pub is_number: bool,
+}
+
+/// Which screens show a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Screens {
+    /// All.
+    All,
+    /// Wide ones.
+    Wide,
+    /// Those that are not wide.
+    Narrow,
+}
+
+impl Screens {
+    /// True when a screen shows it.
+    #[must_use]
+    pub fn include(self, is_wide: bool) -> bool {
+        match self {
+            Self::All => true,
+            Self::Wide => is_wide,
+            Self::Narrow => !is_wide,
+        }
+    }
+}
+
+/// A cell of the table of groups: a number, and the share of the total that it is.
+pub struct GroupCell {
+    /// Heading.
+    pub heading: &'static str,
+    /// The number.
+    pub number: fn(&Tally) -> u64,
+    /// On which screens the share is shown: all or wide ones; `None`: nowhere.
+    pub share: Option<Screens>,
+}
+
+/// A count over records: of an interval, a group, or everything.
+pub struct CountColumn {
+    /// Field of JSON and column of CSV.
+    pub field: &'static str,
+    /// Its value.
+    pub value: fn(&Tally) -> Value,
+    /// How it is shown for an interval, if it is.
+    pub interval: Option<IntervalCell<Tally>>,
+    /// How it is shown for a group, if it is.
+    pub group: Option<GroupCell>,
+}
+
+/// The counts, in the order of CSV and of the tables.
+pub static COUNTS: &[CountColumn] = &[
+    CountColumn {
+        field: "records",
+        value: |tally| json!(tally.records),
+        interval: Some(number("records", Screens::All, |tally| tally.records.to_string())),
+        group: Some(GroupCell { heading: "records", number: |tally| tally.records, share: Some(Screens::Wide) }),
+    },
+    CountColumn {
+        field: "record_bytes",
+        value: |tally| json!(tally.record_bytes),
+        interval: None,
+        group: Some(GroupCell { heading: "bytes", number: |tally| tally.record_bytes, share: Some(Screens::Wide) }),
+    },
+    CountColumn {
+        field: "fpi_count",
+        value: |tally| json!(tally.fpi_count),
+        interval: Some(number("images", Screens::All, |tally| tally.fpi_count.to_string())),
+        group: Some(GroupCell { heading: "images", number: |tally| tally.fpi_count, share: None }),
+    },
+    CountColumn {
+        field: "fpi_bytes",
+        value: |tally| json!(tally.fpi_bytes),
+        interval: Some(number("stored", Screens::All, |tally| size(tally.fpi_bytes))),
+        group: Some(GroupCell { heading: "image bytes", number: |tally| tally.fpi_bytes, share: Some(Screens::Wide) }),
+    },
+    CountColumn {
+        field: "fpi_raw_bytes",
+        value: |tally| json!(tally.fpi_raw_bytes),
+        interval: Some(number("raw", Screens::Wide, |tally| size(tally.fpi_raw_bytes))),
+        group: None,
+    },
+    CountColumn {
+        field: "combined_bytes",
+        value: |tally| json!(tally.combined_bytes()),
+        interval: None,
+        group: Some(GroupCell { heading: "together", number: Tally::combined_bytes, share: Some(Screens::All) }),
+    },
+    CountColumn {
+        field: "fpi_share",
+        value: |tally| json!((tally.fpi_share() * 1e6).round() / 1e6),
+        interval: Some(number("share", Screens::All, |tally| percent(tally.fpi_share()))),
+        group: None,
+    },
+];
+
+const fn number<T>(heading: &'static str, screens: Screens, text: fn(&T) -> String) -> IntervalCell<T> {
+    IntervalCell { heading, screens, text, is_number: true }
+}
+
+const fn words<T>(heading: &'static str, screens: Screens, text: fn(&T) -> String) -> IntervalCell<T> {
+    IntervalCell { heading, screens, text, is_number: false }
+}
+
+/// Something about an interval besides its counts.
+pub struct IntervalColumn {
+    /// Field of JSON and column of CSV.
+    pub field: &'static str,
+    /// Its value.
+    pub value: fn(&Interval) -> Value,
+    /// How it is shown on screens.
+    pub cells: &'static [IntervalCell<Interval>],
+    /// It stands to the right of the counts.
+    pub follows_counts: bool,
+}
+
+/// The columns of an interval besides its counts, in the order of CSV.
+pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
+    IntervalColumn {
+        field: "redo_lsn",
+        value: |interval| json!(interval.redo_lsn.map(lsn_text)),
+        cells: &[words("redo", Screens::All, |interval| {
+            interval.redo_lsn.map_or_else(|| format!("<{}", interval.start_lsn), |lsn| lsn.to_string())
+        })],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "checkpoint_lsn",
+        value: |interval| json!(interval.checkpoint.map(|seen| lsn_text(seen.lsn))),
+        cells: &[words("checkpoint", Screens::Wide, |interval| {
+            interval.checkpoint.map_or_else(|| "-".to_owned(), |seen| seen.lsn.to_string())
+        })],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "start_lsn",
+        value: |interval| json!(lsn_text(interval.start_lsn)),
+        cells: &[],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "end_lsn",
+        value: |interval| json!(lsn_text(interval.end_lsn)),
+        cells: &[],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "time",
+        value: |interval| json!(interval.checkpoint.map(|seen| time_text(seen.time_s))),
+        cells: &[words("time", Screens::Narrow, clock), words("time", Screens::Wide, date_and_time)],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "kind",
+        value: |interval| json!(interval.kind.name()),
+        cells: &[words("kind", Screens::Wide, |interval| interval.kind.name().to_owned())],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "wal_bytes",
+        value: |interval| json!(wal_bytes(interval)),
+        cells: &[number("WAL", Screens::All, |interval| size(wal_bytes(interval)))],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "distinct_blocks",
+        value: |interval| json!(interval.distinct_blocks),
+        cells: &[number("blocks", Screens::All, |interval| interval.distinct_blocks.to_string())],
+        follows_counts: true,
+    },
+    IntervalColumn {
+        field: "decay",
+        value: |interval| {
+            let rounded = |share: &Option<f64>| share.map(|share| (share * 1000.0).round() / 1000.0);
+            json!(interval.decay.iter().map(rounded).collect::<Vec<_>>())
+        },
+        cells: &[words("decay", Screens::All, |interval| sparkline(&interval.decay))],
+        follows_counts: true,
+    },
+];
+
+fn wal_bytes(interval: &Interval) -> u64 {
+    interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0)
+}
+
+fn date_and_time(interval: &Interval) -> String {
+    interval.checkpoint.map_or_else(|| "-".to_owned(), |seen| time_text(seen.time_s))
+}
+
+fn clock(interval: &Interval) -> String {
+    match date_and_time(interval).get(11..19) {
+        Some(clock) => clock.to_owned(),
+        None if interval.kind == IntervalKind::Unfinished => "no end".to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
+/// Counts of a tally.
+pub fn put_tally(row: &mut Row, tally: &Tally) {
+    row.extend(COUNTS.iter().map(|column| (column.field.to_owned(), (column.value)(tally))));
+}
+
+/// An interval as a row.
+#[must_use]
+pub fn interval_row(interval: &Interval) -> Row {
+    let mut row = Row::new();
+    row.extend(INTERVAL_COLUMNS.iter().map(|column| (column.field.to_owned(), (column.value)(interval))));
+    put_tally(&mut row, &interval.tally);
+    row
+}
+
+/// Columns of the counts in CSV, in order.
+pub fn count_fields() -> impl Iterator<Item = &'static str> {
+    COUNTS.iter().map(|column| column.field)
+}
+
+/// Columns of an interval in CSV, in order.
+pub fn interval_fields() -> impl Iterator<Item = &'static str> {
+    INTERVAL_COLUMNS.iter().map(|column| column.field).chain(count_fields())
+}
