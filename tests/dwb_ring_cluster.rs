@@ -8,13 +8,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::ring_format::{Control, Slot, batch, sign, write_ring};
-use common::{arg, cluster, copy_of, dwbinspect};
+use common::ring_format::{Control, Slot, batch, crc, sign, write_ring};
+use common::{arg, cluster, copy_of, copy_tree, dwbinspect, unpack};
 use pgforensics::analysis::dwb_format::open_buffer;
 use pgforensics::analysis::verdict::candidate::{CandidateOutcome, ImageSource};
 use pgforensics::analysis::verdict::doubt::Doubt;
 use pgforensics::analysis::verdict::evidence::Statement;
 use pgforensics::analysis::verdict::judge::Verdict;
+use pgforensics::analysis::verdict::outlook::Start;
 use pgforensics::inspect::check::{CheckRequest, check};
 use pgforensics::inspect::examination::Examination;
 use serde_json::Value;
@@ -71,6 +72,7 @@ fn unproven_pages(examined: &Examination) -> usize {
                 assert!(judged.statements(&|_| true).any(is_said), "{:?}", page.page);
             }
         }
+        assert_ne!(page.verdict.verdict, Verdict::Restore, "{:?}", page.page);
         let chosen = page.verdict.chosen.and_then(|chosen| page.verdict.candidates.get(chosen));
         let is_of_buffer = chosen.is_some_and(|judged| matches!(judged.candidate.source, ImageSource::Dwb { .. }));
         if is_of_buffer {
@@ -190,6 +192,56 @@ fn every_command_finds_it_and_says_what_is_known_of_it() {
             }
             _ => {}
         }
+    }
+}
+
+/// `pg_control` of a server built from 18 that keeps such a buffer, made of that of an 18.
+fn described_control(old: &[u8], version: u32) -> Vec<u8> {
+    let mut new = vec![0; old.len()];
+    new[..204].copy_from_slice(&old[..204]);
+    new[8..12].copy_from_slice(&version.to_le_bytes());
+    let mode = 2_u32.to_le_bytes();
+    if version == 1801 {
+        new[204..208].copy_from_slice(&mode);
+    } else {
+        new[176..180].copy_from_slice(&mode);
+        new[180..208].copy_from_slice(&old[176..204]);
+    }
+    new[208..212].copy_from_slice(&old[204..208]);
+    new[216..300].copy_from_slice(&old[208..292]);
+    let sum = crc(&new[..300]);
+    new[300..304].copy_from_slice(&sum.to_le_bytes());
+    new
+}
+
+#[test]
+fn control_files_of_such_servers_are_read_and_prove_nothing() {
+    let from = unpack::data_dir("names/pg18").expect("unpack fixture");
+    for version in [1801, 1802] {
+        let kept = tempfile::tempdir().expect("temporary directory");
+        let data = kept.path().join("data");
+        copy_tree(&from, &data);
+        let path = data.join("global/pg_control");
+        let old = fs::read(&path).expect("read");
+        assert_eq!(old[8..12], 1800_u32.to_le_bytes());
+        fs::write(&path, described_control(&old, version)).expect("write");
+        let ran = dwbinspect(&["info", "--format", "json", arg(&data)]);
+        let document: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let control = &document["clusters"][0]["control"];
+        assert_eq!(control["io_torn_pages_protection"], "double_writes", "{control}");
+        let before = dwbinspect(&["info", "--format", "json", arg(&from)]);
+        let before: Value = serde_json::from_str(&before.stdout).expect("JSON");
+        for (name, value) in before["clusters"][0]["control"].as_object().expect("fields") {
+            let is_own = ["pg_control_version", "crc"].contains(&name.as_str());
+            assert!(is_own || control[name] == *value, "{name}: {} is not {value}", control[name]);
+        }
+        let findings = document["findings"].as_array().expect("findings");
+        let codes: Vec<&str> = findings.iter().filter_map(|finding| finding["kind"].as_str()).collect();
+        assert!(codes.contains(&"ring_server_not_seen"), "{codes:?}");
+        assert!(!codes.contains(&"control_crc") && !codes.contains(&"versions_disagree"), "{codes:?}");
+        let examined = examine(&data);
+        assert_eq!(examined.report.outlook.start, Start::Unknown);
+        assert!(examined.report.pages.iter().all(|page| page.verdict.verdict != Verdict::Restore));
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use common::{Ran, arg, cluster, copy_tree, dwbinspect, run, unpack};
+use common::{Ran, arg, cluster, copy_tree, dwbinspect, ring_format, run, unpack};
 
 fn walfpi(args: &[&str]) -> Ran {
     run("pg_walfpi", args)
@@ -129,6 +129,14 @@ fn every_line_has_the_documented_fields() {
                 checker.output(&ran, &format!("{case}: {}", words.join(" ")));
             }
         }
+    }
+    let (_kept, ring) = common::copy_of("clean");
+    let slot = ring_format::Slot::new(0, 0x100_0000, 1, ring_format::page(0, 0x100_0000, 7));
+    let aborted = ring_format::Slot { flags: 1, ..slot.clone() };
+    let control = ring_format::Control { min_version: 1, batches: 1, pages: 16, flags: 0, generation: 1 };
+    ring_format::write_ring(&ring, Some(&control.bytes()), &[ring_format::batch(16, Some(1), 2, &[slot, aborted])]);
+    for command in ["info", "dump", "batches", "check"] {
+        checker.output(&dwbinspect(&[command, "--format", "ndjson", arg(&ring)]), &format!("pg_dwb: {command}"));
     }
     for case in ["brin", "nochecksums-stops"] {
         let data = unpack::unpack(&format!("cases/{case}")).unwrap().join(case);

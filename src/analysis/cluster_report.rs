@@ -1,5 +1,6 @@
 //! A data directory in the whole: identity, state, and what looks inconsistent before anybody starts the server.
 
+use super::dwb_format::ring_finding::RingFinding;
 use super::finding::{Coverage, Finding};
 use super::finding_kind::{FindingKind, PidHolder};
 use super::skipped::{SkipReason, SkippedPart};
@@ -79,6 +80,11 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
             }
         }
         ControlRead::Known(control) => {
+            if control.is_from_description() {
+                let control_version = control.prefix.pg_control_version;
+                let found = FindingKind::Ring(RingFinding::RingServerNotSeen { control_version });
+                findings.push(Finding::note(found).in_file(file));
+            }
             let mut problem = |kind| findings.push(Finding::problem(kind).in_file(file));
             if !control.crc_is_good() {
                 problem(FindingKind::ControlCrc { stored: control.crc, computed: control.computed_crc });

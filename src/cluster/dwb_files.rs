@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::open::{AccessError, Links, ReadFile, linked_directory, real_directory};
 use crate::parsers::dwb::detect::Detection;
-use crate::parsers::dwb::{DwbDirectory, FileRole, Slot};
+use crate::parsers::dwb::{DwbDirectory, FileRole, Knowledge, Slot};
 
 /// Entries with unknown names that are kept one by one.
 const MAX_UNRECOGNIZED: usize = 20;
@@ -302,6 +302,14 @@ impl DwbSet {
             }
         }
         set
+    }
+
+    /// True when a buffer of the set is of a kind that was never compared with files of a server.
+    #[must_use]
+    pub fn is_from_description(&self) -> bool {
+        let files = self.files.iter().map(|file| file.directory);
+        let mut kinds = files.chain(self.controls.iter().map(|control| control.directory));
+        kinds.any(|kind| kind.knowledge() == Knowledge::FromDescription)
     }
 
     /// Opens the DWB files of a directory, of the kind that most of its names are of; the first of `kinds` where none is.

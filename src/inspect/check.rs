@@ -99,7 +99,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let BufferRead { dwb, mut slots, mut rows } = buffer;
     let files = RelationFiles::find(directory, &mut told.coverage, &mut told.findings);
     let names = read_names(directory, &mut told.findings);
-    let cluster = Cluster::look_at(directory);
+    let cluster = Cluster::look_at(directory, source.set.is_from_description());
     let Told { findings, coverage } = &mut told;
     let redo_lsn = cluster.replay.redo_lsn;
     let wal = WalSources::open(&request.data_dir, cluster.control, redo_lsn, &request.wal, findings, coverage)?;
@@ -189,10 +189,15 @@ struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    fn look_at(directory: &'a DataDir) -> Self {
+    /// `is_described`: its double write buffer is of a kind that was never seen.
+    fn look_at(directory: &'a DataDir, is_described: bool) -> Self {
         let control = directory.control().trusted();
         let (server, signs) = (directory.server_sign(), directory.recovery_signs());
-        let replay = Replay::of(control, &signs);
+        let mut replay = Replay::of(control, &signs);
+        if is_described && !replay.doubts.contains(&Doubt::LayoutNotSeen) {
+            // A start may write slots into data files first, by rules that were never compared with a server.
+            replay.doubts.push(Doubt::LayoutNotSeen);
+        }
         Self { directory, control, server, signs, replay }
     }
 

@@ -68,6 +68,9 @@ pub fn control_fields(control: &ControlFile) -> Vec<ControlField> {
     list.number("max_prepared_xacts", "max_prepared_xacts setting", control.max_prepared_xacts);
     list.number("max_locks_per_xact", "max_locks_per_xact setting", control.max_locks_per_xact);
     list.switch("track_commit_timestamp", "track_commit_timestamp setting", control.track_commit_timestamp);
+    if let Some(protection) = control.torn_pages_protection {
+        list.text("io_torn_pages_protection", "io_torn_pages_protection setting", protection_name(protection));
+    }
     list.number("max_align", "Maximum data alignment", control.max_align);
     list.number("block_size", "Database block size", geometry.block_size);
     list.number("rel_segment_blocks", "Blocks per segment of large relation", geometry.rel_segment_blocks);
@@ -131,6 +134,16 @@ impl List {
 
     fn passing(&mut self, key: &'static str, label: &'static str, by_value: bool) {
         self.add(key, Some(label), json!(by_value), if by_value { "by value" } else { "by reference" });
+    }
+}
+
+/// `io_torn_pages_protection` by its number.
+fn protection_name(code: i32) -> String {
+    match code {
+        0 => "off".to_owned(),
+        1 => "full_pages".to_owned(),
+        2 => "double_writes".to_owned(),
+        other => format!("unrecognised value {other}"),
     }
 }
 

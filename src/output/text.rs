@@ -1,6 +1,5 @@
 //! Text for people: slot lines, facts, findings.
 
-use super::json::is_described;
 use crate::analysis::dwb_format::{RingFact, RingSummary};
 use crate::analysis::verdict::doubt::Doubt;
 use crate::cluster::dwb_files::DwbSet;
@@ -138,7 +137,7 @@ impl SlotLines {
 /// # Errors
 /// When the output cannot be written to.
 pub fn write_described(out: &mut dyn Write, layout: Layout, set: &DwbSet) -> io::Result<()> {
-    if is_described(set) {
+    if set.is_from_description() {
         writeln!(out, "{}\n", layout.paint.doubt(&format!("{}.", Doubt::LayoutNotSeen)))?;
     }
     Ok(())

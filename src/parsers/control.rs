@@ -264,6 +264,8 @@ pub struct ControlFile {
     pub max_locks_per_xact: i32,
     /// `track_commit_timestamp`.
     pub track_commit_timestamp: bool,
+    /// `io_torn_pages_protection`, of a server that has it: 0 off, 1 full_pages, 2 double_writes.
+    pub torn_pages_protection: Option<i32>,
     /// Alignment that the server was built with.
     pub max_align: u32,
     /// Bytes of 1234567.0 as a double, kept as bits.
@@ -313,6 +315,12 @@ impl ControlFile {
     #[must_use]
     pub const fn crc_is_good(&self) -> bool {
         self.crc == self.computed_crc
+    }
+
+    /// True when the layout was never compared with a file of a server.
+    #[must_use]
+    pub fn is_from_description(&self) -> bool {
+        ControlLayout::of_version(self.prefix.pg_control_version).is_some_and(ControlLayout::is_from_description)
     }
 
     /// True on a standby, and on a restored backup until it is consistent: replay there is driven by restartpoints.
@@ -405,6 +413,10 @@ impl ControlFile {
             max_prepared_xacts: i32_at(Field::MaxPreparedXacts)?,
             max_locks_per_xact: i32_at(Field::MaxLocksPerXact)?,
             track_commit_timestamp: bool_at(Field::TrackCommitTimestamp)?,
+            torn_pages_protection: match at.maybe(Field::ProtectionAfterTrack, le_i32)? {
+                Some(code) => Some(code),
+                None => at.maybe(Field::ProtectionBeforeHints, le_i32)?,
+            },
             max_align: u32_at(Field::MaxAlign)?,
             float_format_bits: at.need(Field::FloatFormat, le_u64)?,
             geometry: Geometry {

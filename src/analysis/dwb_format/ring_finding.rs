@@ -14,6 +14,11 @@ use crate::types::{Lsn, PageId};
 pub enum RingFinding {
     /// Everything said of this buffer rests on a description.
     RingLayoutNotSeen,
+    /// `pg_control` is of a server that is known from a description.
+    RingServerNotSeen {
+        /// Its version.
+        control_version: u32,
+    },
     /// The control file breaks a rule.
     RingControlFault(ControlFault),
     /// There is no control file.

@@ -158,7 +158,11 @@ pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_
 impl Judged {
     /// Adds what keeps every image from being called safe.
     pub fn weigh(&mut self, doubts: &[Doubt]) {
-        let steps = doubts.iter().map(|doubt| {
+        let is_said = |doubt: &&Doubt| {
+            self.statements(&|_| true).any(|said| matches!(said, Statement::Doubt(said) if said == *doubt))
+        };
+        let unsaid: Vec<&Doubt> = doubts.iter().filter(|doubt| !is_said(doubt)).collect();
+        let steps = unsaid.into_iter().map(|doubt| {
             let weight = if doubt.forbids_restore() { Weight::Missing } else { Weight::Notes };
             Step { weight, statement: Statement::Doubt(doubt.clone()) }
         });

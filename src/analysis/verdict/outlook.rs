@@ -136,6 +136,8 @@ impl Outlook {
         outlook.start = match replay.recovery {
             _ if may_be_running => Start::Running,
             Recovery::Unknown => Start::Unknown,
+            // What such a server does is known from its description alone, and its WAL is not read.
+            _ if replay.doubts.contains(&Doubt::LayoutNotSeen) => Start::Unknown,
             // After a clean shutdown too: the server reads the checkpoint record, though it replays nothing.
             _ if !replay.can_begin => Start::CannotBegin,
             Recovery::None | Recovery::AfterReset => Start::WithoutReplay,

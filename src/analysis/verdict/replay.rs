@@ -89,6 +89,9 @@ impl Replay {
             replay.doubts.push(Doubt::ControlNotTrusted);
             return replay;
         };
+        if control.is_from_description() {
+            replay.doubts.push(Doubt::LayoutNotSeen);
+        }
         replay.next_xid = u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok();
         replay.redo_lsn = Some(control.checkpoint.redo_lsn);
         let asked_for =

@@ -15,7 +15,7 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cluster::names::RelationNames;
 use crate::inspect::dwb_source::DwbSource;
 use crate::output::closing::{Closing, begin};
-use crate::output::json::{BATCH_COLUMNS, BatchJson, Item, USUAL_BATCH_COLUMNS, is_described};
+use crate::output::json::{BATCH_COLUMNS, BatchJson, Item, USUAL_BATCH_COLUMNS};
 use crate::output::sink::CsvShape;
 use crate::output::text::{write_batches, write_described};
 
@@ -53,7 +53,8 @@ pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, St
     let closing = Closing::new(findings, &report.coverage);
     if let Some(format) = args.output.machine() {
         let paths = paths.iter().map(|path| path.display().to_string()).collect();
-        let columns = if is_described(&source.set) { BATCH_COLUMNS } else { &BATCH_COLUMNS[..USUAL_BATCH_COLUMNS] };
+        let columns =
+            if source.set.is_from_description() { BATCH_COLUMNS } else { &BATCH_COLUMNS[..USUAL_BATCH_COLUMNS] };
         let shape = CsvShape::Rows { plural: "batches", columns };
         let mut sink = begin(format, shape, out, (PROGRAM, "batches"), paths)?;
         let shown = batches.len() as u64;

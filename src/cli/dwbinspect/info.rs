@@ -26,6 +26,7 @@ use crate::output::files_text::write_files;
 use crate::output::json::{ClusterJson, FileJson, Item, RingJson, lsn_text, time_text};
 use crate::output::sink::CsvShape;
 use crate::output::text::{Layout, write_described, write_fact, write_rings};
+use crate::parsers::dwb::Knowledge;
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID};
 
 /// Settings that say how pages are protected.
@@ -221,7 +222,7 @@ fn write_buffer(out: &mut dyn Write, layout: Layout, report: &DwbReport, files: 
                 &format!("ended at {}, by {from}; slots with a higher LSN are newer", horizon.lsn),
             )?;
         }
-        None if files.iter().all(|file| file.knowledge.is_some()) => {}
+        None if files.iter().all(|file| file.knowledge == Knowledge::FromDescription.code()) => {}
         None => fact("last checkpoint", "not known: neither file headers nor pg_control tell")?,
     }
     let sum = |of: fn(&FileJson) -> u64| files.iter().map(of).sum::<u64>();

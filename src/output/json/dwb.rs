@@ -7,8 +7,7 @@ use super::lsn_text;
 use crate::analysis::batches::Batch;
 use crate::analysis::dwb_format::{RingFact, RingSummary};
 use crate::analysis::dwb_report::FileReport;
-use crate::cluster::dwb_files::{DwbFile, DwbSet};
-use crate::parsers::dwb::Knowledge;
+use crate::cluster::dwb_files::DwbFile;
 use crate::types::RelFileLocator;
 
 /// A DWB file.
@@ -56,26 +55,10 @@ pub struct FileJson {
     pub from_eviction: u64,
     /// Images written by a checkpoint.
     pub from_checkpoint: u64,
-    /// Slots that their writers gave up, where there are any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aborted: Option<u64>,
-    /// `from_description` in a layout that was never compared with files of a server.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub knowledge: Option<&'static str>,
-}
-
-/// `from_description` for a file whose layout was never compared with files of a server.
-pub(super) fn described(file: &DwbFile) -> Option<&'static str> {
-    let knowledge = file.directory.knowledge();
-    (knowledge == Knowledge::FromDescription).then(|| knowledge.code())
-}
-
-/// True when the layout of a file of the set was never compared with files of a server.
-#[must_use]
-pub fn is_described(set: &DwbSet) -> bool {
-    let is_described = |knowledge: Knowledge| knowledge == Knowledge::FromDescription;
-    set.files.iter().any(|file| is_described(file.directory.knowledge()))
-        || set.controls.iter().any(|control| is_described(control.directory.knowledge()))
+    /// Slots that their writers gave up.
+    pub aborted: u64,
+    /// Where the description of the layout comes from: `seen_live` or `from_description`.
+    pub knowledge: &'static str,
 }
 
 /// Facts about a buffer as a whole.
@@ -144,8 +127,8 @@ impl FileJson {
             undecided: report.undecided,
             from_eviction: counts.from_eviction,
             from_checkpoint: counts.from_checkpoint,
-            aborted: (counts.aborted > 0).then_some(counts.aborted),
-            knowledge: described(file),
+            aborted: counts.aborted,
+            knowledge: file.directory.knowledge().code(),
         }
     }
 }
@@ -185,9 +168,8 @@ pub struct BatchJson {
     pub longest_ascending_run: u64,
     /// `checkpoint`, `eviction`, `mixed`, or `unknown` where images carry no checksums.
     pub written_by: &'static str,
-    /// `from_description` in a layout that was never compared with files of a server.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub knowledge: Option<&'static str>,
+    /// Where the description of the layout comes from: `seen_live` or `from_description`.
+    pub knowledge: &'static str,
 }
 
 /// Columns of a batch in CSV, in order.
@@ -243,7 +225,7 @@ impl BatchJson {
             longest_checkpoint_run: batch.longest_checkpoint_run,
             longest_ascending_run: batch.longest_ascending_run,
             written_by: batch.writer().name(),
-            knowledge: files.get(batch.first.0).and_then(described),
+            knowledge: files.get(batch.first.0).map_or("", |file| file.directory.knowledge().code()),
         }
     }
 }

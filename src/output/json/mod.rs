@@ -16,7 +16,7 @@ mod slot;
 pub mod wal;
 
 pub use bad_page::{BAD_PAGE_COLUMNS, bad_page_row};
-pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS, is_described};
+pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS};
 pub use slot::{SLOT_COLUMNS, SlotJson, USUAL_SLOT_COLUMNS};
 
 /// Number of the schema; grows when a field changes its meaning or goes away.

@@ -13,7 +13,6 @@ use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::verdict::symptom::Symptom;
 use crate::output::words::wal::touch_words;
-use crate::parsers::dwb::Knowledge;
 use crate::parsers::wal::version::Major;
 use crate::types::PageId;
 
@@ -122,9 +121,7 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
             put("slot_lsn", json!(lsn_text(*slot_lsn)));
             put("batch", json!(batch.map(|(verdict, _)| verdict.name())));
             put("written_by", json!(path.map(|path| path.name())));
-            if *knowledge == Knowledge::FromDescription {
-                put("knowledge", json!(knowledge.code()));
-            }
+            put("knowledge", json!(knowledge.code()));
         }
         ImageSource::Wal { record_lsn } => put("lsn", json!(lsn_text(*record_lsn))),
     }
@@ -134,7 +131,7 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
     let evidence: Vec<Value> = judged.steps.iter().map(step_value).collect();
     put("evidence", json!(evidence));
     put("lost_lsns", json!(judged.lost.iter().map(|lsn| lsn_text(*lsn)).collect::<Vec<_>>()));
-    fill_up(&mut object, &["file", "slot_index", "slot_id", "slot_lsn", "batch", "written_by", "lsn"]);
+    fill_up(&mut object, &["file", "slot_index", "slot_id", "slot_lsn", "batch", "written_by", "knowledge", "lsn"]);
     object
 }
 

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::dwb::described;
 use super::lsn_text;
 use crate::analysis::slot_facts::{Condition, PageChecksum, SlotFacts, WritePath};
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
@@ -74,12 +73,10 @@ pub struct SlotJson {
     pub line_pointers: usize,
     /// Rules that slot header or image break.
     pub faults: Vec<String>,
-    /// Number of the server run that wrote the slot, in a layout that has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Number of the server run that wrote the slot; `null` in a layout without it.
     pub generation: Option<String>,
-    /// `from_description` in a layout that was never compared with files of a server.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub knowledge: Option<&'static str>,
+    /// Where the description of the layout comes from: `seen_live` or `from_description`.
+    pub knowledge: &'static str,
 }
 
 /// Columns of a slot in CSV, in order.
@@ -189,7 +186,7 @@ impl SlotJson {
             line_pointers: if facts.page_kind.has_line_pointers() { facts.page.line_pointer_count() } else { 0 },
             faults,
             generation: header.generation.map(|generation| generation.to_string()),
-            knowledge: described(file),
+            knowledge: file.directory.knowledge().code(),
         }
     }
 }

@@ -10,6 +10,9 @@ impl fmt::Display for RingFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RingLayoutNotSeen => write!(f, "pg_dwb: {}", Doubt::LayoutNotSeen),
+            Self::RingServerNotSeen { control_version } => {
+                write!(f, "version {control_version}: {}", Doubt::LayoutNotSeen)
+            }
             Self::RingControlFault(fault) => fault.fmt(f),
             Self::RingControlMissing => f.write_str("the control file is missing"),
             Self::RingControlShort { found } => write!(f, "the control file has {found} bytes, expected 40"),
@@ -63,6 +66,10 @@ impl RingFinding {
         match self {
             Self::RingLayoutNotSeen => {
                 "what is said of this buffer was never compared with a server: no image of it counts as proven"
+            }
+            Self::RingServerNotSeen { .. } => {
+                "servers of this kind were never compared with what is said here, and their WAL is not read: no image counts \
+                 as proven"
             }
             Self::RingControlFault(_) | Self::RingControlMissing | Self::RingControlShort { .. } => {
                 "it says which server run the slots must be of: without it a server does not apply any"

@@ -326,7 +326,10 @@ impl UnknownMagic {
             0xD114 => unreleased(17),
             0xD115 => "a beta of 17, before July 2024".to_owned(),
             0xD117 => unreleased(18),
-            0xD119 | 0xD11A => "the development tree of 19 between October 2025 and January 2026".to_owned(),
+            0xD119 => "the development tree of 19 between October 2025 and January 2026, or a server built from 18 that keeps \
+                       its double write buffer in pg_dwb"
+                .to_owned(),
+            0xD11A => "the development tree of 19 between October 2025 and January 2026".to_owned(),
             other if Major::from_magic(other.swap_bytes()).is_ok() => {
                 "written on a machine with big-endian byte order, which is not supported".to_owned()
             }
@@ -418,6 +421,7 @@ mod tests {
             (0xD114, "development version of 17"),
             (0xD115, "beta of 17"),
             (0xD117, "development version of 18"),
+            (0xD119, "double write buffer in pg_dwb"),
             (0xD11A, "development tree of 19"),
             (0x18D1, "big-endian"),
             (0xD11C, "newer than the versions known here (10 to 19devel)"),
