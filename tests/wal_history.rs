@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{Fixture, geometry_of};
 use pgforensics::analysis::verdict::events::{BlockEvent, Touch};
-use pgforensics::analysis::verdict::history::{Interest, WalHistory};
+use pgforensics::analysis::verdict::history::WalHistory;
+use pgforensics::analysis::verdict::interest::Interest;
 use pgforensics::cluster::wal::{WalSet, WalSetOptions};
 use pgforensics::parsers::image::BlockImage;
 use pgforensics::parsers::wal::payload::XlogPayload;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use strum::{IntoStaticStr, VariantNames};
 
 use super::events::{BlockEvent, Touch};
-use super::history::is_newer_xid;
+use super::xid::is_newer_xid;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::PageHeader;
 use crate::parsers::page_kind::PageKind;

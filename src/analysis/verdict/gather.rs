@@ -7,20 +7,22 @@ use rustc_hash::FxHashMap;
 
 use super::change_log::PageChange;
 use super::events::{BlockEvent, FileEvent, Touch};
-use super::history::{Interest, heap_blocks_per_map_page, newer_xid};
+use super::interest::Interest;
 use super::needed::Needed;
 use super::next_change::NextChange;
 use super::sectors::SectorMarks;
 use super::unchecked::FirstTouches;
+use super::xid::newer_xid;
 use crate::analysis::wal::segment::Visitor;
 use crate::parsers::image::{BlockImage, ImageDecoder};
+use crate::parsers::page::PageHeader;
 use crate::parsers::restore::ready_page;
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_XACT, RM_XLOG, is_hint};
 use crate::parsers::wal::payload::XlogPayload;
 use crate::parsers::wal::record::Record;
-use crate::types::{ForkNumber, Lsn, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 
 /// Bytes of changes that are gathered before they must be put together with the others.
 const MAX_CHANGE_BYTES: usize = 32 << 20;
@@ -49,6 +51,15 @@ pub(super) struct Gathered {
     /// What records put into the pages, by place; gathered only where that is asked for.
     pub(super) changes: Option<Vec<(usize, PageChange)>>,
     change_bytes: usize,
+}
+
+/// Heap blocks whose bits one page of the visibility map holds: 2 bits each after the page header.
+///
+/// Source: `HEAPBLOCKS_PER_PAGE`, `src/backend/access/heap/visibilitymap.c`.
+#[must_use]
+fn heap_blocks_per_map_page(block_size: u32) -> BlockNumber {
+    let header = u32::try_from(PageHeader::SIZE).unwrap_or_default();
+    block_size.saturating_sub(header).saturating_mul(4).max(1)
 }
 
 /// Takes what was gathered when there is much of it.

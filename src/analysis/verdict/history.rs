@@ -2,22 +2,24 @@
 
 use std::ops::Range;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::change_log::ChangeLog;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::gather::{Gather, Gathered};
+use super::interest::Interest;
 use super::needed::Needed;
 use super::next_change::NextChange;
 use super::unchecked::FirstTouches;
+use super::xid::newer_xid;
 use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::segment::{Stretch, Watch, read_segment};
+use crate::analysis::wal::segment::{Watch, read_segment};
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
-use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
-use crate::types::{BlockNumber, ForkNumber, Lsn, Oid, PageId, RelFileLocator};
+use crate::types::{Lsn, PageId, RelFileLocator};
 
 /// Events that are kept in all. What comes after them is not known.
 const MAX_EVENTS: usize = 1_000_000;
@@ -27,91 +29,6 @@ const MAX_IMAGES: usize = 100_000;
 
 /// Events of one segment that are gathered before they must be put together with the others.
 const ROOM: usize = 50_000;
-
-/// The pages and relations that a history is wanted of.
-#[derive(Debug, Default)]
-pub struct Interest {
-    pages: FxHashMap<PageId, usize>,
-    list: Vec<PageId>,
-    rels: FxHashSet<RelFileLocator>,
-    /// By place: LSNs of images that were copied without a lock.
-    copied: Vec<Vec<Lsn>>,
-    /// Visibility map pages, by their relation.
-    maps: FxHashMap<RelFileLocator, Vec<(BlockNumber, usize)>>,
-}
-
-impl Interest {
-    /// Adds a page; returns its place in the history.
-    pub fn add(&mut self, page: PageId) -> usize {
-        let next = self.list.len();
-        let place = *self.pages.entry(page).or_insert(next);
-        if place == next {
-            self.list.push(page);
-            self.copied.push(Vec::new());
-            self.rels.insert(page.rel);
-            if page.fork == ForkNumber::Vm {
-                self.maps.entry(page.rel).or_default().push((page.block, place));
-            }
-        }
-        place
-    }
-
-    /// Adds a relation of which only creation, truncation and removal matter.
-    pub fn add_relation(&mut self, rel: RelFileLocator) {
-        self.rels.insert(rel);
-    }
-
-    /// Asks for what the first change after `lsn` puts into the page at `place`: an image with that LSN which was
-    /// copied without a lock must not hold it yet.
-    pub fn watch(&mut self, place: usize, lsn: Lsn) {
-        if let Some(list) = self.copied.get_mut(place).filter(|list| !list.contains(&lsn)) {
-            list.push(lsn);
-        }
-    }
-
-    /// Place of a page, if it was added.
-    #[must_use]
-    pub fn place(&self, page: PageId) -> Option<usize> {
-        self.pages.get(&page).copied()
-    }
-
-    /// The pages, in the order in which they were added.
-    #[must_use]
-    pub fn pages(&self) -> &[PageId] {
-        &self.list
-    }
-
-    /// True when nothing is wanted of any page or relation.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.rels.is_empty()
-    }
-
-    /// True for a relation of a page, or one that was added by itself.
-    #[inline]
-    #[must_use]
-    pub(super) fn has_relation(&self, rel: RelFileLocator) -> bool {
-        self.rels.contains(&rel)
-    }
-
-    /// True when one of the relations belongs to the database.
-    #[must_use]
-    pub(super) fn has_database(&self, db_oid: Oid) -> bool {
-        self.rels.iter().any(|rel| rel.db_oid == db_oid)
-    }
-
-    /// LSNs of images of the page at `place` that were copied without a lock.
-    #[must_use]
-    pub(super) fn watched(&self, place: usize) -> &[Lsn] {
-        self.copied.get(place).map_or(&[], Vec::as_slice)
-    }
-
-    /// Place of a page of the visibility map, if it was added.
-    #[must_use]
-    pub(super) fn map_place(&self, rel: RelFileLocator, block: BlockNumber) -> Option<usize> {
-        self.maps.get(&rel)?.iter().find_map(|(map, place)| (*map == block).then_some(*place))
-    }
-}
 
 /// Everything that was found.
 #[derive(Debug, Default)]
@@ -150,7 +67,7 @@ impl WalHistory {
     /// An empty history of the pages of `interest`.
     #[must_use]
     pub fn new(interest: &Interest) -> Self {
-        Self { events: vec![Vec::new(); interest.list.len()], room: ROOM, ..Self::default() }
+        Self { events: vec![Vec::new(); interest.pages().len()], room: ROOM, ..Self::default() }
     }
 
     /// Uses less memory while segments are read several at a time: of one that has more events than this, what was
@@ -324,32 +241,5 @@ impl WalHistory {
         let mut all: Vec<&FileEvent> = own.chain(&self.databases).filter(|event| event.removes(page)).collect();
         all.sort_by_key(|event| event.start_lsn);
         all.into_iter()
-    }
-}
-
-/// Heap blocks whose bits one page of the visibility map holds: 2 bits each after the page header.
-///
-/// Source: `HEAPBLOCKS_PER_PAGE`, `src/backend/access/heap/visibilitymap.c`.
-#[must_use]
-pub fn heap_blocks_per_map_page(block_size: u32) -> BlockNumber {
-    let header = u32::try_from(PageHeader::SIZE).unwrap_or_default();
-    block_size.saturating_sub(header).saturating_mul(4).max(1)
-}
-
-/// True when `xid` was handed out after `other`: numbers wrap around, so this is about distance.
-///
-/// Source: `TransactionIdFollows`, `src/backend/access/transam/transam.c`.
-#[must_use]
-pub const fn is_newer_xid(xid: u32, other: u32) -> bool {
-    xid.wrapping_sub(other).cast_signed() > 0
-}
-
-/// The newer of two transactions.
-#[inline]
-#[must_use]
-pub(super) fn newer_xid(one: Option<u32>, other: Option<u32>) -> Option<u32> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if is_newer_xid(other, one) { other } else { one }),
-        (one, other) => one.or(other),
     }
 }

@@ -3,6 +3,7 @@
 //! replay would make the same change twice.
 
 use super::change_log::u16_at;
+use super::change_presence::ChangePresence;
 use super::{next_index_change as index, next_prune};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::block::BlockRef;
@@ -38,17 +39,6 @@ pub struct NextChange {
     pub data: Box<[u8]>,
     /// The beginning of what belongs to no page.
     pub main: Box<[u8]>,
-}
-
-/// How an image stands to the change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangePresence {
-    /// It does not hold the change, or redo of the change does not mind if it does.
-    Absent,
-    /// It holds the change.
-    Present,
-    /// Unknown.
-    Unclear,
 }
 
 /// What a record does to one page, as far as doing it twice matters.

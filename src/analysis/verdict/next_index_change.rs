@@ -8,7 +8,7 @@
 //! What redo sets to a value that the record gives does no harm, there or not.
 
 use super::change_log::{u16_at, u32_at};
-use super::next_change::ChangePresence;
+use super::change_presence::ChangePresence;
 use super::tuple_space::{Item, TupleSpace};
 
 /// Special space of SP-GiST: flags, redirections, placeholders, page id.

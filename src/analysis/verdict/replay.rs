@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use super::backup::Backup;
 use super::doubt::{Doubt, Witness};
-use super::history::{Interest, WalHistory};
+use super::history::WalHistory;
+use super::interest::Interest;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::wal::segment::Watch;
 use crate::analysis::wal::tail::{Tail, judge_tail};

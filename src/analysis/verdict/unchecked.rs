@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::content::xids_of;
-use super::history::is_newer_xid;
+use super::xid::is_newer_xid;
 use crate::analysis::finding::Coverage;
 use crate::cluster::page_source::{PageRead, PageSource};
 use crate::parsers::page::PageHeader;

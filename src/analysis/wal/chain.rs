@@ -1,6 +1,7 @@
 //! The chain of WAL records in one run of segments: what was counted, and what its end is.
 
-use super::segment::{Extent, Visitor};
+use super::segment::Visitor;
+use super::stretch::Extent;
 use super::tail::Tail;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::record::Record;

@@ -5,24 +5,14 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::segment::{SegmentRead, Stretch, Visitor, Watch, read_segment};
+use super::segment::{SegmentRead, Visitor, Watch, read_segment};
+use super::stretch::Stretch;
 use super::walk::WalkEnd;
 use crate::analysis::in_order::in_order;
-use crate::cluster::wal::{WalReadError, WalSet};
+use crate::cluster::wal::WalReadError;
 use crate::parsers::wal::end::EndReason;
 use crate::parsers::wal::scan::Joiner;
 use crate::types::Lsn;
-
-/// Segments of a run that the range `start_lsn..end_lsn` touches.
-#[must_use]
-pub fn touched(set: &WalSet, run: &Range<usize>, start_lsn: Lsn, end_lsn: Lsn) -> Range<usize> {
-    let size = u64::from(set.geometry().wal_segment_size);
-    let start_of = |index: usize| set.segments()[index].start_lsn;
-    let first = run.clone().find(|index| start_of(*index).advanced_by(size) > start_lsn).unwrap_or(run.end);
-    let last =
-        run.clone().rev().find(|index| start_of(*index) < end_lsn).map_or(run.start, |index| index.saturating_add(1));
-    first..last.max(first)
-}
 
 /// Reads a stretch with `jobs` threads. Each segment gets a visitor from `begin`; `take_up` gets each part in order, and
 /// breaks off with an error. What they are shown, and how it ends, is what [`super::walk::walk_run`] gives.
@@ -36,14 +26,13 @@ pub fn collect_run<V: Visitor + Send>(
     begin: impl Fn(usize) -> V + Sync,
     mut take_up: impl FnMut(&mut SegmentRead<V>) -> Result<(), WalReadError>,
 ) -> Result<WalkEnd, WalReadError> {
-    let Stretch { set, run, start_lsn, end_lsn, .. } = stretch;
-    let mut range = touched(set, run, *start_lsn, *end_lsn);
+    let mut range = stretch.touched();
     let mut result = WalkEnd::default();
     if range.is_empty() {
         return Ok(result);
     }
     // Only the first record behind the range shows that the range was read to its end.
-    range.end = run.end.min(range.end.saturating_add(1));
+    range.end = stretch.run.end.min(range.end.saturating_add(1));
     let worker = || {
         let (mut buffer, begin) = (Vec::new(), &begin);
         move |index| {

@@ -12,6 +12,7 @@ pub mod interval;
 pub mod partial;
 pub mod segment;
 pub mod set_notes;
+pub mod stretch;
 pub mod tail;
 pub mod tally;
 pub mod walk;

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::block_set::{BlockSet, RecentBlocks};
 use super::group::{GroupBy, Groups};
-use super::segment::{SegmentRead, Stretch, Visitor};
+use super::segment::{SegmentRead, Visitor};
+use super::stretch::Stretch;
 use super::tally::{Decay, Tally};
 use crate::cluster::wal::WalSet;
 use crate::parsers::error::ParseError;

@@ -1,17 +1,13 @@
 //! Reads one segment on its own, from its first record start to the end of the last record that starts in it.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use super::feed::{FedEnd, Feed, feed};
-use crate::cluster::wal::{WalReadError, WalSet};
-use crate::parsers::wal::block::Keep;
-use crate::parsers::wal::reader::{Aborted, ReaderOptions, Step};
+use super::stretch::{Extent, Shown, Stretch};
+use crate::cluster::wal::WalReadError;
+use crate::parsers::wal::reader::{Aborted, Step};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::scan::{ScanSummary, SegmentScan};
-use crate::types::{Lsn, TimelineId};
-
-/// The timeline that has no history file.
-const FIRST_TIMELINE: TimelineId = TimelineId(1);
 
 /// Takes the records of one segment as they come.
 pub trait Visitor {
@@ -23,54 +19,10 @@ pub trait Visitor {
 /// Told the bytes that were read; breaks reading off. Called from all threads.
 pub type Watch<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
-/// A part of a run of segments, and how it is read.
-#[derive(Clone, Debug)]
-pub struct Stretch<'a> {
-    /// The segments.
-    pub set: &'a WalSet,
-    /// Those that follow each other.
-    pub run: Range<usize>,
-    /// Records that start before this are not shown.
-    pub start_lsn: Lsn,
-    /// Records that end after this are not shown, nor any that follows.
-    pub end_lsn: Lsn,
-    /// What is kept of records that do not lie inside one page; less is faster.
-    pub keep: Keep,
-}
-
-/// Which records were shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// Start of the first.
-    pub first_lsn: Option<Lsn>,
-    /// Its end.
-    pub first_end_lsn: Option<Lsn>,
-    /// End of the last.
-    pub last_end_lsn: Option<Lsn>,
-}
-
-impl Extent {
-    /// Adds those of the next stretch.
-    pub fn append(&mut self, next: &Self) {
-        self.first_lsn = self.first_lsn.or(next.first_lsn);
-        self.first_end_lsn = self.first_end_lsn.or(next.first_end_lsn);
-        self.last_end_lsn = next.last_end_lsn.or(self.last_end_lsn);
-    }
-
-    #[inline(always)]
-    pub(super) fn add(&mut self, record: &Record<'_>) {
-        if self.first_lsn.is_none() {
-            self.first_lsn = Some(record.start_lsn);
-            self.first_end_lsn = Some(record.end_lsn);
-        }
-        self.last_end_lsn = Some(record.end_lsn);
-    }
-}
-
 /// What one segment contributes.
 #[derive(Debug)]
 pub struct SegmentRead<V> {
-    /// Place of the segment in the set.
+    /// Index of the segment in the set.
     pub index: usize,
     /// The segment at which reading started, this one or an earlier.
     pub from: usize,
@@ -108,17 +60,12 @@ pub fn read_segment<V: Visitor>(
     watch: Watch<'_>,
     buffer: &mut Vec<u8>,
 ) -> Result<SegmentRead<V>, WalReadError> {
-    let Stretch { set, run, start_lsn, end_lsn, keep } = stretch;
-    let geometry = set.geometry();
-    let block = u64::from(geometry.wal_block_size).max(1);
+    let set = stretch.set;
     let segment_start = set.segments()[index].start_lsn;
-    let limit_lsn = segment_start.advanced_by(u64::from(geometry.wal_segment_size));
-    let file_start = set.segments()[from].start_lsn;
-    // A start inside the segment is entered at its page.
-    let first_page =
-        Lsn(file_start.0.max(start_lsn.0.saturating_sub(start_lsn.0.checked_rem(block).unwrap_or_default())));
-    let options = ReaderOptions { keep: *keep, ..reader_options(set) };
-    let mut scan = SegmentScan::new(options, first_page, limit_lsn).map_err(WalReadError::Sizes)?;
+    let limit_lsn = segment_start.advanced_by(u64::from(set.geometry().wal_segment_size));
+    let (first_page, skip) = stretch.first_page(from);
+    let mut scan = SegmentScan::new(stretch.reader_options(), first_page, limit_lsn).map_err(WalReadError::Sizes)?;
+    let mut shown = Shown::new(stretch.start_lsn.max(segment_start), stretch.end_lsn);
     let mut read = SegmentRead {
         index,
         from,
@@ -131,9 +78,8 @@ pub fn read_segment<V: Visitor>(
         behind: None,
         found: visitor,
     };
-    let mut shown = Shown { start_lsn: (*start_lsn).max(segment_start), end_lsn: *end_lsn, read: &mut read };
     let mut reading = from;
-    let fed = feed(set, from..run.end, first_page.0.saturating_sub(file_start.0), index, buffer, |fed| {
+    let fed = feed(set, from..stretch.run.end, skip, index, buffer, |fed| {
         let mut input = match fed {
             Feed::File(file) => {
                 reading = file;
@@ -145,17 +91,19 @@ pub fn read_segment<V: Visitor>(
         };
         let own_bytes = if reading == index { input.len() as u64 } else { 0 };
         if watch(own_bytes).is_break() {
-            shown.read.interrupted = true;
+            read.interrupted = true;
             return ControlFlow::Break(());
         }
         loop {
-            let step = scan.read(&mut input, |record| match shown.record(record) {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            let step = scan.read(&mut input, |record| {
+                shown.show(record, |record| {
+                    read.found.record(record);
+                    ControlFlow::Continue(())
+                })
             });
             match step {
                 Step::BrokenOff => return ControlFlow::Break(()),
-                Step::Aborted(aborted) if aborted.start_lsn >= segment_start => shown.read.aborted.push(aborted),
+                Step::Aborted(aborted) if aborted.start_lsn >= segment_start => read.aborted.push(aborted),
                 Step::Aborted(_) | Step::Damage(_) | Step::End(_) => {}
                 Step::NeedMore => break,
             }
@@ -169,47 +117,7 @@ pub fn read_segment<V: Visitor>(
         FedEnd::Closed(error) | FedEnd::Short(Some(error)) => read.error = Some(error),
         FedEnd::Short(None) | FedEnd::Enough | FedEnd::Whole => {}
     }
+    (read.extent, read.reached_end) = (shown.extent, shown.reached_end);
     read.summary = scan.finish();
     Ok(read)
-}
-
-/// Shows the records of the range.
-struct Shown<'r, V> {
-    start_lsn: Lsn,
-    end_lsn: Lsn,
-    read: &'r mut SegmentRead<V>,
-}
-
-impl<V: Visitor> Shown<'_, V> {
-    /// False once the end of the range was reached.
-    #[inline(always)]
-    fn record(&mut self, record: &Record<'_>) -> bool {
-        if record.start_lsn < self.start_lsn {
-            return true;
-        }
-        if record.data_end_lsn > self.end_lsn {
-            self.read.reached_end = true;
-        }
-        if self.read.reached_end {
-            return false;
-        }
-        self.read.extent.add(record);
-        self.read.found.record(record);
-        true
-    }
-}
-
-/// Options under which the segments of a set are read.
-#[must_use]
-pub fn reader_options(set: &WalSet) -> ReaderOptions {
-    let mut options = ReaderOptions::new(set.geometry());
-    options.major = set.major();
-    options.system_identifier = set.system_identifier();
-    // Without a history file the timelines before this one are not known, unless it is the first.
-    options.timelines = match set.history() {
-        Some(history) => history.timelines(),
-        None if set.timeline() == FIRST_TIMELINE => vec![FIRST_TIMELINE],
-        None => Vec::new(),
-    };
-    options
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::segment::reader_options;
+use super::stretch::reader_options;
 use crate::cluster::wal::WalReadError;
 use crate::cluster::wal::WalSet;
 use crate::parsers::wal::end::{EndKind, EndOfWal, EndReason};

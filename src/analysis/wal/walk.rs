@@ -1,17 +1,15 @@
 //! Reads a run of segments in order and shows every record as it comes: where order matters more than speed, and where
 //! reading is to go on after damage.
 
-use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use super::collect::touched;
 use super::feed::{FedEnd, Feed, feed};
-use super::segment::{Extent, Stretch, reader_options};
+use super::stretch::{Extent, Shown, Stretch};
 use super::tail::still_fails;
 use crate::analysis::error_words::ErrorWords;
 use crate::cluster::wal::WalReadError;
 use crate::parsers::wal::end::{EndOfWal, EndReason};
-use crate::parsers::wal::reader::{Aborted, Step, WalReader};
+use crate::parsers::wal::reader::{Aborted, ReaderOptions, Step, WalReader};
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
@@ -118,22 +116,19 @@ pub fn walk_run(
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
     mut visit: impl FnMut(&Record<'_>) -> ControlFlow<()>,
 ) -> Result<WalkEnd, WalReadError> {
-    let Stretch { set, run, start_lsn, end_lsn, keep } = stretch;
-    let range = touched(set, run, *start_lsn, *end_lsn);
+    let Stretch { set, run, .. } = stretch;
+    let range = stretch.touched();
     let mut result = WalkEnd::default();
     if range.is_empty() {
         return Ok(result);
     }
-    let page = u64::from(set.geometry().wal_block_size).max(1);
-    let file_start = set.segments()[range.start].start_lsn;
-    let first = Lsn(file_start.0.max(start_lsn.0.saturating_sub(start_lsn.0.checked_rem(page).unwrap_or_default())));
-    let mut options = reader_options(set);
-    options.resynchronise = resynchronise;
-    options.keep = *keep;
+    let (first, mut skip) = stretch.first_page(range.start);
+    let options = ReaderOptions { resynchronise, ..stretch.reader_options() };
     let mut reader = WalReader::new(options.clone(), first).map_err(WalReadError::Sizes)?;
+    let mut shown = Shown::new(stretch.start_lsn, stretch.end_lsn);
     let mut open: Option<EndOfWal> = None;
-    let (mut file, mut skip, mut buffer) = (range.start, first.0.saturating_sub(file_start.0), Vec::new());
-    let (last_end, mut reached_end, mut enough) = (Cell::new(None), false, false);
+    let (mut file, mut buffer) = (range.start, Vec::new());
+    let (mut last_end, mut enough) = (None, false);
     loop {
         // A record may reach over the last touched segment.
         let fed = feed(set, file..run.end, skip, run.end, &mut buffer, |fed| {
@@ -147,27 +142,21 @@ pub fn walk_run(
                 enough = true;
                 return ControlFlow::Break(());
             }
-            let mut show = |result: &mut WalkEnd, open: &mut Option<EndOfWal>, record: &Record<'_>| {
-                last_end.set(Some(record.end_lsn));
-                result.resume(record.start_lsn);
-                *open = None;
-                if record.start_lsn < *start_lsn {
-                    return ControlFlow::Continue(());
-                }
-                reached_end = record.data_end_lsn > *end_lsn;
-                enough = reached_end;
-                if !enough {
-                    result.extent.add(record);
-                    enough = visit(record).is_break();
-                }
-                if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            };
             loop {
-                match reader.read(&mut input, |record| show(&mut result, &mut open, record)) {
+                let step = reader.read(&mut input, |record| {
+                    last_end = Some(record.end_lsn);
+                    result.resume(record.start_lsn);
+                    open = None;
+                    shown.show(record, &mut visit)
+                });
+                match step {
                     Step::NeedMore => return ControlFlow::Continue(()),
-                    Step::BrokenOff => return ControlFlow::Break(()),
+                    Step::BrokenOff => {
+                        enough = true;
+                        return ControlFlow::Break(());
+                    }
                     Step::Damage(end) => {
-                        let from = end.end_of_last.or(last_end.get());
+                        let from = end.end_of_last.or(last_end);
                         result.add_damage(end.at, from, end.last_record, DamageReason::Wal(end.reason.clone()));
                         open.get_or_insert(end);
                     }
@@ -177,7 +166,7 @@ pub fn walk_run(
             }
         });
         result.behind.extend(fed.behind.into_iter().map(|(_, error)| error));
-        result.reached_end = reached_end;
+        (result.extent, result.reached_end) = (shown.extent, shown.reached_end);
         if enough {
             return Ok(result);
         }
@@ -189,7 +178,7 @@ pub fn walk_run(
                     || DamageReason::EndsEarly { segment: set.segments()[fed.file].label.clone() },
                     |why| DamageReason::Unreadable(why.into()),
                 );
-                result.add_damage(reader.position(), last_end.get(), None, reason);
+                result.add_damage(reader.position(), last_end, None, reason);
                 let next = set.segments()[file].start_lsn;
                 reader = WalReader::new(options.clone(), next).map_err(WalReadError::Sizes)?;
                 skip = 0;
@@ -204,7 +193,7 @@ pub fn walk_run(
     result.end = match open.filter(|_| result.damage.last().is_some_and(|last| last.resumed.is_none())) {
         Some(mut end) => {
             result.damage.pop();
-            end.end_of_last = end.end_of_last.or(last_end.get());
+            end.end_of_last = end.end_of_last.or(last_end);
             Some(end)
         }
         None => Some(reader.finish()),

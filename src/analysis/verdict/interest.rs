@@ -1,0 +1,90 @@
+//! Which pages and relations WAL is asked about.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::types::{BlockNumber, ForkNumber, Lsn, Oid, PageId, RelFileLocator};
+
+/// The pages and relations that a history is wanted of.
+#[derive(Debug, Default)]
+pub struct Interest {
+    pages: FxHashMap<PageId, usize>,
+    list: Vec<PageId>,
+    rels: FxHashSet<RelFileLocator>,
+    /// By place: LSNs of images that were copied without a lock.
+    copied: Vec<Vec<Lsn>>,
+    /// Visibility map pages, by their relation.
+    maps: FxHashMap<RelFileLocator, Vec<(BlockNumber, usize)>>,
+}
+
+impl Interest {
+    /// Adds a page; returns its place in the history.
+    pub fn add(&mut self, page: PageId) -> usize {
+        let next = self.list.len();
+        let place = *self.pages.entry(page).or_insert(next);
+        if place == next {
+            self.list.push(page);
+            self.copied.push(Vec::new());
+            self.rels.insert(page.rel);
+            if page.fork == ForkNumber::Vm {
+                self.maps.entry(page.rel).or_default().push((page.block, place));
+            }
+        }
+        place
+    }
+
+    /// Adds a relation of which only creation, truncation and removal matter.
+    pub fn add_relation(&mut self, rel: RelFileLocator) {
+        self.rels.insert(rel);
+    }
+
+    /// Asks for what the first change after `lsn` puts into the page at `place`: an image with that LSN which was
+    /// copied without a lock must not hold it yet.
+    pub fn watch(&mut self, place: usize, lsn: Lsn) {
+        if let Some(list) = self.copied.get_mut(place).filter(|list| !list.contains(&lsn)) {
+            list.push(lsn);
+        }
+    }
+
+    /// Place of a page, if it was added.
+    #[must_use]
+    pub fn place(&self, page: PageId) -> Option<usize> {
+        self.pages.get(&page).copied()
+    }
+
+    /// The pages, in the order in which they were added.
+    #[must_use]
+    pub fn pages(&self) -> &[PageId] {
+        &self.list
+    }
+
+    /// True when nothing is wanted of any page or relation.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rels.is_empty()
+    }
+
+    /// True for a relation of a page, or one that was added by itself.
+    #[inline]
+    #[must_use]
+    pub(super) fn has_relation(&self, rel: RelFileLocator) -> bool {
+        self.rels.contains(&rel)
+    }
+
+    /// True when one of the relations belongs to the database.
+    #[must_use]
+    pub(super) fn has_database(&self, db_oid: Oid) -> bool {
+        self.rels.iter().any(|rel| rel.db_oid == db_oid)
+    }
+
+    /// LSNs of images of the page at `place` that were copied without a lock.
+    #[must_use]
+    pub(super) fn watched(&self, place: usize) -> &[Lsn] {
+        self.copied.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// Place of a page of the visibility map, if it was added.
+    #[must_use]
+    pub(super) fn map_place(&self, rel: RelFileLocator, block: BlockNumber) -> Option<usize> {
+        self.maps.get(&rel)?.iter().find_map(|(map, place)| (*map == block).then_some(*place))
+    }
+}
