@@ -85,8 +85,10 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, fast: bool) -> u64 {
         };
         while fast && !matches!(reader.read(&mut piece, &mut visit), Step::NeedMore) {}
         while let Some(event) = reader.next(&mut piece) {
-            if let Event::Record(record) = event {
-                let _ = visit(&record);
+            if let Event::Record(record) = event
+                && visit(&record).is_break()
+            {
+                break;
             }
         }
     }
