@@ -25,8 +25,8 @@
 //!         records += 1;
 //!         ControlFlow::Continue(())
 //!     };
-//!     if let Step::End(end) = reader.read(&mut input, count) {
-//!         println!("WAL ends: {end}");
+//!     if matches!(reader.read(&mut input, count), Step::End(_)) {
+//!         break;
 //!     }
 //! }
 //! let end = reader.finish();
