@@ -7,7 +7,7 @@ use crate::parsers::control::{ControlFile, DbState};
 use crate::types::Lsn;
 
 /// What happened to a cluster, and what a start will do.
-#[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum ClusterCondition {
     /// `pg_control` cannot be trusted, so the state is unknown.

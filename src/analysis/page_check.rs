@@ -1,7 +1,5 @@
 //! What one page of a data file is by itself: sound, all zero, or damaged, and how.
 
-use std::fmt;
-
 use strum::{IntoStaticStr, VariantNames};
 
 use crate::parsers::checksum::page_checksum;
@@ -9,9 +7,6 @@ use crate::parsers::heap::{TupleFault, first_tuple_fault};
 use crate::parsers::page::{PageFault, PageHeader, line_pointer_faults, page_faults};
 use crate::parsers::page_kind::PageKind;
 use crate::types::{BlockNumber, ForkNumber};
-
-/// Faults of one page that a sentence names; the others are counted.
-const MAX_FAULTS_IN_WORDS: usize = 4;
 
 /// What one page on disk is by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,20 +157,6 @@ impl PageDamage {
         self.checksum.map(PageFlaw::Checksum).into_iter().chain(rules).chain(tuple)
     }
 
-    /// Everything that is wrong, one sentence each, the checksum first.
-    #[must_use]
-    pub fn sentences(&self) -> Vec<String> {
-        self.checksum.iter().map(ToString::to_string).chain(self.structure()).collect()
-    }
-
-    /// Everything that is wrong apart from the checksum, one sentence each.
-    #[must_use]
-    pub fn structure(&self) -> Vec<String> {
-        let faults = self.faults.iter().map(ToString::to_string);
-        let tuple = self.tuple_fault.iter().map(|(item, fault)| format!("item {item}: {fault}"));
-        faults.chain(tuple).collect()
-    }
-
     /// True when the page has no header (`pd_upper` is 0) but is not all zero.
     #[must_use]
     pub fn is_new_not_zero(&self) -> bool {
@@ -186,37 +167,6 @@ impl PageDamage {
     #[must_use]
     pub fn is_checksum_alone(&self) -> bool {
         self.checksum.is_some() && self.faults.is_empty() && self.tuple_fault.is_none()
-    }
-}
-
-impl fmt::Display for PageCondition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sound => f.pad("sound"),
-            Self::Zeroed => f.pad("all zero"),
-            Self::Damaged(damage) => write!(f, "damaged: {damage}"),
-        }
-    }
-}
-
-impl fmt::Display for PageDamage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut sentences = self.sentences();
-        let all = sentences.len();
-        if all == 0 {
-            return f.write_str("too short for a page header");
-        }
-        if all > MAX_FAULTS_IN_WORDS {
-            sentences.truncate(MAX_FAULTS_IN_WORDS);
-            sentences.push(format!("and {} more", all.saturating_sub(MAX_FAULTS_IN_WORDS)));
-        }
-        f.write_str(&sentences.join("; "))
-    }
-}
-
-impl fmt::Display for ChecksumMismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "checksum is {:#06x}, the bytes give {:#06x}", self.stored, self.computed)
     }
 }
 

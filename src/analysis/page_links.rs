@@ -6,7 +6,6 @@
 //! A start replays WAL from the redo point on, and until then pages of one index are of different moments. So two pages
 //! are compared only when neither was changed after the redo point: then both are as they were at that moment.
 
-use std::fmt;
 use std::ops::Range;
 
 use super::finding::Finding;
@@ -38,16 +37,6 @@ pub enum LinkRole {
     Child,
 }
 
-impl fmt::Display for LinkRole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Left => "left sibling",
-            Self::Right => "right sibling",
-            Self::Child => "child",
-        })
-    }
-}
-
 /// A page, and as what it names another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamedBy {
@@ -55,12 +44,6 @@ pub struct NamedBy {
     pub block: BlockNumber,
     /// What the other is to it.
     pub role: LinkRole,
-}
-
-impl fmt::Display for NamedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {} names it as its {}", self.block, self.role)
-    }
 }
 
 /// What is wrong with a page that another one names.
@@ -103,22 +86,6 @@ impl LinkFault {
     }
 }
 
-impl fmt::Display for LinkFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Zeroed => f.write_str("it is all zero"),
-            Self::BeyondEnd => f.write_str("the file ends before it"),
-            Self::Deleted => f.write_str("it is a deleted page"),
-            Self::OtherKind => f.write_str("it is a page of another kind"),
-            Self::OtherSibling { found: Some(found) } => write!(f, "it names block {found} in that place"),
-            Self::OtherSibling { found: None } => f.write_str("it names no page in that place"),
-            Self::OtherGroup { found, expected } => {
-                write!(f, "its level, bucket or kind is {found:#X}, not {expected:#X}")
-            }
-        }
-    }
-}
-
 /// A page that is not what another page of its index says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BrokenLink {
@@ -138,12 +105,6 @@ impl BrokenLink {
     #[must_use]
     pub const fn namer(&self) -> PageId {
         PageId { block: self.by.block, ..self.page }
-    }
-}
-
-impl fmt::Display for BrokenLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, yet {}", self.by, self.fault)
     }
 }
 

@@ -4,6 +4,19 @@ use std::str::FromStr;
 
 use crate::types::{BlockNumber, ForkNumber, RelFileLocator};
 
+/// A term that cannot be understood. Holds what was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TermError {
+    /// Not a valid range.
+    NotARange(String),
+    /// A range that ends before it begins.
+    BackwardRange(String),
+    /// Not a valid relation.
+    NotARelation(String),
+}
+
+impl std::error::Error for TermError {}
+
 /// `N`, `FIRST-LAST`, `FIRST-` or `-LAST`; both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span<T> {
@@ -19,10 +32,10 @@ impl<T: PartialOrd> Span<T> {
 }
 
 impl<T: FromStr + PartialOrd + Copy> FromStr for Span<T> {
-    type Err = String;
+    type Err = TermError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("\"{text}\" is no range: expected N, FIRST-LAST, FIRST- or -LAST");
+        let wrong = || TermError::NotARange(text.to_owned());
         let part = |part: &str| match part {
             "" => Ok(None),
             part => part.parse().map(Some).map_err(|_| wrong()),
@@ -33,7 +46,7 @@ impl<T: FromStr + PartialOrd + Copy> FromStr for Span<T> {
         };
         match (span.first, span.last) {
             (None, None) => Err(wrong()),
-            (Some(first), Some(last)) if first > last => Err(format!("range \"{text}\" ends before it begins")),
+            (Some(first), Some(last)) if first > last => Err(TermError::BackwardRange(text.to_owned())),
             _ => Ok(span),
         }
     }
@@ -80,16 +93,11 @@ impl std::fmt::Display for RelationPattern {
     }
 }
 
-/// A text was to be a relation.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is not a valid relation: expected REL, DB/REL or SPC/DB/REL, numbers up to {max}", max = u32::MAX)]
-pub struct NotARelation(String);
-
 impl FromStr for RelationPattern {
-    type Err = NotARelation;
+    type Err = TermError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || NotARelation(text.to_owned());
+        let wrong = || TermError::NotARelation(text.to_owned());
         let mut numbers = Vec::new();
         for part in text.split('/') {
             numbers.push(part.parse::<u32>().map_err(|_| wrong())?);

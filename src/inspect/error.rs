@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::page_name::PageName;
 use super::relation_name::RelationChoice;
 use super::repair::session::FillError;
-use crate::analysis::select::NotARelation;
+use crate::analysis::select::TermError;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::names::RelationNames;
@@ -155,7 +155,7 @@ pub enum InspectError {
     SeveralPages(PageName),
     /// A relation was named in a form that none has.
     #[error(transparent)]
-    NotARelation(#[from] NotARelation),
+    NotARelation(#[from] TermError),
     /// The cluster has no such relation.
     #[error("no relation \"{text}\" in {}", data_dir.display())]
     NoRelationInCluster {

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::error::InspectError;
-use crate::analysis::select::{NotARelation, RelationPattern};
+use crate::analysis::select::{RelationPattern, TermError};
 use crate::cluster::names::RelationNames;
 
 /// One value of `--relation`.
@@ -16,7 +16,7 @@ pub enum RelationChoice {
 }
 
 impl FromStr for RelationChoice {
-    type Err = NotARelation;
+    type Err = TermError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.chars().all(|c| c.is_ascii_digit() || c == '/') {

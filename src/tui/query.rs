@@ -75,8 +75,8 @@ fn relation(word: &str) -> Relation {
     Relation { pattern: word.parse().ok(), name: word.to_lowercase() }
 }
 
-fn value<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
-    text.parse()
+fn value<T: FromStr<Err: ToString>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
 }
 
 impl Query {

@@ -112,12 +112,12 @@ fn cluster_json(directory: &DataDir, settings: &Settings, walk: &Walk) -> Cluste
         .map(|file| file.rel.spc_oid)
         .filter(|oid| ![DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID].contains(oid))
         .collect();
+    let state = ClusterCondition::of(directory.control().trusted(), &server, &directory.recovery_signs());
     ClusterJson {
         path: directory.root().display().to_string(),
         major: directory.major().number(),
-        state_in_words: Some(ClusterCondition::of(directory.control().trusted(), &server, &directory.recovery_signs()))
-            .filter(ClusterCondition::is_known)
-            .map(|state| state.to_string()),
+        state_in_words: Some(&state).filter(|state| state.is_known()).map(ToString::to_string),
+        state_code: state.code(),
         server: server_name(&server),
         control: directory.control().known().map(control_object),
         settings: SETTINGS.into_iter().filter_map(|name| Some((name.to_owned(), json!(settings.get(name)?)))).collect(),

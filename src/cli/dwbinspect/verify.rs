@@ -102,6 +102,7 @@ fn fields(report: &VerifyReport) -> Map<String, Value> {
     let state = Some(report.condition.to_string()).filter(|_| report.condition.is_known());
     [
         ("state_in_words", json!(state)),
+        ("state_code", json!(report.condition.code())),
         ("checksums", json!(checksum_words(report.checksums))),
         ("files", json!(report.files)),
         ("bytes", json!(counts.bytes)),

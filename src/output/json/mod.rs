@@ -135,6 +135,8 @@ pub struct ClusterJson {
     pub major: u32,
     /// What the state means, in one sentence; `null` when the control file cannot be trusted.
     pub state_in_words: Option<String>,
+    /// The same as a word for programs.
+    pub state_code: &'static str,
     /// `none`, `gone`, `other_process`, `running`, `unclear` or `unreadable`.
     pub server: &'static str,
     /// Every field of the control file; `null` when it could not be decoded.

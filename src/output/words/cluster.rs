@@ -9,18 +9,18 @@ use crate::parsers::control::ChecksumState;
 impl fmt::Display for ClusterCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => {
-                f.write_str("pg_control cannot be trusted, so it is not known what state the cluster is in.")
-            }
+            Self::Unknown => f.write_str("pg_control cannot be trusted, so the state of the cluster is unknown."),
             Self::Running(why) => write!(f, "A server is running on this directory: {why}."),
             Self::MayBeRunning(why) => write!(f, "A server may be running on this directory: {why}."),
             Self::BaseBackup => {
                 f.write_str("A base backup that has not been recovered yet: recovery starts where backup_label says.")
             }
-            Self::WalWasReset => {
-                f.write_str("pg_resetwal was run: no replay will happen, and what had not reached its place is lost.")
+            Self::WalWasReset => f.write_str(
+                "pg_resetwal was run: no replay will happen, and what had not been written to its file is lost.",
+            ),
+            Self::ShutDown => {
+                f.write_str("Shut down cleanly: every page was written to its file, no replay will happen.")
             }
-            Self::ShutDown => f.write_str("Shut down cleanly: every page reached its place, no replay will happen."),
             Self::StandbyShutDown { redo_lsn } => {
                 write!(f, "A standby that was stopped cleanly: replay goes on from {redo_lsn}.")
             }

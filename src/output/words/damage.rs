@@ -2,10 +2,59 @@
 
 use std::fmt;
 
-use crate::analysis::page_check::PageFlaw;
+use crate::analysis::page_check::{ChecksumMismatch, PageCondition, PageDamage, PageFlaw};
 use crate::analysis::verdict::rows::Misfit;
 use crate::analysis::verdict::rows::layout::LayoutFault;
 use crate::analysis::verdict::symptom::Symptom;
+
+/// Faults of one page that a sentence names; the others are counted.
+const MAX_FAULTS_IN_WORDS: usize = 4;
+
+impl PageDamage {
+    /// Everything that is wrong, one sentence each, the checksum first.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        self.flaws().map(|flaw| flaw.to_string()).collect()
+    }
+
+    /// Everything that is wrong apart from the checksum, one sentence each.
+    #[must_use]
+    pub fn structure(&self) -> Vec<String> {
+        let flaws = self.flaws().filter(|flaw| !matches!(flaw, PageFlaw::Checksum(_)));
+        flaws.map(|flaw| flaw.to_string()).collect()
+    }
+}
+
+impl fmt::Display for PageCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sound => f.pad("sound"),
+            Self::Zeroed => f.pad("all zero"),
+            Self::Damaged(damage) => write!(f, "damaged: {damage}"),
+        }
+    }
+}
+
+impl fmt::Display for PageDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sentences = self.sentences();
+        let all = sentences.len();
+        if all == 0 {
+            return f.write_str("too short for a page header");
+        }
+        if all > MAX_FAULTS_IN_WORDS {
+            sentences.truncate(MAX_FAULTS_IN_WORDS);
+            sentences.push(format!("and {} more", all - MAX_FAULTS_IN_WORDS));
+        }
+        f.write_str(&sentences.join("; "))
+    }
+}
+
+impl fmt::Display for ChecksumMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "checksum is {:#06x}, the bytes give {:#06x}", self.stored, self.computed)
+    }
+}
 
 impl fmt::Display for PageFlaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

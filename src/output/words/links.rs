@@ -1,0 +1,43 @@
+//! What pages of an index say of each other.
+
+use std::fmt;
+
+use crate::analysis::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy};
+
+impl fmt::Display for LinkRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Left => "left sibling",
+            Self::Right => "right sibling",
+            Self::Child => "child",
+        })
+    }
+}
+
+impl fmt::Display for NamedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {} names it as its {}", self.block, self.role)
+    }
+}
+
+impl fmt::Display for LinkFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zeroed => f.write_str("it is all zero"),
+            Self::BeyondEnd => f.write_str("the file ends before it"),
+            Self::Deleted => f.write_str("it is a deleted page"),
+            Self::OtherKind => f.write_str("it is a page of another kind"),
+            Self::OtherSibling { found: Some(found) } => write!(f, "it names block {found} on that side"),
+            Self::OtherSibling { found: None } => f.write_str("it names no page on that side"),
+            Self::OtherGroup { found, expected } => {
+                write!(f, "its level, bucket or kind is {found:#X}, not {expected:#X}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for BrokenLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, yet {}", self.by, self.fault)
+    }
+}
