@@ -6,18 +6,34 @@ use super::error::InspectError;
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::dwb_format::{directories, open_buffer};
 use crate::analysis::dwb_report::{DwbReport, examine_slots};
-use crate::analysis::finding::{Finding, Severity};
+use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::in_order::all_cores;
-use crate::analysis::skipped::SkippedPart;
+use crate::analysis::select::RelationPattern;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::slot_facts::SlotFacts;
+use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::analysis::trace::ClusterFacts;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
-use crate::cluster::dwb_files::DwbSet;
+use crate::cluster::dwb_files::{DwbFile, DwbSet};
 use crate::cluster::open::Links;
 use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::relation_walk::relations_of;
 use crate::cluster::settings::Settings;
 use crate::cluster::tar_backup::TarBackup;
+use crate::parsers::dwb::Slot;
+
+/// A slot as it is read again.
+pub struct SeenSlot<'a> {
+    /// Its file.
+    pub file: &'a DwbFile,
+    /// Its bytes.
+    pub slot: Slot<'a>,
+    /// What they say.
+    pub facts: SlotFacts,
+    /// To which batch it belongs.
+    pub batch: Option<(BatchVerdict, BatchReason)>,
+}
 
 /// DWB files together with what is known of their cluster.
 #[derive(Debug)]
@@ -136,6 +152,45 @@ impl DwbSource {
         findings.append(&mut report.findings);
         findings.extend(self.note_if_empty());
         (report, findings)
+    }
+
+    /// Reads the files that `takes` names once more, after they were examined, and shows each slot until `visit` fails.
+    ///
+    /// # Errors
+    /// What `visit` gives.
+    pub fn visit_slots<E>(
+        &self,
+        report: &mut DwbReport,
+        takes: impl Fn(usize, &DwbFile) -> bool,
+        mut visit: impl FnMut(&SeenSlot<'_>, &mut Coverage) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (index, file) in self.set.files.iter().enumerate().filter(|(index, file)| takes(*index, file)) {
+            let mut scan = file.slots();
+            while let Some(slot) = scan.next_slot() {
+                let slot = match slot {
+                    Ok(slot) => slot,
+                    Err(error) => {
+                        // The first pass has reported this, unless the file changed since.
+                        let reason = SkipReason::from(error);
+                        if !report.coverage.skipped.iter().any(|skipped| skipped.reason == reason) {
+                            report.coverage.skip(SkippedPart::file(&file.name), reason);
+                        }
+                        continue;
+                    }
+                };
+                let facts = SlotFacts::of(&slot, self.facts.checksums_written);
+                let batch = report.staleness.verdict(index, facts.index);
+                visit(&SeenSlot { file, slot, facts, batch }, &mut report.coverage)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// True when the cluster has a file of such a relation.
+    #[must_use]
+    pub fn has_file_of(&self, pattern: &RelationPattern) -> bool {
+        let has_file = |directory| relations_of(directory).files.iter().any(|file| pattern.matches(file.rel));
+        self.directory.as_ref().is_some_and(has_file)
     }
 
     /// Where pages of the cluster are, when that is known.

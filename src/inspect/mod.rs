@@ -1,12 +1,14 @@
 //! The work itself, for the command line, the screen and other programs alike: a cluster read and judged, images compared,
 //! repairs planned. Plain requests go in, reports come out; nothing is printed here.
 
+pub mod batches;
 pub mod check;
 pub mod cluster_wal;
 pub mod dwb_source;
 pub mod error;
 pub mod examination;
 pub mod file_filter;
+pub mod info;
 pub mod next;
 pub mod page_name;
 pub mod page_rules;

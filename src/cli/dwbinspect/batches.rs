@@ -6,14 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::PROGRAM;
-use crate::analysis::batches::tell_batches;
-use crate::analysis::finding::Coverage;
-use crate::analysis::in_order::all_cores;
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cluster::names::RelationNames;
-use crate::inspect::dwb_source::DwbSource;
+use crate::inspect::batches::batches as inspect_batches;
 use crate::output::closing::{Closing, begin};
 use crate::output::json::{BATCH_COLUMNS, BatchJson, Item, USUAL_BATCH_COLUMNS};
 use crate::output::sink::CsvShape;
@@ -37,20 +33,12 @@ pub struct BatchesArgs {
 
 pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let paths = args.pgdata.choose_all(&args.paths)?;
-    let source = DwbSource::open(&paths)?;
-    let (mut report, findings) = source.examine();
-    // What the second pass cannot read, the first has reported already, unless the file changed in between.
-    let mut second = Coverage::default();
-    let told = tell_batches(&source.set, &report.staleness, &source.facts, all_cores(), &mut second);
-    for skipped in second.skipped {
-        if !report.coverage.skipped.contains(&skipped) {
-            report.coverage.skipped.push(skipped);
-        }
-    }
-    let names = source.directory.as_ref().map(|directory| RelationNames::read(directory).0);
-    let name = |rel| names.as_ref()?.full_name(rel);
-    let batches: Vec<BatchJson> = told.iter().map(|batch| BatchJson::new(batch, &source.set.files, &name)).collect();
-    let closing = Closing::new(findings, &report.coverage);
+    let report = inspect_batches(&paths)?;
+    let (source, names) = (&report.source, report.names.as_ref());
+    let name = |rel| names?.full_name(rel);
+    let batches: Vec<BatchJson> =
+        report.batches.iter().map(|batch| BatchJson::new(batch, &source.set.files, &name)).collect();
+    let closing = Closing::new(report.findings, &report.coverage);
     if let Some(format) = args.output.machine() {
         let paths = paths.iter().map(|path| path.display().to_string()).collect();
         let columns =

@@ -19,9 +19,8 @@ use crate::cli::usage::UsageError;
 use crate::cli::values::{PageFilter, Span, image_file_name};
 use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::names::RelationNames;
-use crate::cluster::relation_path::{RelationPaths, tablespace_version_directory};
-use crate::cluster::relation_walk::walk_relations;
-use crate::inspect::dwb_source::DwbSource;
+use crate::cluster::relation_path::RelationPaths;
+use crate::inspect::dwb_source::{DwbSource, SeenSlot};
 use crate::inspect::error::InspectError;
 use crate::output::closing::{Closing, begin};
 use crate::output::hexdump::{write_field, write_page};
@@ -235,21 +234,14 @@ fn relation_columns(found: &BTreeSet<RelFileLocator>, names: Option<&RelationNam
 /// Refuses a relation of which neither a slot nor a file is there: a mistyped one would be shown as "nothing found".
 fn confirm_relations(filter: &PageFilter, source: &DwbSource, found: &BTreeSet<RelFileLocator>) -> Result<(), Stop> {
     for (wanted, pattern) in filter.relations() {
-        let has_file = || {
-            source.directory.as_ref().is_some_and(|directory| {
-                let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
-                let walk = walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog));
-                walk.files.iter().any(|file| pattern.matches(file.rel))
-            })
-        };
-        if !found.iter().any(|rel| pattern.matches(*rel)) && !has_file() {
+        if !found.iter().any(|rel| pattern.matches(*rel)) && !source.has_file_of(&pattern) {
             return Err(InspectError::NoSlotOfRelation(wanted.clone()).into());
         }
     }
     Ok(())
 }
 
-/// The second pass: reads each file again and shows what the filters take.
+/// Shows the slots that the filters take.
 fn show_slots(
     filter: &Filter,
     source: &DwbSource,
@@ -265,41 +257,28 @@ fn show_slots(
         .and_then(|directory| directory.control().trusted())
         .map_or(0, |control| control.checkpoint.tli.0);
     let mut shown = 0;
-    for (index, file) in source.set.files.iter().enumerate() {
-        if !filter.takes_file(index, file) {
-            continue;
-        }
-        let mut scan = file.slots();
-        while let Some(slot) = scan.next_slot() {
-            let slot = match slot {
-                Ok(slot) => slot,
-                Err(error) => {
-                    // The first pass has reported this, unless the file changed since.
-                    let reason = SkipReason::from(error);
-                    if !report.coverage.skipped.iter().any(|skipped| skipped.reason == reason) {
-                        report.coverage.skip(SkippedPart::file(&file.name), reason);
-                    }
-                    continue;
-                }
-            };
-            let facts = SlotFacts::of(&slot, source.facts.checksums_written);
-            let batch = report.staleness.verdict(index, facts.index);
-            if !filter.takes_slot(&facts, batch) {
-                continue;
+    source.visit_slots(
+        report,
+        |index, file| filter.takes_file(index, file),
+        |seen, coverage| {
+            let SeenSlot { file, slot, facts, batch } = seen;
+            if !filter.takes_slot(facts, *batch) {
+                return Ok(());
             }
             shown += 1;
             let relation = names.filter(|_| facts.condition != Condition::Empty);
             let relation = relation.and_then(|names| names.full_name(facts.header.rel));
-            let json = SlotJson::new(file, &facts, batch, page_path(paths.as_ref(), &facts), relation);
-            show(target, &slot, &facts, json)?;
-            if let Some(export) = export.filter(|_| has_image(&facts)) {
-                let name = image_file_name(timeline, facts.page.lsn, &file.name, &slot);
+            let json = SlotJson::new(file, facts, *batch, page_path(paths.as_ref(), facts), relation);
+            show(target, slot, facts, json)?;
+            if let Some(export) = export.filter(|_| has_image(facts)) {
+                let name = image_file_name(timeline, facts.page.lsn, &file.name, slot);
                 if let Err(error) = export.write_new(&name, slot.image) {
-                    report.coverage.skip(SkippedPart::File(name), SkipReason::NotWritten((&error).into()));
+                    coverage.skip(SkippedPart::File(name), SkipReason::NotWritten((&error).into()));
                 }
             }
-        }
-    }
+            Ok::<(), Stop>(())
+        },
+    )?;
     Ok(shown)
 }
 

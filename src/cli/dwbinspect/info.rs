@@ -1,6 +1,5 @@
 //! `pg_dwbinspect info`: the state of a cluster and its double write buffer.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -8,18 +7,14 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
-use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_report::DwbReport;
-use crate::analysis::skipped::SkippedPart;
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::relation_path::tablespace_version_directory;
-use crate::cluster::relation_walk::{Walk, walk_relations};
 use crate::cluster::running::ServerSign;
 use crate::cluster::settings::Settings;
-use crate::inspect::dwb_source::DwbSource;
+use crate::inspect::info::{ClusterSummary, InfoReport, info as inspect_info};
 use crate::output::closing::{Closing, begin};
 use crate::output::control_fields::{control_fields, control_object};
 use crate::output::files_text::write_files;
@@ -27,7 +22,6 @@ use crate::output::json::{ClusterJson, FileJson, Item, RingJson, lsn_text, time_
 use crate::output::sink::CsvShape;
 use crate::output::text::{Layout, write_described, write_fact, write_rings};
 use crate::parsers::dwb::Knowledge;
-use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID};
 
 /// Settings that say how pages are protected.
 const SETTINGS: [&str; 5] = [
@@ -59,17 +53,12 @@ pub struct InfoArgs {
 
 pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let paths = args.pgdata.choose_all(&args.paths)?;
-    let source = DwbSource::open(&paths)?;
-    let (mut report, findings) = source.examine();
-    let walk = source.directory.as_ref().map(walk_of);
-    for error in walk.iter().flat_map(|walk| &walk.skipped) {
-        report.coverage.skip(SkippedPart::RelationFiles, error);
-    }
+    let InfoReport { source, cluster, dwb: report, findings } = inspect_info(&paths)?;
     let cluster = source
         .directory
         .as_ref()
-        .zip(walk.as_ref())
-        .map(|(directory, walk)| cluster_json(directory, &source.settings, walk));
+        .zip(cluster.as_ref())
+        .map(|(directory, cluster)| cluster_json(directory, &source.settings, cluster));
     let files: Vec<FileJson> =
         source.set.files.iter().zip(&report.files).map(|(file, counts)| FileJson::new(file, counts)).collect();
     let closing = Closing::new(findings, &report.coverage);
@@ -98,33 +87,19 @@ pub(super) fn run(args: &InfoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     Ok(closing.end_text(out, layout)?.into())
 }
 
-fn walk_of(directory: &DataDir) -> Walk {
-    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
-    walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog))
-}
-
-fn cluster_json(directory: &DataDir, settings: &Settings, walk: &Walk) -> ClusterJson {
-    let server = directory.server_sign();
-    let databases: BTreeSet<u32> = walk.files.iter().map(|file| file.rel.db_oid).filter(|oid| *oid != 0).collect();
-    let tablespaces: BTreeSet<u32> = walk
-        .files
-        .iter()
-        .map(|file| file.rel.spc_oid)
-        .filter(|oid| ![DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID].contains(oid))
-        .collect();
-    let state = ClusterCondition::of(directory.control().trusted(), &server, &directory.recovery_signs());
+fn cluster_json(directory: &DataDir, settings: &Settings, cluster: &ClusterSummary) -> ClusterJson {
     ClusterJson {
         path: directory.root().display().to_string(),
         major: directory.major().number(),
-        state_in_words: Some(&state).filter(|state| state.is_known()).map(ToString::to_string),
-        state_code: state.code(),
-        server: server_name(&server),
+        state_in_words: Some(&cluster.condition).filter(|state| state.is_known()).map(ToString::to_string),
+        state_code: cluster.condition.code(),
+        server: server_name(&cluster.server),
         control: directory.control().known().map(control_object),
         settings: SETTINGS.into_iter().filter_map(|name| Some((name.to_owned(), json!(settings.get(name)?)))).collect(),
-        databases: databases.len() as u64,
-        relation_files: walk.files.len() as u64,
-        relation_bytes: walk.files.iter().map(|file| file.size_bytes).sum(),
-        tablespaces: tablespaces.len() as u64,
+        databases: cluster.databases,
+        relation_files: cluster.relation_files,
+        relation_bytes: cluster.relation_bytes,
+        tablespaces: cluster.tablespaces,
     }
 }
 

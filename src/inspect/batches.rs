@@ -1,0 +1,44 @@
+//! Batches of a double write buffer that can be told apart.
+
+use std::path::PathBuf;
+
+use super::dwb_source::DwbSource;
+use super::error::InspectError;
+use crate::analysis::batches::{Batch, tell_batches};
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::in_order::all_cores;
+use crate::cluster::names::RelationNames;
+
+/// What was found at some paths.
+#[derive(Debug)]
+pub struct BatchesReport {
+    /// The files of the double write buffer.
+    pub source: DwbSource,
+    /// The batches, in the order of their slots.
+    pub batches: Vec<Batch>,
+    /// Names of relations; `None` when the paths are not a data directory.
+    pub names: Option<RelationNames>,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// What was not examined.
+    pub coverage: Coverage,
+}
+
+/// Tells the batches of a data directory, a directory of DWB files, or such files.
+///
+/// # Errors
+/// When a path is neither a data directory nor holds DWB files, or several paths are not all files.
+pub fn batches(paths: &[PathBuf]) -> Result<BatchesReport, InspectError> {
+    let source = DwbSource::open(paths)?;
+    let (report, findings) = source.examine();
+    // What the second pass cannot read, the first has reported already, unless the file changed in between.
+    let (mut coverage, mut second) = (report.coverage, Coverage::default());
+    let batches = tell_batches(&source.set, &report.staleness, &source.facts, all_cores(), &mut second);
+    for skipped in second.skipped {
+        if !coverage.skipped.contains(&skipped) {
+            coverage.skipped.push(skipped);
+        }
+    }
+    let names = source.directory.as_ref().map(|directory| RelationNames::read(directory).0);
+    Ok(BatchesReport { source, batches, names, findings, coverage })
+}
