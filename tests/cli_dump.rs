@@ -83,7 +83,7 @@ fn all_formats_show_the_same_slots() {
     assert_eq!(text.lines().filter(|line| line.contains(" good ")).count(), 4823);
     assert!(text.contains("001:2276-2546    never written (271)"), "{text}");
     assert!(text.contains(" postgres.pg_catalog.pg_class "), "{text}");
-    // A name is never cut: the other columns stand behind the longest.
+    // A name is never cut: the other columns stand after the longest.
     let columns: BTreeSet<usize> = text.lines().filter_map(|line| line.find(" main ")).collect();
     assert_eq!(columns.len(), 1, "{text}");
 }

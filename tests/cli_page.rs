@@ -96,7 +96,7 @@ fn wrong_input_is_refused() {
 }
 
 #[test]
-fn block_behind_the_end_is_told() {
+fn block_past_the_end_is_reported() {
     let data = cluster("checkpoint");
     let length = data.join("base/5/1259").metadata().unwrap().len() / PAGE as u64;
     for block in [length, 131_072, 4_294_967_294] {

@@ -227,7 +227,7 @@ fn cut_files_and_lost_segments_are_found() {
     fs::write(&path, &content[..content.len() - 3000]).unwrap();
     let ran = verify(&data, &[]);
     assert_eq!((ran.status, kinds(&ran)), (1, BTreeSet::from(["partial_page".to_owned()])));
-    // A segment file behind one that is not full.
+    // A segment file after one that is not full.
     fs::write(&path, &content).unwrap();
     fs::write(data.join("base/5/1249.2"), vec![0; BLOCK]).unwrap();
     let ran = verify(&data, &[]);

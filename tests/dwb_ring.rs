@@ -531,8 +531,8 @@ proptest! {
             let found = detect(&file, control);
             prop_assert!(found.slot_count <= 256);
             for index in 0..found.slot_count {
-                let place = found.layout.slot_place(found.block_size, index);
-                prop_assert!(place.image.end <= file.len() as u64 && place.header.end <= place.image.start.max(16_384));
+                let ranges = found.layout.slot_ranges(found.block_size, index);
+                prop_assert!(ranges.image.end <= file.len() as u64 && ranges.header.end <= ranges.image.start.max(16_384));
             }
         }
     }

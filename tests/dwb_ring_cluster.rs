@@ -125,7 +125,7 @@ fn repair_writes_nothing_of_it_unasked() {
     let (_kept, data) = cluster_with("evict", &slots_of("evict", 3), 0);
     let examined = examine(&data);
     let read = |page| {
-        let (path, block) = examined.paths.place(page);
+        let (path, block) = examined.paths.path_and_block(page);
         let bytes = fs::read(data.join(path)).expect("read");
         bytes[8192 * block as usize..][..8192].to_vec()
     };

@@ -116,7 +116,7 @@ fn fill(server: &Server, tears: &[Tear], claimed: &[&Value]) {
     }
 }
 
-/// A table of which one row a page was changed under full-page images, and then, behind the redo point, another without.
+/// A table of which one row a page was changed under full-page images, and then, after the redo point, another without.
 fn crash_with_images_from_before() -> Option<TearingServer> {
     let settings = "shared_buffers = 64MB\nmax_wal_size = 4GB\nfull_page_writes = on";
     let tearing = TearingServer::start(settings, Plan { seed: 13, tears: 120 })?;

@@ -39,7 +39,7 @@ fn a_torn_checkpoint_without_full_page_writes_stays_damaged() {
     }
 }
 
-/// A completed checkpoint would move recovery behind the images of the torn pages.
+/// A completed checkpoint would move the start of recovery past the images of the torn pages.
 #[test]
 fn no_checkpoint_completes_over_torn_pages() {
     let Some(tearing) = crash_in_a_checkpoint("full_page_writes = on", Plan { seed: 3, tears: 10_000 }) else { return };

@@ -64,7 +64,7 @@ fn clean_stop_after_a_segment_switch_is_told_from_a_reset() {
         let data = server.data();
         let control = std::fs::read(data.join("global/pg_control")).unwrap();
         let checkpoint = u64::from_le_bytes(control[32..40].try_into().unwrap());
-        // Behind the header of the segment's first page: the first record, whoever wrote it.
+        // After the header of the segment's first page: the first record, whoever wrote it.
         assert_eq!(checkpoint % SEGMENT, 40, "{}", server.log());
         let info = dwbinspect(&["info", "--format", "ndjson", arg(&data)]);
         let told = !findings(&info, "wal_was_reset").is_empty();

@@ -1,4 +1,4 @@
-//! The real program on a real pseudo-terminal: what a user sees, and the terminal that is left behind.
+//! The real program on a real pseudo-terminal: what a user sees, and the terminal that it leaves.
 
 mod common;
 

@@ -65,7 +65,7 @@ fn damage_is_found_and_bounded() {
             let end_of_damage = (place + zeros.max(1)).min(bytes.len());
             bytes[place..end_of_damage].iter_mut().take(zeros).for_each(|byte| *byte = 0);
             let (from, to) = (first.advanced_by(place as u64), first.advanced_by(end_of_damage as u64));
-            // The rest of the page behind the damage is given up, and the record that leaves it.
+            // The rest of the page after the damage is given up, and the record that leaves it.
             let page_end = Lsn(to.0.next_multiple_of(8192) + 16384);
             let changed = bytes != sound;
 
@@ -89,13 +89,13 @@ fn damage_is_found_and_bounded() {
             let far: Vec<_> = all.iter().filter(|record| record.0 > page_end).map(|record| record.0).collect();
             let again: Vec<_> =
                 lenient.records.iter().filter(|record| record.0 > page_end).map(|record| record.0).collect();
-            prop_assert_eq!(far, again, "records far behind the damage come back");
+            prop_assert_eq!(far, again, "records far after the damage come back");
             Ok(())
         })
         .unwrap();
 }
 
-/// A page with a timeline too high is taken for sound by itself; it must not rule out every page behind it.
+/// A page with a timeline too high is taken for sound by itself; it must not rule out every page after it.
 #[test]
 fn wrong_timeline_on_one_page_costs_only_its_neighbourhood() {
     let (mut bytes, first, options, _) = sample();
@@ -125,7 +125,7 @@ fn stale_pages_of_recycled_files_are_told_from_damage() {
         let fixture = Fixture::load(number);
         let (geometry, first) = geometry_of(&fixture);
         let end = read_all(&fixture, 1 << 20, |_| {}).at;
-        // From the first page behind the end of WAL on, each page that was ever written is of an older segment.
+        // From the first page past the end of WAL on, each page that was ever written is of an older segment.
         let from = Lsn(end.0.next_multiple_of(8192));
         let all: Vec<u8> = fixture.segments.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
         let tail = &all[usize::try_from(from.0 - first.0).unwrap()..];

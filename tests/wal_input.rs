@@ -155,7 +155,7 @@ fn tar_in_any_order_plain_or_compressed_gives_the_same_bytes() {
 }
 
 #[test]
-fn standard_input_takes_segments_one_behind_the_other() {
+fn standard_input_takes_segments_one_after_the_other() {
     let expected = originals(18);
     let joined: Vec<u8> = expected.values().flatten().copied().collect();
     let separately: Vec<u8> = expected.values().flat_map(|bytes| gzip(bytes)).collect();

@@ -134,7 +134,7 @@ fn compressed_segment_that_does_not_end_is_read_to_one_byte_more() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, WalReadError::Longer { .. }) && error.is_behind_the_segment());
+    assert!(matches!(error, WalReadError::Longer { .. }) && error.is_past_the_segment());
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn damaged_first_page_does_not_hide_the_segment() {
     assert_eq!(set.segments().len(), many().len() - 1);
 }
 
-/// The originals with the segments from `switch` on also on timeline 2, from the page behind the switch.
+/// The originals with the segments from `switch` on also on timeline 2, from the page after the switch.
 fn with_second_timeline(files: &mut Files, switch: usize, history: bool) -> Lsn {
     let names: Vec<String> = files.keys().cloned().collect();
     let mut switch_lsn = Lsn(0);

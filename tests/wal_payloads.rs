@@ -160,7 +160,7 @@ fn the_last_checkpoint_is_the_one_in_pg_control() {
             }
         });
         let (lsn, bytes, checkpoint) = last.unwrap();
-        // The checkpoint's LSN at 32; its copy behind it, in 10 behind the LSN of the one before.
+        // The checkpoint's LSN at 32; its copy after it, in 10 after the LSN of the one before.
         let copy = if number == 10 { 48 } else { 40 };
         assert_eq!(lsn, Lsn(word(32)), "{number}");
         assert_eq!(bytes, control[copy..copy + bytes.len()], "{number}");

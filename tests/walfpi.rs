@@ -155,7 +155,7 @@ fn threads_list_nothing_after_damage() {
     }
 }
 
-/// Reading on behind damage is done in order, record by record: where there is none, several threads say the same, and
+/// Reading on after damage is done in order, record by record: where there is none, several threads say the same, and
 /// where there is, they end at the same place for the same reason.
 #[test]
 fn threads_verify_what_reading_in_order_does() {
@@ -567,8 +567,8 @@ fn damage_to_the_checkpoint_that_pg_control_names_is_no_normal_end() {
 }
 
 #[test]
-fn damage_is_told_by_records_behind_it_in_the_same_page() {
-    // Without a control file, a record of the last page: the records behind it are in that page too.
+fn damage_is_found_by_records_after_it_in_the_same_page() {
+    // Without a control file, a record of the last page: the records after it are in that page too.
     let (_keep, data) = copy_of(15);
     let text = fs::read_to_string(unpacked(15).join("expected/records.txt")).unwrap();
     let starts: Vec<u64> =
@@ -636,7 +636,7 @@ fn resync_reports_every_damage_and_goes_on() {
     let damage = ran.of_type("damage");
     assert_eq!((ran.status, damage.len()), (1, 3), "{}", ran.stdout);
     let end = number(&ran.of_type("run")[0]["end_lsn"]).unwrap();
-    assert_eq!(end, 0xB3_BCE0, "what lies behind the short segment is read to its end");
+    assert_eq!(end, 0xB3_BCE0, "what follows the short segment is read to its end");
     let list = walfpi(&["list", "--resync", "--format", "ndjson", arg(&data)]);
     assert_eq!(list.of_type("finding").iter().filter(|finding| finding["kind"] == "damage").count(), 3);
 }
@@ -699,7 +699,7 @@ fn unreadable_segment_after_the_end_is_said() {
     let hit = inside[inside.len() - 2];
     flip(&segment(&data, 1), (hit % (1 << 20)) as usize + 20, 1);
     let last = segment(&data, 2);
-    // Stored without compression, so that a cut behind the page header leaves that header and nothing of a record.
+    // Stored without compression, so that a cut after the page header leaves that header and nothing of a record.
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
     std::io::Write::write_all(&mut packer, &fs::read(&last).unwrap()).unwrap();
     let packed = packer.finish().unwrap();

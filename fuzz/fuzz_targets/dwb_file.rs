@@ -31,10 +31,10 @@ fn read_as(kind: &dyn DwbDirectory, control: Option<&[u8]>, data: &[u8]) {
     });
     assert!(found.slot_count <= MAX_SLOTS_PER_FILE);
     for index in 0..found.slot_count {
-        let place = found.layout.slot_place(found.block_size, index);
-        let header = part(place.header.start, (place.header.end - place.header.start) as usize).expect("inside");
-        let image = part(place.image.start, (place.image.end - place.image.start) as usize).expect("inside");
-        let slot = Slot::decode(found.layout, index, &place, header, image).expect("long enough");
+        let ranges = found.layout.slot_ranges(found.block_size, index);
+        let header = part(ranges.header.start, (ranges.header.end - ranges.header.start) as usize).expect("inside");
+        let image = part(ranges.image.start, (ranges.image.end - ranges.image.start) as usize).expect("inside");
+        let slot = Slot::decode(found.layout, index, &ranges, header, image).expect("long enough");
         drop(found.layout.slot_faults(&slot.header));
     }
 }

@@ -18,7 +18,7 @@ pub struct Batch {
     pub reasons: BTreeMap<BatchReason, u64>,
     /// How sure it is that these slots are one batch with this verdict.
     pub confidence: Confidence,
-    /// First slot: file (place in the set) and index.
+    /// First slot: file (index in the set) and slot index.
     pub first: (usize, u64),
     /// Last slot.
     pub last: (usize, u64),
@@ -62,11 +62,11 @@ pub fn tell_batches(
             }
             let at = usize::try_from(facts.index).unwrap_or(usize::MAX);
             let part = parts.get(file_index).and_then(|parts| parts.get(at)).copied().unwrap_or_default();
-            let place = (file_index, facts.index);
+            let slot = (file_index, facts.index);
             let (batch, run) = batches
                 .entry((verdict, part.number))
-                .or_insert_with(|| (Batch::new(verdict, place, part.confidence), Run::default()));
-            batch.add(place, reason, facts, cluster.lowest_wal_lsn);
+                .or_insert_with(|| (Batch::new(verdict, slot, part.confidence), Run::default()));
+            batch.add(slot, reason, facts, cluster.lowest_wal_lsn);
             run.add(batch, facts);
         });
     }
@@ -121,13 +121,13 @@ impl Batch {
         relations.into_iter().take(count).map(|(rel, _)| *rel).collect()
     }
 
-    fn new(verdict: BatchVerdict, place: (usize, u64), confidence: Confidence) -> Self {
+    fn new(verdict: BatchVerdict, slot: (usize, u64), confidence: Confidence) -> Self {
         Self {
             verdict,
             reasons: BTreeMap::new(),
             confidence,
-            first: place,
-            last: place,
+            first: slot,
+            last: slot,
             slots: 0,
             lowest_lsn: Lsn::INVALID,
             highest_lsn: Lsn::INVALID,
@@ -139,14 +139,14 @@ impl Batch {
         }
     }
 
-    fn add(&mut self, place: (usize, u64), reason: BatchReason, facts: &SlotFacts, lowest_wal_lsn: Lsn) {
+    fn add(&mut self, slot: (usize, u64), reason: BatchReason, facts: &SlotFacts, lowest_wal_lsn: Lsn) {
         let count = self.reasons.entry(reason).or_default();
         *count = count.saturating_add(1);
         self.confidence = self.confidence.min(match self.verdict {
             BatchVerdict::Undecided => self.confidence,
             _ => reason.confidence(),
         });
-        self.last = place;
+        self.last = slot;
         self.slots = self.slots.saturating_add(1);
         let lsn = facts.newest_lsn();
         if lsn >= lowest_wal_lsn {

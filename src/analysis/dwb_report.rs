@@ -1,4 +1,4 @@
-//! The DWB files of one place, each with counts, and what looks wrong about them.
+//! The DWB files of one directory, each with counts, and what looks wrong about them.
 
 use super::finding::{Coverage, Finding};
 use super::finding_kind::{FindingKind, Unrecognized};
@@ -12,7 +12,7 @@ use crate::parsers::dwb::MAX_SLOTS_PER_FILE;
 /// One file and its counts.
 #[derive(Debug)]
 pub struct FileReport {
-    /// Place in the set.
+    /// Index in the set.
     pub file: usize,
     /// Counts by condition.
     pub counts: SlotCounts,
@@ -37,7 +37,7 @@ pub struct DwbReport {
     pub coverage: Coverage,
 }
 
-/// Reads every slot of every file once with `jobs` threads, judges the set, and shows each slot in order, with the place of
+/// Reads every slot of every file once with `jobs` threads, judges the set, and shows each slot in order, with the index of
 /// its file in the set.
 #[must_use]
 pub fn examine_slots(
@@ -64,8 +64,8 @@ pub fn examine_slots(
     }
     let mut traces = Vec::new();
     let mut counted = Vec::new();
-    for (place, file) in set.files.iter().enumerate() {
-        let (trace, counts) = trace_file(file, facts, jobs, &mut coverage, |slot| visit(place, slot));
+    for (index, file) in set.files.iter().enumerate() {
+        let (trace, counts) = trace_file(file, facts, jobs, &mut coverage, |slot| visit(index, slot));
         inspect_file(file, facts, &counts, &mut findings, &mut coverage);
         traces.push(trace);
         counted.push(counts);

@@ -21,7 +21,7 @@ pub struct Finding {
     pub severity: Severity,
     /// File that it is about, relative to the data directory or as given.
     pub file: Option<String>,
-    /// Offset in that file, where there is one place.
+    /// Offset in that file, where there is one.
     pub offset: Option<u64>,
 }
 

@@ -286,7 +286,7 @@ pub enum WalDamage {
         /// The first good record after it.
         resumed: Option<Lsn>,
     },
-    /// More such places than are kept.
+    /// More such findings than are kept.
     Further(u64),
     /// Sound records follow the end.
     RecordsFollow {

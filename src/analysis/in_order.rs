@@ -99,7 +99,7 @@ impl<I: Iterator, T> Queue<I, T> {
         }
     }
 
-    /// Waits for the next result; `None` behind the last one, and when a thread broke off.
+    /// Waits for the next result; `None` after the last one, and when a thread broke off.
     fn take(&self) -> Option<T> {
         let mut state = self.lock();
         loop {

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::parsers::restore::set_checksum;
 
-    /// A heap page with these line pointers (offset, state, length), each tuple's data behind a header of 24 bytes.
+    /// A heap page with these line pointers (offset, state, length), each tuple's data after a header of 24 bytes.
     fn heap_page(pointers: &[(u32, u32, u32)]) -> Vec<u8> {
         let mut page = vec![0; 8192];
         let lower = 24 + u16::try_from(pointers.len()).unwrap() * 4;

@@ -365,7 +365,7 @@ impl LinkReport {
     }
 
     /// Findings about the links that `is_told` takes, one a page; `locate` gives the path of a page's file and the offset
-    /// in it. `exists`: the catalog has the relation beyond doubt. Files of others may be what an index build left behind
+    /// in it. `exists`: the catalog has the relation beyond doubt. Files of others may be what an index build left
     /// that never came to its end.
     pub fn findings(
         &self,

@@ -39,7 +39,7 @@ pub(super) struct PortionDone {
     pub partial_pages: Vec<PartialPage>,
     /// Sound pages that are notable.
     pub notable: Vec<PageId>,
-    /// What pages of main forks say of each other, with the place of the file, if that was asked for.
+    /// What pages of main forks say of each other, with the index of the file, if that was asked for.
     pub links: Vec<(usize, Seen)>,
     /// What could not be read.
     pub gaps: Vec<Gap>,
@@ -67,7 +67,7 @@ pub(super) struct PieceReader<'a> {
 }
 
 impl<'a> PieceReader<'a> {
-    /// A reader of files below `root`; all readers count their pauses in one place.
+    /// A reader of files below `root`; all readers share one count of pauses.
     pub(super) fn new(
         root: &'a Path,
         files: &'a [RelationFile],
@@ -187,9 +187,9 @@ impl Judge<'_> {
         usize::try_from(self.options.geometry.block_size).unwrap_or(usize::MAX)
     }
 
-    /// A gap from one place in the piece to another.
+    /// A gap from one offset in the piece to another.
     fn gap(&self, from: usize, to: usize, reason: impl Into<SkipReason>) -> Gap {
-        let at = |place: usize| self.piece.offset.saturating_add(place as u64);
+        let at = |offset: usize| self.piece.offset.saturating_add(offset as u64);
         Gap { file: self.piece.file, from: at(from), to: at(to), reason: reason.into() }
     }
 
@@ -212,8 +212,8 @@ impl Judge<'_> {
         PageId { rel: self.relation.rel, fork: self.relation.name.fork, block }
     }
 
-    /// False behind the end of a segment in a file that is too long: no server looks for the block there.
-    fn is_in_place(&self, page: PageId) -> bool {
+    /// False past the end of a segment in a file that is too long: no server looks for the block there.
+    fn is_in_reach(&self, page: PageId) -> bool {
         let segment = page.block.checked_div(self.options.geometry.rel_segment_blocks);
         segment == Some(self.relation.name.rel_segment)
     }
@@ -259,7 +259,7 @@ impl Judge<'_> {
                     done.counts.add(&condition);
                     let header = PageHeader::decode(0, bytes).ok().filter(|_| self.is_logged);
                     done.counts.newest = done.counts.newest.max(header.map(|header| (header.lsn, page)));
-                    let is_shown = self.is_logged && condition == PageCondition::Sound && self.is_in_place(page);
+                    let is_shown = self.is_logged && condition == PageCondition::Sound && self.is_in_reach(page);
                     if is_shown && (self.options.notable)(page, bytes) {
                         done.notable.push(page);
                     }
@@ -276,7 +276,7 @@ impl Judge<'_> {
     /// True where links of a page are followed. Unlogged relations count changes of their own, so nothing tells which of
     /// their pages are of one moment.
     fn follows_links(&self, page: PageId) -> bool {
-        self.options.links_at.is_some() && page.fork == ForkNumber::Main && self.is_logged && self.is_in_place(page)
+        self.options.links_at.is_some() && page.fork == ForkNumber::Main && self.is_logged && self.is_in_reach(page)
     }
 
     /// Reads the pages that failed a few times more; those that are sound in the end were being written.
@@ -399,8 +399,8 @@ mod tests {
     fn torn(times: usize, seen: &Cell<usize>) -> impl Fn(&mut [u8], u64) -> Result<usize, AccessError> + '_ {
         move |buf, offset| {
             buf.fill(0);
-            let place = (2 * PAGE as u64).checked_sub(offset).map(|at| at as usize).filter(|at| *at < buf.len());
-            if let Some(at) = place {
+            let start = (2 * PAGE as u64).checked_sub(offset).map(|at| at as usize).filter(|at| *at < buf.len());
+            if let Some(at) = start {
                 seen.set(seen.get() + 1);
                 buf[at] = u8::from(seen.get() <= times);
             }
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn page_behind_the_end_of_its_segment_is_judged_and_not_shown() {
+    fn page_past_the_end_of_its_segment_is_judged_and_not_shown() {
         let mut page = [0; PAGE];
         page[12..20].copy_from_slice(&[24, 0, 0, 4, 0, 4, 4, 4]);
         let read = |buf: &mut [u8], _| {

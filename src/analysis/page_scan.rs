@@ -48,9 +48,9 @@ pub struct ScanOptions<'a> {
 /// A page with something wrong, and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPage {
-    /// Place of its file in the list.
+    /// Index of its file in the list.
     pub file: usize,
-    /// Which page it is, by the place that it was read from.
+    /// Which page it is, by the file and offset that it was read from.
     pub page: PageId,
     /// Where it starts in the file.
     pub offset: u64,
@@ -63,7 +63,7 @@ pub struct BadPage {
 /// The end of a file whose length is no multiple of the block size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialPage {
-    /// Place of its file in the list.
+    /// Index of its file in the list.
     pub file: usize,
     /// Which page it would be.
     pub page: PageId,
@@ -165,7 +165,7 @@ pub struct PageScan {
 /// A part of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Place of the file in the list.
+    /// Index of the file in the list.
     pub file: usize,
     /// Where it starts.
     pub offset: u64,
@@ -178,11 +178,11 @@ pub(super) struct Piece {
 /// Bytes that could not be looked at, and why.
 #[derive(Debug)]
 pub(super) struct Gap {
-    /// Place of the file in the list.
+    /// Index of the file in the list.
     pub file: usize,
     /// First byte.
     pub from: u64,
-    /// Byte behind the last.
+    /// The byte after the last.
     pub to: u64,
     /// Why.
     pub reason: SkipReason,
@@ -271,7 +271,7 @@ fn read_portion(reader: &mut PieceReader<'_>, portion: Vec<Piece>, options: &Sca
     Some(done)
 }
 
-/// Bytes of a file at whose place a server looks for a block: less than its size only for names and lengths that no server
+/// Bytes of a file in which a server looks for blocks: less than its size only for names and lengths that no server
 /// makes.
 fn readable_bytes(file: &RelationFile, geometry: Geometry) -> u64 {
     // The highest number, 0xFFFFFFFF, means "none".

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn full_segments_with_empty_ones_behind_are_sound() {
+    fn full_segments_with_empty_ones_after_them_are_sound() {
         assert_eq!(found(&[("7", FULL), ("7.1", FULL), ("7.2", 8192), ("7.3", 0), ("8", 0), ("9", 100)]), []);
         assert_eq!(found(&[("7", 8192), ("7.1", 0), ("7.2", 0)]), []);
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn segment_behind_its_end_is_found() {
+    fn segment_past_the_end_is_found() {
         assert_eq!(found(&[("7", FULL + 1)]), [("segment_too_long", "7".to_owned())]);
     }
 }

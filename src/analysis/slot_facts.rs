@@ -80,7 +80,7 @@ pub enum Condition {
     Damaged,
     /// The layout's CRC proves nothing, and the image's own checksum does not prove the slot damaged.
     Unverifiable,
-    /// CRC right, but the writer gave the slot up: what stands in the place of its image is of another page.
+    /// CRC right, but the writer gave the slot up: its image is that of another page.
     Aborted,
 }
 
@@ -102,7 +102,7 @@ impl Condition {
 /// Everything about a slot but the image's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotFacts {
-    /// Place in the file, from 0.
+    /// Index in the file, from 0.
     pub index: u64,
     /// Offset of the slot header in the file.
     pub offset: u64,

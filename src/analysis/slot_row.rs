@@ -9,9 +9,9 @@ use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 /// A slot, used or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRow {
-    /// Place of the file in the set.
+    /// Index of the file in the set.
     pub file: usize,
-    /// Place of the slot in the file.
+    /// Index of the slot in the file.
     pub index: u64,
     /// Stored number.
     pub slot_id: u32,
@@ -62,7 +62,7 @@ impl SlotRow {
     }
 }
 
-/// Fills in what is known only when everything was looked at. `rows` is in the order of file and place.
+/// Fills in what is known only when everything was examined. `rows` is in the order of file and slot index.
 pub fn fill_in_verdicts(rows: &mut [SlotRow], staleness: &Staleness, compared: &[SlotRef]) {
     for row in rows.iter_mut().filter(|row| row.condition != Condition::Empty) {
         row.batch = staleness.verdict(row.file, row.index);

@@ -36,13 +36,13 @@ impl BatchVerdict {
 /// Why a slot got its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BatchReason {
-    /// Its LSN lies behind the last checkpoint.
+    /// Its LSN is higher than that of the last checkpoint.
     NewerThanCheckpoint,
     /// Its position lies below slots whose LSN does.
     BelowNewer,
     /// Written after a slot whose LSN does, in a layout that never starts over.
     AfterNewer,
-    /// Its LSN lies behind the last checkpoint, but it stands apart: it may have been written just before the reset.
+    /// Its LSN is higher than that of the last checkpoint, but it stands apart: it may have been written just before the reset.
     PossibleWindow,
     /// Nothing tells.
     NoEvidence,
@@ -60,15 +60,15 @@ pub enum BatchReason {
     WalWasReset,
     /// Only a file header gives the last checkpoint: a later one may have passed the buffer by.
     HeaderOnly,
-    /// The header of its file is one reset behind the newest: the reset may have been cut off.
-    HeaderOneBehind,
-    /// The cluster was shut down cleanly: every page reached its place.
+    /// The header of its file is one reset older than the newest: the reset may have been cut off.
+    HeaderOneResetOld,
+    /// The cluster was shut down cleanly: every page reached its data file.
     ShutDown,
     /// Its `slot_id` belongs to another number of slots.
     OtherGeometry,
     /// Its file has not taken part in the newest resets.
     FileNotInUse,
-    /// Its number in the sequence belongs to an earlier round: a later one has passed its place.
+    /// Its number in the sequence belongs to an earlier round: a later one has passed its position.
     EarlierRound,
     /// A reason that only one kind of buffer has.
     OfFormat {
@@ -96,7 +96,7 @@ impl BatchReason {
             Self::Backup => "backup",
             Self::WalWasReset => "wal_was_reset",
             Self::HeaderOnly => "header_only",
-            Self::HeaderOneBehind => "header_one_behind",
+            Self::HeaderOneResetOld => "header_one_behind",
             Self::ShutDown => "shut_down",
             Self::OtherGeometry => "other_geometry",
             Self::FileNotInUse => "file_not_in_use",
@@ -254,7 +254,7 @@ impl Staleness {
         self.rings.iter().flat_map(|ring| ring.judgement.doubts()).collect()
     }
 
-    /// The slot that a server which starts takes for a page, of all slots that hold it: its place in `held`. `None` also when
+    /// The slot that a server which starts takes for a page, of all slots that hold it: its index in `held`. `None` also when
     /// slots of several buffers hold it: no server reads more than one.
     #[must_use]
     pub fn server_choice(&self, held: &[HeldSlot]) -> Option<usize> {

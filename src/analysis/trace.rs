@@ -230,7 +230,7 @@ pub fn trace_file(
                         visit(&slot_facts);
                     }
                     Err(error) => {
-                        // The portions behind it cannot be read either, and places in the trace must be those in the file.
+                        // The portions after it cannot be read either, and indexes in the trace must be those in the file.
                         coverage.skip(SkippedPart::file(&file.name), error);
                         return ControlFlow::Break(());
                     }

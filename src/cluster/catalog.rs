@@ -256,17 +256,17 @@ impl Reader {
 
     /// Directories that look like that of a database and have no row in `pg_database`.
     fn unnamed_databases(&self, known: &[Database], gaps: &mut Vec<NameGap>) -> Vec<Database> {
-        let mut places = vec![(DEFAULT_TABLESPACE_OID, PathBuf::from("base"))];
+        let mut directories = vec![(DEFAULT_TABLESPACE_OID, PathBuf::from("base"))];
         if let Some(version_directory) = &self.version_directory {
             let tablespaces = self.numbers_in(Path::new("pg_tblspc"), gaps);
-            let place = |spc_oid: Oid| Path::new("pg_tblspc").join(spc_oid.to_string()).join(version_directory);
-            places.extend(tablespaces.into_iter().map(|spc_oid| (spc_oid, place(spc_oid))));
+            let directory_of = |spc_oid: Oid| Path::new("pg_tblspc").join(spc_oid.to_string()).join(version_directory);
+            directories.extend(tablespaces.into_iter().map(|spc_oid| (spc_oid, directory_of(spc_oid))));
         }
         let mut found = Vec::new();
-        for (spc_oid, place) in places {
-            for oid in self.numbers_in(&place, gaps) {
+        for (spc_oid, directory) in directories {
+            for oid in self.numbers_in(&directory, gaps) {
                 // Only the directory in the database's own tablespace has a map.
-                let map = self.files.data_dir.join(&place).join(oid.to_string()).join("pg_filenode.map");
+                let map = self.files.data_dir.join(&directory).join(oid.to_string()).join("pg_filenode.map");
                 let is_known = known.binary_search_by_key(&oid, |database| database.oid).is_ok();
                 if !is_known && map.symlink_metadata().is_ok() && found.len() < MAX_LABELS {
                     gaps.push(NameGap::UnnamedDatabase { db_oid: oid });

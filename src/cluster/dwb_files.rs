@@ -89,16 +89,16 @@ impl DwbFile {
     /// When the slot cannot be read or is not there any more.
     pub fn read_slot<'a>(&self, index: u64, buf: &'a mut Vec<u8>) -> Result<Slot<'a>, SlotReadError> {
         let detection = &self.detection;
-        let place = detection.layout.slot_place(detection.block_size, index);
-        let offset = place.header.start;
+        let ranges = detection.layout.slot_ranges(detection.block_size, index);
+        let offset = ranges.header.start;
         let length = |range: &Range<u64>| usize::try_from(range.end.saturating_sub(range.start)).unwrap_or_default();
-        let (header_length, image_length) = (length(&place.header), length(&place.image));
+        let (header_length, image_length) = (length(&ranges.header), length(&ranges.image));
         buf.resize(header_length.saturating_add(image_length), 0);
-        let parts: &mut [(&mut [u8], u64)] = if place.header.end == place.image.start {
-            &mut [(buf.as_mut_slice(), place.header.start)]
+        let parts: &mut [(&mut [u8], u64)] = if ranges.header.end == ranges.image.start {
+            &mut [(buf.as_mut_slice(), ranges.header.start)]
         } else {
             let (header, image) = buf.split_at_mut(header_length);
-            &mut [(header, place.header.start), (image, place.image.start)]
+            &mut [(header, ranges.header.start), (image, ranges.image.start)]
         };
         for (part, start) in parts {
             match self.file.read_at(part, *start) {
@@ -108,7 +108,7 @@ impl DwbFile {
             }
         }
         let (header, image) = buf.split_at(header_length);
-        Slot::decode(detection.layout, index, &place, header, image).map_err(|_| SlotReadError::Ends { index, offset })
+        Slot::decode(detection.layout, index, &ranges, header, image).map_err(|_| SlotReadError::Ends { index, offset })
     }
 
     /// Starts a scan of all slots.
@@ -167,9 +167,9 @@ impl Window {
             self.bytes.truncate(filled);
             self.start = range.start;
         }
-        let place =
+        let local =
             |offset: u64| usize::try_from(offset.saturating_sub(self.start)).unwrap_or_default().min(self.bytes.len());
-        Ok(&self.bytes[place(range.start)..place(range.end)])
+        Ok(&self.bytes[local(range.start)..local(range.end)])
     }
 }
 
@@ -190,7 +190,7 @@ impl SlotScan<'_> {
         self.end = range.end.min(self.dwb.detection.slot_count);
     }
 
-    /// The next slot; `None` behind the last. After an error the scan is over: what follows cannot be read either.
+    /// The next slot; `None` after the last. After an error the scan is over: what follows cannot be read either.
     pub fn next_slot(&mut self) -> Option<Result<Slot<'_>, SlotReadError>> {
         let detection = &self.dwb.detection;
         let index = self.next;
@@ -198,26 +198,26 @@ impl SlotScan<'_> {
             return None;
         }
         self.next = self.next.saturating_add(1);
-        let place = detection.layout.slot_place(detection.block_size, index);
-        let behind = detection.layout.slot_place(detection.block_size, index.saturating_add(1));
-        let header_length = usize::try_from(place.header.end.saturating_sub(place.header.start)).unwrap_or_default();
-        let image_length = usize::try_from(place.image.end.saturating_sub(place.image.start)).unwrap_or_default();
-        let offset = place.header.start;
+        let ranges = detection.layout.slot_ranges(detection.block_size, index);
+        let next = detection.layout.slot_ranges(detection.block_size, index.saturating_add(1));
+        let header_length = usize::try_from(ranges.header.end.saturating_sub(ranges.header.start)).unwrap_or_default();
+        let image_length = usize::try_from(ranges.image.end.saturating_sub(ranges.image.start)).unwrap_or_default();
+        let offset = ranges.header.start;
         let file = &self.dwb.file;
-        let (stride, count) = (behind.header.start.saturating_sub(offset), self.end.saturating_sub(index));
+        let (stride, count) = (next.header.start.saturating_sub(offset), self.end.saturating_sub(index));
         let stop = |next: &mut u64, error| {
             *next = u64::MAX;
             Some(Err(SlotReadError::Access { index, offset, error }))
         };
-        let (header, image) = if place.header.end == place.image.start {
-            match self.header.get(file, offset..place.image.end, stride, count) {
+        let (header, image) = if ranges.header.end == ranges.image.start {
+            match self.header.get(file, offset..ranges.image.end, stride, count) {
                 Ok(bytes) => bytes.split_at(header_length.min(bytes.len())),
                 Err(error) => return stop(&mut self.next, error),
             }
         } else {
-            let image_stride = behind.image.start.saturating_sub(place.image.start);
-            let header = self.header.get(file, place.header.clone(), stride, count);
-            match (header, self.image.get(file, place.image.clone(), image_stride, count)) {
+            let image_stride = next.image.start.saturating_sub(ranges.image.start);
+            let header = self.header.get(file, ranges.header.clone(), stride, count);
+            match (header, self.image.get(file, ranges.image.clone(), image_stride, count)) {
                 (Ok(header), Ok(image)) => (header, image),
                 (Err(error), _) | (_, Err(error)) => return stop(&mut self.next, error),
             }
@@ -226,7 +226,7 @@ impl SlotScan<'_> {
             self.next = u64::MAX;
             return Some(Err(SlotReadError::Ends { index, offset }));
         }
-        match Slot::decode(detection.layout, index, &place, header, image) {
+        match Slot::decode(detection.layout, index, &ranges, header, image) {
             Ok(slot) => Some(Ok(slot)),
             Err(_) => Some(Err(SlotReadError::Ends { index, offset })),
         }
@@ -272,7 +272,7 @@ impl ControlPart {
     }
 }
 
-/// The DWB files of one place.
+/// The DWB files of one directory.
 #[derive(Debug, Default)]
 pub struct DwbSet {
     /// Files that could be opened, by number.

@@ -52,7 +52,7 @@ pub enum NameGap {
         /// Block size that is assumed.
         block_size: u32,
     },
-    /// A `pg_filenode.map` that the server would refuse. Numbers equal to the OIDs are tried in its place.
+    /// A `pg_filenode.map` that the server would refuse. Numbers equal to the OIDs are tried instead.
     #[error("{}: {}", path.display(), join(faults))]
     Map {
         /// The file.
@@ -193,7 +193,7 @@ fn join(faults: &[FilenodeMapFault]) -> String {
 /// Most gaps that a reading lists.
 const MAX_GAPS: usize = 4096;
 
-/// Moves `found` behind `gaps`, as far as there is room; returns how many had none.
+/// Moves `found` to the end of `gaps`, as far as there is room; returns how many had none.
 pub(super) fn append_bounded(gaps: &mut Vec<NameGap>, found: &mut Vec<NameGap>) -> u64 {
     let room = MAX_GAPS.saturating_sub(gaps.len());
     let kept = found.len().min(room);

@@ -11,7 +11,7 @@ use crate::types::{Oid, RelFileLocator};
 /// Most relations that are kept, in all databases together.
 pub(super) const MAX_RELATIONS: usize = 1 << 24;
 
-/// Stands in place of a database in front of relations that all databases share, as does the directory that they lie in.
+/// Stands for a database in front of relations that all databases share, as does the directory that they lie in.
 pub const SHARED_DATABASE: &str = "global";
 
 /// Why a name may be wrong, out of date or of a relation that is gone. Later ones are worse.

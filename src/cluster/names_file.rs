@@ -23,7 +23,7 @@ const LIST_LIMIT_BYTES: u64 = 1 << 30;
 const MAX_UNQUOTED_BYTES: usize = 64 * 1024;
 
 /// The query that makes a list of names; majors 10 to 19. It sees the database that it runs in, so it is run in each, and
-/// the outputs are put one behind the other:
+/// the outputs are put one after the other:
 ///
 /// ```text
 /// for db in $(psql -XAt -c 'SELECT datname FROM pg_database WHERE datallowconn'); do

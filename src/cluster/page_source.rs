@@ -7,7 +7,7 @@ use super::open::{AccessError, ReadFile, open_inside, real_directories};
 use super::relation_path::RelationPaths;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
-/// What there is in the place of a page.
+/// What there is where a page should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageRead {
     /// The whole page.
@@ -62,7 +62,7 @@ impl RelationPages {
         &self.paths
     }
 
-    /// Makes sure that `path`, relative to the data directory, is the one kept open; `None` in place of a file that does
+    /// Makes sure that `path`, relative to the data directory, is the one kept open; `None` instead of a file that does
     /// not exist.
     fn keep_open(&self, path: &Path) -> Result<(), AccessError> {
         let mut open = self.open.borrow_mut();
@@ -90,7 +90,7 @@ impl RelationPages {
 impl PageSource for RelationPages {
     fn read_page(&self, page: PageId, buf: &mut [u8]) -> Result<PageRead, AccessError> {
         buf.fill(0);
-        let (path, at) = self.paths.place(page);
+        let (path, at) = self.paths.path_and_block(page);
         self.keep_open(&path)?;
         match self.read_kept(at, buf)? {
             Some(have) if have == buf.len() => Ok(PageRead::Whole),

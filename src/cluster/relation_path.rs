@@ -95,9 +95,9 @@ impl RelationPaths {
         self.directory(rel.spc_oid, rel.db_oid).join(name.to_string())
     }
 
-    /// File of a page, and the page's place in it, counted in pages.
+    /// File of a page, and the page's number in that file.
     #[must_use]
-    pub fn place(&self, page: PageId) -> (PathBuf, BlockNumber) {
+    pub fn path_and_block(&self, page: PageId) -> (PathBuf, BlockNumber) {
         // No segment holds a page where none has a length.
         let rel_segment = page.block.checked_div(self.rel_segment_blocks).unwrap_or_default();
         let at = page.block.checked_rem(self.rel_segment_blocks).unwrap_or(page.block);
@@ -146,7 +146,7 @@ mod tests {
         let paths = RelationPaths::new(Major::V15, 202_209_061, 131_072);
         let page = |spc_oid, db_oid, block| {
             let rel = RelFileLocator { spc_oid, db_oid, rel_number: 16_384 };
-            let (path, at) = paths.place(PageId { rel, fork: ForkNumber::Vm, block });
+            let (path, at) = paths.path_and_block(PageId { rel, fork: ForkNumber::Vm, block });
             (path.to_str().unwrap().to_owned(), at)
         };
         assert_eq!(page(1664, 0, 3), ("global/16384_vm".into(), 3));

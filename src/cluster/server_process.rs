@@ -165,7 +165,7 @@ impl Process {
         self.stat()?.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
     }
 
-    /// What stands behind the name, which may hold anything: "pid (name) state parent …".
+    /// What follows the name, which may hold anything: "pid (name) state parent …".
     fn stat(&self) -> Option<String> {
         let stat = fs::read_to_string(self.path.join("stat")).ok()?;
         Some(stat.rsplit(')').next()?.trim_start().to_owned())
@@ -182,7 +182,7 @@ impl Process {
     pub(super) fn looks_like_server(&self) -> bool {
         let title = || {
             let line = fs::read(self.path.join("cmdline")).ok()?;
-            // Behind the colon stands what it does, or for whom: "postgres: walwriter", "sshd: postgres@pts/0".
+            // After the colon stands what it does, or for whom: "postgres: walwriter", "sshd: postgres@pts/0".
             let title = line.split(|byte| matches!(*byte, 0 | b':')).next()?;
             let name = title.rsplit(|byte| *byte == b'/').next()?;
             Some(String::from_utf8_lossy(name).into_owned())

@@ -69,7 +69,7 @@ impl XactLog {
             1 | 2 => return XactStatus::Committed,
             _ => {}
         }
-        let StatusBits { segment, page, at, shift } = self.place(xid);
+        let StatusBits { segment, page, at, shift } = self.locate(xid);
         if self.missing.contains(&segment) {
             return XactStatus::Unknown;
         }
@@ -97,7 +97,7 @@ impl XactLog {
         }
     }
 
-    fn place(&self, xid: u32) -> StatusBits {
+    fn locate(&self, xid: u32) -> StatusBits {
         let byte = xid / XACTS_PER_BYTE;
         let page = byte / self.page_bytes;
         let at = usize::try_from(byte % self.page_bytes).unwrap_or(usize::MAX);
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn two_bits_a_transaction_lowest_first() {
         let log = XactLog::new(Path::new("/nowhere"), 8192, 32);
-        assert_eq!(log.place(6), StatusBits { segment: 0, page: 0, at: 1, shift: 4 });
-        assert_eq!(log.place(1_048_575), StatusBits { segment: 0, page: 31, at: 8191, shift: 6 });
-        assert_eq!(log.place(1_048_576), StatusBits { segment: 1, page: 32, at: 0, shift: 0 });
-        assert_eq!(log.path(log.place(u32::MAX).segment), Path::new("/nowhere/pg_xact/0FFF"));
+        assert_eq!(log.locate(6), StatusBits { segment: 0, page: 0, at: 1, shift: 4 });
+        assert_eq!(log.locate(1_048_575), StatusBits { segment: 0, page: 31, at: 8191, shift: 6 });
+        assert_eq!(log.locate(1_048_576), StatusBits { segment: 1, page: 32, at: 0, shift: 0 });
+        assert_eq!(log.path(log.locate(u32::MAX).segment), Path::new("/nowhere/pg_xact/0FFF"));
     }
 
     #[test]

@@ -230,8 +230,10 @@ fn judge(
     let &JudgedView { pages, source, dwb, wal, names, files, named } = view;
     let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let called = |rel: RelFileLocator| names.full_name(rel).unwrap_or_else(|| rel.to_string());
-    let witness_of =
-        |page: PageId| Witness::InFile { path: files.paths.place(page).0.display().to_string(), block: page.block };
+    let witness_of = |page: PageId| Witness::InFile {
+        path: files.paths.path_and_block(page).0.display().to_string(),
+        block: page.block,
+    };
     let ask_all = || doubts_of_all(request, watch);
     let slot_bytes = (slots.len() * files.block_size) as u64;
     let wal_bytes =

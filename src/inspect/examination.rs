@@ -123,6 +123,6 @@ impl Examination {
     /// Path of the file that holds a page, relative to the data directory.
     #[must_use]
     pub fn path_of(&self, page: PageId) -> String {
-        self.paths.place(page).0.display().to_string()
+        self.paths.path_and_block(page).0.display().to_string()
     }
 }

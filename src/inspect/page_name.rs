@@ -17,7 +17,7 @@ impl PageName {
     /// The name of this page: path of its file and block.
     #[must_use]
     pub fn of_page(page: PageId, paths: &RelationPaths) -> Self {
-        Self { relation: paths.place(page).0.display().to_string(), block: Some(page.block) }
+        Self { relation: paths.path_and_block(page).0.display().to_string(), block: Some(page.block) }
     }
 
     /// True for the word that stands for every page.
@@ -40,7 +40,10 @@ impl PageName {
             name == self.relation || name.ends_with(&format!(".{}", self.relation))
         });
         let by_numbers = numbers == self.relation || numbers.ends_with(&format!("/{}", self.relation));
-        own == paths.segment_file(page.rel, page.fork, 0) || own == paths.place(page).0 || by_numbers || by_name
+        own == paths.segment_file(page.rel, page.fork, 0)
+            || own == paths.path_and_block(page).0
+            || by_numbers
+            || by_name
     }
 }
 

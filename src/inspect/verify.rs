@@ -283,7 +283,7 @@ impl<'a> Verification<'a> {
         let names = self.names.read(directory);
         let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
         let locate = |page: PageId| {
-            let (path, at) = paths.place(page);
+            let (path, at) = paths.path_and_block(page);
             (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))
         };
         scan.links.findings(&|link| link.is_settled, &exists, &locate)

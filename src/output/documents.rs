@@ -110,7 +110,7 @@ impl JudgedCluster<'_> {
     }
 
     fn named<T>(&self, page: PageId, make: impl FnOnce(&PlaceNames<'_>) -> T) -> T {
-        let (path, _) = self.paths.place(page);
+        let (path, _) = self.paths.path_and_block(page);
         let relation = self.names.full_name(page.rel);
         make(&PlaceNames { path: &path.display().to_string(), relation: relation.as_deref() })
     }
@@ -149,5 +149,5 @@ impl JudgedCluster<'_> {
 /// Records of a page in WAL.
 #[must_use]
 pub fn events_of(report: &CheckReport, page: PageId) -> &[BlockEvent] {
-    report.interest.place(page).map_or(&[][..], |index| report.history.events(index))
+    report.interest.index_of(page).map_or(&[][..], |index| report.history.events(index))
 }

@@ -60,7 +60,7 @@ const CHECKSUM_WORD: usize = 2;
 /// Computes the checksum of a data page, `pd_checksum` itself (bytes 8 and 9) taken as zero.
 ///
 /// `block` is the number within the fork, not within a segment file. The server never computes a checksum for a page
-/// whose `pd_upper` is 0. Bytes behind the last multiple of 128 are not part of the sum; every page size of the server
+/// whose `pd_upper` is 0. Bytes after the last multiple of 128 are not part of the sum; every page size of the server
 /// is such a multiple.
 ///
 /// Source: `pg_checksum_page`, `src/include/storage/checksum_impl.h`.
@@ -71,7 +71,7 @@ pub fn page_checksum(page: &[u8], block: u32) -> u16 {
 }
 
 /// The checksums of consecutive pages of `page_bytes` bytes each, the first of them block `first_block`, appended to
-/// `sums`. Bytes behind the last whole page are not looked at.
+/// `sums`. Bytes after the last whole page are not examined.
 ///
 /// Four pages are computed at a time: a step waits for the multiplication before it, and the other pages fill the wait.
 pub fn page_checksums(pages: &[u8], page_bytes: usize, first_block: u32, sums: &mut Vec<u16>) {

@@ -20,7 +20,7 @@ pub const CONTROL_FILE_SIZE: usize = 8192;
 /// Most blocks in one segment file of a relation: the server counts them in a signed number.
 const MAX_SEGMENT_BLOCKS: u32 = 0x7FFF_FFFF;
 
-/// The fields that stand at the same place in every version: bytes 0 to 24.
+/// The fields that stand at the same offset in every version: bytes 0 to 24.
 ///
 /// | bytes  | field                | C type   |
 /// |--------|----------------------|----------|
@@ -332,7 +332,7 @@ impl ControlFile {
     }
 
     /// True when the file can be one that `pg_resetwal` wrote: a shutdown checkpoint at the first record of a segment
-    /// together with the values that it puts in place of the server's settings. A server with these settings can write such
+    /// together with the values that it uses instead of the server's settings. A server with these settings can write such
     /// a file too; the checkpoint record in WAL tells which it was.
     ///
     /// Source: `RewriteControlFile`, `src/bin/pg_resetwal/pg_resetwal.c`.

@@ -74,7 +74,7 @@ impl ControlLayout {
 
 macro_rules! fields {
     ($($variant:ident $name:literal [$($offset:expr),*];)*) => {
-        /// A field of `ControlFileData` behind the part that never moves.
+        /// A field of `ControlFileData` after the part that never moves.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the names are the server's")]
         pub enum Field { $($variant,)* }

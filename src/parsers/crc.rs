@@ -1,4 +1,4 @@
-//! CRC-32C as the server computes it, behind one door: which kernel does the work depends on the number of bytes.
+//! CRC-32C as the server computes it, in one function: which kernel does the work depends on the number of bytes.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

@@ -92,7 +92,7 @@ pub fn take(length: usize) -> impl Fn(&[u8]) -> Step<'_, &[u8]> {
 /// `base` is the offset of `buf[0]` in the file. Bytes left over are not looked at.
 ///
 /// # Errors
-/// What `parser` says, with its place.
+/// What `parser` says, with the offset.
 pub fn decode_at<'a, T>(
     structure: &'static str,
     base: u64,

@@ -141,7 +141,7 @@ impl TupleHeader {
         tuple.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// The bytes behind the header: attributes of fixed width that are not null stand at fixed offsets in it.
+    /// The bytes after the header: attributes of fixed width that are not null stand at fixed offsets in it.
     #[must_use]
     pub fn user_data<'a>(&self, tuple: &'a [u8]) -> &'a [u8] {
         tuple.get(usize::from(self.data_offset)..).unwrap_or_default()
@@ -215,7 +215,7 @@ pub enum XactStatus {
     Aborted,
     /// 3: a subtransaction that is done while its parent is not.
     SubCommitted,
-    /// `pg_xact` has no such place, or it cannot be read.
+    /// `pg_xact` has no such page, or it cannot be read.
     Unknown,
 }
 
@@ -271,7 +271,7 @@ pub enum TupleFault {
         /// `t_hoff`.
         data_offset: usize,
     },
-    /// `t_hoff` lies behind the end of the tuple.
+    /// `t_hoff` lies past the end of the tuple.
     #[error("t_hoff {data_offset} is beyond the tuple of {length} bytes")]
     DataBeyondTuple {
         /// `t_hoff`.

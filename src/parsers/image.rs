@@ -61,7 +61,7 @@ impl BlockImage<'_> {
         self.major.image_compression(self.bimg_info)
     }
 
-    /// True when redo puts the image into place; false when it serves `wal_consistency_checking` alone.
+    /// True when redo restores the image; false when it serves `wal_consistency_checking` alone.
     #[must_use]
     pub fn applies(&self) -> bool {
         self.bimg_info & self.major.image_apply_flag() != 0
@@ -163,7 +163,7 @@ impl ImageDecoder {
             return Err(ImageError::Length { found, expected });
         }
         if hole_length > 0 {
-            // Everything lies at the front; the part behind the hole moves to its place.
+            // Everything lies at the front; the part after the hole moves to its own offset.
             page.copy_within(hole_start..expected, hole_end);
             page.get_mut(hole_start..hole_end).unwrap_or_default().fill(0);
         }

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn primary_hash_page_keeps_another_number_in_the_place_of_its_left_link() {
+    fn primary_hash_page_keeps_another_number_where_others_have_their_left_link() {
         let bucket = links(&index_page(&special([7, 40, 3], 2, 0xFF80), &[])).unwrap();
         assert_eq!((bucket.left, bucket.right, bucket.group), (None, Some(40), 3));
         let overflow = links(&index_page(&special([7, NO_BLOCK, 3], 1, 0xFF80), &[])).unwrap();

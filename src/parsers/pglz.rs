@@ -46,7 +46,7 @@ const LONGEST_MATCH: usize = 273;
 
 /// Decompresses `input` into the first `length` bytes of `output`.
 ///
-/// Bytes of `output` behind `length` may be overwritten: copies are done in whole blocks of 16 where there is room.
+/// Bytes of `output` after `length` may be overwritten: copies are done in whole blocks of 16 where there is room.
 ///
 /// # Errors
 /// [`PglzError`] when a match points outside, or when input and output do not end together. `output` must hold at least
@@ -126,7 +126,7 @@ fn read_match(input: &[u8]) -> Option<(usize, usize, &[u8])> {
 fn copy_match(output: &mut [u8], at: usize, distance: usize, span: usize) {
     let room = output.len().saturating_sub(at);
     if distance >= 16 && room >= LONGEST_MATCH.saturating_add(16) {
-        // Whole blocks of 16: source and target of one block do not overlap, and bytes behind `span` come again.
+        // Whole blocks of 16: source and target of one block do not overlap, and bytes after `span` come again.
         let Some(window) = output.get_mut(at.saturating_sub(distance)..) else { return };
         let mut done = 0_usize;
         while done < span {

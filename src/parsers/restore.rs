@@ -1,4 +1,4 @@
-//! A page image made ready for its place in a data file.
+//! A page image made ready for a data file.
 
 use super::checksum::page_checksum;
 use crate::types::{BlockNumber, Lsn};

@@ -310,7 +310,7 @@ impl Walk<'_> {
         let mut by_page = BTreeMap::new();
         for (place, entry) in manifest.entries.iter().enumerate() {
             let page = entry.page.page_id().ok_or(ApplyError::WrongPlace(place))?;
-            let (path, at) = self.cluster.paths.place(page);
+            let (path, at) = self.cluster.paths.path_and_block(page);
             let offset = u64::from(at).saturating_mul(manifest.block_size as u64);
             if path != Path::new(&entry.path) || offset != entry.offset {
                 return Err(ApplyError::WrongPlace(place));

@@ -77,7 +77,7 @@ pub fn edit_control(data: &Path, offset: usize, bytes: &[u8]) {
     let path = data.join("global/pg_control");
     let mut control = fs::read(&path).expect("read");
     control[offset..offset + bytes.len()].copy_from_slice(bytes);
-    // The CRC of version 1901 lies behind the fields; the first place where it fits is it.
+    // The CRC of version 1901 lies after the fields; it is the first offset where it fits.
     let old = fs::read(&path).expect("read");
     let at = (200..400)
         .step_by(4)

@@ -58,7 +58,7 @@ impl TearingServer {
         let directory = tempfile::tempdir().expect("temporary directory");
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
         let library = compile(directory.path())?;
-        // Left by a crash, shared memory of other types stays behind in the machine.
+        // Left by a crash, shared memory of other types stays in the machine.
         let server = Server::create(&format!("dynamic_shared_memory_type = mmap\n{settings}"))?;
         let tearing = Self { server, directory };
         let environment = [

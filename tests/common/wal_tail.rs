@@ -81,7 +81,7 @@ impl WalTail {
         tail
     }
 
-    /// The record at an address or behind a page header there, and where it ends.
+    /// The record at an address or after a page header there, and where it ends.
     fn record_at(&self, start: u64) -> Option<(Vec<u8>, u64)> {
         let mut at = start;
         let mut record = Vec::new();
@@ -300,12 +300,12 @@ impl WalTail {
         }
     }
 
-    /// Fills up the segment: the next record starts behind the header of the next one.
+    /// Fills up the segment: the next record starts after the header of the next one.
     pub fn fill_segment(&mut self) {
         self.fill_to(SEGMENT);
     }
 
-    /// Fills up the page: the next record starts behind the header of the next one.
+    /// Fills up the page: the next record starts after the header of the next one.
     pub fn fill_page(&mut self) {
         self.fill_to(WAL_PAGE);
     }
@@ -341,7 +341,7 @@ impl WalTail {
         self.xid += 1;
     }
 
-    /// Writes the segments that were appended to, zeros behind the end. Segments behind are left as they are.
+    /// Writes the segments that were appended to, zeros after the end. Segments after that are left as they are.
     pub fn write(&self, copy: &ClusterCopy) {
         for (number, piece) in (0..).zip(self.bytes.chunks(SEGMENT as usize)) {
             let mut segment = piece.to_vec();

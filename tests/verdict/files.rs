@@ -71,7 +71,7 @@ fn torn_map() -> (Scene, u32) {
 }
 
 #[test]
-fn visibility_map_from_behind_the_redo_point_is_restored() {
+fn visibility_map_from_after_the_redo_point_is_restored() {
     let (scene, slot) = torn_map();
     let row = Row::of(&scene.check(), VISIBILITY_MAP);
     row.assert_restores(slot);
@@ -162,7 +162,7 @@ fn file_that_ends_inside_the_page_is_not_made_longer_without_being_told() {
         "{row}"
     );
     assert_eq!(row.outcome_of(slot), "safe", "as an image it is proven");
-    // The pages behind are gone, and slots hold images of blocks 46 to 84 that WAL vouches for.
+    // The pages after it are gone, and slots hold images of blocks 46 to 84 that WAL vouches for.
     let row = Row::of(&checked, scene.key.at(60));
     assert_eq!((row.disk(), row.verdict()), ("beyond_end", "restore_unproven"), "{row}");
     assert!(checked.pages.iter().all(|page| page["rel_number"] != 16_409 || page["verdict"] != "restore"));

@@ -40,7 +40,7 @@ fn every_page_of_a_clean_shutdown_gets_back_what_it_was() {
             assert_ne!(row.verdict(), "restore", "{row}");
             continue;
         }
-        // The server was shut down in order, so nothing changed a page behind its LSN on disk, and all that WAL is there.
+        // The server was shut down in order, so nothing changed a page after its LSN on disk, and all that WAL is there.
         row.assert_verdict("restore");
         let slot = u32::try_from(row.chosen_slot().expect("a slot")).unwrap();
         assert!(same_page(&copy.slot(DWB_FILE, slot).2, page), "{row}");

@@ -132,7 +132,7 @@ fn removal_of_something_else_excuses_nothing() {
             scene.wal.change(scene.key);
             scene.wal.commit_drops(&[Key { rel: scene.key.rel + 1, ..scene.key }]);
         }),
-        ("truncated behind the page", |scene| {
+        ("truncated after the page", |scene| {
             scene.wal.change(scene.key);
             scene.wal.truncate(scene.key, scene.key.block + 1);
         }),

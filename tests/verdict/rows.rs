@@ -4,7 +4,7 @@ use super::scene::{Scene, torn_after_redo, torn_before_redo};
 use crate::common::edit::{ControlField, DWB_FILE, Key, page_lsn, sealed, torn};
 
 #[test]
-fn image_from_behind_the_redo_point_is_safe() {
+fn image_from_after_the_redo_point_is_safe() {
     let (scene, slot) = torn_after_redo(|_| ());
     let row = scene.row();
     row.assert_restores(slot);
@@ -20,7 +20,7 @@ fn image_at_the_redo_point_is_safe() {
     assert_eq!(scene.copy.control(ControlField::Redo), slot_lsn, "nothing lies between");
     let row = scene.row();
     row.assert_restores(slot);
-    assert_eq!(row.on_start(), "later", "no record behind the redo point reads the page");
+    assert_eq!(row.on_start(), "later", "no record after the redo point reads the page");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn image_from_before_all_wal_loses_what_the_wal_that_is_there_shows() {
 }
 
 #[test]
-fn image_from_behind_the_end_of_wal_is_never_chosen() {
+fn image_from_past_the_end_of_wal_is_never_chosen() {
     let mut scene = Scene::new();
     scene.wal.noop(100);
     let image = scene.version(b'!', scene.wal.end() + 8);
@@ -163,7 +163,7 @@ fn page_is_healed_when_replay_builds_it_anew_first() {
 }
 
 #[test]
-fn image_behind_a_record_that_reads_the_page_heals_nothing() {
+fn image_after_a_record_that_reads_the_page_heals_nothing() {
     let (mut scene, slot) = torn_before_redo(|scene| {
         scene.wal.noop(8);
     });
@@ -268,7 +268,7 @@ fn removal_of_something_else_in_replay_changes_nothing() {
                 scene.wal.commit_drops(&[Key::main(16_400, 0)]);
             }) as fn(&mut Scene),
         ),
-        ("blocks behind", |scene| {
+        ("blocks after it", |scene| {
             scene.wal.truncate(scene.key, scene.key.block + 1);
         }),
         ("other database", |scene| {
@@ -396,7 +396,7 @@ fn older_page_is_no_lost_write_where_wal_does_not_know_the_image() {
 #[test]
 fn older_page_is_no_lost_write_because_of_what_replay_will_bring() {
     let mut scene = Scene::new();
-    // The image from before the redo point is one that nothing vouches for; the safe one is from behind it.
+    // The image from before the redo point is one that nothing vouches for; the safe one is from after it.
     let stray = scene.version(b'!', page_lsn(&scene.old) + 8);
     scene.slot(&stray);
     let change = scene.wal.change(scene.key);

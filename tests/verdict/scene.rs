@@ -121,7 +121,7 @@ pub fn torn_before_redo(between: impl FnOnce(&mut Scene)) -> (Scene, u32) {
     (scene, slot)
 }
 
-/// A torn page whose image in a slot was changed behind the redo point. `after` adds records behind that change.
+/// A torn page whose image in a slot was changed after the redo point. `after` adds records after that change.
 pub fn torn_after_redo(after: impl FnOnce(&mut Scene)) -> (Scene, u32) {
     let mut scene = Scene::new();
     let change = scene.wal.change(scene.key);

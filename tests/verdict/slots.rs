@@ -93,10 +93,10 @@ fn image_with_broken_structure_is_never_restored() {
     let first_tuple = |image: &[u8]| usize::from(u16::from_le_bytes([image[24], image[25]]) & 0x7FFF);
     for (what, change) in [
         (
-            "pd_lower behind pd_upper",
+            "pd_lower after pd_upper",
             (|image: &mut [u8]| image[12..14].copy_from_slice(&8000_u16.to_le_bytes())) as fn(&mut [u8]),
         ),
-        ("pd_upper behind pd_special", |image| image[14..16].copy_from_slice(&8191_u16.to_le_bytes())),
+        ("pd_upper after pd_special", |image| image[14..16].copy_from_slice(&8191_u16.to_le_bytes())),
         ("pd_special not aligned", |image| image[16..18].copy_from_slice(&8188_u16.to_le_bytes())),
         ("unknown flag", |image| image[10] |= 0x40),
         ("other page size", |image| image[19] = 0x40),
@@ -335,7 +335,7 @@ fn metapage_is_never_restored_into_another_block() {
     assert!(row.says("is_metapage"), "{row}");
 }
 
-/// A torn page and two changes behind the redo point, with an image of each; `spoil` then does something to the newer.
+/// A torn page and two changes after the redo point, with an image of each; `spoil` then does something to the newer.
 fn two_images(spoil: impl FnOnce(&mut Scene, u32, Vec<u8>)) -> (Row, u32, u32) {
     let mut scene = Scene::new();
     let (first, second) = (scene.wal.change(scene.key), scene.wal.change(scene.key));
@@ -392,7 +392,7 @@ fn older_image_is_chosen_when_the_newest_is_bad() {
             image[12..14].copy_from_slice(&8000_u16.to_le_bytes());
             scene.copy.set_slot(slot, slot, scene.key, page_lsn(&image), &image);
         }),
-        ("behind the end of WAL", |scene, slot, mut image| {
+        ("past the end of WAL", |scene, slot, mut image| {
             // Copied under its lock, it would show that WAL is missing.
             set_page_lsn(&mut image, scene.wal.end() + 0x1000);
             let image = unsealed(&image);

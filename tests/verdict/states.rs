@@ -19,7 +19,7 @@ fn assert_unproven(scene: &Scene, code: &str) -> Checked {
 }
 
 #[test]
-fn clean_shutdown_is_restored_from_when_nothing_came_behind_the_image() {
+fn clean_shutdown_is_restored_from_when_nothing_came_after_the_image() {
     let (mut scene, slot) = torn_after_redo(|scene| {
         scene.wal.noop(100);
     });
@@ -53,7 +53,7 @@ fn clean_shutdown_repeats_nothing() {
 }
 
 #[test]
-fn clean_shutdown_with_a_record_behind_the_checkpoint_is_not_one() {
+fn clean_shutdown_with_a_record_after_the_checkpoint_is_not_one() {
     let (mut scene, _) = torn_after_redo(|scene| {
         scene.wal.noop(100);
     });
@@ -64,8 +64,8 @@ fn clean_shutdown_with_a_record_behind_the_checkpoint_is_not_one() {
 }
 
 #[test]
-fn wal_that_goes_on_behind_the_shutdown_is_not_replayed() {
-    // An old pg_control over newer WAL: the server would start without replay, and lose what came behind.
+fn wal_that_goes_on_after_the_shutdown_is_not_replayed() {
+    // An old pg_control over newer WAL: the server would start without replay, and lose what came after.
     let (mut scene, slot) = torn_after_redo(|scene| {
         scene.wal.noop(100);
     });

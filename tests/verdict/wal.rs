@@ -65,7 +65,7 @@ fn archive_shows_the_change_that_is_lost() {
 }
 
 #[test]
-fn redo_point_behind_a_page_header_leaves_no_gap() {
+fn redo_point_after_a_page_header_leaves_no_gap() {
     for fill in [WalTail::fill_page, WalTail::fill_segment] {
         let (scene, slot) = torn_before_redo(|scene| {
             scene.wal.noop(8);
@@ -111,7 +111,7 @@ fn record_at_the_redo_point_that_is_damaged_proves_nothing() {
 }
 
 #[test]
-fn hole_behind_the_redo_point_proves_nothing() {
+fn hole_after_the_redo_point_proves_nothing() {
     let mut hole = 0;
     let (mut scene, _) = torn_after_redo(|scene| {
         scene.wal.fill_segment();
@@ -129,7 +129,7 @@ fn hole_behind_the_redo_point_proves_nothing() {
 }
 
 #[test]
-fn damaged_wal_before_the_redo_point_hides_what_is_behind_it() {
+fn damaged_wal_before_the_redo_point_hides_what_follows() {
     for with_change in [false, true] {
         let mut damaged = 0..0;
         let (scene, slot) = torn_before_redo(|scene| {
@@ -235,8 +235,8 @@ fn wal_that_ends_before_the_checkpoint_proves_nothing() {
 }
 
 #[test]
-fn segment_that_was_cut_short_proves_nothing_about_what_came_behind() {
-    // The image lies behind the cut; all that is known of it is that WAL does not reach it.
+fn segment_that_was_cut_short_proves_nothing_about_what_followed() {
+    // The image lies after the cut; all that is known of it is that WAL does not reach it.
     let (scene, slot) = torn_after_redo(|_| ());
     scene.wal.write(&scene.copy);
     let end = scene.wal.end();

@@ -60,7 +60,7 @@ pub trait RingJudgement: std::fmt::Debug + Send + Sync {
     /// What keeps every image of the buffer from being trusted.
     fn doubts(&self) -> Vec<Doubt>;
 
-    /// The slot that a server which starts takes for a page, of all slots that hold it: its place in `held`.
+    /// The slot that a server which starts takes for a page, of all slots that hold it: its index in `held`.
     fn server_choice(&self, held: &[HeldSlot]) -> Option<usize>;
 
     /// What looks wrong about the buffer as a whole, or is worth knowing.

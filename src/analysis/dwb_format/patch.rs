@@ -124,7 +124,7 @@ fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts,
         let slots_per_file = staleness.ring_slots_per_file;
         let first = files.iter().any(|file| file.name == name && file.number == Some(0));
         let finding = if first {
-            // In the first file the place is the same under every setting.
+            // In the first file the position is the same under every setting.
             Finding::problem(FindingKind::SlotId { count, slots_per_file })
         } else {
             Finding::note(FindingKind::OtherGeometry { count, slots_per_file })

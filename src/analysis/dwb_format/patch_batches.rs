@@ -10,8 +10,8 @@ use crate::types::Lsn;
 /// Slots with an LSN that must lie on each side of a boundary found by LSNs alone.
 const BOUNDARY_SLOTS: usize = 8;
 
-/// Splits the slots that are not current. Leftovers of an older batch stand behind those of a newer one, so where all
-/// LSNs before a place are higher than all behind it, a batch ends; in layouts with a sequence number, a batch ends
+/// Splits the slots that are not current. Leftovers of an older batch stand after those of a newer one, so where all
+/// LSNs before an index are higher than all after it, a batch ends; in layouts with a sequence number, a batch ends
 /// where the number does not go on. Returns a part for each slot of each file.
 pub(super) fn split_parts(staleness: &PatchRing) -> Vec<Vec<BatchPart>> {
     let traces = staleness.traces();
@@ -49,7 +49,7 @@ pub(super) fn split_parts(staleness: &PatchRing) -> Vec<Vec<BatchPart>> {
     parts
 }
 
-/// Places in `leftover` where the sequence number does not follow the one before.
+/// Indexes in `leftover` where the sequence number does not follow the one before.
 fn sequence_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
     let id = |at: usize| leftover.get(at).and_then(|index| trace.slots.get(*index)).map(|slot| slot.slot_id);
     (1..leftover.len())
@@ -57,7 +57,7 @@ fn sequence_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// Places in `leftover` before which every LSN is higher than every LSN behind.
+/// Indexes in `leftover` before which every LSN is higher than every LSN from there on.
 fn lsn_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
     let with_lsn: Vec<(usize, Lsn)> = (0..)
         .zip(leftover)
@@ -65,16 +65,16 @@ fn lsn_borders(trace: &FileTrace, leftover: &[usize]) -> Vec<usize> {
         .filter(|(_, slot)| slot.class == SlotClass::Usable && slot.lsn.is_valid())
         .map(|(at, slot)| (at, slot.lsn))
         .collect();
-    let mut highest_behind = vec![Lsn::INVALID; with_lsn.len().saturating_add(1)];
+    let mut highest_after = vec![Lsn::INVALID; with_lsn.len().saturating_add(1)];
     for (at, (_, lsn)) in with_lsn.iter().enumerate().rev() {
-        highest_behind[at] = highest_behind[at.saturating_add(1)].max(*lsn);
+        highest_after[at] = highest_after[at.saturating_add(1)].max(*lsn);
     }
     let mut borders = Vec::new();
     let (mut lowest_before, mut since_border) = (Lsn(u64::MAX), 0);
-    for (at, (place, lsn)) in with_lsn.iter().enumerate() {
+    for (at, (index, lsn)) in with_lsn.iter().enumerate() {
         let long_enough = since_border >= BOUNDARY_SLOTS && with_lsn.len().saturating_sub(at) >= BOUNDARY_SLOTS;
-        if long_enough && lowest_before > highest_behind[at] {
-            borders.push(*place);
+        if long_enough && lowest_before > highest_after[at] {
+            borders.push(*index);
             (lowest_before, since_border) = (Lsn(u64::MAX), 0);
         }
         lowest_before = lowest_before.min(*lsn);

@@ -1,7 +1,7 @@
 //! Which slots were written since the last completed checkpoint. No slot says so itself: nothing invalidates old slots
 //! at a reset, so the answer comes from LSNs, positions and file headers together.
 //!
-//! Positions are handed out in order from 0 after every reset. Slots whose LSN lies behind the last checkpoint
+//! Positions are handed out in order from 0 after every reset. Slots whose LSN is higher than that of the last checkpoint
 //! ("candidates") were written after it; so was every slot at a position below them, unless the candidates belong to
 //! the short window between the checkpoint record and the reset, in which case they stand alone at a high position.
 
@@ -41,9 +41,9 @@ pub(super) struct PatchRing {
     /// Slots per file of the ring in use, where it could be told.
     pub ring_slots_per_file: u64,
     blanket: Option<(BatchVerdict, BatchReason)>,
-    /// Highest place in write order that belongs to the current batch.
+    /// Highest position in write order that belongs to the current batch.
     frontier: Option<u64>,
-    /// Lowest place in write order whose LSN lies behind the checkpoint.
+    /// Lowest position in write order whose LSN is higher than that of the checkpoint.
     first_candidate: Option<u64>,
     lowest_order: u64,
     ring_slots: Option<u64>,
@@ -55,7 +55,7 @@ pub(super) struct PatchRing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileUse {
     InUse,
-    OneBehind,
+    OneResetOld,
     NotInUse,
 }
 
@@ -130,7 +130,7 @@ impl PatchRing {
             return Some(match self.uses.get(file) {
                 _ if candidate => (Current, R::NewerThanCheckpoint),
                 Some(FileUse::NotInUse) => (Stale, R::FileNotInUse),
-                Some(FileUse::OneBehind) => (Undecided, R::HeaderOneBehind),
+                Some(FileUse::OneResetOld) => (Undecided, R::HeaderOneResetOld),
                 _ => (Undecided, R::NoEvidence),
             });
         };
@@ -160,7 +160,7 @@ impl PatchRing {
         &self.files
     }
 
-    /// True when candidates reach from the start to the last place of the ring: earlier images of this batch have very
+    /// True when candidates reach from the start to the last position of the ring: earlier images of this batch have very
     /// probably been overwritten.
     #[must_use]
     pub fn has_wrapped(&self) -> bool {
@@ -205,7 +205,7 @@ impl PatchRing {
             (base..)
                 .zip(&file.slots)
                 .filter(|(_, slot)| self.is_candidate(slot))
-                .all(|(place, slot)| u64::from(slot.slot_id).checked_rem(slots).unwrap_or_default() == place)
+                .all(|(position, slot)| u64::from(slot.slot_id).checked_rem(slots).unwrap_or_default() == position)
         };
         self.in_use().filter(|file| file.slot_id_rule == SlotIdRule::Sequence).all(fits).then_some(slots)
     }
@@ -216,7 +216,7 @@ impl PatchRing {
 
     fn is_other_geometry(&self, file: &FileTrace, index: u64, slot: &SlotTrace) -> bool {
         let Some(number) = file.number else { return false };
-        let place = u64::from(number).checked_mul(self.ring_slots_per_file).and_then(|base| base.checked_add(index));
+        let position = u64::from(number).checked_mul(self.ring_slots_per_file).and_then(|base| base.checked_add(index));
         let stored = match file.slot_id_rule {
             SlotIdRule::Position => Some(u64::from(slot.slot_id)),
             SlotIdRule::NotStored => None,
@@ -224,10 +224,10 @@ impl PatchRing {
                 self.ring_slots.map(|slots| u64::from(slot.slot_id).checked_rem(slots).unwrap_or_default())
             }
         };
-        stored.is_some_and(|stored| Some(stored) != place)
+        stored.is_some_and(|stored| Some(stored) != position)
     }
 
-    /// Place of a slot in the order in which slots are written after a reset.
+    /// Position of a slot in the order in which slots are written after a reset.
     fn order(&self, file: &FileTrace, index: u64, slot: &SlotTrace) -> Option<u64> {
         match file.slot_id_rule {
             SlotIdRule::Sequence => Some(u64::from(slot.slot_id)),
@@ -237,7 +237,7 @@ impl PatchRing {
         }
     }
 
-    /// Places in write order that can be looked at without a missing file in between.
+    /// Positions in write order that can be examined without a missing file in between.
     fn reach(&self) -> u64 {
         let mut numbers: Vec<u32> = self.in_use().filter_map(|file| file.number).collect();
         numbers.sort_unstable();
@@ -317,9 +317,9 @@ fn uses_of(files: &[FileTrace], header_lsn: Option<Lsn>) -> Vec<FileUse> {
         files.iter().filter(|file| file.checkpoint_lsn == header_lsn).filter_map(|file| file.batch_id).max();
     let judge = |file: &FileTrace| match file.checkpoint_lsn {
         Some(lsn) if lsn.is_valid() && Some(lsn) < header_lsn => {
-            let one_behind =
+            let is_one_reset_old =
                 file.batch_id.zip(newest_batch).is_some_and(|(own, newest)| own.checked_add(1) == Some(newest));
-            if one_behind { FileUse::OneBehind } else { FileUse::NotInUse }
+            if is_one_reset_old { FileUse::OneResetOld } else { FileUse::NotInUse }
         }
         _ => FileUse::InUse,
     };

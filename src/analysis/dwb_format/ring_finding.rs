@@ -57,7 +57,7 @@ pub enum RingFinding {
         /// The right one.
         expected: u64,
     },
-    /// Images behind the last slot that the header counts, which earlier fillings left.
+    /// Images after the last slot that the header counts, which earlier fillings left.
     RingSlotsBeyondCount {
         /// Slots there that name a page.
         slots: u64,

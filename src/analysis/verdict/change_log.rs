@@ -45,10 +45,10 @@ pub struct PageChange {
     pub main: Box<[u8]>,
 }
 
-/// Changes of chosen pages, by their place in the interest.
+/// Changes of chosen pages, by their index in the interest.
 #[derive(Debug, Default)]
 pub struct ChangeLog {
-    by_place: Vec<Vec<PageChange>>,
+    by_page: Vec<Vec<PageChange>>,
     bytes: usize,
     /// Where room ran out.
     cut: Option<Lsn>,
@@ -58,13 +58,13 @@ impl ChangeLog {
     /// An empty log of that many pages.
     #[must_use]
     pub fn of(pages: usize) -> Self {
-        Self { by_place: vec![Vec::new(); pages], ..Self::default() }
+        Self { by_page: vec![Vec::new(); pages], ..Self::default() }
     }
 
-    /// Changes of the page at this place, by LSN.
+    /// Changes of the page at this index, by LSN.
     #[must_use]
-    pub fn changes(&self, place: usize) -> &[PageChange] {
-        self.by_place.get(place).map_or(&[], Vec::as_slice)
+    pub fn changes(&self, index: usize) -> &[PageChange] {
+        self.by_page.get(index).map_or(&[], Vec::as_slice)
     }
 
     /// Start of the first record that there was no room for.
@@ -73,15 +73,15 @@ impl ChangeLog {
         self.cut
     }
 
-    /// Adds a change of the page at this place, after those of lower addresses.
-    pub(super) fn push(&mut self, place: usize, change: PageChange) {
+    /// Adds a change of the page at this index, after those of lower addresses.
+    pub(super) fn push(&mut self, index: usize, change: PageChange) {
         if self.cut.is_some() {
             return;
         }
         self.bytes = self.bytes.saturating_add(change.bytes());
         if self.bytes > MAX_BYTES {
             self.cut = Some(change.start_lsn);
-        } else if let Some(list) = self.by_place.get_mut(place) {
+        } else if let Some(list) = self.by_page.get_mut(index) {
             list.push(change);
         }
     }

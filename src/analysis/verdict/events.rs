@@ -21,7 +21,7 @@ pub(super) const fn takes_page_for_granted(rmgr_id: u8, info: u8, block_id: u8) 
 /// What a record does to a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Touch {
-    /// Redo puts the image into place without reading the page.
+    /// Redo restores the image without reading the page.
     Image {
         /// The image's sectors with the LSN that redo sets; `None` when there are too many.
         marks: Option<Box<SectorMarks>>,

@@ -105,7 +105,7 @@ pub enum Statement {
     Open(OpenQuestion),
     /// The image has no LSN, so WAL says nothing of it.
     NoPageLsn {
-        /// What stands in the place of the LSN.
+        /// What stands where the LSN should be.
         page_lsn: Lsn,
     },
     /// Where WAL ends is not known.

@@ -30,11 +30,11 @@ const MAX_CHANGE_BYTES: usize = 32 << 20;
 /// What was gathered, each list in the order of the records.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Records that touch a page, by its place in the interest.
+    /// Records that touch a page, by its index in the interest.
     pub(super) events: Vec<(usize, BlockEvent)>,
     pub(super) files: Vec<(RelFileLocator, FileEvent)>,
     pub(super) databases: Vec<FileEvent>,
-    /// The first change after a watched LSN, by place and that LSN.
+    /// The first change after a watched LSN, by index of the page and that LSN.
     pub(super) next_changes: FxHashMap<(usize, Lsn), NextChange>,
     /// Stretches in which every record was understood. The first begins with the first record.
     pub(super) covered: Vec<Range<Lsn>>,
@@ -48,7 +48,7 @@ pub(super) struct Gathered {
     pub(super) backup_ends: Vec<(Lsn, Lsn)>,
     pub(super) needed: Option<Needed>,
     pub(super) first_touches: Option<FirstTouches>,
-    /// What records put into the pages, by place; gathered only where that is asked for.
+    /// What records put into the pages, by index; gathered only where that is asked for.
     pub(super) changes: Option<Vec<(usize, PageChange)>>,
     change_bytes: usize,
 }
@@ -161,28 +161,28 @@ impl<'a> Gather<'a> {
                 known = false;
                 continue;
             };
-            if let Some(place) = self.interest.place(page) {
-                self.add_change(place, record, &block);
+            if let Some(index) = self.interest.index_of(page) {
+                self.add_change(index, record, &block);
                 let touch = self.touch(record, &block);
-                for lsn in self.interest.watched(place) {
+                for lsn in self.interest.watched(index) {
                     if *lsn <= record.start_lsn && touch != Touch::Hint {
                         self.gathered
                             .next_changes
-                            .entry((place, *lsn))
+                            .entry((index, *lsn))
                             .or_insert_with(|| NextChange::of(record, &block, touch == Touch::Change));
                     }
                 }
-                self.push(place, record, touch, Some(&block));
+                self.push(index, record, touch, Some(&block));
             }
             let is_heap = matches!(record.header.rmgr_id, RM_HEAP | RM_HEAP2);
             if is_heap && page.fork == ForkNumber::Main {
                 let map_block = page.block.checked_div(heap_blocks_per_map_page(record.block_size)).unwrap_or_default();
-                if let Some(place) = self.interest.map_place(page.rel, map_block) {
+                if let Some(index) = self.interest.map_index(page.rel, map_block) {
                     let own = record.blocks().any(|other| {
                         other.rel == page.rel && other.fork() == Some(ForkNumber::Vm) && other.block == map_block
                     });
                     if !own {
-                        self.push(place, record, Touch::MapBits, None);
+                        self.push(index, record, Touch::MapBits, None);
                     }
                 }
             }
@@ -190,16 +190,16 @@ impl<'a> Gather<'a> {
         known
     }
 
-    fn add_change(&mut self, place: usize, record: &Record<'_>, block: &BlockRef<'_>) {
+    fn add_change(&mut self, index: usize, record: &Record<'_>, block: &BlockRef<'_>) {
         let Some(changes) = &mut self.gathered.changes else { return };
         let restorer = self.restorer.get_or_insert_with(|| Restorer::new(self.block_size));
         if let Some(change) = PageChange::of(record, block, &mut restorer.decoder) {
             self.gathered.change_bytes = self.gathered.change_bytes.saturating_add(change.bytes());
-            changes.push((place, change));
+            changes.push((index, change));
         }
     }
 
-    fn push(&mut self, place: usize, record: &Record<'_>, touch: Touch, own: Option<&BlockRef<'_>>) {
+    fn push(&mut self, index: usize, record: &Record<'_>, touch: Touch, own: Option<&BlockRef<'_>>) {
         let is_partner = |other: &BlockRef<'_>| {
             own.is_some_and(|own| {
                 (own.rel, own.fork_code()) == (other.rel, other.fork_code()) && own.block_id != other.block_id
@@ -223,7 +223,7 @@ impl<'a> Gather<'a> {
             partners,
             has_other_fork,
         };
-        self.gathered.events.push((place, event));
+        self.gathered.events.push((index, event));
     }
 
     fn touch(&mut self, record: &Record<'_>, block: &BlockRef<'_>) -> Touch {

@@ -33,11 +33,11 @@ const ROOM: usize = 50_000;
 /// Everything that was found.
 #[derive(Debug, Default)]
 pub struct WalHistory {
-    /// By place in the interest: records that touch the page, by LSN.
+    /// By index in the interest: records that touch the page, by LSN.
     events: Vec<Vec<BlockEvent>>,
     files: FxHashMap<RelFileLocator, Vec<FileEvent>>,
     databases: Vec<FileEvent>,
-    /// By place and watched LSN.
+    /// By index of the page and watched LSN.
     next_changes: FxHashMap<(usize, Lsn), NextChange>,
     /// Stretches of WAL in which every record was read.
     covered: Vec<Range<Lsn>>,
@@ -129,7 +129,7 @@ impl WalHistory {
 
     /// Adds what was gathered after what is there. `open` is the start of the stretch that the record before belongs to.
     fn put(&mut self, gathered: Gathered, open: &mut Option<Lsn>) {
-        for (place, mut event) in gathered.events {
+        for (index, mut event) in gathered.events {
             if self.kept >= MAX_EVENTS {
                 self.full_from.get_or_insert(event.start_lsn);
                 break;
@@ -141,13 +141,13 @@ impl WalHistory {
                 }
                 self.images = self.images.saturating_add(usize::from(marks.is_some()));
             }
-            if let Some(list) = self.events.get_mut(place) {
+            if let Some(list) = self.events.get_mut(index) {
                 list.push(event);
             }
         }
         if let Some((log, changes)) = self.changes.as_mut().zip(gathered.changes) {
-            for (place, change) in changes {
-                log.push(place, change);
+            for (index, change) in changes {
+                log.push(index, change);
             }
         }
         for (rel, event) in gathered.files {
@@ -223,16 +223,16 @@ impl WalHistory {
         self.backup_ends.iter().find(|(start, _)| *start == redo_lsn).map(|(_, end)| *end)
     }
 
-    /// Records that touch the page at this place, by LSN.
+    /// Records that touch the page at this index, by LSN.
     #[must_use]
-    pub fn events(&self, place: usize) -> &[BlockEvent] {
-        self.events.get(place).map_or(&[], Vec::as_slice)
+    pub fn events(&self, index: usize) -> &[BlockEvent] {
+        self.events.get(index).map_or(&[], Vec::as_slice)
     }
 
     /// The first record after `lsn`, an LSN that was watched, that changes the page.
     #[must_use]
-    pub fn next_change(&self, place: usize, lsn: Lsn) -> Option<&NextChange> {
-        self.next_changes.get(&(place, lsn))
+    pub fn next_change(&self, index: usize, lsn: Lsn) -> Option<&NextChange> {
+        self.next_changes.get(&(index, lsn))
     }
 
     /// Changes of the files that hold a page, by LSN.

@@ -222,7 +222,7 @@ mod tests {
     fn rows_name_their_block() {
         assert_eq!(judge(&heap(false), 7), Identity::Own);
         assert!(matches!(judge(&heap(false), 8), Identity::Other(_)));
-        // A row that was replaced names the place of its successor.
+        // A row that was replaced names the location of its successor.
         assert_eq!(judge(&heap(true), 8), Identity::Silent);
     }
 

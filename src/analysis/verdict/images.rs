@@ -108,8 +108,8 @@ impl Context<'_> {
     }
 
     pub(super) fn wal_candidates(&self, page: PageId, disk: &Disk) -> Vec<Candidate> {
-        let Some(place) = self.interest.place(page) else { return Vec::new() };
-        let events = self.history.events(place).iter();
+        let Some(index) = self.interest.index_of(page) else { return Vec::new() };
+        let events = self.history.events(index).iter();
         let images = events.filter_map(|event| match &event.touch {
             Touch::Image { marks } => Some((event, marks.as_deref())),
             _ => None,
@@ -134,9 +134,9 @@ impl Context<'_> {
 
     /// The first transaction in a page that proves it to be ahead of its LSN.
     pub(super) fn early_transaction(&self, page: PageId, bytes: &[u8], lsn: Lsn) -> Option<Ahead> {
-        let place = self.interest.place(page)?;
+        let index = self.interest.index_of(page)?;
         let next_at_redo = self.replay.next_xid.filter(|_| self.replay.can_begin)?;
-        let facts = XidFacts { events: self.history.events(place), next_at_redo, newest: self.history.newest_xid };
+        let facts = XidFacts { events: self.history.events(index), next_at_redo, newest: self.history.newest_xid };
         ahead_of_lsn(bytes, page.fork, lsn, &facts)
     }
 
@@ -145,8 +145,8 @@ impl Context<'_> {
         if let Some(ahead) = self.early_transaction(page, bytes, lsn) {
             return Some(ahead);
         }
-        let place = self.interest.place(page)?;
-        let next = self.history.next_change(place, lsn)?;
+        let index = self.interest.index_of(page)?;
+        let next = self.history.next_change(index, lsn)?;
         let at = next.start_lsn;
         match next.standing(bytes, page.fork, page.block) {
             ChangePresence::Absent => None,
@@ -160,8 +160,8 @@ impl Context<'_> {
 
     /// The record that the LSN of an image names, if WAL has it.
     fn record_at(&self, page: PageId, lsn: Lsn) -> Option<&BlockEvent> {
-        let place = self.interest.place(page)?;
-        self.history.events(place).iter().find(|event| event.end_lsn == lsn && event.touch != Touch::MapBits)
+        let index = self.interest.index_of(page)?;
+        self.history.events(index).iter().find(|event| event.end_lsn == lsn && event.touch != Touch::MapBits)
     }
 
     /// Says so when the record that an image's LSN names gave other blocks of the relation the same LSN.

@@ -10,26 +10,26 @@ pub struct Interest {
     pages: FxHashMap<PageId, usize>,
     list: Vec<PageId>,
     rels: FxHashSet<RelFileLocator>,
-    /// By place: LSNs of images that were copied without a lock.
+    /// By index of the page: LSNs of images that were copied without a lock.
     copied: Vec<Vec<Lsn>>,
     /// Visibility map pages, by their relation.
     maps: FxHashMap<RelFileLocator, Vec<(BlockNumber, usize)>>,
 }
 
 impl Interest {
-    /// Adds a page; returns its place in the history.
+    /// Adds a page; returns its index in the history.
     pub fn add(&mut self, page: PageId) -> usize {
         let next = self.list.len();
-        let place = *self.pages.entry(page).or_insert(next);
-        if place == next {
+        let index = *self.pages.entry(page).or_insert(next);
+        if index == next {
             self.list.push(page);
             self.copied.push(Vec::new());
             self.rels.insert(page.rel);
             if page.fork == ForkNumber::Vm {
-                self.maps.entry(page.rel).or_default().push((page.block, place));
+                self.maps.entry(page.rel).or_default().push((page.block, index));
             }
         }
-        place
+        index
     }
 
     /// Adds a relation of which only creation, truncation and removal matter.
@@ -37,17 +37,17 @@ impl Interest {
         self.rels.insert(rel);
     }
 
-    /// Asks for what the first change after `lsn` puts into the page at `place`: an image with that LSN which was
+    /// Asks for what the first change after `lsn` puts into the page at `index`: an image with that LSN which was
     /// copied without a lock must not hold it yet.
-    pub fn watch(&mut self, place: usize, lsn: Lsn) {
-        if let Some(list) = self.copied.get_mut(place).filter(|list| !list.contains(&lsn)) {
+    pub fn watch(&mut self, index: usize, lsn: Lsn) {
+        if let Some(list) = self.copied.get_mut(index).filter(|list| !list.contains(&lsn)) {
             list.push(lsn);
         }
     }
 
-    /// Place of a page, if it was added.
+    /// Index of a page, if it was added.
     #[must_use]
-    pub fn place(&self, page: PageId) -> Option<usize> {
+    pub fn index_of(&self, page: PageId) -> Option<usize> {
         self.pages.get(&page).copied()
     }
 
@@ -76,15 +76,15 @@ impl Interest {
         self.rels.iter().any(|rel| rel.db_oid == db_oid)
     }
 
-    /// LSNs of images of the page at `place` that were copied without a lock.
+    /// LSNs of images of the page at `index` that were copied without a lock.
     #[must_use]
-    pub(super) fn watched(&self, place: usize) -> &[Lsn] {
-        self.copied.get(place).map_or(&[], Vec::as_slice)
+    pub(super) fn watched(&self, index: usize) -> &[Lsn] {
+        self.copied.get(index).map_or(&[], Vec::as_slice)
     }
 
-    /// Place of a page of the visibility map, if it was added.
+    /// Index of a page of the visibility map, if it was added.
     #[must_use]
-    pub(super) fn map_place(&self, rel: RelFileLocator, block: BlockNumber) -> Option<usize> {
-        self.maps.get(&rel)?.iter().find_map(|(map, place)| (*map == block).then_some(*place))
+    pub(super) fn map_index(&self, rel: RelFileLocator, block: BlockNumber) -> Option<usize> {
+        self.maps.get(&rel)?.iter().find_map(|(map, index)| (*map == block).then_some(*index))
     }
 }

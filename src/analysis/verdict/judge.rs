@@ -137,7 +137,7 @@ pub enum OnStart {
         lsn: Lsn,
         /// Its resource manager and type.
         record: String,
-        /// A later record removes the page: nothing of it is needed but its place.
+        /// A later record removes the page: nothing of it is needed but its block number.
         is_removed: bool,
     },
     /// A page of a map that replay does not read, and that servers take for an empty one. It stays damaged on disk, and what

@@ -3,7 +3,7 @@
 //! The slot's LSN is read from the buffer after the copy, so where it equals that of the image no more than one change
 //! was under way: the next one. Its parts are told one by one. Header and line pointers: all of before or all of after,
 //! since the tuples fill their space ([`TupleSpace`]). Which of the two: by the tuple that the record puts under a number,
-//! or by those that it removes. Tuples that are moved: when the removed tuple still stands at its place, nothing below it
+//! or by those that it removes. Tuples that are moved: when the removed tuple is still at its offset, nothing below it
 //! had been moved when it was copied, for tuples move up from the top down, and memory is copied from low to high.
 //! What redo sets to a value that the record gives does no harm, there or not.
 
@@ -134,7 +134,7 @@ fn spgist_leaf(page: &[u8]) -> Option<TupleSpace<'_>> {
 /// Tuples come to stand under these numbers of a leaf page, which are placeholders or follow on the last.
 fn spgist_put(page: &[u8], numbers: &[u16]) -> ChangePresence {
     let Some(space) = spgist_leaf(page) else { return ChangePresence::Unclear };
-    // A placeholder is removed before the tuple is put in its place.
+    // A placeholder is removed before the tuple is put there.
     let is_placeholder = |number: u16| {
         let item = space.item(number).filter(|item| space.is_read_late(item.start));
         item.and_then(spgist_head).is_some_and(|(state, _)| state == SPGIST_PLACEHOLDER)
@@ -291,7 +291,7 @@ mod tests {
             "the first of two"
         );
         assert_eq!(gist_updated(&old, &[0, 0, 3, 0], &data), ChangePresence::Unclear, "not as many as the record says");
-        // One in the place of another of the same size; of another size; two; none.
+        // One instead of another of the same size; of another size; two; none.
         let replaces = |count: u8, tuples: &[u8]| gist_updated(&old, &[1, 0, count, 0], &[&[3, 0], tuples].concat());
         assert_eq!(replaces(1, &one), ChangePresence::Absent);
         assert_eq!(replaces(1, &two), ChangePresence::Unclear);

@@ -3,7 +3,7 @@
 //! Redo sets line pointers and tuple headers to what the record says, which does no harm done twice, and closes the gaps.
 //! Only tuples that had begun to move do harm: a copy may have the old line pointers and tuples of which some had moved
 //! already. They move up, the topmost first, so the highest tuple that is removed is overwritten before any that stays is.
-//! When it still stands at its place nothing had been moved by the time it was copied, and what lies below was copied
+//! When it is still at its offset, nothing had been moved by the time it was copied, and what lies below was copied
 //! before that.
 
 use super::change_log::u16_at;
@@ -58,8 +58,8 @@ pub(super) fn pruned(page: &[u8], block: BlockNumber, main: &[u8], data: &[u8]) 
     let highest = removed.iter().filter_map(|number| space.item(*number)).max_by_key(|item| item.start);
     // None has a tuple: the line pointers are those of after the change, and what was copied before them is not known.
     let Some(highest) = highest else { return ChangePresence::Unclear };
-    let all_name_their_place = space.items.iter().all(|item| !is_elsewhere(item, block));
-    match space.is_read_late(highest.start) && all_name_their_place && is_at_its_place(highest, block, &space) {
+    let all_name_their_location = space.items.iter().all(|item| !is_elsewhere(item, block));
+    match space.is_read_late(highest.start) && all_name_their_location && is_at_its_offset(highest, block, &space) {
         true => ChangePresence::Absent,
         false => ChangePresence::Unclear,
     }
@@ -78,7 +78,7 @@ fn is_elsewhere(item: &Item<'_>, block: BlockNumber) -> bool {
 
 /// True when the tuple is the one that belongs under its number: it names itself, or the newer version which its deleter
 /// made.
-fn is_at_its_place(item: &Item<'_>, block: BlockNumber, space: &TupleSpace<'_>) -> bool {
+fn is_at_its_offset(item: &Item<'_>, block: BlockNumber, space: &TupleSpace<'_>) -> bool {
     let Some(tuple) = header_of(item).filter(|tuple| tuple.ctid_block == block) else { return false };
     if tuple.ctid_item == item.number {
         return true;

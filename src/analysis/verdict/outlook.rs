@@ -110,26 +110,26 @@ impl Outlook {
         };
         let mut stops: Option<(Lsn, usize)> = None;
         let mut may_stop: Option<(Lsn, usize)> = None;
-        for (place, page) in pages.iter().enumerate() {
+        for (index, page) in pages.iter().enumerate() {
             match &page.verdict.on_start {
                 OnStart::Read { lsn } => match page.server_takes.filter(|_| has_dwb && page.server_rejects) {
                     Some(candidate) => {
                         let judged = page.verdict.candidates.get(candidate);
                         let safe = judged.is_some_and(|judged| judged.outcome == CandidateOutcome::Safe);
-                        if safe { &mut outlook.server_restores } else { &mut outlook.server_guesses }.push(place);
+                        if safe { &mut outlook.server_restores } else { &mut outlook.server_guesses }.push(index);
                     }
-                    None => stops = Some(stops.map_or((*lsn, place), |first| first.min((*lsn, place)))),
+                    None => stops = Some(stops.map_or((*lsn, index), |first| first.min((*lsn, index)))),
                 },
                 OnStart::Dies { lsn, .. } => {
-                    stops = Some(stops.map_or((*lsn, place), |first| first.min((*lsn, place))));
+                    stops = Some(stops.map_or((*lsn, index), |first| first.min((*lsn, index))));
                 }
                 OnStart::Unnoticed { lsn } => {
-                    outlook.unnoticed.push(place);
-                    may_stop = Some(may_stop.map_or((*lsn, place), |first| first.min((*lsn, place))));
+                    outlook.unnoticed.push(index);
+                    may_stop = Some(may_stop.map_or((*lsn, index), |first| first.min((*lsn, index))));
                 }
-                OnStart::PassedOver { .. } => outlook.passed_over.push(place),
-                OnStart::TakenForEmpty => outlook.maps.push(place),
-                OnStart::Later | OnStart::Unknown => outlook.stay.push(place),
+                OnStart::PassedOver { .. } => outlook.passed_over.push(index),
+                OnStart::TakenForEmpty => outlook.maps.push(index),
+                OnStart::Later | OnStart::Unknown => outlook.stay.push(index),
                 OnStart::Harmless => {}
             }
         }

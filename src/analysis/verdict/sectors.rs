@@ -151,7 +151,7 @@ pub fn map_tear(disk: &SectorMarks, disk_lsn: Lsn, images: &[MapImage<'_>]) -> O
     let count = disk.len();
     let sources: Vec<Vec<usize>> = (0..count)
         .map(|at| {
-            images.iter().enumerate().filter(|(_, image)| image.marks.same(disk, at)).map(|(place, _)| place).collect()
+            images.iter().enumerate().filter(|(_, image)| image.marks.same(disk, at)).map(|(index, _)| index).collect()
         })
         .collect();
     let prefix = |image: usize| sources.iter().take_while(|list| list.contains(&image)).count();

@@ -1,4 +1,4 @@
-//! An empty page for the place of one that replay takes for granted: it gets replay past records that die without it.
+//! An empty page that stands in for one that replay takes for granted: it gets replay past records that die without it.
 
 use super::judge::OnStart;
 use super::replay::{Recovery, Replay};

@@ -93,7 +93,7 @@ pub struct PageReport {
     /// server with a double write buffer goes there first, and the oldest slots are overwritten first: a slot of the page
     /// is at least as new as the page was.
     pub is_silent: bool,
-    /// The candidate that the patched server's own recovery would put into the place of an unreadable page.
+    /// The candidate that the patched server's own recovery would restore over an unreadable page.
     pub server_takes: Option<usize>,
     /// What would let replay pass, where it dies for want of the page.
     pub stand_in: Option<StandIn>,
@@ -128,7 +128,7 @@ impl Context<'_> {
     pub fn examine(&self, page: PageId, suspicion: Suspicion, slots: &[SlotRef]) -> Result<PageReport, AccessError> {
         let disk = self.read_disk(page)?;
         let is_unlogged = page.fork != ForkNumber::Init && self.pages.has_fork(page.rel, ForkNumber::Init)?;
-        let events = self.interest.place(page).map_or(&[][..], |place| self.history.events(place));
+        let events = self.interest.index_of(page).map_or(&[][..], |index| self.history.events(index));
         let (mut candidates, server_takes) = self.dwb_candidates(page, &disk, slots);
         candidates.extend(self.wal_candidates(page, &disk));
         let tear = self.map_of(&disk, &candidates);
@@ -325,7 +325,7 @@ impl Context<'_> {
         if let Some(what) = self.flipped_bits(disk, verdict) {
             return (Comparison::Damaged, damaged, vec![what]);
         }
-        let newer = tear.newer.and_then(|place| verdict.candidates.get(place));
+        let newer = tear.newer.and_then(|index| verdict.candidates.get(index));
         let checksum_fits = tear.direction == Direction::Head
             && newer.and_then(|judged| self.image_of(&judged.candidate.source)).is_some_and(|image| {
                 let stored = PageHeader::decode(0, &disk.bytes).map_or(0, |header| header.checksum);

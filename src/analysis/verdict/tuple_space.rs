@@ -64,9 +64,9 @@ impl<'a> TupleSpace<'a> {
                 items.push(Item { number: count, start, bytes: page.get(start..start.checked_add(length)?)?, is_dead });
             }
         }
-        let mut by_place: Vec<&Item<'_>> = items.iter().collect();
-        by_place.sort_unstable_by_key(|item| item.start);
-        let end = by_place
+        let mut by_offset: Vec<&Item<'_>> = items.iter().collect();
+        by_offset.sort_unstable_by_key(|item| item.start);
+        let end = by_offset
             .iter()
             .try_fold(upper, |next, item| (item.start == next).then(|| next.saturating_add(item.room())))?;
         (end == usize::from(header.special)).then_some(Self { items, count, upper, special, page_bytes: page.len() })
@@ -74,8 +74,8 @@ impl<'a> TupleSpace<'a> {
 
     /// The tuple with this number.
     pub(super) fn item(&self, number: u16) -> Option<&Item<'a>> {
-        let place = self.items.binary_search_by_key(&number, |item| item.number).ok()?;
-        self.items.get(place)
+        let index = self.items.binary_search_by_key(&number, |item| item.number).ok()?;
+        self.items.get(index)
     }
 
     /// True when every line pointer has a tuple, as at all times in the pages of indexes.
@@ -94,7 +94,7 @@ impl<'a> TupleSpace<'a> {
     }
 
     /// True when no two tuples have the same key, as `key` reads it. Where tuples were moved while they were copied, one is
-    /// there twice: moving leaves the lowest, or the last that was moved, at its old place as well.
+    /// there twice: moving leaves the lowest, or the last that was moved, at its old offset as well.
     pub(super) fn are_distinct<K: Ord>(&self, key: impl Fn(&Item<'a>) -> Option<K>) -> bool {
         let mut keys: Vec<K> = self.items.iter().filter_map(key).collect();
         let count = keys.len();
@@ -151,7 +151,7 @@ mod tests {
             page[24..40].copy_from_slice(&pointers[24..40]);
             assert!(TupleSpace::of(&page).is_none_or(|space| !space.is_full()));
         }
-        // Line pointers that were moved on for one in the first place: the second stands twice.
+        // Line pointers that were moved on for a new first one: the second stands twice.
         let mut page = old.clone();
         page.copy_within(24..28, 28);
         assert!(TupleSpace::of(&page).is_none());

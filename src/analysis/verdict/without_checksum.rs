@@ -135,7 +135,7 @@ impl Context<'_> {
         if self.history.file_events(page).any(|event| !matches!(event.what, LifeCycle::Created { .. })) {
             return None;
         }
-        let all = log.changes(self.interest.place(page)?);
+        let all = log.changes(self.interest.index_of(page)?);
         let up_to = |lsn: Lsn| all.partition_point(|change| change.end_lsn <= lsn);
         let known = self.history.stretches().iter().find(|stretch| stretch.start <= own_lsn && own_lsn <= stretch.end);
         let is_kept = log.cut().is_none_or(|cut| own_lsn <= cut);
@@ -163,7 +163,7 @@ impl Context<'_> {
     ) -> Images {
         let mut found = Images::default();
         let mut buf = Vec::new();
-        let events = self.interest.place(page).map_or(&[][..], |place| self.history.events(place));
+        let events = self.interest.index_of(page).map_or(&[][..], |index| self.history.events(index));
         for slot in slots {
             let lsn = slot.page_lsn;
             let is_older = lsn <= own_lsn;

@@ -14,7 +14,7 @@ const ASSUMED_BYTES: u64 = 8;
 /// A set of blocks.
 #[derive(Clone, Debug, Default)]
 pub struct BlockSet {
-    places: FxHashMap<ForkKey, usize>,
+    indexes: FxHashMap<ForkKey, usize>,
     bitmaps: Vec<(ForkKey, RoaringBitmap)>,
     last: usize,
     count: u64,
@@ -24,9 +24,9 @@ impl BlockSet {
     /// Adds a block; true when it was not in the set.
     #[inline]
     pub fn insert(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) -> bool {
-        let place = (rel, fork_code);
-        if self.bitmaps.get(self.last).is_none_or(|(last, _)| *last != place) {
-            self.last = self.index_of(place);
+        let fork = (rel, fork_code);
+        if self.bitmaps.get(self.last).is_none_or(|(last, _)| *last != fork) {
+            self.last = self.index_of(fork);
         }
         let new = self.bitmaps[self.last].1.insert(block);
         self.count = self.count.saturating_add(u64::from(new));
@@ -35,8 +35,8 @@ impl BlockSet {
 
     /// Adds all blocks of another set.
     pub fn union_with(&mut self, other: &Self) {
-        for (place, bitmap) in &other.bitmaps {
-            let index = self.index_of(*place);
+        for (fork, bitmap) in &other.bitmaps {
+            let index = self.index_of(*fork);
             let own = &mut self.bitmaps[index].1;
             let before = own.len();
             *own |= bitmap;
@@ -46,12 +46,12 @@ impl BlockSet {
 
     /// Adds those blocks of another set that are not in `known`.
     pub fn union_with_others(&mut self, other: &Self, known: &Self) {
-        for (place, bitmap) in &other.bitmaps {
-            let known = known.places.get(place).and_then(|index| known.bitmaps.get(*index));
+        for (fork, bitmap) in &other.bitmaps {
+            let known = known.indexes.get(fork).and_then(|index| known.bitmaps.get(*index));
             #[allow(clippy::arithmetic_side_effects, reason = "a difference of sets")]
             let others = known.map_or_else(|| bitmap.clone(), |(_, known)| bitmap - known);
             if !others.is_empty() {
-                let index = self.index_of(*place);
+                let index = self.index_of(*fork);
                 let own = &mut self.bitmaps[index].1;
                 let before = own.len();
                 *own |= others;
@@ -96,17 +96,17 @@ impl BlockSet {
         self.count.saturating_mul(ASSUMED_BYTES)
     }
 
-    fn index_of(&mut self, place: ForkKey) -> usize {
+    fn index_of(&mut self, fork: ForkKey) -> usize {
         let next = self.bitmaps.len();
-        let index = *self.places.entry(place).or_insert(next);
+        let index = *self.indexes.entry(fork).or_insert(next);
         if index == next {
-            self.bitmaps.push((place, RoaringBitmap::new()));
+            self.bitmaps.push((fork, RoaringBitmap::new()));
         }
         index
     }
 }
 
-/// Places of the memory for blocks seen of late; a power of two.
+/// Entries of the memory for blocks seen of late; a power of two.
 const RECENT: usize = 1024;
 
 /// Remembers blocks that were met of late: records come back to the same few, and asking here costs less than the set.

@@ -31,7 +31,7 @@ pub fn collect_run<V: Visitor + Send>(
     if range.is_empty() {
         return Ok(result);
     }
-    // Only the first record behind the range shows that the range was read to its end.
+    // Only the first record after the range shows that the range was read to its end.
     range.end = stretch.run.end.min(range.end.saturating_add(1));
     let worker = || {
         let (mut buffer, begin) = (Vec::new(), &begin);
@@ -63,7 +63,7 @@ pub fn collect_run<V: Visitor + Send>(
         let taken = take_up(&mut part);
         result.extent.append(&part.extent);
         result.aborted.append(&mut part.aborted);
-        result.behind.extend(part.behind);
+        result.past_end.extend(part.past_end);
         result.error = part.error.or(taken.err());
         result.interrupted = part.interrupted;
         result.reached_end = part.reached_end;

@@ -12,7 +12,7 @@ pub(super) struct Fed {
     /// Why.
     pub(super) how: FedEnd,
     /// Files that have more bytes than belong to their segment, all of which were delivered.
-    pub(super) behind: Vec<(usize, WalReadError)>,
+    pub(super) past_end: Vec<(usize, WalReadError)>,
 }
 
 /// What is fed.
@@ -48,22 +48,22 @@ pub(super) fn feed(
     buffer: &mut Vec<u8>,
     mut receive: impl FnMut(Feed<'_>) -> ControlFlow<()>,
 ) -> Fed {
-    let mut behind = Vec::new();
+    let mut past_end = Vec::new();
     for file in files.clone() {
         if receive(Feed::File(file)).is_break() {
-            return Fed { file, how: FedEnd::Enough, behind };
+            return Fed { file, how: FedEnd::Enough, past_end };
         }
         let reader = match set.reader_into(file, std::mem::take(buffer)) {
             Ok(reader) => reader,
-            Err(error) => return Fed { file, how: FedEnd::Closed(error), behind },
+            Err(error) => return Fed { file, how: FedEnd::Closed(error), past_end },
         };
         let mut reader = if file > last { reader.from_small_pieces() } else { reader };
         let how = loop {
             let piece = match reader.next_piece() {
                 Ok(Some(piece)) => piece,
                 Ok(None) => break None,
-                Err(error) if error.is_behind_the_segment() => {
-                    behind.push((file, error));
+                Err(error) if error.is_past_the_segment() => {
+                    past_end.push((file, error));
                     break None;
                 }
                 Err(error) => break Some(FedEnd::Short(Some(error).filter(|error| !error.is_short()))),
@@ -77,8 +77,8 @@ pub(super) fn feed(
         };
         *buffer = reader.into_buffer();
         if let Some(how) = how {
-            return Fed { file, how, behind };
+            return Fed { file, how, past_end };
         }
     }
-    Fed { file: files.end, how: FedEnd::Whole, behind }
+    Fed { file: files.end, how: FedEnd::Whole, past_end }
 }

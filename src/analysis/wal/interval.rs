@@ -28,7 +28,7 @@ pub enum IntervalKind {
     Shutdown,
     /// A checkpoint while the server was running.
     Online,
-    /// A redo point without a checkpoint record: the checkpoint did not finish, or its record lies behind the range.
+    /// A redo point without a checkpoint record: the checkpoint did not finish, or its record lies after the range.
     Unfinished,
     /// The range or a run of segments begins here; the redo point lies before it and is not known.
     Unknown,
@@ -174,17 +174,17 @@ impl IntervalFold {
 
     /// Ends the open interval at `redo_lsn`, which lies somewhere inside it.
     fn split(&mut self, redo_lsn: Lsn, rescan: Rescan<'_>) -> Result<(), WalReadError> {
-        let behind = self.chunks.partition_point(|chunk| chunk.start_lsn < redo_lsn);
-        let mut after: Vec<Chunk> = self.chunks.drain(behind..).collect();
+        let first_after = self.chunks.partition_point(|chunk| chunk.start_lsn < redo_lsn);
+        let mut after: Vec<Chunk> = self.chunks.drain(first_after..).collect();
         let cut = self.chunks.pop_if(|chunk| chunk.end_lsn > redo_lsn);
         if let Some(chunk) = cut {
-            let mut before = Chunk {
+            let mut first = Chunk {
                 segments: chunk.segments.clone(),
                 start_lsn: chunk.start_lsn,
                 end_lsn: redo_lsn,
                 ..Chunk::default()
             };
-            let mut behind = Chunk {
+            let mut second = Chunk {
                 segments: chunk.segments.clone(),
                 start_lsn: redo_lsn,
                 end_lsn: chunk.end_lsn,
@@ -193,15 +193,15 @@ impl IntervalFold {
             for slice in rescan(chunk.segments.clone(), &[chunk.start_lsn, redo_lsn, chunk.end_lsn])? {
                 let side = match slice.start_lsn {
                     lsn if lsn < chunk.start_lsn || lsn >= chunk.end_lsn => continue,
-                    lsn if lsn < redo_lsn => &mut before,
-                    _ => &mut behind,
+                    lsn if lsn < redo_lsn => &mut first,
+                    _ => &mut second,
                 };
                 side.tally.add(&slice.tally);
                 side.decay.append(&slice.decay);
                 side.blocks.union_with(&slice.blocks);
             }
-            self.chunks.push(before);
-            after.insert(0, behind);
+            self.chunks.push(first);
+            after.insert(0, second);
         }
         self.close(redo_lsn, Some(redo_lsn));
         self.chunks = after;

@@ -23,7 +23,7 @@ const DECAY_POINTS: u64 = 256;
 pub struct ScanPlan {
     /// Records that start before this are not counted.
     pub start_lsn: Lsn,
-    /// Records that end behind this are not counted, nor any that follows.
+    /// Records that end after this are not counted, nor any that follows.
     pub end_lsn: Lsn,
     /// Grouping, if any.
     pub group: Option<GroupBy>,

@@ -39,7 +39,7 @@ pub struct SegmentRead<V> {
     /// Why the segment's bytes could not be read to the end.
     pub error: Option<WalReadError>,
     /// The segment's file has more bytes than belong to it.
-    pub behind: Option<WalReadError>,
+    pub past_end: Option<WalReadError>,
     /// What was made of the records.
     pub found: V,
 }
@@ -75,7 +75,7 @@ pub fn read_segment<V: Visitor>(
         reached_end: false,
         interrupted: false,
         error: None,
-        behind: None,
+        past_end: None,
         found: visitor,
     };
     let mut reading = from;
@@ -111,7 +111,7 @@ pub fn read_segment<V: Visitor>(
         if reading > index && scan.is_finished() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     // Of a file before or after its own, those say it that read it as their own.
-    read.behind = fed.behind.into_iter().find_map(|(file, error)| (file == index).then_some(error));
+    read.past_end = fed.past_end.into_iter().find_map(|(file, error)| (file == index).then_some(error));
     match fed.how {
         FedEnd::Closed(error) if fed.file == from => return Err(error),
         FedEnd::Closed(error) | FedEnd::Short(Some(error)) => read.error = Some(error),

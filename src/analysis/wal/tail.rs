@@ -1,7 +1,7 @@
 //! Whether the end of a run of WAL is the end that a server leaves, or damage.
 //!
 //! Bytes after the end prove something only when they are WAL of the same stream. Old WAL waits there too: a recycled
-//! segment keeps its content until it is written over, and that content numbers itself by its old place. So a record
+//! segment keeps its content until it is written over, and that content numbers itself by its old address. So a record
 //! after the end counts when the record that it names before it lies at or after the end, or is the last good one; in
 //! other pages than that of the end its page must name its own address besides.
 
@@ -30,14 +30,14 @@ pub enum Tail {
         /// Where reading ended the last time.
         end_lsn: Lsn,
     },
-    /// Sound records follow after the place: what lies between is damaged, or was never synced.
+    /// Sound records follow later: what lies between is damaged, or was never synced.
     RecordsFollow {
         /// Start of the first of them.
         first_lsn: Lsn,
         /// What lies between had been synced, so it is damaged. Else it can be what a power cut leaves.
         was_synced: bool,
     },
-    /// The next run of segments lies behind a gap; reading ended where the files do.
+    /// The next run of segments lies after a gap; reading ended where the files do.
     Gap,
     /// `pg_control` says that WAL was written further.
     BeforeKnownEnd {
@@ -79,12 +79,12 @@ pub fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Ta
 
 fn judge_once(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
     let complete = end.reason.kind() == EndKind::Complete && end.unfinished.is_none();
-    let known_lsn = missing_by_control(set, end.end_of_last.unwrap_or(place_of_failure(end)));
+    let known_lsn = missing_by_control(set, end.end_of_last.unwrap_or(failure_lsn(end)));
     if !complete && let Some(found) = find_after(set, run, end)? {
         let was_synced = found.in_later_segment || known_lsn.is_some();
         return Ok(Tail::RecordsFollow { first_lsn: found.first_lsn, was_synced });
     }
-    // Segments behind a gap prove that WAL went on: only the end of the files themselves is then no damage.
+    // Segments after a gap prove that WAL went on: only the end of the files themselves is then no damage.
     if let Some(next) = set.segments().get(run.end) {
         return Ok(match end.reason.kind() {
             EndKind::Complete | EndKind::Torn => Tail::Gap,
@@ -111,8 +111,8 @@ fn missing_by_control(set: &WalSet, end_of_last: Lsn) -> Option<Lsn> {
     checkpoint.max(replayed)
 }
 
-/// Start of what could not be read: the record that was being collected, or the place itself.
-fn place_of_failure(end: &EndOfWal) -> Lsn {
+/// Start of what could not be read: the record that was being collected, or the LSN of the failure itself.
+fn failure_lsn(end: &EndOfWal) -> Lsn {
     end.unfinished.unwrap_or(end.at)
 }
 
@@ -141,13 +141,13 @@ fn is_of_stream(end: &EndOfWal, start: Lsn, prev: Lsn, segment_size: u64) -> boo
         return false;
     }
     match end.last_record {
-        Some(last) => prev == last || prev >= place_of_failure(end),
-        // Old content of a recycled segment lies a whole segment or more before its place.
+        Some(last) => prev == last || prev >= failure_lsn(end),
+        // Old content of a recycled segment lies a whole segment or more before its address.
         None => start.bytes_since(prev).is_some_and(|distance| distance < segment_size),
     }
 }
 
-/// Looks for WAL of the same stream after the end: in the rest of its page at any place where a record can start, in later
+/// Looks for WAL of the same stream after the end: in the rest of its page at any address where a record can start, in later
 /// pages by going on at each that starts one.
 fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option<LaterWal>, WalReadError> {
     let geometry = set.geometry();
@@ -191,7 +191,7 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
         if delivered < size {
             stretch = None;
         }
-        // A page in its place was written, whether a record starts in it or not.
+        // A page with its own address was written, whether a record starts in it or not.
         if is_later && reader.timelines().is_some() {
             return Ok(Some(LaterWal { first_lsn: first_lsn.unwrap_or(from), in_later_segment: true }));
         }
@@ -203,7 +203,7 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
 /// stays one: without these bytes an end of WAL must not be called a normal one.
 fn present(piece: Result<Option<&[u8]>, WalReadError>) -> Result<Option<&[u8]>, WalReadError> {
     match piece {
-        Err(error) if error.is_short() || error.is_behind_the_segment() => Ok(None),
+        Err(error) if error.is_short() || error.is_past_the_segment() => Ok(None),
         other => other,
     }
 }
@@ -227,30 +227,30 @@ fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(
         content.extend_from_slice(&piece[skip..]);
         content.truncate(usize::try_from(page).unwrap_or_default());
     }
-    let length_at = |place: usize| {
-        let bytes = content.get(place..)?.first_chunk::<4>()?;
+    let length_at = |offset: usize| {
+        let bytes = content.get(offset..)?.first_chunk::<4>()?;
         Some(u32::from_le_bytes(*bytes))
     };
-    let place_of_end = usize::try_from(at.0.saturating_sub(page_start)).unwrap_or(usize::MAX);
+    let end_offset = usize::try_from(at.0.saturating_sub(page_start)).unwrap_or(usize::MAX);
     // A record that failed as a whole may have failed in its last byte.
     let failed_to = match end.reason {
         EndReason::Checksum { .. } | EndReason::Body(_) if end.at != Lsn(page_start) => {
-            geometry.wal_record_end(at, length_at(place_of_end).map_or(0, u64::from))
+            geometry.wal_record_end(at, length_at(end_offset).map_or(0, u64::from))
         }
         EndReason::Header(_) => geometry.wal_record_end(at, RecordHeader::SIZE as u64),
         _ => at,
     };
     let first = usize::try_from(at.aligned().0.saturating_sub(page_start)).unwrap_or(usize::MAX).saturating_add(8);
-    let found = (first..content.len()).step_by(8).find(|place| {
-        let rest = &content[*place..];
-        let whole = length_at(*place).and_then(|length| usize::try_from(length).ok());
+    let found = (first..content.len()).step_by(8).find(|offset| {
+        let rest = &content[*offset..];
+        let whole = length_at(*offset).and_then(|length| usize::try_from(length).ok());
         let whole = whole.filter(|length| *length >= RecordHeader::SIZE);
         let Some(record) = whole.and_then(|length| rest.get(..length)) else { return false };
-        let start = Lsn(page_start.saturating_add(*place as u64));
+        let start = Lsn(page_start.saturating_add(*offset as u64));
         RecordHeader::decode(start, record)
             .is_ok_and(|header| is_of_stream(end, start, header.prev, size) && header.crc == record_crc(record))
     });
-    Ok((found.map(|place| Lsn(page_start.saturating_add(place as u64))), failed_to))
+    Ok((found.map(|offset| Lsn(page_start.saturating_add(offset as u64))), failed_to))
 }
 
 /// True when reading still fails at `at` or before, after the good record that starts at `last_record`: nobody has written
@@ -268,7 +268,7 @@ pub fn still_fails(set: &WalSet, run: &Range<usize>, at: Lsn, last_record: Optio
 fn read_again(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<EndOfWal, WalReadError> {
     let geometry = set.geometry();
     let page = u64::from(geometry.wal_block_size).max(1);
-    let context = end.last_record.unwrap_or(place_of_failure(end));
+    let context = end.last_record.unwrap_or(failure_lsn(end));
     let Some(index) = segment_of(set, run, context) else { return Ok(end.clone()) };
     let segment_start = set.segments()[index].start_lsn;
     // Without a record to begin with, everything that the first reading knew of this segment is needed.

@@ -67,24 +67,24 @@ impl Tally {
 /// Most points that a decay curve keeps.
 const MAX_POINTS: usize = 512;
 
-/// How the share of images changes along a stretch of WAL: bytes and image bytes by place.
+/// How the share of images changes along a stretch of WAL: bytes and image bytes by LSN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decay {
     points: Vec<(Lsn, u64, u64)>,
 }
 
 impl Decay {
-    /// Counts a record at its place; places closer than `grid_bytes`, a power of two, share a point.
+    /// Counts a record at its LSN; those closer than `grid_bytes`, a power of two, share a point.
     #[inline]
     pub fn add(&mut self, record: &Record<'_>, grid_bytes: u64) {
-        let place = Lsn(record.start_lsn.0 & !grid_bytes.saturating_sub(1));
+        let lsn = Lsn(record.start_lsn.0 & !grid_bytes.saturating_sub(1));
         let (bytes, images) = (u64::from(record.header.tot_len), u64::from(record.fpi_length()));
         match self.points.last_mut() {
-            Some((last, all, fpi)) if *last == place => {
+            Some((last, all, fpi)) if *last == lsn => {
                 *all = all.saturating_add(bytes);
                 *fpi = fpi.saturating_add(images);
             }
-            _ => self.points.push((place, bytes, images)),
+            _ => self.points.push((lsn, bytes, images)),
         }
     }
 
@@ -107,8 +107,8 @@ impl Decay {
     pub fn shares(&self, start: Lsn, end: Lsn, buckets: usize) -> Vec<Option<f64>> {
         let length = end.bytes_since(start).unwrap_or(0).max(1);
         let mut sums = vec![(0_u64, 0_u64); buckets];
-        for (place, all, fpi) in &self.points {
-            let offset = place.bytes_since(start).unwrap_or(0).min(length.saturating_sub(1));
+        for (lsn, all, fpi) in &self.points {
+            let offset = lsn.bytes_since(start).unwrap_or(0).min(length.saturating_sub(1));
             let bucket =
                 u128::from(offset).saturating_mul(buckets as u128).checked_div(u128::from(length)).unwrap_or_default();
             if let Some(sum) = sums.get_mut(usize::try_from(bucket).unwrap_or(0)) {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_follow_the_place() {
+    fn shares_follow_the_lsn() {
         let decay = Decay { points: vec![(Lsn(0), 100, 100), (Lsn(50), 100, 50), (Lsn(90), 100, 0)] };
         assert_eq!(decay.shares(Lsn(0), Lsn(100), 4), [Some(1.0), None, Some(0.5), Some(0.0)]);
     }
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn long_curves_are_thinned_without_losing_bytes() {
         let mut decay = Decay::default();
-        for place in 0..2000 {
-            decay.append(&Decay { points: vec![(Lsn(place * 10), 3, 1)] });
+        for index in 0..2000 {
+            decay.append(&Decay { points: vec![(Lsn(index * 10), 3, 1)] });
         }
         assert!(decay.points.len() <= MAX_POINTS);
         assert_eq!(decay.points.iter().map(|point| point.1).sum::<u64>(), 6000);

@@ -21,7 +21,7 @@ pub struct WalkEnd {
     /// Why bytes could not be read.
     pub error: Option<WalReadError>,
     /// Files that have more bytes than belong to their segment.
-    pub behind: Vec<WalReadError>,
+    pub past_end: Vec<WalReadError>,
     /// Which records were shown.
     pub extent: Extent,
     /// Records that a crash cut off and that were replaced.
@@ -30,28 +30,28 @@ pub struct WalkEnd {
     pub reached_end: bool,
     /// It was broken off from outside.
     pub interrupted: bool,
-    /// Damage that reading went on behind, the first thousand places of it.
+    /// Damage after which reading went on, the first thousand of it.
     pub damage: Vec<Damage>,
     /// Further damage, only counted.
     pub further_damage: u64,
-    /// A place that could not be read at first and could a moment later: a server is writing.
+    /// An LSN at which WAL could not be read at first and could a moment later: a server is writing.
     pub written_since: Option<Lsn>,
 }
 
-/// Places of damage that are kept one by one.
+/// Damaged stretches that are kept one by one.
 const MAX_DAMAGE: usize = 1000;
 
-/// So many places of damage, the last ones, are read again: a server may have been writing there.
+/// So many damaged stretches, the last ones, are read again: a server may have been writing there.
 const READ_AGAIN: usize = 20;
 
-/// A place where reading failed and behind which it went on.
+/// Where reading failed and went on later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The place that failed.
+    /// The LSN at which reading failed.
     pub at: Lsn,
     /// End of the last good record before it.
     pub from: Lsn,
-    /// The first good record behind it; `None` when there was none.
+    /// The first good record after it; `None` when there was none.
     pub resumed: Option<Lsn>,
     /// What was found.
     pub reason: DamageReason,
@@ -106,7 +106,7 @@ impl WalkEnd {
     }
 }
 
-/// Shows the records of a stretch in order, until `visit` or `watch` breaks off. `resynchronise` goes on behind damage.
+/// Shows the records of a stretch in order, until `visit` or `watch` breaks off. `resynchronise` goes on after damage.
 ///
 /// # Errors
 /// When the first segment cannot be opened.
@@ -165,7 +165,7 @@ pub fn walk_run(
                 }
             }
         });
-        result.behind.extend(fed.behind.into_iter().map(|(_, error)| error));
+        result.past_end.extend(fed.past_end.into_iter().map(|(_, error)| error));
         (result.extent, result.reached_end) = (shown.extent, shown.reached_end);
         if enough {
             return Ok(result);
@@ -189,7 +189,7 @@ pub fn walk_run(
         }
         break;
     }
-    // A failure behind which nothing good came is where this WAL ends; whether that is damage is judged like any end.
+    // A failure that no good record followed is where this WAL ends; whether that is damage is judged like any end.
     result.end = match open.filter(|_| result.damage.last().is_some_and(|last| last.resumed.is_none())) {
         Some(mut end) => {
             result.damage.pop();

@@ -127,7 +127,7 @@ fn write_text(
     write_slot_counts(out, layout, &report.slots)?;
     write_pages(out, layout, &report.pages, &name)?;
     let place_of = |page: PageId| {
-        let (path, block) = examined.paths.place(page);
+        let (path, block) = examined.paths.path_and_block(page);
         (data_dir.join(path), block)
     };
     write_stand_ins(out, layout, &report.pages, &title, &place_of)?;

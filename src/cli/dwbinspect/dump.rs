@@ -289,7 +289,7 @@ const fn has_image(facts: &SlotFacts) -> bool {
 
 fn page_path(paths: Option<&RelationPaths>, facts: &SlotFacts) -> Option<String> {
     let page = facts.header.page_id().filter(|_| facts.is_usable())?;
-    Some(paths?.place(page).0.display().to_string())
+    Some(paths?.path_and_block(page).0.display().to_string())
 }
 
 fn show(target: &mut Target<'_>, slot: &Slot<'_>, facts: &SlotFacts, json: SlotJson) -> Result<(), Stop> {

@@ -102,7 +102,7 @@ impl WalReadError {
 
     /// True when every byte of the segment was delivered before: something is odd, but nothing is missing.
     #[must_use]
-    pub const fn is_behind_the_segment(&self) -> bool {
+    pub const fn is_past_the_segment(&self) -> bool {
         match self {
             Self::Longer { .. } => true,
             Self::Unpack { unpacked_bytes, expected_bytes, .. } => *unpacked_bytes == *expected_bytes,
@@ -126,8 +126,8 @@ pub(super) struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// Opens the stretch.
-    pub(super) fn open(place: &StoredAt, scratch: Option<&'a File>, label: &str) -> Result<Self, WalReadError> {
-        let (handle, at, size_bytes) = match place {
+    pub(super) fn open(stored_at: &StoredAt, scratch: Option<&'a File>, label: &str) -> Result<Self, WalReadError> {
+        let (handle, at, size_bytes) = match stored_at {
             StoredAt::File { path, links, file_bytes, offset, size_bytes } => {
                 let file = ReadFile::open(path, *links)?;
                 // A file that has become shorter still has its first bytes, but a member of an archive may have moved.
@@ -245,13 +245,13 @@ impl std::fmt::Debug for SegmentBytes<'_> {
 impl<'a> SegmentBytes<'a> {
     pub(super) fn open(
         label: &str,
-        place: &StoredAt,
+        stored_at: &StoredAt,
         scratch: Option<&'a File>,
         segment_bytes: u64,
         window_bytes: u32,
         buffer: Vec<u8>,
     ) -> Result<Self, WalReadError> {
-        let window = Window::open(place, scratch, label)?;
+        let window = Window::open(stored_at, scratch, label)?;
         let taken = window.taken();
         let unpack = |source| WalReadError::Unpack {
             label: label.to_owned(),
@@ -260,7 +260,7 @@ impl<'a> SegmentBytes<'a> {
             expected_bytes: segment_bytes,
             source,
         };
-        let (codecs, stream): (Vec<Codec>, Stream<'a>) = match place {
+        let (codecs, stream): (Vec<Codec>, Stream<'a>) = match stored_at {
             StoredAt::File { .. } => {
                 let peeled = peel(Box::new(window), 16, window_bytes).map_err(unpack)?;
                 (peeled.codecs, peeled.stream)
@@ -317,7 +317,7 @@ impl<'a> SegmentBytes<'a> {
         let left = usize::try_from(self.segment_bytes.saturating_sub(self.delivered)).unwrap_or(usize::MAX);
         if left == 0 {
             self.stopped = true;
-            return self.check_behind().map(|()| None);
+            return self.check_end().map(|()| None);
         }
         let length = self.piece_bytes.min(left);
         self.piece_bytes = PIECE_BYTES.min(self.piece_bytes.saturating_mul(2));
@@ -347,8 +347,8 @@ impl<'a> SegmentBytes<'a> {
         }
     }
 
-    /// Reads one byte behind the segment: there must be none, and the codec's own checks come with the end.
-    fn check_behind(&mut self) -> Result<(), WalReadError> {
+    /// Reads one byte after the segment: there must be none, and the codec's own checks come with the end.
+    fn check_end(&mut self) -> Result<(), WalReadError> {
         if self.trailing_is_known {
             return Ok(());
         }

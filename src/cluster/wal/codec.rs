@@ -105,7 +105,7 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
-/// All frames of an LZ4 file. The decoder underneath stops behind each frame, and takes a file that is cut between two
+/// All frames of an LZ4 file. The decoder underneath stops after each frame, and takes a file that is cut between two
 /// blocks for one that ends there; a frame that ends as it should does so without asking for more input. Each frame gets
 /// a decoder of its own: used again, one would keep the block size of the frame before.
 struct Lz4Frames<R: Read> {

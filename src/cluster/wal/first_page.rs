@@ -6,7 +6,7 @@ use crate::types::{
     Lsn, MAX_WAL_BLOCK_SIZE, MIN_BLOCK_SIZE, MIN_WAL_SEGMENT_SIZE, TimelineId, is_wal_block_size, is_wal_segment_size,
 };
 
-/// Bytes that are looked at: the largest first page and a header behind it.
+/// Bytes that are examined: the largest first page and the header after it.
 pub(super) const HEAD_BYTES: usize = 65536 + PageHeader::LONG_SIZE;
 
 /// A sound long header.

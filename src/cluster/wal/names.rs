@@ -57,7 +57,7 @@ pub(super) fn kind_of_name(name: &str) -> NameKind {
     let digits = base.get(..24).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let tail = base.get(24..).unwrap_or_default();
     match digits {
-        // Some archivers put the file's hash behind the name.
+        // Some archivers put the file's hash after the name.
         Some(digits) if tail.is_empty() || is_hash(tail) => NameKind::Segment(SegmentName {
             digits: digits.to_ascii_uppercase(),
             partial,
@@ -83,7 +83,7 @@ pub(super) fn without_codec(name: &str) -> &str {
 }
 
 fn without_partial(name: &str) -> (&str, bool) {
-    // pg_receivewal puts `.partial` behind the codec's ending, others before it.
+    // pg_receivewal puts `.partial` after the codec's ending, others before it.
     let inner = without_codec(name);
     match inner.strip_suffix(".partial") {
         Some(base) => (without_codec(base), true),

@@ -46,7 +46,7 @@ pub enum NoteKind {
     WrongSize,
     /// The input stops early.
     Truncated,
-    /// The input goes on behind its end.
+    /// The input goes on after its end.
     TrailingData,
     /// There is no history file of the timeline that is read.
     MissingHistory,
@@ -130,7 +130,7 @@ impl NoteKind {
             Self::FirstPageDamaged => "what it belongs to is told by its name alone",
             Self::Empty => "a segment file is never empty",
             Self::Stranger => "it was not read",
-            Self::Limit => "what lies behind the limit was not read",
+            Self::Limit => "nothing past the limit was read",
             Self::Control => "what the cluster expects of its WAL is not known",
         }
     }
@@ -145,7 +145,7 @@ pub struct SetNote {
     pub level: NoteLevel,
     /// The file, as a path or `archive:member`.
     pub file: Option<String>,
-    /// Offset in the file, where there is one place.
+    /// Offset in the file, where there is one.
     pub offset: Option<u64>,
     /// What was found, in words.
     pub what: String,

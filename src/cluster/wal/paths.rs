@@ -121,7 +121,7 @@ impl PathSource<'_, '_> {
     /// Lists a directory; `deep`: also those below that an archiver makes.
     fn list(&mut self, directory: &Path, origin: Origin, deep: bool) -> Result<(), WalSetError> {
         let label = directory.display().to_string();
-        // pg_wal itself may be a link; a file or anything else in its place is told by the listing.
+        // pg_wal itself may be a link; a file or anything else there is reported by the listing.
         let entries = match fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) => return Err(AccessError::io("list", directory, error).into()),

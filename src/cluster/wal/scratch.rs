@@ -24,7 +24,7 @@ pub(super) struct Scratch<'o> {
 pub(super) struct Spilled {
     pub stored_at: StoredAt,
     pub size_bytes: u64,
-    /// The stream failed behind these bytes.
+    /// The stream failed after these bytes.
     pub failed: Option<io::Error>,
     /// Nothing more may be unpacked.
     pub limit_reached: bool,

@@ -22,7 +22,7 @@ pub(super) struct StdinSource<'i, 'o> {
 }
 
 impl StdinSource<'_, '_> {
-    /// Reads standard input: an archive, a segment, or several one behind the other.
+    /// Reads standard input: an archive, a segment, or several one after the other.
     ///
     /// # Errors
     /// When the scratch file cannot be made or written.

@@ -14,7 +14,7 @@ const BLOCK_BYTES: u64 = 512;
 /// Longest name or extended header that is read, in bytes.
 const MAX_EXTENSION_BYTES: u64 = 64 * 1024;
 
-/// Blocks of zeros behind the last member that are passed over when another archive is looked for.
+/// Blocks of zeros after the last member that are passed over when another archive is looked for.
 const MAX_ZERO_BLOCKS: u64 = 1024;
 
 /// Headers that are read of one archive.
@@ -24,7 +24,7 @@ pub(super) const MAX_HEADERS: u64 = 4 << 20;
 /// half a million empty relation files and their like stays below.
 pub(super) const MAX_EMPTY_MEMBERS: u64 = 1 << 19;
 
-/// Bytes that can be read on to a place further behind.
+/// Bytes that may be read and dropped to reach a higher offset.
 pub(super) trait TarSource: Read {
     /// Passes over everything before `position`; false when the input ends before.
     fn advance_to(&mut self, position: u64) -> io::Result<bool>;

@@ -38,7 +38,7 @@ fn members_have_names_offsets_and_sizes() {
         let at = usize::try_from(member.offset).unwrap();
         assert!([b'1', b'x'].contains(&bytes[at]));
     }
-    // One archive behind the other.
+    // One archive after the other.
     let twice = [bytes.clone(), archive(&[("b", b"2")])].concat();
     assert_eq!(walk(&twice).0.len(), 4);
 }
@@ -62,7 +62,7 @@ fn extended_size_overrides_the_header() {
 }
 
 #[test]
-fn every_cut_is_said_with_its_place() {
+fn every_cut_is_reported_with_its_offset() {
     let bytes = archive(&[("a", &[1; 700]), ("b", &[2; 100])]);
     let end = bytes.len() - 1024;
     for cut in 1..=end {

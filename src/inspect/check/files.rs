@@ -35,7 +35,7 @@ impl RelationFiles {
 
     /// Path of the file that holds a page, and where in it the page begins.
     pub(super) fn locate(&self, page: PageId) -> (String, u64) {
-        let (path, index) = self.paths.place(page);
+        let (path, index) = self.paths.path_and_block(page);
         (path.display().to_string(), u64::from(index) * u64::from(self.geometry.block_size))
     }
 }

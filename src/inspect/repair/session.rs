@@ -236,7 +236,7 @@ impl<'a> Session<'a> {
             if crc_text(&after) != step.after_crc {
                 return Err(changed(StepChange::ImageChanged));
             }
-            let (path, at) = self.examined.paths.place(page);
+            let (path, at) = self.examined.paths.path_and_block(page);
             let entry = JournalEntry {
                 page: step.page.clone(),
                 path: path.display().to_string(),

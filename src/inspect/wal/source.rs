@@ -222,7 +222,7 @@ impl WalSource {
         if let Some(at) = walked.written_since {
             self.note_changing(WalChange::ReadLater { at });
         }
-        for error in &walked.behind {
+        for error in &walked.past_end {
             self.findings.push(Finding::problem(FindingKind::AfterSegment(error.into())));
         }
         if let Some(error) = walked.error.take() {

@@ -46,7 +46,7 @@ pub struct Detection {
     pub missing_slots: u64,
     /// Slots beyond the most that any server makes; not read.
     pub excess_slots: u64,
-    /// Bytes behind the last whole slot.
+    /// Bytes after the last whole slot.
     pub trailing_bytes: u64,
     /// The file is longer than its header's slot count gives, and no other layout explains the length.
     pub longer_than_header: bool,
@@ -128,10 +128,10 @@ fn block_sizes(header: Option<&FileHeader>, hint: Option<u32>) -> Vec<u32> {
     sizes
 }
 
-/// Whole slots that fit in the file, and the bytes behind them.
+/// Whole slots that fit in the file, and the bytes after them.
 fn room(layout: &dyn DwbLayout, block_size: u32, file_size: u64) -> (u64, u64) {
-    let first = layout.slot_place(block_size, 0).header.start;
-    let stride = layout.slot_place(block_size, 1).header.start.saturating_sub(first).max(1);
+    let first = layout.slot_ranges(block_size, 0).header.start;
+    let stride = layout.slot_ranges(block_size, 1).header.start.saturating_sub(first).max(1);
     let bytes = file_size.saturating_sub(first);
     (bytes.checked_div(stride).unwrap_or_default(), bytes.checked_rem(stride).unwrap_or_default())
 }
@@ -152,14 +152,14 @@ fn weigh(
     let spread = slots.checked_div(half).unwrap_or_default().max(1);
     let indexes = (0..half).chain((0..half).map(|sample| sample.saturating_mul(spread).saturating_add(half)));
     for index in indexes.filter(|index| *index < slots) {
-        let place = layout.slot_place(block_size, index);
+        let ranges = layout.slot_ranges(block_size, index);
         let mut part = |range: std::ops::Range<u64>| {
             read_at(range.start, usize::try_from(range.end.saturating_sub(range.start)).ok()?)
         };
-        let (Some(header_bytes), Some(image)) = (part(place.header.clone()), part(place.image.clone())) else {
+        let (Some(header_bytes), Some(image)) = (part(ranges.header.clone()), part(ranges.image.clone())) else {
             continue;
         };
-        let Ok(slot) = Slot::decode(layout, index, &place, &header_bytes, &image) else { continue };
+        let Ok(slot) = Slot::decode(layout, index, &ranges, &header_bytes, &image) else { continue };
         if slot.is_empty {
             continue;
         }
@@ -195,7 +195,7 @@ fn measure(
     let other_explains = announced.is_some_and(|count| {
         LAYOUTS.iter().any(|other| {
             room(*other, block_size, file_size) == (count, 0)
-                && other.slot_place(block_size, count).header.start == file_size
+                && other.slot_ranges(block_size, count).header.start == file_size
         })
     });
     let slots = announced.filter(|count| other_explains && *count <= room_slots).unwrap_or(room_slots);
@@ -260,7 +260,7 @@ mod tests {
             file.resize(4096, 0);
         }
         (0..used).for_each(|block| file.extend(slot(block, layout)));
-        let end = LAYOUTS[layout].slot_place(8192, u64::from(slots)).header.start;
+        let end = LAYOUTS[layout].slot_ranges(8192, u64::from(slots)).header.start;
         file.resize(end as usize, 0);
         file
     }

@@ -1,4 +1,4 @@
-//! Double write buffer (DWB) files: several kinds of buffers, and several on-disk layouts of one kind, behind one model.
+//! Double write buffer (DWB) files: several kinds of buffers, and several on-disk layouts of one kind, with one model above them.
 //!
 //! A kind is a [`DwbDirectory`]: the directory, the names in it, which layout a file has. A layout is a [`DwbLayout`].
 //! The three layouts of the PostgreSQL patch share directory, magic and version number, so those never decide: see
@@ -16,7 +16,7 @@ pub mod ring_control;
 
 pub use directory::{DwbDirectory, FileRole, Knowledge};
 pub use model::{
-    CrcPair, CrcVerdict, FLAG_VALID, FileHeader, HeaderFault, Ring, Slot, SlotFault, SlotHeader, SlotIdRule, SlotPlace,
+    CrcPair, CrcVerdict, FLAG_VALID, FileHeader, HeaderFault, Ring, Slot, SlotFault, SlotHeader, SlotIdRule, SlotRanges,
 };
 
 use super::error::ParseError;
@@ -44,7 +44,7 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     fn decode_header(&self, buf: &[u8]) -> Result<FileHeader, ParseError>;
 
     /// Where slot `index` of a file with pages of `block_size` bytes keeps its header and its image.
-    fn slot_place(&self, block_size: u32, index: u64) -> SlotPlace;
+    fn slot_ranges(&self, block_size: u32, index: u64) -> SlotRanges;
 
     /// Decodes a slot header without judging. `base` is its offset in the file.
     ///
@@ -52,7 +52,7 @@ pub trait DwbLayout: Sync + std::fmt::Debug {
     /// `Truncated` when `buf` is shorter than the header.
     fn decode_slot_header(&self, base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError>;
 
-    /// The fields of a slot header in disk order: the server's name, first byte, byte behind the last.
+    /// The fields of a slot header in disk order: the server's name, first byte, byte after the last.
     fn slot_fields(&self) -> &'static [(&'static str, usize, usize)];
 
     /// The CRC that a slot with this header and image should carry; `None` when the layout's CRC cannot be recomputed.

@@ -92,7 +92,7 @@ pub enum HeaderFault {
 
 /// Where one slot's parts are in the file, as byte ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotPlace {
+pub struct SlotRanges {
     /// The slot header.
     pub header: Range<u64>,
     /// The page image.
@@ -102,9 +102,9 @@ pub struct SlotPlace {
 /// What the stored `slot_id` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotIdRule {
-    /// Place in the ring when it was written: file * slots per file + slot.
+    /// Position in the ring when it was written: file * slots per file + slot.
     Position,
-    /// Number of the write since the counter was last 0; the place is this modulo the ring.
+    /// Number of the write since the counter was last 0; the position is this modulo the ring.
     Sequence,
     /// The layout stores none.
     NotStored,
@@ -265,7 +265,7 @@ impl CrcVerdict {
 pub struct Slot<'a> {
     /// Layout of the file.
     pub layout: &'a dyn DwbLayout,
-    /// Place in the file, from 0.
+    /// Index in the file, from 0.
     pub index: u64,
     /// Offset of the slot header in the file.
     pub offset: u64,
@@ -288,18 +288,18 @@ pub struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// Decodes a slot from the bytes of its header and image; `place` is where they were.
+    /// Decodes a slot from the bytes of its header and image; `ranges` is where they were.
     ///
     /// # Errors
     /// `Truncated` when the header bytes are too short for the layout.
     pub fn decode(
         layout: &'a dyn DwbLayout,
         index: u64,
-        place: &SlotPlace,
+        ranges: &SlotRanges,
         header_bytes: &'a [u8],
         image: &'a [u8],
     ) -> Result<Self, ParseError> {
-        let (offset, image_offset) = (place.header.start, place.image.start);
+        let (offset, image_offset) = (ranges.header.start, ranges.image.start);
         let header = layout.decode_slot_header(offset, header_bytes)?;
         let is_empty = layout.is_empty(header_bytes, image);
         let computed_crc = if is_empty { None } else { layout.slot_crc(header_bytes, image) };

@@ -3,7 +3,7 @@
 
 use super::detect::{Detection, ReadAt, detect};
 use super::{
-    DwbDirectory, DwbLayout, FileHeader, FileRole, HeaderFault, Knowledge, Ring, SlotHeader, SlotIdRule, SlotPlace,
+    DwbDirectory, DwbLayout, FileHeader, FileRole, HeaderFault, Knowledge, Ring, SlotHeader, SlotIdRule, SlotRanges,
 };
 use crate::parsers::error::ParseError;
 use crate::types::is_block_size;
@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 /// Directory of the files.
 const DIRECTORY: &str = "pg_dwbuf";
 
-/// A field of a slot header: the server's name, first byte, byte behind the last.
+/// A field of a slot header: the server's name, first byte, byte after the last.
 pub(super) type SlotField = (&'static str, usize, usize);
 
 /// One revision: what it does differently.
@@ -63,10 +63,10 @@ impl DwbLayout for Patch {
         (self.decode_header)(buf).map(judged)
     }
 
-    fn slot_place(&self, block_size: u32, index: u64) -> SlotPlace {
+    fn slot_ranges(&self, block_size: u32, index: u64) -> SlotRanges {
         let start = self.first_slot.saturating_add(index.saturating_mul(self.slot_bytes(block_size)));
         let image = start.saturating_add(self.slot_header_bytes);
-        SlotPlace { header: start..image, image: image..image.saturating_add(u64::from(block_size)) }
+        SlotRanges { header: start..image, image: image..image.saturating_add(u64::from(block_size)) }
     }
 
     fn decode_slot_header(&self, base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError> {

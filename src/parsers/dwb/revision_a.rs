@@ -63,7 +63,7 @@ fn decode_slot_header(base: u64, buf: &[u8]) -> Result<SlotHeader, ParseError> {
 
 /// Revision A. Its slot CRC covers its own field with whatever the writer's buffer held there before, so that nobody can
 /// compute it again. Every image was copied by the normal way of writing a page, so with data checksums it carries its own,
-/// which takes the place of the CRC for the image and its block number. A start never looks into the buffer.
+/// which replaces the CRC for the image and its block number. A start never looks into the buffer.
 pub(super) static REVISION_A: Patch = Patch {
     name: "A",
     header_bytes: FILE_HEADER_BYTES,

@@ -1,4 +1,4 @@
-//! Revision B, the published series: 40-byte headers, slots packed one behind the other.
+//! Revision B, the published series: 40-byte headers, slots packed one after the other.
 
 use nom::Parser;
 use nom::error::context;
@@ -158,9 +158,9 @@ mod tests {
     fn slot_of_the_server() {
         let hex = "922cf17e7f0600000500000064000000000000000700000000100000000000000000000001000000";
         let image = [0xAA; 8192];
-        let place = REVISION_B.slot_place(8192, 0);
+        let ranges = REVISION_B.slot_ranges(8192, 0);
         let header = bytes(hex);
-        let slot = Slot::decode(&REVISION_B, 0, &place, &header, &image).unwrap();
+        let slot = Slot::decode(&REVISION_B, 0, &ranges, &header, &image).unwrap();
         assert_eq!(slot.crc_verdict(), CrcVerdict::Good);
         assert_eq!(slot.header.rel, RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 100 });
         assert_eq!((slot.header.fork_code, slot.header.block, slot.header.lsn), (0, 7, Lsn(0x1000)));
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(slot.header.faults(), []);
         let mut torn = image;
         torn[8191] ^= 1;
-        let slot = Slot::decode(&REVISION_B, 0, &place, &header, &torn).unwrap();
+        let slot = Slot::decode(&REVISION_B, 0, &ranges, &header, &torn).unwrap();
         assert_eq!(slot.crc_verdict(), CrcVerdict::Bad);
     }
 

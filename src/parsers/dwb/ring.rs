@@ -1,4 +1,4 @@
-//! The buffer with a control file (`pg_dwb`): one file a batch, slot headers in front, images behind them.
+//! The buffer with a control file (`pg_dwb`): one file a batch, slot headers in front, images after them.
 //!
 //! Its bytes are known from a description alone: see [`Knowledge::FromDescription`].
 
@@ -9,7 +9,7 @@ use super::detect::{Detection, LayoutEvidence, ReadAt};
 use super::ring_control::{MAX_BATCH_PAGES, RingControl, VERSION};
 use super::{
     CrcPair, CrcVerdict, DwbDirectory, DwbLayout, FileHeader, FileRole, HeaderFault, Knowledge, Slot, SlotFault,
-    SlotHeader, SlotIdRule, SlotPlace,
+    SlotHeader, SlotIdRule, SlotRanges,
 };
 use crate::parsers::crc::crc32c;
 use crate::parsers::decode::{decode_at, le_i32, le_u16, le_u32, le_u64};
@@ -47,7 +47,7 @@ const FLAG_ABORTED: u16 = 0x0001;
 /// Slots of a file that are tried to find its layout.
 const SAMPLES: u64 = 16;
 
-/// Where the images of a batch of `pages` slots begin: behind the slot headers, rounded up.
+/// Where the images of a batch of `pages` slots begin: after the slot headers, rounded up.
 #[must_use]
 pub fn image_region(pages: u32) -> u64 {
     let metas = META_BYTES.saturating_mul(u64::from(pages));
@@ -158,12 +158,12 @@ fn weigh(pages: u32, file_size: u64, read_at: ReadAt<'_>) -> LayoutEvidence {
         plausible_slots: 0,
     };
     for index in 0..room(pages, file_size).min(SAMPLES) {
-        let place = layout.slot_place(8192, index);
-        let (Some(meta), Some(image)) = (range(read_at, place.header.clone()), range(read_at, place.image.clone()))
+        let ranges = layout.slot_ranges(8192, index);
+        let (Some(meta), Some(image)) = (range(read_at, ranges.header.clone()), range(read_at, ranges.image.clone()))
         else {
             continue;
         };
-        let Ok(slot) = Slot::decode(layout, index, &place, &meta, &image) else { continue };
+        let Ok(slot) = Slot::decode(layout, index, &ranges, &meta, &image) else { continue };
         if !slot.is_empty && slot.crc_verdict() == CrcVerdict::Good {
             evidence.verified_slots = evidence.verified_slots.saturating_add(1);
             evidence.plausible_slots = evidence.plausible_slots.saturating_add(1);
@@ -284,10 +284,10 @@ impl DwbLayout for BatchLayout {
         })
     }
 
-    fn slot_place(&self, _block_size: u32, index: u64) -> SlotPlace {
+    fn slot_ranges(&self, _block_size: u32, index: u64) -> SlotRanges {
         let meta = BATCH_HEADER_BYTES.saturating_add(index.saturating_mul(META_BYTES));
         let image = self.image_region.saturating_add(index.saturating_mul(IMAGE_BYTES));
-        SlotPlace { header: meta..meta.saturating_add(META_BYTES), image: image..image.saturating_add(IMAGE_BYTES) }
+        SlotRanges { header: meta..meta.saturating_add(META_BYTES), image: image..image.saturating_add(IMAGE_BYTES) }
     }
 
     /// Decodes a slot header: 56 bytes, little-endian.

@@ -160,7 +160,7 @@ macro_rules! names_its_page {
 names_its_page!(BlockHead, BlockRef<'_>);
 
 impl BlockHead {
-    /// True when the record, of this major, has an image that redo puts into place.
+    /// True when the record, of this major, has an image that redo restores.
     #[must_use]
     pub fn has_image_to_apply(&self, major: Major) -> bool {
         self.image.is_some_and(|image| image.bimg_info & major.image_apply_flag() != 0)
@@ -200,7 +200,7 @@ fn image_header(i: &[u8], major: Major, block_size: u32) -> Step<'_, ImageHead> 
     Ok((i, ImageHead { length, hole_offset, hole_length, bimg_info }))
 }
 
-/// Reads a block reference behind its id.
+/// Reads what follows the id of a block reference.
 #[inline]
 fn block_header(i: &[u8], major: Major, block_size: u32, rel_before: Option<RelFileLocator>) -> Step<'_, BlockHead> {
     let flags_at = i;
@@ -242,9 +242,9 @@ impl BodyLayout {
         u32::from(head.data_length).saturating_add(u32::from(image.length))
     }
 
-    /// Walks the fragment headers of `body` (the record behind its 24-byte header) and checks every rule about them.
+    /// Walks the fragment headers of `body` (the record after its 24-byte header) and checks every rule about them.
     /// `block_size` is the server's `BLCKSZ`; `start_lsn` is the record's address, and the offset of an error is that
-    /// address plus the place in the assembled record (page headers not counted).
+    /// address plus the offset in the assembled record (page headers not counted).
     ///
     /// Unlike page and record headers, a body that breaks a rule cannot be decoded further: each header decides where the
     /// next one lies.

@@ -53,7 +53,7 @@ pub struct CheckPoint {
     pub next_oid: Oid,
     /// Next multixact id.
     pub next_multi: u32,
-    /// Next place for multixact members.
+    /// Next offset for multixact members.
     pub next_multi_offset: u64,
     /// Oldest transaction id still in a table.
     pub oldest_xid: u32,

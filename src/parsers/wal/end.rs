@@ -13,7 +13,7 @@ use crate::types::Lsn;
 pub struct EndOfWal {
     /// What was found.
     pub reason: EndReason,
-    /// The place that failed: the start of a page or of a record.
+    /// Where reading failed: the start of a page or of a record.
     pub at: Lsn,
     /// Start of the record that was being collected over several pages, if any.
     pub unfinished: Option<Lsn>,
@@ -29,17 +29,17 @@ pub enum EndReason {
     /// Zeros instead of a record: nothing was written from here on.
     #[error("record length 0")]
     ZeroLength,
-    /// A page header of zeros: the page was never written, or lies behind a segment switch.
+    /// A page header of zeros: the page was never written, or lies after a segment switch.
     #[error("page was never written")]
     NeverWritten,
-    /// The page was written for an earlier place in WAL, and its file was renamed since.
+    /// The page was written for an earlier address in WAL, and its file was renamed since.
     #[error("page of a recycled segment, written for {found}")]
     Recycled {
         /// The address in the page.
         found: Lsn,
     },
     /// The page repeats one that lies before it in the segment: the unwritten rest of the first segment of a new timeline.
-    #[error("repeats the page at {found}, as behind a timeline switch")]
+    #[error("repeats the page at {found}, as after a timeline switch")]
     RepeatedPage {
         /// The address in the page.
         found: Lsn,
@@ -119,7 +119,7 @@ pub enum EndKind {
 
 impl EndReason {
     /// How this end is to be taken. A broken link to the record before is counted as stale: it is what the reader meets
-    /// when the older content of a recycled page goes on behind the last new record.
+    /// when the older content of a recycled page goes on after the last new record.
     #[must_use]
     pub fn kind(&self) -> EndKind {
         match self {
@@ -152,9 +152,9 @@ impl std::fmt::Display for EndOfWal {
     }
 }
 
-/// Tells a page of a recycled segment and a repeated page from damage, by the address found in place of the expected.
+/// Tells a page of a recycled segment and a repeated page from damage, by the address found instead of the expected one.
 ///
-/// A segment is recycled as a whole, so an old page keeps its place within the segment.
+/// A segment is recycled as a whole, so an old page keeps its offset within the segment.
 #[must_use]
 pub fn stale_page(found: Lsn, expected: Lsn, segment_size: u32, block_size: u32) -> Option<EndReason> {
     let segment = u64::from(segment_size);

@@ -6,7 +6,7 @@ const LENGTH: usize = 9 << 20;
 /// Header of the record, and that of its main data.
 const BEFORE_MAIN: usize = 24 + 5;
 
-/// A logical message of 9 MiB between two short records, and the place in the page bytes where it starts.
+/// A logical message of 9 MiB between two short records, and the offset in the page bytes where it starts.
 fn with_long_record() -> (WalWriter, usize) {
     let mut writer = WalWriter::new(FIRST);
     writer.heap(100);
@@ -73,7 +73,7 @@ fn records_about_as_long_as_what_is_kept() {
 fn one_flipped_bit_anywhere_in_a_long_record_is_found() {
     let (mut writer, start) = with_long_record();
     let end = (writer.records[1].1 - FIRST) as usize;
-    // In its header, in the part that is kept, on both sides of the cut, far behind it, and in its last bytes.
+    // In its header, in the part that is kept, on both sides of the cut, far after it, and in its last bytes.
     let pages = KEPT_RECORD_BYTES / (PAGE - 24);
     for at in
         [start + 4, start + 5000, start + pages * PAGE - 3000, start + pages * PAGE + 5000, end - 300_000, end - 12]
@@ -108,7 +108,7 @@ fn main_data_that_does_not_fill_a_long_record_is_found() {
 fn a_long_record_whose_rest_is_missing_tells_how_much_was_there() {
     let (writer, start) = with_long_record();
     let tot_len = (BEFORE_MAIN + LENGTH) as u32;
-    // Somewhere behind the cut, at the start of a page.
+    // Somewhere after the cut, at the start of a page.
     let missing = (KEPT_RECORD_BYTES + (700 << 10)).next_multiple_of(PAGE);
     // By the page headers: a long one at the start of each segment, short ones else.
     let headers: usize = (start.next_multiple_of(PAGE)..missing)
@@ -130,7 +130,7 @@ fn a_long_record_whose_rest_is_missing_tells_how_much_was_there() {
     assert_eq!(found.aborted, [Aborted { start_lsn: Lsn(lost), missing_lsn, have, tot_len }]);
     assert_eq!(found.records.len(), 2);
 
-    // A page behind the cut that does not continue with what is left.
+    // A page after the cut that does not continue with what is left.
     let mut wrong = writer.bytes;
     wrong[missing + 16] ^= 1;
     let end = read_with(options(), FIRST, &wrong, 5000).end.unwrap();

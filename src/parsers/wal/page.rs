@@ -72,7 +72,7 @@ pub struct LongPageHeader {
 pub struct PageExpectation<'a> {
     /// Version of the pages before, when known.
     pub major: Option<Major>,
-    /// LSN of the place where the page was found.
+    /// LSN at which the page was found.
     pub page_addr: Lsn,
     /// Bytes of a segment.
     pub segment_size: u32,
@@ -133,12 +133,12 @@ pub enum PageFault {
     /// The first page of a segment has a short header.
     #[error("first page of a segment without long header")]
     LongHeaderMissing,
-    /// The page was written for another place.
+    /// The page was written for another address.
     #[error("page address {found}, expected {expected}")]
     Address {
         /// Address in the page.
         found: Lsn,
-        /// Address of the place.
+        /// Address at which it was found.
         expected: Lsn,
     },
     /// The page is of an older timeline than the page before it.
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn every_truncation_is_told_with_its_place() {
+    fn every_truncation_is_an_error_with_its_offset() {
         for (text, size) in [(LONG_18, 40), (SHORT_15, 24)] {
             let bytes = bytes_of(text);
             for cut in 0..size {

@@ -115,7 +115,7 @@ pub struct ParameterChange {
 }
 
 impl XlogPayload {
-    /// Decodes the main data of `record`, or `None` when another resource manager wrote it. Bytes behind the fields are
+    /// Decodes the main data of `record`, or `None` when another resource manager wrote it. Bytes after the fields are
     /// not looked at.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ fn parameter_change(format: XlogFormat, i: &[u8]) -> Step<'_, XlogPayload> {
     Ok((i, XlogPayload::ParameterChange(change)))
 }
 
-/// `xl_restore_point`: time, then 64 bytes of which those behind the first NUL mean nothing.
+/// `xl_restore_point`: time, then 64 bytes of which those after the first NUL mean nothing.
 fn restore_point(i: &[u8]) -> Step<'_, XlogPayload> {
     let (i, time) = context("rp_time", le_i64).parse(i)?;
     let (i, name) = context("rp_name", take(64)).parse(i)?;

@@ -213,8 +213,8 @@ fn input_that_ends_inside_something_says_so() {
 fn pages_of_another_server_end_wal() {
     let end_with = |offset: usize, bytes: &[u8], options: ReaderOptions| {
         let mut writer = sample();
-        let place = 3 * PAGE + offset;
-        writer.bytes[place..place + bytes.len()].copy_from_slice(bytes);
+        let at = 3 * PAGE + offset;
+        writer.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         read_with(options, FIRST, &writer.bytes, 100).end.unwrap()
     };
     let end = end_with(0, &0xD116_u16.to_le_bytes(), options());
@@ -296,7 +296,7 @@ fn aborted(named: impl Fn(u64) -> u64) -> (WalWriter, u64) {
 #[test]
 fn a_record_given_up_by_the_server_is_told_and_passed() {
     let (mut writer, lost) = aborted(|lost| lost);
-    // Only the first record behind the gap must name what was lost.
+    // Only the first record after the gap must name what was lost.
     writer.record(0, 0xD0, &[&[255, 16][..], &8_u64.to_le_bytes(), &[0; 8]].concat());
     let read = read(&writer);
     assert_eq!(read.records, writer.records);
@@ -321,7 +321,7 @@ fn reading_can_start_at_any_page() {
 }
 
 #[test]
-fn the_limit_ends_reading_behind_the_last_record_before_it() {
+fn the_limit_ends_reading_after_the_last_record_before_it() {
     let writer = sample();
     for limit in (0..writer.bytes.len() as u64).step_by(8) {
         let limited = ReaderOptions { limit: Some(Lsn(FIRST + limit)), ..options() };
@@ -333,7 +333,7 @@ fn the_limit_ends_reading_behind_the_last_record_before_it() {
 }
 
 #[test]
-fn behind_damage_reading_goes_on_where_a_page_starts_a_record() {
+fn after_damage_reading_goes_on_where_a_page_starts_a_record() {
     let resync = ReaderOptions { resynchronise: true, ..options() };
     let mut writer = WalWriter::new(FIRST);
     for _ in 0..60 {
@@ -341,8 +341,8 @@ fn behind_damage_reading_goes_on_where_a_page_starts_a_record() {
     }
     // A flipped bit in the third record: the rest of its page is lost, and the record that crosses its end.
     let victim = writer.records[2].clone();
-    let place = (victim.0 - FIRST) as usize + 40;
-    writer.bytes[place] ^= 1;
+    let at = (victim.0 - FIRST) as usize + 40;
+    writer.bytes[at] ^= 1;
     let found = read_with(resync.clone(), FIRST, &writer.bytes, 100);
     let next_page = FIRST + PAGE as u64;
     let expected: Vec<_> =
@@ -352,7 +352,7 @@ fn behind_damage_reading_goes_on_where_a_page_starts_a_record() {
     assert!(matches!(found.damage[0].reason, EndReason::Checksum { .. }));
     assert_eq!(found.recovered.iter().filter(|recovered| !**recovered).count(), 2);
     // Three pages without a sound header are one damage.
-    writer.bytes[place] ^= 1;
+    writer.bytes[at] ^= 1;
     writer.bytes[2 * PAGE..5 * PAGE].fill(0);
     let found = read_with(resync, FIRST, &writer.bytes, 100);
     assert_eq!(found.damage.len(), 1);
@@ -431,8 +431,8 @@ proptest! {
         resynchronise in any::<bool>(), chunk in 1_usize..2000, random in any::<bool>(),
     ) {
         let mut damaged = if random { bytes } else { sample().bytes };
-        for (place, value) in flips {
-            if let Some(byte) = damaged.get_mut(place) {
+        for (offset, value) in flips {
+            if let Some(byte) = damaged.get_mut(offset) {
                 *byte = value;
             }
         }

@@ -53,7 +53,7 @@ pub struct RecordHeader {
 pub enum PrevLink {
     /// Reading in order: the record before starts exactly here.
     Exactly(Lsn),
-    /// Reading starts here: any place before this record's own start is believed.
+    /// Reading starts here: any address before this record's own start is believed.
     Below(Lsn),
 }
 
@@ -88,7 +88,7 @@ pub enum RecordHeaderFault {
         /// Start of the record read before.
         expected: Lsn,
     },
-    /// The record claims to follow one that lies behind it.
+    /// The record claims to follow one at a higher address.
     #[error("previous record at {found}, not before this record at {own}")]
     PrevNotBefore {
         /// `xl_prev`.
@@ -194,10 +194,10 @@ pub fn record_crc(record: &[u8]) -> u32 {
 pub struct Record<'a> {
     /// Address of the header's first byte: the record's LSN.
     pub start_lsn: Lsn,
-    /// Address behind the record, rounded up to 8; for a segment switch the start of the next segment. This is what
+    /// Address after the record, rounded up to 8; for a segment switch the start of the next segment. This is what
     /// `pd_lsn` of a changed page says.
     pub end_lsn: Lsn,
-    /// Address behind the record's last byte, not rounded.
+    /// Address after the record's last byte, not rounded.
     pub data_end_lsn: Lsn,
     /// The header, decoded.
     pub header: RecordHeader,
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn every_truncation_of_the_header_is_told_with_its_place() {
+    fn every_truncation_of_the_header_is_an_error_with_its_offset() {
         let bytes = bytes_of(VECTORS[0].hex);
         for cut in 0..RecordHeader::SIZE {
             let error = RecordHeader::decode(Lsn(0x1000), &bytes[..cut]).unwrap_err();

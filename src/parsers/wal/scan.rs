@@ -1,7 +1,7 @@
 //! Reading segments apart from each other, and putting the answers together.
 //!
 //! A segment is read on its own from its first record start; records belong to the segment in which they start. The one
-//! that starts last may need bytes of the segments behind. Afterwards [`Joiner`] tells whether the parts are what reading
+//! that starts last may need bytes of the segments that follow. Afterwards [`Joiner`] tells whether the parts are what reading
 //! in order would have given.
 
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ pub struct SegmentScan {
 pub struct ScanSummary {
     /// Address of the first byte that was read.
     pub start_lsn: Lsn,
-    /// Records that start here or behind belong to the next scan.
+    /// Records that start here or later belong to the next scan.
     pub limit_lsn: Lsn,
     /// The first record that starts in the stretch.
     pub first_record: Option<FirstRecord>,
@@ -89,7 +89,7 @@ impl ScanSummary {
 }
 
 impl SegmentScan {
-    /// A scan of the records that start at or behind `start_lsn`, a page boundary, and before `limit_lsn`.
+    /// A scan of the records that start at or after `start_lsn`, a page boundary, and before `limit_lsn`.
     ///
     /// # Errors
     /// [`ReaderError`], as [`WalReader::new`].
@@ -167,13 +167,13 @@ impl SegmentScan {
     }
 }
 
-/// Where a record starts that follows one with this end: behind the page header when that is a page boundary.
+/// Where a record starts that follows one with this end: after the page header when that is a page boundary.
 #[must_use]
 pub fn record_position(geometry: Geometry, end_lsn: Lsn) -> Lsn {
     end_lsn.advanced_by(geometry.wal_header_bytes(end_lsn))
 }
 
-/// Why scans do not fit together. What lies behind must be read in order instead.
+/// Why scans do not fit together. What follows must be read in order instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinFault {
     /// Reading ended before this scan.

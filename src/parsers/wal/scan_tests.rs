@@ -68,7 +68,7 @@ fn parts_of_any_length_add_up() {
 }
 
 #[test]
-fn timelines_of_pages_behind_the_limit_belong_to_the_next_part() {
+fn timelines_of_pages_after_the_limit_belong_to_the_next_part() {
     let mut writer = sample();
     // The second record goes through the first ten pages.
     for (page, tli) in
@@ -133,7 +133,7 @@ fn parts_that_do_not_follow_each_other_are_refused() {
     let parts = stretches(&writer, 4 * PAGE as u64);
     let with = |change: fn(&mut ScanSummary)| {
         let mut changed = parts.clone();
-        // The first part with a record in it, behind the first one.
+        // The first part with a record in it, after the first one.
         let part = changed[1..].iter_mut().find(|part| part.1.first_record.is_some()).unwrap();
         change(&mut part.1);
         joined(&changed).unwrap_err()
@@ -152,15 +152,15 @@ proptest! {
     #[test]
     fn parts_add_up_or_the_joiner_objects(
         lengths in prop::collection::vec(0_usize..3500, 1..15), pages in 1_u64..6,
-        place in any::<usize>(), bit in 0_u8..8, damage in any::<bool>(),
+        offset in any::<usize>(), bit in 0_u8..8, damage in any::<bool>(),
     ) {
         let mut writer = WalWriter::new(FIRST);
         for length in lengths {
             writer.heap(length);
         }
         if damage {
-            let place = place % writer.bytes.len();
-            writer.bytes[place] ^= 1 << bit;
+            let offset = offset % writer.bytes.len();
+            writer.bytes[offset] ^= 1 << bit;
         }
         let (in_order, whole) = scan(&writer, FIRST, writer.lsn().next_multiple_of(PAGE as u64));
         let parts = stretches(&writer, pages * PAGE as u64);

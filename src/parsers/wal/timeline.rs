@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::types::{Lsn, LsnParseError, TimelineId};
 
-/// A WAL segment: timeline and number. The same file name means another place for another segment size.
+/// A WAL segment: timeline and number. The same file name means another address with another segment size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WalSegment {
     /// Timeline in the file's name.
@@ -92,8 +92,8 @@ pub enum HistoryErrorKind {
     /// The line does not start with a number.
     #[error("\"{0}\" is no timeline")]
     Timeline(String),
-    /// There is no LSN behind the number.
-    #[error("no LSN behind the timeline")]
+    /// There is no LSN after the number.
+    #[error("no LSN after the timeline")]
     LsnMissing,
     /// What should be the LSN is none.
     #[error(transparent)]
@@ -193,7 +193,7 @@ impl TimelineHistory {
         self.ancestors.iter().map(|ancestor| ancestor.tli).chain([self.tli]).collect()
     }
 
-    /// Timelines whose file may hold segment `number`, best first: the newest whose first segment is not behind it, then
+    /// Timelines whose file may hold segment `number`, best first: the newest whose first segment is not a later one, then
     /// its ancestors.
     ///
     /// Source: `XLogFileReadAnyTLI`, `src/backend/access/transam/xlogrecovery.c`.
@@ -269,7 +269,7 @@ mod tests {
     fn bad_lines_are_told_by_number() {
         let error = |text: &str| TimelineHistory::parse(TimelineId(3), text).unwrap_err().to_string();
         assert_eq!(error("x\t0/1"), "line 1 of the timeline history: \"x\" is no timeline");
-        assert_eq!(error("\n1"), "line 2 of the timeline history: no LSN behind the timeline");
+        assert_eq!(error("\n1"), "line 2 of the timeline history: no LSN after the timeline");
         assert!(error("1\t0-1").contains("\"0-1\" is no LSN"));
         assert_eq!(error("2\t0/1\n2\t0/2"), "line 2 of the timeline history: timeline 2 after 2");
         assert_eq!(error("3\t0/1"), "line 1 of the timeline history: timeline 3 is no ancestor of 3");

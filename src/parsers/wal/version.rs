@@ -38,7 +38,7 @@ pub struct MajorFacts {
     pub catalog: &'static CatalogLayout,
     /// Records of the resource manager Heap2 that prune and freeze pages.
     pub prune: PruneRecords,
-    /// Records of the resource manager Btree whose place in the page can be followed.
+    /// Records of the resource manager Btree whose position in the page can be followed.
     pub btree: BtreeRecords,
     /// `VACUUM_REDIRECT` of SP-GiST has the form that can be followed.
     pub follows_spgist_redirects: bool,
@@ -282,7 +282,7 @@ impl Major {
         rmgr_id <= facts.last_rmgr || (facts.has_custom_rmgrs && rmgr_id >= FIRST_CUSTOM_RMGR)
     }
 
-    /// Bit of `bimg_info` that says whether redo puts the image into place (`BKPIMAGE_APPLY`).
+    /// Bit of `bimg_info` that says whether redo restores the image (`BKPIMAGE_APPLY`).
     #[must_use]
     #[inline]
     pub const fn image_apply_flag(self) -> u8 {

@@ -36,6 +36,6 @@ pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Furthe
     let ahead = first_touches.map(|touches| touches.ahead(pages, block_size, &mut coverage));
     let differing = ahead.into_iter().flatten().chain(touched).map(|page| (page, Suspicion::Differs));
     let found = missing.into_iter().flatten().chain(differing);
-    let suspects = found.filter(|(page, _)| read.interest.place(*page).is_none()).collect();
+    let suspects = found.filter(|(page, _)| read.interest.index_of(*page).is_none()).collect();
     Further { suspects, coverage }
 }

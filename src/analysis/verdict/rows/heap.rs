@@ -92,8 +92,8 @@ impl HeapItems {
 
     fn insert(&mut self, item: u16, row: Row) -> Result<(), Misfit> {
         let is_free = matches!(self.get(item), Item::Unused | Item::Unknown);
-        if let Some(place) = self.get_mut(item) {
-            *place = Item::Row(row);
+        if let Some(old) = self.get_mut(item) {
+            *old = Item::Row(row);
         }
         if is_free { Ok(()) } else { Err(Misfit::Taken { item: item.into() }) }
     }
@@ -101,11 +101,11 @@ impl HeapItems {
     /// Changes the header of a row.
     fn change(&mut self, item: u16, change: impl FnOnce(&mut Row)) -> Result<(), Misfit> {
         let missing = Err(Misfit::Missing { item: item.into() });
-        let Some(place) = self.get_mut(item) else { return missing };
-        if *place == Item::Unknown {
-            *place = Item::Row(Row::default());
+        let Some(old) = self.get_mut(item) else { return missing };
+        if *old == Item::Unknown {
+            *old = Item::Row(Row::default());
         }
-        let Item::Row(row) = place else { return missing };
+        let Item::Row(row) = old else { return missing };
         change(row);
         Ok(())
     }
@@ -113,8 +113,8 @@ impl HeapItems {
     /// Puts a line pointer into another state; `needs` says whether its old one can be.
     fn turn(&mut self, item: u16, into: Item, needs: impl FnOnce(&Item) -> bool) -> Result<(), Misfit> {
         let missing = Err(Misfit::Missing { item: item.into() });
-        let Some(place) = self.get_mut(item) else { return missing };
-        let before = std::mem::replace(place, into);
+        let Some(old) = self.get_mut(item) else { return missing };
+        let before = std::mem::replace(old, into);
         if before == Item::Unknown || needs(&before) { Ok(()) } else { missing }
     }
 

@@ -13,7 +13,7 @@ use crate::types::{BlockNumber, ForkNumber};
 /// Items are aligned to 8 bytes.
 const ALIGNMENT: usize = 8;
 
-/// Rows that name each other's places before that counts: one can come from an update that was undone and frozen.
+/// Rows that name each other's location before that counts: one can come from an update that was undone and frozen.
 const LEAST_MISPLACED: usize = 2;
 
 /// A rule that the items of a page break.
@@ -41,7 +41,7 @@ pub enum LayoutFault {
         /// That of the other.
         other: usize,
     },
-    /// Rows that were never updated name each other's places as their own.
+    /// Rows that were never updated name each other's location as their own.
     Misplaced {
         /// How many.
         count: usize,
@@ -105,7 +105,7 @@ fn duplicate(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
     })
 }
 
-/// A row that was inserted and never updated names its own place (`t_ctid`).
+/// A row that was inserted and never updated names its own location (`t_ctid`).
 fn misplaced(header: &PageHeader, page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
     let rows: HashMap<usize, usize> = page_tuples(header, page)
         .filter_map(|tuple| {
@@ -139,7 +139,7 @@ mod tests {
         page
     }
 
-    /// Header of a row of block 7 that names this item as its place.
+    /// Header of a row of block 7 that names this item as its location.
     fn row(item: u8) -> [u8; 24] {
         let mut row = [0; 24];
         (row[0], row[14], row[16], row[22]) = (9, 7, item, 24);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_were_never_updated_name_their_own_place() {
+    fn rows_that_were_never_updated_name_their_own_location() {
         let rows = |named: [u8; 3]| {
             page(8120, &[], &[(8168, 24, &row(named[0])), (8144, 24, &row(named[1])), (8120, 24, &row(named[2]))])
         };

@@ -193,7 +193,7 @@ impl ListItems {
         Some(Ok(()))
     }
 
-    /// SPLIT: level, first item that goes to the right, place of the new entry, place in a list of rows; the new entry if it
+    /// SPLIT: level, first item that goes to the right, item of the new entry, index in a list of rows; the new entry if it
     /// stays on the left, then the high key.
     fn keep_left_half(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         let (first_right, new_item) = (change.main_u16(4)?, change.main_u16(6)?);
@@ -240,8 +240,8 @@ impl ListItems {
         let items = (0..deleted).map(|index| change.data_u16(index.saturating_mul(2))).collect::<Option<Vec<u16>>>()?;
         let mut new = entries_of(change.data.get(deleted.saturating_mul(2)..)?, 1)?;
         if (deleted, inserted) == (1, 1) {
-            let place = self.entry_mut(*items.first()?);
-            return Some(place.map(|place| *place = new.pop().flatten()));
+            let old = self.entry_mut(*items.first()?);
+            return Some(old.map(|old| *old = new.pop().flatten()));
         }
         let done = self.remove(items);
         self.entries.append(&mut new);

@@ -1,4 +1,4 @@
-//! The short way through bodies that hold what nearly all bodies hold, field by field at fixed places. Whatever is out of
+//! The short way through bodies that hold what nearly all bodies hold, field by field at fixed offsets. Whatever is out of
 //! the ordinary, or wrong, is left to the careful way, which alone says what is wrong.
 
 use super::{
@@ -16,7 +16,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Reads a block reference without an image, behind its id. `None`: look carefully.
+/// Reads a block reference without an image, after its id. `None`: look carefully.
 #[inline(always)]
 pub(super) fn block_head(i: &[u8], rel_before: Option<RelFileLocator>) -> Option<(&[u8], BlockHead)> {
     const OWN_REL: usize = 19;

@@ -11,7 +11,7 @@ use crate::parsers::wal::record::{RecordHeader, record_crc};
 pub const KEPT_RECORD_BYTES: usize = 8 << 20;
 
 /// Bytes of a record that are kept when only its fragment headers are wanted. They come first and take 904 bytes at most,
-/// behind the 24 bytes of the record header: 33 block references of 27 bytes, and 13 bytes of other kinds.
+/// after the 24 bytes of the record header: 33 block references of 27 bytes, and 13 bytes of other kinds.
 pub const HEAD_RECORD_BYTES: usize = 1024;
 
 /// The beginning of a record, and what its checksum needs to know of the rest.

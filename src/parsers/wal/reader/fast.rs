@@ -78,7 +78,7 @@ impl FastStart {
         let before = rest.len();
         let (mut start_lsn, mut link) = (self.lsn, self.link);
         let mut records = 0;
-        while let Some((bytes, step, behind)) = whole_record(rest) {
+        while let Some((bytes, step, after)) = whole_record(rest) {
             let Ok(header) = RecordHeader::decode(start_lsn, bytes) else { break };
             // Records of the WAL machinery itself change how reading goes on.
             if header.prev != link || header.rmgr_id == RM_XLOG || !major.has_rmgr(header.rmgr_id) {
@@ -106,7 +106,7 @@ impl FastStart {
             records = u64::saturating_add(records, 1);
             link = start_lsn;
             start_lsn = end_lsn;
-            rest = behind;
+            rest = after;
             if visited.is_break() {
                 break;
             }
@@ -154,12 +154,12 @@ impl FastStart {
             }
             let block = usize::try_from(expected.block_size).ok()?;
             let taken = missing.min(block.saturating_sub(PageHeader::SHORT_SIZE));
-            let (piece, behind) = rest.get(PageHeader::SHORT_SIZE..)?.split_at_checked(taken)?;
+            let (piece, after) = rest.get(PageHeader::SHORT_SIZE..)?.split_at_checked(taken)?;
             body_crc = Some(crc32c_append(body_crc.unwrap_or_else(|| crc32c(body)), piece));
             if borrowed.is_none() {
                 buffer.keep(piece);
             }
-            (page, rest) = (next, behind);
+            (page, rest) = (next, after);
             missing = missing.saturating_sub(taken);
             data_end_lsn = page_start.advanced_by(u64::try_from(PageHeader::SHORT_SIZE.saturating_add(taken)).ok()?);
         }
@@ -176,7 +176,7 @@ impl FastStart {
     }
 }
 
-/// The record at the start of `rest`, the distance to the next and what is behind, when all of that is there.
+/// The record at the start of `rest`, the distance to the next and what is after, when all of that is there.
 #[inline]
 fn whole_record(rest: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     let length = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;
@@ -184,6 +184,6 @@ fn whole_record(rest: &[u8]) -> Option<(&[u8], u64, &[u8])> {
         return None;
     }
     let step = length.checked_next_multiple_of(8)?;
-    let behind = rest.get(step..)?;
-    Some((rest.get(..length)?, u64::try_from(step).ok()?, behind))
+    let after = rest.get(step..)?;
+    Some((rest.get(..length)?, u64::try_from(step).ok()?, after))
 }

@@ -15,11 +15,11 @@ pub struct ReaderOptions {
     pub system_identifier: Option<u64>,
     /// Timelines that may occur; any when empty.
     pub timelines: Vec<TimelineId>,
-    /// Records that start here or behind are not read; the one before is read to its end.
+    /// Records that start here or later are not read; the one before is read to its end.
     pub limit: Option<Lsn>,
     /// What is kept of records that do not lie inside one page; less is faster.
     pub keep: Keep,
-    /// Goes on behind damage, at the next page that starts a record. Such records are marked.
+    /// Goes on after damage, at the next page that starts a record. Such records are marked.
     pub resynchronise: bool,
 }
 

@@ -55,15 +55,11 @@ impl ListItems {
     /// Source: `src/backend/access/spgist/spgxlog.c`.
     pub(super) fn apply_spgist(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         match (change.info & 0xF0, change.block_id) {
-            // ADD_LEAF: two flags, the item, the head of its chain, the place above, the entry.
+            // ADD_LEAF: two flags, the item, the head of its chain, the tuple above, the entry.
             (0x10, 0) => {
                 let (item, head) = (change.main_u16(2)?, change.main_u16(4)?);
                 let entry = entries_of(change.main.get(10..)?, 1)?.pop()?;
-                Some(if item == head {
-                    self.entry_mut(item).map(|place| *place = entry)
-                } else {
-                    self.put(item, entry)
-                })
+                Some(if item == head { self.entry_mut(item).map(|old| *old = entry) } else { self.put(item, entry) })
             }
             (0x20, 0 | 1) => self.move_leafs(change),
             (0x60, 0) => self.vacuum_leaf(change),
@@ -72,15 +68,15 @@ impl ListItems {
         }
     }
 
-    /// Puts an entry after the last, or in the place of a mark.
+    /// Puts an entry after the last, or over a mark.
     fn put(&mut self, item: u16, entry: Entry) -> Result<(), Misfit> {
         if usize::from(item) == self.entries.len().saturating_add(1) {
             self.entries.push(entry);
             return Ok(());
         }
-        let place = self.entry_mut(item)?;
-        let is_free = place.is_none() || *place == mark(PLACEHOLDER);
-        *place = entry;
+        let old = self.entry_mut(item)?;
+        let is_free = old.is_none() || *old == mark(PLACEHOLDER);
+        *old = entry;
         if is_free { Ok(()) } else { Err(Misfit::Taken { item: item.into() }) }
     }
 
@@ -92,7 +88,7 @@ impl ListItems {
         Ok(())
     }
 
-    /// MOVE_LEAFS: how many move, flags, the place above, how marks are made; their items on the old page and on the new one,
+    /// MOVE_LEAFS: how many move, flags, the tuple above, how marks are made; their items on the old page and on the new one,
     /// and the entries.
     fn move_leafs(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         let moves = usize::from(change.main_u16(0)?);
@@ -110,7 +106,7 @@ impl ListItems {
         Some(to.into_iter().zip(entries).try_for_each(|(item, entry)| self.put(item, entry)))
     }
 
-    /// VACUUM_LEAF: four numbers, how marks are made; items that turn into one mark or the other, that change places, that get
+    /// VACUUM_LEAF: four numbers, how marks are made; items that turn into one mark or the other, that are exchanged, that get
     /// another link.
     fn vacuum_leaf(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         let count = |at: usize| change.main_u16(at).map(usize::from);
