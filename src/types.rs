@@ -99,9 +99,9 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// Why a text is no LSN.
+/// Why a text is not a valid LSN.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no LSN: expected two hexadecimal numbers of up to 8 digits, as in 1/2A000028")]
+#[error("\"{0}\" is not a valid LSN: expected two hexadecimal numbers of up to 8 digits, as in 1/2A000028")]
 pub struct LsnParseError(String);
 
 impl FromStr for Lsn {
@@ -190,7 +190,7 @@ impl FromStr for ForkNumber {
         Self::ALL
             .into_iter()
             .find(|fork| fork.name() == text)
-            .ok_or_else(|| format!("\"{text}\" is no fork: expected main, fsm, vm or init"))
+            .ok_or_else(|| format!("\"{text}\" is not a valid fork: expected main, fsm, vm or init"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Wrong and hostile input: a clear message, exit status 2 where something was not looked at, the rest still shown.
+//! Wrong and hostile input: a clear message, exit status 2 where something was not examined, the rest still shown.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn paths_that_are_no_data_directory() {
     for (path, words) in [
         ("/no/such/directory".to_owned(), "No such file"),
         (arg(&empty).to_owned(), "neither a data directory"),
-        (arg(&odd).to_owned(), "is no version"),
+        (arg(&odd).to_owned(), "is not a version"),
     ] {
         for command in ["info", "dump", "batches"] {
             let ran = dwbinspect(&[command, &path]);
@@ -274,7 +274,7 @@ fn unreadable_configuration_is_said() {
 }
 
 #[test]
-fn many_strangers_are_counted_not_listed() {
+fn many_unrecognized_files_are_counted_not_listed() {
     let (_keep, data) = small_copy("wrapped");
     for number in 0..500 {
         fs::write(data.join(format!("pg_dwbuf/stranger{number:04}")), "").unwrap();

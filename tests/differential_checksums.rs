@@ -173,7 +173,7 @@ fn damage_is_found_where_pg_checksums_finds_it() {
     }
     assert!(found.len() > failed.len() + 20, "pages without header: {} and {}", found.len(), failed.len());
 
-    // Without checksums only structure counts, and tuples are looked at: no false alarm on what was not damaged.
+    // Without checksums only structure counts, and tuples are examined: no false alarm on what was not damaged.
     server.must("pg_checksums", &["--disable", "-D", arg(&data)]);
     let ran = verify(&data, &[]);
     let found: BTreeSet<_> = ran.of_type("damaged_page").iter().map(place).collect();

@@ -1,4 +1,4 @@
-//! Predictions about things other than pages, held against what a live server does.
+//! Predictions about things other than pages, compared with what a live server does.
 
 mod common;
 #[path = "common/live.rs"]
@@ -184,7 +184,7 @@ fn backup_in_tar_format_is_told_how_to_be_looked_at() {
         // that were unpacked here: what it does then is not certain.
         assert_eq!((ran.status, &summary["backup_end"]), (2, &"reached".into()), "{}", ran.stdout);
         assert!(summary["doubt_codes"].as_array().unwrap().contains(&"other_signals".into()), "{summary}");
-        // The row of the table in the tablespace was looked at too.
+        // The row of the table in the tablespace was examined too.
         let oid = fs::read_dir(unpacked.join("pg_tblspc")).unwrap().next().unwrap().unwrap();
         assert!(oid.path().is_dir());
         assert_eq!(dwbinspect(&["info", arg(&backup)]).status, 2);

@@ -18,7 +18,7 @@ const DEADLY: Lsn = Lsn(0x0186_1A28);
 
 #[test]
 fn start_dies_of_a_brin_insert_and_the_printed_command_cures_it() {
-    // The command writes into the file that is there, so this is no copy of links.
+    // The command writes into the file that is there, so this is not a copy of links.
     let temporary = tempfile::tempdir().unwrap();
     let data = temporary.path().join("the data");
     copy_tree(&data_dir("cases/brin").unwrap(), &data);

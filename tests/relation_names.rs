@@ -100,7 +100,7 @@ fn every_relation_of_every_major_has_the_name_that_sql_gives() {
             assert!(same, "{major}: {rel} is {name:?}, ours {ours:?}");
         }
         for (rel, ours) in &sorted(&names) {
-            assert!(truth.get(*rel).is_some(), "{major}: {rel} is no relation any more, ours {ours:?}");
+            assert!(truth.get(*rel).is_some(), "{major}: {rel} is not a relation any more, ours {ours:?}");
             assert_eq!(ours.doubt, None, "{major} {rel} {ours}");
         }
     }

@@ -312,7 +312,7 @@ fn where_a_tablespace_is_must_be_known_before_anything_is_written() {
     let (keep, data) = copy_of("checkpoint");
     let elsewhere = keep.path().join("elsewhere");
     fs::create_dir(&elsewhere).expect("directory");
-    // A link that leads in a circle, and one through something that is no directory.
+    // A link that leads in a circle, and one through something that is not a directory.
     for target in [data.join("pg_tblspc/20001"), data.join("PG_VERSION/space")] {
         let link = data.join("pg_tblspc/20001");
         symlink(target, &link).expect("link");

@@ -104,7 +104,7 @@ fn server_that_another_directory_names_as_its_own_is_ruled_out() {
     unclear(&machine);
     fs::write(other.join("postmaster.pid"), format!("71\n{}\n", other.display())).unwrap();
     assert_eq!(machine.search(), Search::None);
-    // Started on this directory, or on one that cannot be looked at.
+    // Started on this directory, or on one that cannot be examined.
     for path in [machine.data(), machine.temporary.path().join("none")] {
         fs::write(server.join("cmdline"), started(&path)).unwrap();
         assert!(unclear(&machine).contains("started with -D"), "{}", unclear(&machine));

@@ -35,7 +35,7 @@ const WALK: [(&str, &[&str]); 10] = [
     ("help", &["?"]),
 ];
 
-/// Holds a picture against the one that was looked at. Whether some process has the number of the one that crashed, and
+/// Compares a picture with the one that was approved. Whether some process has the number of the one that crashed, and
 /// what the sentence about it says, differs from machine to machine.
 fn assert_picture(name: String, screen: &Driven) {
     let filters = [("postmaster.pid: names process .*", "postmaster.pid: names process […]")];

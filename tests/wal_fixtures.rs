@@ -1,4 +1,4 @@
-//! Real WAL of majors 10 to 19, held against what pg_waldump of the same major says about it.
+//! Real WAL of majors 10 to 19, compared with what pg_waldump of the same major says about it.
 
 #[path = "common/wal.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! What WAL says of pages, gathered from several segments at a time, held against a slow reading record by record.
+//! What WAL says of pages, gathered from several segments at a time, compared with a slow reading record by record.
 
 #[path = "common/wal.rs"]
 mod common;

@@ -139,7 +139,7 @@ fn tar_in_any_order_plain_or_compressed_gives_the_same_bytes() {
         fs::write(&archive, &plain).unwrap();
         let set = open_in_place(&archive);
         assert_same(&set, &expected);
-        assert_eq!(kinds(&set), [(NoteKind::Stranger, NoteLevel::Note)], "{format}");
+        assert_eq!(kinds(&set), [(NoteKind::Unrecognized, NoteLevel::Note)], "{format}");
         assert!(set.segments()[0].label.contains("archive.bin:0000"));
         assert_same(&open_stdin(&plain).unwrap(), &expected);
         for (program, args, _) in COMPRESSORS {

@@ -170,7 +170,7 @@ fn things_that_are_no_files_are_never_opened() {
     assert_same(&set, &shorter_by(&nth(0)));
     assert!(refused(&fifo).contains("is a FIFO"));
     assert!(refused(Path::new("/dev/zero")).contains("is a device"));
-    assert!(refused(&place.join("absent")).contains("cannot look at"));
+    assert!(refused(&place.join("absent")).contains("cannot examine"));
     assert!(refused(&place.join("absent*")).contains("nothing matches"));
     assert!(refused(&place.join("a[")).contains("pattern"));
 }
@@ -182,7 +182,7 @@ fn files_that_vanish_shrink_or_are_forbidden_are_said() {
     fs::remove_file(place.join(nth(0))).unwrap();
     File::options().write(true).open(place.join(nth(1))).unwrap().set_len(5000).unwrap();
     let error = read_index(&set, 0).unwrap_err().1;
-    assert!(error.contains("cannot look at") && error.contains(&nth(0)), "{error}");
+    assert!(error.contains("cannot examine") && error.contains(&nth(0)), "{error}");
     let (bytes, error) = read_index(&set, 1).unwrap_err();
     assert!(bytes.len() == 5000 && error.contains("ends after 5000"), "{error}");
     let forbidden = place.join(nth(2));
@@ -261,7 +261,7 @@ fn full_plain_files_are_preferred() {
     let count = |kind: NoteKind| set.notes().iter().filter(|note| note.kind == kind).count();
     assert_eq!(count(NoteKind::Duplicate), 2, "{:?}", set.notes());
     assert!(has(&set, NoteKind::PartialUsed, NoteLevel::Note) && has(&set, NoteKind::Unwritten, NoteLevel::Note));
-    assert!(only(&set, NoteKind::Stranger).what.contains("README.txt"));
+    assert!(only(&set, NoteKind::Unrecognized).what.contains("README.txt"));
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn without_history_only_the_timeline_itself_is_read() {
     assert_eq!(only(&set, NoteKind::MissingHistory).level, NoteLevel::Note);
     assert!(only(&set, NoteKind::OtherTimeline).what.contains("not the one that is read"));
     fs::write(place.join("00000002.history"), "1 nonsense").unwrap();
-    assert!(only(&open_in_place(&place), NoteKind::BadHistory).what.contains("is no LSN"));
+    assert!(only(&open_in_place(&place), NoteKind::BadHistory).what.contains("is not a valid LSN"));
     let options = WalSetOptions { timeline: Some(TimelineId(9)), ..WalSetOptions::new(&scratch) };
     assert!(matches!(WalSet::open(&[place], options), Err(WalSetError::NoWal { .. })));
 }
@@ -486,7 +486,7 @@ fn strange_members_are_counted_and_told_apart() {
     let bytes = tar_with(&members);
     let set = open_stdin(&bytes).unwrap();
     assert_eq!(set.segments().len(), 1);
-    assert!(only(&set, NoteKind::Stranger).what.contains("20000 members"));
+    assert!(only(&set, NoteKind::Unrecognized).what.contains("20000 members"));
     assert!(only(&set, NoteKind::NotWal).what.contains("archive inside an archive"));
     assert!(only(&set, NoteKind::CannotUnpack).what.contains("compressed more than 2 times"));
 }

@@ -1,4 +1,4 @@
-//! What records of real WAL say, held against the descriptions that pg_waldump of the same major prints.
+//! What records of real WAL say, compared with the descriptions that pg_waldump of the same major prints.
 
 #[path = "common/wal.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Batches: what was written into the DWB between two resets, as far as they can be told apart.
+//! Batches: what was written into the DWB between two resets, as far as they can be distinguished.
 
 use std::collections::BTreeMap;
 
@@ -43,9 +43,9 @@ pub struct Batch {
 /// What separates batches: verdict, then the part within it.
 type BatchKey = (BatchVerdict, usize);
 
-/// Tells batches apart and describes each. Reads every slot once more, with `jobs` threads.
+/// Finds the batches and describes each. Reads every slot once more, with `jobs` threads.
 #[must_use]
-pub fn tell_batches(
+pub fn find_batches(
     set: &DwbSet,
     staleness: &Staleness,
     cluster: &ClusterFacts,
@@ -84,7 +84,7 @@ pub enum BatchWriter {
     Eviction,
     /// Both.
     Mixed,
-    /// Images without checksums do not tell.
+    /// Unknown: images without checksums do not show it.
     Unknown,
 }
 

@@ -54,12 +54,12 @@ pub fn examine_slots(
     for error in set.controls.iter().filter_map(|control| control.content.as_ref().err()) {
         coverage.skip(SkippedPart::DoubleWriteBuffer, error);
     }
-    for stranger in &set.unrecognized {
-        let entry = Unrecognized::Entry(stranger.display().to_string());
+    for path in &set.unrecognized {
+        let entry = Unrecognized::Entry(path.display().to_string());
         findings.push(Finding::problem(FindingKind::Unrecognized(entry)));
     }
-    if set.further_strangers > 0 {
-        let further = Unrecognized::Further(set.further_strangers);
+    if set.further_unrecognized > 0 {
+        let further = Unrecognized::Further(set.further_unrecognized);
         findings.push(Finding::problem(FindingKind::Unrecognized(further)));
     }
     let mut traces = Vec::new();

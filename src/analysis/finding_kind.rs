@@ -15,7 +15,7 @@ use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::reader::Aborted;
 use crate::types::{BlockNumber, Lsn, RelFileLocator};
 
-/// What was found. The variant tells the code, the fields tell the words.
+/// What was found. The variant gives the code, the fields what the words need.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 #[allow(missing_docs, reason = "fields are named as the words that are made of them")]
@@ -251,7 +251,7 @@ pub enum WalRemark {
     Note {
         /// What it is about.
         kind: NoteKind,
-        /// What was found, as the set tells it.
+        /// What was found, as the set words it.
         what: String,
     },
     /// A running server gave a listed segment another name, or removed it.

@@ -24,9 +24,9 @@ struct QueueState<I, T> {
 
 struct Queue<I, T> {
     state: Mutex<QueueState<I, T>>,
-    /// Told when there is something to take up. Not of every result: waking a thread costs as much as reading some pages.
+    /// Notified when there is something to take up. Not of every result: waking a thread costs as much as reading some pages.
     results: Condvar,
-    /// Told when there is room for results.
+    /// Notified when there is room for results.
     room: Condvar,
     ahead: usize,
 }

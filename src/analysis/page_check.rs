@@ -31,7 +31,7 @@ pub struct PageDamage {
     /// checksum vouches for the bytes.
     pub tuple_fault: Option<(usize, TupleFault)>,
     /// A server that reads this page reports an error: checksum, header, or a page without header that is not all zero.
-    /// It looks at nothing else before it uses a page.
+    /// It examines nothing else before it uses a page.
     ///
     /// Source: `PageIsVerified`, `src/backend/storage/page/bufpage.c`.
     pub server_rejects: bool,
@@ -75,7 +75,7 @@ impl PageCondition {
     /// Judges a page by its bytes alone. `block` is the number within the fork; `checksums`: whether the server that
     /// wrote it sets page checksums.
     ///
-    /// Line pointers and tuples are looked at only below a header that makes sense, since it says where they are.
+    /// Line pointers and tuples are examined only below a header that makes sense, since it says where they are.
     #[must_use]
     pub fn of(page: &[u8], fork: ForkNumber, block: BlockNumber, checksums: bool) -> Self {
         Self::with_checksum(page, fork, || checksums.then(|| page_checksum(page, block)))

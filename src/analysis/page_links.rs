@@ -95,7 +95,7 @@ pub struct BrokenLink {
     pub by: NamedBy,
     /// What is wrong.
     pub fault: LinkFault,
-    /// No replay changes the page that names it: what it says holds now. Without this, only WAL tells whether replay
+    /// No replay changes the page that names it: what it says holds now. Without this, only WAL shows whether replay
     /// builds the named page.
     pub is_settled: bool,
 }
@@ -173,7 +173,7 @@ pub(super) struct LinkCheck {
     fork: Option<IndexFork>,
     /// What was found.
     pub report: LinkReport,
-    /// Broken links in it that hold now, and those that only WAL can tell about.
+    /// Broken links in it that hold now, and those that only WAL can decide.
     settled: usize,
     open: usize,
 }
@@ -364,19 +364,19 @@ impl LinkReport {
         Self { broken: Vec::new(), further: 0, further_open: 0, too_large: Vec::new() }
     }
 
-    /// Findings about the links that `is_told` takes, one a page; `locate` gives the path of a page's file and the offset
+    /// Findings about the links that `is_reported` takes, one a page; `locate` gives the path of a page's file and the offset
     /// in it. `exists`: the catalog has the relation beyond doubt. Files of others may be what an index build left
     /// that never came to its end.
     pub fn findings(
         &self,
-        is_told: &dyn Fn(&BrokenLink) -> bool,
+        is_reported: &dyn Fn(&BrokenLink) -> bool,
         exists: &dyn Fn(RelFileLocator) -> bool,
         locate: &dyn Fn(PageId) -> (String, u64),
     ) -> Vec<Finding> {
-        let mut told: Vec<&BrokenLink> = self.broken.iter().filter(|link| is_told(link)).collect();
-        told.sort_by_key(|link| link.page);
+        let mut reported: Vec<&BrokenLink> = self.broken.iter().filter(|link| is_reported(link)).collect();
+        reported.sort_by_key(|link| link.page);
         let (mut findings, mut further, mut uncertain) = (Vec::new(), self.further, 0_u64);
-        for links in told.chunk_by(|one, other| one.page == other.page) {
+        for links in reported.chunk_by(|one, other| one.page == other.page) {
             let Some(first) = links.first() else { continue };
             if !exists(first.page.rel) {
                 uncertain = uncertain.saturating_add(1);

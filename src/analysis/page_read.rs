@@ -224,7 +224,7 @@ impl Judge<'_> {
         let whole = bytes.len().saturating_sub(bytes.len().checked_rem(self.block_size()).unwrap_or_default());
         let (pages, rest) = bytes.split_at(whole);
         let mut sums = Vec::new();
-        // A few at a time: they are still in the first cache when they are looked at.
+        // A few at a time: they are still in the first cache when they are examined.
         for (index, few) in pages.chunks(PAGES_TOGETHER.saturating_mul(self.block_size())).enumerate() {
             let at = at.saturating_add(index.saturating_mul(PAGES_TOGETHER).saturating_mul(self.block_size()));
             sums.clear();
@@ -273,7 +273,7 @@ impl Judge<'_> {
         }
     }
 
-    /// True where links of a page are followed. Unlogged relations count changes of their own, so nothing tells which of
+    /// True where links of a page are followed. Unlogged relations count changes of their own, so nothing shows which of
     /// their pages are of one moment.
     fn follows_links(&self, page: PageId) -> bool {
         self.options.links_at.is_some() && page.fork == ForkNumber::Main && self.is_logged && self.is_in_reach(page)

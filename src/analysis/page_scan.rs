@@ -41,7 +41,7 @@ pub struct ScanOptions<'a> {
     /// Follow what pages of an index say of each other, on a cluster whose replay begins here or that had its last
     /// checkpoint here.
     pub links_at: Option<Lsn>,
-    /// Told how many bytes more are done, from any thread.
+    /// Given how many bytes more are done, from any thread.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -60,7 +60,7 @@ pub struct BadPage {
     pub bytes: Vec<u8>,
 }
 
-/// The end of a file whose length is no multiple of the block size.
+/// The end of a file whose length is not a multiple of the block size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialPage {
     /// Index of its file in the list.
@@ -152,7 +152,7 @@ impl PageCounts {
 pub struct PageScan {
     /// Counts.
     pub counts: PageCounts,
-    /// Ends of files that are no whole page, in the order of the files.
+    /// Ends of files that are not a whole page, in the order of the files.
     pub partial_pages: Vec<PartialPage>,
     /// Sound pages that are notable, in the order of the files.
     pub notable: Vec<PageId>,
@@ -175,7 +175,7 @@ pub(super) struct Piece {
     pub block: BlockNumber,
 }
 
-/// Bytes that could not be looked at, and why.
+/// Bytes that could not be examined, and why.
 #[derive(Debug)]
 pub(super) struct Gap {
     /// Index of the file in the list.
@@ -327,7 +327,7 @@ fn portions(files: &[RelationFile], geometry: Geometry) -> impl Iterator<Item = 
     })
 }
 
-/// Joins gaps that follow each other for the same reason, so that a file which cannot be read is told of once.
+/// Joins gaps that follow each other for the same reason, so that a file which cannot be read is reported once.
 struct Gaps<'a> {
     files: &'a [RelationFile],
     open: Option<Gap>,

@@ -1,4 +1,4 @@
-//! The page size of a cluster whose control file does not tell it.
+//! The page size of a cluster whose control file does not give it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

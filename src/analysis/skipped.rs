@@ -151,10 +151,10 @@ pub enum Lacking {
     Counts,
 }
 
-/// Why `pg_control` does not tell sizes.
+/// Why `pg_control` does not give sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlDoubt {
-    /// It tells sizes that cannot be right.
+    /// It gives sizes that cannot be right.
     WrongSizes,
     /// It is damaged or missing.
     NotTrusted,
@@ -183,7 +183,7 @@ pub enum SkipReason {
     Wal {
         /// What it is about.
         kind: NoteKind,
-        /// What was found, as the set tells it.
+        /// What was found, as the set words it.
         what: String,
     },
     /// Names of relations could not be read.
@@ -228,7 +228,7 @@ pub enum SkipReason {
         /// Pages of a segment.
         segment_blocks: u32,
     },
-    /// The page size is told by page headers alone.
+    /// The page size is known from page headers alone.
     SizesByHeaders {
         /// What is wrong with `pg_control`.
         control: ControlDoubt,

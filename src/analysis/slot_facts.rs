@@ -37,7 +37,7 @@ impl PageChecksum {
     }
 }
 
-/// Which writer made a slot, as far as the image tells.
+/// Which writer made a slot, as far as the image shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WritePath {
     /// A backend or the background writer: the page was copied with a fresh checksum.
@@ -126,7 +126,7 @@ pub struct SlotFacts {
     pub computed_page_checksum: u16,
     /// Digest of the image without its checksum; 0 for an empty slot.
     pub digest: u64,
-    /// Who wrote the slot; `None` where the checksum cannot tell.
+    /// Who wrote the slot; `None` where the checksum does not show it.
     pub path: Option<WritePath>,
     /// Rules that the slot header breaks.
     pub slot_faults: Vec<SlotFault>,

@@ -15,7 +15,7 @@ use crate::types::Lsn;
 pub enum BatchVerdict {
     /// Written since the last completed checkpoint.
     Current,
-    /// Cannot be told; to be treated like a stale one.
+    /// Unknown; to be treated like a stale one.
     Undecided,
     /// Left over from before it.
     Stale,
@@ -44,7 +44,7 @@ pub enum BatchReason {
     AfterNewer,
     /// Its LSN is higher than that of the last checkpoint, but it stands apart: it may have been written just before the reset.
     PossibleWindow,
-    /// Nothing tells.
+    /// Nothing shows it.
     NoEvidence,
     /// The slot's CRC is wrong, so its LSN proves nothing.
     Unreliable,
@@ -190,7 +190,7 @@ impl Staleness {
                 || set.controls.iter().any(|part| part.directory.name() == name)
         };
         let kept: Vec<&dyn DwbFormat> = FORMATS.into_iter().filter(is_kept).collect();
-        // Without any buffer the line that its slots would be told by is known all the same.
+        // Without any buffer the line that its slots would be judged by is known all the same.
         let is_unread = !set.skipped.is_empty();
         for format in if kept.is_empty() { FORMATS.get(..1).unwrap_or_default().to_vec() } else { kept } {
             let name = format.directory().name();

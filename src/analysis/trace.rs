@@ -14,7 +14,7 @@ use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::dwb::SlotIdRule;
 use crate::types::{Lsn, MIN_WAL_SEGMENT_SIZE, PageId};
 
-/// What batches are told by: 16 bytes a slot.
+/// What distinguishes batches: 16 bytes a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotTrace {
     /// The newer of the slot's two LSNs; 0 when it has none (free space maps, unlogged relations).
@@ -59,7 +59,7 @@ pub struct FileTrace {
     pub runs: Vec<RunTrace>,
 }
 
-/// What tells a slot from others of the same page, in a layout that stores server runs.
+/// What distinguishes a slot from others of the same page, in a layout that stores server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunTrace {
     /// The page, of a slot that can be trusted.

@@ -85,7 +85,7 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
         Err(error) if error.is_not_found() => None,
         Err(error) => Some(Err(error)),
     };
-    // One that cannot be looked at may well be there.
+    // One that cannot be examined may well be there.
     let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
     let present = |name: &&&str| !data_dir.join(name).symlink_metadata().is_err_and(is_absent);
     RecoverySigns {

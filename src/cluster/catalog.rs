@@ -1,5 +1,5 @@
 //! Names of relations from the catalogs of a stopped data directory. Nothing is trusted: catalogs may be torn, old or
-//! missing, so every name is a best effort and everything that could not be read is told.
+//! missing, so every name is a best effort and everything that could not be read is reported.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -307,7 +307,7 @@ impl Reader {
                 let kind = kind_of(metadata.file_type()).unwrap_or("file");
                 return gaps.push(AccessError::NotADirectory { path, kind }.into());
             }
-            Err(source) => return gaps.push(AccessError::io("look at", &path, source).into()),
+            Err(source) => return gaps.push(AccessError::io("examine", &path, source).into()),
         }
         let local_map = self.map(&directory, gaps);
         let at = |rel_number| RelFileLocator { spc_oid: database.spc_oid, db_oid: database.oid, rel_number };

@@ -18,7 +18,7 @@ const DEEPEST: usize = 4;
 /// Why a path is not taken for a data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum NotADataDir {
-    /// The path itself cannot be looked at.
+    /// The path itself cannot be examined.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A directory without the file that marks a data directory.
@@ -44,7 +44,7 @@ pub enum NotADataDir {
         version: String,
     },
     /// `PG_VERSION` does not begin with a number.
-    #[error("{}: PG_VERSION says {found:?}, which is no version", path.display())]
+    #[error("{}: PG_VERSION says {found:?}, which is not a version", path.display())]
     BadVersion {
         /// The directory.
         path: PathBuf,
@@ -66,10 +66,10 @@ impl DataDir {
     /// Opens a data directory: reads `PG_VERSION` and the control file.
     ///
     /// # Errors
-    /// When the path is no data directory. A control file that is missing or damaged is no error here: see
+    /// When the path is not a data directory. A control file that is missing or damaged is not an error here: see
     /// [`Self::control`].
     pub fn open(root: &Path) -> Result<Self, NotADataDir> {
-        let metadata = root.metadata().map_err(|source| AccessError::io("look at", root, source))?;
+        let metadata = root.metadata().map_err(|source| AccessError::io("examine", root, source))?;
         if !metadata.is_dir() {
             let kind = kind_of(metadata.file_type()).unwrap_or("file");
             return Err(AccessError::NotADirectory { path: root.to_owned(), kind }.into());
@@ -121,7 +121,7 @@ impl DataDir {
             for entry in entries {
                 let entry = entry.map_err(failed)?;
                 let path = entry.path();
-                let kind = entry.file_type().map_err(|source| AccessError::io("look at", &path, source))?;
+                let kind = entry.file_type().map_err(|source| AccessError::io("examine", &path, source))?;
                 if kind.is_symlink() {
                     let leads_to = std::fs::read_link(&path);
                     own.push(directory.join(leads_to.map_err(|source| AccessError::io("read link", &path, source))?));

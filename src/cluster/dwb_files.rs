@@ -14,7 +14,7 @@ const MAX_UNRECOGNIZED: usize = 20;
 /// Most bytes that one read of a slot scan takes.
 const WINDOW_BYTES: u64 = 256 * 1024;
 
-/// A DWB file, opened, with its layout told.
+/// A DWB file, opened, with its layout found.
 #[derive(Debug)]
 pub struct DwbFile {
     /// Name without directory.
@@ -29,7 +29,7 @@ pub struct DwbFile {
 }
 
 impl DwbFile {
-    /// Opens a file of a kind and tells its layout. `block_size_hint`: page size of the cluster, if known; `control`: the
+    /// Opens a file of a kind and finds its layout. `block_size_hint`: page size of the cluster, if known; `control`: the
     /// bytes of the buffer's control file, where it has one.
     ///
     /// # Errors
@@ -284,7 +284,7 @@ pub struct DwbSet {
     /// Entries of the directory that no layout knows, the first of them.
     pub unrecognized: Vec<PathBuf>,
     /// Further such entries, only counted.
-    pub further_strangers: u64,
+    pub further_unrecognized: u64,
 }
 
 impl DwbSet {
@@ -350,7 +350,7 @@ impl DwbSet {
                 Some(FileRole::Control) => control = Some(name.to_owned()),
                 Some(FileRole::Leftover) => {}
                 None if self.unrecognized.len() < MAX_UNRECOGNIZED => self.unrecognized.push(path),
-                None => self.further_strangers = self.further_strangers.saturating_add(1),
+                None => self.further_unrecognized = self.further_unrecognized.saturating_add(1),
             }
         }
         paths.sort();

@@ -22,7 +22,7 @@ pub enum NameDoubt {
     /// The row may have been deleted or replaced, by a member of a multixact or by a transaction that `pg_xact` does not
     /// tell of.
     PerhapsDeleted,
-    /// `pg_xact` does not tell whether the row's transaction was committed.
+    /// `pg_xact` does not say whether the row's transaction was committed.
     InsertionUnknown,
     /// The row's transaction was unfinished when the server crashed, or finished in WAL that was not replayed.
     InsertionOpen,
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sound_names_of_two_relations_are_told() {
+    fn two_sound_names_of_two_relations_are_reported() {
         assert_eq!(kept(name("a", 1, None, 700), name("b", 2, None, 701)), ("postgres.?.b".to_owned(), 1));
         let temporary = RelationName { persistence: Some(Persistence::Temporary), ..name("t", 3, None, 800) };
         assert_eq!(kept(temporary, name("a", 1, None, 700)), ("postgres.?.a".to_owned(), 0));

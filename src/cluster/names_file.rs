@@ -32,14 +32,14 @@ const MAX_UNQUOTED_BYTES: usize = 64 * 1024;
 /// ```
 pub const NAMES_QUERY: &str = include_str!("names_query.sql");
 
-/// Why a list of names is no list of names.
+/// Why a file is not a list of names.
 #[derive(Debug, thiserror::Error)]
 pub enum NamesFileError {
     /// It cannot be read.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// It is not what [`NAMES_QUERY`] prints; the text ends with line and column.
-    #[error("{} is no list of names: {source}", path.display())]
+    #[error("{} is not a list of names: {source}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
@@ -66,10 +66,10 @@ struct Entry {
 impl RelationNames {
     /// Reads a list of names: one or more JSON arrays of objects with the keys `spc_oid`, `db_oid` (0 when shared),
     /// `rel_number`, `database` (null when shared), `schema`, `relation`, and optionally `oid`, `kind` and `persistence`
-    /// as in `pg_class`. What the list says is believed; files that it gives two names are told.
+    /// as in `pg_class`. What the list says is believed; files that it gives two names are reported.
     ///
     /// # Errors
-    /// When the file cannot be read, is longer than 1 GiB, or is no such list.
+    /// When the file cannot be read, is longer than 1 GiB, or is not such a list.
     pub fn from_json(path: &Path) -> Result<(Self, Vec<NameGap>), NamesFileError> {
         let file = ReadFile::open(path, Links::Follow)?;
         let size_bytes = file.size_bytes();
@@ -154,7 +154,7 @@ impl List {
         let Entry { spc_oid, db_oid, rel_number, .. } = entry;
         let code = |letter: Option<char>| {
             letter
-                .map(|letter| u8::try_from(letter).map_err(|_| format!("{letter:?} is no code of pg_class")))
+                .map(|letter| u8::try_from(letter).map_err(|_| format!("{letter:?} is not a code of pg_class")))
                 .transpose()
         };
         let (kind, persistence) = (code(entry.kind)?, code(entry.persistence)?);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn two_names_for_the_same_files_are_told() {
+    fn two_names_for_the_same_files_are_reported() {
         let (names, gaps) = read(&format!("[{ONE},{}]", ONE.replace("\"c\"", "\"d\""))).unwrap();
         assert_eq!((names.len(), gaps.len()), (1, 1));
         assert_eq!(gaps[0].to_string(), "1663/5/16384 is named both a.b.c and a.b.d; the first is kept");

@@ -17,7 +17,7 @@ pub enum Links {
     Refuse,
 }
 
-/// Something could not be looked at. Names the path and, for an I/O error, the operation.
+/// Something could not be examined. Names the path and, for an I/O error, the operation.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     /// The operating system refused.
@@ -89,7 +89,7 @@ impl ReadFile {
             Links::Follow => path.metadata(),
             Links::Refuse => path.symlink_metadata(),
         };
-        let found = metadata.map_err(|source| AccessError::io("look at", path, source))?;
+        let found = metadata.map_err(|source| AccessError::io("examine", path, source))?;
         regular(path, found.file_type())?;
         let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         if links == Links::Refuse {
@@ -99,7 +99,7 @@ impl ReadFile {
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let file = opened.map_err(|source| AccessError::io("open", path, source))?;
         // Asked again through the handle: the path may have been exchanged since.
-        let metadata = file.metadata().map_err(|source| AccessError::io("look at", path, source))?;
+        let metadata = file.metadata().map_err(|source| AccessError::io("examine", path, source))?;
         regular(path, metadata.file_type())?;
         Ok(Self { file, path: path.to_owned(), size_bytes: metadata.len() })
     }
@@ -160,9 +160,9 @@ impl ReadFile {
 /// Makes sure that a path is a directory itself, not a link to one.
 ///
 /// # Errors
-/// When it is anything else, or cannot be looked at.
+/// When it is anything else, or cannot be examined.
 pub fn real_directory(path: &Path) -> Result<(), AccessError> {
-    let metadata = path.symlink_metadata().map_err(|source| AccessError::io("look at", path, source))?;
+    let metadata = path.symlink_metadata().map_err(|source| AccessError::io("examine", path, source))?;
     match metadata.is_dir() {
         true => Ok(()),
         false => {
@@ -175,9 +175,9 @@ pub fn real_directory(path: &Path) -> Result<(), AccessError> {
 /// Makes sure that a path is a directory or a symbolic link to one, which the server allows for some.
 ///
 /// # Errors
-/// When it is anything else, or cannot be looked at.
+/// When it is anything else, or cannot be examined.
 pub fn linked_directory(path: &Path) -> Result<(), AccessError> {
-    let metadata = path.metadata().map_err(|source| AccessError::io("look at", path, source));
+    let metadata = path.metadata().map_err(|source| AccessError::io("examine", path, source));
     match metadata.map(|metadata| metadata.is_dir()) {
         Ok(true) => Ok(()),
         // What stands there itself is named: a link that leads nowhere is not "nothing there".
@@ -189,7 +189,7 @@ pub fn linked_directory(path: &Path) -> Result<(), AccessError> {
 /// cluster. A tablespace is reached by a link, which the server makes; everything below it is held to the same rule.
 ///
 /// # Errors
-/// When one is anything else, or cannot be looked at.
+/// When one is anything else, or cannot be examined.
 pub fn real_directories(root: &Path, relative: &Path) -> Result<(), AccessError> {
     let mut path = root.to_owned();
     let parent = relative.parent().unwrap_or(Path::new(""));

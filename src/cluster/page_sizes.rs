@@ -1,4 +1,4 @@
-//! The page size that page headers name, asked of a few files: something to hold the control file against.
+//! The page size that page headers name, asked of a few files: something to compare the control file with.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -115,7 +115,7 @@ impl PageSource for RelationPages {
         match path.symlink_metadata() {
             Ok(_) => Ok(true),
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(source) => Err(AccessError::io("look at", &path, source)),
+            Err(source) => Err(AccessError::io("examine", &path, source)),
         }
     }
 

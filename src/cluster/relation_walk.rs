@@ -21,12 +21,12 @@ pub struct RelationFile {
     pub size_bytes: u64,
 }
 
-/// Result of a walk: what is there, and what could not be looked at.
+/// Result of a walk: what is there, and what could not be examined.
 #[derive(Debug, Default)]
 pub struct Walk {
     /// Relation files, ordered by tablespace, database, relation, fork and segment.
     pub files: Vec<RelationFile>,
-    /// Directories and files that could not be looked at.
+    /// Directories and files that could not be examined.
     pub skipped: Vec<AccessError>,
 }
 
@@ -66,7 +66,7 @@ impl Walk {
                     let kind = kind_of(kind).unwrap_or("file");
                     self.skipped.push(AccessError::NotRegular { path: entry.path(), kind });
                 }
-                Err(source) => self.skipped.push(AccessError::io("look at", &entry.path(), source)),
+                Err(source) => self.skipped.push(AccessError::io("examine", &entry.path(), source)),
             }
         }
     }
@@ -84,7 +84,7 @@ impl Walk {
                         size_bytes: metadata.len(),
                     }),
                 },
-                Err(source) => self.skipped.push(AccessError::io("look at", &entry.path(), source)),
+                Err(source) => self.skipped.push(AccessError::io("examine", &entry.path(), source)),
             }
         }
     }

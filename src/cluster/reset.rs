@@ -14,7 +14,7 @@ use crate::types::Lsn;
 /// True when `pg_resetwal` wrote the control file and no server ran since.
 ///
 /// A server that switches to a new segment just before it is shut down leaves the same control file if it runs with the
-/// settings that `pg_resetwal` writes. The checkpoint record tells them apart: that of a server names the record before it,
+/// settings that `pg_resetwal` writes. The checkpoint record distinguishes them: that of a server names the record before it,
 /// that of `pg_resetwal` none. While the record cannot be read, the worse is believed.
 ///
 /// Source: `WriteEmptyXLOG`, `src/bin/pg_resetwal/pg_resetwal.c`.

@@ -1,4 +1,4 @@
-//! Whether a server runs on a data directory. The control file cannot tell: a killed server leaves "in production".
+//! Whether a server runs on a data directory. The control file cannot show it: a killed server leaves "in production".
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +26,7 @@ pub enum ServerSign {
         /// The process that wrote it.
         pid: i32,
     },
-    /// A `postmaster.pid` whose number now belongs to a process that is no server of this directory.
+    /// A `postmaster.pid` whose number now belongs to a process that is not a server of this directory.
     OtherProcess {
         /// The number in the file.
         pid: i32,
@@ -55,7 +55,7 @@ pub enum ServerSign {
         why: String,
     },
     /// The process that `postmaster.pid` names, or one that is attached to its shared memory, may be a server of this
-    /// directory: it cannot be looked at.
+    /// directory: it cannot be examined.
     MayRun {
         /// The number in the file.
         pid: i32,
@@ -67,7 +67,7 @@ pub enum ServerSign {
         /// Why.
         why: String,
     },
-    /// There are processes that cannot be looked at, and one of them may be a server of this directory.
+    /// There are processes that cannot be examined, and one of them may be a server of this directory.
     Hidden {
         /// Which, and why.
         why: String,
@@ -169,7 +169,7 @@ pub fn look_at_pid_file(data_dir: &Path) -> ServerSign {
     let pid = pid_file.pid;
     let own = match data_dir.metadata() {
         Ok(own) => own,
-        Err(error) => return ServerSign::Unreadable(AccessError::io("look at", data_dir, error)),
+        Err(error) => return ServerSign::Unreadable(AccessError::io("examine", data_dir, error)),
     };
     if let Some((key, id)) = pid_file.shared_memory
         && let Some(block) = shared_memory(key, id)
@@ -202,7 +202,7 @@ fn judge_process(pid: i32, own: &Metadata) -> ServerSign {
     match test_kill_process(number) {
         Err(Errno::SRCH) => return ServerSign::ProcessGone { pid },
         Ok(()) | Err(Errno::PERM) => {}
-        Err(error) => return may_run(&format!("of which the system does not tell whether it lives: {error}")),
+        Err(error) => return may_run(&format!("of which the system does not say whether it lives: {error}")),
     }
     let process = Process::of(Path::new(PROCESSES), pid);
     // A server ignores numbers that belong to other users: they cannot be servers of its data directory.
@@ -220,7 +220,7 @@ fn judge_process(pid: i32, own: &Metadata) -> ServerSign {
     match (process.works_in(own), command) {
         (Ok(true), _) => ServerSign::Running { pid, why: format!("process {pid} lives and works in this directory") },
         (Ok(false), Some(command)) => ServerSign::OtherProcess { pid, command, refuses_start },
-        // It ended while it was looked at.
+        // It ended while it was examined.
         _ if test_kill_process(number) == Err(Errno::SRCH) => ServerSign::ProcessGone { pid },
         (Err(_), Some(command)) if !process.looks_like_server() || process.serves_elsewhere(own) => {
             ServerSign::OtherProcess { pid, command, refuses_start }

@@ -18,7 +18,7 @@ const SERVER_DIRECTORIES: [&str; 3] = ["base", "global", "pg_wal"];
 /// otherwise.
 const MAX_OPEN_FILES: usize = 4096;
 
-/// What the processes of the machine tell of a server.
+/// What the processes of the machine show of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Search {
     /// None works in the directory.
@@ -30,7 +30,7 @@ pub enum Search {
         /// What runs.
         command: String,
     },
-    /// There may be one: not every process can be looked at.
+    /// There may be one: not every process can be examined.
     Unclear {
         /// Why.
         why: String,
@@ -50,7 +50,7 @@ pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
     let own = match data_dir.metadata() {
         Ok(own) => own,
         Err(error) => {
-            return Search::Unclear { why: format!("cannot look at {}: {error}", data_dir.display()) };
+            return Search::Unclear { why: format!("cannot examine {}: {error}", data_dir.display()) };
         }
     };
     let cannot_list = |error: io::Error| Search::Unclear {
@@ -137,7 +137,7 @@ impl Process {
         Some(fs::read_to_string(self.path.join("comm")).ok()?.trim().to_owned())
     }
 
-    /// Number, name, and how it was started if that tells more.
+    /// Number, name, and how it was started if that says more.
     pub(super) fn name(&self) -> String {
         let command = self.command().unwrap_or_else(|| "unknown".to_owned());
         match self.data_dir_argument() {
@@ -195,7 +195,7 @@ impl Process {
         fs::read(self.path.join("comm")).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     }
 
-    /// What a process that works in the data directory does there: told by its name, by that of its program, or by files
+    /// What a process that works in the data directory does there: known by its name, by that of its program, or by files
     /// of the cluster that it has open.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::types::Oid;
 
-/// Names that are kept, at most: a directory with more archives of tablespaces is no backup that anybody made.
+/// Names that are kept, at most: a directory with more archives of tablespaces is not a backup that anybody made.
 const MAX_ARCHIVES: usize = 10_000;
 
 /// How an archive is compressed, by its name.
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn archives_are_told_by_their_names() {
+    fn archives_are_known_by_their_names() {
         let archives = |names: &[&str]| names.iter().filter_map(|name| TarArchive::parse(name)).collect::<Vec<_>>();
         let others =
             ["16385.tar.zst", "pg_wal.tar", "2000.tar.lz4", "backup_manifest", "notes.tar", "0.tar", "x.tar.gz"];

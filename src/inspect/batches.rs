@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::dwb_source::DwbSource;
 use super::error::InspectError;
-use crate::analysis::batches::{Batch, tell_batches};
+use crate::analysis::batches::{Batch, find_batches};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::in_order::all_cores;
 use crate::cluster::names::RelationNames;
@@ -33,7 +33,7 @@ pub fn batches(paths: &[PathBuf]) -> Result<BatchesReport, InspectError> {
     let (report, findings) = source.examine();
     // What the second pass cannot read, the first has reported already, unless the file changed in between.
     let (mut coverage, mut second) = (report.coverage, Coverage::default());
-    let batches = tell_batches(&source.set, &report.staleness, &source.facts, all_cores(), &mut second);
+    let batches = find_batches(&source.set, &report.staleness, &source.facts, all_cores(), &mut second);
     for skipped in second.skipped {
         if !coverage.skipped.contains(&skipped) {
             coverage.skipped.push(skipped);

@@ -163,7 +163,7 @@ impl Name {
         self.0.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    /// The name as text; bytes that are no UTF-8 become U+FFFD. Not escaped for a terminal.
+    /// The name as text; bytes that are not UTF-8 become U+FFFD. Not escaped for a terminal.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(self.bytes()).into_owned()

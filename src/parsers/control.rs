@@ -333,7 +333,7 @@ impl ControlFile {
 
     /// True when the file can be one that `pg_resetwal` wrote: a shutdown checkpoint at the first record of a segment
     /// together with the values that it uses instead of the server's settings. A server with these settings can write such
-    /// a file too; the checkpoint record in WAL tells which it was.
+    /// a file too; the checkpoint record in WAL says which it was.
     ///
     /// Source: `RewriteControlFile`, `src/bin/pg_resetwal/pg_resetwal.c`.
     #[must_use]

@@ -19,7 +19,7 @@ pub struct ControlLayout {
 }
 
 /// Every layout that can be read, oldest first. Version 1300 serves four majors: only `PG_VERSION` or the catalog
-/// version tell them apart.
+/// version distinguish them.
 ///
 /// Versions 1801 and 1802 are those of a server built from 18 that keeps its double write buffer in `pg_dwb`. Where their
 /// fields stand is known from a description alone.

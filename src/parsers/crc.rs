@@ -39,7 +39,7 @@ pub fn crc32c_of_two<const N: usize>(first: &[u8], second: &[u8; N]) -> u32 {
     crc32c_append(crc32c(first), second)
 }
 
-/// CRC-64/NVME with another start value: no format has it, it tells whether two buffers hold the same without having both
+/// CRC-64/NVME with another start value: no format has it, it shows whether two buffers hold the same without having both
 /// of them, almost as fast as they can be read.
 #[must_use]
 pub fn crc64(start: u64, bytes: &[u8]) -> u64 {

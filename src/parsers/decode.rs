@@ -89,7 +89,7 @@ pub fn take(length: usize) -> impl Fn(&[u8]) -> Step<'_, &[u8]> {
 }
 
 /// Runs `parser` over `buf` and reports a failure with the structure's name and the absolute offset of the field.
-/// `base` is the offset of `buf[0]` in the file. Bytes left over are not looked at.
+/// `base` is the offset of `buf[0]` in the file. Bytes left over are not examined.
 ///
 /// # Errors
 /// What `parser` says, with the offset.

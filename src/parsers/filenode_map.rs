@@ -13,7 +13,7 @@ use crate::types::Oid;
 /// Source: `RELMAPPER_FILEMAGIC`, `src/backend/utils/cache/relmapper.c`.
 pub const FILENODE_MAP_MAGIC: u32 = 0x0059_2717;
 
-/// The two lengths of the file; the length tells them apart.
+/// The two lengths of the file; the length distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapLayout {
     /// Majors 10 to 15: 62 entries, CRC in bytes 504 to 508, 4 bytes of padding.

@@ -170,7 +170,7 @@ impl TupleHeader {
     /// asked only where the hint bits leave the question open.
     ///
     /// Differs from the server in one thing: a deletion by a member of a multixact is not followed into `pg_multixact`;
-    /// such a row is told apart as [`Liveness::PerhapsDeleted`].
+    /// such a row is reported as [`Liveness::PerhapsDeleted`].
     ///
     /// Source: `HeapTupleSatisfiesMVCC`, `src/backend/access/heap/heapam_visibility.c`.
     pub fn liveness(&self, mut status: impl FnMut(u32) -> XactStatus) -> Liveness {
@@ -237,9 +237,9 @@ impl XactStatus {
 pub enum Liveness {
     /// Yes.
     Live,
-    /// Inserted by a committed transaction; whether the deletion counts cannot be told.
+    /// Inserted by a committed transaction; whether the deletion counts is unknown.
     PerhapsDeleted,
-    /// `pg_xact` does not tell whether the insertion was committed.
+    /// `pg_xact` does not say whether the insertion was committed.
     InsertionUnknown,
     /// Inserted by a transaction that `pg_xact` shows as unfinished. After a clean stop it never was committed; after a
     /// crash the WAL may know better.
@@ -395,7 +395,11 @@ mod tests {
     fn locks_and_multixacts_do_not_delete() {
         assert_eq!(liveness(750, 751, infomask::XMAX_LOCK_ONLY), Liveness::Live);
         assert_eq!(liveness(750, 751, infomask::XMAX_EXCLUSIVE_LOCK), Liveness::Live);
-        assert_eq!(liveness(750, 751, infomask::LOCK_MASK), Liveness::Dead, "share lock bits alone are no old lock");
+        assert_eq!(
+            liveness(750, 751, infomask::LOCK_MASK),
+            Liveness::Dead,
+            "share lock bits alone are not an old lock"
+        );
         assert_eq!(liveness(750, 3, infomask::XMAX_IS_MULTI), Liveness::PerhapsDeleted);
         assert_eq!(liveness(750, 3, infomask::XMAX_IS_MULTI | infomask::XMAX_LOCK_ONLY), Liveness::Live);
     }

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_sizes_are_told() {
+    fn wrong_sizes_are_errors() {
         let mut decoder = ImageDecoder::new();
         let mut page = [0; 64];
         let hole = decoder.restore(&image(&[1], 60, 10, 0x03), &mut page);

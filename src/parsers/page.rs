@@ -193,7 +193,7 @@ pub enum PageFault {
         special: u16,
     },
     /// `pd_special` is not a multiple of 8.
-    #[error("pd_special {special} is no multiple of 8")]
+    #[error("pd_special {special} is not a multiple of 8")]
     SpecialNotAligned {
         /// `pd_special`.
         special: u16,
@@ -304,7 +304,7 @@ pub fn line_pointer_faults(header: &PageHeader, page: &[u8]) -> Vec<PageFault> {
     if line_pointers_are_sound(header, page) { Vec::new() } else { faults_of_line_pointers(header, page) }
 }
 
-/// True when no line pointer has a fault. Which one has is not told, so that the compiler can judge several at a time.
+/// True when no line pointer has a fault. Which one has is not reported, so that the compiler can judge several at a time.
 fn line_pointers_are_sound(header: &PageHeader, page: &[u8]) -> bool {
     let (pointers, _) = page.get(PageHeader::SIZE..).unwrap_or_default().as_chunks::<{ LinePointer::SIZE }>();
     let count = header.line_pointer_count();

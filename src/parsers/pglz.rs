@@ -14,7 +14,7 @@
 //! used up exactly. Newer servers cut a last match that is longer than the room; no compressor writes one, so here it is
 //! an error.
 
-/// Why bytes are no pglz stream of the wanted size.
+/// Why bytes are not a pglz stream of the wanted size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PglzError {
     /// The stream ends before the output is full.

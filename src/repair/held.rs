@@ -55,13 +55,13 @@ impl HeldDir {
 
     /// What the system says of it.
     pub(super) fn stat(&self) -> Result<Stat, AccessError> {
-        rustix::fs::fstat(&self.handle).map_err(|error| self.failed("look at", Path::new(""), error))
+        rustix::fs::fstat(&self.handle).map_err(|error| self.failed("examine", Path::new(""), error))
     }
 
     /// What the system says of something in it; a link is not followed.
     pub(super) fn stat_of(&self, name: &Path) -> Result<Stat, AccessError> {
         rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|error| self.failed("look at", name, error))
+            .map_err(|error| self.failed("examine", name, error))
     }
 
     /// True as long as its path stands for it.
@@ -69,7 +69,7 @@ impl HeldDir {
         match rustix::fs::stat(&self.path) {
             Ok(there) => Ok(is_same(&there, &self.stat()?)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
-            Err(error) => Err(self.failed("look at", Path::new(""), error)),
+            Err(error) => Err(self.failed("examine", Path::new(""), error)),
         }
     }
 
@@ -91,7 +91,7 @@ impl HeldDir {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR);
         let file = File::from(opened.map_err(|error| self.failed("open", name, error))?);
-        let metadata = file.metadata().map_err(|source| AccessError::io("look at", &path, source))?;
+        let metadata = file.metadata().map_err(|source| AccessError::io("examine", &path, source))?;
         match kind_of(metadata.file_type()) {
             None => Ok((file, metadata)),
             Some(kind) => Err(AccessError::NotRegular { path, kind }),
@@ -128,7 +128,7 @@ impl HeldDir {
 
     /// Bytes that are free for this user.
     pub(super) fn free_bytes(&self) -> Result<u64, AccessError> {
-        let room = rustix::fs::fstatvfs(&self.handle).map_err(|error| self.failed("look at", Path::new(""), error))?;
+        let room = rustix::fs::fstatvfs(&self.handle).map_err(|error| self.failed("examine", Path::new(""), error))?;
         Ok(room.f_bavail.saturating_mul(room.f_frsize))
     }
 

@@ -76,7 +76,7 @@ impl JournalDir {
         if metadata.nlink() != 1 {
             return Err(JournalError::Exposed { path, why: Exposure::Names(metadata.nlink()) });
         }
-        let stat = rustix::fs::fstat(&file).map_err(|error| AccessError::io("look at", &path, error.into()))?;
+        let stat = rustix::fs::fstat(&file).map_err(|error| AccessError::io("examine", &path, error.into()))?;
         self.demand_private(&path, stat.st_uid, Mode::from_raw_mode(stat.st_mode))?;
         Ok((file, metadata.len()))
     }
@@ -116,7 +116,7 @@ impl JournalFile {
 
     /// What the system says of it.
     pub(super) fn stat(&self) -> Result<Stat, AccessError> {
-        rustix::fs::fstat(&self.file).map_err(|error| AccessError::io("look at", &self.path, error.into()))
+        rustix::fs::fstat(&self.file).map_err(|error| AccessError::io("examine", &self.path, error.into()))
     }
 
     /// Waits until it is on disk.

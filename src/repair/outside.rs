@@ -82,7 +82,7 @@ pub(super) fn check(held: &HeldDir, new: Option<&Path>, protected: &[PathBuf]) -
             rustix::fs::statat(held.handle(), &path, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| (path, error))
         };
         let failed = |(path, error): (PathBuf, Errno)| {
-            unclear(AccessError::io("look at", &held.path().join(path), error.into()))
+            unclear(AccessError::io("examine", &held.path().join(path), error.into()))
         };
         let here = at(".").map_err(failed)?;
         if below.as_ref().is_some_and(|below| is_same(below, &here)) {
@@ -110,7 +110,7 @@ fn look_at(path: &Path) -> Result<Protected, AccessError> {
     match rustix::fs::stat(path) {
         Ok(stat) => Ok(Protected::Directory(path.to_owned(), Box::new(stat))),
         Err(Errno::NOENT) => absent(path).map(Protected::Absent),
-        Err(error) => Err(AccessError::io("look at", path, error.into())),
+        Err(error) => Err(AccessError::io("examine", path, error.into())),
     }
 }
 
@@ -123,7 +123,7 @@ fn absent(path: &Path) -> Result<PathBuf, AccessError> {
         match existing.symlink_metadata() {
             Ok(_) => break,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(source) => return Err(AccessError::io("look at", existing, source)),
+            Err(source) => return Err(AccessError::io("examine", existing, source)),
         }
         // What does not exist has no parent but the one that its name says; `..` after it leads nowhere.
         match (existing.components().next_back(), existing.parent()) {

@@ -105,7 +105,7 @@ impl DataRoot {
         match path.symlink_metadata().and_then(|metadata| metadata.modified()) {
             Ok(time) => Ok(Timestamp::try_from(time).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(AccessError::io("look at", &path, source)),
+            Err(source) => Err(AccessError::io("examine", &path, source)),
         }
     }
 }

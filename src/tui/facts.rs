@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::query::Lists;
-use crate::analysis::batches::{Batch, tell_batches};
+use crate::analysis::batches::{Batch, find_batches};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::in_order::all_cores;
 use crate::analysis::skipped::Skipped;
@@ -53,7 +53,7 @@ impl Survey {
         // What cannot be read was reported when the buffer was read first.
         let mut again = Coverage::default();
         let source = &examined.source;
-        let batches = tell_batches(&source.set, &examined.dwb.staleness, &source.facts, all_cores(), &mut again);
+        let batches = find_batches(&source.set, &examined.dwb.staleness, &source.facts, all_cores(), &mut again);
         let listed = |batch: Batch| ListedBatch { top_relations: batch.top_relations(TOP_RELATIONS), batch };
         Self {
             answer: Answer::of_findings(&examined.findings, &examined.coverage).max(examined.answer()),

@@ -45,7 +45,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for client in &mut self.0 {
-            // A client that has ended cannot be killed, which is no matter.
+            // A client that has ended cannot be killed, which does not matter.
             drop(client.kill());
             client.wait().expect("client ends");
         }

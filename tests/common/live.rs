@@ -201,7 +201,7 @@ impl Drop for Server {
         let mut left = self.processes();
         while !left.is_empty() {
             for pid in left {
-                // One that has ended meanwhile is no matter.
+                // One that has ended meanwhile does not matter.
                 kill_process(pid, Signal::KILL).unwrap_or_default();
             }
             std::thread::sleep(Duration::from_millis(20));

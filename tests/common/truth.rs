@@ -135,7 +135,7 @@ impl Checked {
         self.summary["doubt_codes"].as_array().expect("list").iter().any(|doubt| doubt == code)
     }
 
-    /// What was not looked at, as one text.
+    /// What was not examined, as one text.
     pub fn skipped(&self) -> String {
         let skipped = self.ran.of_type("skipped");
         skipped.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")

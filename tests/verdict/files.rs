@@ -199,7 +199,7 @@ fn link_in_the_place_of_a_file_is_not_followed() {
     std::fs::copy(scene.copy.data().join(scene.key.file()), &aside).unwrap();
     scene.copy.replace_by_link(&scene.key.file(), &aside);
     let checked = scene.check();
-    assert_eq!(checked.ran.status, 2, "something was not looked at");
+    assert_eq!(checked.ran.status, 2, "something was not examined");
     assert!(checked.page(scene.key).is_none() && checked.skipped().contains("16409"), "{}", checked.skipped());
 }
 
@@ -227,7 +227,7 @@ fn image_that_is_on_disk_but_for_the_checksum_is_told() {
     let row = scene.row();
     row.assert_restores(slot);
     assert_eq!(row.disk(), "damaged", "no write was cut");
-    // A flipped bit is no cut write either.
+    // A flipped bit is not a cut write either.
     let mut page = image;
     page[5000] ^= 4;
     scene.set_disk(&page);

@@ -123,7 +123,7 @@ fn hole_in_wal_that_had_been_synced_proves_nothing() {
             for more in [&[][..], &["--dwb-only"]] {
                 let checked = check_with(scene.copy.data(), more);
                 if what == "torn page" && more == ["--dwb-only"] {
-                    // Nobody looked at that page.
+                    // Nobody examined that page.
                     continue;
                 }
                 Row::of(&checked, scene.key).assert_verdict("restore_unproven");

@@ -93,7 +93,7 @@ fn assert_nothing_safe(copy: &ClusterCopy, what: &str) {
     assert!(plan.of_type("step").is_empty() && plan.status == 2, "{what}: {} {}", plan.status, plan.stdout);
 }
 
-/// Puts something that is no regular file into the place of one.
+/// Puts something that is not a regular file where one should be.
 fn make_unreadable(copy: &ClusterCopy, name: &str, way: usize) {
     let path = copy.data().join(name);
     let aside = copy.beside(&format!("aside_{}", name.replace('/', "_")));

@@ -54,7 +54,7 @@ pub trait RingJudgement: std::fmt::Debug + Send + Sync {
     /// Part that each slot of each file belongs to.
     fn split(&self) -> Vec<Vec<BatchPart>>;
 
-    /// The line between before and after the last completed checkpoint, if slots are told apart by one.
+    /// The line between before and after the last completed checkpoint, if slots are distinguished by one.
     fn horizon(&self) -> Option<Horizon>;
 
     /// What keeps every image of the buffer from being trusted.

@@ -1,4 +1,4 @@
-//! Batches of the patch's buffer, as far as they can be told apart: by sequence numbers, or by LSNs alone.
+//! Batches of the patch's buffer, as far as they can be distinguished: by sequence numbers, or by LSNs alone.
 
 use super::BatchPart;
 use super::patch_ring::PatchRing;

@@ -38,7 +38,7 @@ pub(super) struct PatchRing {
     pub header_lsn: Option<Lsn>,
     /// That LSN against `pg_control`.
     pub header_age: Option<HeaderAge>,
-    /// Slots per file of the ring in use, where it could be told.
+    /// Slots per file of the ring in use, where known.
     pub ring_slots_per_file: u64,
     blanket: Option<(BatchVerdict, BatchReason)>,
     /// Highest position in write order that belongs to the current batch.
@@ -47,7 +47,7 @@ pub(super) struct PatchRing {
     first_candidate: Option<u64>,
     lowest_order: u64,
     ring_slots: Option<u64>,
-    /// The ring's size was told by newer slots, not by the length of the files alone.
+    /// The ring's size is known from newer slots, not by the length of the files alone.
     ring_is_proven: bool,
 }
 
@@ -94,7 +94,7 @@ impl PatchRing {
             ring_is_proven: false,
         };
         judged.ring_slots = judged.find_ring_slots();
-        judged.ring_is_proven = judged.ring_slots.is_some() && judged.newer_slots_tell_ring();
+        judged.ring_is_proven = judged.ring_slots.is_some() && judged.is_ring_shown_by_newer_slots();
         judged.walk();
         judged
     }
@@ -189,7 +189,7 @@ impl PatchRing {
 
     /// True when there are newer slots whose number depends on the ring's size: any in a sequence, those of a file other
     /// than the first by position.
-    fn newer_slots_tell_ring(&self) -> bool {
+    fn is_ring_shown_by_newer_slots(&self) -> bool {
         self.in_use().any(|file| {
             let depends = file.slot_id_rule == SlotIdRule::Sequence || file.number.is_some_and(|number| number > 0);
             depends && file.slots.iter().any(|slot| self.is_candidate(slot))
@@ -326,7 +326,7 @@ fn uses_of(files: &[FileTrace], header_lsn: Option<Lsn>) -> Vec<FileUse> {
     files.iter().map(judge).collect()
 }
 
-/// Slots per file that the ring in use has: told by `slot_id` of newer slots in a file other than the first, else by
+/// Slots per file that the ring in use has: known from the `slot_id` of newer slots in a file other than the first, else by
 /// the files' length.
 fn ring_slots_per_file(files: &[FileTrace], uses: &[FileUse], horizon: Option<Horizon>) -> u64 {
     let line = horizon.map_or(Lsn(u64::MAX), |horizon| horizon.lsn);

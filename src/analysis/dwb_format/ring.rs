@@ -252,7 +252,7 @@ impl JudgedBatches {
             return of(Undecided, "beyond_count", Confidence::Possible);
         }
         if self.chosen.contains(&(file, index)) {
-            // Nothing on disk tells a page that may still be missing from one that reached its file long ago.
+            // Nothing on disk distinguishes a page that may still be missing from one that reached its file long ago.
             return of(Undecided, "server_choice", Confidence::Possible);
         }
         of(Stale, "superseded", Confidence::Likely)

@@ -88,7 +88,7 @@ impl ChangeLog {
 }
 
 impl PageChange {
-    /// What a record does to one of its blocks; `None` when it only tells of hint bits.
+    /// What a record does to one of its blocks; `None` when it only sets hint bits.
     pub(super) fn of(record: &Record<'_>, block: &BlockRef<'_>, decoder: &mut ImageDecoder) -> Option<Self> {
         let image = block.image.filter(BlockImage::applies);
         let main = record.main_data();

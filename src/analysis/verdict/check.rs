@@ -56,7 +56,7 @@ pub struct CheckReport {
     pub coverage: Coverage,
 }
 
-/// Runs the check. `watch` is told the stage and how far it is, and can break it off.
+/// Runs the check. `watch` is given the stage and how far it is, and can break it off.
 pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     let CheckInput { jobs, scope, cluster, dwb, wal, scan, names, mut coverage } = input;
     let (set, staleness) = (dwb.set, dwb.staleness);

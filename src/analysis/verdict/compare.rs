@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn hint_bits_are_told_from_changes() {
+    fn hint_bits_are_distinguished_from_changes() {
         let (mut disk, image) = (heap_page(8), heap_page(8));
         disk[8160 + 21] |= 0x01;
         disk[10] |= 0x02;
         disk[20] = 9;
         assert_eq!(compare(&disk, &image), Some(Comparison::HintBitsOnly));
-        // The transaction that deleted a row is no hint.
+        // The transaction that deleted a row is not a hint.
         disk[8160 + 4] = 9;
         assert_eq!(compare(&disk, &image), None);
     }
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(compare(&other, &page(3)), None, "the transaction of the tuple is logged");
         let (mut heap, mut image) = (page(7), page(3));
         (heap[8184], image[8184]) = (0, 0);
-        assert_eq!(compare(&heap, &image), None, "without the mark it is no sequence");
+        assert_eq!(compare(&heap, &image), None, "without the mark it is not a sequence");
     }
 
     #[test]

@@ -167,14 +167,14 @@ pub enum Doubt {
         /// Where WAL ends.
         end_lsn: Lsn,
     },
-    /// Something of the cluster was not read. It could have told that WAL is missing, or that an image is not the last.
+    /// Something of the cluster was not read. It could have shown that WAL is missing, or that an image is not the last.
     SomethingUnread {
         /// The first thing, and why it was not read.
         first: Skipped,
         /// How many more there are.
         more: usize,
     },
-    /// Files of a relation are missing or too short: the pages in them cannot tell up to where WAL was written.
+    /// Files of a relation are missing or too short: the pages in them cannot show up to where WAL was written.
     RelationIncomplete {
         /// The first file.
         file: String,

@@ -245,7 +245,7 @@ impl<'a> Gather<'a> {
 
     #[inline(always)]
     fn note_xid(&mut self, xid: u32) {
-        // Those up to 2 are no transactions, and records come in bunches of one.
+        // Those up to 2 are not transactions, and records come in bunches of one.
         if xid > 2 && self.gathered.newest_xid != Some(xid) {
             self.gathered.newest_xid = newer_xid(self.gathered.newest_xid, Some(xid));
         }

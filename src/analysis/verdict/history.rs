@@ -79,7 +79,7 @@ impl WalHistory {
     }
 
     /// Reads the records of `run` that start at or after the first address and end at or before the second, with `jobs`
-    /// threads, and adds what they say. Call it for lower addresses first. `watch` is told the bytes read.
+    /// threads, and adds what they say. Call it for lower addresses first. `watch` is given the bytes read.
     ///
     /// # Errors
     /// When the first segment cannot be opened.

@@ -1,5 +1,5 @@
-//! Which block of its relation an image is of, as far as its content tells. A record that changes several blocks gives
-//! them all the same LSN, so where an image has the LSN of such a record the LSN does not tell them apart.
+//! Which block of its relation an image is of, as far as its content shows. A record that changes several blocks gives
+//! them all the same LSN, so where an image has the LSN of such a record the LSN does not distinguish them.
 
 use strum::{IntoStaticStr, VariantNames};
 
@@ -91,7 +91,7 @@ pub fn identity_of(page: &[u8], fork: ForkNumber, block: BlockNumber, event: Opt
         PageKind::Heap => by_rows(&header, page, block),
         PageKind::Btree => match by_links(special, block, event) {
             Identity::Silent => by_kind(kind, special, block, event),
-            told => told,
+            known => known,
         },
         _ if block == 0 && is_metapage(kind, special) == Some(true) => Identity::Own,
         _ => by_kind(kind, special, block, event),
@@ -134,7 +134,7 @@ fn by_kind(kind: PageKind, special: &[u8], block: BlockNumber, event: Option<&Bl
     }
 }
 
-/// Whether a page is a metapage; `None` for access methods without one, and where its kind does not tell.
+/// Whether a page is a metapage; `None` for access methods without one, and where its kind does not show it.
 ///
 /// Sources: `BTP_META`, `src/include/access/nbtree.h`; `LH_META_PAGE`, `hash.h`; `GIN_META`, `ginblock.h`;
 /// `SPGIST_META`, `spgist_private.h`; `BRIN_PAGETYPE_META`, `brin_page.h`.
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn level_of_a_page_tells_it_from_the_other_of_its_record() {
+    fn level_of_a_page_distinguishes_it_from_the_other_of_its_record() {
         let spgist = |flags: u8| special_page(&[flags, 0, 0, 0, 0, 0, 0x82, 0xFF]);
         let (leaf, inner) = (spgist(4), spgist(0));
         // ADD_LEAF: block 0 is the leaf, block 1 is above it.

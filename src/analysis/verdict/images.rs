@@ -177,8 +177,8 @@ impl Context<'_> {
     fn other_fork(&self, page: PageId, lsn: Lsn, header: Option<&PageHeader>) -> Option<OpenQuestion> {
         let event = self.record_at(page, lsn).filter(|event| event.has_other_fork)?;
         let has_items = header.is_some_and(|header| usize::from(header.lower) > PageHeader::SIZE);
-        let is_told = matches!(event.rmgr_id, RM_HEAP | RM_HEAP2) && (page.fork != ForkNumber::Main || has_items);
-        (!is_told).then_some(OpenQuestion::SameLsnAsOtherFork { lsn: event.start_lsn })
+        let is_distinct = matches!(event.rmgr_id, RM_HEAP | RM_HEAP2) && (page.fork != ForkNumber::Main || has_items);
+        (!is_distinct).then_some(OpenQuestion::SameLsnAsOtherFork { lsn: event.start_lsn })
     }
 
     /// Objection to an image whose special space is not that of the other pages of its fork.
@@ -210,7 +210,7 @@ impl Context<'_> {
     }
 }
 
-/// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL cannot tell whose
+/// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL does not show whose
 /// content it is: a free space map is not logged.
 fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<Objection> {
     let header = header.filter(|_| matches!(fork, ForkNumber::Fsm | ForkNumber::Vm))?;

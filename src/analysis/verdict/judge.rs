@@ -167,7 +167,7 @@ pub struct Subject {
     pub is_cut: bool,
     /// The relation has no file at all.
     pub has_no_file: bool,
-    /// The page is all zero, which is no damage unless it should have content.
+    /// The page is all zero, which is not damage unless it should have content.
     pub is_zero: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::parsers::wal::names::is_hint;
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, Oid, PageId, RelFileLocator};
 
-/// Pages that are told of one by one when they are missing.
+/// Pages that are listed one by one when they are missing.
 const MAX_MISSING: usize = 100_000;
 
 /// Distinct blocks by their first record from the redo point on. A block that later records remove is forgotten: there
@@ -133,7 +133,7 @@ impl Needed {
         let all = self.seen.iter().filter_map(|(rel, fork_code, block)| {
             ForkNumber::from_code(i32::from(fork_code)).map(|fork| PageId { rel, fork, block })
         });
-        // Pages that cannot be read are told of where all pages are read.
+        // Pages that cannot be read are reported where all pages are read.
         all.filter(move |page| matches!(pages.read_page(*page, &mut buf), Ok(PageRead::Whole)) && !is_all_zero(&buf))
     }
 

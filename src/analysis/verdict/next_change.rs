@@ -49,8 +49,8 @@ enum Effect {
     Rows(Vec<u16>),
     /// The block data comes to stand somewhere in the page, once.
     Entry,
-    /// The access method's own rules have told.
-    Told(ChangePresence),
+    /// The access method's own rules have decided.
+    Known(ChangePresence),
     /// Something else.
     Other,
 }
@@ -78,19 +78,19 @@ impl NextChange {
         format!("{}/{}", rmgr_name(self.rmgr_id), record_type_name(self.major, self.rmgr_id, self.info))
     }
 
-    /// How `page` stands to the change.
+    /// Whether the change is in `page`.
     #[must_use]
     pub fn standing(&self, page: &[u8], fork: ForkNumber, block: BlockNumber) -> ChangePresence {
         if !self.reads {
             return ChangePresence::Absent;
         }
-        // Only version 19 has unlocked copies, and only its records and pages were looked into.
-        let told = (self.major.facts().has_unlocked_copies && fork == ForkNumber::Main)
-            .then(|| self.told(page, block))
+        // Only version 19 has unlocked copies, and only its records and pages were examined.
+        let known = (self.major.facts().has_unlocked_copies && fork == ForkNumber::Main)
+            .then(|| self.by_rules(page, block))
             .flatten();
-        match told.map_or_else(|| self.effect(fork), Effect::Told) {
-            Effect::Told(ChangePresence::Unclear) if self.is_found_in(page) => ChangePresence::Present,
-            Effect::Told(standing) => standing,
+        match known.map_or_else(|| self.effect(fork), Effect::Known) {
+            Effect::Known(ChangePresence::Unclear) if self.is_found_in(page) => ChangePresence::Present,
+            Effect::Known(standing) => standing,
             Effect::Repeatable => ChangePresence::Absent,
             Effect::Rows(items) => rows_standing(page, &items),
             Effect::Entry if self.is_found_in(page) => ChangePresence::Present,
@@ -101,8 +101,8 @@ impl NextChange {
         }
     }
 
-    /// What the rules of version 19 tell; `None` for records that have none.
-    fn told(&self, page: &[u8], block: BlockNumber) -> Option<ChangePresence> {
+    /// What the rules of version 19 say; `None` for records that have none.
+    fn by_rules(&self, page: &[u8], block: BlockNumber) -> Option<ChangePresence> {
         let (main, data) = (self.main.as_ref(), self.data.as_ref());
         Some(match (self.rmgr_id, self.info & 0xF0, self.block_id) {
             (RM_HEAP2, 0x10 | 0x20 | 0x30 | 0x90 | 0xA0 | 0xB0, 0) => next_prune::pruned(page, block, main, data),

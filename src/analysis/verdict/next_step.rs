@@ -11,7 +11,7 @@ use super::replay::{Recovery, Replay};
 use super::survey::PageReport;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
-/// What a page belongs to, as far as the catalogs tell.
+/// What a page belongs to, as far as the catalogs say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A table.
@@ -32,7 +32,7 @@ pub enum Owner {
         /// The table that it is of, by its full name.
         table: Option<String>,
     },
-    /// The catalogs that could be read do not tell.
+    /// The catalogs that could be read do not say.
     Unknown,
 }
 
@@ -91,7 +91,7 @@ pub enum Lost {
     /// Sequences.
     #[strum(serialize = "reset_sequence")]
     Sequences,
-    /// The catalogs do not tell.
+    /// The catalogs do not say.
     #[strum(serialize = "salvage_unknown")]
     Unknown,
 }
@@ -194,7 +194,7 @@ pub struct Setting {
     pub is_doubtful: bool,
 }
 
-/// What to do about a cluster. `subject` tells what a relation is.
+/// What to do about a cluster. `subject` says what a relation is.
 #[must_use]
 pub fn next_steps(
     pages: &[PageReport],

@@ -32,7 +32,7 @@ pub struct SlotRef {
     pub slot_id: u32,
     /// LSN in the slot header.
     pub slot_lsn: Lsn,
-    /// Who wrote it, as far as the image tells.
+    /// Who wrote it, as far as the image shows.
     pub path: Option<WritePath>,
     /// The layout's CRC proves the slot whole.
     pub is_verified: bool,
@@ -80,7 +80,7 @@ struct ForkSlots {
     present: RoaringBitmap,
 }
 
-/// Tells, while all pages are read for other reasons, which slots hold their page as it stands on disk.
+/// Finds, while all pages are read for other reasons, which slots hold their page as it stands on disk.
 pub struct Unchanged<'a> {
     slots: &'a [SlotRef],
     forks: FxHashMap<(RelFileLocator, ForkNumber), ForkSlots>,
@@ -145,7 +145,7 @@ pub enum Suspicion {
     MissingFile,
     /// An image is newer, yet from before the redo point: what it shows should have been on disk by then.
     LostWrite,
-    /// It differs from an image, and there are no checksums to tell a torn page from another version.
+    /// It differs from an image, and there are no checksums to distinguish a torn page from another version.
     Differs,
 }
 
@@ -250,7 +250,7 @@ fn compare_portion(set: &DwbSet, slots: &mut [SlotRef], pages: &dyn PageSource, 
         }
         let condition = PageCondition::of(&disk, page.fork, page.block, rules.checksums);
         if matches!(condition, PageCondition::Damaged(_)) {
-            // Torn or otherwise damaged: told when all images are known.
+            // Torn or otherwise damaged: judged when all images are known.
             found.suspects.push((page, Suspicion::Damaged));
             continue;
         }

@@ -89,7 +89,7 @@ pub struct PageReport {
     pub is_cut: bool,
     /// A server that reads it reports an error.
     pub server_rejects: bool,
-    /// Nothing tells which LSN the page had: its header makes no sense, and no slot holds an image of it. Every write of a
+    /// Nothing shows which LSN the page had: its header makes no sense, and no slot holds an image of it. Every write of a
     /// server with a double write buffer goes there first, and the oldest slots are overwritten first: a slot of the page
     /// is at least as new as the page was.
     pub is_silent: bool,
@@ -146,21 +146,21 @@ impl Context<'_> {
             dwb_doubts: self.dwb_doubts,
         };
         let mut verdict = judge_page(&subject, candidates, &evidence);
-        let told = self.tell(page, suspicion, &disk, &subject, tear.as_ref(), &verdict, slots);
+        let found = self.judge_disk(page, suspicion, &disk, &subject, tear.as_ref(), &verdict, slots);
         let stand_in = StandIn::of(page, &verdict.on_start, self.replay, self.block_size, self.checksums);
         let mut damage: Vec<Symptom> =
             disk.condition.damage().into_iter().flat_map(PageDamage::flaws).map(Symptom::Flaw).collect();
-        let is_wrong = told.is_some();
-        let (comparison, strength, more) = told.unwrap_or_else(|| {
+        let is_wrong = found.is_some();
+        let (comparison, strength, more) = found.unwrap_or_else(|| {
             let (reason, strength) = self.without_damage(&disk, &subject, &verdict);
             verdict.settle_in_order(reason);
             (word_of(&disk, slots), strength, Vec::new())
         });
         damage.extend(more);
-        // A page that replay builds has no header yet when the crash cuts its first write: that is no loss of evidence.
+        // A page that replay builds has no header yet when the crash cuts its first write: no evidence is lost by that.
         let is_headless = is_cut || disk.marks.is_zero(0);
         // Without checksums a link may itself be damage: then it names a page that never was.
-        let is_hearsay = !self.checksums && self.named.contains_key(&page);
+        let is_only_named = !self.checksums && self.named.contains_key(&page);
         let is_first_write = verdict.verdict == Verdict::HealsInReplay && is_headless;
         Ok(PageReport {
             page,
@@ -174,7 +174,12 @@ impl Context<'_> {
             is_unlogged,
             is_cut,
             server_rejects,
-            is_silent: is_wrong && !is_unlogged && !disk.has_lsn && slots.is_empty() && !is_first_write && !is_hearsay,
+            is_silent: is_wrong
+                && !is_unlogged
+                && !disk.has_lsn
+                && slots.is_empty()
+                && !is_first_write
+                && !is_only_named,
             server_takes,
             stand_in,
         })
@@ -221,8 +226,8 @@ impl Context<'_> {
     }
 
     /// What the page is, how sure that is, and what else is to be said of it; `None` when it is in order.
-    #[allow(clippy::too_many_arguments, reason = "the facts of one page, told apart only here")]
-    fn tell(
+    #[allow(clippy::too_many_arguments, reason = "the facts of one page, distinguished only here")]
+    fn judge_disk(
         &self,
         page: PageId,
         suspicion: Suspicion,
@@ -273,7 +278,7 @@ impl Context<'_> {
                 };
                 Some((Comparison::MissingFile, Confidence::Likely, vec![what]))
             }
-            (PageCondition::Damaged(_), PageRead::Whole) => Some(self.tell_damaged(page, disk, tear, verdict)),
+            (PageCondition::Damaged(_), PageRead::Whole) => Some(self.judge_damaged(page, disk, tear, verdict)),
             (PageCondition::Zeroed, _) => {
                 proven_missing.then(|| (Comparison::Zeroed, Confidence::Likely, vec![Symptom::ZeroedContent]))
             }
@@ -282,13 +287,13 @@ impl Context<'_> {
                 reported.then(|| (Comparison::DiskOlder, Confidence::Likely, vec![Symptom::LostWrite]))
             }
             (PageCondition::Sound, _) if !self.checksums && !subject.is_unlogged => {
-                self.tell_unchecked(page, disk, tear, slots, &verdict.candidates)
+                self.judge_unchecked(page, disk, tear, slots, &verdict.candidates)
             }
             (PageCondition::Sound, _) => None,
         }
     }
 
-    /// True for a page of a relation that the catalog has and of whose end WAL does not tell.
+    /// True for a page of a relation that the catalog has and whose end WAL does not give.
     fn should_exist(&self, page: PageId) -> bool {
         (self.exists)(page.rel) && !self.history.file_events(page).any(|event| event.ends(page))
     }
@@ -307,7 +312,7 @@ impl Context<'_> {
         }
     }
 
-    fn tell_damaged(
+    fn judge_damaged(
         &self,
         page: PageId,
         disk: &Disk,

@@ -25,7 +25,7 @@ use crate::types::{ForkNumber, Lsn, PageId};
 const LEAST_FOREIGN_BYTES: usize = 8;
 
 /// What a page is, how sure that is, and why.
-type Told = (Comparison, Confidence, Vec<Symptom>);
+type DiskJudgement = (Comparison, Confidence, Vec<Symptom>);
 
 /// Records of a page, and which of them are in it by its LSN.
 struct Records<'a> {
@@ -48,14 +48,14 @@ struct Images {
 
 impl Context<'_> {
     /// What is to be said of a sound page of a cluster without checksums; `None` when nothing speaks against it.
-    pub(super) fn tell_unchecked(
+    pub(super) fn judge_unchecked(
         &self,
         page: PageId,
         disk: &Disk,
         tear: Option<&TearMap>,
         slots: &[SlotRef],
         candidates: &[Judged],
-    ) -> Option<Told> {
+    ) -> Option<DiskJudgement> {
         let own_lsn = disk.lsn?;
         let mut buf = Vec::new();
         let mut same_lsn = None;
@@ -66,7 +66,7 @@ impl Context<'_> {
             }
             if compare_pages(&disk.bytes, read.image, page.fork).is_some() {
                 // An image of the same LSN is the page but for hint bits and what lies in the hole.
-                return self.told_by_hole(disk, own_lsn, read.image, tear, candidates);
+                return self.judge_by_hole(disk, own_lsn, read.image, tear, candidates);
             }
             // An image copied in the middle of a change says nothing about the page.
             if self.ahead(page, read.image, slot.page_lsn, &mut Vec::new()).is_none() {
@@ -109,14 +109,14 @@ impl Context<'_> {
 
     /// A page that an image of its LSN equals but for bytes that mean nothing is torn nevertheless when the hole holds rows that
     /// only a newer image has. Replay of what is missing overwrites them.
-    fn told_by_hole(
+    fn judge_by_hole(
         &self,
         disk: &Disk,
         own_lsn: Lsn,
         image: &[u8],
         tear: Option<&TearMap>,
         candidates: &[Judged],
-    ) -> Option<Told> {
+    ) -> Option<DiskJudgement> {
         let tear = tear.filter(|tear| tear.is_explained && tear.direction == Direction::Tail)?;
         let newer = candidates.get(tear.newer?).filter(|judged| judged.candidate.page_lsn > own_lsn)?;
         let newer_bytes = self.image_of(&newer.candidate.source)?;
@@ -129,7 +129,7 @@ impl Context<'_> {
         (count >= LEAST_FOREIGN_BYTES).then(|| (Comparison::Torn, Confidence::Proven, vec![what]))
     }
 
-    /// The records that a page can be compared with; `None` when WAL does not tell what happened to its file.
+    /// The records that a page can be compared with; `None` when WAL does not say what happened to its file.
     fn records_of(&self, page: PageId, own_lsn: Lsn) -> Option<Records<'_>> {
         let log = self.history.changes.as_ref().filter(|_| page.fork == ForkNumber::Main)?;
         if self.history.file_events(page).any(|event| !matches!(event.what, LifeCycle::Created { .. })) {

@@ -1,4 +1,4 @@
-//! Why an image was written, told from the record, the page's LSN before it, and the redo point in force.
+//! Why an image was written, judged from the record, the page's LSN before it, and the redo point in force.
 
 use super::block_set::BlockSet;
 use crate::parsers::image::{BlockImage, ImageDecoder};
@@ -55,7 +55,7 @@ impl Cause {
     }
 }
 
-/// Tells causes; records must come in order.
+/// Finds causes; records must come in order.
 #[derive(Debug)]
 pub struct CauseClassifier {
     /// Redo points, ascending.
@@ -66,7 +66,7 @@ pub struct CauseClassifier {
     old_lsns: OldLsns,
 }
 
-/// Tells the LSN that a page had before the record that holds its image.
+/// Finds the LSN that a page had before the record that holds its image.
 #[derive(Debug)]
 pub struct OldLsns {
     decoder: ImageDecoder,
@@ -96,7 +96,7 @@ impl CauseClassifier {
         }
     }
 
-    /// Cause of one image. Images must come in order; `old_lsn` as [`OldLsns::of`] tells it, asked where it is needed.
+    /// Cause of one image. Images must come in order; `old_lsn` as [`OldLsns::of`] gives it, asked where it is needed.
     pub fn cause(
         &mut self,
         record: &Record<'_>,

@@ -40,7 +40,7 @@ pub enum GroupBy {
 pub enum Key {
     /// Resource manager.
     Rmgr(u8),
-    /// Resource manager and the bits that tell the type.
+    /// Resource manager and the bits that give the type.
     Record(u8, u8),
     /// Relation.
     Relation(RelFileLocator),

@@ -16,7 +16,7 @@ pub trait Visitor {
     fn record(&mut self, record: &Record<'_>);
 }
 
-/// Told the bytes that were read; breaks reading off. Called from all threads.
+/// Given the bytes that were read; breaks reading off. Called from all threads.
 pub type Watch<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
 /// What one segment contributes.

@@ -8,7 +8,7 @@ use crate::types::Lsn;
 
 /// Turns the notes of a set into findings, and what was left out of it into gaps of the coverage. What is missing before
 /// `needed_from` is a note: servers remove old segments one by one in any order, and a crash stops them in between.
-pub fn tell_notes(set: &WalSet, needed_from: Option<Lsn>, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+pub fn note_set(set: &WalSet, needed_from: Option<Lsn>, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
     for note in set.notes() {
         let is_old = note.gap_end.zip(needed_from).is_some_and(|(end, needed)| end <= needed);
         let part = note.file.as_ref().map_or(SkippedPart::Wal, SkippedPart::file);

@@ -15,7 +15,7 @@ use crate::parsers::wal::reader::{Event, WalReader};
 use crate::parsers::wal::record::{RecordHeader, record_crc};
 use crate::types::Lsn;
 
-/// How often the end is looked at again while WAL changes.
+/// How often the end is examined again while WAL changes.
 const MAX_LOOKS: usize = 20;
 
 /// How the end of a run is to be taken.
@@ -157,7 +157,7 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
     let next_page = Lsn(end.at.0.saturating_sub(end.at.0.checked_rem(page).unwrap_or_default()).saturating_add(page));
     let mut options = reader_options(set);
     options.resynchronise = true;
-    // Records that follow on each other belong together: the first of them tells of which stream they are.
+    // Records that follow on each other belong together: the first of them shows of which stream they are.
     let mut stretch = None;
     for index in run.clone() {
         let start = set.segments()[index].start_lsn;
@@ -208,7 +208,7 @@ fn present(piece: Result<Option<&[u8]>, WalReadError>) -> Result<Option<&[u8]>, 
     }
 }
 
-/// A record of the same stream after the end and inside the same page, told by its checksum, and how far that reaches
+/// A record of the same stream after the end and inside the same page, known by its checksum, and how far that reaches
 /// which could not be read.
 fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(Option<Lsn>, Lsn), WalReadError> {
     let geometry = set.geometry();

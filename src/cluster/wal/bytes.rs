@@ -40,7 +40,7 @@ pub enum WalReadError {
     /// The system refused.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The file is not the one that was looked at.
+    /// The file is not the one that was examined.
     #[error("{label} has changed: {found_bytes} bytes, {expected_bytes} before")]
     Changed {
         /// Which segment.

@@ -19,7 +19,7 @@ pub(super) const HISTORY_LIMIT_BYTES: usize = 128 * 1024;
 /// History files that are kept, those of the newest timelines.
 const MAX_HISTORIES: usize = 64;
 
-/// How a file came to be looked at.
+/// How a file came to be examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     /// Found where a server keeps its WAL: files with older content are normal there.

@@ -116,7 +116,7 @@ struct Chooser {
 }
 
 impl Chooser {
-    /// Leaves out what is of another cluster, version or size. `None` when nothing tells the sizes.
+    /// Leaves out what is of another cluster, version or size. `None` when nothing gives the sizes.
     fn agree(
         &mut self,
         control: Option<&ControlFile>,

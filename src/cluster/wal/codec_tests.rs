@@ -45,7 +45,7 @@ fn sample() -> Vec<u8> {
 }
 
 #[test]
-fn every_codec_is_told_by_content_and_read_to_the_end_of_its_last_part() {
+fn every_codec_is_known_by_content_and_read_to_the_end_of_its_last_part() {
     for codec in ALL {
         let mut twice = packed(codec, &sample());
         twice.extend_from_slice(&packed(codec, b"and more"));

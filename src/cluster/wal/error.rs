@@ -9,7 +9,7 @@ use crate::cluster::open::AccessError;
 /// Why there is no set.
 #[derive(Debug, thiserror::Error)]
 pub enum WalSetError {
-    /// A path that was named cannot be looked at.
+    /// A path that was named cannot be examined.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A directory has a `PG_VERSION` that cannot be read or says nothing.
@@ -18,7 +18,7 @@ pub enum WalSetError {
     /// No file has a name of this pattern.
     #[error("nothing matches {0}")]
     NoMatch(String),
-    /// A path does not exist and is no pattern either.
+    /// A path does not exist and is not a pattern either.
     #[error("pattern {pattern}: {source}")]
     Pattern {
         /// The pattern.

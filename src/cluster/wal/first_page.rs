@@ -47,7 +47,7 @@ pub(super) enum FirstPage {
 }
 
 impl FirstPage {
-    /// Looks at the first bytes of a file, [`HEAD_BYTES`] if it has so many.
+    /// Examines the first bytes of a file, [`HEAD_BYTES`] if it has so many.
     pub(super) fn of(head: &[u8]) -> Self {
         if head.is_empty() {
             return Self::Empty;
@@ -159,15 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn broken_first_page_is_told_from_a_stranger_by_the_second() {
+    fn broken_first_page_is_distinguished_from_foreign_bytes_by_the_second() {
         for (at, value) in [(0, 0), (2, 0), (4, 0), (33, 1), (37, 1), (9, 0x20)] {
             let mut bytes = pages(0x30_0000);
             bytes[at] = value;
             let page = FirstPage::of(&bytes);
             let FirstPage::Damaged { second, .. } = &page else { panic!("{at}: {page:?}") };
             assert_eq!((second.first_lsn, second.block_size), (Lsn(0x30_0000), 8192));
-            let stranger = FirstPage::of(&bytes[..8192]);
-            assert!(matches!(stranger, FirstPage::Other(_) | FirstPage::Version(_)), "{at}: {stranger:?}");
+            let foreign = FirstPage::of(&bytes[..8192]);
+            assert!(matches!(foreign, FirstPage::Other(_) | FirstPage::Version(_)), "{at}: {foreign:?}");
         }
     }
 

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn names_are_distinguished() {
         let segment = |name: &str| match kind_of_name(name) {
             NameKind::Segment(found) => Some((found.partial, found.lower_case)),
             _ => None,

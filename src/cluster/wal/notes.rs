@@ -1,4 +1,4 @@
-//! What is odd about the input, or was not looked at.
+//! What is odd about the input, or was not examined.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ pub enum NoteLevel {
     Note,
     /// Not what sound input looks like.
     Problem,
-    /// Something was not looked at that may hold WAL.
+    /// Something was not examined that may hold WAL.
     Skipped,
 }
 
@@ -64,8 +64,8 @@ pub enum NoteKind {
     FirstPageDamaged,
     /// No bytes.
     Empty,
-    /// A file whose name the server does not give, not looked at.
-    Stranger,
+    /// A file whose name the server does not give, not examined.
+    Unrecognized,
     /// A limit of this program was reached.
     Limit,
     /// The control file cannot be used.
@@ -98,7 +98,7 @@ impl NoteKind {
             Self::NotWal => "wal_not_wal",
             Self::FirstPageDamaged => "wal_first_page_damaged",
             Self::Empty => "wal_empty",
-            Self::Stranger => "wal_stranger",
+            Self::Unrecognized => "wal_stranger",
             Self::Limit => "wal_limit",
             Self::Control => "wal_control",
         }
@@ -127,9 +127,9 @@ impl NoteKind {
             Self::Unreadable => "it may hold WAL that is missing here",
             Self::CannotUnpack => "it may hold WAL that is missing here",
             Self::NotWal => "it was not read",
-            Self::FirstPageDamaged => "what it belongs to is told by its name alone",
+            Self::FirstPageDamaged => "what it belongs to is known by its name alone",
             Self::Empty => "a segment file is never empty",
-            Self::Stranger => "it was not read",
+            Self::Unrecognized => "it was not read",
             Self::Limit => "nothing past the limit was read",
             Self::Control => "what the cluster expects of its WAL is not known",
         }
@@ -221,7 +221,7 @@ mod tests {
     fn notes_of_a_kind_are_counted_when_there_are_too_many() {
         let mut notes = Notes::default();
         for index in 0..1_000_000 {
-            notes.add(NoteLevel::Skipped, NoteKind::Stranger, "a", index);
+            notes.add(NoteLevel::Skipped, NoteKind::Unrecognized, "a", index);
         }
         notes.add_at(NoteLevel::Problem, NoteKind::Truncated, "b.tar", 512, "cut");
         let notes = notes.finish();

@@ -5,11 +5,11 @@ use std::io::{self, Read};
 
 use crate::types::TimelineId;
 
-/// Largest window of a compressed file that is accepted unless told otherwise: enough for every level of the usual
+/// Largest window of a compressed file that is accepted by default: enough for every level of the usual
 /// compressors and for `zstd --long=27`. Memory is taken only as far as a window is filled, so at most by a segment.
 pub const DEFAULT_WINDOW_BYTES: u32 = 128 << 20;
 
-/// Bytes that are unpacked into the scratch file in all unless told otherwise.
+/// Bytes that are unpacked into the scratch file in all by default.
 pub const DEFAULT_SPILL_BYTES: u64 = 64 << 30;
 
 /// What to look for, and what may be used to do so.

@@ -48,14 +48,14 @@ impl PathSource<'_, '_> {
             Ok(metadata) if metadata.is_dir() => self.add_directory(path),
             Ok(_) => self.add_file(path, Links::Follow, Origin { in_pg_wal: false, named: true }),
             Err(error) if error.kind() == ErrorKind::NotFound => self.add_pattern(path, error),
-            Err(error) => Err(AccessError::io("look at", path, error).into()),
+            Err(error) => Err(AccessError::io("examine", path, error).into()),
         }
     }
 
     fn add_pattern(&mut self, path: &Path, error: std::io::Error) -> Result<(), WalSetError> {
         let pattern = path.to_str().filter(|text| text.contains(['*', '?', '[']));
         let Some(pattern) = pattern else {
-            return Err(AccessError::io("look at", path, error).into());
+            return Err(AccessError::io("examine", path, error).into());
         };
         let matches =
             glob::glob(pattern).map_err(|source| WalSetError::Pattern { pattern: pattern.to_owned(), source })?;
@@ -149,7 +149,12 @@ impl PathSource<'_, '_> {
             } else if is_dir && is_ignored_directory(&text) {
             } else if ARCHIVE_SUFFIXES.iter().any(|suffix| without_codec(&text).ends_with(suffix)) {
                 let what = "an archive in a directory of segments is not looked into: name it to have it read";
-                self.found.notes.add(NoteLevel::Skipped, NoteKind::Stranger, &entry.path().display().to_string(), what);
+                self.found.notes.add(
+                    NoteLevel::Skipped,
+                    NoteKind::Unrecognized,
+                    &entry.path().display().to_string(),
+                    what,
+                );
             } else {
                 match kind_of_name(&text) {
                     NameKind::Ignored => {}
@@ -162,8 +167,8 @@ impl PathSource<'_, '_> {
             }
         }
         if let Some(example) = example {
-            let what = format!("{unrecognized} files whose names are not those of WAL, as {example}; not looked at");
-            self.found.notes.add(NoteLevel::Note, NoteKind::Stranger, &label, what);
+            let what = format!("{unrecognized} files whose names are not those of WAL, as {example}; not examined");
+            self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
         }
         files.sort_unstable();
         let known = self.found.list.len();

@@ -29,7 +29,7 @@ pub struct WalSet {
 }
 
 impl WalSet {
-    /// Looks at all paths: data directories, directories of segments, segments, archives, patterns, and `-`.
+    /// Examines all paths: data directories, directories of segments, segments, archives, patterns, and `-`.
     ///
     /// Everything odd is noted and left out or used as its note says; only what keeps the whole from being read is an error.
     ///

@@ -13,7 +13,7 @@ use super::stdin::StdinSource;
 /// Path that stands for standard input.
 const STDIN_PATH: &str = "-";
 
-/// Looks at all paths: data directories, directories of segments, segments, archives, patterns, and `-`. Gives what was
+/// Examines all paths: data directories, directories of segments, segments, archives, patterns, and `-`. Gives what was
 /// found, and the scratch file if there was need for one.
 ///
 /// # Errors

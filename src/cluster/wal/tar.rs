@@ -243,7 +243,7 @@ fn extension(source: &mut dyn TarSource, size_bytes: u64) -> Result<Vec<u8>, Tar
 
 fn pax_size(value: &[u8]) -> Result<u64, TarError> {
     let text = std::str::from_utf8(value).ok();
-    text.and_then(|text| text.parse().ok()).ok_or_else(|| TarError::Header(io::Error::other("size is no number")))
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| TarError::Header(io::Error::other("size is not a number")))
 }
 
 #[cfg(test)]

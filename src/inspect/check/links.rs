@@ -34,8 +34,8 @@ pub(super) fn link_findings(
 ) -> Vec<Finding> {
     let wrong: HashSet<PageId> = report.pages.iter().filter(|page| page.is_wrong).map(|page| page.page).collect();
     let is_of_damaged = |link: &BrokenLink| unchecked && (wrong.contains(&link.namer()) || wrong.contains(&link.page));
-    let is_told = |link: &BrokenLink| link.is_settled && !named.contains_key(&link.page) && !is_of_damaged(link);
-    let mut findings = links.findings(&is_told, exists, locate);
+    let is_reported = |link: &BrokenLink| link.is_settled && !named.contains_key(&link.page) && !is_of_damaged(link);
+    let mut findings = links.findings(&is_reported, exists, locate);
     let of_damaged = |link: &&BrokenLink| {
         unchecked && exists(link.page.rel) && !wrong.contains(&link.page) && wrong.contains(&link.namer())
     };

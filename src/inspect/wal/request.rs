@@ -69,7 +69,7 @@ impl WalRequest {
                 Ok(_) => {}
                 // A pattern or standard input.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(source) => return Err(InspectError::OwnDirectories(AccessError::io("look at", path, source))),
+                Err(source) => return Err(InspectError::OwnDirectories(AccessError::io("examine", path, source))),
             }
         }
         Ok(protected)

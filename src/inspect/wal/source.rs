@@ -12,7 +12,7 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, WalChange, WalDamage, WalRemark};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::wal::partial::ScanPlan;
-use crate::analysis::wal::set_notes::tell_notes;
+use crate::analysis::wal::set_notes::note_set;
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
 use crate::cluster::wal::{WalReadError, WalSet, WalSetError, WalSetOptions};
@@ -66,7 +66,7 @@ impl WalSource {
             end: [request.end, last].into_iter().flatten().min(),
             waiting: VecDeque::new(),
         };
-        tell_notes(&source.set, None, &mut source.findings, &mut source.coverage);
+        note_set(&source.set, None, &mut source.findings, &mut source.coverage);
         source.confirm_version();
         source.note_two_segments(paths);
         Ok(source)

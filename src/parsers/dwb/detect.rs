@@ -16,7 +16,7 @@ const SAMPLES: u64 = 32;
 /// Reads bytes of the file under test: offset and length in, `None` where the file ends earlier or cannot be read.
 pub type ReadAt<'a> = &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>;
 
-/// How the layout of a file was told.
+/// How the layout of a file was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LayoutEvidence {
     /// The header CRC verifies where this layout keeps it.
@@ -34,7 +34,7 @@ pub struct LayoutEvidence {
 pub struct Detection {
     /// The layout.
     pub layout: &'static dyn DwbLayout,
-    /// How it was told.
+    /// How it was found.
     pub evidence: LayoutEvidence,
     /// Bytes of a page image, and where that number comes from.
     pub block_size: u32,
@@ -76,7 +76,7 @@ impl Detection {
     }
 }
 
-/// Tells layout and geometry of a file of `file_size` bytes. `block_size_hint` is the page size of the cluster, if
+/// Finds layout and geometry of a file of `file_size` bytes. `block_size_hint` is the page size of the cluster, if
 /// known; it is used where the header does not give one. The answer is a best guess even for garbage: see `evidence`.
 #[must_use]
 pub fn detect(file_size: u64, block_size_hint: Option<u32>, read_at: ReadAt<'_>) -> Detection {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn each_revision_is_told_by_its_own_file() {
+    fn each_revision_is_found_by_its_own_file() {
         for (layout, expected) in LAYOUTS.iter().enumerate() {
             for used in [0, 1, 20] {
                 let found = detect_in(&file(130, used, layout));

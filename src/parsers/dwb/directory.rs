@@ -53,7 +53,7 @@ pub trait DwbDirectory: Sync + std::fmt::Debug {
     /// Most bytes that its control file has; more are not read. 0: it has none.
     fn control_bytes(&self) -> usize;
 
-    /// Tells layout and geometry of a file of `file_size` bytes that holds slots. `block_size_hint` is the page size of the
+    /// Finds layout and geometry of a file of `file_size` bytes that holds slots. `block_size_hint` is the page size of the
     /// cluster, if known; `control` the bytes of the control file, if there is one that could be read.
     fn detect(
         &self,

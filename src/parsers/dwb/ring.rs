@@ -172,7 +172,7 @@ fn weigh(pages: u32, file_size: u64, read_at: ReadAt<'_>) -> LayoutEvidence {
     evidence
 }
 
-/// Bytes that are looked at to tell a batch that was never written from one whose header is gone.
+/// Bytes that are examined to distinguish a batch that was never written from one whose header is gone.
 fn has_slots(pages: u32, read_at: ReadAt<'_>) -> bool {
     let end = BATCH_HEADER_BYTES.saturating_add(META_BYTES.saturating_mul(u64::from(pages)));
     range(read_at, BATCH_HEADER_BYTES..end).is_some_and(|bytes| !is_all_zero(&bytes))

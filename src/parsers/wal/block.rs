@@ -94,7 +94,7 @@ pub struct BodyLayout {
 pub enum Keep {
     /// Fragment headers, images and block data: only main data may be missing.
     Blocks,
-    /// Fragment headers, which tell which blocks there are and how long everything is.
+    /// Fragment headers, which say which blocks there are and how long everything is.
     Heads,
 }
 

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::parsers::wal::version::Major;
 
-    /// Offset and length of the fields that one byte pattern per field can tell apart, by major.
+    /// Offset and length of the fields that one byte pattern per field can distinguish, by major.
     fn offsets(major: Major) -> [(usize, usize); 10] {
         match major {
             Major::V10 | Major::V11 => {

@@ -152,7 +152,7 @@ impl std::fmt::Display for EndOfWal {
     }
 }
 
-/// Tells a page of a recycled segment and a repeated page from damage, by the address found instead of the expected one.
+/// Distinguishes a page of a recycled segment and a repeated page from damage by the address found instead of the expected one.
 ///
 /// A segment is recycled as a whole, so an old page keeps its offset within the segment.
 #[must_use]
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stale_pages_are_told_from_damage() {
+    fn stale_pages_are_distinguished_from_damage() {
         let stale = |found, expected| stale_page(Lsn(found), Lsn(expected), 1 << 20, 8192);
         assert_eq!(stale(0x50_2000, 0x70_2000), Some(EndReason::Recycled { found: Lsn(0x50_2000) }));
         assert_eq!(stale(0x70_0000, 0x70_2000), Some(EndReason::RepeatedPage { found: Lsn(0x70_0000) }));

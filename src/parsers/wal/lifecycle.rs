@@ -78,7 +78,7 @@ impl LifeCycle {
         Self::decode(record.major, record.header.rmgr_id, record.header.info, base, record.main_data())
     }
 
-    /// Decodes main data of the type that `rmgr_id` and `info` tell. `base` is the LSN of `buf[0]`, for error messages
+    /// Decodes main data of the type that `rmgr_id` and `info` give. `base` is the LSN of `buf[0]`, for error messages
     /// only.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ fn dropped_relations_follow_what_comes_before_them() {
 }
 
 #[test]
-fn counts_that_lie_are_told() {
+fn counts_that_lie_are_errors() {
     let error = |numbers: &[u32]| LifeCycle::decode(Major::V18, 1, 0x80, 0x1000, &words(numbers)).unwrap_err();
     assert_eq!(
         error(&[11, 0, 4, 0x7FFF_FFFF, 1]).to_string(),

@@ -39,7 +39,7 @@ fn a_long_record_is_checked_in_bounded_memory_in_pieces_of_any_size() {
 }
 
 #[test]
-fn a_long_record_tells_that_its_main_data_is_cut() {
+fn a_long_record_says_that_its_main_data_is_cut() {
     let (writer, _) = with_long_record();
     let mut reader = WalReader::new(options(), Lsn(FIRST)).unwrap();
     let mut input = writer.bytes.as_slice();
@@ -105,7 +105,7 @@ fn main_data_that_does_not_fill_a_long_record_is_found() {
 }
 
 #[test]
-fn a_long_record_whose_rest_is_missing_tells_how_much_was_there() {
+fn a_long_record_whose_rest_is_missing_says_how_much_was_there() {
     let (writer, start) = with_long_record();
     let tot_len = (BEFORE_MAIN + LENGTH) as u32;
     // Somewhere after the cut, at the start of a page.

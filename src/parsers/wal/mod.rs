@@ -1,6 +1,6 @@
 //! Write-ahead log of majors 10 to 19: pages, records, what records refer to, and the state machine that reads them.
 //!
-//! [`reader::WalReader`] turns bytes into [`record::Record`]s; everything else here looks at one structure at a time.
+//! [`reader::WalReader`] turns bytes into [`record::Record`]s; everything else here reads one structure at a time.
 
 pub mod block;
 pub mod checkpoint;

@@ -87,7 +87,7 @@ pub enum RmgrName {
 pub enum RecordTypeName {
     /// A type of this major.
     Known(&'static str),
-    /// No type of this major; holds the bits of `xl_info` that tell the type.
+    /// No type of this major; holds the bits of `xl_info` that give the type.
     Unknown(u8),
 }
 
@@ -120,13 +120,13 @@ pub fn rmgr_name(rmgr_id: u8) -> RmgrName {
     }
 }
 
-/// The bits of `xl_info` that tell the record type: the high 4, but in Transaction bit 0x80 is a flag.
+/// The bits of `xl_info` that give the record type: the high 4, but in Transaction bit 0x80 is a flag.
 #[must_use]
 pub const fn type_key(rmgr_id: u8, info: u8) -> u8 {
     if rmgr_id == RM_XACT { info & 0x70 } else { info & 0xF0 }
 }
 
-/// Name of the record type that `xl_info` tells.
+/// Name of the record type that `xl_info` gives.
 ///
 /// Source: the `*_identify` functions under `src/backend/access/rmgrdesc/`.
 #[must_use]

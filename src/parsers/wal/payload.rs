@@ -75,7 +75,7 @@ pub enum XlogPayload {
     },
     /// `LOGICAL_DECODING_STATUS_CHANGE`, 1 byte, from 19 on.
     LogicalDecodingStatusChange(u8),
-    /// No type of this major; the bits of `xl_info` that tell it.
+    /// No type of this major; the bits of `xl_info` that give it.
     Unknown(u8),
 }
 
@@ -116,7 +116,7 @@ pub struct ParameterChange {
 
 impl XlogPayload {
     /// Decodes the main data of `record`, or `None` when another resource manager wrote it. Bytes after the fields are
-    /// not looked at.
+    /// not examined.
     ///
     /// # Errors
     /// `Truncated` when the main data is shorter than its type says.
@@ -128,7 +128,7 @@ impl XlogPayload {
         Self::decode(record.major, record.rmgr_info(), base, record.main_data()).map(Some)
     }
 
-    /// Decodes main data whose type the high bits of `info` tell. `base` is the LSN of `buf[0]`, for error messages only.
+    /// Decodes main data whose type the high bits of `info` give. `base` is the LSN of `buf[0]`, for error messages only.
     ///
     /// # Errors
     /// `Truncated` when `buf` is shorter than its type says.

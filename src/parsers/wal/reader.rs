@@ -1,7 +1,7 @@
 //! The state machine that turns bytes of WAL into records.
 //!
 //! It takes bytes in pieces of any size, in the order of their addresses and without gaps, starting at a page boundary,
-//! and never looks at one twice. A record that lies inside one page and one piece is borrowed from the piece; any other is
+//! and never examines one twice. A record that lies inside one page and one piece is borrowed from the piece; any other is
 //! put together in one buffer, which grows only as bytes really come and is used again for the next. The buffer never holds
 //! more than [`KEPT_RECORD_BYTES`]: what a record has beyond goes into its checksum and is counted, but not kept.
 //!
@@ -95,7 +95,7 @@ impl WalReader {
     /// before it is passed over.
     ///
     /// # Errors
-    /// [`ReaderError`] when the sizes are impossible or `first` is no page boundary.
+    /// [`ReaderError`] when the sizes are impossible or `first` is not a page boundary.
     pub fn new(options: ReaderOptions, first: Lsn) -> Result<Self, ReaderError> {
         options.check(first)?;
         Ok(Self {
@@ -123,7 +123,7 @@ impl WalReader {
         self.read_noting(input, visit, |_| {})
     }
 
-    /// As [`Self::read`]; `note` is told of everything that was taken.
+    /// As [`Self::read`]; `note` is called for everything that was taken.
     #[inline]
     pub(super) fn read_noting(
         &mut self,
@@ -527,7 +527,7 @@ impl WalReader {
             return Flow::Found(FoundEvent::End(end));
         }
         self.forget();
-        // A page that continues another record tells where the next one starts, if reading was not past that.
+        // A page that continues another record says where the next one starts, if reading was not past that.
         let first = self.pages.first_record_position(&self.at);
         self.state = match self.at.at_page_boundary() {
             true => ReaderState::Page,

@@ -111,7 +111,7 @@ fn zeros_end_wal_with_the_last_record_named() {
 }
 
 #[test]
-fn unwritten_recycled_and_repeated_pages_are_told_apart() {
+fn unwritten_recycled_and_repeated_pages_are_distinguished() {
     let mut writer = near_page_end(0);
     let at = writer.lsn();
     let written = writer.bytes.clone();
@@ -294,7 +294,7 @@ fn aborted(named: impl Fn(u64) -> u64) -> (WalWriter, u64) {
 }
 
 #[test]
-fn a_record_given_up_by_the_server_is_told_and_passed() {
+fn a_record_given_up_by_the_server_is_reported_and_passed() {
     let (mut writer, lost) = aborted(|lost| lost);
     // Only the first record after the gap must name what was lost.
     writer.record(0, 0xD0, &[&[255, 16][..], &8_u64.to_le_bytes(), &[0; 8]].concat());

@@ -259,7 +259,7 @@ impl<'a> Record<'a> {
         self.start_lsn.advanced_by(u64::try_from(before).unwrap_or(u64::MAX))
     }
 
-    /// The bits of `xl_info` that tell the record's type; compare with the keys of [`super::names`].
+    /// The bits of `xl_info` that give the record's type; compare with the keys of [`super::names`].
     #[must_use]
     pub const fn rmgr_info(&self) -> u8 {
         self.header.info & RMGR_INFO_MASK

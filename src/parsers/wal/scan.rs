@@ -1,7 +1,7 @@
 //! Reading segments apart from each other, and putting the answers together.
 //!
 //! A segment is read on its own from its first record start; records belong to the segment in which they start. The one
-//! that starts last may need bytes of the segments that follow. Afterwards [`Joiner`] tells whether the parts are what reading
+//! that starts last may need bytes of the segments that follow. Afterwards [`Joiner`] says whether the parts are what reading
 //! in order would have given.
 
 use std::ops::ControlFlow;

@@ -76,7 +76,7 @@ pub struct Ancestor {
     pub reason: String,
 }
 
-/// Why a text is no history file.
+/// Why a text is not a timeline history file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the timeline history: {kind}")]
 pub struct HistoryError {
@@ -90,9 +90,9 @@ pub struct HistoryError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryErrorKind {
     /// The line does not start with a number.
-    #[error("\"{0}\" is no timeline")]
+    #[error("\"{0}\" is not a valid timeline")]
     Timeline(String),
-    /// There is no LSN after the number.
+    /// There is not a valid LSN after the number.
     #[error("no LSN after the timeline")]
     LsnMissing,
     /// What should be the LSN is none.
@@ -107,7 +107,7 @@ pub enum HistoryErrorKind {
         before: TimelineId,
     },
     /// An ancestor is not older than the timeline whose history this is.
-    #[error("timeline {found} is no ancestor of {own}")]
+    #[error("timeline {found} is not an ancestor of {own}")]
     NotOlder {
         /// Timeline of this line.
         found: TimelineId,
@@ -266,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_told_by_number() {
+    fn bad_lines_are_reported_by_number() {
         let error = |text: &str| TimelineHistory::parse(TimelineId(3), text).unwrap_err().to_string();
-        assert_eq!(error("x\t0/1"), "line 1 of the timeline history: \"x\" is no timeline");
+        assert_eq!(error("x\t0/1"), "line 1 of the timeline history: \"x\" is not a valid timeline");
         assert_eq!(error("\n1"), "line 2 of the timeline history: no LSN after the timeline");
-        assert!(error("1\t0-1").contains("\"0-1\" is no LSN"));
+        assert!(error("1\t0-1").contains("\"0-1\" is not a valid LSN"));
         assert_eq!(error("2\t0/1\n2\t0/2"), "line 2 of the timeline history: timeline 2 after 2");
-        assert_eq!(error("3\t0/1"), "line 1 of the timeline history: timeline 3 is no ancestor of 3");
+        assert_eq!(error("3\t0/1"), "line 1 of the timeline history: timeline 3 is not an ancestor of 3");
     }
 
     proptest! {

@@ -41,7 +41,7 @@ pub enum Scope {
     All,
     /// Those that the double write buffer holds.
     DwbPages,
-    /// This one, even when it turns out to be in order; slots of others tell how far WAL had been written, no more.
+    /// This one, even when it turns out to be in order; slots of others show how far WAL had been written, no more.
     Page(PageId),
 }
 

@@ -57,7 +57,7 @@ pub(super) fn judge_pages(suspects: &Suspects<'_>, mut context: Context<'_>, pro
 }
 
 /// The pages that others name, each by the one that can best be believed. Where no checksum vouches for what a page says,
-/// one that is damaged itself is no witness: what it seems to name may never have been.
+/// one that is damaged itself is not a witness: what it seems to name may never have been.
 fn believed(
     named: &BTreeMap<PageId, Vec<BrokenLink>>,
     examined: &[PageReport],

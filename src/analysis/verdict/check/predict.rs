@@ -18,9 +18,9 @@ pub(super) fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterIn
 
 /// Gives slots of damaged pages and of dropped relations their word.
 pub(super) fn name_slots(mut slots: Vec<SlotRef>, pages: &[PageReport], history: &WalHistory) -> Vec<SlotRef> {
-    let told: BTreeMap<PageId, Comparison> = pages.iter().map(|page| (page.page, page.disk)).collect();
+    let disks: BTreeMap<PageId, Comparison> = pages.iter().map(|page| (page.page, page.disk)).collect();
     for slot in &mut slots {
-        if let Some(word) = told.get(&slot.page) {
+        if let Some(word) = disks.get(&slot.page) {
             slot.comparison = Some(*word);
         } else if slot.comparison == Some(Comparison::MissingFile)
             && history.file_events(slot.page).any(|event| event.ends(slot.page))

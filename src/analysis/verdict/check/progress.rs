@@ -18,7 +18,7 @@ pub enum Stage {
     Pages,
 }
 
-/// Is told the stage and how far it is; breaks the check off. Called from all threads.
+/// Is given the stage and how far it is; breaks the check off. Called from all threads.
 pub type StageWatch<'a> = &'a (dyn Fn(Stage, u64) -> ControlFlow<()> + Sync);
 
 /// Passes on how far the check is and remembers when it was broken off: whoever does so at any stage has a partial result.

@@ -63,14 +63,14 @@ fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelF
     let Some(end_lsn) = replay.end_lsn else { return Vec::new() };
     let witness = |page: PageId| Witness::Page { page, relation: called(page.rel) };
     let logged = || pages.iter().filter(|page| page.is_wrong && !page.is_unlogged);
-    let told = |page: &PageReport| {
+    let latest_of = |page: &PageReport| {
         let lsn_of = |index: usize| page.verdict.candidates.get(index).map(|judged| judged.candidate.page_lsn);
         // Sectors of an image that reached the page: it was written, and WAL up to its LSN before that.
         let arrived = page.tear.as_ref().and_then(|tear| tear.newer).and_then(lsn_of);
         let images = || page.verdict.candidates.iter().map(|judged| judged.candidate.page_lsn).max();
         page.disk_lsn.max(arrived).or_else(images).map(|lsn| (lsn, page.page))
     };
-    let newest = logged().filter_map(told).max();
+    let newest = logged().filter_map(latest_of).max();
     let silent: Vec<PageId> = logged().filter(|page| page.is_silent).map(|page| page.page).collect();
     let past_end = newest.and_then(|(lsn, page)| replay.doubt_of_page(lsn, witness(page)));
     let silent = silent.first().map(|first| Doubt::SilentPages {

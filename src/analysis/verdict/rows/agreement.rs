@@ -67,7 +67,7 @@ impl Items {
 }
 
 /// Compares a page with the records that touch it, in order of LSN: `before` those up to its LSN, as far back as they are
-/// known without a gap, `after` those that replay will do. `is_new` tells transactions all of whose records are among them,
+/// known without a gap, `after` those that replay will do. `is_new` is true for transactions all of whose records are among them,
 /// if there are such.
 #[must_use]
 pub fn against_records(

@@ -278,7 +278,7 @@ impl HeapItems {
     }
 
     /// An item of `page` that names a transaction of which these items, made by all records since it began, know nothing there.
-    /// `is_new` tells such transactions.
+    /// `is_new` is true for such transactions.
     #[must_use]
     pub fn unexplained(&self, page: &[u8], is_new: &dyn Fn(u32) -> bool) -> Option<usize> {
         let header = PageHeader::decode(0, page).ok().filter(|_| !self.is_broken)?;
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn transaction_that_no_record_brought_is_a_stranger() {
+    fn transaction_that_no_record_brought_is_a_contradiction() {
         let items = made(&[insert(1, b"left")]);
         let is_new = |xid: u32| xid >= 700;
         assert_eq!(items.unexplained(&page(&[(0, b"left")]), &is_new), None);

@@ -2,7 +2,7 @@
 //! records find has to be what they need. A page of which that is not true is made up of two versions.
 //!
 //! [`heap`] and [`list`] follow what records do to the items of a page, each in its own way; [`agreement`] asks them.
-//! [`layout`] looks at the page alone.
+//! [`layout`] examines the page alone.
 
 pub mod agreement;
 pub mod heap;

@@ -1,5 +1,5 @@
-//! The short way through bodies that hold what nearly all bodies hold, field by field at fixed offsets. Whatever is out of
-//! the ordinary, or wrong, is left to the careful way, which alone says what is wrong.
+//! The fast path through bodies that hold what nearly all bodies hold, field by field at fixed offsets. Whatever is out of
+//! the ordinary, or wrong, is left to the full path, which alone says what is wrong.
 
 use super::{
     BlockHead, BodyLayout, HAS_DATA, HAS_IMAGE, ID_MAIN_SHORT, MAX_BLOCK_ID, MAX_FRAGMENT_HEADER, SAME_REL,
@@ -16,7 +16,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Reads a block reference without an image, after its id. `None`: look carefully.
+/// Reads a block reference without an image, after its id. `None`: take the full path.
 #[inline(always)]
 pub(super) fn block_head(i: &[u8], rel_before: Option<RelFileLocator>) -> Option<(&[u8], BlockHead)> {
     const OWN_REL: usize = 19;
@@ -93,12 +93,12 @@ mod tests {
     use crate::parsers::wal::block::Keep;
     use crate::parsers::wal::tests::{VECTORS, bytes_of};
 
-    /// Where the short way finds something in the first bytes of a body, the careful way finds the same.
+    /// Where the fast path finds something in the first bytes of a body, the full path finds the same.
     fn agree_on_cut(major: Major, body: &[u8], beyond: usize) -> bool {
         let cut = (beyond as u64, if beyond == 0 { Keep::Blocks } else { Keep::Heads });
-        let careful = decode_at("body", 0, body, |i| BodyLayout::walk(i, cut, major, 8192));
+        let full = decode_at("body", 0, body, |i| BodyLayout::walk(i, cut, major, 8192));
         match BodyLayout::quick(major, 8192, body, beyond) {
-            Some(layout) => careful.as_ref() == Ok(&layout),
+            Some(layout) => full.as_ref() == Ok(&layout),
             None => true,
         }
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn short_way_and_careful_way_agree_on_real_records_and_their_mutations() {
+    fn fast_path_and_full_path_agree_on_real_records_and_their_mutations() {
         let (mut taken, mut cut) = (0, 0);
         for vector in VECTORS {
             let bytes = bytes_of(vector.hex);
@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn short_way_and_careful_way_agree_on_anything(
+        fn fast_path_and_full_path_agree_on_anything(
             bytes in prop::collection::vec(prop_oneof![0_u8..3, Just(0x20), Just(0x80), Just(255), any::<u8>()], 0..80)
         ) {
             prop_assert!(agree(Major::V16, &bytes));

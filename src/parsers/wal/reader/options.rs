@@ -1,4 +1,4 @@
-//! What a reader is told beforehand.
+//! What a reader knows beforehand.
 
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
@@ -49,7 +49,7 @@ pub enum ReaderError {
     #[error("WAL segment size {0}, expected a power of two from 1 MiB to 1 GiB")]
     SegmentSize(u32),
     /// The first address is not that of a page.
-    #[error("reading starts at {0}, which is no page boundary")]
+    #[error("reading starts at {0}, which is not a page boundary")]
     Unaligned(Lsn),
 }
 

@@ -14,9 +14,9 @@ pub(super) struct Pages {
     geometry: Geometry,
     /// Timelines that may occur; any when empty.
     allowed: Vec<TimelineId>,
-    /// Version, as told or as the last page says.
+    /// Version, as given or as the last page says.
     pub(super) major: Option<Major>,
-    /// As told, or as the last long header says.
+    /// As given, or as the last long header says.
     pub(super) system_identifier: Option<u64>,
     /// Header of the current page.
     pub(super) current: PageHeader,

@@ -39,7 +39,7 @@ pub(super) enum ReaderState {
     Record,
     /// In a page, inside a record that is put together in the buffer.
     Collect,
-    /// Not looking at bytes before this address.
+    /// Not examining bytes before this address.
     Pass(Lsn),
     /// After the end.
     Stopped,
