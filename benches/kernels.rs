@@ -9,7 +9,7 @@ use divan::{Bencher, black_box};
 use pgforensics::parsers::checksum::{page_checksum, page_checksums};
 use pgforensics::parsers::crc::{crc32c, crc32c_of_two};
 use pgforensics::parsers::wal::block::Keep;
-use pgforensics::parsers::wal::reader::{Event, ReaderOptions, Step, WalReader};
+use pgforensics::parsers::wal::reader::{Event, ReadStep, ReaderOptions, WalReader};
 use pgforensics::parsers::wal::record::Record;
 use pgforensics::types::Lsn;
 
@@ -83,7 +83,7 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, fast: bool) -> u64 {
             records += 1;
             ControlFlow::Continue(())
         };
-        while fast && !matches!(reader.read(&mut piece, &mut visit), Step::NeedMore) {}
+        while fast && !matches!(reader.read(&mut piece, &mut visit), ReadStep::NeedMore) {}
         while let Some(event) = reader.next(&mut piece) {
             if let Event::Record(record) = event
                 && visit(&record).is_break()

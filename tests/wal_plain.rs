@@ -10,7 +10,7 @@ use common::{Fixture, geometry_of};
 use pgforensics::parsers::crc::crc32c;
 use pgforensics::parsers::wal::block::{BlockHead, BodyLayout, Keep};
 use pgforensics::parsers::wal::end::EndOfWal;
-use pgforensics::parsers::wal::reader::{Event, HEAD_RECORD_BYTES, ReaderOptions, Step, WalReader};
+use pgforensics::parsers::wal::reader::{Event, HEAD_RECORD_BYTES, ReadStep, ReaderOptions, WalReader};
 use pgforensics::parsers::wal::record::{Record, RecordHeader};
 use pgforensics::types::Lsn;
 use proptest::prelude::*;
@@ -56,12 +56,12 @@ fn read(bytes: &[u8], first: Lsn, options: &ReaderOptions, piece_bytes: usize, f
                 if record.start_lsn.0.is_multiple_of(40) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             match step {
-                Step::Damage(end) => damage.push(end),
-                Step::NeedMore => has_more = false,
-                Step::BrokenOff => {
+                ReadStep::Damage(end) => damage.push(end),
+                ReadStep::NeedMore => has_more = false,
+                ReadStep::BrokenOff => {
                     assert!(records.last().is_some_and(|last: &Seen| last.range.0.0.is_multiple_of(40)));
                 }
-                Step::Aborted(_) | Step::End(_) => {}
+                ReadStep::Aborted(_) | ReadStep::End(_) => {}
             }
         }
         while let Some(event) = reader.next(&mut piece) {

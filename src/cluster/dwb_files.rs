@@ -115,7 +115,7 @@ impl DwbFile {
     #[must_use]
     pub fn slots(&self) -> SlotScan<'_> {
         let end = self.detection.slot_count;
-        SlotScan { dwb: self, next: 0, end, header: Window::default(), image: Window::default() }
+        SlotScan { dwb: self, next: 0, end, header: ReadWindow::default(), image: ReadWindow::default() }
     }
 }
 
@@ -144,12 +144,12 @@ pub enum SlotReadError {
 
 /// A piece of a file kept in memory, so that small reads next to each other cost one system call.
 #[derive(Debug, Default)]
-struct Window {
+struct ReadWindow {
     start: u64,
     bytes: Vec<u8>,
 }
 
-impl Window {
+impl ReadWindow {
     /// The bytes of `range`, or fewer where the file ends. Where they are not held, `count` ranges of this length, `stride`
     /// bytes from one to the next, are read as far as they fit.
     fn get(&mut self, file: &ReadFile, range: Range<u64>, stride: u64, count: u64) -> Result<&[u8], AccessError> {
@@ -179,8 +179,8 @@ pub struct SlotScan<'a> {
     dwb: &'a DwbFile,
     next: u64,
     end: u64,
-    header: Window,
-    image: Window,
+    header: ReadWindow,
+    image: ReadWindow,
 }
 
 impl SlotScan<'_> {

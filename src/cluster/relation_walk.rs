@@ -23,7 +23,7 @@ pub struct RelationFile {
 
 /// Result of a walk: what is there, and what could not be examined.
 #[derive(Debug, Default)]
-pub struct Walk {
+pub struct RelationWalk {
     /// Relation files, ordered by tablespace, database, relation, fork and segment.
     pub files: Vec<RelationFile>,
     /// Directories and files that could not be examined.
@@ -32,15 +32,15 @@ pub struct Walk {
 
 /// Lists all relation files of a data directory.
 #[must_use]
-pub fn relations_of(directory: &DataDir) -> Walk {
+pub fn relations_of(directory: &DataDir) -> RelationWalk {
     let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
     walk_relations(directory.root(), &tablespace_version_directory(directory.major(), catalog))
 }
 
 /// Lists all relation files. `version_directory` is the name that this server uses inside tablespaces.
 #[must_use]
-pub fn walk_relations(data_dir: &Path, version_directory: &str) -> Walk {
-    let mut walk = Walk::default();
+pub fn walk_relations(data_dir: &Path, version_directory: &str) -> RelationWalk {
+    let mut walk = RelationWalk::default();
     walk.database(data_dir, Path::new("global"), GLOBAL_TABLESPACE_OID, 0);
     walk.databases(data_dir, Path::new("base"), DEFAULT_TABLESPACE_OID);
     for (name, entry) in walk.entries(data_dir, Path::new("pg_tblspc")) {
@@ -56,7 +56,7 @@ pub fn walk_relations(data_dir: &Path, version_directory: &str) -> Walk {
     walk
 }
 
-impl Walk {
+impl RelationWalk {
     fn databases(&mut self, data_dir: &Path, relative: &Path, spc_oid: Oid) {
         for (name, entry) in self.entries(data_dir, relative) {
             let Ok(db_oid) = name.parse::<Oid>() else { continue };

@@ -33,7 +33,7 @@ use crate::analysis::verdict::backup::Backup;
 use crate::analysis::verdict::check::{
     CheckInput, CheckReport, ClusterInput, DwbInput, NameInput, ScanInput, WalInput, Witnesses, check as judge_cluster,
 };
-use crate::analysis::verdict::doubt::{Doubt, NotRead, Witness};
+use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::SlotRef;
 use crate::cluster::backup_files::RecoverySigns;
@@ -230,7 +230,7 @@ fn judge(
     let &JudgedView { pages, source, dwb, wal, names, files, named } = view;
     let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let called = |rel: RelFileLocator| names.full_name(rel).unwrap_or_else(|| rel.to_string());
-    let witness_of = |page: PageId| Witness::InFile {
+    let witness_of = |page: PageId| LsnWitness::InFile {
         path: files.paths.path_and_block(page).0.display().to_string(),
         block: page.block,
     };

@@ -10,7 +10,7 @@ use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::Finding;
 use crate::analysis::skipped::SkippedPart;
 use crate::cluster::data_dir::DataDir;
-use crate::cluster::relation_walk::{Walk, relations_of};
+use crate::cluster::relation_walk::{RelationWalk, relations_of};
 use crate::cluster::running::ServerSign;
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID};
 
@@ -61,7 +61,7 @@ pub fn info(paths: &[PathBuf]) -> Result<InfoReport, InspectError> {
 }
 
 impl ClusterSummary {
-    fn of(directory: &DataDir, walk: &Walk) -> Self {
+    fn of(directory: &DataDir, walk: &RelationWalk) -> Self {
         let server = directory.server_sign();
         let databases: BTreeSet<u32> = walk.files.iter().map(|file| file.rel.db_oid).filter(|oid| *oid != 0).collect();
         let is_elsewhere = |oid: &u32| ![DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID].contains(oid);

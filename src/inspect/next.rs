@@ -8,7 +8,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
-use crate::analysis::verdict::next_step::{NextStep, Owner, Setting, Subject, next_steps};
+use crate::analysis::verdict::next_step::{NamedRelation, NextStep, Owner, Setting, next_steps};
 use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::survey::PageReport;
@@ -62,18 +62,18 @@ pub fn judged_cluster<'a>(examined: &'a Examination, program: &'static str, data
 /// Files by database and OID of their relation.
 type ByOid = HashMap<(Oid, Oid), RelFileLocator>;
 
-fn subject(names: &RelationNames, by_oid: &OnceCell<ByOid>, rel: RelFileLocator) -> Subject {
+fn subject(names: &RelationNames, by_oid: &OnceCell<ByOid>, rel: RelFileLocator) -> NamedRelation {
     let Some(name) = names.get(rel) else {
         let database = names.database(rel.db_oid).map(str::to_owned);
         let called = rel.to_string();
-        return Subject { owner: Owner::Unknown, name: called, database, sql_name: None, is_catalog: false };
+        return NamedRelation { owner: Owner::Unknown, name: called, database, sql_name: None, is_catalog: false };
     };
     let owner = || {
         let index = by_oid
             .get_or_init(|| names.iter().filter_map(|(rel, name)| Some(((rel.db_oid, name.oid?), rel))).collect());
         names.full_name(*index.get(&(rel.db_oid, name.owner_oid?))?)
     };
-    Subject {
+    NamedRelation {
         owner: match name.kind {
             Some(RelKind::TABLE) => Owner::Table,
             Some(RelKind::TOAST) => Owner::Toast { table: owner() },

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::escape::printable;
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
-use crate::analysis::verdict::next_step::{Affected, Lost, NextStep, Owner, Rebuilt, Subject};
+use crate::analysis::verdict::next_step::{Affected, Lost, NamedRelation, NextStep, Owner, Rebuilt};
 use crate::types::BlockNumber;
 
 /// Rows of a page that are named when nothing says how many there are: as many as fit without a byte of data.
@@ -251,12 +251,12 @@ fn rebuild(kind: Rebuilt, relations: &[Affected], context: StepContext<'_>) -> W
     words
 }
 
-fn sql_name(subject: &Subject) -> &str {
+fn sql_name(subject: &NamedRelation) -> &str {
     subject.sql_name.as_deref().unwrap_or(&subject.name)
 }
 
 /// A statement about the relation in its database.
-fn in_psql(subject: &Subject, verb: &str, rest: &str) -> String {
+fn in_psql(subject: &NamedRelation, verb: &str, rest: &str) -> String {
     let database = subject.database.as_deref().unwrap_or("DATABASE");
     let statement = format!("{verb} {}{rest}", sql_name(subject));
     format!("psql -d {} -c {}", quoted(database), quoted(&statement))
@@ -318,11 +318,11 @@ fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Word
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::verdict::next_step::Subject;
+    use crate::analysis::verdict::next_step::NamedRelation;
 
     fn index(is_catalog: bool) -> NextStep {
         let affected = Affected {
-            subject: Subject {
+            subject: NamedRelation {
                 owner: Owner::Index { method: Some("btree"), table: Some("my app.public.orders".to_owned()) },
                 name: "my app.public.orders_pkey".to_owned(),
                 database: Some("my app".to_owned()),

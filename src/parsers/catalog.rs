@@ -4,7 +4,7 @@
 use nom::Parser;
 use nom::error::context;
 
-use super::decode::{Step, decode_at, le_u8, le_u32, take};
+use super::decode::{ParseStep, decode_at, le_u8, le_u32, take};
 use super::error::{ParseError, ParseErrorKind};
 use super::heap::TupleHeader;
 use crate::types::Oid;
@@ -126,7 +126,7 @@ impl<'a> RowBytes<'a> {
         &self,
         field: &'static str,
         at: usize,
-        parser: impl FnMut(&'a [u8]) -> Step<'a, T>,
+        parser: impl FnMut(&'a [u8]) -> ParseStep<'a, T>,
     ) -> Result<T, ParseError> {
         let data = self.header.user_data(self.tuple);
         let bytes = data.get(at..).unwrap_or_default();

@@ -5,7 +5,7 @@ use nom::error::context;
 
 use super::control_layout::{ControlLayout, Field};
 use super::crc::crc32c;
-use super::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64};
+use super::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64};
 use super::error::ParseError;
 use super::wal::checkpoint::CheckPoint;
 use crate::types::{
@@ -441,7 +441,7 @@ impl ControlFile {
     }
 }
 
-fn nonce(input: &[u8]) -> Step<'_, [u8; 32]> {
+fn nonce(input: &[u8]) -> ParseStep<'_, [u8; 32]> {
     let (rest, bytes) = super::decode::take(32)(input)?;
     Ok((rest, bytes.try_into().unwrap_or_default()))
 }
@@ -453,7 +453,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn maybe<T>(&self, field: Field, parser: fn(&'a [u8]) -> Step<'a, T>) -> Result<Option<T>, ParseError> {
+    fn maybe<T>(&self, field: Field, parser: fn(&'a [u8]) -> ParseStep<'a, T>) -> Result<Option<T>, ParseError> {
         let Some(offset) = self.layout.offset(field) else { return Ok(None) };
         let bytes = self.buf.get(offset..).unwrap_or_default();
         let base = u64::try_from(offset.min(self.buf.len())).unwrap_or(u64::MAX);
@@ -461,7 +461,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Like [`Self::maybe`] for a field that every layout has; a test holds the table to that.
-    fn need<T: Default>(&self, field: Field, parser: fn(&'a [u8]) -> Step<'a, T>) -> Result<T, ParseError> {
+    fn need<T: Default>(&self, field: Field, parser: fn(&'a [u8]) -> ParseStep<'a, T>) -> Result<T, ParseError> {
         Ok(self.maybe(field, parser)?.unwrap_or_default())
     }
 }

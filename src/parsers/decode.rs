@@ -37,9 +37,9 @@ impl ContextError<&[u8]> for Stop {
 }
 
 /// Result of a parser over bytes.
-pub type Step<'a, T> = IResult<&'a [u8], T, Stop>;
+pub type ParseStep<'a, T> = IResult<&'a [u8], T, Stop>;
 
-fn truncated<T>(input: &[u8]) -> Step<'_, T> {
+fn truncated<T>(input: &[u8]) -> ParseStep<'_, T> {
     Err(Err::Error(nom::error::ParseError::from_error_kind(input, ErrorKind::Eof)))
 }
 
@@ -47,7 +47,7 @@ fn truncated<T>(input: &[u8]) -> Step<'_, T> {
 ///
 /// # Errors
 /// Always.
-pub fn invalid<'a, T>(input: &'a [u8], field: &'static str, found: u64, expected: &'static str) -> Step<'a, T> {
+pub fn invalid<'a, T>(input: &'a [u8], field: &'static str, found: u64, expected: &'static str) -> ParseStep<'a, T> {
     Err(Err::Error(Stop { left: input.len(), field, kind: ParseErrorKind::Invalid { found, expected } }))
 }
 
@@ -58,7 +58,7 @@ macro_rules! little_endian {
         /// # Errors
         /// When fewer bytes are left.
         #[inline]
-        pub fn $name(input: &[u8]) -> Step<'_, $type> {
+        pub fn $name(input: &[u8]) -> ParseStep<'_, $type> {
             match input.split_first_chunk() {
                 Some((bytes, rest)) => Ok((rest, <$type>::from_le_bytes(*bytes))),
                 None => truncated(input),
@@ -81,7 +81,7 @@ little_endian! {
 /// # Errors
 /// When fewer bytes are left.
 #[inline]
-pub fn take(length: usize) -> impl Fn(&[u8]) -> Step<'_, &[u8]> {
+pub fn take(length: usize) -> impl Fn(&[u8]) -> ParseStep<'_, &[u8]> {
     move |input| match input.split_at_checked(length) {
         Some((bytes, rest)) => Ok((rest, bytes)),
         None => truncated(input),
@@ -97,7 +97,7 @@ pub fn decode_at<'a, T>(
     structure: &'static str,
     base: u64,
     buf: &'a [u8],
-    parser: impl FnOnce(&'a [u8]) -> Step<'a, T>,
+    parser: impl FnOnce(&'a [u8]) -> ParseStep<'a, T>,
 ) -> Result<T, ParseError> {
     match parser(buf) {
         Ok((_, value)) => Ok(value),

@@ -85,8 +85,8 @@ fn hole_in_wal_that_was_never_synced_keeps_the_images_before_it() {
 
 #[test]
 fn hole_in_wal_that_had_been_synced_proves_nothing() {
-    type Witness = fn(&mut Scene, u64);
-    let witnesses: [(&str, Witness); 5] = [
+    type LsnWitness = fn(&mut Scene, u64);
+    let witnesses: [(&str, LsnWitness); 5] = [
         ("sound page", |scene, lsn| {
             let other = scene.key.at(7);
             let mut page = scene.copy.page(other);

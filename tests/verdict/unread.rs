@@ -18,14 +18,14 @@ fn lsn_of(text: &str) -> u64 {
 }
 
 /// A witness: a page of a logged relation with an LSN past the end of WAL.
-struct Witness {
+struct LsnWitness {
     file: String,
     offset: u64,
 }
 
 struct Cut {
     copy: ClusterCopy,
-    witnesses: Vec<Witness>,
+    witnesses: Vec<LsnWitness>,
 }
 
 /// A copy of the case whose WAL is zero soon after the checkpoint record.
@@ -60,7 +60,7 @@ fn without_tail(case: &str) -> Cut {
 }
 
 /// All pages below `base` and `global` whose header names an LSN past `end`; relations with an init fork are not logged.
-fn witnesses_in(copy: &ClusterCopy, end: u64) -> Vec<Witness> {
+fn witnesses_in(copy: &ClusterCopy, end: u64) -> Vec<LsnWitness> {
     let mut found = Vec::new();
     for directory in ["base/5", "global"] {
         for name in copy.names_in(directory) {
@@ -73,7 +73,7 @@ fn witnesses_in(copy: &ClusterCopy, end: u64) -> Vec<Witness> {
             for (block, page) in copy.read(&file).chunks_exact(8192).enumerate() {
                 let half = |at: usize| u64::from(u32::from_le_bytes(page[at..at + 4].try_into().unwrap()));
                 if half(0) << 32 | half(4) > end {
-                    found.push(Witness { file: file.clone(), offset: block as u64 * 8192 });
+                    found.push(LsnWitness { file: file.clone(), offset: block as u64 * 8192 });
                 }
             }
         }

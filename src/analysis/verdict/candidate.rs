@@ -6,7 +6,7 @@
 use super::content::Ahead;
 use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent, Touch};
-use super::evidence::{NamedRecord, Objection, OpenQuestion, Statement, Step, Weight};
+use super::evidence::{EvidenceStep, NamedRecord, Objection, OpenQuestion, Statement, Weight};
 use super::history::WalHistory;
 use super::replay::Replay;
 use super::sectors::SectorMarks;
@@ -103,7 +103,7 @@ pub struct Judged {
     /// What may be done with it.
     pub outcome: CandidateOutcome,
     /// Why.
-    pub steps: Vec<Step>,
+    pub steps: Vec<EvidenceStep>,
     /// Ends of records whose changes the image lacks and replay does not repeat.
     pub lost: Vec<Lsn>,
 }
@@ -127,13 +127,13 @@ pub struct CandidateEvidence<'a> {
 
 /// Collects the statements.
 struct Chain {
-    steps: Vec<Step>,
+    steps: Vec<EvidenceStep>,
     lost: Vec<Lsn>,
 }
 
 impl Chain {
     fn add(&mut self, weight: Weight, statement: Statement) {
-        self.steps.push(Step { weight, statement });
+        self.steps.push(EvidenceStep { weight, statement });
     }
 }
 
@@ -164,7 +164,7 @@ impl Judged {
         let unsaid: Vec<&Doubt> = doubts.iter().filter(|doubt| !is_said(doubt)).collect();
         let steps = unsaid.into_iter().map(|doubt| {
             let weight = if doubt.forbids_restore() { Weight::Missing } else { Weight::Notes };
-            Step { weight, statement: Statement::Doubt(doubt.clone()) }
+            EvidenceStep { weight, statement: Statement::Doubt(doubt.clone()) }
         });
         self.steps.extend(steps);
         self.outcome = outcome_of(&self.steps);
@@ -176,7 +176,7 @@ impl Judged {
     }
 }
 
-fn outcome_of(steps: &[Step]) -> CandidateOutcome {
+fn outcome_of(steps: &[EvidenceStep]) -> CandidateOutcome {
     match steps.iter().map(|step| step.weight).max() {
         Some(Weight::Against) => CandidateOutcome::Unusable,
         Some(Weight::Loses) => CandidateOutcome::LosesChanges,

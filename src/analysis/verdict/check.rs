@@ -22,7 +22,7 @@ use self::compare::compare;
 use self::further::find_further;
 use self::judge::{Suspects, judge_pages};
 use self::predict::{name_slots, predict};
-use self::progress::Progress;
+use self::progress::CheckProgress;
 use self::read_wal::{WalQuestion, WalRead, read_wal};
 use self::weigh::{DoubtSources, doubts_of_cluster};
 use super::history::WalHistory;
@@ -60,7 +60,7 @@ pub struct CheckReport {
 pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     let CheckInput { jobs, scope, cluster, dwb, wal, scan, names, mut coverage } = input;
     let (set, staleness) = (dwb.set, dwb.staleness);
-    let progress = Progress::new(watch, coverage.is_interrupted());
+    let progress = CheckProgress::new(watch, coverage.is_interrupted());
 
     let compared = compare(dwb, scan.suspects, scope, &cluster, jobs, &progress);
     coverage.append_once(compared.coverage);

@@ -11,7 +11,7 @@ use crate::types::{BlockNumber, Lsn, PageId};
 
 /// What shows up to where WAL had been written: a server writes WAL up to the LSN of a page before it writes the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Witness {
+pub enum LsnWitness {
     /// A page of a relation.
     Page {
         /// Which one.
@@ -161,7 +161,7 @@ pub enum Doubt {
     /// A page has an LSN past the end of WAL: the server had written WAL up to there before the page.
     PageAfterEnd {
         /// Which page or image.
-        witness: Witness,
+        witness: LsnWitness,
         /// Its LSN.
         page_lsn: Lsn,
         /// Where WAL ends.
@@ -186,7 +186,7 @@ pub enum Doubt {
     /// Damaged pages of which not even an LSN is left, neither on disk nor in the double write buffer.
     SilentPages {
         /// The first of them.
-        witness: Witness,
+        witness: LsnWitness,
         /// How many more there are.
         more: usize,
         /// Where WAL ends.

@@ -50,7 +50,7 @@ impl Weight {
 
 /// One link of a chain of evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct EvidenceStep {
     /// What it means.
     pub weight: Weight,
     /// What was found.

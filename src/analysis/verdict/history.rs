@@ -13,7 +13,7 @@ use super::next_change::NextChange;
 use super::unchecked::FirstTouches;
 use super::xid::newer_xid;
 use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::segment::{Watch, read_segment};
+use crate::analysis::wal::segment::{WatchRead, read_segment};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
@@ -90,7 +90,7 @@ impl WalHistory {
         (start_lsn, end_lsn): (Lsn, Lsn),
         interest: &Interest,
         jobs: usize,
-        watch: Watch<'_>,
+        watch: WatchRead<'_>,
     ) -> Result<WalkEnd, WalReadError> {
         self.major = self.major.or(set.major());
         let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();

@@ -156,7 +156,7 @@ pub enum OnStart {
 
 /// What is known of the page itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject {
+pub struct PageFacts {
     /// The page.
     pub page: PageId,
     /// Its relation is reset by recovery.
@@ -185,7 +185,7 @@ pub struct PageVerdict {
     /// What a start without a repair meets.
     pub on_start: OnStart,
     /// What the page is, when an image was looked for; `None` when replay or its state settles the page.
-    by_image: Option<Subject>,
+    by_image: Option<PageFacts>,
 }
 
 impl PageVerdict {
@@ -211,7 +211,7 @@ impl PageVerdict {
 
 /// Judges a page that something is wrong with.
 #[must_use]
-pub fn judge_page(subject: &Subject, candidates: Vec<Candidate>, evidence: &CandidateEvidence<'_>) -> PageVerdict {
+pub fn judge_page(subject: &PageFacts, candidates: Vec<Candidate>, evidence: &CandidateEvidence<'_>) -> PageVerdict {
     let page = subject.page;
     let candidates: Vec<Judged> = candidates.into_iter().map(|candidate| judge(page, candidate, evidence)).collect();
     let on_start = on_start(subject, evidence);
@@ -238,7 +238,7 @@ fn first_in_replay<'a>(evidence: &CandidateEvidence<'a>) -> Option<&'a BlockEven
 }
 
 /// A verdict that replay gives by itself.
-fn in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option<(Verdict, Reason)> {
+fn in_replay(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> Option<(Verdict, Reason)> {
     let replay = evidence.replay;
     let redo_lsn = replay.redo_lsn.filter(|_| replay.recovery.replays() && replay.can_begin)?;
     let first = first_in_replay(evidence);
@@ -267,7 +267,7 @@ fn in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option<(Ver
     Some((Verdict::HealsInReplay, Reason::OverwrittenInReplay { redo_lsn, record, has_image }))
 }
 
-fn on_start(subject: &Subject, evidence: &CandidateEvidence<'_>) -> OnStart {
+fn on_start(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> OnStart {
     let replay = evidence.replay;
     let is_map = matches!(subject.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
     if !replay.recovery.replays() {
@@ -298,7 +298,7 @@ fn on_start(subject: &Subject, evidence: &CandidateEvidence<'_>) -> OnStart {
 }
 
 /// The first record that kills replay, because the page that it takes for granted is not there when its turn comes.
-fn dies_in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option<OnStart> {
+fn dies_in_replay(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> Option<OnStart> {
     let redo_lsn = evidence.replay.redo_lsn?;
     let major = evidence.history.major;
     let events = || evidence.events.iter().filter(|event| event.start_lsn >= redo_lsn);
@@ -312,7 +312,7 @@ fn dies_in_replay(subject: &Subject, evidence: &CandidateEvidence<'_>) -> Option
 }
 
 /// True when the page is there when replay comes to `at`: built before, or on disk and not removed before.
-fn stands_at(subject: &Subject, evidence: &CandidateEvidence<'_>, redo_lsn: Lsn, at: &BlockEvent) -> bool {
+fn stands_at(subject: &PageFacts, evidence: &CandidateEvidence<'_>, redo_lsn: Lsn, at: &BlockEvent) -> bool {
     let is_before = |lsn: Lsn| redo_lsn <= lsn && lsn < at.start_lsn;
     let built = evidence.events.iter().filter(|event| is_before(event.start_lsn) && event.heals());
     let built = built.map(|event| event.start_lsn).max();
@@ -328,7 +328,7 @@ fn stands_at(subject: &Subject, evidence: &CandidateEvidence<'_>, redo_lsn: Lsn,
 }
 
 /// Chooses among the images: of the safe ones the newest, else the best of the others.
-fn choose(subject: &Subject, candidates: &[Judged]) -> (Verdict, Option<usize>, Vec<Reason>) {
+fn choose(subject: &PageFacts, candidates: &[Judged]) -> (Verdict, Option<usize>, Vec<Reason>) {
     let newest = |outcome: CandidateOutcome| {
         let fits = candidates.iter().enumerate().filter(|(_, judged)| judged.outcome == outcome);
         fits.max_by_key(|(index, judged)| (judged.candidate.page_lsn, is_dwb(judged), *index)).map(|(index, _)| index)

@@ -9,7 +9,7 @@
 
 use super::change_log::{u16_at, u32_at};
 use super::change_presence::ChangePresence;
-use super::tuple_space::{Item, TupleSpace};
+use super::tuple_space::{TupleItem, TupleSpace};
 
 /// Special space of SP-GiST: flags, redirections, placeholders, page id.
 const SPGIST_PLACEHOLDERS_AT: usize = 4;
@@ -28,7 +28,7 @@ fn index_tuple_bytes(tuple: &[u8]) -> Option<usize> {
 }
 
 /// The row or page that an index tuple names.
-fn tid_of(item: &Item<'_>) -> Option<[u8; 6]> {
+fn tid_of(item: &TupleItem<'_>) -> Option<[u8; 6]> {
     item.bytes.first_chunk().copied()
 }
 
@@ -77,7 +77,7 @@ pub(super) fn gist_updated(page: &[u8], main: &[u8], data: &[u8]) -> ChangePrese
     }
     match removed {
         0 => {
-            let is_there = |item: &Item<'_>| tuples.iter().any(|tuple| item.bytes.starts_with(tuple));
+            let is_there = |item: &TupleItem<'_>| tuples.iter().any(|tuple| item.bytes.starts_with(tuple));
             match space.items.iter().any(is_there) {
                 true => ChangePresence::Present,
                 false if space.is_read_late(space.upper) => ChangePresence::Absent,
@@ -110,7 +110,7 @@ pub(super) fn dead_removed(page: &[u8], main: &[u8]) -> ChangePresence {
 }
 
 /// State and size of an SP-GiST leaf tuple.
-fn spgist_head(item: &Item<'_>) -> Option<(u32, usize)> {
+fn spgist_head(item: &TupleItem<'_>) -> Option<(u32, usize)> {
     let word = u32_at(item.bytes, 0)?;
     Some((word & 3, usize::try_from(word >> 2).ok()?))
 }
@@ -121,7 +121,7 @@ fn spgist_leaf(page: &[u8]) -> Option<TupleSpace<'_>> {
     let placeholders =
         space.items.iter().filter(|item| spgist_head(item).is_some_and(|(s, _)| s == SPGIST_PLACEHOLDER));
     let counted = u16::try_from(placeholders.count()).ok()?;
-    let row = |item: &Item<'_>| {
+    let row = |item: &TupleItem<'_>| {
         spgist_head(item).filter(|(state, _)| *state == SPGIST_LIVE)?;
         item.bytes.get(6..)?.first_chunk::<6>().copied()
     };

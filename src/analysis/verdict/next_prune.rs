@@ -8,7 +8,7 @@
 
 use super::change_log::u16_at;
 use super::change_presence::ChangePresence;
-use super::tuple_space::{Item, TupleSpace};
+use super::tuple_space::{TupleItem, TupleSpace};
 use crate::parsers::heap::{TupleHeader, infomask};
 use crate::types::BlockNumber;
 
@@ -65,12 +65,12 @@ pub(super) fn pruned(page: &[u8], block: BlockNumber, main: &[u8], data: &[u8]) 
     }
 }
 
-fn header_of(item: &Item<'_>) -> Option<TupleHeader> {
+fn header_of(item: &TupleItem<'_>) -> Option<TupleHeader> {
     TupleHeader::decode(0, item.bytes).ok()
 }
 
 /// True for a tuple that nobody replaced and that says it stands elsewhere.
-fn is_elsewhere(item: &Item<'_>, block: BlockNumber) -> bool {
+fn is_elsewhere(item: &TupleItem<'_>, block: BlockNumber) -> bool {
     header_of(item).is_none_or(|tuple| {
         tuple.has(infomask::XMAX_INVALID) && (tuple.ctid_block, tuple.ctid_item) != (block, item.number)
     })
@@ -78,7 +78,7 @@ fn is_elsewhere(item: &Item<'_>, block: BlockNumber) -> bool {
 
 /// True when the tuple is the one that belongs under its number: it names itself, or the newer version which its deleter
 /// made.
-fn is_at_its_offset(item: &Item<'_>, block: BlockNumber, space: &TupleSpace<'_>) -> bool {
+fn is_at_its_offset(item: &TupleItem<'_>, block: BlockNumber, space: &TupleSpace<'_>) -> bool {
     let Some(tuple) = header_of(item).filter(|tuple| tuple.ctid_block == block) else { return false };
     if tuple.ctid_item == item.number {
         return true;

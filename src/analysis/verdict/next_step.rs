@@ -38,7 +38,7 @@ pub enum Owner {
 
 /// A relation as steps speak of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct NamedRelation {
     /// What it is.
     pub owner: Owner,
     /// Full name, or numbers.
@@ -55,7 +55,7 @@ pub struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Affected {
     /// The relation.
-    pub subject: Subject,
+    pub subject: NamedRelation,
     /// First and last block of each run, ascending.
     pub blocks: Vec<(BlockNumber, BlockNumber)>,
     /// Replay stops at one of them.
@@ -201,7 +201,7 @@ pub fn next_steps(
     outlook: &Outlook,
     replay: &Replay,
     setting: Setting,
-    subject: &dyn Fn(RelFileLocator) -> Subject,
+    subject: &dyn Fn(RelFileLocator) -> NamedRelation,
 ) -> Vec<NextStep> {
     if outlook.start == Start::Running {
         return vec![NextStep::StopServer];
@@ -260,7 +260,7 @@ pub fn next_steps(
 }
 
 /// Whether a relation is made from others again, or what is lost with its pages.
-const fn fate(subject: &Subject) -> Result<Rebuilt, Lost> {
+const fn fate(subject: &NamedRelation) -> Result<Rebuilt, Lost> {
     match &subject.owner {
         Owner::Index { .. } if subject.is_catalog => Ok(Rebuilt::SystemIndexes),
         Owner::Index { .. } => Ok(Rebuilt::Indexes),
@@ -278,7 +278,7 @@ fn pages_of(affected: &Affected) -> u64 {
 }
 
 /// Pages without an image that can be put back, by relation.
-fn affected(pages: &[PageReport], subject: &dyn Fn(RelFileLocator) -> Subject) -> Vec<Affected> {
+fn affected(pages: &[PageReport], subject: &dyn Fn(RelFileLocator) -> NamedRelation) -> Vec<Affected> {
     let mut by_relation: BTreeMap<RelFileLocator, Vec<&PageReport>> = BTreeMap::new();
     for report in pages {
         let is_lost = matches!(report.verdict.verdict, Verdict::NoImage | Verdict::LosesChanges);

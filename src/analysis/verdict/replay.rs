@@ -4,11 +4,11 @@
 use std::ops::Range;
 
 use super::backup::Backup;
-use super::doubt::{Doubt, Witness};
+use super::doubt::{Doubt, LsnWitness};
 use super::history::WalHistory;
 use super::interest::Interest;
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::wal::segment::Watch;
+use crate::analysis::wal::segment::WatchRead;
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::backup_files::RecoverySigns;
@@ -145,7 +145,7 @@ impl Replay {
         history: &mut WalHistory,
         interest: &Interest,
         jobs: usize,
-        watch: Watch<'_>,
+        watch: WatchRead<'_>,
     ) -> Result<(), WalReadError> {
         let Some(redo_lsn) = self.redo_lsn else { return Ok(()) };
         let Some(run) = run_of(set, redo_lsn) else {
@@ -228,7 +228,7 @@ impl Replay {
 
     /// What a page with this LSN on disk shows, when WAL ends before it: the server had written WAL up to there first.
     #[must_use]
-    pub fn doubt_of_page(&self, page_lsn: Lsn, witness: Witness) -> Option<Doubt> {
+    pub fn doubt_of_page(&self, page_lsn: Lsn, witness: LsnWitness) -> Option<Doubt> {
         let end_lsn = self.end_lsn.filter(|end| page_lsn > *end)?;
         Some(Doubt::PageAfterEnd { witness, page_lsn, end_lsn })
     }
@@ -251,7 +251,7 @@ pub fn read_before(
     history: &mut WalHistory,
     interest: &Interest,
     jobs: usize,
-    watch: Watch<'_>,
+    watch: WatchRead<'_>,
 ) -> Vec<WalReadError> {
     let mut errors = Vec::new();
     let own_run = redo_lsn.and_then(|lsn| run_of(set, lsn));

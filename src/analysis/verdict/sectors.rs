@@ -81,7 +81,7 @@ fn mark(sector: &[u8]) -> u64 {
 
 /// Which part of the last write arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum TearDirection {
     /// The first sectors.
     Head,
     /// The last sectors.
@@ -90,7 +90,7 @@ pub enum Direction {
     Scattered,
 }
 
-impl Direction {
+impl TearDirection {
     /// The word for reports and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -106,7 +106,7 @@ impl Direction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TearMap {
     /// Which part of the newer version arrived.
-    pub direction: Direction,
+    pub direction: TearDirection,
     /// For each sector, the images (by their index in the list) that it equals.
     pub sources: Vec<Vec<usize>>,
     /// The image that the page was being overwritten with, if it is among the images.
@@ -126,8 +126,8 @@ impl TearMap {
     pub fn break_at(&self) -> usize {
         let (first, last) = (self.boundary.start, self.boundary.end);
         let (wide, plain) = match self.direction {
-            Direction::Tail => (first.next_multiple_of(WIDE_SECTOR_BYTES), first),
-            Direction::Head | Direction::Scattered => {
+            TearDirection::Tail => (first.next_multiple_of(WIDE_SECTOR_BYTES), first),
+            TearDirection::Head | TearDirection::Scattered => {
                 (last.checked_div(WIDE_SECTOR_BYTES).unwrap_or_default().saturating_mul(WIDE_SECTOR_BYTES), last)
             }
         };
@@ -183,7 +183,7 @@ pub fn map_tear(disk: &SectorMarks, disk_lsn: Lsn, images: &[MapImage<'_>]) -> O
         let boundary = count.saturating_sub(suffix(tail)).max(1).saturating_mul(SECTOR_BYTES)
             ..prefix(head).saturating_mul(SECTOR_BYTES);
         let (direction, newer, older) =
-            if age(head) > age(tail) { (Direction::Head, head, tail) } else { (Direction::Tail, tail, head) };
+            if age(head) > age(tail) { (TearDirection::Head, head, tail) } else { (TearDirection::Tail, tail, head) };
         return Some(TearMap {
             direction,
             sources,
@@ -195,16 +195,16 @@ pub fn map_tear(disk: &SectorMarks, disk_lsn: Lsn, images: &[MapImage<'_>]) -> O
     }
     let newest = |list: Vec<usize>| list.into_iter().max_by_key(|image| age(*image));
     let (direction, newer, older, boundary) = if let Some(head) = newest(heads) {
-        (Direction::Head, Some(head), None, 1..prefix(head))
+        (TearDirection::Head, Some(head), None, 1..prefix(head))
     } else if let Some(tail) = newest(tails) {
         // A head newer than every image was written over the one that the rest equals.
         let boundary = count.saturating_sub(suffix(tail))..count.saturating_sub(1);
         match Some(disk_lsn) > images[tail].lsn {
-            true => (Direction::Head, None, Some(tail), boundary),
-            false => (Direction::Tail, Some(tail), None, boundary),
+            true => (TearDirection::Head, None, Some(tail), boundary),
+            false => (TearDirection::Tail, Some(tail), None, boundary),
         }
     } else {
-        (Direction::Scattered, None, None, 0..count)
+        (TearDirection::Scattered, None, None, 0..count)
     };
     let boundary = boundary.start.saturating_mul(SECTOR_BYTES)..boundary.end.saturating_mul(SECTOR_BYTES);
     Some(TearMap { direction, sources, newer, older, boundary, is_explained: false })
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn head_of_the_newest_image_over_an_older_one() {
         let tear = map(&[5, 5, 3, 1], 20, &[(&[1, 1, 3, 1], 10), (&[5, 5, 3, 7], 20)]).unwrap();
-        assert_eq!((tear.direction, tear.newer, tear.older), (Direction::Head, Some(1), Some(0)));
+        assert_eq!((tear.direction, tear.newer, tear.older), (TearDirection::Head, Some(1), Some(0)));
         // The third sector is the same in both: the write stopped after the second or the third.
         assert_eq!(tear.boundary, 1024..1536);
         assert!(tear.is_explained);
@@ -249,14 +249,14 @@ mod tests {
     #[test]
     fn tail_of_the_image_under_an_unknown_head() {
         let tear = map(&[9, 9, 3, 7], 5, &[(&[5, 5, 3, 7], 20)]).unwrap();
-        assert_eq!((tear.direction, tear.newer, tear.boundary), (Direction::Tail, Some(0), 1024..1536));
+        assert_eq!((tear.direction, tear.newer, tear.boundary), (TearDirection::Tail, Some(0), 1024..1536));
         assert!(!tear.is_explained);
     }
 
     #[test]
     fn tail_of_the_newest_image_under_an_older_one() {
         let tear = map(&[1, 1, 3, 7], 10, &[(&[1, 1, 3, 1], 10), (&[5, 5, 3, 7], 20)]).unwrap();
-        assert_eq!((tear.direction, tear.newer, tear.older), (Direction::Tail, Some(1), Some(0)));
+        assert_eq!((tear.direction, tear.newer, tear.older), (TearDirection::Tail, Some(1), Some(0)));
         assert_eq!(tear.boundary, 1024..1536);
         assert!(tear.is_explained);
     }
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn head_newer_than_every_image() {
         let tear = map(&[9, 9, 3, 7], 30, &[(&[5, 5, 3, 7], 20)]).unwrap();
-        assert_eq!((tear.direction, tear.newer, tear.older), (Direction::Head, None, Some(0)));
+        assert_eq!((tear.direction, tear.newer, tear.older), (TearDirection::Head, None, Some(0)));
     }
 
     #[test]
@@ -277,16 +277,16 @@ mod tests {
     fn first_write_of_an_added_page() {
         let images: [(&[u8], Option<u64>); 2] = [(&[5, 6, 7, 8], Some(0)), (&[0, 0, 0, 0], None)];
         let tear = map(&[5, 6, 0, 0], 0, &images).unwrap();
-        assert_eq!((tear.direction, tear.newer, tear.older), (Direction::Head, Some(0), Some(1)));
+        assert_eq!((tear.direction, tear.newer, tear.older), (TearDirection::Head, Some(0), Some(1)));
         assert_eq!(tear.boundary, 1024..1024);
         let tear = map(&[0, 0, 0, 8], 0, &images).unwrap();
-        assert_eq!((tear.direction, tear.newer), (Direction::Tail, Some(0)));
+        assert_eq!((tear.direction, tear.newer), (TearDirection::Tail, Some(0)));
     }
 
     #[test]
     fn sectors_in_the_middle_alone_are_scattered() {
         let tear = map(&[9, 3, 4, 8], 5, &[(&[5, 3, 4, 7], 20)]).unwrap();
-        assert_eq!(tear.direction, Direction::Scattered);
+        assert_eq!(tear.direction, TearDirection::Scattered);
     }
 
     #[test]
@@ -299,9 +299,9 @@ mod tests {
             boundary,
             is_explained: false,
         };
-        assert_eq!(map(Direction::Head, 3584..5120).break_at(), 4096);
-        assert_eq!(map(Direction::Head, 512..1024).break_at(), 1024);
-        assert_eq!(map(Direction::Tail, 3584..7680).break_at(), 4096);
-        assert_eq!(map(Direction::Tail, 5120..7680).break_at(), 5120);
+        assert_eq!(map(TearDirection::Head, 3584..5120).break_at(), 4096);
+        assert_eq!(map(TearDirection::Head, 512..1024).break_at(), 1024);
+        assert_eq!(map(TearDirection::Tail, 3584..7680).break_at(), 4096);
+        assert_eq!(map(TearDirection::Tail, 5120..7680).break_at(), 5120);
     }
 }

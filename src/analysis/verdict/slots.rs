@@ -167,7 +167,7 @@ const PORTION_SLOTS: usize = 256;
 
 /// What a portion gave.
 #[derive(Default)]
-struct Compared {
+struct ComparedPortion {
     suspects: Vec<(PageId, Suspicion)>,
     coverage: Coverage,
     bytes: u64,
@@ -210,8 +210,14 @@ fn portions(slots: &mut [SlotRef]) -> impl Iterator<Item = &mut [SlotRef]> {
     })
 }
 
-fn compare_portion(set: &DwbSet, slots: &mut [SlotRef], pages: &dyn PageSource, rules: &CompareRules) -> Compared {
-    let mut found = Compared { bytes: slots.len().saturating_mul(rules.block_size) as u64, ..Compared::default() };
+fn compare_portion(
+    set: &DwbSet,
+    slots: &mut [SlotRef],
+    pages: &dyn PageSource,
+    rules: &CompareRules,
+) -> ComparedPortion {
+    let mut found =
+        ComparedPortion { bytes: slots.len().saturating_mul(rules.block_size) as u64, ..ComparedPortion::default() };
     let mut disk = vec![0; rules.block_size];
     let mut slot_bytes = Vec::new();
     let mut unlogged = None;

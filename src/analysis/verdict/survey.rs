@@ -10,9 +10,9 @@ use super::compare::Comparison;
 use super::doubt::Doubt;
 use super::history::WalHistory;
 use super::interest::Interest;
-use super::judge::{OnStart, PageVerdict, Reason, Subject, Verdict, judge_page};
+use super::judge::{OnStart, PageFacts, PageVerdict, Reason, Verdict, judge_page};
 use super::replay::Replay;
-use super::sectors::{Direction, MapImage, SectorMarks, TearMap, map_tear};
+use super::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
 use super::stand_in::StandIn;
 use super::symptom::Symptom;
@@ -136,7 +136,7 @@ impl Context<'_> {
         let is_zero = disk.condition == PageCondition::Zeroed;
         let server_rejects = disk.condition.damage().is_some_and(|damage| damage.server_rejects);
         let has_no_file = disk.read == PageRead::NoFile;
-        let subject = Subject { page, is_unlogged, server_rejects, is_cut, has_no_file, is_zero };
+        let subject = PageFacts { page, is_unlogged, server_rejects, is_cut, has_no_file, is_zero };
         let evidence = CandidateEvidence {
             replay: self.replay,
             history: self.history,
@@ -187,7 +187,7 @@ impl Context<'_> {
 
     /// What can be said of a page that nothing speaks against, and how sure it is. Without a checksum only an image that it
     /// equals byte for byte proves it whole.
-    fn without_damage(&self, disk: &Disk, subject: &Subject, verdict: &PageVerdict) -> (Reason, Confidence) {
+    fn without_damage(&self, disk: &Disk, subject: &PageFacts, verdict: &PageVerdict) -> (Reason, Confidence) {
         if self.checksums || disk.read != PageRead::Whole {
             return (Reason::NothingWrong, Confidence::Proven);
         }
@@ -232,7 +232,7 @@ impl Context<'_> {
         page: PageId,
         suspicion: Suspicion,
         disk: &Disk,
-        subject: &Subject,
+        subject: &PageFacts,
         tear: Option<&TearMap>,
         verdict: &PageVerdict,
         slots: &[SlotRef],
@@ -331,15 +331,15 @@ impl Context<'_> {
             return (Comparison::Damaged, damaged, vec![what]);
         }
         let newer = tear.newer.and_then(|index| verdict.candidates.get(index));
-        let checksum_fits = tear.direction == Direction::Head
+        let checksum_fits = tear.direction == TearDirection::Head
             && newer.and_then(|judged| self.image_of(&judged.candidate.source)).is_some_and(|image| {
                 let stored = PageHeader::decode(0, &disk.bytes).map_or(0, |header| header.checksum);
                 self.checksums && stored == page_checksum(&image, page.block)
             });
         let strength = match tear.direction {
             _ if tear.is_explained || checksum_fits => Confidence::Proven,
-            Direction::Head | Direction::Tail => Confidence::Likely,
-            Direction::Scattered => Confidence::Possible,
+            TearDirection::Head | TearDirection::Tail => Confidence::Likely,
+            TearDirection::Scattered => Confidence::Possible,
         };
         let mut more = Vec::new();
         if checksum_fits && let Some(judged) = newer {

@@ -15,7 +15,7 @@ const READ_FIRST_BYTES: usize = 256;
 
 /// A tuple.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item<'a> {
+pub(super) struct TupleItem<'a> {
     /// Item number, from 1.
     pub(super) number: u16,
     /// Offset in the page.
@@ -26,7 +26,7 @@ pub(super) struct Item<'a> {
     pub(super) is_dead: bool,
 }
 
-impl Item<'_> {
+impl TupleItem<'_> {
     /// Bytes that it takes up.
     pub(super) const fn room(&self) -> usize {
         self.bytes.len().next_multiple_of(8)
@@ -37,7 +37,7 @@ impl Item<'_> {
 #[derive(Debug)]
 pub(super) struct TupleSpace<'a> {
     /// Every tuple, by item number.
-    pub(super) items: Vec<Item<'a>>,
+    pub(super) items: Vec<TupleItem<'a>>,
     /// Line pointers, those without a tuple included.
     pub(super) count: u16,
     /// Start of the lowest tuple.
@@ -61,10 +61,15 @@ impl<'a> TupleSpace<'a> {
             let is_dead = pointer.state() == LinePointerState::Dead;
             let has_tuple = length > 0 && (is_dead || pointer.state() == LinePointerState::Normal);
             if has_tuple {
-                items.push(Item { number: count, start, bytes: page.get(start..start.checked_add(length)?)?, is_dead });
+                items.push(TupleItem {
+                    number: count,
+                    start,
+                    bytes: page.get(start..start.checked_add(length)?)?,
+                    is_dead,
+                });
             }
         }
-        let mut by_offset: Vec<&Item<'_>> = items.iter().collect();
+        let mut by_offset: Vec<&TupleItem<'_>> = items.iter().collect();
         by_offset.sort_unstable_by_key(|item| item.start);
         let end = by_offset
             .iter()
@@ -73,7 +78,7 @@ impl<'a> TupleSpace<'a> {
     }
 
     /// The tuple with this number.
-    pub(super) fn item(&self, number: u16) -> Option<&Item<'a>> {
+    pub(super) fn item(&self, number: u16) -> Option<&TupleItem<'a>> {
         let index = self.items.binary_search_by_key(&number, |item| item.number).ok()?;
         self.items.get(index)
     }
@@ -89,13 +94,13 @@ impl<'a> TupleSpace<'a> {
     }
 
     /// True when each tuple has the size that its line pointer says, as `size` reads it.
-    pub(super) fn sizes_agree(&self, size: impl Fn(&Item<'a>) -> Option<usize>) -> bool {
+    pub(super) fn sizes_agree(&self, size: impl Fn(&TupleItem<'a>) -> Option<usize>) -> bool {
         self.items.iter().all(|item| size(item).is_some_and(|size| size.next_multiple_of(8) == item.room()))
     }
 
     /// True when no two tuples have the same key, as `key` reads it. Where tuples were moved while they were copied, one is
     /// there twice: moving leaves the lowest, or the last that was moved, at its old offset as well.
-    pub(super) fn are_distinct<K: Ord>(&self, key: impl Fn(&Item<'a>) -> Option<K>) -> bool {
+    pub(super) fn are_distinct<K: Ord>(&self, key: impl Fn(&TupleItem<'a>) -> Option<K>) -> bool {
         let mut keys: Vec<K> = self.items.iter().filter_map(key).collect();
         let count = keys.len();
         keys.sort_unstable();
@@ -161,7 +166,7 @@ mod tests {
     fn tuple_that_was_moved_is_there_twice() {
         let tuples: [&[u8]; 3] = [&[1; 16], &[2; 16], &[3; 16]];
         let mut page = page_of(&tuples, &[0; 16]);
-        let key = |item: &Item<'_>| item.bytes.first().copied();
+        let key = |item: &TupleItem<'_>| item.bytes.first().copied();
         assert!(TupleSpace::of(&page).unwrap().are_distinct(key));
         // The first tuple is removed: those below move up, while header and line pointers are as before.
         page.copy_within(8128..8160, 8144);

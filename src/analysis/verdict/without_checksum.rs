@@ -10,7 +10,7 @@ use super::content::Ahead;
 use super::events::Touch;
 use super::rows::agreement::{Agreement, against_image, against_records};
 use super::rows::layout::layout_fault;
-use super::sectors::{Direction, TearMap};
+use super::sectors::{TearDirection, TearMap};
 use super::slots::SlotRef;
 use super::survey::{Context, Disk};
 use super::symptom::Symptom;
@@ -117,7 +117,7 @@ impl Context<'_> {
         tear: Option<&TearMap>,
         candidates: &[Judged],
     ) -> Option<DiskJudgement> {
-        let tear = tear.filter(|tear| tear.is_explained && tear.direction == Direction::Tail)?;
+        let tear = tear.filter(|tear| tear.is_explained && tear.direction == TearDirection::Tail)?;
         let newer = candidates.get(tear.newer?).filter(|judged| judged.candidate.page_lsn > own_lsn)?;
         let newer_bytes = self.image_of(&newer.candidate.source)?;
         let (own, other) = (PageHeader::decode(0, &disk.bytes).ok()?, PageHeader::decode(0, &newer_bytes).ok()?);

@@ -5,7 +5,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::segment::{SegmentRead, Visitor, Watch, read_segment};
+use super::segment::{SegmentRead, Visitor, WatchRead, read_segment};
 use super::stretch::Stretch;
 use super::walk::WalkEnd;
 use crate::analysis::in_order::in_order;
@@ -22,7 +22,7 @@ use crate::types::Lsn;
 pub fn collect_run<V: Visitor + Send>(
     stretch: &Stretch<'_>,
     jobs: usize,
-    watch: Watch<'_>,
+    watch: WatchRead<'_>,
     begin: impl Fn(usize) -> V + Sync,
     mut take_up: impl FnMut(&mut SegmentRead<V>) -> Result<(), WalReadError>,
 ) -> Result<WalkEnd, WalReadError> {
@@ -104,7 +104,7 @@ fn joined<V: Visitor>(
     part: SegmentRead<V>,
     range: &Range<usize>,
     begin: impl Fn(usize) -> V,
-    watch: Watch<'_>,
+    watch: WatchRead<'_>,
 ) -> Result<SegmentRead<V>, WalReadError> {
     // Why WAL ends before the first record of a segment is known only together with the record before.
     let ends_at_once = part.summary.first_record.is_none() && part.summary.end.reason != EndReason::Limit;

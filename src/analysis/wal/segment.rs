@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::feed::{FedEnd, Feed, feed};
 use super::stretch::{Extent, Shown, Stretch};
 use crate::cluster::wal::WalReadError;
-use crate::parsers::wal::reader::{Aborted, Step};
+use crate::parsers::wal::reader::{Aborted, ReadStep};
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::scan::{ScanSummary, SegmentScan};
 
@@ -17,7 +17,7 @@ pub trait Visitor {
 }
 
 /// Given the bytes that were read; breaks reading off. Called from all threads.
-pub type Watch<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
+pub type WatchRead<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
 /// What one segment contributes.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub fn read_segment<V: Visitor>(
     index: usize,
     from: usize,
     visitor: V,
-    watch: Watch<'_>,
+    watch: WatchRead<'_>,
     buffer: &mut Vec<u8>,
 ) -> Result<SegmentRead<V>, WalReadError> {
     let set = stretch.set;
@@ -102,10 +102,10 @@ pub fn read_segment<V: Visitor>(
                 })
             });
             match step {
-                Step::BrokenOff => return ControlFlow::Break(()),
-                Step::Aborted(aborted) if aborted.start_lsn >= segment_start => read.aborted.push(aborted),
-                Step::Aborted(_) | Step::Damage(_) | Step::End(_) => {}
-                Step::NeedMore => break,
+                ReadStep::BrokenOff => return ControlFlow::Break(()),
+                ReadStep::Aborted(aborted) if aborted.start_lsn >= segment_start => read.aborted.push(aborted),
+                ReadStep::Aborted(_) | ReadStep::Damage(_) | ReadStep::End(_) => {}
+                ReadStep::NeedMore => break,
             }
         }
         if reading > index && scan.is_finished() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -9,7 +9,7 @@ use super::tail::still_fails;
 use crate::analysis::error_words::ErrorWords;
 use crate::cluster::wal::WalReadError;
 use crate::parsers::wal::end::{EndOfWal, EndReason};
-use crate::parsers::wal::reader::{Aborted, ReaderOptions, Step, WalReader};
+use crate::parsers::wal::reader::{Aborted, ReadStep, ReaderOptions, WalReader};
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
@@ -150,18 +150,18 @@ pub fn walk_run(
                     shown.show(record, &mut visit)
                 });
                 match step {
-                    Step::NeedMore => return ControlFlow::Continue(()),
-                    Step::BrokenOff => {
+                    ReadStep::NeedMore => return ControlFlow::Continue(()),
+                    ReadStep::BrokenOff => {
                         enough = true;
                         return ControlFlow::Break(());
                     }
-                    Step::Damage(end) => {
+                    ReadStep::Damage(end) => {
                         let from = end.end_of_last.or(last_end);
                         result.add_damage(end.at, from, end.last_record, DamageReason::Wal(end.reason.clone()));
                         open.get_or_insert(end);
                     }
-                    Step::Aborted(aborted) => result.aborted.push(aborted),
-                    Step::End(_) => {}
+                    ReadStep::Aborted(aborted) => result.aborted.push(aborted),
+                    ReadStep::End(_) => {}
                 }
             }
         });

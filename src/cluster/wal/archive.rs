@@ -4,8 +4,8 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::bytes::{StoredAt, Window};
-use super::candidates::{Candidate, Candidates, Origin};
+use super::bytes::{StoredAt, StoredWindow};
+use super::candidates::{Candidates, Origin, SegmentCandidate};
 use super::codec::{Codec, Peeled, Stream, fill, peel};
 use super::error::WalSetError;
 use super::first_page::{HEAD_BYTES, SecondPage, SegmentHeader};
@@ -42,7 +42,7 @@ pub(super) fn read_plain(
     window_bytes: u32,
 ) {
     let file_bytes = file.size_bytes();
-    let mut window = Window::whole(file);
+    let mut window = StoredWindow::whole(file);
     let mut walk = TarWalk::default();
     let mut archive = Archive::new(label, found, window_bytes);
     while let Some(member) = archive.next(&mut walk, &mut window) {
@@ -172,7 +172,7 @@ impl<'l, 'c> Archive<'l, 'c> {
     fn add(&mut self, segment: SegmentMember, stored_at: StoredAt, size_bytes: Option<u64>, codecs: Vec<Codec>) {
         let SegmentMember { label, name, origin, header, second } = segment;
         let name = Some(name);
-        self.found.list.push(Candidate { label, name, stored_at, size_bytes, codecs, header, second, origin });
+        self.found.list.push(SegmentCandidate { label, name, stored_at, size_bytes, codecs, header, second, origin });
     }
 
     /// What a member is good for, by its name.

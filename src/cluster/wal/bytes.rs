@@ -117,14 +117,14 @@ enum Handle<'a> {
 }
 
 /// A stretch of a file as a stream. Never moves the file's own position.
-pub(super) struct Window<'a> {
+pub(super) struct StoredWindow<'a> {
     handle: Handle<'a>,
     at: u64,
     end: u64,
     taken: Arc<AtomicU64>,
 }
 
-impl<'a> Window<'a> {
+impl<'a> StoredWindow<'a> {
     /// Opens the stretch.
     pub(super) fn open(stored_at: &StoredAt, scratch: Option<&'a File>, label: &str) -> Result<Self, WalReadError> {
         let (handle, at, size_bytes) = match stored_at {
@@ -185,7 +185,7 @@ impl<'a> Window<'a> {
     }
 }
 
-impl Read for Window<'_> {
+impl Read for StoredWindow<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let bytes = self.read_at(clipped(buf, self.at, self.end), self.at)?;
         self.at = self.at.saturating_add(bytes as u64);
@@ -196,7 +196,7 @@ impl Read for Window<'_> {
 
 /// A stretch of an open file, borrowed.
 pub(super) struct WindowPart<'w, 'a> {
-    window: &'w Window<'a>,
+    window: &'w StoredWindow<'a>,
     at: u64,
     end: u64,
 }
@@ -251,7 +251,7 @@ impl<'a> SegmentBytes<'a> {
         window_bytes: u32,
         buffer: Vec<u8>,
     ) -> Result<Self, WalReadError> {
-        let window = Window::open(stored_at, scratch, label)?;
+        let window = StoredWindow::open(stored_at, scratch, label)?;
         let taken = window.taken();
         let unpack = |source| WalReadError::Unpack {
             label: label.to_owned(),

@@ -30,7 +30,7 @@ pub(super) struct Origin {
 
 /// A file that looks like a segment.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
+pub(super) struct SegmentCandidate {
     pub label: String,
     pub name: Option<SegmentName>,
     pub stored_at: StoredAt,
@@ -48,7 +48,7 @@ pub(super) struct Candidates {
     /// What is odd.
     pub notes: Notes,
     /// In the order in which they were found.
-    pub list: Vec<Candidate>,
+    pub list: Vec<SegmentCandidate>,
     /// By timeline, with the file of each.
     pub histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
     /// Of the first data directory that has a sound one.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bytes::StoredAt;
-use super::candidates::{Candidate, Candidates};
+use super::candidates::{Candidates, SegmentCandidate};
 use super::codec::Codec;
 use super::first_page::SegmentHeader;
 use super::notes::{NoteKind, NoteLevel, Notes, SetNote};
@@ -45,7 +45,7 @@ pub struct WalSegmentFile {
 
 /// A candidate of which it is known what segment it is.
 struct Numbered {
-    candidate: Candidate,
+    candidate: SegmentCandidate,
     segment: WalSegment,
     wrong_name: bool,
 }
@@ -111,7 +111,7 @@ pub(super) fn choose(candidates: Candidates, system_identifier: Option<u64>, tim
 /// Candidates that are still in question.
 struct Chooser {
     notes: Notes,
-    candidates: Vec<Candidate>,
+    candidates: Vec<SegmentCandidate>,
     histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
 }
 
@@ -124,7 +124,7 @@ impl Chooser {
         expected_system: Option<u64>,
     ) -> Option<Common> {
         let known = expected_system.or(control.map(|control| control.prefix.system_identifier));
-        let headers = |candidates: &[Candidate]| -> Vec<SegmentHeader> {
+        let headers = |candidates: &[SegmentCandidate]| -> Vec<SegmentHeader> {
             candidates.iter().filter_map(|candidate| candidate.header).collect()
         };
         let of_all = headers(&self.candidates);
@@ -159,7 +159,7 @@ impl Chooser {
         Some(Common { system_identifier: system, major, segment_size, block_size })
     }
 
-    fn leave_out(&mut self, kind: NoteKind, why: impl Fn(&Candidate) -> Option<String>) {
+    fn leave_out(&mut self, kind: NoteKind, why: impl Fn(&SegmentCandidate) -> Option<String>) {
         let notes = &mut self.notes;
         self.candidates.retain(|candidate| match why(candidate) {
             Some(what) => {
@@ -176,7 +176,7 @@ impl Chooser {
         candidates.into_iter().filter_map(|candidate| self.number_one(candidate, common)).collect()
     }
 
-    fn number_one(&mut self, candidate: Candidate, common: &Common) -> Option<Numbered> {
+    fn number_one(&mut self, candidate: SegmentCandidate, common: &Common) -> Option<Numbered> {
         let size = common.segment_size;
         let named = candidate.name.as_ref().and_then(|name| name.segment(size));
         let notes = &mut self.notes;

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::archive::{read_plain, read_stream};
-use super::bytes::{StoredAt, Window};
-use super::candidates::{Candidate, Candidates, Origin};
+use super::bytes::{StoredAt, StoredWindow};
+use super::candidates::{Candidates, Origin, SegmentCandidate};
 use super::codec::peel;
 use super::error::WalSetError;
 use super::first_page::{HEAD_BYTES, SecondPage, is_segment};
@@ -203,7 +203,7 @@ impl PathSource<'_, '_> {
             }
         };
         let file_bytes = file.size_bytes();
-        let window = Box::new(Window::whole(file));
+        let window = Box::new(StoredWindow::whole(file));
         let taken = window.taken();
         if let NameKind::History(tli) = kind {
             self.found.add_history(&label, tli, window, self.window_bytes);
@@ -269,7 +269,7 @@ impl PathSource<'_, '_> {
         let size_bytes = peeled.codecs.is_empty().then_some(file_bytes);
         let stored_at = StoredAt::File { path, links, file_bytes, offset: 0, size_bytes: file_bytes };
         let codecs = peeled.codecs;
-        self.found.list.push(Candidate { label, name, stored_at, size_bytes, codecs, header, second, origin });
+        self.found.list.push(SegmentCandidate { label, name, stored_at, size_bytes, codecs, header, second, origin });
         Ok(())
     }
 

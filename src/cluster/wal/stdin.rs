@@ -3,7 +3,7 @@
 use std::io::{self, Cursor, Read};
 
 use super::archive::{read_stream, stream_label};
-use super::candidates::{Candidate, Candidates, Origin};
+use super::candidates::{Candidates, Origin, SegmentCandidate};
 use super::codec::{Stream, fill, peel};
 use super::error::WalSetError;
 use super::first_page::HEAD_BYTES;
@@ -78,7 +78,7 @@ impl StdinSource<'_, '_> {
             let spilled = self.scratch.spill(&mut chunk, limit)?;
             failed = failed.or(spilled.failed);
             at = at.saturating_add(spilled.size_bytes);
-            self.found.list.push(Candidate {
+            self.found.list.push(SegmentCandidate {
                 label: label.clone(),
                 name: None,
                 stored_at: spilled.stored_at,

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use tar::{EntryType, Header, PaxExtensions};
 
-use super::bytes::Window;
+use super::bytes::StoredWindow;
 use super::codec::fill;
 
 /// Bytes of a block.
@@ -30,7 +30,7 @@ pub(super) trait TarSource: Read {
     fn advance_to(&mut self, position: u64) -> io::Result<bool>;
 }
 
-impl TarSource for Window<'_> {
+impl TarSource for StoredWindow<'_> {
     fn advance_to(&mut self, position: u64) -> io::Result<bool> {
         self.seek(position);
         Ok(position <= self.end())

@@ -3,14 +3,14 @@
 use crate::analysis::finding::{Coverage, Finding};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_path::RelationPaths;
-use crate::cluster::relation_walk::{Walk, relations_of};
+use crate::cluster::relation_walk::{RelationWalk, relations_of};
 use crate::inspect::page_rules::PageRules;
 use crate::types::{Geometry, PageId};
 
 /// Where pages are, and how they are read.
 pub(super) struct RelationFiles {
     /// The files.
-    pub walk: Walk,
+    pub walk: RelationWalk,
     /// What pages are judged by; `None` when not even their size is known.
     pub rules: Option<PageRules>,
     /// Sizes; the usual ones where they are unknown.

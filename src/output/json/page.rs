@@ -6,7 +6,7 @@ use super::wal::Row;
 use super::{fill_up, lsn_text};
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource, Judged};
 use crate::analysis::verdict::events::BlockEvent;
-use crate::analysis::verdict::evidence::Step;
+use crate::analysis::verdict::evidence::EvidenceStep;
 use crate::analysis::verdict::judge::{OnStart, Reason};
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::slots::SlotRef;
@@ -135,7 +135,7 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
     object
 }
 
-fn step_value(step: &Step) -> Value {
+fn step_value(step: &EvidenceStep) -> Value {
     let statement = &step.statement;
     json!({"weight": step.weight.name(), "code": statement.code(), "text": statement.to_string()})
 }

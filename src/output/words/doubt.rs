@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::analysis::verdict::doubt::{Doubt, NotRead, Witness};
+use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead};
 
 /// How many more there are than the one that was named.
 struct AndMore(usize);
@@ -13,7 +13,7 @@ impl fmt::Display for AndMore {
     }
 }
 
-impl fmt::Display for Witness {
+impl fmt::Display for LsnWitness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Page { page, relation } => write!(f, "the {} page at block {} of {relation}", page.fork, page.block),

@@ -20,7 +20,7 @@ use nom::error::context;
 
 use super::record::RecordHeader;
 use super::version::Major;
-use crate::parsers::decode::{Step, decode_at, invalid, le_u8, le_u16, le_u32};
+use crate::parsers::decode::{ParseStep, decode_at, invalid, le_u8, le_u16, le_u32};
 use crate::parsers::error::ParseError;
 use crate::parsers::image::{BlockImage, IMAGE_HAS_HOLE};
 use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
@@ -169,7 +169,7 @@ impl BlockHead {
 
 /// Reads an image header and checks the rules about holes.
 #[inline]
-fn image_header(i: &[u8], major: Major, block_size: u32) -> Step<'_, ImageHead> {
+fn image_header(i: &[u8], major: Major, block_size: u32) -> ParseStep<'_, ImageHead> {
     let start = i;
     let (i, length) = context("length", le_u16).parse(i)?;
     let (i, hole_offset) = context("hole_offset", le_u16).parse(i)?;
@@ -202,7 +202,12 @@ fn image_header(i: &[u8], major: Major, block_size: u32) -> Step<'_, ImageHead> 
 
 /// Reads what follows the id of a block reference.
 #[inline]
-fn block_header(i: &[u8], major: Major, block_size: u32, rel_before: Option<RelFileLocator>) -> Step<'_, BlockHead> {
+fn block_header(
+    i: &[u8],
+    major: Major,
+    block_size: u32,
+    rel_before: Option<RelFileLocator>,
+) -> ParseStep<'_, BlockHead> {
     let flags_at = i;
     let (i, fork_flags) = context("fork_flags", le_u8).parse(i)?;
     let length_at = i;
@@ -278,7 +283,7 @@ impl BodyLayout {
         decode_at("XLogRecord body", base, kept, |i| Self::walk(i, (beyond, keep), major, block_size))
     }
 
-    fn walk(body: &[u8], (beyond, keep): (u64, Keep), major: Major, block_size: u32) -> Step<'_, Self> {
+    fn walk(body: &[u8], (beyond, keep): (u64, Keep), major: Major, block_size: u32) -> ParseStep<'_, Self> {
         let kept = |i: &[u8]| u64::try_from(i.len()).unwrap_or(u64::MAX);
         let mut layout = Self::default();
         let mut data_total = 0_u64;

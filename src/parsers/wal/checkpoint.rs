@@ -4,7 +4,7 @@ use nom::Parser;
 use nom::error::context;
 
 use super::version::XlogFormat;
-use crate::parsers::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
+use crate::parsers::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, Oid, TimelineId};
 
@@ -82,7 +82,7 @@ impl CheckPoint {
         decode_at("CheckPoint", base, buf, |i| Self::parse(format, i))
     }
 
-    fn parse(format: XlogFormat, i: &[u8]) -> Step<'_, Self> {
+    fn parse(format: XlogFormat, i: &[u8]) -> ParseStep<'_, Self> {
         let (i, redo) = context("redo", le_u64).parse(i)?;
         let (i, tli) = context("ThisTimeLineID", le_u32).parse(i)?;
         let (i, prev_tli) = context("PrevTimeLineID", le_u32).parse(i)?;

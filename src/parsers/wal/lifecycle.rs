@@ -11,7 +11,7 @@ use super::names::{RM_DBASE, RM_SMGR, RM_XACT, type_key};
 use super::payload::PgTimestamp;
 use super::record::Record;
 use super::version::{DatabaseRecords, Major};
-use crate::parsers::decode::{Step, decode_at, invalid, le_i32, le_i64, le_u32, take};
+use crate::parsers::decode::{ParseStep, decode_at, invalid, le_i32, le_i64, le_u32, take};
 use crate::parsers::error::ParseError;
 use crate::types::{BlockNumber, Oid, RelFileLocator};
 
@@ -125,7 +125,7 @@ impl LifeCycle {
 }
 
 /// `RelFileLocator` as C lays it out: 12 bytes.
-fn locator(i: &[u8]) -> Step<'_, RelFileLocator> {
+fn locator(i: &[u8]) -> ParseStep<'_, RelFileLocator> {
     let (i, spc_oid) = context("spcOid", le_u32).parse(i)?;
     let (i, db_oid) = context("dbOid", le_u32).parse(i)?;
     let (i, rel_number) = context("relNumber", le_u32).parse(i)?;
@@ -133,7 +133,7 @@ fn locator(i: &[u8]) -> Step<'_, RelFileLocator> {
 }
 
 /// Reads a count and cuts off that many items of `size` bytes, so that nothing is allocated for a count that lies.
-fn items<'a>(i: &'a [u8], field: &'static str, size: usize) -> Step<'a, &'a [u8]> {
+fn items<'a>(i: &'a [u8], field: &'static str, size: usize) -> ParseStep<'a, &'a [u8]> {
     let (rest, count) = context(field, le_i32).parse(i)?;
     match usize::try_from(count) {
         // More than there can be bytes is too many in any case.
@@ -155,7 +155,7 @@ fn items<'a>(i: &'a [u8], field: &'static str, size: usize) -> Step<'a, &'a [u8]
 /// More follows, which differs by major and is not needed here.
 ///
 /// Source: `ParseCommitRecord`, `ParseAbortRecord`, `src/backend/access/rmgrdesc/xactdesc.c`.
-fn transaction_end(committed: bool, has_info: bool, i: &[u8]) -> Step<'_, Option<LifeCycle>> {
+fn transaction_end(committed: bool, has_info: bool, i: &[u8]) -> ParseStep<'_, Option<LifeCycle>> {
     let (mut i, time) = context("xact_time", le_i64).parse(i)?;
     let mut xinfo = 0;
     if has_info {

@@ -7,7 +7,7 @@ use super::checkpoint::CheckPoint;
 use super::names::{RM_XLOG, XLOG_FPI, XLOG_FPI_FOR_HINT, XLOG_SWITCH};
 use super::record::{RMGR_INFO_MASK, Record, RecordHeader};
 use super::version::{Major, XlogFormat};
-use crate::parsers::decode::{Step, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
+use crate::parsers::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
 use crate::parsers::error::ParseError;
 use crate::types::{Lsn, Oid, TimelineId};
 
@@ -175,7 +175,7 @@ impl XlogPayload {
 }
 
 /// `xl_parameter_change`.
-fn parameter_change(format: XlogFormat, i: &[u8]) -> Step<'_, XlogPayload> {
+fn parameter_change(format: XlogFormat, i: &[u8]) -> ParseStep<'_, XlogPayload> {
     let (i, max_connections) = context("MaxConnections", le_i32).parse(i)?;
     let (mut i, max_worker_processes) = context("max_worker_processes", le_i32).parse(i)?;
     let mut max_wal_senders = None;
@@ -202,7 +202,7 @@ fn parameter_change(format: XlogFormat, i: &[u8]) -> Step<'_, XlogPayload> {
 }
 
 /// `xl_restore_point`: time, then 64 bytes of which those after the first NUL mean nothing.
-fn restore_point(i: &[u8]) -> Step<'_, XlogPayload> {
+fn restore_point(i: &[u8]) -> ParseStep<'_, XlogPayload> {
     let (i, time) = context("rp_time", le_i64).parse(i)?;
     let (i, name) = context("rp_name", take(64)).parse(i)?;
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default().to_vec();
@@ -210,7 +210,7 @@ fn restore_point(i: &[u8]) -> Step<'_, XlogPayload> {
 }
 
 /// `xl_end_of_recovery`: 16 bytes, 24 from 17 on.
-fn end_of_recovery(format: XlogFormat, i: &[u8]) -> Step<'_, XlogPayload> {
+fn end_of_recovery(format: XlogFormat, i: &[u8]) -> ParseStep<'_, XlogPayload> {
     let (i, time) = context("end_time", le_i64).parse(i)?;
     let (i, tli) = context("ThisTimeLineID", le_u32).parse(i)?;
     let (mut i, prev_tli) = context("PrevTimeLineID", le_u32).parse(i)?;

@@ -11,7 +11,7 @@
 //! ```
 //! use std::ops::ControlFlow;
 //!
-//! use pgforensics::parsers::wal::reader::{ReaderOptions, Step, WalReader};
+//! use pgforensics::parsers::wal::reader::{ReaderOptions, ReadStep, WalReader};
 //! # use pgforensics::types::{Geometry, Lsn};
 //! # let geometry =
 //! #     Geometry { block_size: 8192, rel_segment_blocks: 131_072, wal_block_size: 8192, wal_segment_size: 1 << 20 };
@@ -25,7 +25,7 @@
 //!         records += 1;
 //!         ControlFlow::Continue(())
 //!     };
-//!     if matches!(reader.read(&mut input, count), Step::End(_)) {
+//!     if matches!(reader.read(&mut input, count), ReadStep::End(_)) {
 //!         break;
 //!     }
 //! }
@@ -45,7 +45,7 @@ mod state;
 use std::ops::ControlFlow;
 
 pub use buffer::{HEAD_RECORD_BYTES, KEPT_RECORD_BYTES};
-pub use event::{Aborted, Event, Step};
+pub use event::{Aborted, Event, ReadStep};
 pub use fast::FastCount;
 pub(super) use fast::FastRun;
 pub use options::{ReaderError, ReaderOptions};
@@ -119,7 +119,7 @@ impl WalReader {
     /// Takes bytes off the front of `input` and shows all records to `visit`, until it breaks off, something else is found,
     /// or the input is used up. Called again, it goes on where it was.
     #[inline]
-    pub fn read(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) -> Step {
+    pub fn read(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) -> ReadStep {
         self.read_noting(input, visit, |_| {})
     }
 
@@ -130,7 +130,7 @@ impl WalReader {
         input: &mut &[u8],
         mut visit: impl FnMut(&Record<'_>) -> ControlFlow<()>,
         mut note: impl FnMut(Taken<'_, '_>),
-    ) -> Step {
+    ) -> ReadStep {
         loop {
             let mut flow = ControlFlow::Continue(());
             let inside = self.take_inside(input, |record| {
@@ -140,27 +140,27 @@ impl WalReader {
             if let Some(run) = inside {
                 note(Taken::Fast(run));
                 if flow.is_break() {
-                    return Step::BrokenOff;
+                    return ReadStep::BrokenOff;
                 }
             }
             if let Some(run) = self.take_single(input, |record| flow = show(&mut visit, record)) {
                 note(Taken::Fast(run));
                 if flow.is_break() {
-                    return Step::BrokenOff;
+                    return ReadStep::BrokenOff;
                 }
                 continue;
             }
-            let Some(event) = self.next(input) else { return Step::NeedMore };
+            let Some(event) = self.next(input) else { return ReadStep::NeedMore };
             note(Taken::Event(&event));
             match event {
                 Event::Record(record) => {
                     if show(&mut visit, &record).is_break() {
-                        return Step::BrokenOff;
+                        return ReadStep::BrokenOff;
                     }
                 }
-                Event::Aborted(aborted) => return Step::Aborted(aborted),
-                Event::Damage(end) => return Step::Damage(end),
-                Event::End(end) => return Step::End(end),
+                Event::Aborted(aborted) => return ReadStep::Aborted(aborted),
+                Event::Damage(end) => return ReadStep::Damage(end),
+                Event::End(end) => return ReadStep::End(end),
             }
         }
     }

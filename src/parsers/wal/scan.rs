@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use super::end::{EndOfWal, EndReason};
 use super::payload::overwritten_lsn;
-use super::reader::{Event, FastRun, ReaderError, ReaderOptions, Step, Taken, WalReader};
+use super::reader::{Event, FastRun, ReadStep, ReaderError, ReaderOptions, Taken, WalReader};
 use super::record::Record;
 use super::version::Major;
 use crate::types::{Geometry, Lsn, TimelineId};
@@ -121,7 +121,7 @@ impl SegmentScan {
 
     /// As [`WalReader::read`]. Give bytes after the limit too, until [`Self::is_finished`].
     #[inline]
-    pub fn read(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) -> Step {
+    pub fn read(&mut self, input: &mut &[u8], visit: impl FnMut(&Record<'_>) -> ControlFlow<()>) -> ReadStep {
         let (geometry, summary) = (self.reader.geometry(), &mut self.summary);
         self.reader.read_noting(input, visit, |taken| match taken {
             Taken::Fast(run) => summary.note_run(geometry, &run),

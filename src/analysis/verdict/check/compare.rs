@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::input::{ClusterInput, DwbInput, Scope};
-use super::progress::{Progress, Stage};
+use super::progress::{CheckProgress, Stage};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::slot_facts::WritePath;
-use crate::analysis::verdict::doubt::Witness;
+use crate::analysis::verdict::doubt::LsnWitness;
 use crate::analysis::verdict::slots::{CompareRules, SlotRef, Suspicion, compare_slots};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
@@ -20,7 +20,7 @@ pub(super) struct Compared {
     /// Pages that need a closer look.
     pub(super) suspects: BTreeMap<PageId, Suspicion>,
     /// The newest LSN of a whole image that was copied under its lock, and its slot.
-    pub(super) newest_written: Option<(Lsn, Witness)>,
+    pub(super) newest_written: Option<(Lsn, LsnWitness)>,
     /// What could not be read.
     pub(super) coverage: Coverage,
 }
@@ -32,7 +32,7 @@ pub(super) fn compare(
     scope: Scope,
     cluster: &ClusterInput<'_>,
     jobs: usize,
-    progress: &Progress<'_>,
+    progress: &CheckProgress<'_>,
 ) -> Compared {
     let mut coverage = Coverage::default();
     let mut slots = dwb.slots;
@@ -62,7 +62,7 @@ fn newest_written(
     slots: &[SlotRef],
     pages: &dyn PageSource,
     coverage: &mut Coverage,
-) -> Option<(Lsn, Witness)> {
+) -> Option<(Lsn, LsnWitness)> {
     let is_witness = |slot: &&SlotRef| {
         let mut is_logged = || {
             let has_init = pages.has_fork(slot.page.rel, ForkNumber::Init).unwrap_or_else(|error| {
@@ -78,5 +78,5 @@ fn newest_written(
     slots.sort_unstable_by_key(|slot| std::cmp::Reverse(slot.page_lsn));
     let newest = slots.into_iter().find(is_witness)?;
     let file = set.files.get(newest.file).map_or_else(String::new, |file| file.name.clone());
-    Some((newest.page_lsn, Witness::Slot { file, slot_index: newest.index }))
+    Some((newest.page_lsn, LsnWitness::Slot { file, slot_index: newest.index }))
 }

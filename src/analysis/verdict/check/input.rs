@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::analysis::finding::Coverage;
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::staleness::Staleness;
-use crate::analysis::verdict::doubt::{Doubt, Witness};
+use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
 use crate::cluster::dwb_files::DwbSet;
@@ -119,7 +119,7 @@ pub enum Witnesses<'a> {
     /// All pages were read.
     Known {
         /// The newest LSN of a sound page of a logged relation, and which page.
-        newest: Option<(Lsn, Witness)>,
+        newest: Option<(Lsn, LsnWitness)>,
         /// What else is doubtful about the relation files.
         doubts: Vec<Doubt>,
     },

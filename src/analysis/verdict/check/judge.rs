@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-use super::progress::{Progress, Stage};
+use super::progress::{CheckProgress, Stage};
 use crate::analysis::finding::Coverage;
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, slots_of};
@@ -32,7 +32,11 @@ pub(super) struct PagesJudged {
 }
 
 /// Judges all suspects.
-pub(super) fn judge_pages(suspects: &Suspects<'_>, mut context: Context<'_>, progress: &Progress<'_>) -> PagesJudged {
+pub(super) fn judge_pages(
+    suspects: &Suspects<'_>,
+    mut context: Context<'_>,
+    progress: &CheckProgress<'_>,
+) -> PagesJudged {
     let mut pages: Vec<PageReport> = Vec::new();
     let mut coverage = Coverage::default();
     // Pages that others name come last: which of these are damaged themselves is known by then.

@@ -22,12 +22,12 @@ pub enum Stage {
 pub type StageWatch<'a> = &'a (dyn Fn(Stage, u64) -> ControlFlow<()> + Sync);
 
 /// Passes on how far the check is and remembers when it was broken off: whoever does so at any stage has a partial result.
-pub(super) struct Progress<'a> {
+pub(super) struct CheckProgress<'a> {
     watch: StageWatch<'a>,
     broken_off: AtomicBool,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> CheckProgress<'a> {
     /// `broken_off`: an earlier part of the work was broken off already.
     pub(super) const fn new(watch: StageWatch<'a>, broken_off: bool) -> Self {
         Self { watch, broken_off: AtomicBool::new(broken_off) }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::input::{ClusterInput, WalInput};
-use super::progress::{Progress, Stage};
+use super::progress::{CheckProgress, Stage};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
@@ -90,7 +90,7 @@ pub(super) fn read_wal(
     cluster: &ClusterInput<'_>,
     question: WalQuestion,
     jobs: usize,
-    progress: &Progress<'_>,
+    progress: &CheckProgress<'_>,
 ) -> WalRead {
     let WalRead { mut replay, mut history, interest, first_touches, needed, mut coverage } =
         WalRead::nothing(cluster, question);

@@ -3,7 +3,7 @@
 use super::input::Witnesses;
 use crate::analysis::finding::Coverage;
 use crate::analysis::verdict::candidate::CandidateOutcome;
-use crate::analysis::verdict::doubt::{Doubt, Witness};
+use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{Lsn, PageId, RelFileLocator};
@@ -11,7 +11,7 @@ use crate::types::{Lsn, PageId, RelFileLocator};
 /// Where doubts come from, besides WAL.
 pub(super) struct DoubtSources<'a> {
     /// The newest LSN of a whole image that was copied under its lock, and its slot.
-    pub(super) newest_written: Option<(Lsn, Witness)>,
+    pub(super) newest_written: Option<(Lsn, LsnWitness)>,
     /// What all pages say about the end of WAL.
     pub(super) witnesses: Witnesses<'a>,
     /// The pages that something is wrong with.
@@ -61,7 +61,7 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
 /// left could have been the only one to show that WAL is missing.
 fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelFileLocator) -> String) -> Vec<Doubt> {
     let Some(end_lsn) = replay.end_lsn else { return Vec::new() };
-    let witness = |page: PageId| Witness::Page { page, relation: called(page.rel) };
+    let witness = |page: PageId| LsnWitness::Page { page, relation: called(page.rel) };
     let logged = || pages.iter().filter(|page| page.is_wrong && !page.is_unlogged);
     let latest_of = |page: &PageReport| {
         let lsn_of = |index: usize| page.verdict.candidates.get(index).map(|judged| judged.candidate.page_lsn);

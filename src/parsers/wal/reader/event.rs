@@ -32,7 +32,7 @@ pub enum Event<'a> {
 
 /// Why [`super::WalReader::read`] came back.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum ReadStep {
     /// All of the input is used up and more is needed, or the end was found before.
     NeedMore,
     /// The visitor broke off after a record.
