@@ -76,9 +76,9 @@ fn wrong_input_is_refused() {
         (&["", "0"], "no relation"),
         (
             &["pg_class", "0"],
-            "stands for 3 relations; say which:\n  template1.pg_catalog.pg_class (1663/1/1259)\n  template0.pg_catalog.pg_class (1663/4/1259)\n  postgres.pg_catalog.pg_class (1663/5/1259)\n",
+            "matches 3 relations; name one:\n  template1.pg_catalog.pg_class (1663/1/1259)\n  template0.pg_catalog.pg_class (1663/4/1259)\n  postgres.pg_catalog.pg_class (1663/5/1259)\n",
         ),
-        (&["pg_catalog.pg_class", "0"], "stands for 3 relations"),
+        (&["pg_catalog.pg_class", "0"], "matches 3 relations"),
         (&["1259", "0"], "postgres.pg_catalog.pg_class (1663/5/1259)"),
         (&["5/1259", "--", "-1"], "\"-1\" is not a valid block: expected 0 to 4294967294"),
         (&["5/1259", "-1"], "unexpected argument '-1'"),

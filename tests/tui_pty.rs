@@ -331,3 +331,36 @@ fn wal_alone_is_shown_with_the_figures_of_stats() {
     session.assert_given_back();
     assert!(session.directory.path().join("pg_walfpi_wal.json").exists());
 }
+
+#[test]
+fn names_that_cannot_be_read_are_shown_and_decide_the_status() {
+    let data = cluster("checkpoint");
+    let wal = data.join("pg_wal");
+    // A page of its catalogs is torn, so a name is doubtful; WAL itself is whole.
+    let arguments = [arg(&wal), "--names", arg(&data)];
+    assert_eq!(run("pg_walfpi", &["stats", arguments[0]]).status, 0);
+    assert_eq!(run("pg_walfpi", &["stats", arguments[0], arguments[1], arguments[2]]).status, 2);
+    let mut session = Session::start("pg_walfpi", &["tui", arguments[0], arguments[1], arguments[2]]);
+    session.wait("causes are counted", |picture| {
+        picture.contains("full-page images") && !picture.contains("being counted")
+    });
+    session.see("not examined: names of relations: ");
+    session.send("q");
+    assert_eq!(session.end(), 2);
+    session.assert_given_back();
+}
+
+#[test]
+fn range_without_a_record_is_shown_and_decides_the_status() {
+    let wal = cluster("checkpoint").join("pg_wal");
+    let range = ["--start", "7/00000000", "--end", "7/00000100"];
+    let arguments = [arg(&wal), range[0], range[1], range[2], range[3]];
+    let stats: Vec<&str> = std::iter::once("stats").chain(arguments).collect();
+    assert_eq!(run("pg_walfpi", &stats).status, 2);
+    let tui: Vec<&str> = std::iter::once("tui").chain(arguments).collect();
+    let mut session = Session::start("pg_walfpi", &tui);
+    session.see("no record lies in this range");
+    session.send("q");
+    assert_eq!(session.end(), 2);
+    session.assert_given_back();
+}

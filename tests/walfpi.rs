@@ -421,7 +421,7 @@ fn zeroed_middle_and_missing_segment() {
     bytes[0x4_0000..0x6_0000].fill(0);
     fs::write(&path, &bytes).unwrap();
     let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
-    assert!(ran.status == 1 && ran.stdout.contains("sound records go on at"), "{}", ran.stdout);
+    assert!(ran.status == 1 && ran.stdout.contains("valid records follow from"), "{}", ran.stdout);
     fs::remove_file(&path).unwrap();
     let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
     assert!(ran.status != 0, "{}", ran.stdout);

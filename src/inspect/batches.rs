@@ -1,4 +1,4 @@
-//! Batches of a double write buffer that can be told apart.
+//! Batches of a double write buffer that can be distinguished.
 
 use std::path::PathBuf;
 

@@ -129,7 +129,7 @@ impl DwbSource {
         self.examine_slots(all_cores(), |_, _| {})
     }
 
-    /// The same with so many threads, and shows each slot in order, with the place of its file in the set.
+    /// The same with so many threads, and shows each slot in order, with the index of its file in the set.
     pub fn examine_slots(&self, jobs: usize, visit: impl FnMut(usize, &SlotFacts)) -> (DwbReport, Vec<Finding>) {
         let mut report = examine_slots(&self.set, &self.facts, jobs, visit);
         let mut findings = Vec::new();

@@ -48,7 +48,7 @@ pub enum InspectError {
     #[error(transparent)]
     Wal(#[from] WalSetError),
     /// As before, where a bare segment name was given.
-    #[error("{0}; -p DIRECTORY says where segments are")]
+    #[error("{0}; give the directory of the segments with -p DIRECTORY")]
     SegmentWithoutDirectory(#[source] WalSetError),
     /// A range of WAL ends before it begins.
     #[error("the start {start} is after the end {end}")]
@@ -73,7 +73,7 @@ pub enum InspectError {
     #[error(transparent)]
     NamesFile(#[from] NamesFileError),
     /// Which directories belong to the cluster is unknown, so nothing may be written anywhere.
-    #[error("what belongs to the cluster is unknown: {0}")]
+    #[error("the directories of the cluster are unknown: {0}")]
     OwnDirectories(#[source] AccessError),
     /// The system refused.
     #[error(transparent)]
@@ -82,13 +82,13 @@ pub enum InspectError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// Names of relations were given, and there is no catalog to look them up in.
-    #[error("names are known only in a data directory: give \"{0}\" as numbers (REL, DB/REL or SPC/DB/REL)")]
+    #[error("names can be looked up only in a data directory: give \"{0}\" as numbers (REL, DB/REL or SPC/DB/REL)")]
     NamesUnknown(String),
     /// No relation has this name.
     #[error("no relation is called \"{0}\"")]
     NoSuchRelation(String),
     /// Several relations have this name.
-    #[error("\"{text}\" stands for {} relations; say which:{}", found.len(), lines_of(found))]
+    #[error("\"{text}\" matches {} relations; name one:{}", found.len(), lines_of(found))]
     AmbiguousRelation {
         /// What was given.
         text: String,
@@ -151,7 +151,7 @@ pub enum InspectError {
     #[error("the journal holds no page {0}")]
     NotInJournal(PageName),
     /// A name stands for several pages of the journal.
-    #[error("{0} stands for several pages: give the path of the file")]
+    #[error("{0} matches several pages: give the path of the file")]
     SeveralPages(PageName),
     /// A relation was named in a form that none has.
     #[error(transparent)]

@@ -97,7 +97,7 @@ fn is_catalog(name: &RelationName) -> bool {
         && name.oid.is_some_and(|oid| oid < FIRST_NORMAL_OID)
 }
 
-/// With full-page images in WAL the crash itself cannot have torn what replay does not put right.
+/// With full-page images in WAL the crash itself cannot have torn what replay does not repair.
 pub fn not_a_crash_tear(control: &ControlFile, replay: &Replay, pages: &[PageReport], dwb: bool) -> Option<Finding> {
     let is_sure = replay.recovery == Recovery::Crash && replay.can_begin && replay.doubts.is_empty();
     if !is_sure || dwb || control.checkpoint.full_page_writes == 0 {

@@ -63,7 +63,7 @@ impl FromStr for PageName {
         if text == "all" {
             return Ok(Self { relation: String::new(), block: None });
         }
-        let wrong = || format!("\"{text}\" is no page: expected RELATION:BLOCK, as in base/5/1259:0");
+        let wrong = || format!("\"{text}\" is not a valid page: expected RELATION:BLOCK, as in base/5/1259:0");
         let (relation, block) = text.rsplit_once(':').ok_or_else(wrong)?;
         let block = block.parse().map_err(|_| wrong())?;
         if relation.is_empty() {

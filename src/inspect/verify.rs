@@ -74,7 +74,7 @@ pub struct VerifyReport {
     pub files: u64,
     /// Files with damaged pages.
     pub damaged_files: u64,
-    /// Counts; wrong checksums that are not judged are no damage here.
+    /// Counts; wrong checksums that are not judged do not count as damage here.
     pub counts: PageCounts,
     /// Pages with a wrong checksum where that is not judged.
     pub checksums_not_judged: Option<u64>,

@@ -71,10 +71,10 @@ pub fn replay_words(replay: &Replay) -> Option<String> {
     let redo = replay.redo_lsn?;
     Some(match replay.end_lsn {
         _ if !replay.recovery.replays() && replay.recovery != Recovery::Unknown => {
-            format!("none: the last checkpoint, at {redo}, is where the server goes on")
+            format!("none: the server continues from the last checkpoint, at {redo}")
         }
         Some(end) => format!("from {redo} to {end}, the end of valid WAL"),
-        None => format!("from {redo}; where WAL ends is not known"),
+        None => format!("from {redo}; the end of WAL is unknown"),
     })
 }
 
@@ -92,15 +92,15 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     let mut sentences = Vec::new();
     if let Some(pid) = outlook.refused_by {
         sentences.push(format!(
-            "the server refuses to start while process {pid} lives, whose number postmaster.pid holds (\"lock file already \
-             exists\"); after that"
+            "the server refuses to start while process {pid} lives, whose number is in postmaster.pid (\"lock file already \
+             exists\"); once it has ended"
         ));
     }
-    let page_at = |place: &usize| pages.get(*place).map_or_else(String::new, |report| label(report.page));
+    let page_at = |index: &usize| pages.get(*index).map_or_else(String::new, |report| label(report.page));
     sentences.push(match &outlook.start {
         Start::Running => "a server may be running: nothing here is certain".to_owned(),
         Start::NotAllRead => "unknown: something that replay may meet was not examined".to_owned(),
-        Start::Unknown => "unknown: where replay begins is not known".to_owned(),
+        Start::Unknown => "unknown, because it is unknown where replay begins".to_owned(),
         Start::CannotBegin => match replay.recovery {
             Recovery::None | Recovery::AfterReset => "the server will not start: the WAL with its last checkpoint is missing",
             _ => "the server will not start: WAL from the redo point on is missing",
@@ -116,15 +116,15 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         },
         Start::Stops { page, lsn } => match pages.get(*page).map(|report| &report.verdict.on_start) {
             Some(OnStart::Dies { record, .. }) => format!(
-                "the server will NOT start: at {lsn} ({record}) replay dies of a segmentation fault, since it takes for granted \
-                 that {} is there",
+                "the server will NOT start: at {lsn} ({record}) replay crashes with a segmentation fault, since it expects {} \
+                 to be there",
                 page_at(page)
             ),
             _ => format!("the server will NOT start: replay stops at {lsn}, where it reads {}", page_at(page)),
         },
         Start::InvalidPages { page } => format!(
-            "the server will NOT start: replay passes over records of {}, which is not there, and stops over that (\"WAL \
-             contains references to invalid pages\") once the cluster would be consistent",
+            "the server will NOT start: replay skips records of {}, which is not there, and for that stops with \"WAL \
+             contains references to invalid pages\" at the point of consistency",
             page_at(page)
         ),
         Start::DependsOnDwb => "not certain: replay needs images of the server's own double write buffer, which the start itself \
@@ -137,25 +137,25 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
             page_at(page)
         ),
         Start::Completes if replay.doubts.is_empty() && !outlook.checksums => {
-            "as far as can be seen without data checksums, replay runs to its end and the server starts".to_owned()
+            "as far as is visible without data checksums, replay completes and the server starts".to_owned()
         }
         Start::Completes if backup_end(replay).is_some() => format!(
             "the backup is recovered: replay runs past the end of the backup at {} and the server starts; recovery needs \
              backup_label, do not remove it",
             backup_end(replay).unwrap_or_default()
         ),
-        Start::Completes if replay.doubts.is_empty() => "replay runs to its end and the server starts".to_owned(),
-        Start::Completes => "replay runs to the end of WAL that is there".to_owned(),
+        Start::Completes if replay.doubts.is_empty() => "replay completes and the server starts".to_owned(),
+        Start::Completes => "replay runs to the end of the WAL that is there".to_owned(),
     });
-    let list = |places: &[usize]| {
-        let named: Vec<String> = places.iter().take(MAX_PAGES_IN_WORDS).map(page_at).collect();
-        let more = if places.len() > MAX_PAGES_IN_WORDS { " …" } else { "" };
+    let list = |indexes: &[usize]| {
+        let named: Vec<String> = indexes.iter().take(MAX_PAGES_IN_WORDS).map(page_at).collect();
+        let more = if indexes.len() > MAX_PAGES_IN_WORDS { " …" } else { "" };
         format!("{}{more}", named.join(", "))
     };
-    let mut say = |places: &[usize], one: &str, many: &str| {
-        if !places.is_empty() {
-            let verb = if places.len() == 1 { one } else { many };
-            sentences.push(format!("{} {verb} ({})", places.len(), list(places)));
+    let mut say = |indexes: &[usize], one: &str, many: &str| {
+        if !indexes.is_empty() {
+            let verb = if indexes.len() == 1 { one } else { many };
+            sentences.push(format!("{} {verb} ({})", indexes.len(), list(indexes)));
         }
     };
     say(
@@ -170,18 +170,18 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     );
     say(
         &outlook.passed_over,
-        "page is not there or all zero: replay passes over its changes, which are lost without a word",
-        "pages are not there or all zero: replay passes over their changes, which are lost without a word",
+        "page is missing or all zero: replay skips its changes, which are silently lost",
+        "pages are missing or all zero: replay skips their changes, which are silently lost",
     );
     say(
         &outlook.unnoticed,
-        "torn page is changed by replay without being noticed",
-        "torn pages are changed by replay without being noticed",
+        "torn page is changed by replay, which does not notice the damage",
+        "torn pages are changed by replay, which does not notice the damage",
     );
     say(
         &outlook.maps,
-        "damaged page of a map is taken for an empty one, which loses nothing, but base backups fail and pg_checksums reports it",
-        "damaged pages of maps are taken for empty ones, which loses nothing, but base backups fail and pg_checksums reports \
+        "damaged page of a map is treated as empty, which loses nothing, but base backups fail and pg_checksums reports it",
+        "damaged pages of maps are treated as empty, which loses nothing, but base backups fail and pg_checksums reports \
          them",
     );
     say(
@@ -220,9 +220,9 @@ pub fn write_pages(out: &mut dyn Write, layout: Layout, pages: &[PageReport], na
     }
     let paint = layout.paint;
     writeln!(out, "\n{}", paint.heading("Damaged pages"))?;
-    let mut table = plain_table(&["relation", "block", "disk", "", "tear", "verdict", "image"]);
+    let mut table = plain_table(&["relation", "block", "disk", "sure", "tear", "verdict", "image"]);
     for report in pages {
-        let image = report.verdict.chosen.and_then(|place| report.verdict.candidates.get(place));
+        let image = report.verdict.chosen.and_then(|index| report.verdict.candidates.get(index));
         table.add_row([
             printable(&name(report.page)),
             block_label(report.page),
@@ -236,7 +236,7 @@ pub fn write_pages(out: &mut dyn Write, layout: Layout, pages: &[PageReport], na
     write_table(out, &table)
 }
 
-/// Direction and place of a tear.
+/// Which half of a page was written, and the byte at which it is torn.
 #[must_use]
 pub fn tear_words(report: &PageReport) -> String {
     report.tear.as_ref().map_or_else(|| "-".to_owned(), |tear| format!("{} {}", tear.direction.name(), tear.break_at()))
@@ -292,10 +292,10 @@ pub fn evidence_parts(report: &PageReport) -> Vec<EvidencePart> {
     }
     if let Some(tear) = &report.tear {
         let line = sector_line(report);
-        parts.push(Fact("sectors of 512 bytes", format!("{line}  (letters: images below, . of none)")));
+        parts.push(Fact("sectors of 512 bytes", format!("{line}  (letters: images below; 0 all zero; . none)")));
         let (first, last) = (tear.boundary.start, tear.boundary.end);
-        let at = if first == last { format!("at {first}") } else { format!("between {first} and {last}") };
-        parts.push(Fact("tear", format!("{} written, broke {at}", tear.direction.name())));
+        let at = if first == last { format!("at byte {first}") } else { format!("between bytes {first} and {last}") };
+        parts.push(Fact("tear", format!("{} written, torn {at}", tear.direction.name())));
     }
     if report.is_wrong {
         parts.push(Fact("without repair", on_start_words(report)));
@@ -369,9 +369,9 @@ pub fn write_evidence(out: &mut dyn Write, layout: Layout, report: &PageReport, 
 
 /// Letter by which an image is called in the sector map.
 #[must_use]
-pub fn letter(place: usize) -> char {
+pub fn letter(index: usize) -> char {
     const LETTERS: &[u8; 26] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    LETTERS.get(place).map_or('*', |byte| char::from(*byte))
+    LETTERS.get(index).map_or('*', |byte| char::from(*byte))
 }
 
 /// One character a sector: the letter of the image that it equals, the newer first; `0` all zero, `.` of none.
@@ -379,9 +379,9 @@ pub fn letter(place: usize) -> char {
 pub fn sector_line(report: &PageReport) -> String {
     let Some(tear) = &report.tear else { return String::new() };
     let count = report.verdict.candidates.len();
-    let show = |place: usize| if place < count { letter(place) } else { '0' };
+    let show = |index: usize| if index < count { letter(index) } else { '0' };
     let best = |list: &Vec<usize>| {
-        let preferred = [tear.newer, tear.older].into_iter().flatten().find(|place| list.contains(place));
+        let preferred = [tear.newer, tear.older].into_iter().flatten().find(|index| list.contains(index));
         preferred.or(list.first().copied()).map_or('.', show)
     };
     tear.sources.iter().map(best).collect()
@@ -396,19 +396,19 @@ fn on_start_words(report: &PageReport) -> String {
         OnStart::Read { lsn } => format!("replay reads it at {lsn} and stops"),
         OnStart::Unnoticed { lsn } => format!("replay changes it at {lsn} without noticing the damage"),
         OnStart::PassedOver { lsn } => format!(
-            "replay finds nothing to change at {lsn} and passes over this and all later changes of the page, which are lost; \
-             a standby or backup stops over it instead"
+            "replay finds no page to change at {lsn} and skips this and all later changes of it, which are lost; \
+             a standby or the recovery of a backup stops there instead"
         ),
         OnStart::Dies { lsn, record, .. } => {
-            format!("at {lsn} ({record}) replay takes for granted that the page is there, and the server dies")
+            format!("at {lsn} ({record}) replay expects the page to be there, and the server crashes")
         }
         OnStart::TakenForEmpty => {
-            "replay does not touch it; a server that reads it takes it for an empty one, but it stays damaged \
-                                   on disk until it is written anew"
+            "replay does not touch it; a server that reads it treats it as empty, but it stays damaged on disk \
+                                   until it is rewritten"
                 .to_owned()
         }
         OnStart::Later => "replay does not touch it; it fails, or gives wrong rows, when it is read".to_owned(),
-        OnStart::Unknown => "not known".to_owned(),
+        OnStart::Unknown => "unknown".to_owned(),
     }
 }
 
@@ -417,7 +417,7 @@ fn on_start_words(report: &PageReport) -> String {
 #[must_use]
 pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
     let mut counts = [(0_usize, 0_usize); Comparison::ALL.len()];
-    // Slots of one page stand together.
+    // Slots of one page follow each other.
     for of_page in slots.chunk_by(|one, other| one.page == other.page) {
         for ((images, pages), word) in counts.iter_mut().zip(Comparison::ALL) {
             let count = of_page.iter().filter(|slot| slot.comparison == Some(word)).count();
@@ -441,7 +441,7 @@ pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
 /// When the output cannot be written to.
 pub fn write_slot_counts(out: &mut dyn Write, layout: Layout, slots: &[SlotRef]) -> io::Result<()> {
     match compared_words(slots) {
-        Some(words) => write_fact(out, layout, "images against pages", &words),
+        Some(words) => write_fact(out, layout, "images and pages", &words),
         None => Ok(()),
     }
 }
@@ -466,7 +466,7 @@ pub fn write_slots(
     if slots.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", layout.paint.heading("Images against pages"))?;
+    writeln!(out, "\n{}", layout.paint.heading("Images compared with pages"))?;
     let mut table = plain_table(&["relation", "block", "slot", "LSN", "disk"]);
     for slot in slots {
         let file = file_name(slot.file);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 use super::closing::{Closing, begin};
-use super::json::page::{PAGE_COLUMNS, PlaceNames, compared_row, event_row, outlook_value, page_row};
+use super::json::page::{PAGE_COLUMNS, PageLocation, compared_row, event_row, outlook_value, page_row};
 use super::json::{Item, lsn_text};
 use super::next_step_text::{StepContext, steps_value};
 use super::sink::{CsvShape, Machine};
@@ -109,10 +109,10 @@ impl JudgedCluster<'_> {
         self.named(found.page, |names| page_row(found, names))
     }
 
-    fn named<T>(&self, page: PageId, make: impl FnOnce(&PlaceNames<'_>) -> T) -> T {
+    fn named<T>(&self, page: PageId, make: impl FnOnce(&PageLocation<'_>) -> T) -> T {
         let (path, _) = self.paths.path_and_block(page);
         let relation = self.names.full_name(page.rel);
-        make(&PlaceNames { path: &path.display().to_string(), relation: relation.as_deref() })
+        make(&PageLocation { path: &path.display().to_string(), relation: relation.as_deref() })
     }
 
     fn counts(&self) -> Map<String, Value> {

@@ -123,7 +123,7 @@ fn write_tuples(
         at = end;
     }
     if at < area.end && !is_all_zero(page.get(at..area.end).unwrap_or_default()) {
-        write_part(out, paint, base, "behind the last tuple", page, at..area.end)?;
+        write_part(out, paint, base, "after the last tuple", page, at..area.end)?;
     }
     Ok(())
 }

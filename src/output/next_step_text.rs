@@ -70,9 +70,9 @@ pub fn write_steps(
     context: StepContext<'_>,
 ) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("What to do next"))?;
-    for (place, step) in steps.iter().enumerate() {
+    for (index, step) in steps.iter().enumerate() {
         let words = words_of(step, context);
-        let lead = if steps.len() > 1 { format!("  {}. ", place + 1) } else { "  ".to_owned() };
+        let lead = if steps.len() > 1 { format!("  {}. ", index + 1) } else { "  ".to_owned() };
         wrapped(out, layout, &lead, lead.len(), &printable(&words.sentence))?;
         for item in &words.items {
             wrapped(out, layout, "     - ", 7, &printable(item))?;
@@ -118,31 +118,31 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
     let allow = if context.is_shut_down { " --allow-shut-down" } else { "" };
     match step {
         NextStep::StopServer => Words::new(
-            "Stop the server, or look at a copy or snapshot: while files change, nothing that is said of them is certain.",
+            "Stop the server, or examine a copy or snapshot: while files change, nothing said about them is certain.",
         ),
         NextStep::LookAtProcess { pid } => Words::new(format!(
-            "A server does not start while process {pid} lives. Look at it; if no server works in the data directory, the \
-             second command takes the stale file away:"
+            "A server does not start while process {pid} lives. Examine it; if no server uses the data directory, the \
+             second command removes the stale file:"
         ))
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
         NextStep::BringControl => Words::new(
-            "Bring back what says where replay begins: global/pg_control or backup_label, from a backup of this cluster as \
-             late as possible. Without it no image can be proven, and pg_resetwal would give up all changes that are only in \
-             WAL.",
+            "Bring back the file that says where replay begins, global/pg_control or backup_label, from the latest backup of \
+             this cluster. Without it no image can be proven. Do not run pg_resetwal: it gives up all changes that are only \
+             in WAL.",
         ),
         NextStep::BringWal => Words::new(
-            "Bring back the WAL that the start needs, into pg_wal, and make it readable for the owner of the directory. An \
-             archive that may hold it can be looked into first:",
+            "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. An archive that may \
+             hold it can be examined first:",
         )
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
         NextStep::CompleteBackup => Words::new(
-            "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in pg_wal. For \
-             an incremental backup, run pg_combinebackup first.",
+            "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in pg_wal. If \
+             this is an incremental backup, run pg_combinebackup first.",
         ),
         NextStep::MakeStandIns { pages } => Words::new(format!(
-            "Do not start the server yet: replay needs {} that are not there; the commands under \"Pages that replay takes \
-             for granted\" make them.",
+            "Do not start the server yet: replay needs {} to be there; the commands under \"Pages that replay needs\" \
+             create them.",
             if *pages == 1 { "an empty page".to_owned() } else { format!("{pages} empty pages") }
         )),
         NextStep::Repair { pages } => Words::new(format!(
@@ -153,13 +153,13 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("pg_dwbinspect repair {dir}{allow}"))
         .with(format!("pg_dwbinspect repair {dir}{allow} --apply")),
         NextStep::Decide { pages } => Words::new(format!(
-            "Decide about {}: an image is there, a part of the proof is missing. What is missing, page by page:",
+            "Decide about {}: there is an image, but a part of its proof is missing. This shows what is missing, page by page:",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check --explain {dir}")),
         NextStep::LookIntoArchive { pages } => Words::new(format!(
-            "Look for images of {} in archived WAL: an image can be put back without loss if the page was not changed \
-             between it and the redo point.",
+            "Look for images of {} in archived WAL: an image can be put back without loss if no record between it and the redo \
+             point changed the page.",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
@@ -170,8 +170,8 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
         NextStep::BlankMaps { pages } => Words::new(format!(
-            "So that base backups work, blank {} of maps before the server is started, which loses nothing (or VACUUM the \
-             tables and CHECKPOINT after):",
+            "So that base backups work, blank {} of maps before the server is started; this loses nothing (or start it, VACUUM \
+             the tables, then CHECKPOINT):",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect repair {dir} --blank-maps{allow} --apply")),
@@ -179,9 +179,9 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             Words::new("Nothing has to be repaired; the server can be started:").with(start_command(context.data_dir))
         }
         NextStep::Start { is_proven: false } => Words::new(
-            "Nothing was found that has to be repaired. That does not prove that all is well: see the doubts, and without \
-             data checksums a torn page whose halves make sense together stays unseen. Keep a copy of the data directory \
-             when the server is started, and hold what matters against a backup or a standby.",
+            "Nothing was found that has to be repaired. That does not prove that all is well: read the doubts; without data \
+             checksums, a torn page whose halves fit together goes unnoticed. Copy the data directory before the server is \
+             started, and compare what matters with a backup or a standby.",
         )
         .with(start_command(context.data_dir)),
     }
@@ -190,9 +190,9 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
 /// How a server is started although replay cannot read a page.
 fn get_past(relations: &[String], data_dir: &str) -> Words {
     Words::new(format!(
-        "Replay stops at pages of {}, and there is nothing to put into their place. A base backup with its WAL loses \
-         nothing: prefer it. Else copy the data directory, then have the server take every page that it cannot read for an \
-         empty one: all that such a page held is lost, also the part that replay would have changed.",
+        "Replay stops at pages of {}, and there is no image to replace them. Restoring a base backup with its WAL loses \
+         nothing: prefer that. Otherwise copy the data directory, then let the server treat every page that it cannot \
+         read as empty: everything on such a page is lost, including what replay would have changed.",
         relations.join(", ")
     ))
     .with(format!("pg_ctl start -D {} -o '-c zero_damaged_pages=on'", quoted(data_dir)))
@@ -215,15 +215,16 @@ fn blocks(affected: &Affected) -> String {
 fn rebuild(kind: Rebuilt, relations: &[Affected], context: StepContext<'_>) -> Words {
     let sentence = match kind {
         Rebuilt::SystemIndexes => {
-            "These indexes are the system's own, which the server needs to answer at all. No data is lost: they are made from \
-             their tables again, in single-user mode, where -P keeps system indexes from being used:"
+            "These are indexes of system catalogs, which the server needs to answer any query. No data is lost: rebuild them \
+             from their tables in single-user mode, where -P keeps system indexes from being used:"
         }
         Rebuilt::Indexes => {
-            "These are indexes. No data is lost: they are made from their tables again, once the server runs and every page \
-             of the table can be read. Until then queries through them fail or miss rows; a unique index is not rebuilt while its table holds duplicates."
+            "These are indexes. No data is lost: rebuild them from their tables once the server runs and every page of the \
+             table can be read. Until then queries through them fail or miss rows. A unique index cannot be rebuilt while \
+             its table holds duplicates."
         }
         Rebuilt::MaterializedViews => {
-            "These are materialized views. No data is lost: their rows are made from tables again, once the server runs."
+            "These are materialized views. No data is lost: refresh them from their tables once the server runs."
         }
     };
     let mut words = Words::new(sentence);
@@ -274,27 +275,27 @@ fn tids(affected: &Affected, context: StepContext<'_>) -> String {
 fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Words {
     let sentence = match kind {
         Lost::Catalogs => {
-            "These are system catalogs: what the rows of these pages described cannot be used any more, and nothing makes them \
-             again. Take the cluster from a backup; without one, dump what can still be read, database by database, and \
+            "These are system catalogs: what the rows of these pages described can no longer be used, and nothing can rebuild \
+             them. Restore the cluster from a backup; without one, dump what can still be read, database by database, and \
              restore that into a new cluster."
         }
         Lost::Tables => {
-            "These are tables: the rows named by ctid are at risk, unless a backup or a standby has them. All others can be \
-             read, from version 14 on by ranges of ctid. SET zero_damaged_pages = on makes the server take the page for an \
-             empty one: its rows are gone for good, and the indexes of the table have to be rebuilt. pg_surgery takes away \
-             single rows, and only from a page that can be read."
+            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. All other rows can \
+             be read, from version 14 on by ranges of ctid. SET zero_damaged_pages = on makes the server treat the page as \
+             empty: its rows are gone for good, and the indexes of the table have to be rebuilt. pg_surgery removes single \
+             rows, but only from a page that can be read."
         }
         Lost::Toast => {
             "These hold long values of tables: values with a chunk in these ctids are lost, unless a backup has them. The rows \
-             are there; reading such a value fails. Take the values from a backup or set them to NULL, row by row."
+             are there; reading such a value fails. Restore the values from a backup, or set them to NULL, row by row."
         }
         Lost::Sequences => {
-            "These are sequences: the last value is lost. Once the server runs, make the sequence again, or set it above every \
-             value that was given out:"
+            "These are sequences: the last value is lost. Once the server runs, create the sequence again, or set it above every \
+             value that was handed out:"
         }
         Lost::Unknown => {
-            "What these are the catalogs that can be read do not say. If it is an index, REINDEX makes it again; if it is a \
-             table, the rows named by ctid are at risk."
+            "The readable catalogs do not say what these are. If it is an index, REINDEX rebuilds it; if it is a table, the \
+             rows with these ctids are at risk."
         }
     };
     let mut words = Words::new(sentence);

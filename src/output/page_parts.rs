@@ -1,4 +1,4 @@
-//! What stands at a place of a page, in words.
+//! What a byte of a page belongs to, in words.
 
 use crate::parsers::page::{LinePointer, LinePointerState, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
@@ -98,7 +98,7 @@ fn pointer_words(pointer: LinePointer) -> String {
     format!("offset {} length {} {}", pointer.offset(), pointer.length(), pointer.state().name())
 }
 
-/// A little-endian number; hexadecimal where the field is no plain number.
+/// A little-endian number; hexadecimal where the field is not a plain number.
 fn value(bytes: &[u8], first: usize, end: usize) -> String {
     match bytes.get(first..end) {
         Some(&[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).to_string(),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_has_its_name() {
+    fn every_byte_has_a_name() {
         let rel = RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 1259 };
         let page = PageId { rel, fork: ForkNumber::Main, block: 0 };
         for (at, words) in [

@@ -121,7 +121,7 @@ pub fn write_difference(
     hex: bool,
 ) -> io::Result<()> {
     let paint = layout.paint;
-    writeln!(out, "\n{}", paint.heading(&format!("Bytes on disk against {}", version_title(image))))?;
+    writeln!(out, "\n{}", paint.heading(&format!("Bytes on disk compared with {}", version_title(image))))?;
     let mut same = true;
     let sectors = disk.bytes.chunks(SECTOR_BYTES).zip(image.bytes.chunks(SECTOR_BYTES)).enumerate();
     for (sector, (on_disk, in_image)) in sectors {
@@ -156,7 +156,7 @@ pub fn write_difference(
         }
     }
     if same {
-        writeln!(out, "  the same")?;
+        writeln!(out, "  no byte differs")?;
     }
     Ok(())
 }
@@ -174,21 +174,21 @@ pub fn write_history(
 ) -> io::Result<()> {
     writeln!(out, "\n{}", layout.paint.heading("Records of this page in WAL"))?;
     if events.is_empty() {
-        return writeln!(out, "  none in the WAL that is there");
+        return writeln!(out, "  none in the WAL that was read");
     }
     let mut table = plain_table(&["record", "ends at", "type", "xid", "effect"]);
     let long = events.len() > 2 * MAX_RECORDS;
     let mut redo_shown = false;
-    for (place, event) in events.iter().enumerate() {
+    for (index, event) in events.iter().enumerate() {
         if let Some(redo) = redo_lsn.filter(|redo| !redo_shown && event.start_lsn >= *redo) {
             redo_shown = true;
             table.add_row([redo.to_string(), String::new(), "-- replay begins here --".to_owned()]);
         }
-        if long && place == MAX_RECORDS {
+        if long && index == MAX_RECORDS {
             let left_out = events.len() - 2 * MAX_RECORDS;
             table.add_row(["…".to_owned(), String::new(), format!("{left_out} records left out")]);
         }
-        if long && (MAX_RECORDS..events.len() - MAX_RECORDS).contains(&place) {
+        if long && (MAX_RECORDS..events.len() - MAX_RECORDS).contains(&index) {
             continue;
         }
         table.add_row([

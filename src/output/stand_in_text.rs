@@ -11,8 +11,8 @@ use crate::analysis::verdict::stand_in::StandIn;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{BlockNumber, PageId};
 
-/// Pages that replay takes for granted, each with the command that makes an empty one. `place_of`: the file and the number
-/// of the block in it.
+/// Pages that replay needs, each with the command that makes an empty one. `location_of`: the file and
+/// the number of the block in it.
 ///
 /// # Errors
 /// When the output cannot be written to.
@@ -21,31 +21,31 @@ pub fn write_stand_ins(
     layout: Layout,
     pages: &[PageReport],
     label: Label<'_>,
-    place_of: &dyn Fn(PageId) -> (PathBuf, BlockNumber),
+    location_of: &dyn Fn(PageId) -> (PathBuf, BlockNumber),
 ) -> io::Result<()> {
     let found: Vec<(PageId, &StandIn)> =
         pages.iter().filter_map(|report| Some((report.page, report.stand_in.as_ref()?))).collect();
     if found.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{}", layout.paint.heading("Pages that replay takes for granted"))?;
-    let why = "An empty page with the LSN of the end of WAL lets replay pass: it holds all records of the page for done. A page \
-               of zeros does not. Keep a copy of the data directory, then, as the user that owns it:";
+    writeln!(out, "\n{}", layout.paint.heading("Pages that replay needs"))?;
+    let why = "An empty page with the LSN of the end of WAL lets replay pass: replay takes all records of the page as applied. A page \
+               of zeros does not help. Keep a copy of the data directory, then run, as the user that owns it:";
     wrapped(out, layout, "  ", 2, why)?;
     for (page, stand_in) in found {
         let after = if stand_in.is_removed {
-            "replay removes it again, nothing is lost"
+            "replay removes it again; nothing is lost"
         } else {
             "REINDEX the index at once after the start: what replay would have put into this page is missing"
         };
         wrapped(out, layout, "  ", 2, &printable(&format!("{}: {after}", label(page))))?;
-        let (path, block) = place_of(page);
+        let (path, block) = location_of(page);
         writeln!(out, "    {}", command(stand_in, &path.display().to_string(), block))?;
     }
     Ok(())
 }
 
-/// `printf` gives the header, `dd` fills up with zeros and writes it to its place.
+/// `printf` gives the header, `dd` fills up with zeros and writes it there.
 fn command(stand_in: &StandIn, path: &str, block: BlockNumber) -> String {
     let header: String = stand_in.header.iter().map(|byte| format!("\\{byte:03o}")).collect();
     let (path, bytes) = (quoted(path), stand_in.page_bytes);

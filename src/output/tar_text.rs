@@ -12,7 +12,7 @@ pub fn tar_backup_words(backup: &TarBackup) -> String {
     let name = directory.file_name().map_or_else(|| "backup".to_owned(), |name| name.to_string_lossy().into_owned());
     let target = directory.with_file_name(format!("{name}.unpacked"));
     let mut lines = vec![format!(
-        "{} is a base backup in tar format ({}), not a data directory; unpack it and look at that:",
+        "{} is a base backup in tar format ({}), not a data directory; unpack it and examine the result:",
         backup.directory.display(),
         backup.base.name
     )];
@@ -35,7 +35,7 @@ pub fn tar_backup_words(backup: &TarBackup) -> String {
     lines.push(format!("  pg_dwbinspect check {}", word(&target)));
     if !backup.tablespaces.is_empty() {
         lines.push(
-            "before a server is started there: tablespace_map leads it to the places of the original tablespaces"
+            "before you start a server there: tablespace_map makes it use the directories of the original tablespaces"
                 .to_owned(),
         );
     }

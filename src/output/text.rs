@@ -188,8 +188,8 @@ pub fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson])
             "{name} {:<8} {:>6}  {:<9} {:<9} {:>11} {:>11}",
             batch.confidence,
             batch.slots,
-            place(&batch.first_slot),
-            place(&batch.last_slot),
+            short_slot(&batch.first_slot),
+            short_slot(&batch.last_slot),
             batch.lowest_lsn,
             batch.highest_lsn,
         )?;
@@ -211,7 +211,7 @@ pub fn write_batches(out: &mut dyn Write, layout: Layout, batches: &[BatchJson])
     Ok(())
 }
 
-fn place(slot: &str) -> String {
+fn short_slot(slot: &str) -> String {
     printable(short_name(slot))
 }
 
@@ -238,12 +238,12 @@ pub fn write_findings(
             continue;
         }
         let mark = if finding.severity == "problem" { paint.bad("problem") } else { paint.doubt("note   ") };
-        let place = match (&finding.file, &finding.offset) {
+        let location = match (&finding.file, &finding.offset) {
             (Some(file), Some(offset)) => format!("{} at {offset}: ", printable(file)),
             (Some(file), None) => format!("{}: ", printable(file)),
             (None, _) => String::new(),
         };
-        wrapped(out, layout, &format!("  {mark}  "), 11, &format!("{place}{}", printable(&finding.what)))?;
+        wrapped(out, layout, &format!("  {mark}  "), 11, &format!("{location}{}", printable(&finding.what)))?;
         wrapped(out, layout, "           ", 11, finding.why)?;
     }
     for (kind, count) in shown {
@@ -256,7 +256,7 @@ pub fn write_findings(
                 layout,
                 "           ",
                 11,
-                &format!("and {rest} more of kind {kind}; --format json lists all"),
+                &format!("and {rest} more of kind {kind}; --format json lists them all"),
             )?;
         }
     }
@@ -264,7 +264,7 @@ pub fn write_findings(
         writeln!(out, "\n{}", paint.heading("Not examined"))?;
     }
     if skipped.len() > MAX_PROBLEMS {
-        writeln!(out, "  {} in all, of which the first are:", skipped.len())?;
+        writeln!(out, "  {} in all; the first {MAX_PROBLEMS}:", skipped.len())?;
     }
     for skipped in skipped.iter().take(MAX_PROBLEMS) {
         wrapped(out, layout, "  ", 2, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))?;
@@ -288,7 +288,7 @@ pub fn write_command(out: &mut dyn Write, label: &str, command: &str) -> io::Res
     writeln!(out, "  {label:<24} {}", printable(command))
 }
 
-/// Writes words behind `lead`, broken at the width, further lines indented.
+/// Writes words after `lead`, broken at the width, further lines indented.
 ///
 /// # Errors
 /// When the output cannot be written to.

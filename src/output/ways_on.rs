@@ -19,9 +19,9 @@ pub fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path) -> String {
         // Neither way is open.
         _ => return stopped.to_string(),
     };
-    let what = if skip.is_empty() { "" } else { "; what others have changed stays as it is" };
+    let what = if skip.is_empty() { "" } else { "; pages that something else has changed stay as they are" };
     format!(
         "{stopped}\nthe old bytes are in {undo}{what}\nto finish:       pg_dwbinspect repair {data} --resume {undo}{skip}\n\
-         to take it back: pg_dwbinspect undo {data} {undo}{skip}"
+         to undo it:      pg_dwbinspect undo {data} {undo}{skip}"
     )
 }

@@ -268,5 +268,5 @@ fn without_checksums_nothing_is_called_in_order() {
     };
     let text = says(0);
     assert!(!text.contains("the server can be started"), "{text}");
-    assert!(text.contains("without checksums nothing proves"), "{text}");
+    assert!(text.contains("of them are not proven whole"), "{text}");
 }

@@ -65,7 +65,7 @@ impl Proposal {
     /// Saves the plan as a new file outside the cluster.
     ///
     /// # Errors
-    /// When the file exists or lies in a place that may belong to a cluster, or the system refuses.
+    /// When the file exists or lies in a directory that may belong to a cluster, or the system refuses.
     pub fn save(&self, file: &Path) -> Result<(), InspectError> {
         Ok(plan_file::save(file, &self.plan, &self.examined.source.protected()?)?)
     }

@@ -268,7 +268,7 @@ impl WalSource {
     }
 }
 
-/// A bare segment name that is no file here is probably meant as `pg_waldump` takes it.
+/// A bare segment name that is not a file here is probably meant as `pg_waldump` takes it.
 fn cannot_open(paths: &[PathBuf], error: WalSetError) -> InspectError {
     let is_bare = |path: &PathBuf| path.to_str().is_some_and(is_segment_name) && !path.exists();
     if paths.iter().any(is_bare) { InspectError::SegmentWithoutDirectory(error) } else { error.into() }

@@ -24,7 +24,7 @@ pub const BAD_PAGE_COLUMNS: &[&str] = &[
     "faults",
 ];
 
-/// A damaged page as a row. `path` is relative to the data directory, `offset` the place in that file.
+/// A damaged page as a row. `path` is relative to the data directory, `offset` where it starts in that file.
 #[must_use]
 pub fn bad_page_row(page: PageId, damage: &PageDamage, relation: Option<&str>, path: &str, offset: u64) -> Row {
     let mut row = Row::new();

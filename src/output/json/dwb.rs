@@ -49,7 +49,7 @@ pub struct FileJson {
     pub current: u64,
     /// Used slots of earlier batches.
     pub stale: u64,
-    /// Used slots of which that cannot be told.
+    /// Used slots of which that is unknown.
     pub undecided: u64,
     /// Images written by an eviction.
     pub from_eviction: u64,
@@ -203,7 +203,7 @@ impl BatchJson {
     /// Puts a batch into words; `files` are those of its set, `name` gives names of relations.
     #[must_use]
     pub fn new(batch: &Batch, files: &[DwbFile], name: &dyn Fn(RelFileLocator) -> Option<String>) -> Self {
-        let place =
+        let slot_name =
             |(file, index): (usize, u64)| format!("{}:{index}", files.get(file).map_or("?", |file| file.name.as_str()));
         let mut reasons: Vec<_> = batch.reasons.iter().collect();
         reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -212,8 +212,8 @@ impl BatchJson {
             batch: batch.verdict.name(),
             confidence: batch.confidence.name(),
             reasons: reasons.into_iter().map(|(reason, _)| reason.name()).collect(),
-            first_slot: place(batch.first),
-            last_slot: place(batch.last),
+            first_slot: slot_name(batch.first),
+            last_slot: slot_name(batch.last),
             slots: batch.slots,
             lowest_lsn: lsn_text(batch.lowest_lsn),
             highest_lsn: lsn_text(batch.highest_lsn),

@@ -34,23 +34,23 @@ pub const PAGE_COLUMNS: &[&str] = &[
     "damage_codes",
 ];
 
-/// Where a page is, in names and numbers.
-pub struct PlaceNames<'a> {
+/// The file of a page and the name of its relation.
+pub struct PageLocation<'a> {
     /// Path of its file, relative to the data directory.
     pub path: &'a str,
     /// Name of the relation, where it is known.
     pub relation: Option<&'a str>,
 }
 
-fn identity(row: &mut Row, page: PageId, place: &PlaceNames<'_>) {
+fn identity(row: &mut Row, page: PageId, location: &PageLocation<'_>) {
     for (name, value) in [
         ("spc_oid", json!(page.rel.spc_oid)),
         ("db_oid", json!(page.rel.db_oid)),
         ("rel_number", json!(page.rel.rel_number)),
-        ("relation", json!(place.relation)),
+        ("relation", json!(location.relation)),
         ("fork", json!(page.fork.name())),
         ("block", json!(page.block)),
-        ("path", json!(place.path)),
+        ("path", json!(location.path)),
     ] {
         row.insert(name.to_owned(), value);
     }
@@ -58,9 +58,9 @@ fn identity(row: &mut Row, page: PageId, place: &PlaceNames<'_>) {
 
 /// A page that something is wrong with, or that was examined on demand.
 #[must_use]
-pub fn page_row(report: &PageReport, place: &PlaceNames<'_>) -> Row {
+pub fn page_row(report: &PageReport, location: &PageLocation<'_>) -> Row {
     let mut row = Row::new();
-    identity(&mut row, report.page, place);
+    identity(&mut row, report.page, location);
     let verdict = &report.verdict;
     let candidates: Vec<Value> = verdict.candidates.iter().map(|judged| Value::Object(candidate(judged))).collect();
     let chosen = verdict.chosen.and_then(|at| {
@@ -196,10 +196,10 @@ pub fn compared_row(
     page: PageId,
     slots: &[SlotRef],
     file_name: &dyn Fn(usize) -> String,
-    place: &PlaceNames<'_>,
+    location: &PageLocation<'_>,
 ) -> Row {
     let mut row = Row::new();
-    identity(&mut row, page, place);
+    identity(&mut row, page, location);
     let candidates: Vec<Value> = slots
         .iter()
         .map(|slot| {

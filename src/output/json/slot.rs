@@ -13,7 +13,7 @@ use crate::parsers::dwb::{CrcVerdict, SlotIdRule};
 pub struct SlotJson {
     /// Name of the file.
     pub file: String,
-    /// Place in the file, from 0.
+    /// Index in the file, from 0.
     pub slot_index: u64,
     /// Stored field; `null` in a layout without it.
     pub slot_id: Option<u32>,
@@ -51,7 +51,7 @@ pub struct SlotJson {
     pub offset: String,
     /// File of the page, relative to the data directory, where that is known.
     pub path: Option<String>,
-    /// `eviction` or `checkpoint`, where that can be told.
+    /// `eviction` or `checkpoint`, where that is known.
     pub written_by: Option<&'static str>,
     /// Kind of page; `null` for an empty slot.
     pub page_kind: Option<&'static str>,
@@ -146,10 +146,10 @@ impl SlotJson {
             faults.extend(facts.page_faults.iter().map(ToString::to_string));
             if facts.condition == Condition::Aborted {
                 faults
-                    .push("its writer gave it up: what stands in the place of the image is of another page".to_owned());
+                    .push("its writer gave it up: the bytes where the image should be are of another page".to_owned());
             }
             if header.lsn != facts.page.lsn {
-                faults.push("the slot carries another LSN than its image".to_owned());
+                faults.push("the slot header has another LSN than its image".to_owned());
             }
         }
         let used = facts.crc.is_some();

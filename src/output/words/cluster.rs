@@ -15,18 +15,18 @@ impl fmt::Display for ClusterCondition {
             Self::BaseBackup => {
                 f.write_str("A base backup that has not been recovered yet: recovery starts where backup_label says.")
             }
-            Self::WalWasReset => f.write_str(
-                "pg_resetwal was run: no replay will happen, and what had not been written to its file is lost.",
-            ),
+            Self::WalWasReset => {
+                f.write_str("pg_resetwal was run: no replay will happen, and changes that were only in WAL are lost.")
+            }
             Self::ShutDown => {
                 f.write_str("Shut down cleanly: every page was written to its file, no replay will happen.")
             }
             Self::StandbyShutDown { redo_lsn } => {
-                write!(f, "A standby that was stopped cleanly: replay goes on from {redo_lsn}.")
+                write!(f, "A standby that was stopped cleanly: replay continues from {redo_lsn}.")
             }
             Self::InArchiveRecovery { redo_lsn, consistent_lsn } => write!(
                 f,
-                "Archive recovery was cut off: replay goes on from {redo_lsn} and is consistent only from {consistent_lsn}."
+                "Archive recovery was interrupted: replay continues from {redo_lsn}, and the cluster is consistent only from {consistent_lsn} on."
             ),
             Self::Crashed { redo_lsn } => write!(f, "Crashed: starting the server replays WAL from {redo_lsn}."),
         }
@@ -38,7 +38,7 @@ impl fmt::Display for ScannedFiles {
         let Self { pages, files, zeroed, unproven } = self;
         write!(f, "{pages} in {files} files, {zeroed} of them all zero")?;
         match unproven {
-            Some(count) => write!(f, "; without checksums nothing proves {count} of them whole"),
+            Some(count) => write!(f, "; without checksums, {count} of them are not proven whole"),
             None => Ok(()),
         }
     }

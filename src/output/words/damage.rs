@@ -86,23 +86,23 @@ impl fmt::Display for Symptom {
                  dropped",
             ),
             Self::ZeroedContent => {
-                f.write_str("the page is all zero although replay or an image shows that it had content")
+                f.write_str("the page is all zero, although replay or an image shows that it had content")
             }
             Self::LostWrite => {
                 f.write_str("a change from before the redo point is missing on disk: a write was lost")
             }
-            Self::EqualsButChecksum { source } => write!(f, "but for its checksum it equals {source}"),
+            Self::EqualsButChecksum { source } => write!(f, "it equals {source} in all but its checksum"),
             Self::ChecksumOfImage { source } => {
-                write!(f, "its checksum is that of {source}, of which only a part arrived")
+                write!(f, "it has the checksum of {source}, but only a part of that version was written")
             }
             Self::FlippedBits { source, bits } => {
                 let count = if *bits == 1 { "one bit" } else { "two bits" };
                 write!(f, "it differs from {source} in {count}")
             }
-            Self::TwoVersions => f.write_str("its front and its back are of two versions of the page"),
+            Self::TwoVersions => f.write_str("its first and its last sectors are of two different versions of the page"),
             Self::LaterTransaction { page_lsn, xid, first_lsn } => write!(
                 f,
-                "its LSN is {page_lsn}, yet it shows transaction {xid}, whose first record for it ends at {first_lsn}"
+                "its LSN is {page_lsn}, yet it shows transaction {xid}, whose first record for this page ends at {first_lsn}"
             ),
             Self::Contradiction { page_lsn, found } => {
                 let (at, misfit) = (found.lsn, found.misfit);
@@ -117,7 +117,7 @@ impl fmt::Display for Symptom {
                     ),
                 }
             }
-            Self::Layout(fault) => write!(f, "{fault}, and no server leaves a page like that"),
+            Self::Layout(fault) => write!(f, "{fault}; no server leaves a page in this state"),
             Self::OtherRows { slot, images: 1 } => write!(
                 f,
                 "its rows are not those of slot {slot}, and the records between them do not explain the difference"
@@ -132,7 +132,7 @@ impl fmt::Display for Symptom {
             }
             Self::RowsInHole { page_lsn, bytes, source } => write!(
                 f,
-                "where by its LSN {page_lsn} the page is empty, it holds {bytes} bytes of rows that only {source} has"
+                "by its LSN {page_lsn} this part of the page should be empty, yet it holds {bytes} bytes of rows that only {source} has"
             ),
         }
     }
@@ -141,7 +141,7 @@ impl fmt::Display for Symptom {
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Differs { item } => write!(f, "item {item} is not what WAL made of it"),
+            Self::Differs { item } => write!(f, "item {item} is not as WAL left it"),
             Self::Unexplained { item } => write!(f, "item {item} names a transaction that no record brought there"),
             Self::Missing { item } => write!(f, "item {item} is not there"),
             Self::Taken { item } => write!(f, "item {item} is there already"),
@@ -158,7 +158,7 @@ impl fmt::Display for LayoutFault {
                 write!(f, "entries {item} and {other} are the same and lead to the same row")
             }
             Self::Misplaced { count } => {
-                write!(f, "{count} rows give the place of another such row as their own")
+                write!(f, "{count} rows point to the location of another such row as their own")
             }
         }
     }

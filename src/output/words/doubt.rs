@@ -26,7 +26,7 @@ impl fmt::Display for LsnWitness {
 impl fmt::Display for NotRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PathsUnknown => f.write_str("where they are is not known"),
+            Self::PathsUnknown => f.write_str("their paths are unknown"),
             Self::CheckFailed(error) => error.fmt(f),
         }
     }
@@ -38,19 +38,19 @@ impl fmt::Display for Doubt {
             Self::MayBeRunning => {
                 f.write_str("a server may be running on this directory, and files change while they are read")
             }
-            Self::BrokenOff => f.write_str("the check was broken off"),
-            Self::WalBrokenOff => f.write_str("reading of WAL was broken off"),
+            Self::BrokenOff => f.write_str("the check was interrupted"),
+            Self::WalBrokenOff => f.write_str("reading of WAL was interrupted"),
             Self::PagesNotRead { why } => {
                 write!(f, "not all pages were examined for LSNs past the end of WAL: {why}")
             }
             Self::ControlNotTrusted => {
-                f.write_str("pg_control cannot be trusted, so it is not known where replay begins")
+                f.write_str("pg_control cannot be trusted, so it is unknown where replay begins")
             }
             Self::BaseBackup => {
                 f.write_str("the directory is a base backup: its files were copied while a server was writing")
             }
             Self::BackupLabelUnreadable => {
-                f.write_str("backup_label cannot be read, so it is not known where replay begins")
+                f.write_str("backup_label cannot be read, so it is unknown where replay begins")
             }
             Self::WalWasReset => f.write_str("pg_resetwal was run: WAL from before it says nothing about this cluster"),
             Self::BackupEndNotReached => f.write_str("a restored backup has not reached the end of the backup yet"),
@@ -64,25 +64,25 @@ impl fmt::Display for Doubt {
             }
             Self::WalAfterShutdown { redo_lsn, end_lsn } => write!(
                 f,
-                "the state is \"shut down\" at {redo_lsn}, yet WAL goes on after it to {end_lsn}: pg_control is outdated"
+                "the state is \"shut down\" at {redo_lsn}, yet WAL continues after it to {end_lsn}: pg_control is outdated"
             ),
             Self::RecordsFollow { end, first_lsn } => {
-                write!(f, "{end}, yet sound records go on at {first_lsn}: WAL between is damaged")
+                write!(f, "{end}, yet valid records follow from {first_lsn} on: the WAL in between is damaged")
             }
             Self::HoleAtEnd { end, first_lsn } => write!(
                 f,
-                "{end}, yet sound records go on at {first_lsn}. Nothing shows that WAL between had been synced: after a power \
-                 cut this is normal and nothing committed is lost; after damage to WAL, what was committed after {} is lost \
-                 when the server is started",
+                "{end}, yet valid records follow from {first_lsn} on. Nothing shows that the WAL in between had been synced: after a \
+                 power cut this is normal and nothing committed is lost; if WAL was damaged, what was committed after {} is \
+                 lost when the server is started",
                 end.at
             ),
             Self::WalChanging { end_lsn } => {
                 write!(f, "WAL changed while it was read, up to {end_lsn}: a server is writing it")
             }
             Self::BeforeKnownEnd { end, known_lsn } => {
-                write!(f, "{end}, yet pg_control knows of WAL at {known_lsn}")
+                write!(f, "{end}, yet pg_control shows that there was WAL at {known_lsn}")
             }
-            Self::SegmentMissing { end } => write!(f, "{end}; a segment is missing after it, later ones are there"),
+            Self::SegmentMissing { end } => write!(f, "{end}; the next segment is missing, but later ones are there"),
             Self::EndsBeforeCheckpoint { end_lsn, checkpoint_lsn } => {
                 write!(f, "WAL ends at {end_lsn}, before the checkpoint record at {checkpoint_lsn}")
             }
@@ -109,17 +109,17 @@ impl fmt::Display for Doubt {
             }
             Self::RelationIncomplete { file, missing, more } => write!(
                 f,
-                "{file}: {missing}, so its pages cannot show whether WAL had been written further{}",
+                "{file}: {missing}, so its pages cannot show whether more WAL had been written{}",
                 AndMore(*more)
             ),
             Self::SilentPages { witness, more, end_lsn } => write!(
                 f,
-                "nothing is left of {witness}{}, not even an LSN, so it cannot show whether WAL had been written further than \
+                "nothing is left of {witness}{}, not even an LSN, so it cannot show whether WAL had been written past \
                  {end_lsn}",
                 AndMore(*more)
             ),
             Self::DwbNewerThanControl => {
-                f.write_str("the double write buffer is newer than pg_control: they do not belong together")
+                f.write_str("the double write buffer is newer than pg_control: they are not of the same cluster state")
             }
             Self::LayoutNotSeen => f.write_str("layout known from its description, not seen on a live server"),
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::verdict::candidate::ImageSource;
 use crate::analysis::verdict::content::Ahead;
 use crate::analysis::verdict::events::FileEvent;
@@ -70,7 +71,7 @@ impl fmt::Display for Statement {
                 "this layout's CRC proves nothing, and the image has no checksum of its own: the slot may be damaged",
             ),
             Self::SlotLsnDiffers { slot_lsn, page_lsn } => {
-                write!(f, "the slot says LSN {slot_lsn}, its image {page_lsn}: the page changed while it was copied")
+                write!(f, "the slot header has LSN {slot_lsn}, its image {page_lsn}: the page changed while it was copied")
             }
             Self::CopiedUnderLock { with_checksum: true } => {
                 f.write_str("the image's own checksum is right: it was copied under a lock")
@@ -80,7 +81,14 @@ impl fmt::Display for Statement {
                 "copied by a checkpoint without a lock, so it carries no checksum of its own; its structure is sound",
             ),
             Self::WrittenSinceCheckpoint { verdict, reason } => {
-                write!(f, "written since the last checkpoint: {} ({})", verdict.name(), reason.confidence().name())
+                let sure = reason.confidence().name();
+                match verdict {
+                    BatchVerdict::Current => write!(f, "it was written since the last checkpoint ({sure})"),
+                    BatchVerdict::Stale => write!(f, "it was written before the last checkpoint ({sure})"),
+                    BatchVerdict::Undecided => {
+                        f.write_str("whether it was written since the last checkpoint is undecided")
+                    }
+                }
             }
             Self::WalCrcRight => f.write_str("the WAL record's CRC is right"),
             Self::BreaksPageRule(flaw) => write!(f, "the image breaks a rule of pages: {flaw}"),
@@ -90,7 +98,7 @@ impl fmt::Display for Statement {
             Self::Objection(objection) => objection.fmt(f),
             Self::Open(question) => question.fmt(f),
             Self::NoPageLsn { page_lsn } => write!(f, "the image has no LSN ({page_lsn}), so WAL cannot vouch for it"),
-            Self::WalEndUnknown => f.write_str("the end of WAL is not known"),
+            Self::WalEndUnknown => f.write_str("the end of WAL is unknown"),
             Self::ImageAfterWalEnd { page_lsn, end_lsn } => {
                 write!(f, "its LSN {page_lsn} is past the end of valid WAL, {end_lsn}, so replay cannot reach it")
             }
@@ -107,18 +115,18 @@ impl fmt::Display for Statement {
             Self::WalAroundImageMissing { page_lsn } => {
                 write!(f, "WAL around its LSN {page_lsn} is missing, so it may be of another page")
             }
-            Self::RedoPointUnknown => f.write_str("the redo point is not known"),
+            Self::RedoPointUnknown => f.write_str("the redo point is unknown"),
             Self::RedoPointUnreadable { redo_lsn } => {
                 write!(f, "WAL from the redo point {redo_lsn} on cannot be read")
             }
             Self::NotBeforeRedo { page_lsn, redo_lsn } => write!(
                 f,
-                "its LSN {page_lsn} is not older than the redo point {redo_lsn}: replay repeats all that came later"
+                "its LSN {page_lsn} is not before the redo point {redo_lsn}: replay repeats every later change"
             ),
             Self::ImageOfOlderPage(event) => write!(f, "{event}, so the image is of an older page"),
             Self::LacksChanges { redo_lsn, records, more } => {
                 match redo_lsn {
-                    Some(redo) => write!(f, "it lacks changes from before {redo}, which replay does not repeat: ")?,
+                    Some(redo) => write!(f, "it lacks changes made before the redo point {redo}, which replay does not repeat: ")?,
                     None => f.write_str("it lacks changes, and there is no replay to repeat them: ")?,
                 }
                 for (index, record) in records.iter().enumerate() {
@@ -131,9 +139,9 @@ impl fmt::Display for Statement {
             }
             Self::WalUntilRedoMissing { page_lsn, redo_lsn } => write!(
                 f,
-                "its LSN {page_lsn} is older than the redo point {redo_lsn}, and some WAL between them is missing"
+                "its LSN {page_lsn} is before the redo point {redo_lsn}, and some WAL between the two is missing"
             ),
-            Self::FreeSpaceMap => f.write_str("a free space map corrects itself: any whole page of it will do"),
+            Self::FreeSpaceMap => f.write_str("a free space map corrects itself: any intact version of its page will do"),
             Self::FreeSpaceMapUnproven => f.write_str(
                 "nothing but the slot's header says whose page it is: the slot's CRC does not prove it, and WAL does not log \
                  free space maps",
@@ -147,15 +155,15 @@ impl fmt::Display for Ahead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FirstRecordLater { xid, first_lsn } => {
-                write!(f, "it shows transaction {xid}, whose first record for this page ends only at {first_lsn}")
+                write!(f, "it shows transaction {xid}, whose first record for this page ends later, at {first_lsn}")
             }
             Self::TransactionWithoutRecord { xid } => {
                 write!(f, "it shows transaction {xid}, which has no record for this page in WAL")
             }
             Self::TransactionFromLater { xid } => {
-                write!(f, "it shows transaction {xid}, which is newer than all that WAL knows")
+                write!(f, "it shows transaction {xid}, which is newer than any transaction in WAL")
             }
-            Self::HoldsNextChange { lsn } => write!(f, "it holds what only the record at {lsn} puts there"),
+            Self::HoldsNextChange { lsn } => write!(f, "it already holds the change of the record at {lsn}"),
         }
     }
 }
@@ -182,20 +190,19 @@ impl fmt::Display for Objection {
 impl fmt::Display for OtherBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::IsMetapage => f.write_str("it is a metapage, which only block 0 is"),
-            Self::IsNotMetapage => f.write_str("it is not a metapage, which block 0 is"),
-            Self::IsLeaf => f.write_str("it is a leaf, and the block that its LSN's record names is above the leaves"),
-            Self::IsNotLeaf => f.write_str("it is not a leaf, and the block that its LSN's record names is one"),
+            Self::IsMetapage => f.write_str("it is a metapage, but only block 0 can be one"),
+            Self::IsNotMetapage => f.write_str("it is not a metapage, but block 0 must be one"),
+            Self::IsLeaf => f.write_str("it is a leaf, but the record at its LSN is of a block above the leaves"),
+            Self::IsNotLeaf => f.write_str("it is not a leaf, but the record at its LSN is of a leaf"),
             Self::RowsNameOtherBlock { block, found } => {
                 write!(f, "none of its rows says that it is in block {block}; the first says {found}")
             }
             Self::LinksToItself { block } => {
                 write!(f, "it links to block {block} as its neighbour, so it is not that block")
             }
-            Self::SplitLinksDiffer { block, expected, found } => write!(
-                f,
-                "the split that its LSN names links block {block} to block {expected}, but it links to {found}"
-            ),
+            Self::SplitLinksDiffer { block, expected, found } => {
+                write!(f, "the split at its LSN links block {block} to block {expected}, but it links to {found}")
+            }
         }
     }
 }
@@ -203,7 +210,10 @@ impl fmt::Display for OtherBlock {
 impl fmt::Display for OpenQuestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ambiguous = |f: &mut fmt::Formatter<'_>, lsn: &Lsn, other: &str| {
-            write!(f, "the record at {lsn} gave {other} the same LSN, and nothing in the image says which it is")
+            write!(
+                f,
+                "the record at {lsn} gave {other} the same LSN, and nothing in the image shows which of them it is"
+            )
         };
         match self {
             Self::MayHoldNextChange(record) => write!(

@@ -36,9 +36,9 @@ impl fmt::Display for FindingKind {
             }
             Self::RecoverySignal => f.write_str("present"),
             Self::IncrementalBackup => {
-                f.write_str("an incremental backup, which holds only what changed: no server starts with it")
+                f.write_str("an incremental backup, which holds only changes: no server starts from it")
             }
-            Self::BackupWalIncomplete { .. } => f.write_str("WAL that is here ends before the end of the backup"),
+            Self::BackupWalIncomplete { .. } => f.write_str("the WAL here ends before the end of the backup"),
             Self::Unrecognized(Unrecognized::Entry(path)) => {
                 write!(f, "{path} is not a double write buffer file")
             }
@@ -54,31 +54,31 @@ impl fmt::Display for FindingKind {
             Self::HeaderBlockSize { header, slots } => {
                 write!(f, "header says pages of {header} bytes, slots verify at {slots}")
             }
-            Self::BlockSize { file, cluster } => write!(f, "pages of {file} bytes, the cluster has {cluster}"),
+            Self::BlockSize { file, cluster } => write!(f, "pages of {file} bytes; the cluster has pages of {cluster}"),
             Self::NeverRead { layout } => write!(f, "a server of layout {layout} never reads its buffer"),
             Self::CutShort { size_bytes, missing_slots } => {
-                write!(f, "ends at {size_bytes:#X}, its header announces {missing_slots} slots more")
+                write!(f, "ends at {size_bytes:#X}, {missing_slots} slots before the end that its header gives")
             }
             Self::TrailingBytes { bytes } => write!(f, "{bytes} bytes after the last whole slot"),
             Self::LongerThanHeader => f.write_str("holds more slots than its header says"),
             Self::BadSlots { bad, used } => write!(f, "{bad} of {used} used slots fail their CRC"),
             Self::ImplausibleImages { count } => {
-                write!(f, "{count} images with a right slot CRC break rules of pages")
+                write!(f, "{count} images break rules of pages although their slot CRC is right")
             }
             Self::ImplausibleHeaders { count } => {
-                write!(f, "{count} slots with a right slot CRC break rules of slot headers")
+                write!(f, "{count} slots break rules of slot headers although their CRC is right")
             }
-            Self::LsnMismatch { slots } => write!(f, "{slots} slots carry another LSN than their image"),
+            Self::LsnMismatch { slots } => write!(f, "{slots} slot headers have another LSN than their image"),
             Self::HeaderOlderThanControl { newest_lsn, expected_lsn }
             | Self::HeaderNewerThanControl { newest_lsn, expected_lsn } => {
-                write!(f, "newest header says {newest_lsn}, pg_control expects {expected_lsn}")
+                write!(f, "the newest file header says {newest_lsn}, pg_control says {expected_lsn}")
             }
             Self::MissingFile { missing, last } => {
-                write!(f, "file {missing} of the buffer is missing, file {last} is there")
+                write!(f, "file {missing} of the buffer is missing, but file {last} is there")
             }
-            Self::NeverReset => f.write_str("no checkpoint has ended since this file was created or grown"),
+            Self::NeverReset => f.write_str("no checkpoint has completed since this file was created or extended"),
             Self::HeaderOutdated { batch, lsn, newest_lsn } => {
-                write!(f, "batch {batch} at {lsn}, the newest header says {newest_lsn}")
+                write!(f, "its header says batch {batch} at {lsn}, the newest header {newest_lsn}")
             }
             Self::MixedLayouts { other } => write!(f, "another layout or page size than {other}"),
             Self::SlotId { count, slots_per_file } | Self::OtherGeometry { count, slots_per_file } => {
@@ -116,23 +116,23 @@ impl fmt::Display for FindingKind {
                 Ok(())
             }
             Self::BrokenLinks { further } => {
-                write!(f, "pages of indexes that disagree with others, besides those named: {further}")
+                write!(f, "further index pages that contradict others: {further}")
             }
             Self::LinksUncertain { count } => {
-                write!(f, "pages that disagree with others in files that the catalog does not vouch for: {count}")
+                write!(f, "index pages that contradict others, in files that the catalog does not confirm: {count}")
             }
             Self::LinksNotLookedUp { count } => {
-                write!(f, "further pages of indexes that are named and not there yet: {count}")
+                write!(f, "further index pages that others link to and that are not there yet: {count}")
             }
             Self::LinksNotFollowed { rel, max_pages } => {
                 write!(f, "links between the pages of {rel} were not followed: more than {max_pages} pages")
             }
             Self::LinksOfDamagedPages { count } => {
-                write!(f, "pages of indexes that only damaged pages contradict: {count}")
+                write!(f, "index pages that only damaged pages contradict: {count}")
             }
             Self::Wal(WalRemark::Note { what, .. }) => f.write_str(what),
             Self::Wal(WalRemark::Recycled { segment }) => {
-                write!(f, "{segment} was there when the directory was listed and has another name now, or is gone")
+                write!(f, "{segment} was there when the directory was listed, and was then renamed or removed")
             }
             Self::WalVersion { major, control_version } => {
                 write!(f, "page magic of major {major}, pg_control version {control_version}")
@@ -145,7 +145,7 @@ impl fmt::Display for FindingKind {
                 write!(f, "WAL could not be read at {at} at first, and could a moment later")
             }
             Self::WalChanging(WalChange::EndMoves { end_lsn }) => {
-                write!(f, "WAL changed while it was read; it was there up to {end_lsn} in the last reading")
+                write!(f, "WAL changed while it was read; the last reading reached {end_lsn}")
             }
             Self::AfterSegment(error) => error.fmt(f),
             Self::Payload(error) => error.fmt(f),
@@ -172,17 +172,17 @@ impl FindingKind {
                 "left by the crash; a process of another user does not keep the server from starting"
             }
             Self::PidInUse { .. } => {
-                "no server runs here, but a start ends with \"lock file \"postmaster.pid\" already exists\" as long as a \
-                 process of this user has the number: look at it (ps -fp), make sure that no server works in this \
+                "no server runs here, but a start fails with \"lock file \"postmaster.pid\" already exists\" as long as a \
+                 process of this user has this number: examine it (ps -fp), make sure that no server uses this \
                  directory, then remove postmaster.pid"
             }
             Self::ServerUnclear { is_hidden: false, .. } => {
-                "a running server cannot be ruled out: look at the process (ps -fp), or stop it"
+                "a running server cannot be ruled out: examine the process (ps -fp), or stop it"
             }
             Self::ServerUnclear { is_hidden: true, .. } => "a running server cannot be ruled out",
             Self::ServerRunning { .. } => "files change while they are read: nothing here is certain",
             Self::PidFileUnclear { .. } => {
-                "a running server cannot be ruled out; once you know that none runs, remove the file: no server starts with it"
+                "a running server cannot be ruled out; once you know that none runs, remove the file: no server starts while it is there"
             }
             Self::ControlSizes(_) => "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
             Self::ControlCrc { .. } => "nothing in this file can be trusted; it is not used to judge slots",
@@ -202,56 +202,58 @@ impl FindingKind {
                 "pg_combinebackup makes a data directory of it and the backups that it builds on"
             }
             Self::BackupWalIncomplete { end_is_required: true } => {
-                "recovery ends with \"WAL ends before end of online backup\": give it an archive (recovery.signal and \
+                "recovery fails with \"WAL ends before end of online backup\": give it an archive (recovery.signal and \
                  restore_command), or put the missing segments into pg_wal"
             }
             Self::BackupWalIncomplete { end_is_required: false } => {
                 "expected of the server itself, when it crashed during pg_start_backup(); a copy of it would start \
-                 without a word although files and WAL do not fit together"
+                 without an error although its files and WAL do not fit together"
             }
             Self::Unrecognized(Unrecognized::Entry(_)) => "the server makes no such file there; it was not read",
             Self::Unrecognized(Unrecognized::Further(_)) => "the server makes no such files there; they were not read",
             Self::AllZero => "its header is gone; no slot was ever written",
             Self::HeaderFault(_) => {
-                "the server ignores a file with such a header; slots are read at the layout they fit"
+                "the server ignores a file with such a header; slots are read in the layout that they fit"
             }
             Self::LayoutGuessed { .. } => "what is shown of this file may be meaningless",
-            Self::HeaderBlockSize { .. } => "the header is not the one that the slots were written under",
-            Self::BlockSize { .. } => "the file does not belong to this cluster as it is",
-            Self::NeverRead { .. } => "only a repair writes these images back",
-            Self::CutShort { .. } => "images that the server wrote are gone",
-            Self::TrailingBytes { .. } => "the file was cut or another layout wrote it",
+            Self::HeaderBlockSize { .. } => "the slots were written under another header",
+            Self::BlockSize { .. } => "the file is not of this cluster in its present state",
+            Self::NeverRead { .. } => "a start does not put these images back, only a repair does",
+            Self::CutShort { .. } => "images that the server wrote are lost",
+            Self::TrailingBytes { .. } => "the file was cut off, or it is of another layout",
             Self::LongerThanHeader => "the server reads only as many as the header says",
-            Self::BadSlots { .. } => "their images cannot be used; what stood there before is lost too",
-            Self::ImplausibleImages { .. } => "they may have been copied while being changed",
-            Self::ImplausibleHeaders { .. } => "no server writes them: which page they hold is unknown",
+            Self::BadSlots { .. } => "their images cannot be used; earlier images in these slots are lost too",
+            Self::ImplausibleImages { .. } => "they may have been copied in the middle of a change",
+            Self::ImplausibleHeaders { .. } => "no server writes such headers: which page each holds is unknown",
             Self::LsnMismatch { .. } => "the page changed while it was copied; such an image is doubtful",
             Self::HeaderOlderThanControl { .. } => {
-                "the reset after the last checkpoint was cut off or the buffer was off since: slots may be older than redo"
+                "the reset after the last checkpoint was interrupted, or the buffer has been off since: slots may be from before the redo point"
             }
             Self::HeaderNewerThanControl { .. } => {
                 "the buffer and this data directory do not belong together: no image is safe to use"
             }
-            Self::MissingFile { .. } => "its slots were not seen; batches are judged with care",
+            Self::MissingFile { .. } => "its slots were not examined; batches are judged with caution",
             Self::NeverReset => {
-                "its header does not tell old slots from new; the checkpoint of pg_control is used instead"
+                "its header does not separate old slots from new ones; the checkpoint of pg_control is used instead"
             }
             Self::HeaderOutdated { .. } => {
                 "the file is left over from a larger setting, or the last reset did not reach it"
             }
-            Self::MixedLayouts { .. } => "the files were not made by the same server; batches are judged with care",
+            Self::MixedLayouts { .. } => {
+                "the files were not written by the same server; batches are judged with caution"
+            }
             Self::SlotId { .. } => "no server writes such numbers into the first file",
             Self::OtherGeometry { .. } => {
                 "left over from another setting, though the server's recovery still reads them"
             }
             Self::OtherSize { .. } => {
-                "the size was changed, or the setting is not the one that was in force: leftover slots look valid"
+                "the size was changed, or the setting was not in force: leftover slots look valid"
             }
             Self::Wrapped => {
-                "earlier images of this batch have very probably been overwritten before their pages were safe"
+                "earlier images of this batch were very likely overwritten before their pages were safely on disk"
             }
             Self::NoDwb => "only servers with the double write buffer patch keep one",
-            Self::Include { .. } => "settings that are shown may not be those in force",
+            Self::Include { .. } => "the settings shown may not be those in force",
             Self::DamagedPages(DamagedPages::Judged { .. }) => "see the verdict on each",
             Self::DamagedPages(DamagedPages::Harmless { .. }) => "replay or the server itself repairs them",
             Self::DamagedPages(DamagedPages::Scanned { is_clean: true, .. }) => {
@@ -262,63 +264,61 @@ impl FindingKind {
             }
             Self::Unlogged { .. } => "recovery after a crash empties these relations",
             Self::NotACrashTear { .. } => {
-                "full_page_writes was on at the last checkpoint, so replay writes back whole every page that was being \
-                 written; storage, memory or a copy damaged these, perhaps others too"
+                "full_page_writes was on at the last checkpoint, so replay rewrites in full every page that was \
+                 being written; storage, memory or a copy damaged these, and perhaps others"
             }
             Self::PartialPage { .. } => {
-                "the server ignores what is not a whole page: the file or its growth was cut off"
+                "the server ignores a partial page: the file was cut off, or its extension was interrupted"
             }
             Self::SegmentTooLong { .. } => {
-                "the server reads nothing past the end of a segment; the file is not one that it made"
+                "the server reads nothing past the end of a segment, and did not write this file"
             }
-            Self::MissingPages(_) => {
-                "the server sees the relation end there: what lies in the later segments is lost to it"
-            }
+            Self::MissingPages(_) => "for the server the relation ends there: it does not see the later segments",
             Self::NotShutDown => {
                 "pages that recovery restores from WAL or the double write buffer still count as damaged"
             }
             Self::ChecksumsOff => {
-                "only headers, line pointers and tuples could be checked: most damage shows in none of them"
+                "only headers, line pointers and tuples could be checked, and most damage shows in none of them"
             }
             Self::ChecksumsChanging(_) => "pages may lack theirs: wrong checksums are counted but not judged",
-            Self::Names(_) => "names of relations may be missing or out of date; pages are judged without them",
-            Self::NamesIncomplete { .. } => "some relations are shown by their numbers",
-            Self::Link { .. } => "the index is damaged: searches through it miss rows or fail; REINDEX builds it anew",
-            Self::BrokenLinks { .. } => "amcheck tells more of each index",
+            Self::Names(_) => "names of relations may be missing or outdated; verdicts on pages do not depend on them",
+            Self::NamesIncomplete { .. } => "some relations are shown as numbers",
+            Self::Link { .. } => "the index is damaged: searches through it miss rows or fail; REINDEX rebuilds it",
+            Self::BrokenLinks { .. } => "amcheck tells more about each index",
             Self::LinksUncertain { .. } => {
-                "an index build that a crash cut off leaves such files, or the catalog could not be read"
+                "an index build that a crash interrupted leaves such files, or the catalog could not be read"
             }
             Self::LinksNotLookedUp { .. } => {
-                "replay builds such pages; whether it builds these was not looked up one by one"
+                "replay creates such pages; whether it creates each of these was not examined"
             }
-            Self::LinksNotFollowed { .. } => "its pages were checked one by one; amcheck tells whether they agree",
+            Self::LinksNotFollowed { .. } => "its pages were checked one by one; amcheck shows whether they agree",
             Self::LinksOfDamagedPages { .. } => {
-                "what a torn page seems to name may never have been: check again once the damaged pages are repaired"
+                "a torn page may show links that never existed: check again once the damaged pages are repaired"
             }
             Self::Wal(remark) => remark.kind().why(),
             Self::Ring(found) => found.why(),
-            Self::WalVersion { .. } => "the two do not belong together; records are read by the page magic",
+            Self::WalVersion { .. } => "the two are of different versions; records are read by the page magic",
             Self::TwoSegments { .. } => {
                 "with -p DIRECTORY the two names stand for all from the first to the last, as in pg_waldump"
             }
             Self::Damage(WalDamage::Gap { .. } | WalDamage::Further(_)) => {
-                "records between are lost; those after were found again at the start of a page"
+                "records in between are lost; reading resumed at the start of a page"
             }
             Self::Damage(WalDamage::RecordsFollow { was_synced: true, .. }) => {
-                "WAL between had been synced and is damaged; a server stops replay there"
+                "the WAL in between had been synced and is damaged; a server stops replay there"
             }
             Self::Damage(WalDamage::RecordsFollow { was_synced: false, .. }) => {
-                "WAL between is damaged, or a power cut came before it was synced; a server stops replay there"
+                "the WAL in between is damaged, or the power failed before it was synced; a server stops replay there"
             }
             Self::Damage(WalDamage::BeforeKnownEnd { .. }) => {
-                "WAL that had been written is missing or damaged; a server cannot recover from it"
+                "WAL that had been written is missing or damaged; a server cannot recover with what is left"
             }
-            Self::WalChanging(_) => "a server is at work: its newest records may be missing here",
-            Self::AfterSegment(_) => "the bytes of the segment itself are all there",
+            Self::WalChanging(_) => "a server is writing WAL: its newest records may be missing here",
+            Self::AfterSegment(_) => "the segment itself is complete",
             Self::Payload(_) => {
                 "its checksum is right, but it is not a valid record of its type: a checkpoint may be missing from the rows"
             }
-            Self::AbortedRecord(_) => "the server crashed while writing it and went on after it; nothing is lost",
+            Self::AbortedRecord(_) => "the server crashed while writing it and continued after it; nothing is lost",
             Self::Image { .. } => "the record's checksum is right, so the server would fail on it too",
             Self::NotApplied { .. } => "they serve consistency checks; --raw writes them too",
         }
@@ -332,7 +332,7 @@ impl fmt::Display for PidHolder {
             Self::Nobody => f.write_str(", which is gone"),
             Self::Other { command } => write!(f, ", now \"{command}\", which is not a server of this directory"),
             Self::Zombie { command, parent } => {
-                write!(f, " (\"{command}\"), which has ended and was not collected by its parent")?;
+                write!(f, " (\"{command}\"), which has ended, but its parent has not collected it")?;
                 parent.as_ref().map_or(Ok(()), |(pid, name)| write!(f, ", process {pid} (\"{name}\")"))
             }
         }
@@ -375,9 +375,11 @@ impl fmt::Display for WalDamage {
             Self::Gap { reason, at, from, resumed: None } => {
                 write!(f, "{reason} at {at}; nothing could be read from {from} on")
             }
-            Self::Further(count) => write!(f, "{count} further places of damage"),
-            Self::RecordsFollow { end, first_lsn, .. } => write!(f, "{end}; sound records go on at {first_lsn}"),
-            Self::BeforeKnownEnd { end, known_lsn } => write!(f, "{end}; pg_control knows of WAL at {known_lsn}"),
+            Self::Further(count) => write!(f, "{count} further damaged stretches"),
+            Self::RecordsFollow { end, first_lsn, .. } => write!(f, "{end}; valid records follow from {first_lsn} on"),
+            Self::BeforeKnownEnd { end, known_lsn } => {
+                write!(f, "{end}; pg_control shows that there was WAL at {known_lsn}")
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ impl fmt::Display for LinkRole {
 
 impl fmt::Display for NamedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {} names it as its {}", self.block, self.role)
+        write!(f, "block {} links to it as its {}", self.block, self.role)
     }
 }
 
@@ -27,8 +27,8 @@ impl fmt::Display for LinkFault {
             Self::BeyondEnd => f.write_str("the file ends before it"),
             Self::Deleted => f.write_str("it is a deleted page"),
             Self::OtherKind => f.write_str("it is a page of another kind"),
-            Self::OtherSibling { found: Some(found) } => write!(f, "it names block {found} on that side"),
-            Self::OtherSibling { found: None } => f.write_str("it names no page on that side"),
+            Self::OtherSibling { found: Some(found) } => write!(f, "it links to block {found} on that side"),
+            Self::OtherSibling { found: None } => f.write_str("it links to no page on that side"),
             Self::OtherGroup { found, expected } => {
                 write!(f, "its level, bucket or kind is {found:#X}, not {expected:#X}")
             }

@@ -9,19 +9,19 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NeededAndRemoved => {
-                f.write_str("replay removes the page later, so nothing of it is needed, but dies when there is none")
+                f.write_str("replay removes the page later, so its content is not needed, but the server crashes if there is no page at all")
             }
             Self::UnloggedRelation => f.write_str("the relation is unlogged: recovery empties it from its init fork"),
-            Self::FileMadeAnew(event) => write!(f, "replay makes the file anew: {event}"),
+            Self::FileMadeAnew(event) => write!(f, "replay creates the file anew: {event}"),
             Self::RemovedInReplay(event) => write!(f, "replay removes the page before anything needs it: {event}"),
             Self::OverwrittenInReplay { redo_lsn, record, has_image } => {
-                let how = if *has_image { "restores a full-page image" } else { "builds the page anew" };
+                let how = if *has_image { "restores a full-page image" } else { "initializes the page" };
                 write!(
                     f,
                     "the first record of this page from the redo point {redo_lsn} on, {record}, {how} without reading it"
                 )
             }
-            Self::RelationHasNoFile => f.write_str("the relation has no file: putting the page back would make one"),
+            Self::RelationHasNoFile => f.write_str("the relation has no file: putting the page back would create one"),
             Self::FileEndsBeforePage => {
                 f.write_str("the file ends before the page does: putting it back would make the file longer")
             }
@@ -29,8 +29,8 @@ impl fmt::Display for Reason {
                 let map = if *fork == ForkNumber::Fsm { "free space map" } else { "visibility map" };
                 write!(
                     f,
-                    "a server takes an unreadable page of a {map} for an empty one, which loses nothing; until it is written \
-                     anew, base backups and pg_checksums report it"
+                    "a server treats an unreadable page of a {map} as empty, which loses nothing; until the page is rewritten, base \
+                     backups and pg_checksums report it"
                 )
             }
             Self::NoImageAnywhere => f.write_str("neither the double write buffer nor WAL holds an image of this page"),
@@ -48,7 +48,7 @@ impl fmt::Display for Reason {
             }
             Self::NotProvenWhole { is_unlogged } => {
                 f.write_str(
-                    "not proven whole: nothing was found that speaks against the page, but the cluster has no data checksums",
+                    "not proven whole: nothing wrong was found with the page, but the cluster has no data checksums",
                 )?;
                 if *is_unlogged {
                     f.write_str("; the relation is unlogged, and recovery empties it")?;

@@ -10,11 +10,9 @@ impl fmt::Display for LeftReason {
             Self::Verdict(reason) => reason.fmt(f),
             Self::NotSelected => f.write_str("not selected"),
             Self::NeedsBlankMaps => f.write_str("--blank-maps overwrites it with zeros"),
-            Self::NeedsAllowUnproven => f.write_str("--allow-unproven puts the image back all the same"),
+            Self::NeedsAllowUnproven => f.write_str("--allow-unproven puts the image back anyway"),
             Self::NeedsLoseChanges => f.write_str("--lose-changes with the page's name puts the image back"),
-            Self::NoPageToOverwrite => {
-                f.write_str("the file ends before the page does: no page is there to be overwritten")
-            }
+            Self::NoPageToOverwrite => f.write_str("the file ends before the page does: there is no page to overwrite"),
             Self::NoImageOfSource => f.write_str("no image of the chosen source may be used"),
         }
     }

@@ -23,7 +23,7 @@ impl fmt::Display for RingFinding {
                 f.write_str("the generation is unknown: neither the control file nor a slot gives one")
             }
             Self::RingLaterGeneration { slots, generation } => {
-                write!(f, "{slots} slots are of a later generation than {generation}, that of the control file")
+                write!(f, "{slots} slots are of a later generation than the {generation} of the control file")
             }
             Self::RingMissingBatch { number } => write!(f, "batch file {number} is missing"),
             Self::RingFurtherBatch { batches } => {
@@ -82,7 +82,7 @@ impl RingFinding {
             Self::RingFurtherBatch { .. } => "left over from a larger setting; a server does not read it",
             Self::RingOtherSize { .. } => "the file was cut, or made under another setting",
             Self::RingSlotsBeyondCount { .. } => {
-                "a write of the batch was cut off; a server does not read them, and their images may be of a later filling"
+                "a write of the batch was cut off; a server does not read them, and their images may be from a later use of the batch"
             }
             Self::RingStart { .. } => {
                 "a start changes the buffer: work on a copy, or examine before you start the server"
@@ -98,12 +98,12 @@ impl fmt::Display for StartAction {
         match self {
             Self::Discards => f.write_str("empties the buffer without applying anything: this is a backup"),
             Self::RefusesWithoutChecksums => f.write_str("is refused: the mode needs data checksums"),
-            Self::RefusesControl => f.write_str("is refused: the control file is damaged or for later servers"),
+            Self::RefusesControl => f.write_str("is refused: the control file is damaged or of a later server version"),
             Self::RefusesPending => f.write_str("is refused: the slots may still be needed"),
             Self::FailsAtMissing { number } => write!(f, "fails: batch file {number} is missing"),
             Self::FailsAtShort { number } => write!(f, "fails: batch file {number} is too short"),
-            Self::MakesAnew => f.write_str("makes the buffer anew and applies nothing: there is no control file"),
-            Self::AppliesNothing => f.write_str("applies nothing: the last run stopped in order"),
+            Self::MakesAnew => f.write_str("creates the buffer anew and applies nothing: there is no control file"),
+            Self::AppliesNothing => f.write_str("applies nothing: the last run stopped cleanly"),
             Self::Applies => f.write_str("applies the slots that count before it replays WAL"),
             Self::Ignores => f.write_str("leaves the buffer alone"),
             Self::Unknown => f.write_str("has an unknown result: something could not be read"),

@@ -74,7 +74,7 @@ impl fmt::Display for Lacking {
 impl fmt::Display for ControlDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::WrongSizes => "pg_control tells wrong sizes",
+            Self::WrongSizes => "pg_control gives wrong sizes",
             Self::NotTrusted => "pg_control cannot be trusted",
         })
     }
@@ -83,10 +83,10 @@ impl fmt::Display for ControlDoubt {
 impl fmt::Display for NoPageSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoneNamed => f.write_str("no page header names a page size"),
+            Self::NoneNamed => f.write_str("no page header gives a page size"),
             Self::Several(named) => {
                 let named: Vec<String> = named.iter().map(|(size, count)| format!("{size} in {count} files")).collect();
-                write!(f, "page headers name different page sizes: {}", named.join(", "))
+                write!(f, "page headers give different page sizes: {}", named.join(", "))
             }
         }
     }
@@ -107,17 +107,23 @@ impl fmt::Display for SkipReason {
                 "neither header nor slots are those of a double write buffer: what is shown is not its content",
             ),
             Self::CutShort { size_bytes, missing_slots } => {
-                write!(f, "file ends at {size_bytes:#X}, its header announces {missing_slots} slots more")
+                write!(
+                    f,
+                    "the file ends at {size_bytes:#X}, {missing_slots} slots before the end that its header gives"
+                )
             }
             Self::TooManySlots { excess, max } => {
                 write!(f, "{excess} slots after the first {max}: no server makes such a file")
             }
             Self::UnknownControlVersion { version, is_byte_swapped } => {
                 let order = if *is_byte_swapped { ", from a machine with the other byte order" } else { "" };
-                write!(f, "version {version} is not known{order}; only the first 20 bytes were read")
+                write!(f, "version {version} is unknown{order}; only the first 20 bytes were read")
             }
             Self::ImpossibleSizes { block_size, segment_blocks } => {
-                write!(f, "pages of {block_size} bytes, {segment_blocks} in a segment: no server can be built so")
+                write!(
+                    f,
+                    "pages of {block_size} bytes, {segment_blocks} in a segment: no server can be built with these sizes"
+                )
             }
             Self::SizesByHeaders { control, block_size, files } => write!(
                 f,
@@ -134,11 +140,13 @@ impl fmt::Display for SkipReason {
             Self::NoFileFitsAll => f.write_str("no file fits all filters together"),
             Self::NoSuchDwbFile => f.write_str("the buffer has no such file"),
             Self::NoRecordInRange => f.write_str("no record lies in this range"),
-            Self::TooManyMissing { limit } => write!(f, "{limit} of them are missing already"),
+            Self::TooManyMissing { limit } => write!(f, "{limit} missing pages are listed, and no more are looked for"),
             Self::NoRoomForChanges { end_lsn } => {
-                write!(f, "compared with WAL before {end_lsn} only, for want of room")
+                write!(f, "compared only with WAL before {end_lsn}: the changes after it exceed the memory limit")
             }
-            Self::TooManyTouched { limit } => write!(f, "rows of {limit} pages are compared with WAL"),
+            Self::TooManyTouched { limit } => {
+                write!(f, "the rows of {limit} pages are compared with WAL, not those of further pages")
+            }
         }
     }
 }

@@ -34,7 +34,7 @@ impl fmt::Display for ChainVerdict {
 pub const fn touch_words(touch: &Touch) -> &'static str {
     match touch {
         Touch::Image { .. } => "full-page image",
-        Touch::Init => "builds it anew",
+        Touch::Init => "initializes it",
         Touch::Change => "changes it",
         Touch::Hint => "hint bits only",
         Touch::MapBits => "may clear bits of it",

@@ -92,7 +92,10 @@ fn survey(request: &WalRequest, source: Option<WalSource>, sender: &ActionSender
             ControlFlow::Continue(())
         })
     };
+    source.add_name_gaps(&names);
     let counted = count(&mut source, None, "reading WAL");
+    source.coverage.examined = counted.total.records;
+    source.note_empty_range();
     let problems = source.findings.iter().filter(|finding| finding.severity == Severity::Problem);
     let mut survey = WalSurvey {
         intervals: counted.intervals,
