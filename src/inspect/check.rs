@@ -291,7 +291,7 @@ fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Cove
 /// Findings about the cluster in the whole, once its pages are judged.
 fn cluster_findings(cluster: &Cluster<'_>, report: &CheckReport, source: &DwbSource) -> Vec<Finding> {
     let mut findings = report.replay.backup.as_ref().map(Backup::findings).unwrap_or_default();
-    // A page that was asked for is reported even when it is in order.
+    // A page that was asked for is reported even when it is sound.
     let count = report.pages.iter().filter(|page| page.is_wrong).count();
     if count > 0 {
         findings.push(if report.pages.iter().any(needs_something) {

@@ -101,7 +101,7 @@ pub enum InspectError {
     /// A saved plan lacks what was selected of it.
     #[error("the plan has no step for {0}")]
     NotInPlan(String),
-    /// The examination was broken off, so nothing is written.
+    /// The examination was interrupted, so nothing is written.
     #[error("interrupted: nothing was written")]
     Interrupted,
     /// Files were given where a data directory is needed.
@@ -113,7 +113,7 @@ pub enum InspectError {
     /// Something forbids writing.
     #[error("{}", refusals(.0))]
     Refused(Vec<Blocker>),
-    /// A name stands for no page of the report.
+    /// A name matches no page of the report.
     #[error("no damaged page is called {0}; `check` lists them")]
     NoDamagedPage(PageName),
     /// A plan cannot be made, or a saved one does not fit what is there.
@@ -147,10 +147,10 @@ pub enum InspectError {
     /// Pages were to be written, and not all of them were.
     #[error(transparent)]
     Unfinished(Box<Unfinished>),
-    /// A name stands for no page of the journal.
+    /// A name matches no page of the journal.
     #[error("the journal holds no page {0}")]
     NotInJournal(PageName),
-    /// A name stands for several pages of the journal.
+    /// A name matches several pages of the journal.
     #[error("{0} matches several pages: give the path of the file")]
     SeveralPages(PageName),
     /// A relation was named in a form that none has.

@@ -45,7 +45,7 @@ pub struct Examination {
 }
 
 impl Examination {
-    /// What is answered about the cluster once the pages that `is_repaired` names are in order.
+    /// What is answered about the cluster once the pages that `is_repaired` names are sound.
     #[must_use]
     pub fn answer_without(&self, is_repaired: impl Fn(PageId) -> bool) -> Answer {
         let report = &self.report;

@@ -34,7 +34,7 @@ impl FileFilter {
         self.databases.iter().any(is_name) || RelationChoice::needs_names(&self.relations)
     }
 
-    /// Refuses names that stand for no relation, or for several.
+    /// Refuses names that match no relation or several.
     ///
     /// # Errors
     /// Which one.
@@ -84,7 +84,7 @@ impl<'a> Selection<'a> {
     /// Resolves names. A filter that nothing fits is reported as something that was not examined.
     ///
     /// # Errors
-    /// When a name stands for no relation, or for several.
+    /// When a name matches no relation or several.
     pub(super) fn new(
         filter: &'a FileFilter,
         root: &Path,

@@ -27,12 +27,12 @@ pub fn steps_of(examined: &Examination) -> Vec<NextStep> {
     steps_for(examined, &examined.report.pages, &examined.report.outlook)
 }
 
-/// Steps for these pages, as things stand with `outlook`.
+/// Steps for these pages, given `outlook`.
 pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook) -> Vec<NextStep> {
     let replay = &examined.report.replay;
     let setting = Setting {
         has_archive: examined.wal.all.is_some(),
-        // A base backup whose WAL is complete is in order; no image of it is trusted, that is all.
+        // A base backup whose WAL is complete can be started; no image of it is trusted, that is all.
         is_doubtful: replay.doubts.iter().any(|doubt| !matches!(doubt, Doubt::BaseBackup))
             || !examined.coverage.skipped.is_empty(),
     };

@@ -28,7 +28,7 @@ pub fn demand_page(examined: &Examination, page: PageId) -> Result<(), InspectEr
 /// Finds what the user named.
 ///
 /// # Errors
-/// When it stands for no relation, or for several.
+/// When it matches no relation or several.
 pub fn find_relation(data_dir: &Path, text: &str) -> Result<(RelFileLocator, ForkNumber), InspectError> {
     let directory = open_data_dir(data_dir)?;
     let inner = Path::new(text).strip_prefix(directory.root()).unwrap_or(Path::new(text));

@@ -64,7 +64,7 @@ impl RelationChoice {
     /// What all of them stand for.
     ///
     /// # Errors
-    /// When one of them stands for no relation, or for several.
+    /// When one of them matches no relation or several.
     pub fn resolve_all(wanted: &[Self], names: Option<&RelationNames>) -> Result<Vec<RelationPattern>, InspectError> {
         wanted.iter().map(|one| one.resolve(names)).collect()
     }

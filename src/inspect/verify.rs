@@ -127,7 +127,7 @@ pub struct Verification<'a> {
 }
 
 impl<'a> Verification<'a> {
-    /// Opens the directory, and refuses names that stand for no relation, or for several.
+    /// Opens the directory, and refuses names that match no relation or several.
     ///
     /// # Errors
     /// When the path is not a data directory, or what was asked for is not there.
@@ -143,7 +143,7 @@ impl<'a> Verification<'a> {
     /// Reads and judges everything that is asked for.
     ///
     /// # Errors
-    /// When a name stands for no relation, or for several.
+    /// When a name matches no relation or several.
     pub fn run(mut self, watch: WatchBytes<'_>, visit: VisitDamaged<'_>) -> Result<VerifyReport, InspectError> {
         let directory = &self.directory;
         let (server, signs) = (directory.server_sign(), directory.recovery_signs());

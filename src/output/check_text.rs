@@ -92,8 +92,8 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     let mut sentences = Vec::new();
     if let Some(pid) = outlook.refused_by {
         sentences.push(format!(
-            "the server refuses to start while process {pid} lives, whose number is in postmaster.pid (\"lock file already \
-             exists\"); once it has ended"
+            "the server refuses to start while process {pid} lives, whose number is in postmaster.pid (\"lock file \
+             already exists\"); once it has ended"
         ));
     }
     let page_at = |index: &usize| pages.get(*index).map_or_else(String::new, |report| label(report.page));
@@ -102,7 +102,8 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::NotAllRead => "unknown: something that replay may meet was not examined".to_owned(),
         Start::Unknown => "unknown, because it is unknown where replay begins".to_owned(),
         Start::CannotBegin => match replay.recovery {
-            Recovery::None | Recovery::AfterReset => "the server will not start: the WAL with its last checkpoint is missing",
+            Recovery::None | Recovery::AfterReset => "the server will not start: the WAL with its last checkpoint is \
+                missing",
             _ => "the server will not start: WAL from the redo point on is missing",
         }
         .to_owned(),
@@ -110,14 +111,14 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
             Some(backup) if backup.is_incremental => {
                 "the server will NOT start: this is an incremental backup, which pg_combinebackup has to complete".to_owned()
             }
-            _ => "the server will NOT start with the WAL that is in pg_wal: it ends before the end of the backup (\"WAL ends \
-                  before end of online backup\")"
+            _ => "the server will NOT start with the WAL that is in pg_wal: it ends before the end of the backup \
+                (\"WAL ends before end of online backup\")"
                 .to_owned(),
         },
         Start::Stops { page, lsn } => match pages.get(*page).map(|report| &report.verdict.on_start) {
             Some(OnStart::Dies { record, .. }) => format!(
-                "the server will NOT start: at {lsn} ({record}) replay crashes with a segmentation fault, since it expects {} \
-                 to be there",
+                "the server will NOT start: at {lsn} ({record}) replay crashes with a segmentation fault, since it \
+                 expects {} to be there",
                 page_at(page)
             ),
             _ => format!("the server will NOT start: replay stops at {lsn}, where it reads {}", page_at(page)),
@@ -127,13 +128,13 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
              contains references to invalid pages\" at the point of consistency",
             page_at(page)
         ),
-        Start::DependsOnDwb => "not certain: replay needs images of the server's own double write buffer, which the start itself \
-                                overwrites, and stops where one is gone"
+        Start::DependsOnDwb => "not certain: replay needs images of the server's own double write buffer, which the \
+            start itself overwrites, and stops where one is gone"
             .to_owned(),
         Start::WithoutReplay => "the server starts without replay".to_owned(),
         Start::MayStop { page, lsn } => format!(
-            "the server may NOT start: replay changes torn pages without noticing, the first at {lsn} ({}), and stops where a \
-             record does not fit what it finds there",
+            "the server may NOT start: replay changes torn pages without noticing, the first at {lsn} ({}), and \
+             stops where a record does not fit what it finds there",
             page_at(page)
         ),
         Start::Completes if replay.doubts.is_empty() && !outlook.checksums => {
@@ -292,7 +293,7 @@ pub fn evidence_parts(report: &PageReport) -> Vec<EvidencePart> {
     }
     if let Some(tear) = &report.tear {
         let line = sector_line(report);
-        parts.push(Fact("sectors of 512 bytes", format!("{line}  (letters: images below; 0 all zero; . none)")));
+        parts.push(Fact("sectors of 512 bytes", format!("{line}  (letter: image, 0: zero, .: none)")));
         let (first, last) = (tear.boundary.start, tear.boundary.end);
         let at = if first == last { format!("at byte {first}") } else { format!("between bytes {first} and {last}") };
         parts.push(Fact("tear", format!("{} written, torn {at}", tear.direction.name())));
@@ -412,7 +413,7 @@ fn on_start_words(report: &PageReport) -> String {
     }
 }
 
-/// How many images stand in which relation to their pages, and of how many pages, since a buffer may hold several of one;
+/// How many images compare with their pages in which way, and how many pages that is: a buffer may hold several of one;
 /// `None` when there are no slots.
 #[must_use]
 pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
@@ -435,7 +436,7 @@ pub fn compared_words(slots: &[SlotRef]) -> Option<String> {
     (!slots.is_empty()).then(|| parts.join(", "))
 }
 
-/// How many slots stand in which relation to their pages.
+/// How many images compare with their pages in which way.
 ///
 /// # Errors
 /// When the output cannot be written to.

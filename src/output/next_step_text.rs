@@ -127,18 +127,18 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
         NextStep::BringControl => Words::new(
-            "Bring back the file that says where replay begins, global/pg_control or backup_label, from the latest backup of \
-             this cluster. Without it no image can be proven. Do not run pg_resetwal: it gives up all changes that are only \
-             in WAL.",
+            "Bring back the file that says where replay begins, global/pg_control or backup_label, from the latest \
+             backup of this cluster. Without it no image can be proven. Do not run pg_resetwal: it gives up all \
+             changes that are only in WAL.",
         ),
         NextStep::BringWal => Words::new(
-            "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. An archive that may \
-             hold it can be examined first:",
+            "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. An archive \
+             that may hold it can be examined first:",
         )
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
         NextStep::CompleteBackup => Words::new(
-            "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in pg_wal. If \
-             this is an incremental backup, run pg_combinebackup first.",
+            "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in \
+             pg_wal. If this is an incremental backup, run pg_combinebackup first.",
         ),
         NextStep::MakeStandIns { pages } => Words::new(format!(
             "Do not start the server yet: replay needs {} to be there; the commands under \"Pages that replay needs\" \
@@ -153,13 +153,14 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("pg_dwbinspect repair {dir}{allow}"))
         .with(format!("pg_dwbinspect repair {dir}{allow} --apply")),
         NextStep::Decide { pages } => Words::new(format!(
-            "Decide about {}: there is an image, but a part of its proof is missing. This shows what is missing, page by page:",
+            "Decide about {}: there is an image, but a part of its proof is missing. This shows what is missing, \
+             page by page:",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check --explain {dir}")),
         NextStep::LookIntoArchive { pages } => Words::new(format!(
-            "Look for images of {} in archived WAL: an image can be put back without loss if no record between it and the redo \
-             point changed the page.",
+            "Look for images of {} in archived WAL: an image can be put back without loss if no record between it \
+             and the redo point changed the page.",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
@@ -170,8 +171,8 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         NextStep::Rebuild { kind, relations } => rebuild(*kind, relations, context),
         NextStep::Salvage { kind, relations } => salvage(*kind, relations, context),
         NextStep::BlankMaps { pages } => Words::new(format!(
-            "So that base backups work, blank {} of maps before the server is started; this loses nothing (or start it, VACUUM \
-             the tables, then CHECKPOINT):",
+            "So that base backups work, blank {} of maps before the server is started; this loses nothing (or start \
+             it, VACUUM the tables, then CHECKPOINT):",
             count(*pages)
         ))
         .with(format!("pg_dwbinspect repair {dir} --blank-maps{allow} --apply")),
@@ -179,9 +180,9 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             Words::new("Nothing has to be repaired; the server can be started:").with(start_command(context.data_dir))
         }
         NextStep::Start { is_proven: false } => Words::new(
-            "Nothing was found that has to be repaired. That does not prove that all is well: read the doubts; without data \
-             checksums, a torn page whose halves fit together goes unnoticed. Copy the data directory before the server is \
-             started, and compare what matters with a backup or a standby.",
+            "Nothing was found that has to be repaired. That does not prove that all is well: read the doubts; \
+             without data checksums, a torn page whose halves fit together goes unnoticed. Copy the data directory \
+             before the server is started, and compare what matters with a backup or a standby.",
         )
         .with(start_command(context.data_dir)),
     }
@@ -215,13 +216,13 @@ fn blocks(affected: &Affected) -> String {
 fn rebuild(kind: Rebuilt, relations: &[Affected], context: StepContext<'_>) -> Words {
     let sentence = match kind {
         Rebuilt::SystemIndexes => {
-            "These are indexes of system catalogs, which the server needs to answer any query. No data is lost: rebuild them \
-             from their tables in single-user mode, where -P keeps system indexes from being used:"
+            "These are indexes of system catalogs, which the server needs to answer any query. No data is lost: \
+             rebuild them from their tables in single-user mode, where -P keeps system indexes from being used:"
         }
         Rebuilt::Indexes => {
-            "These are indexes. No data is lost: rebuild them from their tables once the server runs and every page of the \
-             table can be read. Until then queries through them fail or miss rows. A unique index cannot be rebuilt while \
-             its table holds duplicates."
+            "These are indexes. No data is lost: rebuild them from their tables once the server runs and every page \
+             of the table can be read. Until then queries through them fail or miss rows. A unique index cannot be \
+             rebuilt while its table holds duplicates."
         }
         Rebuilt::MaterializedViews => {
             "These are materialized views. No data is lost: refresh them from their tables once the server runs."
@@ -275,27 +276,28 @@ fn tids(affected: &Affected, context: StepContext<'_>) -> String {
 fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Words {
     let sentence = match kind {
         Lost::Catalogs => {
-            "These are system catalogs: what the rows of these pages described can no longer be used, and nothing can rebuild \
-             them. Restore the cluster from a backup; without one, dump what can still be read, database by database, and \
-             restore that into a new cluster."
+            "These are system catalogs: what the rows of these pages described can no longer be used, and nothing \
+             can rebuild them. Restore the cluster from a backup; without one, dump what can still be read, database \
+             by database, and restore that into a new cluster."
         }
         Lost::Tables => {
-            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. All other rows can \
-             be read, from version 14 on by ranges of ctid. SET zero_damaged_pages = on makes the server treat the page as \
-             empty: its rows are gone for good, and the indexes of the table have to be rebuilt. pg_surgery removes single \
-             rows, but only from a page that can be read."
+            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. All \
+             other rows can be read, from version 14 on by ranges of ctid. SET zero_damaged_pages = on makes the \
+             server treat the page as empty: its rows are gone for good, and the indexes of the table have to be \
+             rebuilt. pg_surgery removes single rows, but only from a page that can be read."
         }
         Lost::Toast => {
-            "These hold long values of tables: values with a chunk in these ctids are lost, unless a backup has them. The rows \
-             are there; reading such a value fails. Restore the values from a backup, or set them to NULL, row by row."
+            "These hold long values of tables: values with a chunk in these ctids are lost, unless a backup has \
+             them. The rows are there; reading such a value fails. Restore the values from a backup, or set them to \
+             NULL, row by row."
         }
         Lost::Sequences => {
-            "These are sequences: the last value is lost. Once the server runs, create the sequence again, or set it above every \
-             value that was handed out:"
+            "These are sequences: the last value is lost. Once the server runs, create the sequence again, or set it \
+             above every value that was handed out:"
         }
         Lost::Unknown => {
-            "The readable catalogs do not say what these are. If it is an index, REINDEX rebuilds it; if it is a table, the \
-             rows with these ctids are at risk."
+            "The readable catalogs do not say what these are. If it is an index, REINDEX rebuilds it; if it is a \
+             table, the rows with these ctids are at risk."
         }
     };
     let mut words = Words::new(sentence);

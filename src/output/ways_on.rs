@@ -5,18 +5,18 @@ use std::path::Path;
 use super::shell::quoted;
 use crate::repair::apply::{ApplyError, Stopped};
 
-/// What was written, where the old bytes are, and the commands that finish the work or take it back.
+/// What was written, where the old bytes are, and the commands that finish or undo the work.
 #[must_use]
 pub fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path) -> String {
     let (data, undo) = (quoted(&data_dir.display().to_string()), quoted(&journal.display().to_string()));
     let skip = match &stopped.error {
         ApplyError::Changed(_) => " --skip-changed",
         ApplyError::Journal(_) | ApplyError::Access(_) | ApplyError::CutOff => "",
-        // A server that got as far as pg_control closes both ways for good.
+        // A server that got as far as pg_control rules out both for good.
         ApplyError::ServerAppeared(_) => {
             return format!("{stopped}\nthe old bytes are in {undo}; stop the server before anything else");
         }
-        // Neither way is open.
+        // Neither is possible.
         _ => return stopped.to_string(),
     };
     let what = if skip.is_empty() { "" } else { "; pages that something else has changed stay as they are" };

@@ -252,7 +252,7 @@ pub(super) fn write_applied(
     write_fact(out, layout, "old bytes", &directory)?;
     let root = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
     let (root, undo) = (quoted(&root), quoted(&directory));
-    write_command(out, "to take it back", &format!("{PROGRAM} undo {root} {undo}"))?;
+    write_command(out, "to undo it", &format!("{PROGRAM} undo {root} {undo}"))?;
     let remaining: Vec<_> =
         examined.report.pages.iter().filter(|page| !repair.has_repaired(page.page)).cloned().collect();
     let outlook =

@@ -129,7 +129,7 @@ fn read_pages(
     scanned.links = found.links;
     let counts = &found.counts;
     if interrupted.load(Ordering::Relaxed) && !found.interrupted {
-        // Broken off with the last piece: what follows must hear of it.
+        // Interrupted at the last piece: what follows must hear of it.
         coverage.skip(SkippedPart::RestOfCheck, SkipReason::Interrupted(Lacking::Pages));
     }
     scanned.files = Some(ScannedFiles {

@@ -100,7 +100,7 @@ pub struct Written {
 /// Judges the cluster and says what a repair would do. Takes no lock and writes nothing.
 ///
 /// # Errors
-/// When the cluster cannot be examined, the examination was broken off, or what was asked for is not there.
+/// When the cluster cannot be examined, the examination was interrupted, or what was asked for is not there.
 pub fn propose(request: &RepairRequest, watch: &dyn Watch) -> Result<Proposal, InspectError> {
     let directory = open_data_dir(&request.data_dir)?;
     let examined = request.examine(watch)?;

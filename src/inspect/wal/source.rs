@@ -167,7 +167,7 @@ impl WalSource {
         }
     }
 
-    /// Shows every record of the plan in order, until `visit` or the user breaks off.
+    /// Shows every record of the plan in order, until `visit` or the user ends it.
     pub(super) fn each_record(
         &mut self,
         plan: &ScanPlan,

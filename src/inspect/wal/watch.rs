@@ -28,7 +28,7 @@ impl<'a> Watched<'a> {
         Self { watch, total, done: AtomicU64::new(0), interrupted: AtomicBool::new(false) }
     }
 
-    /// So many more bytes are done: whether to go on. Once it was broken off, that stays so.
+    /// So many more bytes are done: whether to go on. Once interrupted, always interrupted.
     pub(super) fn advance(&self, bytes: u64) -> ControlFlow<()> {
         if self.is_interrupted() {
             return ControlFlow::Break(());
@@ -41,7 +41,7 @@ impl<'a> Watched<'a> {
         flow
     }
 
-    /// It was broken off.
+    /// It was interrupted.
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }

@@ -26,7 +26,8 @@ impl fmt::Display for ClusterCondition {
             }
             Self::InArchiveRecovery { redo_lsn, consistent_lsn } => write!(
                 f,
-                "Archive recovery was interrupted: replay continues from {redo_lsn}, and the cluster is consistent only from {consistent_lsn} on."
+                "Archive recovery was interrupted: replay continues from {redo_lsn}, and the cluster is consistent \
+                 only from {consistent_lsn} on."
             ),
             Self::Crashed { redo_lsn } => write!(f, "Crashed: starting the server replays WAL from {redo_lsn}."),
         }

@@ -82,8 +82,8 @@ impl fmt::Display for Symptom {
                 "the relation has no file, so all of its pages are gone; replay or an image shows that there should be one",
             ),
             Self::FileMissingByCatalog => f.write_str(
-                "the relation has no file, so all of its pages are gone; the catalog has it, and WAL does not say that it was \
-                 dropped",
+                "the relation has no file, so all of its pages are gone; the catalog has it, and WAL does not say \
+                 that it was dropped",
             ),
             Self::ZeroedContent => {
                 f.write_str("the page is all zero, although replay or an image shows that it had content")
@@ -102,7 +102,8 @@ impl fmt::Display for Symptom {
             Self::TwoVersions => f.write_str("its first and its last sectors are of two different versions of the page"),
             Self::LaterTransaction { page_lsn, xid, first_lsn } => write!(
                 f,
-                "its LSN is {page_lsn}, yet it shows transaction {xid}, whose first record for this page ends at {first_lsn}"
+                "its LSN is {page_lsn}, yet it shows transaction {xid}, whose first record for this page ends at \
+                 {first_lsn}"
             ),
             Self::Contradiction { page_lsn, found } => {
                 let (at, misfit) = (found.lsn, found.misfit);
@@ -132,7 +133,8 @@ impl fmt::Display for Symptom {
             }
             Self::RowsInHole { page_lsn, bytes, source } => write!(
                 f,
-                "by its LSN {page_lsn} this part of the page should be empty, yet it holds {bytes} bytes of rows that only {source} has"
+                "by its LSN {page_lsn} this part of the page should be empty, yet it holds {bytes} bytes of rows \
+                 that only {source} has"
             ),
         }
     }

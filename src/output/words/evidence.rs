@@ -64,14 +64,17 @@ impl fmt::Display for Statement {
         match self {
             Self::SlotCrcRight => f.write_str("the slot's CRC is right"),
             Self::OwnChecksumRight => f.write_str(
-                "the slot's CRC proves nothing in this layout, but the image's own checksum is right, which covers its bytes \
-                 and the number of its block",
+                "the slot's CRC proves nothing in this layout, but the image's own checksum is right, which covers \
+                 its bytes and the number of its block",
             ),
             Self::NoChecksumAtAll => f.write_str(
                 "this layout's CRC proves nothing, and the image has no checksum of its own: the slot may be damaged",
             ),
             Self::SlotLsnDiffers { slot_lsn, page_lsn } => {
-                write!(f, "the slot header has LSN {slot_lsn}, its image {page_lsn}: the page changed while it was copied")
+                write!(
+                    f,
+                    "the slot header has LSN {slot_lsn}, its image {page_lsn}: the page changed while it was copied"
+                )
             }
             Self::CopiedUnderLock { with_checksum: true } => {
                 f.write_str("the image's own checksum is right: it was copied under a lock")
@@ -102,10 +105,9 @@ impl fmt::Display for Statement {
             Self::ImageAfterWalEnd { page_lsn, end_lsn } => {
                 write!(f, "its LSN {page_lsn} is past the end of valid WAL, {end_lsn}, so replay cannot reach it")
             }
-            Self::DiskAfterWalEnd { disk_lsn, end_lsn } => write!(
-                f,
-                "the page on disk has LSN {disk_lsn}, past the end of valid WAL, {end_lsn}: WAL is missing"
-            ),
+            Self::DiskAfterWalEnd { disk_lsn, end_lsn } => {
+                write!(f, "the page on disk has LSN {disk_lsn}, past the end of valid WAL, {end_lsn}: WAL is missing")
+            }
             Self::RecordOfPage { page_lsn } => {
                 write!(f, "the WAL record that ends at its LSN {page_lsn} is of this page")
             }
@@ -126,7 +128,11 @@ impl fmt::Display for Statement {
             Self::ImageOfOlderPage(event) => write!(f, "{event}, so the image is of an older page"),
             Self::LacksChanges { redo_lsn, records, more } => {
                 match redo_lsn {
-                    Some(redo) => write!(f, "it lacks changes made before the redo point {redo}, which replay does not repeat: ")?,
+                    Some(redo) => write!(
+                        f,
+                        "it lacks changes made before the redo point {redo}, which replay does \
+                        not repeat: "
+                    )?,
                     None => f.write_str("it lacks changes, and there is no replay to repeat them: ")?,
                 }
                 for (index, record) in records.iter().enumerate() {
@@ -141,10 +147,12 @@ impl fmt::Display for Statement {
                 f,
                 "its LSN {page_lsn} is before the redo point {redo_lsn}, and some WAL between the two is missing"
             ),
-            Self::FreeSpaceMap => f.write_str("a free space map corrects itself: any intact version of its page will do"),
+            Self::FreeSpaceMap => {
+                f.write_str("a free space map corrects itself: any intact version of its page will do")
+            }
             Self::FreeSpaceMapUnproven => f.write_str(
-                "nothing but the slot's header says whose page it is: the slot's CRC does not prove it, and WAL does not log \
-                 free space maps",
+                "nothing but the slot's header says whose page it is: the slot's CRC does not prove it, and WAL does \
+                 not log free space maps",
             ),
             Self::Doubt(doubt) => doubt.fmt(f),
         }

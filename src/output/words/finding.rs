@@ -172,8 +172,8 @@ impl FindingKind {
                 "left by the crash; a process of another user does not keep the server from starting"
             }
             Self::PidInUse { .. } => {
-                "no server runs here, but a start fails with \"lock file \"postmaster.pid\" already exists\" as long as a \
-                 process of this user has this number: examine it (ps -fp), make sure that no server uses this \
+                "no server runs here, but a start fails with \"lock file \"postmaster.pid\" already exists\" as long \
+                 as a process of this user has this number: examine it (ps -fp), make sure that no server uses this \
                  directory, then remove postmaster.pid"
             }
             Self::ServerUnclear { is_hidden: false, .. } => {
@@ -182,7 +182,8 @@ impl FindingKind {
             Self::ServerUnclear { is_hidden: true, .. } => "a running server cannot be ruled out",
             Self::ServerRunning { .. } => "files change while they are read: nothing here is certain",
             Self::PidFileUnclear { .. } => {
-                "a running server cannot be ruled out; once you know that none runs, remove the file: no server starts while it is there"
+                "a running server cannot be ruled out; once you know that none runs, remove the file: no server \
+                 starts while it is there"
             }
             Self::ControlSizes(_) => "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
             Self::ControlCrc { .. } => "nothing in this file can be trusted; it is not used to judge slots",
@@ -227,7 +228,8 @@ impl FindingKind {
             Self::ImplausibleHeaders { .. } => "no server writes such headers: which page each holds is unknown",
             Self::LsnMismatch { .. } => "the page changed while it was copied; such an image is doubtful",
             Self::HeaderOlderThanControl { .. } => {
-                "the reset after the last checkpoint was interrupted, or the buffer has been off since: slots may be from before the redo point"
+                "the reset after the last checkpoint was interrupted, or the buffer has been off since: slots may be \
+                 from before the redo point"
             }
             Self::HeaderNewerThanControl { .. } => {
                 "the buffer and this data directory do not belong together: no image is safe to use"

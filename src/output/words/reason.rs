@@ -8,9 +8,10 @@ use crate::types::ForkNumber;
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NeededAndRemoved => {
-                f.write_str("replay removes the page later, so its content is not needed, but the server crashes if there is no page at all")
-            }
+            Self::NeededAndRemoved => f.write_str(
+                "replay removes the page later, so its content is not needed, but the server crashes if \
+                    there is no page at all",
+            ),
             Self::UnloggedRelation => f.write_str("the relation is unlogged: recovery empties it from its init fork"),
             Self::FileMadeAnew(event) => write!(f, "replay creates the file anew: {event}"),
             Self::RemovedInReplay(event) => write!(f, "replay removes the page before anything needs it: {event}"),
@@ -29,8 +30,8 @@ impl fmt::Display for Reason {
                 let map = if *fork == ForkNumber::Fsm { "free space map" } else { "visibility map" };
                 write!(
                     f,
-                    "a server treats an unreadable page of a {map} as empty, which loses nothing; until the page is rewritten, base \
-                     backups and pg_checksums report it"
+                    "a server treats an unreadable page of a {map} as empty, which loses nothing; until the page is \
+                     rewritten, base backups and pg_checksums report it"
                 )
             }
             Self::NoImageAnywhere => f.write_str("neither the double write buffer nor WAL holds an image of this page"),

@@ -39,8 +39,8 @@ impl fmt::Display for RingFinding {
             Self::RingStartWrites { pages, count, left, candidates } => {
                 write!(
                     f,
-                    "a start in mode double_writes overwrites {count} pages from {candidates} slots that count and leaves \
-                     {left} as they are"
+                    "a start in mode double_writes overwrites {count} pages from {candidates} slots that count and \
+                     leaves {left} as they are"
                 )?;
                 name_pages(f, pages, *count)
             }
@@ -68,8 +68,8 @@ impl RingFinding {
                 "what is said of this buffer was never compared with a server: no image of it counts as proven"
             }
             Self::RingServerNotSeen { .. } => {
-                "servers of this kind were never compared with what is said here, and their WAL is not read: no image counts \
-                 as proven"
+                "servers of this kind were never compared with what is said here, and their WAL is not read: no \
+                 image counts as proven"
             }
             Self::RingControlFault(_) | Self::RingControlMissing | Self::RingControlShort { .. } => {
                 "it says which server run the slots must be of: without it a server does not apply any"
@@ -82,7 +82,8 @@ impl RingFinding {
             Self::RingFurtherBatch { .. } => "left over from a larger setting; a server does not read it",
             Self::RingOtherSize { .. } => "the file was cut, or made under another setting",
             Self::RingSlotsBeyondCount { .. } => {
-                "a write of the batch was cut off; a server does not read them, and their images may be from a later use of the batch"
+                "a write of the batch was cut off; a server does not read them, and their images may be from a later \
+                 use of the batch"
             }
             Self::RingStart { .. } => {
                 "a start changes the buffer: work on a copy, or examine before you start the server"

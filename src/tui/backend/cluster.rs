@@ -39,7 +39,7 @@ pub struct ClusterBackend {
     /// The last examination of everything.
     examined: Mutex<Option<Arc<Examination>>>,
     stamps: Mutex<FileStamps>,
-    /// Number of the page that was asked for last: reading another one is broken off.
+    /// Number of the page that was asked for last: reading another one is interrupted.
     wanted_page: AtomicU64,
 }
 
@@ -184,7 +184,7 @@ impl ClusterBackend {
         {
             return Some(Ok(PageSheet::of(examined, found)));
         }
-        // A page in order is not part of the report: it is examined as `page` does.
+        // A sound page is not part of the report: it is examined as `page` does.
         let request = CheckRequest { jobs: 1, ..self.check_request(Scope::Page(page)) };
         let watch = ScreenWatch { sender, wanted: &is_wanted };
         let examined = check(&request, &watch);
