@@ -82,7 +82,7 @@ fn count_of_four_billion_slots() {
     assert_eq!(ran.of_type("file")[0]["slots_per_file"], u32::MAX);
     let skipped = &ran.of_type("skipped")[0];
     assert_eq!((&skipped["part"], &skipped["cause"]), (&"file".into(), &"cut_short".into()));
-    assert!(skipped["reason"].as_str().unwrap().contains("4294967168 slots more"));
+    assert!(skipped["reason"].as_str().unwrap().contains("4294967168 slots before the end"));
 }
 
 #[test]
