@@ -73,7 +73,7 @@ fn wrong_input_is_refused() {
         (&["base/5", "0"], "no relation"),
         (&["../../etc/passwd", "0"], "no relation"),
         (&["a/b/c/d/e", "0"], "no relation"),
-        (&["", "0"], "no relation"),
+        (&["", "0"], "\"\" is not a valid relation"),
         (
             &["pg_class", "0"],
             "matches 3 relations; name one:\n  template1.pg_catalog.pg_class (1663/1/1259)\n  template0.pg_catalog.pg_class (1663/4/1259)\n  postgres.pg_catalog.pg_class (1663/5/1259)\n",
