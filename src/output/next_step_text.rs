@@ -364,7 +364,10 @@ mod tests {
         let paint = crate::output::colour::Paint::new(false);
         write_steps(&mut out, Layout { width: 40, paint }, &[index(false), index(true)], CONTEXT).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("\n  1. These are indexes") && text.contains("\n  2. These are indexes of system"), "{text}");
+        assert!(
+            text.contains("\n  1. These are indexes") && text.contains("\n  2. These are indexes of system"),
+            "{text}"
+        );
         assert!(text.lines().any(|line| line.len() > 60 && line.contains("--single")), "{text}");
         assert!(text.lines().filter(|line| !line.starts_with("       ")).all(|line| line.len() <= 60), "{text}");
     }
