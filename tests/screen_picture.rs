@@ -90,24 +90,7 @@ fn svg(buffer: &Buffer) -> String {
 #[test]
 fn picture_in_the_readme_is_what_the_screen_shows() {
     let screen = Driven::of("checkpoint", (COLUMNS, ROWS));
-    // What is said of the number of the killed server differs from machine to machine.
-    let drawn: Vec<String> = svg(&screen.buffer())
-        .lines()
-        .map(|line| match line.split_once("postmaster.pid: ") {
-            Some((head, _)) => format!("{head}postmaster.pid: names the server that was killed</text>"),
-            None => line.to_owned(),
-        })
-        .map(|line| {
-            // Its length in cells is not that of what it stands for.
-            if line.contains("postmaster.pid") {
-                let (head, tail) = line.split_once(" textLength=").unwrap();
-                format!("{head} {}", tail.split_once(' ').unwrap().1)
-            } else {
-                line
-            }
-        })
-        .collect();
-    let drawn = drawn.join("\n") + "\n";
+    let drawn = svg(&screen.buffer());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/screen.svg");
     if std::env::var_os("UPDATE_PICTURE").is_some() {
         fs::write(&path, &drawn).unwrap();
