@@ -32,8 +32,17 @@ fn set_control_version(copy: &ClusterCopy) {
 }
 
 fn set_wal_magic(copy: &ClusterCopy) {
+    let changed = set_wal_magic_of(copy, |_| true);
+    assert!(changed > 1000, "only {changed} WAL pages were changed");
+}
+
+/// The same in some segments, chosen by their numbers. How many pages were changed.
+fn set_wal_magic_of(copy: &ClusterCopy, is_chosen: impl Fn(u64) -> bool) -> usize {
     let mut changed = 0;
     for name in copy.names_in("pg_wal").into_iter().filter(|name| name.len() == 24) {
+        if !is_chosen(u64::from_str_radix(&name[16..], 16).unwrap()) {
+            continue;
+        }
         let name = format!("pg_wal/{name}");
         let mut segment = copy.read(&name);
         for page in segment.chunks_exact_mut(8192).filter(|page| page[..2] == MAGIC_OF_19) {
@@ -42,7 +51,25 @@ fn set_wal_magic(copy: &ClusterCopy) {
         }
         copy.write(&name, &segment);
     }
-    assert!(changed > 1000, "only {changed} WAL pages were changed");
+    changed
+}
+
+/// The summary of a check.
+fn summary(copy: &ClusterCopy) -> Value {
+    dwbinspect(copy, "check", &[]).of_type("summary").remove(0)
+}
+
+/// How a start goes, the codes of the next steps, and those of the doubts.
+fn foreseen(summary: &Value) -> (&str, Vec<&str>, Vec<&str>) {
+    let steps = summary["next"].as_array().unwrap().iter().map(|next| next["step"].as_str().unwrap()).collect();
+    let doubts = summary["doubt_codes"].as_array().unwrap().iter().map(|code| code.as_str().unwrap()).collect();
+    (summary["on_start"]["start"].as_str().unwrap(), steps, doubts)
+}
+
+/// All that a check says, in words.
+fn text(copy: &ClusterCopy) -> String {
+    let said = run("pg_dwbinspect", &["check", "--width", "1000", arg(copy.data())]);
+    said.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Every file of the cluster that a repair could have changed.
@@ -175,4 +202,136 @@ fn control_file_and_wal_that_are_both_newer_prove_nothing() {
         assert_nothing_is_restore(command, &ran);
     }
     assert_eq!(walfpi(&copy, "stats").status, 2);
+}
+
+/// The redo point of the cluster is 0/007FB918 and its segments take 1 MiB, so a start reads this segment first.
+const REDO_SEGMENT: u64 = 7;
+
+#[test]
+fn wal_of_an_unknown_version_is_not_called_missing() {
+    let copy = crashed();
+    set_wal_magic(&copy);
+    let found = summary(&copy);
+    let (start, steps, doubts) = foreseen(&found);
+    assert_eq!((start, steps), ("unknown", vec!["use_newer_release"]), "{found}");
+    assert!(doubts.contains(&"wal_of_unknown_version"), "{doubts:?}");
+    for claim in ["no_wal", "no_wal_at_redo", "no_record_at_redo", "segment_missing"] {
+        assert!(!doubts.contains(&claim), "{doubts:?}");
+    }
+    let said = text(&copy);
+    assert!(said.contains("of an unknown version that this program cannot read (page magic 0xD11C"), "{said}");
+    for claim in ["missing", "Bring back", "bring back"] {
+        assert!(!said.contains(claim), "{claim}: {said}");
+    }
+}
+
+#[test]
+fn segment_of_an_unknown_version_that_a_start_reads_first_leaves_it_unknown() {
+    let copy = crashed();
+    assert!(set_wal_magic_of(&copy, |number| number == REDO_SEGMENT) > 100);
+    let found = summary(&copy);
+    let (start, steps, doubts) = foreseen(&found);
+    assert_eq!((start, steps), ("unknown", vec!["use_newer_release"]), "{found}");
+    assert!(doubts.contains(&"wal_of_unknown_version") && !doubts.contains(&"no_wal_at_redo"), "{doubts:?}");
+    assert_eq!(found["exit_status"], 2);
+    let said = text(&copy);
+    assert!(!said.contains("missing"), "{said}");
+}
+
+#[test]
+fn segments_of_an_unknown_version_after_others_are_not_called_missing() {
+    let copy = crashed();
+    assert!(set_wal_magic_of(&copy, |number| (REDO_SEGMENT + 2..REDO_SEGMENT + 4).contains(&number)) > 100);
+    let found = summary(&copy);
+    let (_, steps, doubts) = foreseen(&found);
+    assert_eq!(steps.first(), Some(&"use_newer_release"), "{found}");
+    assert!(!steps.contains(&"bring_wal") && !steps.contains(&"start"), "{steps:?}");
+    assert!(doubts.contains(&"wal_of_unknown_version") && !doubts.contains(&"segment_missing"), "{doubts:?}");
+    assert_eq!(found["exit_status"], 2);
+    let findings = dwbinspect(&copy, "check", &[]).of_type("finding");
+    assert!(findings.iter().all(|finding| finding["kind"] != "wal_gap"), "{findings:?}");
+    assert_nothing_is_restore("check", &dwbinspect(&copy, "check", &[]));
+}
+
+#[test]
+fn wal_that_is_missing_is_missing_whatever_the_version_of_other_wal() {
+    let copy = crashed();
+    let name = |number: u64| format!("pg_wal/{number:024X}").replacen("000000000", "000000010", 1);
+    let before = name(REDO_SEGMENT - 1);
+    copy.write(&before, &copy.read(&name(REDO_SEGMENT)));
+    assert!(set_wal_magic_of(&copy, |number| number < REDO_SEGMENT) > 100);
+    copy.remove(&name(REDO_SEGMENT));
+    let found = summary(&copy);
+    let (start, steps, doubts) = foreseen(&found);
+    assert_eq!((start, steps.first()), ("cannot_begin", Some(&"bring_wal")), "{found}");
+    assert!(doubts.contains(&"no_wal_at_redo") && !doubts.contains(&"wal_of_unknown_version"), "{doubts:?}");
+}
+
+#[test]
+fn control_file_of_a_newer_version_is_not_to_be_replaced() {
+    // Its CRC is right; then as a version whose CRC is not found, which does not make it damaged.
+    for (is_signed, words) in [(true, "The file is whole"), (false, "Probably it is only newer than this program")] {
+        let copy = crashed();
+        set_control_version(&copy);
+        if !is_signed {
+            let mut control = copy.read("global/pg_control");
+            control[304] ^= 1;
+            copy.write("global/pg_control", &control);
+        }
+        let found = summary(&copy);
+        let (start, steps, doubts) = foreseen(&found);
+        assert_eq!((start, steps), ("unknown", vec!["use_newer_release"]), "{found}");
+        assert!(doubts.contains(&"control_of_unknown_version"), "{doubts:?}");
+        assert!(!doubts.contains(&"control_not_trusted"), "{doubts:?}");
+        let said = text(&copy);
+        assert!(said.contains(words) && said.contains("version 2001"), "{said}");
+        for claim in ["backup", "the checkpoint of pg_control is used"] {
+            assert!(!said.contains(claim), "{claim}: {said}");
+        }
+        let refused = dwbinspect(&copy, "repair", &["--apply", "--journal", arg(&copy.beside("journal"))]);
+        assert!(refused.stderr.contains("newer release") && !refused.stderr.contains("backup"), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn buffer_that_was_never_reset_names_pg_control_only_where_it_can_be_read() {
+    for is_known in [true, false] {
+        let copy = crashed();
+        // The header names no checkpoint: bytes 24 to 32 of 40, and the CRC of the first 32 after them.
+        let mut header = copy.read("pg_dwbuf/dwbuf_000");
+        header[24..32].fill(0);
+        let crc = crc32c::crc32c(&header[..32]);
+        header[32..36].copy_from_slice(&crc.to_le_bytes());
+        copy.write("pg_dwbuf/dwbuf_000", &header);
+        if !is_known {
+            set_control_version(&copy);
+        }
+        let said = run("pg_dwbinspect", &["info", "--width", "1000", arg(copy.data())]).stdout;
+        assert!(said.contains("its header does not tell old slots from new"), "{said}");
+        assert_eq!(said.contains("the checkpoint of pg_control is used instead"), is_known, "{said}");
+    }
+}
+
+#[test]
+fn version_of_pg_control_that_no_major_will_have_is_damage() {
+    let copy = crashed();
+    let mut control = copy.read("global/pg_control");
+    control[8..12].copy_from_slice(&0x4141_4141_u32.to_le_bytes());
+    copy.write("global/pg_control", &control);
+    let found = summary(&copy);
+    let (start, steps, doubts) = foreseen(&found);
+    assert_eq!((start, steps.first()), ("unknown", Some(&"bring_control")), "{found}");
+    assert!(doubts.contains(&"control_not_trusted"), "{doubts:?}");
+}
+
+#[test]
+fn control_file_of_the_other_byte_order_is_for_another_machine() {
+    let copy = crashed();
+    let mut control = copy.read("global/pg_control");
+    control[8..12].reverse();
+    copy.write("global/pg_control", &control);
+    let found = summary(&copy);
+    let (start, steps, doubts) = foreseen(&found);
+    assert_eq!((start, steps), ("unknown", vec!["use_same_byte_order"]), "{found}");
+    assert!(doubts.contains(&"control_of_other_byte_order"), "{doubts:?}");
 }

@@ -69,7 +69,7 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
     match directory.control() {
         ControlRead::Unreadable(error) => coverage.skip(SkippedPart::file(file), error),
         ControlRead::Short(error) => coverage.skip(SkippedPart::file(file), error),
-        ControlRead::UnknownVersion(prefix) => {
+        ControlRead::UnknownVersion { prefix, .. } => {
             let (version, is_byte_swapped) = (prefix.pg_control_version, prefix.is_byte_swapped());
             coverage.skip(SkippedPart::file(file), SkipReason::UnknownControlVersion { version, is_byte_swapped });
         }

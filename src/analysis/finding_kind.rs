@@ -91,7 +91,10 @@ pub enum FindingKind {
     /// A file of the buffer is missing before others.
     MissingFile { missing: u32, last: u32 },
     /// No checkpoint has ended since a file was made.
-    NeverReset,
+    NeverReset {
+        /// The checkpoint of `pg_control` is known, and tells them instead.
+        has_control: bool,
+    },
     /// The header of a file is older than the newest one.
     #[strum(serialize = "header_behind")]
     HeaderOutdated { batch: u64, lsn: Lsn, newest_lsn: Lsn },

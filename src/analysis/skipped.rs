@@ -156,6 +156,8 @@ pub enum Lacking {
 pub enum ControlDoubt {
     /// It gives sizes that cannot be right.
     WrongSizes,
+    /// Its version is not known.
+    UnknownVersion,
     /// It is damaged or missing.
     NotTrusted,
 }

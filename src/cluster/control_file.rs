@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::open::{AccessError, Links, ReadFile, real_directory};
 use super::page_sizes::page_sizes_named;
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile, ControlPrefix, SizeFault};
+use crate::parsers::crc::crc32c;
 use crate::parsers::error::ParseError;
 
 /// Path below the data directory.
@@ -25,7 +26,12 @@ pub enum ControlRead {
     /// Decoded, with a right CRC, yet with sizes that no server has or that are not those of the pages.
     WrongSizes(Box<ControlFile>, Vec<SizeFault>),
     /// A version that this program does not know; only the fixed part could be decoded.
-    UnknownVersion(ControlPrefix),
+    UnknownVersion {
+        /// The fixed part.
+        prefix: ControlPrefix,
+        /// Somewhere the CRC of all bytes before it follows: the file is as it was written.
+        is_signed: bool,
+    },
     /// The file ends inside the struct.
     Short(ParseError),
     /// The file could not be read.
@@ -68,7 +74,7 @@ pub fn read_control(data_dir: &Path) -> ControlRead {
             Ok(Some(control)) => control,
             Ok(None) => {
                 return match ControlPrefix::decode(&bytes) {
-                    Ok(prefix) => ControlRead::UnknownVersion(prefix),
+                    Ok(prefix) => ControlRead::UnknownVersion { prefix, is_signed: is_signed(&bytes) },
                     Err(error) => ControlRead::Short(error),
                 };
             }
@@ -85,6 +91,19 @@ pub fn read_control(data_dir: &Path) -> ControlRead {
         std::thread::sleep(PAUSE);
     }
     unreachable!("the loop returns at the latest after the last attempt")
+}
+
+/// Bytes of the file that a server writes at once: no version's struct is longer.
+///
+/// Source: `PG_CONTROL_MAX_SAFE_SIZE`, `src/include/catalog/pg_control.h`.
+const MAX_STRUCT_BYTES: usize = 512;
+
+/// True when a CRC-32C of all bytes before it ends the struct, as in every version, wherever that is.
+fn is_signed(bytes: &[u8]) -> bool {
+    (ControlPrefix::SIZE..MAX_STRUCT_BYTES).step_by(4).any(|at| {
+        let Some((signed, rest)) = bytes.split_at_checked(at) else { return false };
+        rest.first_chunk().is_some_and(|stored| u32::from_le_bytes(*stored) == crc32c(signed))
+    })
 }
 
 /// A right CRC says that the file is as it was written, not that it is the one of these pages.

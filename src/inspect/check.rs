@@ -193,7 +193,7 @@ impl<'a> Cluster<'a> {
     fn look_at(directory: &'a DataDir, is_described: bool) -> Self {
         let control = directory.control().trusted();
         let (server, signs) = (directory.server_sign(), directory.recovery_signs());
-        let mut replay = Replay::of(control, &signs);
+        let mut replay = Replay::of(directory.control(), &signs);
         if is_described && !replay.doubts.contains(&Doubt::LayoutNotSeen) {
             // A start may write slots into data files first, by rules that were never compared with a server.
             replay.doubts.push(Doubt::LayoutNotSeen);
@@ -261,7 +261,7 @@ fn judge(
             uses_dwb: source.uses_dwb(),
         },
         dwb: DwbInput { set: &source.set, staleness: &dwb.staleness, slots },
-        wal: WalInput { own: wal.own.as_ref(), all: wal.all.as_ref() },
+        wal: WalInput { own: wal.own.as_ref(), unknown_versions: &wal.unknown_versions, all: wal.all.as_ref() },
         scan: ScanInput { suspects, late_pages: scanned.late, named, witnesses },
         names: NameInput { exists: &exists, called: &called },
         coverage,

@@ -7,7 +7,7 @@ use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::wal::set_notes::note_set;
-use crate::cluster::wal::{WalSet, WalSetError, WalSetOptions};
+use crate::cluster::wal::{UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
 use crate::types::Lsn;
@@ -17,6 +17,8 @@ use crate::types::Lsn;
 pub struct WalSources {
     /// What recovery will read.
     pub own: Option<WalSet>,
+    /// Segments of `pg_wal` in versions that are not read here.
+    pub unknown_versions: Vec<UnknownVersionSegment>,
     /// The same together with WAL from elsewhere, where that was given.
     pub all: Option<WalSet>,
 }
@@ -43,9 +45,15 @@ impl WalSources {
         };
         let mut sources = Self::default();
         match WalSet::open(&[data_dir.to_owned()], options()) {
-            Ok(set) => sources.own = Some(set),
+            Ok(set) => {
+                sources.unknown_versions = set.unknown_versions().to_vec();
+                sources.own = Some(set);
+            }
             Err(error @ (WalSetError::NoWal { .. } | WalSetError::Access(_))) => {
-                coverage.skip(SkippedPart::PgWal, error)
+                coverage.skip(SkippedPart::PgWal, &error);
+                if let WalSetError::NoWal { unknown_versions, .. } = error {
+                    sources.unknown_versions = unknown_versions;
+                }
             }
             Err(error) => return Err(error.into()),
         }

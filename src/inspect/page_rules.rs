@@ -48,6 +48,7 @@ impl PageRules {
         }
         let doubt = match directory.control() {
             ControlRead::WrongSizes(..) => ControlDoubt::WrongSizes,
+            ControlRead::UnknownVersion { .. } => ControlDoubt::UnknownVersion,
             _ => ControlDoubt::NotTrusted,
         };
         match page_size_by_headers(directory.root(), files) {

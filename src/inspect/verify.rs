@@ -190,7 +190,7 @@ impl<'a> Verification<'a> {
             page_rules: &page_rules,
             read_again: server.may_be_running(),
             unlogged: &unlogged,
-            links_at: Replay::of(control, &signs).redo_lsn.filter(|_| !server.may_be_running()),
+            links_at: Replay::of(directory.control(), &signs).redo_lsn.filter(|_| !server.may_be_running()),
         };
         let scan = self.scan(&plan, watch, visit, &mut report);
         report.findings.extend(self.link_findings(&scan, page_rules.geometry));

@@ -8,6 +8,7 @@ use super::text::{Layout, wrapped, write_fact};
 use crate::analysis::verdict::backup::BackupEnd;
 use crate::analysis::verdict::candidate::{ImageSource, Judged};
 use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::judge::{OnStart, Verdict};
 use crate::analysis::verdict::outlook::{Outlook, Start};
@@ -100,7 +101,16 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     sentences.push(match &outlook.start {
         Start::Running => "a server may be running: nothing here is certain".to_owned(),
         Start::NotAllRead => "unknown: something that replay may meet was not examined".to_owned(),
+        Start::Unknown if replay.doubts.contains(&Doubt::ControlOfOtherByteOrder) => {
+            "unknown: pg_control was written by a machine with the other byte order".to_owned()
+        }
         Start::Unknown => "unknown, because it is unknown where replay begins".to_owned(),
+        Start::UnknownControl { version } => {
+            format!("unknown: pg_control is of version {version}, which this program does not know")
+        }
+        Start::UnknownWal { magic } => format!(
+            "unknown: the WAL that a start needs is there, of an unknown version that this program cannot read ({magic})"
+        ),
         Start::CannotBegin => match replay.recovery {
             Recovery::None | Recovery::AfterReset => "the server will not start: the WAL with its last checkpoint is \
                 missing",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::escape::printable;
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
-use crate::analysis::verdict::next_step::{Affected, Lost, NamedRelation, NextStep, Owner, Rebuilt};
+use crate::analysis::verdict::next_step::{Affected, Lost, NamedRelation, NextStep, Owner, Rebuilt, UnknownVersion};
 use crate::types::BlockNumber;
 
 /// Rows of a page that are named when nothing says how many there are: as many as fit without a byte of data.
@@ -131,6 +131,11 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
              backup of this cluster. Without it no image can be proven. Do not run pg_resetwal: it gives up all \
              changes that are only in WAL.",
         ),
+        NextStep::UseNewerRelease { unknown } => Words::new(newer_release(*unknown)),
+        NextStep::UseSameByteOrder => Words::new(
+            "pg_control was written by a machine with the other byte order: look at the cluster on such a machine. No server of \
+             this one starts with it, and this program cannot read it.",
+        ),
         NextStep::BringWal => Words::new(
             "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. An archive \
              that may hold it can be examined first:",
@@ -185,6 +190,24 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
              before the server is started, and compare what matters with a backup or a standby.",
         )
         .with(start_command(context.data_dir)),
+    }
+}
+
+/// What to do about a file in a version that is not known.
+fn newer_release(unknown: UnknownVersion) -> String {
+    match unknown {
+        UnknownVersion::Control { version, is_signed: true } => format!(
+            "Use a newer release of this program: it does not know version {version} of pg_control. The file is whole (its CRC \
+             is right): leave it as it is, and do not run pg_resetwal."
+        ),
+        UnknownVersion::Control { version, is_signed: false } => format!(
+            "Use a newer release of this program: it does not know version {version} of pg_control, and cannot say whether the \
+             file is whole. Probably it is only newer than this program: leave it as it is, and do not run pg_resetwal."
+        ),
+        UnknownVersion::Wal { magic } => format!(
+            "Use a newer release of this program: WAL that replay needs is in pg_wal, of a version that it does not know \
+             ({magic}). Leave that WAL where it is; a server of the version that wrote it may well replay it."
+        ),
     }
 }
 

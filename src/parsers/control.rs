@@ -8,6 +8,7 @@ use super::crc::crc32c;
 use super::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64};
 use super::error::ParseError;
 use super::wal::checkpoint::CheckPoint;
+use super::wal::version::Major;
 use crate::types::{
     Geometry, LONG_WAL_HEADER_BYTES, Lsn, TimelineId, is_block_size, is_wal_block_size, is_wal_segment_size,
 };
@@ -16,6 +17,9 @@ use crate::types::{
 ///
 /// Source: `PG_CONTROL_FILE_SIZE`, `src/include/catalog/pg_control.h`.
 pub const CONTROL_FILE_SIZE: usize = 8192;
+
+/// No version that is to come is as high as this: they go up by about a hundred with each major.
+const MAX_LATER_VERSION: u32 = 65_536;
 
 /// Most blocks in one segment file of a relation: the server counts them in a signed number.
 const MAX_SEGMENT_BLOCKS: u32 = 0x7FFF_FFFF;
@@ -65,6 +69,13 @@ impl ControlPrefix {
     #[must_use]
     pub const fn is_byte_swapped(&self) -> bool {
         self.pg_control_version.is_multiple_of(65_536) && self.pg_control_version != 0
+    }
+
+    /// True when the version is higher than that of every major that is known, and can be that of a later one.
+    #[must_use]
+    pub fn is_newer(&self) -> bool {
+        let newest = Major::NEWEST.facts().control_version;
+        (newest.saturating_add(1)..MAX_LATER_VERSION).contains(&self.pg_control_version)
     }
 }
 

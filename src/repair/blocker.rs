@@ -7,6 +7,7 @@ use rustix::fs::FlockOperation;
 
 use super::target::DataRoot;
 use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::open::AccessError;
 use crate::cluster::running::ServerSign;
@@ -92,6 +93,13 @@ pub fn is_shut_down(control: &ControlFile) -> bool {
 fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<Blocker>) {
     let mut forbid =
         |kind, what: &str, advice, flag| blockers.push(Blocker { kind, what: what.to_owned(), advice, flag });
+    if let ControlRead::UnknownVersion { prefix, is_signed } = directory.control()
+        && (*is_signed || prefix.is_newer())
+    {
+        let what = format!("pg_control is of version {}, which this program does not know", prefix.pg_control_version);
+        let advice = "use a newer release of this program, and leave the file as it is";
+        return forbid("control", &what, advice, None);
+    }
     let Some(control) = directory.control().trusted() else {
         let advice = "bring pg_control back from a backup; without it nothing can be proven";
         return forbid(
@@ -193,9 +201,32 @@ impl RepairLock {
     }
 }
 
+/// The lock belongs to the opened directory, which a process that was started meanwhile has too, at least until it runs its
+/// own program: to close it here would not free it.
+impl Drop for RepairLock {
+    fn drop(&mut self) {
+        // Where this fails the lock ends with the last handle.
+        rustix::fs::flock(self.root.held().handle(), FlockOperation::Unlock).unwrap_or_default();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lock_is_free_although_a_child_process_still_has_the_handle() {
+        let root = tempfile::tempdir().unwrap();
+        let lock = RepairLock::take(root.path()).unwrap();
+        let inherited = rustix::io::dup(lock.root().held().handle()).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(inherited).spawn().unwrap();
+        assert_eq!(RepairLock::take(root.path()).unwrap_err().kind, "locked");
+        drop(lock);
+        let second = RepairLock::take(root.path());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        second.unwrap();
+    }
 
     #[test]
     fn lock_is_held_by_one() {

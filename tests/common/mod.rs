@@ -163,12 +163,16 @@ pub fn skipped_list() -> PathBuf {
 
 /// Says loudly that a test could not run here.
 pub fn skipped(why: &str) {
+    tell_skipped(why, &skipped_list(), &mut std::io::stderr().lock());
+}
+
+/// The same, for the end of `list`. What is printed goes to `out`, which is not the macros: what they print is caught with
+/// the output of a test that passes.
+pub fn tell_skipped(why: &str, list: &Path, out: &mut dyn Write) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let program = std::env::current_exe().ok().and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
     let program = program.as_deref().and_then(|name| name.rsplit_once('-')).map_or("", |(name, _)| name).to_owned();
-    // Not the macros: what they print is caught with the output of a test that passes.
-    drop(writeln!(std::io::stderr().lock(), "SKIPPED {program}::{test}: {why}"));
-    let mut list =
-        fs::OpenOptions::new().create(true).append(true).open(skipped_list()).expect("list of skipped tests");
+    drop(writeln!(out, "SKIPPED {program}::{test}: {why}"));
+    let mut list = fs::OpenOptions::new().create(true).append(true).open(list).expect("list of skipped tests");
     list.write_all(format!("{program}::{test}: {why}\n").as_bytes()).expect("list of skipped tests");
 }

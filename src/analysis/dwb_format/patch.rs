@@ -97,7 +97,9 @@ fn inspect_ring(files: &[&DwbFile], staleness: &PatchRing, facts: &ClusterFacts,
         let Some(header) = file.detection.sound_header() else { continue };
         let (Some(batch), Some(lsn)) = (header.batch_id, header.checkpoint_lsn) else { continue };
         if !lsn.is_valid() && file.detection.layout.restarts_at_checkpoint() {
-            findings.push(Finding::note(FindingKind::NeverReset).in_file(&file.name));
+            findings.push(
+                Finding::note(FindingKind::NeverReset { has_control: facts.control.is_some() }).in_file(&file.name),
+            );
         } else if Some(lsn) < staleness.header_lsn {
             let kind = FindingKind::HeaderOutdated { batch, lsn, newest_lsn };
             findings.push(Finding::problem(kind).in_file(&file.name));

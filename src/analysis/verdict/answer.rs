@@ -71,7 +71,11 @@ impl Answer {
             | Start::InvalidPages { .. }
             | Start::MayStop { .. }
             | Start::DependsOnDwb => Self::Wrong,
-            Start::Running | Start::Unknown | Start::NotAllRead => Self::Uncertain,
+            Start::Running
+            | Start::Unknown
+            | Start::UnknownControl { .. }
+            | Start::UnknownWal { .. }
+            | Start::NotAllRead => Self::Uncertain,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding_kind::MissingPages;
 use crate::analysis::skipped::Skipped;
 use crate::parsers::wal::end::EndOfWal;
+use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{BlockNumber, Lsn, PageId};
 
 /// What shows up to where WAL had been written: a server writes WAL up to the LSN of a page before it writes the page.
@@ -61,6 +62,15 @@ pub enum Doubt {
     },
     /// `pg_control` is missing or damaged.
     ControlNotTrusted,
+    /// `pg_control` is of a version that this program does not know.
+    ControlOfUnknownVersion {
+        /// The version.
+        version: u32,
+        /// Its CRC is right: the file is as it was written.
+        is_signed: bool,
+    },
+    /// `pg_control` was written by a machine with the other byte order.
+    ControlOfOtherByteOrder,
     /// There is a `backup_label`.
     BaseBackup,
     /// There is a `backup_label` that cannot be read.
@@ -76,6 +86,13 @@ pub enum Doubt {
     },
     /// `pg_wal` has no segment of this cluster.
     NoWal,
+    /// WAL that a start needs is there, in a version that this program does not know.
+    WalOfUnknownVersion {
+        /// Magic of the pages of the first of these segments.
+        magic: UnknownMagic,
+        /// How many segments.
+        segments: usize,
+    },
     /// A segment cannot be read.
     WalUnreadable {
         /// What the system says.
@@ -220,6 +237,7 @@ impl Doubt {
             Self::SomethingUnread { .. }
                 | Self::PagesNotRead { .. }
                 | Self::WalUnreadable { .. }
+                | Self::WalOfUnknownVersion { .. }
                 | Self::WalEndUnreadable { .. }
                 | Self::BrokenOff
                 | Self::WalBrokenOff

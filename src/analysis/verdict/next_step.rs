@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use strum::{IntoStaticStr, VariantNames};
 
 use super::compare::Comparison;
+use super::doubt::Doubt;
 use super::judge::{OnStart, Verdict};
 use super::outlook::{Outlook, Start};
 use super::replay::{Recovery, Replay};
 use super::survey::PageReport;
+use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
 /// What a page belongs to, as far as the catalogs say.
@@ -96,6 +98,23 @@ pub enum Lost {
     Unknown,
 }
 
+/// A file that this program cannot read, for its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownVersion {
+    /// `pg_control`.
+    Control {
+        /// Its version.
+        version: u32,
+        /// Its CRC is right: the file is as it was written.
+        is_signed: bool,
+    },
+    /// WAL that replay needs.
+    Wal {
+        /// Magic of its pages.
+        magic: UnknownMagic,
+    },
+}
+
 /// Something to be done. In the order in which it is to be done.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
@@ -109,6 +128,13 @@ pub enum NextStep {
     },
     /// `pg_control` or `backup_label` is to be brought back.
     BringControl,
+    /// A file is there, in a version that is newer than this program.
+    UseNewerRelease {
+        /// What is.
+        unknown: UnknownVersion,
+    },
+    /// `pg_control` was written by a machine with the other byte order, so no server of this one can start.
+    UseSameByteOrder,
     /// WAL that replay needs is missing or cannot be read.
     BringWal,
     /// WAL that a base backup needs to become consistent is not there.
@@ -211,6 +237,16 @@ pub fn next_steps(
     let stand_ins = pages.iter().filter(|page| page.stand_in.is_some()).count();
     let mut steps: Vec<NextStep> = outlook.refused_by.map(|pid| NextStep::LookAtProcess { pid }).into_iter().collect();
     let is_known = !matches!(outlook.start, Start::CannotBegin | Start::Unknown);
+    let is_other_machine = replay.doubts.contains(&Doubt::ControlOfOtherByteOrder);
+    let unknown = unknown_versions(replay);
+    steps.extend(unknown.into_iter().map(|unknown| NextStep::UseNewerRelease { unknown }));
+    if is_other_machine {
+        steps.push(NextStep::UseSameByteOrder);
+    }
+    // Of everything else a program that can read these files will tell more, and other things.
+    if is_other_machine || matches!(outlook.start, Start::UnknownControl { .. } | Start::UnknownWal { .. }) {
+        return steps;
+    }
     match outlook.start {
         Start::CannotBegin => steps.push(NextStep::BringWal),
         Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
@@ -257,6 +293,18 @@ pub fn next_steps(
         steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful });
     }
     steps
+}
+
+/// What is there and cannot be read here.
+fn unknown_versions(replay: &Replay) -> Vec<UnknownVersion> {
+    let of = |doubt: &Doubt| match doubt {
+        Doubt::ControlOfUnknownVersion { version, is_signed } => {
+            Some(UnknownVersion::Control { version: *version, is_signed: *is_signed })
+        }
+        Doubt::WalOfUnknownVersion { magic, .. } => Some(UnknownVersion::Wal { magic: *magic }),
+        _ => None,
+    };
+    replay.doubts.iter().filter_map(of).collect()
 }
 
 /// Whether a relation is made from others again, or what is lost with its pages.

@@ -6,6 +6,7 @@ use super::doubt::Doubt;
 use super::judge::OnStart;
 use super::replay::{Recovery, Replay};
 use super::survey::PageReport;
+use crate::parsers::wal::version::UnknownMagic;
 use crate::types::Lsn;
 
 /// How a start will go.
@@ -17,6 +18,16 @@ pub enum Start {
     Unknown,
     /// Not known: something that replay may meet was not examined.
     NotAllRead,
+    /// Not known: `pg_control` is of a version that this program does not know.
+    UnknownControl {
+        /// The version.
+        version: u32,
+    },
+    /// Not known: WAL that the start needs is there, in a version that this program does not know.
+    UnknownWal {
+        /// Magic of its pages.
+        magic: UnknownMagic,
+    },
     /// It will not begin: WAL that the start needs is missing.
     CannotBegin,
     /// Replay of a base backup comes to the end of WAL before the end of the backup, or the backup is an incremental one.
@@ -56,7 +67,7 @@ impl Start {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Running => "running",
-            Self::Unknown | Self::NotAllRead => "unknown",
+            Self::Unknown | Self::NotAllRead | Self::UnknownControl { .. } | Self::UnknownWal { .. } => "unknown",
             Self::CannotBegin => "cannot_begin",
             Self::BackupIncomplete => "backup_incomplete",
             Self::Stops { .. } => "stops",
@@ -67,6 +78,24 @@ impl Start {
             Self::Completes => "completes",
         }
     }
+}
+
+/// Not even the beginning is known.
+fn unknown_control(replay: &Replay) -> Start {
+    let version = replay.doubts.iter().find_map(|doubt| match doubt {
+        Doubt::ControlOfUnknownVersion { version, .. } => Some(*version),
+        _ => None,
+    });
+    version.map_or(Start::Unknown, |version| Start::UnknownControl { version })
+}
+
+/// The beginning stands in WAL that is not read here.
+fn unknown_wal(replay: &Replay) -> Start {
+    let magic = replay.doubts.iter().find_map(|doubt| match doubt {
+        Doubt::WalOfUnknownVersion { magic, .. } => Some(*magic),
+        _ => None,
+    });
+    magic.map_or(Start::Unknown, |magic| Start::UnknownWal { magic })
 }
 
 /// The prediction, with the pages by what becomes of them (indexes in the report).
@@ -135,9 +164,10 @@ impl Outlook {
         }
         outlook.start = match replay.recovery {
             _ if may_be_running => Start::Running,
-            Recovery::Unknown => Start::Unknown,
+            Recovery::Unknown => unknown_control(replay),
             // What such a server does is known from its description alone, and its WAL is not read.
             _ if replay.doubts.contains(&Doubt::LayoutNotSeen) => Start::Unknown,
+            _ if replay.begins_in_unknown_version => unknown_wal(replay),
             // After a clean shutdown too: the server reads the checkpoint record, though it replays nothing.
             _ if !replay.can_begin => Start::CannotBegin,
             Recovery::None | Recovery::AfterReset => Start::WithoutReplay,

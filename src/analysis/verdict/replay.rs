@@ -12,8 +12,10 @@ use crate::analysis::wal::segment::WatchRead;
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::backup_files::RecoverySigns;
-use crate::cluster::wal::{WalReadError, WalSet};
+use crate::cluster::control_file::ControlRead;
+use crate::cluster::wal::{UnknownVersionSegment, WalReadError, WalSet};
 use crate::parsers::control::{ControlFile, DbState};
+use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{Lsn, TimelineId};
 
 /// Kind of recovery that a start will bring.
@@ -65,6 +67,8 @@ pub struct Replay {
     pub end_lsn: Option<Lsn>,
     /// Replay can begin: the record at the redo point is in `pg_wal`.
     pub can_begin: bool,
+    /// What a start reads first is there, in a version that is not read here: whether replay can begin is unknown.
+    pub begins_in_unknown_version: bool,
     /// Next transaction at the checkpoint.
     pub next_xid: Option<u32>,
     /// Each of these that forbids it keeps the verdict "safe" from being given to any page.
@@ -76,19 +80,23 @@ pub struct Replay {
 impl Replay {
     /// What `pg_control` and the recovery files say, before WAL was read.
     #[must_use]
-    pub fn of(control: Option<&ControlFile>, signs: &RecoverySigns) -> Self {
+    pub fn of(control: &ControlRead, signs: &RecoverySigns) -> Self {
         let mut replay = Self {
             recovery: Recovery::Unknown,
             redo_lsn: None,
             end_lsn: None,
             can_begin: false,
+            begins_in_unknown_version: false,
             next_xid: None,
             backup: None,
             doubts: Vec::new(),
         };
-        let Some(control) = control else {
-            replay.doubts.push(Doubt::ControlNotTrusted);
-            return replay;
+        let control = match (control, control.trusted()) {
+            (_, Some(control)) => control,
+            (read, None) => {
+                replay.doubts.push(doubt_of_control(read));
+                return replay;
+            }
         };
         if control.is_from_description() {
             replay.doubts.push(Doubt::LayoutNotSeen);
@@ -168,6 +176,50 @@ impl Replay {
         Ok(())
     }
 
+    /// Takes back what was said of missing WAL where it is there in a version that is not read here. `left_out`: such
+    /// segments of `pg_wal`; `control`: the control file, if it can be trusted.
+    pub fn weigh_unknown_versions(&mut self, left_out: &[UnknownVersionSegment], control: Option<&ControlFile>) {
+        let size = control.map_or(0, |control| control.geometry.wal_segment_size);
+        let number_of = |lsn: Lsn| lsn.0.checked_div(u64::from(size));
+        let first_needed = self.redo_lsn.and_then(number_of);
+        // By their names the server finds them. Without the redo point any of them may be needed.
+        let needed: Vec<(Option<u64>, UnknownMagic)> = left_out
+            .iter()
+            .map(|left| (left.segment(size).map(|segment| segment.number), left.magic))
+            .filter(|(number, _)| match (number, first_needed) {
+                (Some(number), Some(first)) => *number >= first,
+                (None, Some(_)) => false,
+                (_, None) => true,
+            })
+            .collect();
+        let Some((_, magic)) = needed.first().copied() else { return };
+        self.doubts.retain(|doubt| !matches!(doubt, Doubt::NoWal));
+        self.doubts.push(Doubt::WalOfUnknownVersion { magic, segments: needed.len() });
+        let holds = |number: u64| needed.iter().any(|(found, _)| *found == Some(number));
+        if !self.can_begin
+            && let Some(first) = first_needed
+        {
+            let checkpoint_lsn = match &self.backup {
+                Some(backup) => backup.checkpoint_lsn,
+                None => control.map(|control| control.checkpoint_lsn),
+            };
+            // A record may go on in the segment after the one that it begins in.
+            let last = checkpoint_lsn.and_then(number_of).unwrap_or(first).max(first).saturating_add(1);
+            self.begins_in_unknown_version = needed.iter().any(|(found, _)| found.is_some_and(|found| found <= last));
+        }
+        let begins_unknown = self.begins_in_unknown_version;
+        self.doubts.retain(|doubt| match doubt {
+            Doubt::NoWalAtRedo { .. }
+            | Doubt::NoRecordAtRedo { .. }
+            | Doubt::EndsBeforeCheckpoint { .. }
+            | Doubt::NotTheCheckpointOfTheLabel => !begins_unknown,
+            Doubt::SegmentMissing { end } => {
+                !number_of(end.at).is_some_and(|number| holds(number) || holds(number.saturating_add(1)))
+            }
+            _ => true,
+        });
+    }
+
     fn judge_end(&mut self, set: &WalSet, run: &Range<usize>, part: &WalkEnd) -> Result<(), WalReadError> {
         if let Some(error) = &part.error {
             self.doubts.push(Doubt::WalEndUnreadable { error: ErrorWords::from(error) });
@@ -231,6 +283,18 @@ impl Replay {
     pub fn doubt_of_page(&self, page_lsn: Lsn, witness: LsnWitness) -> Option<Doubt> {
         let end_lsn = self.end_lsn.filter(|end| page_lsn > *end)?;
         Some(Doubt::PageAfterEnd { witness, page_lsn, end_lsn })
+    }
+}
+
+/// Why a control file is not trusted.
+fn doubt_of_control(read: &ControlRead) -> Doubt {
+    match read {
+        ControlRead::UnknownVersion { prefix, .. } if prefix.is_byte_swapped() => Doubt::ControlOfOtherByteOrder,
+        // A right CRC, or a number that can be that of a later major: else the version itself may be what is damaged.
+        ControlRead::UnknownVersion { prefix, is_signed } if *is_signed || prefix.is_newer() => {
+            Doubt::ControlOfUnknownVersion { version: prefix.pg_control_version, is_signed: *is_signed }
+        }
+        _ => Doubt::ControlNotTrusted,
     }
 }
 

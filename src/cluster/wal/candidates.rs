@@ -9,8 +9,8 @@ use super::first_page::{FirstPage, SecondPage, SegmentHeader};
 use super::names::SegmentName;
 use super::notes::{NoteKind, NoteLevel, Notes};
 use crate::parsers::control::ControlFile;
-use crate::parsers::wal::timeline::TimelineHistory;
-use crate::parsers::wal::version::Major;
+use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
+use crate::parsers::wal::version::{Major, UnknownMagic};
 use crate::types::TimelineId;
 
 /// Longest history file that is read, in bytes: room for a thousand timelines.
@@ -43,6 +43,23 @@ pub(super) struct SegmentCandidate {
     pub origin: Origin,
 }
 
+/// A file that begins like a segment of a version that is not read here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownVersionSegment {
+    /// Magic of its first page.
+    pub magic: UnknownMagic,
+    /// The 24 digits of its name, where it has such a name.
+    name: Option<String>,
+}
+
+impl UnknownVersionSegment {
+    /// Which segment it is by its name; `None` when its name is none of a segment of this size.
+    #[must_use]
+    pub fn segment(&self, segment_size: u32) -> Option<WalSegment> {
+        WalSegment::from_file_name(self.name.as_deref()?, segment_size)
+    }
+}
+
 /// Everything that the sources gave.
 pub(super) struct Candidates {
     /// What is odd.
@@ -55,6 +72,8 @@ pub(super) struct Candidates {
     pub control: Option<ControlFile>,
     /// Major by `PG_VERSION` of the data directory whose control file is used.
     pub data_major: Option<Major>,
+    /// Segments of versions that are not read here.
+    pub unknown_versions: Vec<UnknownVersionSegment>,
     /// A file of `pg_wal` was not there any more when it was opened.
     pub has_vanished: bool,
     /// The only timeline whose history is wanted.
@@ -70,6 +89,7 @@ impl Candidates {
             histories: BTreeMap::new(),
             control: None,
             data_major: None,
+            unknown_versions: Vec::new(),
             has_vanished: false,
             timeline,
         }
@@ -97,6 +117,8 @@ impl Candidates {
                 self.notes.add(NoteLevel::Skipped, NoteKind::FirstPageDamaged, label, what);
             }
             FirstPage::Version(magic) => {
+                let name = name.map(|name| name.digits.clone());
+                self.unknown_versions.push(UnknownVersionSegment { magic, name });
                 self.notes.add(NoteLevel::Skipped, NoteKind::ForeignVersion, label, format!("{magic}; left out"));
             }
             FirstPage::Zero => {

@@ -1,9 +1,10 @@
 //! From candidates to one file for each segment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::bytes::StoredAt;
-use super::candidates::{Candidates, SegmentCandidate};
+use super::candidates::{Candidates, SegmentCandidate, UnknownVersionSegment};
 use super::codec::Codec;
 use super::first_page::SegmentHeader;
 use super::notes::{NoteKind, NoteLevel, Notes, SetNote};
@@ -84,6 +85,8 @@ pub(super) struct Chosen {
     pub notes: Vec<SetNote>,
     /// The control file of the data directory that was given.
     pub control: Option<ControlFile>,
+    /// Segments of versions that are not read here.
+    pub unknown_versions: Vec<UnknownVersionSegment>,
     /// `None` when no segment is left.
     pub set: Option<ChosenSet>,
 }
@@ -99,13 +102,14 @@ pub(super) struct ChosenSet {
 
 /// Chooses one file for each segment. `system_identifier`: of the wanted cluster; `timeline`: the wanted one.
 pub(super) fn choose(candidates: Candidates, system_identifier: Option<u64>, timeline: Option<TimelineId>) -> Chosen {
-    let Candidates { notes, list, histories, control, data_major, .. } = candidates;
-    let mut chooser = Chooser { notes, candidates: list, histories };
+    let Candidates { notes, list, histories, control, data_major, unknown_versions, .. } = candidates;
+    let mut chooser = Chooser { notes, candidates: list, histories, unknown_versions };
     let set = chooser.agree(control.as_ref(), data_major, system_identifier).and_then(|common| {
         let (segments, timeline, history) = chooser.choose(&common, timeline)?;
         (!segments.is_empty()).then_some(ChosenSet { common, segments, timeline, history })
     });
-    Chosen { notes: chooser.notes.finish(), control, set }
+    let Chooser { notes, unknown_versions, .. } = chooser;
+    Chosen { notes: notes.finish(), control, unknown_versions, set }
 }
 
 /// Candidates that are still in question.
@@ -113,6 +117,7 @@ struct Chooser {
     notes: Notes,
     candidates: Vec<SegmentCandidate>,
     histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
+    unknown_versions: Vec<UnknownVersionSegment>,
 }
 
 impl Chooser {
@@ -331,9 +336,15 @@ impl Chooser {
     }
 
     fn note_gaps(&mut self, files: &[WalSegmentFile], size: u32) {
+        let unknown = self.unknown_versions.iter().filter_map(|left| Some(left.segment(size)?.number));
+        let unknown: BTreeSet<u64> = unknown.collect();
         for pair in files.windows(2) {
             let [before, after] = pair else { continue };
+            let between = (Bound::Excluded(before.segment.number), Bound::Excluded(after.segment.number));
             let missing = after.segment.number.saturating_sub(before.segment.number).saturating_sub(1);
+            // What is there in a version that is not read here has a note of its own.
+            let not_read = if missing == 0 { 0 } else { unknown.range(between).count() as u64 };
+            let missing = missing.saturating_sub(not_read);
             if missing == 0 {
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::candidates::UnknownVersionSegment;
 use super::notes::{NoteLevel, SetNote};
 use crate::cluster::data_dir::NotADataDir;
 use crate::cluster::open::AccessError;
@@ -37,6 +38,8 @@ pub enum WalSetError {
     NoWal {
         /// All notes.
         notes: Vec<SetNote>,
+        /// Segments of versions that are not read here.
+        unknown_versions: Vec<UnknownVersionSegment>,
     },
 }
 

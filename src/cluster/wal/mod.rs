@@ -25,6 +25,7 @@ mod stdin;
 mod tar;
 
 pub use bytes::{PIECE_BYTES, SegmentBytes, WalReadError};
+pub use candidates::UnknownVersionSegment;
 pub use choose::WalSegmentFile;
 pub use codec::{Codec, MAX_LAYERS};
 pub use error::WalSetError;

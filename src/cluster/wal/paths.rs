@@ -102,7 +102,7 @@ impl PathSource<'_, '_> {
                 let why = match data.control() {
                     ControlRead::Unreadable(error) => error.to_string(),
                     ControlRead::Short(error) => error.to_string(),
-                    ControlRead::UnknownVersion(prefix) => {
+                    ControlRead::UnknownVersion { prefix, .. } => {
                         format!("version {} of the control file is not known", prefix.pg_control_version)
                     }
                     ControlRead::WrongSizes(_, faults) => {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::bytes::{SegmentBytes, WalReadError};
+use super::candidates::UnknownVersionSegment;
 use super::choose::{Chosen, ChosenSet, Common, WalSegmentFile, choose};
 use super::error::WalSetError;
 use super::notes::SetNote;
@@ -20,6 +21,7 @@ use crate::types::{Geometry, TimelineId};
 pub struct WalSet {
     segments: Vec<WalSegmentFile>,
     notes: Vec<SetNote>,
+    unknown_versions: Vec<UnknownVersionSegment>,
     common: Common,
     control: Option<ControlFile>,
     timeline: TimelineId,
@@ -39,11 +41,11 @@ impl WalSet {
         let (timeline, system_identifier) = (options.timeline, options.system_identifier);
         let window_bytes = options.window_bytes;
         let (candidates, scratch) = read_sources(paths, options)?;
-        let Chosen { notes, control, set } = choose(candidates, system_identifier, timeline);
+        let Chosen { notes, control, unknown_versions, set } = choose(candidates, system_identifier, timeline);
         let Some(ChosenSet { common, segments, timeline, history }) = set else {
-            return Err(WalSetError::NoWal { notes });
+            return Err(WalSetError::NoWal { notes, unknown_versions });
         };
-        Ok(Self { segments, notes, common, control, timeline, history, scratch, window_bytes })
+        Ok(Self { segments, notes, unknown_versions, common, control, timeline, history, scratch, window_bytes })
     }
 
     /// Sizes: those of WAL from the segments' long headers or the control file, those of relations from the control file
@@ -106,6 +108,12 @@ impl WalSet {
             }
         }
         runs
+    }
+
+    /// Segments of versions that are not read here, which were left out.
+    #[must_use]
+    pub fn unknown_versions(&self) -> &[UnknownVersionSegment] {
+        &self.unknown_versions
     }
 
     /// Everything odd, in the order in which it was found.

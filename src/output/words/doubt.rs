@@ -46,6 +46,19 @@ impl fmt::Display for Doubt {
             Self::ControlNotTrusted => {
                 f.write_str("pg_control cannot be trusted, so it is unknown where replay begins")
             }
+            Self::ControlOfUnknownVersion { version, is_signed: true } => write!(
+                f,
+                "pg_control is whole (its CRC is right) and of version {version}, which this program does not know, so where \
+                 replay begins is unknown"
+            ),
+            Self::ControlOfUnknownVersion { version, is_signed: false } => write!(
+                f,
+                "pg_control is of version {version}, which this program does not know, so where replay begins is unknown; \
+                 whether the file is whole is unknown too"
+            ),
+            Self::ControlOfOtherByteOrder => f.write_str(
+                "pg_control was written by a machine with the other byte order, so where replay begins is unknown",
+            ),
             Self::BaseBackup => {
                 f.write_str("the directory is a base backup: its files were copied while a server was writing")
             }
@@ -56,6 +69,10 @@ impl fmt::Display for Doubt {
             Self::BackupEndNotReached => f.write_str("a restored backup has not reached the end of the backup yet"),
             Self::OtherSignals { names } => write!(f, "{} changes what recovery does", names.join(", ")),
             Self::NoWal => f.write_str("pg_wal holds no WAL of this cluster"),
+            Self::WalOfUnknownVersion { magic, segments } => {
+                let noun = if *segments == 1 { "segment" } else { "segments" };
+                write!(f, "{segments} {noun} of WAL in pg_wal cannot be read by this program: {magic}")
+            }
             Self::WalUnreadable { error } => write!(f, "WAL cannot be read: {error}"),
             Self::WalEndUnreadable { error } => write!(f, "WAL cannot be read to its end: {error}"),
             Self::NoWalAtRedo { redo_lsn } => write!(f, "WAL from the redo point {redo_lsn} on is missing"),

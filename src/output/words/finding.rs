@@ -76,7 +76,7 @@ impl fmt::Display for FindingKind {
             Self::MissingFile { missing, last } => {
                 write!(f, "file {missing} of the buffer is missing, but file {last} is there")
             }
-            Self::NeverReset => f.write_str("no checkpoint has completed since this file was created or extended"),
+            Self::NeverReset { .. } => f.write_str("no checkpoint has completed since this file was created or extended"),
             Self::HeaderOutdated { batch, lsn, newest_lsn } => {
                 write!(f, "its header says batch {batch} at {lsn}, the newest header {newest_lsn}")
             }
@@ -235,8 +235,11 @@ impl FindingKind {
                 "the buffer and this data directory do not belong together: no image is safe to use"
             }
             Self::MissingFile { .. } => "its slots were not examined; batches are judged with caution",
-            Self::NeverReset => {
+            Self::NeverReset { has_control: true } => {
                 "its header does not separate old slots from new ones; the checkpoint of pg_control is used instead"
+            }
+            Self::NeverReset { has_control: false } => {
+                "its header does not separate old slots from new ones, and the checkpoint of pg_control is unknown"
             }
             Self::HeaderOutdated { .. } => {
                 "the file is left over from a larger setting, or the last reset did not reach it"

@@ -75,6 +75,7 @@ impl fmt::Display for ControlDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::WrongSizes => "pg_control gives wrong sizes",
+            Self::UnknownVersion => "pg_control is of a version that this program does not know",
             Self::NotTrusted => "pg_control cannot be trusted",
         })
     }

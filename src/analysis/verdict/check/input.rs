@@ -10,7 +10,7 @@ use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
-use crate::cluster::wal::WalSet;
+use crate::cluster::wal::{UnknownVersionSegment, WalSet};
 use crate::parsers::control::ControlFile;
 use crate::types::{Lsn, PageId, RelFileLocator};
 
@@ -98,6 +98,8 @@ pub struct DwbInput<'a> {
 pub struct WalInput<'a> {
     /// What recovery will read: that of `pg_wal`.
     pub own: Option<&'a WalSet>,
+    /// Segments of `pg_wal` in versions that are not read here.
+    pub unknown_versions: &'a [UnknownVersionSegment],
     /// WAL from elsewhere, together with it.
     pub all: Option<&'a WalSet>,
 }
