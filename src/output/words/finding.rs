@@ -76,7 +76,9 @@ impl fmt::Display for FindingKind {
             Self::MissingFile { missing, last } => {
                 write!(f, "file {missing} of the buffer is missing, but file {last} is there")
             }
-            Self::NeverReset { .. } => f.write_str("no checkpoint has completed since this file was created or extended"),
+            Self::NeverReset { .. } => {
+                f.write_str("no checkpoint has completed since this file was created or extended")
+            }
             Self::HeaderOutdated { batch, lsn, newest_lsn } => {
                 write!(f, "its header says batch {batch} at {lsn}, the newest header {newest_lsn}")
             }
