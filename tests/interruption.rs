@@ -1,79 +1,120 @@
-//! A check that is broken off at any stage says so and calls nothing safe, whatever it had seen by then.
+//! Work that is broken off says so and calls nothing in order, whatever it had seen by then: a check at each of its stages,
+//! `verify`, and everything that reads WAL.
 
 mod common;
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use pgforensics::analysis::finding::{Coverage, Finding};
 use pgforensics::analysis::verdict::answer::Answer;
-use pgforensics::analysis::verdict::check::Stage;
+use pgforensics::analysis::verdict::check::{Scope, Stage};
 use pgforensics::analysis::verdict::judge::Verdict;
+use pgforensics::analysis::wal::group::GroupBy;
 use pgforensics::inspect::check::{CheckRequest, Watch, check};
 use pgforensics::inspect::examination::Examination;
+use pgforensics::inspect::file_filter::FileFilter;
+use pgforensics::inspect::verify::{Verification, VerifyReport, VerifyRequest};
+use pgforensics::inspect::wal::chain::{WalChainRequest, wal_chain};
+use pgforensics::inspect::wal::images::ImageSelection;
+use pgforensics::inspect::wal::source::WalSource;
+use pgforensics::inspect::{WalRequest, WalStatsRequest, wal_stats};
+use strum::IntoEnumIterator;
 
 use common::cluster;
 
-/// Breaks off at the first word of one stage, once.
-struct BreakOnce {
+/// Counts the calls, and breaks off at one of them; the first has number 0.
+struct BreakAt {
+    call: u64,
+    calls: AtomicU64,
+}
+
+impl BreakAt {
+    const fn call(call: u64) -> Self {
+        Self { call, calls: AtomicU64::new(0) }
+    }
+
+    fn hear(&self) -> ControlFlow<()> {
+        let is_it = self.calls.fetch_add(1, Ordering::Relaxed) == self.call;
+        if is_it { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Calls there were.
+    fn heard(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+/// The first, the middle and the last of so many calls.
+fn some_of(calls: u64) -> Vec<u64> {
+    let mut some = vec![0, calls / 2, calls - 1];
+    some.dedup();
+    some
+}
+
+/// Breaks a check off at a call about one stage.
+struct AtStage {
     stage: Stage,
-    heard: AtomicUsize,
+    call: BreakAt,
 }
 
-impl Watch for BreakOnce {
+impl Watch for AtStage {
     fn at(&self, stage: Stage, _: u64, _: u64) -> ControlFlow<()> {
-        let is_first = stage == self.stage && self.heard.fetch_add(1, Ordering::Relaxed) == 0;
-        if is_first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if stage == self.stage { self.call.hear() } else { ControlFlow::Continue(()) }
     }
 }
 
-fn broken_off_at(data: &Path, stage: Stage) -> Examination {
-    let watch = BreakOnce { stage, heard: AtomicUsize::new(0) };
-    let examined =
-        check(&CheckRequest { jobs: 1, ..CheckRequest::of(data) }, &watch).unwrap_or_else(|error| panic!("{error}"));
-    assert!(watch.heard.into_inner() > 0, "{stage:?} was never reached");
-    examined
+/// A check that is broken off at this call about a stage, and how many of them there were.
+fn broken_off(data: &Path, scope: Scope, stage: Stage, call: u64) -> (Examination, u64) {
+    let watch = AtStage { stage, call: BreakAt::call(call) };
+    let request = CheckRequest { jobs: 1, scope, ..CheckRequest::of(data) };
+    let examined = check(&request, &watch).unwrap_or_else(|error| panic!("{error}"));
+    (examined, watch.call.heard())
 }
 
-fn assert_partial(case: &str, stage: Stage) {
-    let examined = broken_off_at(&cluster(case), stage);
-    assert!(examined.interrupted(), "{case}, {stage:?}: {:?}", examined.coverage);
-    assert_eq!(examined.answer(), Answer::Uncertain, "{case}, {stage:?}");
-    let safe = examined.report.pages.iter().filter(|page| page.verdict.verdict == Verdict::Restore).count();
-    assert_eq!(safe, 0, "{case}, {stage:?}");
-}
-
-#[test]
-fn while_the_double_write_buffer_is_read() {
-    for case in ["clean", "evict"] {
-        assert_partial(case, Stage::Read);
+/// Breaks a check off at every stage and says which stages it came to.
+fn stages_broken_off(case: &str, scope: Scope) -> Vec<Stage> {
+    let data = cluster(case);
+    let mut reached = Vec::new();
+    for stage in Stage::iter() {
+        let (whole, calls) = broken_off(&data, scope, stage, u64::MAX);
+        assert!(!whole.interrupted(), "{case}, {stage:?}: {:?}", whole.coverage);
+        if calls == 0 {
+            continue;
+        }
+        reached.push(stage);
+        for call in some_of(calls) {
+            let (examined, _) = broken_off(&data, scope, stage, call);
+            let at = format!("{case}, {stage:?}, call {call} of {calls}");
+            assert!(examined.interrupted(), "{at}: {:?}", examined.coverage);
+            assert_eq!((examined.answer(), examined.answer().status()), (Answer::Uncertain, 2), "{at}");
+            let of_findings = Answer::of_findings(&examined.findings, &examined.coverage);
+            assert_eq!(of_findings, Answer::Uncertain, "{at}");
+            let safe = examined.report.pages.iter().filter(|page| page.verdict.verdict == Verdict::Restore);
+            assert_eq!(safe.count(), 0, "{at}");
+        }
     }
+    reached
 }
 
 #[test]
-fn while_the_pages_are_read() {
-    for case in ["clean", "evict"] {
-        assert_partial(case, Stage::Scan);
-    }
+fn a_check_of_a_crashed_cluster_at_every_stage() {
+    let all: Vec<Stage> = Stage::iter().collect();
+    assert_eq!(stages_broken_off("evict", Scope::All), all);
 }
 
 #[test]
-fn while_slots_are_compared() {
-    for case in ["clean", "evict"] {
-        assert_partial(case, Stage::Slots);
-    }
+fn a_check_of_a_clean_cluster_at_every_stage() {
+    // No page is damaged, so that none is judged.
+    let all_but_judging: Vec<Stage> = Stage::iter().filter(|stage| *stage != Stage::Pages).collect();
+    assert_eq!(stages_broken_off("clean", Scope::All), all_but_judging);
 }
 
 #[test]
-fn while_wal_is_read() {
-    for case in ["clean", "evict"] {
-        assert_partial(case, Stage::Wal);
-    }
-}
-
-#[test]
-fn while_damaged_pages_are_judged() {
-    assert_partial("evict", Stage::Pages);
+fn a_check_of_the_pages_in_the_double_write_buffer_at_every_stage() {
+    let reached = stages_broken_off("evict", Scope::DwbPages);
+    assert!([Stage::Read, Stage::Slots, Stage::Wal, Stage::Pages].iter().all(|stage| reached.contains(stage)));
 }
 
 #[test]
@@ -82,5 +123,95 @@ fn without_a_break_the_same_clusters_are_answered() {
         let request = CheckRequest { jobs: 1, ..CheckRequest::of(cluster(case)) };
         let examined = check(&request, &()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((examined.answer(), examined.interrupted()), (answer, false), "{case}");
+    }
+}
+
+fn verified(data: &Path, watch: &BreakAt) -> VerifyReport {
+    let request = VerifyRequest { data_dir: data.to_owned(), files: FileFilter::default(), jobs: 1 };
+    let verification = Verification::open(&request).unwrap_or_else(|error| panic!("{error}"));
+    let report = verification.run(&|_, _| watch.hear(), &mut |_| ControlFlow::Continue(()));
+    report.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn verify() {
+    for (case, answer) in [("clean", Answer::Fine), ("evict", Answer::Wrong)] {
+        let (data, whole) = (cluster(case), BreakAt::call(u64::MAX));
+        let report = verified(&data, &whole);
+        assert_eq!((report.answer, report.coverage.is_interrupted()), (answer, false), "{case}");
+        for call in some_of(whole.heard()) {
+            let report = verified(&data, &BreakAt::call(call));
+            assert!(report.coverage.is_interrupted(), "{case}, call {call}: {:?}", report.coverage);
+            assert_eq!((report.answer, report.answer.status()), (Answer::Uncertain, 2), "{case}, call {call}");
+        }
+    }
+}
+
+#[test]
+fn verify_by_the_one_who_is_shown_damaged_pages() {
+    let data_dir = cluster("evict");
+    let request = VerifyRequest { data_dir, files: FileFilter::default(), jobs: 1 };
+    let verification = Verification::open(&request).unwrap_or_else(|error| panic!("{error}"));
+    let report = verification.run(&|_, _| ControlFlow::Continue(()), &mut |_| ControlFlow::Break(()));
+    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.coverage.is_interrupted(), "{:?}", report.coverage);
+    assert_eq!(report.answer, Answer::Uncertain);
+}
+
+/// Breaks off a reading of WAL, which must be fine when it is not broken off.
+fn wal_broken_off(what: &str, read: impl Fn(&BreakAt) -> (Vec<Finding>, Coverage)) {
+    let whole = BreakAt::call(u64::MAX);
+    let (findings, coverage) = read(&whole);
+    assert_eq!(Answer::of_findings(&findings, &coverage), Answer::Fine, "{what}: {findings:?} {coverage:?}");
+    for call in some_of(whole.heard()) {
+        let (findings, coverage) = read(&BreakAt::call(call));
+        let at = format!("{what}, call {call} of {}", whole.heard());
+        assert!(coverage.is_interrupted(), "{at}: {coverage:?}");
+        assert_eq!(Answer::of_findings(&findings, &coverage).status(), 2, "{at}");
+    }
+}
+
+fn wal_of_clean() -> WalRequest {
+    WalRequest { jobs: 1, ..WalRequest::of_paths(vec![cluster("clean")]) }
+}
+
+#[test]
+fn counting_of_wal() {
+    let groups = [None, Some(GroupBy::Cause), Some(GroupBy::Relation), Some(GroupBy::Rmgr)];
+    for group in groups {
+        wal_broken_off(&format!("stats by {group:?}"), |watch| {
+            let request = WalStatsRequest { wal: wal_of_clean(), group };
+            let stats = wal_stats(&request, &|_, _| watch.hear()).unwrap_or_else(|error| panic!("{error}"));
+            (stats.findings, stats.coverage)
+        });
+    }
+}
+
+#[test]
+fn listing_of_images() {
+    for (resynchronise, with_bytes) in [(false, false), (true, false), (false, true)] {
+        wal_broken_off(&format!("list, {resynchronise} {with_bytes}"), |watch| {
+            let mut source = WalSource::open(&wal_of_clean()).unwrap_or_else(|error| panic!("{error}"));
+            let selection = ImageSelection { resynchronise, ..ImageSelection::default() };
+            let hear = |_, _| watch.hear();
+            let ended: Result<(), ()> = if with_bytes {
+                source.each_image(&selection, 1, &hear, |_, _| Ok(()))
+            } else {
+                source.each_image_head(&selection, 1, &hear, |_| Ok(()))
+            };
+            assert_eq!(ended, Ok(()));
+            (source.findings, source.coverage)
+        });
+    }
+}
+
+#[test]
+fn checking_of_wal() {
+    for resynchronise in [false, true] {
+        wal_broken_off(&format!("verify, {resynchronise}"), |watch| {
+            let request = WalChainRequest { wal: wal_of_clean(), resynchronise };
+            let chain = wal_chain(&request, &|_, _| watch.hear()).unwrap_or_else(|error| panic!("{error}"));
+            (chain.findings, chain.coverage)
+        });
     }
 }

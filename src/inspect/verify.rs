@@ -86,7 +86,7 @@ pub struct VerifyReport {
     pub findings: Vec<Finding>,
     /// What was not examined.
     pub coverage: Coverage,
-    /// Pages that are written while they are read say nothing of the next moment.
+    /// What the findings and the coverage say; pages that are written while they are read say nothing of the next moment.
     pub answer: Answer,
 }
 
@@ -144,7 +144,13 @@ impl<'a> Verification<'a> {
     ///
     /// # Errors
     /// When a name matches no relation or several.
-    pub fn run(mut self, watch: WatchBytes<'_>, visit: VisitDamaged<'_>) -> Result<VerifyReport, InspectError> {
+    pub fn run(self, watch: WatchBytes<'_>, visit: VisitDamaged<'_>) -> Result<VerifyReport, InspectError> {
+        let mut report = self.read(watch, visit)?;
+        report.answer = report.answer.max(Answer::of_findings(&report.findings, &report.coverage));
+        Ok(report)
+    }
+
+    fn read(mut self, watch: WatchBytes<'_>, visit: VisitDamaged<'_>) -> Result<VerifyReport, InspectError> {
         let directory = &self.directory;
         let (server, signs) = (directory.server_sign(), directory.recovery_signs());
         let mut coverage = Coverage::default();

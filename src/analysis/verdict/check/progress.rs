@@ -3,8 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use strum::EnumIter;
+
 /// Stages of a check, for progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter)]
 pub enum Stage {
     /// The double write buffer is read and judged by itself; bytes of images.
     Read,
