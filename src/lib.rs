@@ -74,6 +74,17 @@
 //! assert!(stats.coverage.skipped.is_empty());
 //! # Ok::<(), pgforensics::inspect::error::InspectError>(())
 //! ```
+//!
+//! # As a dependency
+//!
+//! ```toml
+//! [dependencies]
+//! pgforensics = { path = "../pgforensics", default-features = false }
+//! ```
+//!
+//! This has all of the above, the words of [`output`] included. The features, both on by default: `cli` brings the programs
+//! and their argument parser, `tui` the screens. Names of fields and codes are documented in `docs/` of the repository.
+//!
 //! # Where things are
 //!
 //! | module | holds |

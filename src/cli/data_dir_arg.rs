@@ -58,6 +58,12 @@ impl PgData {
 }
 
 impl PgDataToWrite {
+    /// True when it is spelled out.
+    #[must_use]
+    pub const fn is_given(&self) -> bool {
+        self.pgdata.is_some()
+    }
+
     /// The directory to be written into.
     ///
     /// # Errors

@@ -8,12 +8,16 @@ use clap::Args;
 use super::context::ColourChoice;
 use super::exit::{Outcome, Stop};
 use super::usage::UsageError;
+use crate::inspect::next::step_context;
+use crate::output::colour::Paint;
 use crate::output::escape::printable;
+use crate::output::next_step_text::write_steps;
+use crate::output::text::Layout;
 use crate::tui::command_line::undo_command;
 use crate::tui::look::{Look, pages};
 use crate::tui::run::{Ended, run};
 use crate::tui::state::Subject;
-use crate::tui::view::{next_words, start_words};
+use crate::tui::view::start_words;
 use crate::tui::worker::Backend;
 
 /// How the screen looks.
@@ -87,10 +91,13 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     };
     writeln!(out, "damaged pages: {}", survey.pages().len())?;
     writeln!(out, "if started now: {}", printable(&start_words(survey)))?;
-    writeln!(out, "next: {}", printable(&next_words(survey, &state.subject.path)))?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
         writeln!(out, "not examined: {}", printable(&skipped.to_string()))?;
     }
+    // As `check` ends: every command on a line of its own, to be copied.
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col >= 40);
+    let layout = Layout { width: columns.unwrap_or(80), paint: Paint::new(false) };
+    write_steps(out, layout, &survey.steps, step_context(&survey.examined, &state.subject.path))?;
     out.flush()?;
     Ok(survey.answer.into())
 }

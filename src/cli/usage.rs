@@ -22,6 +22,12 @@ pub enum UsageError {
         "no data directory is named: a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA alone"
     )]
     NoDataDirToWrite,
+    /// Of one path alone, `undo` takes it for the journal.
+    #[error(
+        "\"{0}\" is taken for the journal, and no data directory is named: undo takes DATADIR and JOURNAL_DIR, the first \
+         never from PGDATA alone"
+    )]
+    OnlyJournal(String),
     /// Flags about journals without a journal.
     #[error("--skip-changed and --allow-old-journal are for --resume and undo")]
     NoJournal,

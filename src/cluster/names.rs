@@ -148,11 +148,15 @@ impl RelationNames {
         Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
     }
 
-    /// Every relation that is called so: by its name, with or without schema and database in front. Sorted.
+    /// Every relation that is called so: by its name, with or without schema and database in front, and with or without
+    /// the question mark of [`Self::full_name`]. Sorted.
     #[must_use]
     pub fn find(&self, text: &str) -> Vec<RelFileLocator> {
-        let mut found: Vec<_> =
-            self.relations.iter().filter(|(_, name)| name.is_called(text)).map(|(rel, _)| *rel).collect();
+        let doubtful = text.strip_suffix('?');
+        let is_meant = |name: &RelationName| {
+            name.is_called(text) || (name.doubt.is_some() && doubtful.is_some_and(|text| name.is_called(text)))
+        };
+        let mut found: Vec<_> = self.relations.iter().filter(|(_, name)| is_meant(name)).map(|(rel, _)| *rel).collect();
         found.sort_unstable();
         found
     }
@@ -273,6 +277,12 @@ mod tests {
             assert_eq!(names.find(text), [REL], "{text}");
         }
         assert_eq!(names.find("public.old.note"), [other]);
+        assert_eq!(names.find("note?"), [], "nothing is doubtful about it");
+        let doubtful = RelFileLocator { rel_number: 16_386, ..REL };
+        names.add(doubtful, RelationName { doubt: Some(NameDoubt::PageChecksum), ..in_schema("torn") }, &mut gaps);
+        for text in ["torn", "torn?", "postgres.public.torn?"] {
+            assert_eq!(names.find(text), [doubtful], "{text}, as it is printed");
+        }
         assert_eq!(names.find("global.public.pg_database"), [shared]);
         for text in ["", "ote", ".note", "postgres.note", "postgres..note", "template1.public.note", "Note"] {
             assert_eq!(names.find(text), [], "{text}");

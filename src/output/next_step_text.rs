@@ -127,9 +127,10 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
         NextStep::BringControl => Words::new(
-            "Bring back the file that says where replay begins, global/pg_control or backup_label, from the latest \
-             backup of this cluster. Without it no image can be proven. Do not run pg_resetwal: it gives up all \
-             changes that are only in WAL.",
+            "The file that says where replay begins, global/pg_control or backup_label, could not be used. If it only \
+             cannot be opened, run this again as the owner of the data directory. If it is damaged or gone, bring it \
+             back from the latest backup of this cluster. Without it no image can be proven. Do not run pg_resetwal: \
+             it gives up all changes that are only in WAL.",
         ),
         NextStep::UseNewerRelease { unknown } => Words::new(newer_release(*unknown)),
         NextStep::UseSameByteOrder => Words::new(

@@ -37,6 +37,25 @@ pub const LAYOUTS: [ControlLayout; VERSIONS] = [
     ControlLayout { version: 1901, xlog: XlogFormat::Since19, column: 8 },
 ];
 
+const fn has_layout(major: Major) -> bool {
+    let mut rest: &[ControlLayout] = &LAYOUTS;
+    while let [layout, others @ ..] = rest {
+        if layout.version == major.facts().control_version {
+            return true;
+        }
+        rest = others;
+    }
+    false
+}
+
+const _: () = {
+    let mut rest: &[Major] = &Major::ALL;
+    while let [major, others @ ..] = rest {
+        assert!(has_layout(*major), "add the pg_control of the new major: a row of LAYOUTS and a column of offsets");
+        rest = others;
+    }
+};
+
 impl ControlLayout {
     /// The layout with this version number.
     #[must_use]

@@ -39,7 +39,7 @@ pub struct CheckArgs {
     pgdata: PgData,
     /// Judge only pages that the double write buffer holds
     ///
-    /// Others are read only where an image would be safe, and only for LSNs from behind the end of WAL. Pages that replay
+    /// Others are read only where an image would be safe, and only for LSNs past the end of WAL. Pages that replay
     /// needs and that are not there are not looked for.
     #[arg(long)]
     dwb_only: bool,

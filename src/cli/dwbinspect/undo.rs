@@ -9,6 +9,7 @@ use super::repair_text::write_undone;
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::usage::UsageError;
 use crate::inspect::page_name::PageName;
 use crate::inspect::repair::replay::{ReplayRequest, replay};
 use crate::repair::apply::Direction;
@@ -75,6 +76,9 @@ pub struct UndoArgs {
 
 /// Runs `undo`.
 pub(super) fn run(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    if args.data_dir.is_none() && !args.pgdata.is_given() {
+        return Err(UsageError::OnlyJournal(args.journal.display().to_string()).into());
+    }
     let request = ReplayRequest {
         data_dir: args.pgdata.choose(args.data_dir.as_deref())?,
         journal: args.journal.clone(),
