@@ -79,7 +79,7 @@ impl Lsn {
         Self(self.0.saturating_add(bytes))
     }
 
-    /// Bytes from `earlier` to this address, or `None` when `earlier` is a higher address.
+    /// Bytes from `earlier` to this address, or `None` when `earlier` is after it.
     #[must_use]
     pub const fn bytes_since(self, earlier: Self) -> Option<u64> {
         self.0.checked_sub(earlier.0)

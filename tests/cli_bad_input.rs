@@ -24,8 +24,11 @@ fn paths_that_are_no_data_directory() {
     fs::write(odd.join("PG_VERSION"), "banana\n").unwrap();
     for (path, words) in [
         ("/no/such/directory".to_owned(), "No such file"),
-        (arg(&empty).to_owned(), "neither a data directory"),
-        (arg(&odd).to_owned(), "is not a version"),
+        (
+            arg(&empty).to_owned(),
+            "is not a data directory (it has no PG_VERSION) and holds no double write buffer files",
+        ),
+        (arg(&odd).to_owned(), "is not a valid version"),
     ] {
         for command in ["info", "dump", "batches"] {
             let ran = dwbinspect(&[command, &path]);
@@ -306,13 +309,17 @@ fn header_with_another_page_size_does_not_hide_the_slots() {
 #[test]
 fn file_of_another_kind_is_not_taken_for_a_buffer() {
     let ran = dwbinspect(&["dump", arg(&common::cluster("wrapped").join("base/5/1259"))]);
-    assert!(ran.status == 2 && ran.stderr.contains("is not a DWB file: neither header nor slots"), "{}", ran.stderr);
+    assert!(
+        ran.status == 2 && ran.stderr.contains("is not a double write buffer file: neither its header nor its slots"),
+        "{}",
+        ran.stderr
+    );
     let text = tempfile::NamedTempFile::new().unwrap();
     fs::write(text.path(), "max_connections = 100\n").unwrap();
     for command in ["dump", "info", "batches"] {
         let ran = dwbinspect(&[command, arg(text.path())]);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{command}");
-        assert!(ran.stderr.contains("is not a DWB file"), "{command}: {}", ran.stderr);
+        assert!(ran.stderr.contains("is not a double write buffer file"), "{command}: {}", ran.stderr);
     }
 }
 

@@ -167,7 +167,7 @@ fn messages_say_what_was_probably_meant() {
             let ran = dwbinspect(&[command, arg(&data.join(inside))]);
             assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{command} {inside}");
             let real = data.canonicalize().unwrap();
-            let words = format!("lies in the data directory {}, which was probably meant", real.display());
+            let words = format!("lies inside one: did you mean {}?", real.display());
             assert!(ran.stderr.contains(&words), "{command} {inside}: {}", ran.stderr);
         }
         for version in ["9.6", "20"] {

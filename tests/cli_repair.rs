@@ -421,7 +421,7 @@ fn undo_refuses_pages_that_changed_and_damaged_journals() {
     assert!(std::process::Command::new("mkfifo").arg(&log).status().expect("mkfifo").success());
     let ran = copy.undo();
     assert_eq!(ran.status, 0, "{}", ran.stderr);
-    assert!(ran.stdout.contains("not in its log"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("not in the log"), "{}", ran.stdout);
 }
 
 #[test]

@@ -74,7 +74,11 @@ fn sane_page_with_a_wrong_checksum_gives_doubtful_names() {
 fn broken_page_gives_no_names_and_is_reported_with_its_block() {
     type Damage = fn(&mut [u8]);
     let cases: [(&str, Damage, &str); 7] = [
-        ("pd_lower", |page| page[12..14].copy_from_slice(&9000_u16.to_le_bytes()), "pd_lower 9000 is beyond pd_upper"),
+        (
+            "pd_lower",
+            |page| page[12..14].copy_from_slice(&9000_u16.to_le_bytes()),
+            "pd_lower 9000 is greater than pd_upper",
+        ),
         ("version", |page| page[18] = 5, "another page size or layout version"),
         ("not new", |page| page[14..16].fill(0), "pd_upper is 0 but the page is not all zero"),
         ("index page", |page| page[16..18].copy_from_slice(&8176_u16.to_le_bytes()), "block 1: "),

@@ -67,13 +67,13 @@ fn cleanly_shut_down_cluster() {
 fn running_server_and_left_over_pid_files() {
     let (_kept, data) = copy_of("checkpoint");
     let pid_file = data.join("postmaster.pid");
-    // A process that lives and works in the data directory, as a server does.
+    // A process that exists and works in the data directory, as a server does.
     let mut sleeper = Command::new("sleep").arg("60").current_dir(&data).spawn().expect("sleep");
     fs::write(&pid_file, format!("{}\n{}\n", sleeper.id(), data.display())).expect("write");
     let ran = apply(&data, &[]);
     sleeper.kill().expect("kill");
     sleeper.wait().expect("wait");
-    assert!(ran.status == 2 && ran.stderr.contains("lives"), "{}", ran.stderr);
+    assert!(ran.status == 2 && ran.stderr.contains("exists and works in this directory"), "{}", ran.stderr);
     fs::write(&pid_file, "garbage\n").expect("write");
     assert_eq!(apply(&data, &[]).status, 2);
     // The process is gone: no server.

@@ -23,7 +23,7 @@ pub struct QuestionMark {
 /// `-q` of commands whose exit status is an answer.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct QuietArg {
-    /// Print no result: the exit status is the answer
+    /// Print no result; the exit status is the answer
     #[arg(short, long)]
     quiet: bool,
 }
@@ -88,7 +88,7 @@ pub struct OutputArgs {
     /// When to use colours
     #[arg(long = "color", value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto, help_heading = "Output")]
     pub colour: ColourChoice,
-    /// Columns of text output [default: the terminal's, else 80]
+    /// Width of text output [default: that of the terminal, else 80]
     #[arg(long, value_name = "COLUMNS", help_heading = "Output", value_parser = clap::value_parser!(u16).range(40..))]
     pub width: Option<u16>,
 }

@@ -16,7 +16,7 @@ Exit status:
   0    everything was examined and nothing is wrong; of a cluster: a start works and loses nothing
   1    something is wrong, and it is known what
   2    something was not examined or is not certain, or the command line is wrong
-  141  the reader of the output closed it";
+  141  the reader of the output closed the pipe: the run did not finish";
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,20 +6,20 @@ use crate::output::shell::quoted;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
     /// No WAL to read.
-    #[error("no WAL is named: give PATH, -p PATH or -D DATADIR, or set PGDATA")]
+    #[error("no WAL was named: give PATH, -p PATH or -D DATADIR, or set PGDATA")]
     NoWal,
     /// Besides `-p` something that is not a segment.
-    #[error("with -p or -D, PATH is the name of the first segment and perhaps of the last, not \"{0}\"")]
+    #[error("with -p or -D, PATH names the first segment, and optionally the last one; \"{0}\" is not a segment name")]
     NotASegmentName(String),
     /// Besides `-p` more than two segments.
-    #[error("with -p or -D, at most two segments are named: the first and the last")]
+    #[error("with -p or -D, name at most two segments: the first and the last")]
     ManySegments,
     /// No data directory to read.
-    #[error("no data directory is named: give DATADIR or -D DATADIR, or set PGDATA")]
+    #[error("no data directory was named: give DATADIR or -D DATADIR, or set PGDATA")]
     NoDataDir,
     /// No data directory to write into.
     #[error(
-        "no data directory is named: a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA alone"
+        "no data directory was named: a command that writes takes it from DATADIR or -D DATADIR, never from PGDATA"
     )]
     NoDataDirToWrite,
     /// Of one path alone, `undo` takes it for the journal.
@@ -29,10 +29,10 @@ pub enum UsageError {
     )]
     OnlyJournal(String),
     /// Flags about journals without a journal.
-    #[error("--skip-changed and --allow-old-journal are for --resume and undo")]
+    #[error("--skip-changed and --allow-old-journal need --resume, or the command undo")]
     NoJournal,
     /// A hex dump in a machine format.
-    #[error("--hex is for --format text only")]
+    #[error("--hex works with --format text only")]
     HexIsText,
     /// A page is named by two words.
     #[error("expected RELATION and BLOCK")]
@@ -43,12 +43,12 @@ pub enum UsageError {
     /// The screen was asked for where nothing on it would be certain.
     #[error(
         "{0}: pg_control is missing or damaged, so nothing on the screen would be certain; \
-         `pg_dwbinspect info {plain}` and `pg_dwbinspect check {plain}` tell what is still known",
+         `pg_dwbinspect info {plain}` and `pg_dwbinspect check {plain}` show what is still known",
         plain = quoted(.0)
     )]
     NothingCertain(String),
     /// Two data directories.
-    #[error("the data directory is named twice: give DATADIR or -D DATADIR, not both")]
+    #[error("the data directory was named twice: give DATADIR or -D DATADIR, not both")]
     TwoDataDirs,
     /// The screen was asked for where there is none. What prints the same.
     #[cfg(feature = "tui")]

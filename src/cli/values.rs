@@ -27,7 +27,7 @@ pub struct PageFilter {
 }
 
 impl PageFilter {
-    /// The filter with its relations found. `names`: those of the cluster, where they are known.
+    /// The filter with its relations resolved. `names`: those of the cluster, where they are known.
     ///
     /// # Errors
     /// When a name stands for no relation, or for several.

@@ -28,7 +28,7 @@ impl JobsArg {
 /// Whether the user wants to be told how far the work is.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct ProgressArg {
-    /// Show progress also where standard error is not a terminal: a line a second
+    /// Show progress even if standard error is not a terminal: one line per second
     #[arg(short = 'P', long, hide_short_help = true)]
     pub progress: bool,
 }

@@ -25,7 +25,7 @@ pub enum NotADataDir {
     #[error("{} is not a data directory: it has no PG_VERSION", .0.display())]
     NoVersion(PathBuf),
     /// A directory of a data directory, without or with a `PG_VERSION` of its own.
-    #[error("{} lies in the data directory {}, which was probably meant", path.display(), data_dir.display())]
+    #[error("{} is not a data directory, but lies inside one: did you mean {}?", path.display(), data_dir.display())]
     Inside {
         /// The directory.
         path: PathBuf,
@@ -34,7 +34,7 @@ pub enum NotADataDir {
     },
     /// `PG_VERSION` names a major that is not known here.
     #[error(
-        "{}: PG_VERSION says {version}, which is not supported; {} to {} are",
+        "{}: PG_VERSION says {version}, which is not supported (supported: {} to {})",
         path.display(), Major::OLDEST.number(), Major::NEWEST.number()
     )]
     Unsupported {
@@ -44,7 +44,7 @@ pub enum NotADataDir {
         version: String,
     },
     /// `PG_VERSION` does not begin with a number.
-    #[error("{}: PG_VERSION says {found:?}, which is not a version", path.display())]
+    #[error("{}: PG_VERSION says {found:?}, which is not a valid version", path.display())]
     BadVersion {
         /// The directory.
         path: PathBuf,

@@ -45,7 +45,7 @@ pub enum NameGap {
     Access(#[from] AccessError),
     /// The control file does not give block and segment size and catalog version.
     #[error(
-        "the control file cannot be trusted: {block_size} byte blocks are assumed, databases inside tablespaces are \
+        "pg_control cannot be trusted: blocks of {block_size} bytes are assumed, databases inside tablespaces are \
          not read"
     )]
     Control {
@@ -111,7 +111,7 @@ pub enum NameGap {
         count: u64,
     },
     /// A segment file that is not full although another follows, or longer than a segment.
-    #[error("{} has {size_bytes} bytes, a segment file of {expected_bytes} was expected", path.display())]
+    #[error("{} has {size_bytes} bytes, expected {expected_bytes}", path.display())]
     Segment {
         /// The segment file.
         path: PathBuf,
@@ -151,7 +151,7 @@ pub enum NameGap {
         count: u64,
     },
     /// Mapped catalogs that the map does not list.
-    #[error("database {db_oid}: {count} relations have no file number, in pg_class or in the map")]
+    #[error("database {db_oid}: {count} relations have no file number, neither in pg_class nor in pg_filenode.map")]
     Unmapped {
         /// OID of the database.
         db_oid: Oid,

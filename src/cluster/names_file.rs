@@ -32,14 +32,14 @@ const MAX_UNQUOTED_BYTES: usize = 64 * 1024;
 /// ```
 pub const NAMES_QUERY: &str = include_str!("names_query.sql");
 
-/// Why a file is not a list of names.
+/// Why a file is not a valid list of names.
 #[derive(Debug, thiserror::Error)]
 pub enum NamesFileError {
     /// It cannot be read.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// It is not what [`NAMES_QUERY`] prints; the text ends with line and column.
-    #[error("{} is not a list of names: {source}", path.display())]
+    #[error("{} is not a valid list of names: {source}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
@@ -154,7 +154,7 @@ impl List {
         let Entry { spc_oid, db_oid, rel_number, .. } = entry;
         let code = |letter: Option<char>| {
             letter
-                .map(|letter| u8::try_from(letter).map_err(|_| format!("{letter:?} is not a code of pg_class")))
+                .map(|letter| u8::try_from(letter).map_err(|_| format!("{letter:?} is not a valid code of pg_class")))
                 .transpose()
         };
         let (kind, persistence) = (code(entry.kind)?, code(entry.persistence)?);

@@ -164,7 +164,9 @@ pub fn look_at_pid_file(data_dir: &Path) -> ServerSign {
     };
     let Some(pid_file) = PidFile::parse(&text) else {
         let first = text.lines().next().unwrap_or_default();
-        return ServerSign::Unclear { why: format!("postmaster.pid begins with {first:?}, no process number") };
+        return ServerSign::Unclear {
+            why: format!("postmaster.pid begins with {first:?}, which is not a process number"),
+        };
     };
     let pid = pid_file.pid;
     let own = match data_dir.metadata() {
@@ -202,7 +204,7 @@ fn judge_process(pid: i32, own: &Metadata) -> ServerSign {
     match test_kill_process(number) {
         Err(Errno::SRCH) => return ServerSign::ProcessGone { pid },
         Ok(()) | Err(Errno::PERM) => {}
-        Err(error) => return may_run(&format!("of which the system does not say whether it lives: {error}")),
+        Err(error) => return may_run(&format!("and whether that process exists is unknown: {error}")),
     }
     let process = Process::of(Path::new(PROCESSES), pid);
     // A server ignores numbers that belong to other users: they cannot be servers of its data directory.
@@ -218,7 +220,7 @@ fn judge_process(pid: i32, own: &Metadata) -> ServerSign {
     }
     // A server works in its data directory.
     match (process.works_in(own), command) {
-        (Ok(true), _) => ServerSign::Running { pid, why: format!("process {pid} lives and works in this directory") },
+        (Ok(true), _) => ServerSign::Running { pid, why: format!("process {pid} exists and works in this directory") },
         (Ok(false), Some(command)) => ServerSign::OtherProcess { pid, command, refuses_start },
         // It ended while it was examined.
         _ if test_kill_process(number) == Err(Errno::SRCH) => ServerSign::ProcessGone { pid },
@@ -226,9 +228,9 @@ fn judge_process(pid: i32, own: &Metadata) -> ServerSign {
             ServerSign::OtherProcess { pid, command, refuses_start }
         }
         (Err(error), Some(command)) => {
-            may_run(&format!("which lives (\"{command}\"), and where it works cannot be seen: {error}"))
+            may_run(&format!("which exists (\"{command}\"), and its working directory cannot be read: {error}"))
         }
-        (_, None) => may_run("which lives, and the system does not show what it is"),
+        (_, None) => may_run("which exists, and the system does not show what it is"),
     }
 }
 

@@ -95,9 +95,9 @@ pub fn find_server(data_dir: &Path, proc: &Path) -> Search {
     }
     let user = rustix::process::geteuid();
     let advice = if user.is_root() {
-        "run this where it may look into processes (CAP_SYS_PTRACE), or stop that server, to rule it out"
+        "to rule out a server, run this with the right to examine processes (CAP_SYS_PTRACE), or stop that process"
     } else {
-        "run this as root, or as the owner of the data directory, to rule out a server"
+        "to rule out a server, run this as root or as the owner of the data directory"
     };
     let why = match unseen.as_slice() {
         [] if !user.is_root() && user.as_raw() != own.uid() && is_hidden(&proc.join("1")) => {

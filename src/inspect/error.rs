@@ -36,19 +36,19 @@ pub enum InspectError {
     #[error("{}", tar_backup_words(.0))]
     TarBackup(Box<TarBackup>),
     /// A directory stands among several paths.
-    #[error("{} is a directory: several paths must all be files", .0.display())]
+    #[error("{} is a directory: where several paths are given, all must be files", .0.display())]
     DirectoryAmongFiles(PathBuf),
     /// A file whose header and slots are not those of a double write buffer.
-    #[error("{} is not a DWB file: neither header nor slots are those of a double write buffer", .0.display())]
+    #[error("{} is not a double write buffer file: neither its header nor its slots are those of one", .0.display())]
     NotADwbFile(PathBuf),
     /// A directory with neither `PG_VERSION` nor DWB files.
-    #[error("{} is neither a data directory (it has no PG_VERSION) nor does it hold double write buffer files", .0.display())]
+    #[error("{} is not a data directory (it has no PG_VERSION) and holds no double write buffer files", .0.display())]
     NothingToInspect(PathBuf),
     /// The WAL that was named cannot be opened, or is not of this cluster.
     #[error(transparent)]
     Wal(#[from] WalSetError),
     /// As before, where a bare segment name was given.
-    #[error("{0}; give the directory of the segments with -p DIRECTORY")]
+    #[error("{0}; use -p DIRECTORY to say where the segments are")]
     SegmentWithoutDirectory(#[source] WalSetError),
     /// A range of WAL ends before it begins.
     #[error("the start {start} is after the end {end}")]
@@ -67,7 +67,7 @@ pub enum InspectError {
         segment_size: u32,
     },
     /// Of two segments the second is the earlier one.
-    #[error("the last segment comes before the first")]
+    #[error("the last segment named comes before the first one")]
     SpanReversed,
     /// A file that was to hold names of relations.
     #[error(transparent)]
@@ -88,7 +88,7 @@ pub enum InspectError {
     #[error("no relation is called \"{0}\"")]
     NoSuchRelation(String),
     /// Several relations have this name.
-    #[error("\"{text}\" matches {} relations; name one:{}", found.len(), lines_of(found))]
+    #[error("\"{text}\" matches {} relations; say which:{}", found.len(), lines_of(found))]
     AmbiguousRelation {
         /// What was given.
         text: String,
@@ -96,7 +96,7 @@ pub enum InspectError {
         found: Vec<(RelFileLocator, Option<String>)>,
     },
     /// `--relation` names something of which no file exists.
-    #[error("--relation {0}: no file of such a relation is there")]
+    #[error("--relation {0}: no such relation has a file here")]
     NoFileOfRelation(String),
     /// A saved plan lacks what was selected of it.
     #[error("the plan has no step for {0}")]
@@ -105,10 +105,10 @@ pub enum InspectError {
     #[error("interrupted: nothing was written")]
     Interrupted,
     /// Files were given where a data directory is needed.
-    #[error("there is no data directory")]
+    #[error("a data directory is needed, not single files")]
     NoDataDirectory,
     /// Without `pg_control` no image is proven.
-    #[error("refused: pg_control cannot be trusted, so nothing can be proven")]
+    #[error("refused: pg_control cannot be trusted, so no image can be proven safe")]
     ControlUntrusted,
     /// Something forbids writing.
     #[error("{}", refusals(.0))]
@@ -137,7 +137,7 @@ pub enum InspectError {
     #[error("{0}\nno page was written")]
     JournalNotBegun(#[source] JournalError),
     /// A journal was begun and not finished.
-    #[error("{source}\nno page was written; {} holds a journal that was not finished", journal.display())]
+    #[error("{source}\nno page was written; {} holds an unfinished journal", journal.display())]
     JournalNotFilled {
         /// Its directory.
         journal: PathBuf,
@@ -150,8 +150,8 @@ pub enum InspectError {
     /// A name matches no page of the journal.
     #[error("the journal holds no page {0}")]
     NotInJournal(PageName),
-    /// A name matches several pages of the journal.
-    #[error("{0} matches several pages: give the path of the file")]
+    /// A name stands for several pages of the journal.
+    #[error("{0} matches several pages: give the path of the file instead")]
     SeveralPages(PageName),
     /// A relation was named in a form that none has.
     #[error(transparent)]
@@ -165,7 +165,7 @@ pub enum InspectError {
         data_dir: PathBuf,
     },
     /// A relation of which neither a slot nor a file is there.
-    #[error("--relation {0}: no slot and no file of such a relation is there")]
+    #[error("--relation {0}: no such relation has a slot or a file here")]
     NoSlotOfRelation(RelationChoice),
     /// A page that is not there, and of which nothing else knows.
     #[error(

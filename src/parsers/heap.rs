@@ -272,7 +272,7 @@ pub enum TupleFault {
         data_offset: usize,
     },
     /// `t_hoff` lies past the end of the tuple.
-    #[error("t_hoff {data_offset} is beyond the tuple of {length} bytes")]
+    #[error("t_hoff {data_offset} is past the end of the tuple of {length} bytes")]
     DataBeyondTuple {
         /// `t_hoff`.
         data_offset: usize,

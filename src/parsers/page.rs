@@ -171,7 +171,7 @@ pub enum PageFault {
         lower: u16,
     },
     /// `pd_lower` > `pd_upper`.
-    #[error("pd_lower {lower} is beyond pd_upper {upper}")]
+    #[error("pd_lower {lower} is greater than pd_upper {upper}")]
     LowerBeyondUpper {
         /// `pd_lower`.
         lower: u16,
@@ -179,7 +179,7 @@ pub enum PageFault {
         upper: u16,
     },
     /// `pd_upper` > `pd_special`.
-    #[error("pd_upper {upper} is beyond pd_special {special}")]
+    #[error("pd_upper {upper} is greater than pd_special {special}")]
     UpperBeyondSpecial {
         /// `pd_upper`.
         upper: u16,
@@ -187,7 +187,7 @@ pub enum PageFault {
         special: u16,
     },
     /// `pd_special` > page size.
-    #[error("pd_special {special} is beyond the page")]
+    #[error("pd_special {special} is past the end of the page")]
     SpecialBeyondPage {
         /// `pd_special`.
         special: u16,

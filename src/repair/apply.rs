@@ -47,7 +47,7 @@ impl Direction {
 /// A moment of the walk, for tests that cut it off or change something there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// All pages were looked at, none was written.
+    /// All pages were examined, none was written.
     Checked,
     /// This entry is about to be written.
     Before(usize),
@@ -99,17 +99,17 @@ pub enum ApplyError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// Pages are neither the old nor the new version.
-    #[error("changed since by somebody else: {}", name_pages(.0))]
+    #[error("changed since by something else: {}", name_pages(.0))]
     Changed(Vec<String>),
-    /// An entry names a place that its page does not have.
-    #[error("the journal's entry {0} names a place that its page does not have")]
-    WrongPlace(usize),
+    /// An entry names a path or an offset that its page does not have.
+    #[error("entry {0} of the journal names a path or an offset that its page does not have")]
+    WrongPath(usize),
     /// A page that was asked for is not part of the journal.
     #[error("the journal holds no block {} of {}", .0.block, .0.rel)]
     NotInJournal(PageId),
     /// A server was started since the repair began.
     #[error(
-        "a server was started since the repair began: {0}. Its pages are newer than the journal: putting bytes of the journal back would destroy them"
+        "a server was started since the repair began: {0}. Its pages are newer than the journal, and bytes of the journal would destroy them"
     )]
     ServerWasStarted(StartSign),
     /// A server appeared.
@@ -117,11 +117,11 @@ pub enum ApplyError {
     ServerAppeared(String),
     /// A journal of the first format proves nothing.
     #[error(
-        "this journal was made by an earlier version of the program, and cannot tell whether a server was started since the repair. If one was, its pages are newer, and bytes of the journal would destroy them; if you know that none was, --allow-old-journal uses it"
+        "this journal was made by an earlier version of the program and cannot show whether a server was started since the repair. If one was, its pages are newer, and bytes of the journal would destroy them. If you know that none was, use --allow-old-journal"
     )]
     OldJournal,
     /// The journal is of another cluster.
-    #[error("the journal is of system {journal}, this one is {here}")]
+    #[error("the journal is of the cluster with system identifier {journal}, this one has {here}")]
     OtherSystem {
         /// In the journal.
         journal: String,
@@ -129,14 +129,14 @@ pub enum ApplyError {
         here: String,
     },
     /// The journal is of a cluster with other pages.
-    #[error("the journal has pages of {journal} bytes, this cluster of {here}")]
+    #[error("the journal has pages of {journal} bytes, this cluster has pages of {here}")]
     OtherBlockSize {
         /// In the journal.
         journal: usize,
         /// Here.
         here: usize,
     },
-    /// Another directory stands in the place of the data directory.
+    /// The path of the data directory now leads to another directory.
     #[error("{} is no longer the directory that was checked", .0.display())]
     Moved(PathBuf),
     /// A test cut the walk off.
@@ -147,8 +147,8 @@ pub enum ApplyError {
 /// A page that was left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Place in the journal.
-    pub place: usize,
+    /// Index in the journal.
+    pub index: usize,
     /// Why.
     pub why: LeftWhy,
 }
@@ -167,7 +167,7 @@ pub enum LeftWhy {
 impl std::fmt::Display for LeftWhy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Changed => f.write_str("changed since by somebody else"),
+            Self::Changed => f.write_str("changed since by something else"),
             Self::NoBytes(why) | Self::Unreadable(why) => f.write_str(why),
         }
     }
@@ -176,7 +176,7 @@ impl std::fmt::Display for LeftWhy {
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Entries that were written, by their places in the journal.
+    /// Entries that were written, by their index in the journal.
     pub written: Vec<usize>,
     /// Entries that were there already.
     pub already: usize,
@@ -205,7 +205,7 @@ impl std::fmt::Display for Stopped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.error)?;
         if let Some(page) = &self.half_written {
-            write!(f, "\nhalf of it may have been written: {page}")?;
+            write!(f, "\nthis page may be only half written: {page}")?;
         }
         match self.written.len() {
             0 if self.half_written.is_none() => f.write_str("\nno page was written"),
@@ -245,7 +245,7 @@ pub fn carry_out(
     match walk.run(&mut watch) {
         Ok(()) => Ok(walk.done),
         Err(error) => {
-            let name = |place: &usize| journal.manifest().entries.get(*place).map(ToString::to_string);
+            let name = |index: &usize| journal.manifest().entries.get(*index).map(ToString::to_string);
             let written = walk.done.written.iter().filter_map(name).collect();
             let half_written = walk.done.half_written.as_ref().and_then(name);
             Err(Box::new(Stopped { error, done: walk.done, written, half_written }))
@@ -277,12 +277,12 @@ impl Walk<'_> {
         self.log(&format!("{word}_begins"), json!({"pages": chosen.len(), "left": self.done.left.len()}))?;
         let go_on = |go_on: bool| if go_on { Ok(()) } else { Err(ApplyError::CutOff) };
         go_on(watch(Moment::Checked))?;
-        for (place, entry) in &chosen {
-            let place = *place;
-            go_on(watch(Moment::Before(place)))?;
+        for (index, entry) in &chosen {
+            let index = *index;
+            go_on(watch(Moment::Before(index)))?;
             self.demand_stillness()?;
-            self.put(place, entry)?;
-            go_on(watch(Moment::Written(place)))?;
+            self.put(index, entry)?;
+            go_on(watch(Moment::Written(index)))?;
         }
         // A server that came during the last page was not seen before it.
         self.asked = None;
@@ -303,25 +303,25 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The entries that were asked for. Every entry of the journal must name the place that its page has, also one that
+    /// The entries that were asked for. Every entry of the journal must name the path and offset that its page has, also one that
     /// was not asked for: a journal in which one is wrong was not made by this program.
     fn choose(&self) -> Result<Vec<(usize, JournalEntry)>, ApplyError> {
         let manifest = self.journal.manifest();
         let mut by_page = BTreeMap::new();
-        for (place, entry) in manifest.entries.iter().enumerate() {
-            let page = entry.page.page_id().ok_or(ApplyError::WrongPlace(place))?;
+        for (index, entry) in manifest.entries.iter().enumerate() {
+            let page = entry.page.page_id().ok_or(ApplyError::WrongPath(index))?;
             let (path, at) = self.cluster.paths.path_and_block(page);
             let offset = u64::from(at).saturating_mul(manifest.block_size as u64);
             if path != Path::new(&entry.path) || offset != entry.offset {
-                return Err(ApplyError::WrongPlace(place));
+                return Err(ApplyError::WrongPath(index));
             }
-            by_page.insert(page, place);
+            by_page.insert(page, index);
         }
-        let chosen = |place: usize| manifest.entries.get(place).map(|entry| (place, entry.clone()));
+        let chosen = |index: usize| manifest.entries.get(index).map(|entry| (index, entry.clone()));
         let Some(only) = &self.order.only else { return Ok((0..manifest.entries.len()).filter_map(chosen).collect()) };
         let find = |page: &PageId| by_page.get(page).copied().ok_or(ApplyError::NotInJournal(*page));
-        let places = only.iter().map(find).collect::<Result<std::collections::BTreeSet<_>, _>>()?;
-        Ok(places.into_iter().filter_map(chosen).collect())
+        let indexes = only.iter().map(find).collect::<Result<std::collections::BTreeSet<_>, _>>()?;
+        Ok(indexes.into_iter().filter_map(chosen).collect())
     }
 
     /// Refuses when a server was started since the journal was made, as far as it can tell.
@@ -383,29 +383,29 @@ impl Walk<'_> {
     /// Looks at all pages before any is written; gives those that can be.
     fn look_at_all(&mut self, chosen: Vec<(usize, JournalEntry)>) -> Result<Vec<(usize, JournalEntry)>, ApplyError> {
         let (mut usable, mut changed) = (Vec::new(), Vec::new());
-        for (place, entry) in chosen {
-            match self.look(place, &entry) {
-                Ok(_) => usable.push((place, entry)),
+        for (index, entry) in chosen {
+            match self.look(index, &entry) {
+                Ok(_) => usable.push((index, entry)),
                 Err(ApplyError::Changed(page)) if !self.order.skip_changed => changed.extend(page),
-                Err(error) => self.leave(place, error)?,
+                Err(error) => self.leave(index, error)?,
             }
         }
         if changed.is_empty() { Ok(usable) } else { Err(ApplyError::Changed(changed)) }
     }
 
     /// Opens the file of a page and reads it; the bytes that it is to have, and whether it has them.
-    fn look(&self, place: usize, entry: &JournalEntry) -> Result<(TargetFile, Vec<u8>, bool), ApplyError> {
+    fn look(&self, index: usize, entry: &JournalEntry) -> Result<(TargetFile, Vec<u8>, bool), ApplyError> {
         let target = TargetFile::open(self.cluster.lock.root(), Path::new(&entry.path))?;
         let current = target.read_page(entry.offset, self.cluster.block_size)?;
-        let old = self.journal.before(place)?;
-        let new = match (self.journal.after(place), self.order.direction) {
+        let old = self.journal.before(index)?;
+        let new = match (self.journal.after(index), self.order.direction) {
             (Ok(new), _) => Some(new),
             (Err(_), Direction::Back) => None,
             (Err(error), Direction::Forward) => return Err(error.into()),
         };
         let is_ours = current.as_ref().is_some_and(|current| match &new {
             Some(new) => is_mix(current, &old, new),
-            // Half of a page cannot be told from a page of somebody else without the new bytes.
+            // Without the new bytes, half of a page cannot be distinguished from a page that something else wrote.
             None => *current == old || crc_text(current) == entry.after_crc,
         });
         if !is_ours {
@@ -420,27 +420,27 @@ impl Walk<'_> {
     }
 
     /// Looks at the page again, through the handle that it is written with, and writes it.
-    fn put(&mut self, place: usize, entry: &JournalEntry) -> Result<(), ApplyError> {
-        match self.look(place, entry) {
+    fn put(&mut self, index: usize, entry: &JournalEntry) -> Result<(), ApplyError> {
+        match self.look(index, entry) {
             // Bytes that are there are written again: after a sync that failed or never came they may stand in memory
             // only, and the system does not try again by itself.
             Ok((target, bytes, has_it)) => {
-                self.done.half_written = Some(place);
+                self.done.half_written = Some(index);
                 target.write_page(entry.offset, &bytes)?;
                 target.sync_directory()?;
                 self.done.half_written = None;
                 match has_it {
                     true => self.done.already += 1,
-                    false => self.done.written.push(place),
+                    false => self.done.written.push(index),
                 }
             }
-            Err(error) => return self.leave(place, error),
+            Err(error) => return self.leave(index, error),
         }
         self.log("page", entry_json(entry, self.order.direction))
     }
 
     /// Leaves a page as it is, if the user allows that.
-    fn leave(&mut self, place: usize, error: ApplyError) -> Result<(), ApplyError> {
+    fn leave(&mut self, index: usize, error: ApplyError) -> Result<(), ApplyError> {
         let why = match error {
             error if !self.order.skip_changed => return Err(error),
             ApplyError::Changed(_) => LeftWhy::Changed,
@@ -448,7 +448,7 @@ impl Walk<'_> {
             ApplyError::Journal(error @ JournalError::Damaged { .. }) => LeftWhy::NoBytes(error.to_string()),
             error => return Err(error),
         };
-        self.done.left.push(Left { place, why });
+        self.done.left.push(Left { index, why });
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::parsers::crc::crc32c;
 use crate::repair::plan::PlanPage;
 
 fn moments() -> Vec<Moment> {
-    let pages = (0..3).flat_map(|place| [Moment::Before(place), Moment::Written(place)]);
+    let pages = (0..3).flat_map(|index| [Moment::Before(index), Moment::Written(index)]);
     [Moment::Checked].into_iter().chain(pages).collect()
 }
 
@@ -120,7 +120,7 @@ fn page_changed_while_others_are_written_is_left_alone_and_the_others_are_told()
     assert_eq!(stopped.done.written, [0, 1]);
     let words = stopped.to_string();
     assert!(words.contains("2 pages were written before that: base/5/1259 block 0, base/5/1259 block 2"), "{words}");
-    assert!(words.contains("changed since by somebody else: base/5/1259 block 3"), "{words}");
+    assert!(words.contains("changed since by something else: base/5/1259 block 3"), "{words}");
     let mut foreign = case.new.clone();
     foreign[3 * BLOCK..].copy_from_slice(&case.content()[3 * BLOCK..]);
     assert_eq!(case.content(), foreign);
@@ -137,7 +137,7 @@ fn page_changed_while_others_are_written_is_left_alone_and_the_others_are_told()
     assert_eq!(case.order(&journal, &one, |_| true).unwrap(), done(&[1], 0));
     let rest = Order { skip_changed: true, ..Order::whole(Direction::Back) };
     let undone = case.order(&journal, &rest, |_| true).unwrap();
-    let left = vec![Left { place: 2, why: LeftWhy::Changed }];
+    let left = vec![Left { index: 2, why: LeftWhy::Changed }];
     assert_eq!(undone, Applied { left, ..done(&[0], 1) });
     assert_eq!(case.content()[..3 * BLOCK], case.old[..3 * BLOCK]);
     assert_eq!(case.content()[3 * BLOCK..], foreign[3 * BLOCK..]);
@@ -160,7 +160,7 @@ fn page_changed_between_the_look_and_the_write_is_skipped_where_that_is_allowed(
         true
     };
     let applied = case.order(&journal, &order, change).unwrap();
-    assert_eq!(applied, Applied { left: vec![Left { place: 1, why: LeftWhy::Changed }], ..done(&[0, 2], 0) });
+    assert_eq!(applied, Applied { left: vec![Left { index: 1, why: LeftWhy::Changed }], ..done(&[0, 2], 0) });
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn page_that_may_be_half_written_is_told() {
     let stopped =
         Stopped { error, done: Applied::default(), written: Vec::new(), half_written: Some("base/5/1 block 7".into()) };
     let words = stopped.to_string();
-    assert!(words.contains("half of it may have been written: base/5/1 block 7"), "{words}");
+    assert!(words.contains("this page may be only half written: base/5/1 block 7"), "{words}");
     assert!(words.contains("no other page was written"), "{words}");
 }
 
@@ -190,7 +190,7 @@ fn start_of_a_server_between_two_pages_stops_at_once() {
             };
             let stopped = case.order(&journal, &Order::whole(direction), start).unwrap_err();
             assert!(matches!(stopped.error, ApplyError::ServerAppeared(_)), "{at:?}: {stopped}");
-            let written = if let Moment::Before(place) = at { place } else { 3 };
+            let written = if let Moment::Before(index) = at { index } else { 3 };
             assert_eq!(stopped.done.written.len(), written, "{at:?}");
         }
     }

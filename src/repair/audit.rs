@@ -119,12 +119,12 @@ pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalErro
             return true;
         };
         begun |= line["event"] == REPAIR_BEGINS;
-        let place = (line["path"].to_string(), line["offset"].as_u64());
+        let position = (line["path"].to_string(), line["offset"].as_u64());
         match line["what"].as_str() {
             Some("repair") => {
-                overwritten.insert(place);
+                overwritten.insert(position);
             }
-            Some("undo") => put_back += usize::from(overwritten.remove(&place)),
+            Some("undo") => put_back += usize::from(overwritten.remove(&position)),
             _ => {}
         }
         true
@@ -137,15 +137,15 @@ pub(super) fn told(directory: &JournalDir) -> Result<Option<String>, JournalErro
         LogRead::Whole => {}
     }
     let told = match (overwritten.len(), put_back) {
-        (0, 0) if !begun => "its log tells of no repair".to_owned(),
-        (0, 0) => "by its log a repair began: the first page may have been overwritten".to_owned(),
+        (0, 0) if !begun => "its log records no repair".to_owned(),
+        (0, 0) => "by its log a repair began, and the first page may have been overwritten".to_owned(),
         (0, back) => format!("by its log all {back} pages that were overwritten were put back"),
         (1, _) => "by its log 1 page was overwritten and not put back".to_owned(),
         (count, _) => format!("by its log {count} pages were overwritten and not put back"),
     };
     Ok(Some(match unreadable {
         0 => told,
-        1 => format!("{told}, but 1 line of it cannot be read and may tell of more"),
-        count => format!("{told}, but {count} lines of it cannot be read and may tell of more"),
+        1 => format!("{told}, but 1 line of it cannot be read, so there may be more"),
+        count => format!("{told}, but {count} lines of it cannot be read, so there may be more"),
     }))
 }

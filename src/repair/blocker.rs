@@ -77,9 +77,9 @@ fn guard_server(sign: &ServerSign, blockers: &mut Vec<Blocker>) {
     let Some(what) = server_words(sign) else { return };
     let advice = match sign {
         ServerSign::Hidden { .. } | ServerSign::MayRun { .. } => {
-            "stop the server, or let a user look who sees its processes"
+            "stop the server, or run this as a user who can see its processes"
         }
-        _ => "stop the server; if there is none, look into postmaster.pid",
+        _ => "stop the server; if there is none, examine postmaster.pid",
     };
     blockers.push(Blocker { kind: "server_running", what, advice, flag: None });
 }
@@ -101,7 +101,7 @@ fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<B
         return forbid("control", &what, advice, None);
     }
     let Some(control) = directory.control().trusted() else {
-        let advice = "bring pg_control back from a backup; without it nothing can be proven";
+        let advice = "find a sound copy of pg_control; without it nothing can be proven";
         return forbid(
             "control",
             "pg_control cannot be trusted: missing, of an unknown version, or its CRC or sizes are wrong",
@@ -118,7 +118,7 @@ fn guard_control(directory: &DataDir, overrides: Overrides, blockers: &mut Vec<B
         forbid("shut_down", "the cluster was shut down cleanly", advice, Some("--allow-shut-down"));
     }
     if control.is_in_archive_recovery() && !overrides.standby {
-        let advice = "a new copy of the primary is the safer way";
+        let advice = "a new copy of the primary is safer";
         forbid("standby", "the cluster is a standby or in archive recovery", advice, Some("--allow-standby"));
     }
 }
@@ -130,8 +130,8 @@ fn guard_signs(signs: &RecoverySigns, overrides: Overrides, blockers: &mut Vec<B
         blockers.push(Blocker { kind: "backup_label", what, advice, flag: None });
     }
     if !signs.signals.is_empty() && !overrides.standby {
-        let what = format!("{} is there: recovery will not be that after a crash", signs.signals.join(", "));
-        let advice = "remove it if it is left over";
+        let what = format!("{} is there: recovery will not be crash recovery", signs.signals.join(", "));
+        let advice = "remove it if it should not be there";
         blockers.push(Blocker { kind: "recovery_signal", what, advice, flag: Some("--allow-standby") });
     }
 }
@@ -150,7 +150,7 @@ fn guard_owner(root: &Path, overrides: Overrides, blockers: &mut Vec<Blocker>) {
 /// A reason that comes before all others: what could not even be opened.
 #[must_use]
 pub fn unopened(what: &dyn std::fmt::Display) -> Blocker {
-    let advice = "without a look at the data directory nothing is written into it";
+    let advice = "nothing is written into a data directory that cannot be examined";
     Blocker { kind: "unreadable", what: what.to_string(), advice, flag: None }
 }
 
@@ -168,7 +168,7 @@ impl RepairLock {
     /// [`Blocker`] when another repair holds it, or the directory cannot be locked.
     pub fn take(root: &Path) -> Result<Self, Blocker> {
         let forbid = |what: String, advice| Blocker { kind: "locked", what, advice, flag: None };
-        let root = DataRoot::open(root).map_err(|error| forbid(error.to_string(), "look at the path"))?;
+        let root = DataRoot::open(root).map_err(|error| forbid(error.to_string(), "check the path"))?;
         match rustix::fs::flock(root.held().handle(), FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { root }),
             Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -176,7 +176,7 @@ impl RepairLock {
             }
             Err(error) => Err(forbid(
                 AccessError::io("lock", root.path(), error.into()).to_string(),
-                "two repairs at once cannot be ruled out on this file system",
+                "without a lock two repairs could run at once, so nothing is written",
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! The journal of a repair: the bytes that are overwritten and the bytes that take their place, on disk before the first
+//! The journal of a repair: the bytes that are overwritten and the bytes that replace them, on disk before the first
 //! page is touched. With it a repair that was cut off can be finished or taken back.
 
 #![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
@@ -37,10 +37,10 @@ pub enum JournalError {
     #[error(transparent)]
     Outside(#[from] OutsideError),
     /// There is something in the directory.
-    #[error("{} exists and is not empty: a journal takes a new directory", .0.display())]
+    #[error("{} exists and is not empty: a journal needs a new or empty directory", .0.display())]
     NotEmpty(PathBuf),
     /// Somebody else could have changed it.
-    #[error("{} {why}; a journal must be safe from others", path.display())]
+    #[error("{} {why}; nobody else may be able to change a journal", path.display())]
     Exposed {
         /// The directory or a file in it.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum JournalError {
     },
     /// Its manifest would not be read back.
     #[error(
-        "the journal of this repair would have a manifest of more than the {limit_bytes} bytes that are read back, at page {pages} of it; repair fewer pages at a time, with --relation or --page"
+        "too many pages for one journal: at page {pages} its journal.json would become larger than the {limit_bytes} bytes that can be read back; repair fewer pages at a time, with --relation or --page"
     )]
     TooManyPages {
         /// Pages up to there.
@@ -68,10 +68,10 @@ pub enum JournalError {
         limit_bytes: u64,
     },
     /// The directory holds no journal that was finished, and no log, without which nothing is overwritten.
-    #[error("{} holds no complete journal: it has no journal.json, and no log, which is made before a page is overwritten", .0.display())]
+    #[error("{} holds no complete journal: it has neither journal.json nor a log. No page was overwritten with it, since the log is made first", .0.display())]
     Incomplete(PathBuf),
     /// There was a journal, and its manifest is gone.
-    #[error("{} has lost its journal.json, without which nothing is put back: {told}; {images}", directory.display())]
+    #[error("{} has lost its journal.json, and without it nothing can be put back: {told}; {images}", directory.display())]
     ManifestGone {
         /// The journal.
         directory: PathBuf,
@@ -88,8 +88,8 @@ pub enum JournalError {
         /// What is wrong.
         what: String,
     },
-    /// It was there and is no longer.
-    #[error("{} is no longer where it was: without its journal no page is overwritten", .0.display())]
+    /// It is no longer there.
+    #[error("the journal {} is no longer there: no page is overwritten without it", .0.display())]
     Gone(PathBuf),
 }
 
@@ -128,7 +128,7 @@ impl NewJournal {
             }
             _ => false,
         };
-        // What was just made is no link; what the user made may be one.
+        // What was just made is not a link; what the user made may be one.
         let held = parent.subdirectory(name, !is_new)?.called(directory);
         check(&held, None, protected)?;
         let held = JournalDir::take(held, &[rustix::process::geteuid().as_raw()])?;
@@ -302,16 +302,16 @@ impl Journal {
     ///
     /// # Errors
     /// When they cannot be read, or are not what the manifest says.
-    pub fn before(&self, place: usize) -> Result<Vec<u8>, JournalError> {
-        self.page(&self.before, place, |entry| &entry.before_crc)
+    pub fn before(&self, index: usize) -> Result<Vec<u8>, JournalError> {
+        self.page(&self.before, index, |entry| &entry.before_crc)
     }
 
     /// The new bytes of an entry, checked now.
     ///
     /// # Errors
     /// When they cannot be read, or are not what the manifest says.
-    pub fn after(&self, place: usize) -> Result<Vec<u8>, JournalError> {
-        self.page(self.new_bytes()?, place, |entry| &entry.after_crc)
+    pub fn after(&self, index: usize) -> Result<Vec<u8>, JournalError> {
+        self.page(self.new_bytes()?, index, |entry| &entry.after_crc)
     }
 
     fn new_bytes(&self) -> Result<&JournalFile, JournalError> {
@@ -323,17 +323,17 @@ impl Journal {
     fn page(
         &self,
         file: &JournalFile,
-        place: usize,
+        index: usize,
         crc: impl Fn(&JournalEntry) -> &String,
     ) -> Result<Vec<u8>, JournalError> {
         let damaged = |what: String| JournalError::Damaged { path: file.path().to_owned(), what };
-        let entry = self.manifest.entries.get(place).ok_or_else(|| damaged(format!("there is no page {place}")))?;
-        let offset = (place as u64).saturating_mul(self.manifest.block_size as u64);
+        let entry = self.manifest.entries.get(index).ok_or_else(|| damaged(format!("there is no page {index}")))?;
+        let offset = (index as u64).saturating_mul(self.manifest.block_size as u64);
         let bytes = file.bytes_at(offset, self.manifest.block_size)?;
-        let bytes = bytes.ok_or_else(|| damaged(format!("it ends before page {place} at {offset:#x}")))?;
+        let bytes = bytes.ok_or_else(|| damaged(format!("it ends before page {index} at {offset:#x}")))?;
         match crc_text(&bytes) == *crc(entry) {
             true => Ok(bytes),
-            false => Err(damaged(format!("page {place} at {offset:#x} is not what the manifest says"))),
+            false => Err(damaged(format!("page {index} at {offset:#x} is not what the manifest says"))),
         }
     }
 

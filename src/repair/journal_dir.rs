@@ -26,11 +26,11 @@ pub enum Exposure {
 impl std::fmt::Display for Exposure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Owner(user) => write!(f, "belongs to user {user}, who could have put anything into it"),
+            Self::Owner(user) => write!(f, "belongs to user {user}, who could have written anything into it"),
             Self::Writable(mode) => {
                 write!(f, "may be written by others (mode {mode:04o}); if nobody did, `chmod go-w` makes it usable")
             }
-            Self::Names(count) => write!(f, "has {count} names, and one of them may be that of another file"),
+            Self::Names(count) => write!(f, "has {count} names (hard links), so it may be a file of something else"),
         }
     }
 }
@@ -87,7 +87,7 @@ impl JournalDir {
         Ok(JournalFile { path: self.path_of(name), file, size_bytes })
     }
 
-    /// True as long as the file in this place is the one that `stat` was made of.
+    /// True as long as the file with this path is the one that `stat` was made of.
     pub(super) fn holds(&self, name: &str, stat: &Stat) -> Result<bool, AccessError> {
         match self.held.stat_of(Path::new(name)) {
             Ok(there) => Ok(is_same(&there, stat)),

@@ -85,7 +85,7 @@ fn page_whose_old_bytes_are_lost_is_left_and_the_others_are_put_back() {
     let order = Order { skip_changed: true, ..Order::whole(Direction::Back) };
     let undone = case.order(&journal, &order, |_| true).unwrap();
     assert_eq!(undone.written, [0, 2]);
-    assert!(matches!(undone.left[..], [Left { place: 1, why: LeftWhy::NoBytes(_) }]), "{undone:?}");
+    assert!(matches!(undone.left[..], [Left { index: 1, why: LeftWhy::NoBytes(_) }]), "{undone:?}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn journal_that_vanishes_stops_a_repair_at_once() {
         |case| fs::remove_file(case.journal_path().join("before.pages")).unwrap(),
         |case| fs::remove_file(case.journal_path().join("journal.json")).unwrap(),
         |case| {
-            // Another one of the same content in its place.
+            // Another one of the same content under its path.
             let path = case.journal_path().join("before.pages");
             let bytes = fs::read(&path).unwrap();
             fs::rename(&path, case.temporary.path().join("aside")).unwrap();
@@ -244,7 +244,7 @@ fn hostile_manifest_reaches_no_other_place() {
         case.edit_manifest(from, to);
         let journal = case.open().unwrap();
         let refused = case.run(&journal, Direction::Forward, None);
-        assert!(matches!(refused, Err(ApplyError::WrongPlace(_))), "{field}: {refused:?}");
+        assert!(matches!(refused, Err(ApplyError::WrongPath(_))), "{field}: {refused:?}");
         assert_eq!(case.content(), case.old, "{field}");
     }
 }
@@ -294,7 +294,7 @@ fn damaged_line_of_the_log_may_tell_of_a_page_that_was_not_put_back() {
     assert!(told.contains("1 line of it cannot be read and may tell of more"), "{told}");
 }
 
-/// What stands in the place of the log.
+/// What is found under the name of the log.
 type Replace = fn(&Path);
 
 #[test]
@@ -417,8 +417,8 @@ fn place_of_a_new_journal_is_empty_has_room_and_is_outside() {
     let create = |name: &str, needed_bytes| {
         let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
         let manifest = Manifest::new(&case.root(), SYSTEM, witness, BLOCK);
-        let place = case.temporary.path().join(name);
-        NewJournal::create(&place, &[case.root()], manifest, &no_plan(), needed_bytes).map(drop)
+        let path = case.temporary.path().join(name);
+        NewJournal::create(&path, &[case.root()], manifest, &no_plan(), needed_bytes).map(drop)
     };
     let empty = case.temporary.path().join("empty");
     fs::create_dir(&empty).unwrap();
@@ -428,7 +428,7 @@ fn place_of_a_new_journal_is_empty_has_room_and_is_outside() {
     assert!(matches!(create("empty", 1), Err(JournalError::NotEmpty(_))));
     fs::remove_file(empty.join("notes")).unwrap();
     create("empty", 1).unwrap();
-    // A link that the user made is followed, and looked at where it leads.
+    // A link that the user made is followed, and what it leads to is examined.
     let inside = case.root().join("inside");
     fs::create_dir(&inside).unwrap();
     fs::set_permissions(&inside, fs::Permissions::from_mode(0o700)).unwrap();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::{PlanPage, crc_text};
 use super::witness::Witness;
 
-/// Number of the journal's format. The first format kept a CRC-32C of `pg_control` in place of a witness.
+/// Number of the journal's format. The first format kept a CRC-32C of `pg_control` instead of a witness.
 pub const JOURNAL_SCHEMA: u32 = 2;
 
 /// The first format, which is still read.
@@ -125,15 +125,15 @@ impl Manifest {
         let proof = match (schema, witness, control_crc) {
             (JOURNAL_SCHEMA, Some(witness), None) => Proof::Witness(witness),
             (FIRST_SCHEMA, None, Some(crc)) => Proof::OldCrc(crc),
-            (JOURNAL_SCHEMA | FIRST_SCHEMA, ..) => return Err("what its format demands is missing".to_owned()),
+            (JOURNAL_SCHEMA | FIRST_SCHEMA, ..) => return Err("a part that its format requires is missing".to_owned()),
             _ => return Err("made by another version of this program".to_owned()),
         };
         if !u32::try_from(block_size).is_ok_and(crate::types::is_block_size) {
-            return Err("page size that no server has".to_owned());
+            return Err("its page size is not that of any server".to_owned());
         }
-        let (mut pages, mut places) = (BTreeSet::new(), BTreeSet::new());
+        let (mut pages, mut positions) = (BTreeSet::new(), BTreeSet::new());
         for entry in &entries {
-            if !pages.insert(&entry.page) || !places.insert((PathBuf::from(&entry.path), entry.offset)) {
+            if !pages.insert(&entry.page) || !positions.insert((PathBuf::from(&entry.path), entry.offset)) {
                 return Err(format!("it names {entry} twice"));
             }
         }

@@ -1,5 +1,5 @@
-//! New files go outside of the data that is being looked at. This is the only place that decides so: journals, plans and
-//! exported images all ask here, and what cannot be found out is a refusal.
+//! New files go outside of the data that is being examined. This module alone decides so: journals, plans and exported
+//! images all ask here, and what cannot be found out is a refusal.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,29 +11,29 @@ use rustix::io::Errno;
 use super::held::{HeldDir, is_same, split};
 use crate::cluster::open::AccessError;
 
-/// Deepest directory that is looked at, counted from the root of the file system.
+/// Deepest directory that is examined, counted from the root of the file system.
 const MAX_DEPTH: usize = 4096;
 
-/// Why nothing new is made in a place.
+/// Why nothing new is made under a path.
 #[derive(Debug, thiserror::Error)]
 pub enum OutsideError {
     /// The system refused.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The place belongs to the data.
-    #[error("{} lies inside {}: nothing new is written into the data that is being looked at", place.display(), protected.display())]
+    /// The path belongs to the data.
+    #[error("{} lies inside {}: nothing new is written into the data that is being examined", path.display(), protected.display())]
     Inside {
         /// Where something was to be made.
-        place: PathBuf,
+        path: PathBuf,
         /// What it belongs to.
         protected: PathBuf,
     },
     /// Whether it does cannot be found out.
-    #[error("whether {} lies inside a data directory cannot be told, so nothing is written there: {why}", place.display())]
+    #[error("whether {} lies inside a data directory is unknown, so nothing is written there: {why}", path.display())]
     Unclear {
         /// Where something was to be made.
-        place: PathBuf,
-        /// What could not be looked at.
+        path: PathBuf,
+        /// What could not be examined.
         why: AccessError,
     },
 }
@@ -59,9 +59,9 @@ pub(super) fn open_outside(directory: &Path, protected: &[PathBuf]) -> Result<He
 
 /// Makes sure that a directory that is held lies outside, and what is to be made in it by the name `new`.
 pub(super) fn check(held: &HeldDir, new: Option<&Path>, protected: &[PathBuf]) -> Result<(), OutsideError> {
-    let place = new.map_or_else(|| held.path().to_owned(), |name| held.path().join(name));
-    let unclear = |why| OutsideError::Unclear { place: place.clone(), why };
-    let inside = |protected: &Path| OutsideError::Inside { place: place.clone(), protected: protected.to_owned() };
+    let path = new.map_or_else(|| held.path().to_owned(), |name| held.path().join(name));
+    let unclear = |why| OutsideError::Unclear { path: path.clone(), why };
+    let inside = |protected: &Path| OutsideError::Inside { path: path.clone(), protected: protected.to_owned() };
     let protected = protected.iter().map(|path| look_at(path)).collect::<Result<Vec<_>, _>>().map_err(unclear)?;
     let real = fs::canonicalize(held.path()).map_err(|source| unclear(AccessError::io("find", held.path(), source)))?;
     let real = new.map_or_else(|| real.clone(), |name| real.join(name));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "tests make what they look at")]
+    #[allow(clippy::disallowed_methods, reason = "tests make what they examine")]
     fn what_belongs_to_the_data_is_refused_by_whatever_name() {
         let temporary = tempfile::tempdir().unwrap();
         let path = |name: &str| temporary.path().join(name);
@@ -179,19 +179,19 @@ mod tests {
         for inside in ["data", "data/base", "link", "other", "other/pg_wal", "beside/../data"] {
             assert_eq!(refused(&path(inside), &protected), Some(true), "{inside}");
         }
-        // A tablespace whose disk is not mounted: its place is refused, and what is made there, but nothing else.
+        // A tablespace whose disk is not mounted: its path is refused, and what is made below it, but nothing else.
         fs::create_dir_all(path("mount/disk/spacer")).unwrap();
         assert_eq!(refused(&path("mount"), &protected), None);
         assert_eq!(refused(&path("mount/disk/spacer"), &protected), None);
-        let place = path("mount/disk/space");
-        assert!(matches!(open_parent(&place, &protected), Err(OutsideError::Inside { .. })));
+        let space = path("mount/disk/space");
+        assert!(matches!(open_parent(&space, &protected), Err(OutsideError::Inside { .. })));
         assert!(open_parent(&path("mount/disk/spaced"), &protected).is_ok());
         fs::create_dir_all(path("mount/disk/space/new")).unwrap();
         assert_eq!(refused(&path("mount/disk/space/new"), &protected), Some(true));
     }
 
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "tests make what they look at")]
+    #[allow(clippy::disallowed_methods, reason = "tests make what they examine")]
     fn what_cannot_be_found_out_is_a_refusal() {
         let temporary = tempfile::tempdir().unwrap();
         let path = |name: &str| temporary.path().join(name);

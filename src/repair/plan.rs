@@ -84,7 +84,7 @@ pub enum PlanSource {
 }
 
 impl PlanSource {
-    /// The place of a candidate.
+    /// The index of a candidate.
     #[must_use]
     pub fn of(source: &ImageSource) -> Self {
         match source {
@@ -232,7 +232,7 @@ pub struct Permission {
 /// What a page is overwritten with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The candidate at this place in the verdict.
+    /// The candidate with this index in the verdict.
     Candidate(usize),
     /// Zeros.
     Blank,
@@ -273,17 +273,17 @@ pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Ve
         Some(SourceKind::Dwb) => matches!(source, ImageSource::Dwb { .. }),
         Some(SourceKind::Wal) => matches!(source, ImageSource::Wal { .. }),
     };
-    let usable = |place: &usize| {
+    let usable = |index: &usize| {
         verdict
             .candidates
-            .get(*place)
+            .get(*index)
             .is_some_and(|judged| of_source(&judged.candidate.source) && permission.allows(report.page, judged.outcome))
     };
-    if let Some(place) = verdict.chosen.filter(usable) {
-        return Ok(Choice::Candidate(place));
+    if let Some(index) = verdict.chosen.filter(usable) {
+        return Ok(Choice::Candidate(index));
     }
-    let best = (0..verdict.candidates.len()).filter(usable).min_by_key(|place| {
-        verdict.candidates.get(*place).map(|judged| (judged.outcome, std::cmp::Reverse(judged.candidate.page_lsn)))
+    let best = (0..verdict.candidates.len()).filter(usable).min_by_key(|index| {
+        verdict.candidates.get(*index).map(|judged| (judged.outcome, std::cmp::Reverse(judged.candidate.page_lsn)))
     });
     best.map(Choice::Candidate).ok_or_else(|| {
         let last = match verdict.verdict {

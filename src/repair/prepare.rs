@@ -103,8 +103,8 @@ impl Material<'_> {
         let page = report.page;
         let refused =
             |what: &str| PrepareError::Refused { path: (self.path)(page), block: page.block, what: what.to_owned() };
-        let place = match choice {
-            Choice::Candidate(place) => place,
+        let index = match choice {
+            Choice::Candidate(index) => index,
             Choice::Blank => {
                 let before = (self.disk)(page)?.ok_or_else(|| refused("the file ends before the page does"))?;
                 return Ok(PlanStep {
@@ -121,7 +121,7 @@ impl Material<'_> {
                 });
             }
         };
-        let judged = report.verdict.candidates.get(place).ok_or_else(|| refused("the image is gone"))?;
+        let judged = report.verdict.candidates.get(index).ok_or_else(|| refused("the image is no longer there"))?;
         let before = (self.disk)(page)?.ok_or_else(|| refused("the file ends before the page does"))?;
         let image = (self.fetch)(&judged.candidate.source, page)?;
         let after = final_bytes(image, page.block, self.checksums);
@@ -155,7 +155,9 @@ impl Material<'_> {
         }
         if plan.system_identifier != self.system_identifier.to_string() {
             let (theirs, ours) = (&plan.system_identifier, self.system_identifier);
-            return Err(PrepareError::OtherPlan(format!("the plan is for system {theirs}, this one is {ours}")));
+            return Err(PrepareError::OtherPlan(format!(
+                "the plan is for the cluster with system identifier {theirs}, this one has {ours}"
+            )));
         }
         let mut seen = std::collections::BTreeSet::new();
         let mut steps = Vec::with_capacity(plan.steps.len());
@@ -174,7 +176,7 @@ impl Material<'_> {
             let report = report.ok_or_else(|| refused("nothing is wrong with this page now".to_owned()))?;
             if step.image == PlanSource::Blank {
                 if !report.can_be_blank() || !permission.blank_maps {
-                    let what = "only damaged pages of maps become pages of zeros, and only with --blank-maps";
+                    let what = "only damaged map pages are overwritten with zeros, and only with --blank-maps";
                     return Err(refused(what.to_owned()));
                 }
                 let now = self.step(report, Choice::Blank)?;
@@ -190,28 +192,28 @@ impl Material<'_> {
             {
                 return Err(refused(format!("the verdict on this page is {word}: there is nothing to put back")));
             }
-            let place = report
+            let index = report
                 .verdict
                 .candidates
                 .iter()
                 .position(|judged| PlanSource::of(&judged.candidate.source) == step.image)
                 .ok_or_else(|| refused(format!("{} holds no image of this page", step.image)))?;
             let outcome =
-                report.verdict.candidates.get(place).map_or(CandidateOutcome::Unusable, |judged| judged.outcome);
+                report.verdict.candidates.get(index).map_or(CandidateOutcome::Unusable, |judged| judged.outcome);
             if !permission.allows(page, outcome) {
                 let flag = match outcome {
-                    CandidateOutcome::Unproven => "; --allow-unproven puts it back all the same",
-                    CandidateOutcome::LosesChanges => "; --lose-changes with the page's name puts it back all the same",
+                    CandidateOutcome::Unproven => "; --allow-unproven puts it back anyway",
+                    CandidateOutcome::LosesChanges => "; --lose-changes with the name of the page puts it back anyway",
                     CandidateOutcome::Safe | CandidateOutcome::Unusable => "",
                 };
                 return Err(refused(format!("{} is not proven to be safe{flag}", step.image)));
             }
-            let now = self.step(report, Choice::Candidate(place))?;
+            let now = self.step(report, Choice::Candidate(index))?;
             if now.before_crc != step.before_crc {
                 return Err(refused("the page has changed since the plan was made".to_owned()));
             }
             if now.after_crc != step.after_crc {
-                return Err(refused(format!("{} is not what it was when the plan was made", step.image)));
+                return Err(refused(format!("{} has changed since the plan was made", step.image)));
             }
             steps.push(now);
         }

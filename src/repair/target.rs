@@ -22,7 +22,7 @@ impl DataRoot {
     /// Opens a data directory that the user named.
     ///
     /// # Errors
-    /// When it is no directory or cannot be opened.
+    /// When it is not a directory or cannot be opened.
     pub fn open(path: &Path) -> Result<Self, AccessError> {
         Ok(Self { held: HeldDir::open(path)? })
     }
@@ -122,7 +122,7 @@ impl TargetFile {
     /// Opens `relative` below the data directory.
     ///
     /// # Errors
-    /// When a part of the path is a link, is no directory, or the file is not regular, has several names, or cannot be
+    /// When a part of the path is a link or not a directory, or the file is not regular, has several names, or cannot be
     /// opened for writing.
     pub fn open(root: &DataRoot, relative: &Path) -> Result<Self, AccessError> {
         let path = root.path().join(relative);
@@ -167,7 +167,7 @@ impl TargetFile {
         self.file.sync_all().map_err(|source| fail("sync", source))?;
         let back = self.read_page(offset, bytes.len())?;
         if back.as_deref() != Some(bytes) {
-            return Err(fail("read back", io::Error::other("the page is not what was written")));
+            return Err(fail("read back", io::Error::other("the page differs from what was written")));
         }
         Ok(())
     }

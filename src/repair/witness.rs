@@ -70,7 +70,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The place in `pg_wal` where a server would go on writing.
+/// The position in `pg_wal` where a server would go on writing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalMark {
     /// End of WAL.
@@ -86,7 +86,7 @@ pub struct WalMark {
 }
 
 impl WalMark {
-    /// Reads the pages from the end of WAL on; `None` when no segment can have this place.
+    /// Reads the pages from the end of WAL on; `None` when no segment can have this position.
     ///
     /// # Errors
     /// When the segment is there and cannot be read.
@@ -133,7 +133,7 @@ impl Witness {
     /// What shows that a server was started since; `None` when nothing does.
     ///
     /// # Errors
-    /// When it cannot be looked at.
+    /// When it cannot be read.
     pub fn contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
         let control = self.control_contradicted_by(root)?;
         let Some(wal) = self.wal_end.as_ref().filter(|_| control.is_none()) else { return Ok(control) };
@@ -147,7 +147,7 @@ impl Witness {
     /// The same by `pg_control` alone, which is quickly read.
     ///
     /// # Errors
-    /// When it cannot be looked at.
+    /// When it cannot be read.
     pub fn control_contradicted_by(&self, root: &DataRoot) -> Result<Option<StartSign>, AccessError> {
         let now = ControlMark::read(root)?;
         let same = now.sha256 == self.control.sha256;
@@ -159,7 +159,7 @@ impl Witness {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartSign {
     /// `pg_control` is another one.
-    #[error("pg_control is not what it was: then {then}, now {now}")]
+    #[error("pg_control has changed: then {then}, now {now}")]
     Control {
         /// What it was.
         then: String,
@@ -175,7 +175,7 @@ pub enum StartSign {
         path: String,
     },
     /// `pg_control` was written after the repair began, by its own time.
-    #[error("pg_control was written {control}, after the repair began {began}")]
+    #[error("pg_control was written at {control}, after the repair began at {began}")]
     Later {
         /// Time in `pg_control`.
         control: Timestamp,
@@ -184,7 +184,7 @@ pub enum StartSign {
     },
 }
 
-/// What can be told with a journal of format 1, which kept a CRC-32C of `pg_control` that never changes: its CRC is part of
+/// What a journal of format 1 shows, which kept a CRC-32C of `pg_control` that never changes: its CRC is part of
 /// it. A time in `pg_control` after the beginning of the repair is proof all the same; an earlier one proves nothing.
 ///
 /// # Errors

@@ -15,14 +15,15 @@ use crate::output::json::{BATCH_COLUMNS, BatchJson, Item, USUAL_BATCH_COLUMNS};
 use crate::output::sink::CsvShape;
 use crate::output::text::{write_batches, write_described};
 
-/// List the batches that can be told apart
+/// List the batches that can be distinguished
 ///
-/// A batch is what was written between two completed checkpoints. No slot says to which batch it belongs: each row
-/// says how sure it is. "proven" follows from the bytes, "likely" is very probable, "possible" is not excluded.
+/// In pg_dwbuf a batch is what was written between two completed checkpoints. No slot says to which batch it belongs, so
+/// each row says how sure it is: "proven" follows from the bytes, "likely" is very probable, "possible" is not ruled
+/// out. In pg_dwb each batch has a file of its own.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct BatchesArgs {
-    /// Data directory; also a pg_dwbuf directory or single double write buffer files
+    /// Data directory; also a double write buffer directory (pg_dwbuf or pg_dwb), or single files of one
     #[arg(value_name = "DATADIR")]
     paths: Vec<PathBuf>,
     #[command(flatten)]

@@ -26,9 +26,9 @@ use crate::types::PageId;
 
 /// Find torn pages and say which image may be put back without losing anything
 ///
-/// Compares every image of the double write buffer with its page, checks every page of every relation, looks for
-/// pages that replay needs and that are not there, and for each damaged page says what happened, which image is right, and whether putting it back is proven safe by pg_control and
-/// WAL. Nothing is written.
+/// Compares every image of the double write buffer with its page, checks every page of every relation, and looks for
+/// missing pages that replay needs. For each damaged page it says what happened, which image is right, and whether
+/// pg_control and WAL prove that putting the image back is safe. Nothing is written.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct CheckArgs {
@@ -39,8 +39,8 @@ pub struct CheckArgs {
     pgdata: PgData,
     /// Judge only pages that the double write buffer holds
     ///
-    /// Others are read only where an image would be safe, and only for LSNs past the end of WAL. Pages that replay
-    /// needs and that are not there are not looked for.
+    /// Other pages are read only when an image would be safe, and only to look for LSNs past the end of WAL. Missing pages
+    /// that replay needs are not searched for.
     #[arg(long)]
     dwb_only: bool,
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
@@ -74,9 +74,9 @@ Verdicts:
   restore           an image can be put back; nothing is lost
   restore_unproven  an image could be put back; a part of the proof is missing
   loses_changes     every image lacks committed changes
-  no_image          there is no image that can be used
+  no_image          no usable image exists
   heals_in_replay   recovery overwrites the page; nothing to do
-  leave             unlogged, about to be removed, or rebuilt by the server
+  leave             unlogged, about to be removed, or a map page that servers take for empty
 ";
 
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
@@ -126,11 +126,11 @@ fn write_text(
     }
     write_slot_counts(out, layout, &report.slots)?;
     write_pages(out, layout, &report.pages, &name)?;
-    let place_of = |page: PageId| {
+    let location_of = |page: PageId| {
         let (path, block) = examined.paths.path_and_block(page);
         (data_dir.join(path), block)
     };
-    write_stand_ins(out, layout, &report.pages, &title, &place_of)?;
+    write_stand_ins(out, layout, &report.pages, &title, &location_of)?;
     if args.explain {
         for page in &report.pages {
             let title = format!("{} ({})", title(page.page), examined.path_of(page.page));

@@ -33,13 +33,14 @@ use crate::types::{Lsn, RelFileLocator};
 
 /// Show every slot of the double write buffer
 ///
-/// One line a slot: which page it holds, its LSNs, what slot CRC and page checksum say, and whether it was written
-/// since the last completed checkpoint. "stale" and "zero" page checksums are normal: a checkpoint copies pages
-/// without setting them. All filters must fit for a slot to be shown.
+/// One line per slot: the page it holds, its LSNs, whether its CRC and its page checksum are right, and whether it is
+/// current: written since the last completed checkpoint (pg_dwbuf), or what the next start would use (pg_dwb). Page
+/// checksums "stale" and "zero" are normal in pg_dwbuf: a checkpoint copies pages without setting them. A slot is shown
+/// when it matches all filters.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct DumpArgs {
-    /// Data directory; also a pg_dwbuf directory or single double write buffer files
+    /// Data directory; also a double write buffer directory (pg_dwbuf or pg_dwb), or single files of one
     #[arg(value_name = "DATADIR")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -63,9 +64,9 @@ Examples:
   pg_dwbinspect dump --slots 12 --hex DATADIR/pg_dwbuf/dwbuf_000
   pg_dwbinspect dump --state bad --images /tmp/images DATADIR
 
-Images are saved as they stand in the slot, named like the pages that pg_waldump
-saves (timeline of the last checkpoint, LSN, tablespace, database, relation, block,
-fork), followed by file and slot.
+Images are saved byte for byte as they are in the slot. Their names are those that
+pg_waldump gives to pages (timeline of the last checkpoint, LSN, tablespace,
+database, relation, block, fork), followed by file and slot.
 ";
 
 #[derive(Clone, Debug, Args)]
@@ -74,7 +75,7 @@ struct Filter {
     /// Files by number or name
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     file: Vec<String>,
-    /// Slots by place in their file: N, FIRST-LAST, FIRST- or -LAST
+    /// Slots by index in their file, from 0: N, FIRST-LAST, FIRST- or -LAST
     #[arg(long, value_name = "RANGE")]
     slots: Option<Span<u64>>,
     #[command(flatten)]
@@ -96,13 +97,13 @@ enum StateFilter {
     Empty,
     /// Written
     Used,
-    /// Slot CRC right
+    /// Slot CRC is right
     Good,
-    /// Slot CRC wrong
+    /// Slot CRC is wrong
     Bad,
-    /// Slot CRC that proves nothing
+    /// Slot CRC proves nothing
     Unverifiable,
-    /// Slot CRC wrong under a header that makes sense
+    /// Slot CRC is wrong, but the header makes sense
     Torn,
 }
 
@@ -282,7 +283,7 @@ fn show_slots(
     Ok(shown)
 }
 
-/// True when the bytes behind the slot header are an image of the page that it names.
+/// True when the bytes after the slot header are an image of the page that it names.
 const fn has_image(facts: &SlotFacts) -> bool {
     !matches!(facts.condition, Condition::Empty | Condition::Aborted)
 }

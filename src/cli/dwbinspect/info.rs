@@ -34,12 +34,13 @@ const SETTINGS: [&str; 5] = [
 
 /// Show the state of a cluster and of its double write buffer
 ///
-/// Shows identity, state, checkpoint and redo point, data checksums, layout and geometry of the double write buffer,
-/// how many slots are used, good, bad, and of which batch; then what looks inconsistent, and why that matters.
+/// Shows identity, state, checkpoint and redo point, data checksums, layout and geometry of the double write buffer, how
+/// many slots are used, good and bad, and which batch they belong to; then what looks inconsistent, and why that
+/// matters.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct InfoArgs {
-    /// Data directory; also a pg_dwbuf directory or single double write buffer files
+    /// Data directory; also a double write buffer directory (pg_dwbuf or pg_dwb), or single files of one
     #[arg(value_name = "DATADIR")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -198,7 +199,7 @@ fn write_buffer(out: &mut dyn Write, layout: Layout, report: &DwbReport, files: 
             )?;
         }
         None if files.iter().all(|file| file.knowledge == Knowledge::FromDescription.code()) => {}
-        None => fact("last checkpoint", "not known: neither file headers nor pg_control tell")?,
+        None => fact("last checkpoint", "unknown: neither the file headers nor pg_control say")?,
     }
     let sum = |of: fn(&FileJson) -> u64| files.iter().map(of).sum::<u64>();
     let (used, slots) = (sum(|file| file.used), sum(|file| file.slots));

@@ -28,9 +28,9 @@ const PROGRAM: &str = "pg_dwbinspect";
 
 /// Finds torn pages in a stopped PostgreSQL data directory, and images that can be put back
 ///
-/// Nothing is ever written into the data directory but by `repair --apply` and `undo`, so the other commands can be run on
-/// the only copy of the data, and on a copy or a file system snapshot just as well. Stop the server first: files that change while they are
-/// read give answers that are out of date.
+/// Only `repair` with --apply or --resume, `undo`, and the plan of `tui` after the word "apply" was typed write into the
+/// data directory. Everything else is safe on the only copy of the data; a copy or a file system snapshot serves as
+/// well. Stop the server first: files that change while they are read give outdated answers.
 #[derive(Debug, Parser)]
 #[command(name = PROGRAM, version = VERSION, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
 pub struct Cli {

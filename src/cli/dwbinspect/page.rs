@@ -26,18 +26,18 @@ use crate::output::page_text::{write_difference, write_headers, write_history, w
 use crate::output::text::Layout;
 use crate::types::{BlockNumber, ForkNumber, MAX_BLOCK_NUMBER, PageId};
 
-/// Show everything about one block: disk and images side by side, its records in WAL, the verdict and its proof
+/// Show everything about one block: disk and images side by side, its WAL records, the verdict and its proof
 ///
 /// RELATION is a name (table, schema.table or database.schema.table), numbers (REL, DB/REL or SPC/DB/REL), or the path
-/// of a relation file below the data directory, such as base/5/1259 or base/5/1259_vm; in a file that is not the first
-/// segment, BLOCK still counts from the start of the fork.
+/// of a relation file below the data directory, such as base/5/1259 or base/5/1259_vm. BLOCK counts from the start of the
+/// fork, also for a file that is not the first segment.
 #[derive(Debug, Args)]
 #[command(
     after_help = crate::cli::exit::EXIT_STATUS,
     override_usage = "pg_dwbinspect page [OPTIONS] DATADIR RELATION BLOCK\n       pg_dwbinspect page [OPTIONS] -D DATADIR RELATION BLOCK"
 )]
 pub struct PageArgs {
-    /// Data directory of a stopped server, unless -D or PGDATA names it; relation; block within the fork
+    /// Data directory of a stopped server (omit it when -D or PGDATA names it), relation, block within the fork
     #[arg(value_names = ["DATADIR", "RELATION", "BLOCK"], required = true, num_args = 2..=3)]
     what: Vec<OsString>,
     #[command(flatten)]

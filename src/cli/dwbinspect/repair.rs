@@ -35,10 +35,10 @@ enum SourceChoice {
 
 /// Put proven images back, offline, with a journal and an undo
 ///
-/// Without --apply nothing is written: the plan is shown, page by page. With --apply the old bytes of every page go into
-/// a journal first, then each page is overwritten, synced and read back. Only images that `check` calls safe are used
-/// unless a flag says otherwise. PAGE is the path of a file below the data directory and a block, as in
-/// base/5/1259:0 or base/5/1259_vm:0; numbers (5/1259:0) and names (public.note:0) will do too.
+/// Without --apply or --resume no page is written: the plan is shown, page by page. With --apply the old bytes first go
+/// into a journal, then each page is overwritten, synced and read back. Only images that `check` calls safe are used
+/// unless a flag says otherwise. PAGE is the path of a file below the data directory and a block, as in base/5/1259:0 or
+/// base/5/1259_vm:0; numbers (5/1259:0) and names (public.note:0) work too.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct RepairArgs {
@@ -47,13 +47,13 @@ pub struct RepairArgs {
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     pgdata: PgData,
-    /// Carry the plan out
+    /// Carry out the plan
     #[arg(long, conflicts_with = "dry_run")]
     apply: bool,
-    /// Show the plan and write nothing: the default
+    /// Show the plan and write no page: the default
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Save the plan as JSON; with --apply: carry out this saved plan, or what is selected of it
+    /// Save the plan as JSON; with --apply: carry out this saved plan, or only the selected part of it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Only these pages
@@ -63,22 +63,22 @@ pub struct RepairArgs {
     /// SPC/DB/REL)
     #[arg(long, value_name = "REL", help_heading = "Selection", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
-    /// Only images from here
+    /// Only images from this source
     #[arg(long, value_enum, help_heading = "Selection")]
     source: Option<SourceChoice>,
-    /// Put unproven images back as well: of these pages, or of "all"
+    /// Also put back unproven images of these pages, or of "all"; changes may be lost
     #[arg(long, value_name = "PAGE|all", help_heading = "Selection", value_delimiter = ',')]
     allow_unproven: Vec<PageName>,
-    /// Put an image back although committed changes are lost, for this page
+    /// Put back an image of this page although committed changes are lost
     #[arg(long, value_name = "PAGE", help_heading = "Selection", value_delimiter = ',')]
     lose_changes: Vec<PageName>,
-    /// Overwrite damaged pages of visibility and free space maps with zeros, which servers take for empty ones
+    /// Overwrite damaged pages of visibility and free space maps with zeros: servers take such a page for an empty one
     #[arg(long, help_heading = "Selection", hide_short_help = true)]
     blank_maps: bool,
-    /// Where the old bytes are kept [default: pgforensics_undo_TIME_ID beside the data directory]
+    /// New directory for the old bytes [default: pgforensics_undo_TIME_ID beside the data directory]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
-    /// Finish a repair that was cut off, or only the pages named by --page
+    /// Finish an interrupted repair, or only those of its pages that --page names
     #[arg(long, value_name = "JOURNAL_DIR", conflicts_with_all = ["apply", "dry_run", "plan", "journal", "relation",
         "source", "allow_unproven", "lose_changes", "wal"])]
     resume: Option<PathBuf>,
@@ -93,7 +93,7 @@ pub struct RepairArgs {
     progress: ProgressArg,
     #[command(flatten)]
     overrides: OverrideArgs,
-    /// Print no plan: the exit status is the answer
+    /// Print no plan; the exit status is the answer
     #[arg(short, long, hide_short_help = true, conflicts_with_all = ["apply", "resume"])]
     quiet: bool,
     #[command(flatten)]
@@ -102,12 +102,12 @@ pub struct RepairArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  pg_dwbinspect repair DATADIR                     the plan; nothing is written
-  pg_dwbinspect repair DATADIR --apply             carry it out
-  pg_dwbinspect repair DATADIR --plan plan.json    save it, to be edited and carried out with
+  pg_dwbinspect repair DATADIR                     show the plan; no page is written
+  pg_dwbinspect repair DATADIR --apply             carry out the plan
+  pg_dwbinspect repair DATADIR --plan plan.json    save the plan; edit it, then carry it out with
   pg_dwbinspect repair DATADIR --apply --plan plan.json
-  pg_dwbinspect undo DATADIR JOURNAL_DIR           take it back
-  pg_dwbinspect repair DATADIR --resume JOURNAL_DIR
+  pg_dwbinspect undo DATADIR JOURNAL_DIR           put the old bytes back
+  pg_dwbinspect repair DATADIR --resume JOURNAL_DIR    finish an interrupted repair
   pg_dwbinspect repair DATADIR --resume JOURNAL_DIR --skip-changed
 ";
 

@@ -66,10 +66,10 @@ fn step_row(step: &PlanStep) -> Map<String, Value> {
     flat
 }
 
-/// How a repair ends: what the check before it could not look at, and the exit status.
+/// How a repair ends: what the check before it could not examine, and the exit status.
 pub(super) struct Ending {
     skipped: Vec<SkippedJson>,
-    /// The exit status; what was not looked at may need a repair as well.
+    /// The exit status; what was not examined may need a repair as well.
     pub outcome: Outcome,
 }
 
@@ -116,7 +116,7 @@ fn machine(
     Ok(true)
 }
 
-fn place(page: &PlanPage, relation: Option<&str>) -> String {
+fn page_label(page: &PlanPage, relation: Option<&str>) -> String {
     let fork = if page.fork == "main" { String::new() } else { format!(" {}", printable(&page.fork)) };
     let rel = relation.map_or_else(|| format!("{}/{}/{}", page.spc_oid, page.db_oid, page.rel_number), printable);
     format!("{rel}{fork} block {}", page.block)
@@ -170,7 +170,7 @@ pub(super) fn write_plan(
         let what = match blockers {
             [] => "This carries the plan out and keeps the old bytes in a journal:",
             _ => {
-                "Where what forbids it is known and meant, this carries the plan out and keeps the old bytes in a journal:"
+                "If you have checked what forbids it and accept the risk, this carries the plan out and keeps the old bytes in a journal:"
             }
         };
         writeln!(out, "\n{}", paint.heading("What to do next"))?;
@@ -185,7 +185,7 @@ fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Res
     let mut table = plain_table(&["page", "image", "LSN", "verdict"]);
     for step in &plan.steps {
         table.add_row([
-            place(&step.page, step.relation.as_deref()),
+            page_label(&step.page, step.relation.as_deref()),
             printable(&step.image.to_string()),
             printable(&step.page_lsn),
             printable(&step.verdict),
@@ -196,7 +196,7 @@ fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Res
         writeln!(
             out,
             "\n  {}",
-            layout.paint.bad(&format!("WARNING: {}", place(&step.page, step.relation.as_deref())))
+            layout.paint.bad(&format!("WARNING: {}", page_label(&step.page, step.relation.as_deref())))
         )?;
         for warning in &step.warnings {
             write_fact(out, layout, "may be lost or wrong", warning)?;
@@ -213,14 +213,14 @@ fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Resu
     // Pages that are left for the same reasons stand together.
     let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
     for left in &plan.left {
-        let (reason, place) = (left.reasons.join("; "), place(&left.page, left.relation.as_deref()));
+        let (reason, label) = (left.reasons.join("; "), page_label(&left.page, left.relation.as_deref()));
         match groups.iter_mut().find(|(verdict, same, _)| *verdict == left.verdict && *same == reason) {
-            Some((_, _, places)) => places.push(place),
-            None => groups.push((&left.verdict, reason, vec![place])),
+            Some((_, _, labels)) => labels.push(label),
+            None => groups.push((&left.verdict, reason, vec![label])),
         }
     }
-    for (verdict, reason, places) in groups {
-        write_fact(out, layout, &printable(verdict), &format!("{}: {reason}", places.join(", ")))?;
+    for (verdict, reason, labels) in groups {
+        write_fact(out, layout, &printable(verdict), &format!("{}: {reason}", labels.join(", ")))?;
     }
     Ok(())
 }
@@ -272,14 +272,14 @@ pub(super) fn write_applied(
 /// Pages that were left as they are, and why.
 fn named_left(journal: &Journal, applied: &Applied) -> Vec<(String, String)> {
     let entries = &journal.manifest().entries;
-    let named = |left: &Left| Some((entries.get(left.place)?.to_string(), left.why.to_string()));
+    let named = |left: &Left| Some((entries.get(left.index)?.to_string(), left.why.to_string()));
     applied.left.iter().filter_map(named).collect()
 }
 
 fn left_rows(journal: &Journal, applied: &Applied) -> Vec<Value> {
     let entries = &journal.manifest().entries;
     let row = |left: &Left| {
-        let entry = entries.get(left.place)?;
+        let entry = entries.get(left.index)?;
         let kind = match left.why {
             LeftWhy::Changed => "changed",
             LeftWhy::NoBytes(_) => "no_bytes",
@@ -290,7 +290,7 @@ fn left_rows(journal: &Journal, applied: &Applied) -> Vec<Value> {
     applied.left.iter().filter_map(row).collect()
 }
 
-/// A journal that was carried out again or taken back.
+/// A journal that was carried out again or undone.
 pub(super) fn write_undone(
     out: &mut dyn Write,
     output: &OutputArgs,
@@ -300,7 +300,7 @@ pub(super) fn write_undone(
 ) -> Result<(), Stop> {
     let (command, title) = match direction {
         Direction::Forward => ("repair", "Repair finished"),
-        Direction::Back => ("undo", "Repair taken back"),
+        Direction::Back => ("undo", "Repair undone"),
     };
     let directory = journal.directory().display().to_string();
     if let Some(format) = output.machine() {
@@ -323,17 +323,17 @@ pub(super) fn write_undone(
     writeln!(out, "{}", layout.paint.heading(title))?;
     write_fact(out, layout, "pages written", &applied.written.len().to_string())?;
     if applied.already > 0 {
-        write_fact(out, layout, "already in place", &applied.already.to_string())?;
+        write_fact(out, layout, "no change needed", &applied.already.to_string())?;
     }
     write_fact(out, layout, "journal", &directory)?;
     if let Some(why) = &applied.unlogged {
-        write_fact(out, layout, "not in its log", why)?;
+        write_fact(out, layout, "not in the log", why)?;
     }
     if !applied.newer_files.is_empty() {
         let files: Vec<String> = applied.newer_files.iter().map(|file| file.display().to_string()).collect();
-        let what = "written after the repair began, though pg_control says that no server got as far as a page; a copy \
-                    of the data directory has new times too";
-        write_fact(out, layout, "look at", &format!("{}: {what}", files.join(", ")))?;
+        let what = "written after the repair began, although pg_control shows that no server was started; copying the \
+                    data directory also changes these times";
+        write_fact(out, layout, "check", &format!("{}: {what}", files.join(", ")))?;
     }
     if !applied.left.is_empty() {
         writeln!(out, "\n{}", layout.paint.heading("Pages that were left as they are"))?;

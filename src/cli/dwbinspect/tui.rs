@@ -14,11 +14,11 @@ use crate::cli::work::JobsArg;
 use crate::inspect::error::open_data_dir;
 use crate::tui::backend::cluster::ClusterBackend;
 
-/// Look at a crashed cluster on a screen: what is wrong, what a start would bring, what to do
+/// Look at a crashed cluster on a screen: what is wrong, what a start would do, what to do next
 ///
-/// Opens with the triage and fills in while the cluster is being read; the same findings as `check`, then batches, slots,
-/// pages, WAL and the repair plan. ? shows the keys. Nothing is written into the data directory but by the plan, after
-/// the word "apply" was typed. The exit status is that of `check`.
+/// Opens with the triage and fills in while the cluster is being read: the findings of `check`, then batches, slots,
+/// pages, WAL and the repair plan. ? shows the keys. Only the plan writes into the data directory, after the word
+/// "apply" was typed. The exit status is that of `check`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct TuiArgs {
@@ -38,7 +38,7 @@ pub struct TuiArgs {
 
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     need_terminal("pg_dwbinspect check")?;
-    // What cannot be looked at is said on the normal screen.
+    // What cannot be examined is said on the normal screen.
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
     let directory = open_data_dir(&data_dir)?;
     if directory.control().trusted().is_none() {

@@ -1,4 +1,4 @@
-//! `pg_dwbinspect undo`: a journal taken back; and what `repair --resume` shares with it.
+//! `pg_dwbinspect undo`: puts the old bytes of a journal back; and what `repair --resume` shares with it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -35,23 +35,22 @@ impl OverrideArgs {
     }
 }
 
-/// How a journal is carried out again or taken back.
+/// How a journal is carried out again or undone.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct ReplayArgs {
-    /// With a journal: leave pages as they are that were changed by somebody else since, or whose bytes the journal has
-    /// lost, and do the others
+    /// With a journal: skip pages that something else changed since, or whose bytes the journal lost; write all others
     #[arg(long)]
     pub skip_changed: bool,
-    /// With a journal of an earlier version, which cannot tell whether a server was started since: use it all the same
+    /// Use a journal of an earlier version, though it cannot show whether a server was started since
     #[arg(long, help_heading = "Overrides")]
     pub allow_old_journal: bool,
 }
 
 /// Put the bytes back that a repair overwrote
 ///
-/// Refuses when a server was started since: its pages are newer. Refuses, before anything is written, when a page is
-/// neither what the repair wrote nor what it overwrote; --skip-changed leaves such pages as they are and puts the others
-/// back, and --page chooses. Exit status 1 when pages were left.
+/// Refuses when a server was started since the repair: its pages are newer. Also refuses, before anything is written,
+/// when a page is neither what the repair wrote nor what it overwrote: --skip-changed leaves such pages as they are and
+/// puts back the others, and --page selects pages. The exit status is 1 when pages were left.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS, allow_missing_positional = true)]
 pub struct UndoArgs {
@@ -60,7 +59,7 @@ pub struct UndoArgs {
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     pgdata: PgDataToWrite,
-    /// The journal of the repair
+    /// Journal directory of the repair
     #[arg(value_name = "JOURNAL_DIR")]
     journal: PathBuf,
     /// Only these pages of the journal
@@ -91,7 +90,7 @@ pub(super) fn run(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     run_replay(&request, &args.output, out)
 }
 
-/// Carries a journal out, or takes it back, and says what was done.
+/// Carries a journal out, or undoes it, and says what was done.
 pub(super) fn run_replay(request: &ReplayRequest, output: &OutputArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let written = replay(request)?;
     write_undone(out, output, &written.journal, &written.applied, request.direction)?;

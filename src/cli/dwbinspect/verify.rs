@@ -22,12 +22,11 @@ use crate::output::words::cluster::checksum_words;
 
 /// Check every page of every relation file
 ///
-/// Checks the checksum of each page if the cluster has them, its header, its line pointers, and that a page without
-/// header is all zero. Where no checksum vouches for a heap page, its tuples are looked at too. Also checks that files
-/// end with a whole page and that no segment is missing or short, and that pages of an index which name each other (siblings
-/// and children of B-trees, right links of GIN and GiST, chains of hash buckets) are there and agree. The cluster need not have been shut down cleanly:
-/// then pages count as damaged that recovery may still repair. Files of temporary relations are not read; a server
-/// removes them when it starts.
+/// Checks the checksum of each page if the cluster has checksums, its header, its line pointers, and that a page without
+/// a header is all zero; of heap pages without a checksum also the tuples. Checks that files end with a whole page, that
+/// no segment is missing or short, and that index pages which name each other (siblings and children of B-trees, right
+/// links of GIN and GiST, chains of hash buckets) exist and agree. After a crash, pages that recovery will repair count
+/// as damaged too. Files of temporary relations are not read; a server removes them when it starts.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct VerifyArgs {
@@ -55,8 +54,9 @@ Examples:
   pg_dwbinspect verify --path 'base/5/16384*' --path global DATADIR
   pg_dwbinspect verify --format csv DATADIR > damaged.csv
 
-What pg_checksums --check finds is found here too. It looks at checksums alone, passes
-pages without header that are not all zero, and refuses a cluster that crashed.
+This finds everything that pg_checksums --check finds. pg_checksums compares checksums
+only, accepts pages without a header that are not all zero, and refuses a cluster that
+crashed.
 ";
 
 pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {

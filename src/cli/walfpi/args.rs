@@ -14,14 +14,14 @@ use crate::types::{Lsn, TimelineId};
 /// Which WAL is read.
 #[derive(Clone, Debug, Args)]
 pub struct SourceArgs {
-    /// Data directory, pg_wal or archive directory, segments, tar archives, a pattern in quotes, or "-"; with -p or -D
-    /// STARTSEG and ENDSEG, as pg_waldump takes them [default: PGDATA of the environment]
+    /// Data directory, pg_wal or archive directory, segments, tar archives, a pattern in quotes, or "-"; with -p or -D:
+    /// first and last segment, as for pg_waldump [default: the environment variable PGDATA]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Where to read; PATH may then name the first and the last segment
+    /// Directory with the segments; PATH may then name the first and the last one
     #[arg(short = 'p', long = "path", value_name = "PATH")]
     path: Option<PathBuf>,
-    /// Data directory to read, in place of -p
+    /// Data directory to read, instead of -p
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR", conflicts_with = "path")]
     pgdata: Option<PathBuf>,
     /// Count no record that starts before this LSN
@@ -30,7 +30,7 @@ pub struct SourceArgs {
     /// Count no record that ends after this LSN
     #[arg(short = 'e', long, value_name = "LSN", help_heading = "Range")]
     end: Option<Lsn>,
-    /// Follow this timeline [default: the newest there is, or that of STARTSEG]
+    /// Follow this timeline [default: the newest one, or that of the first segment named]
     #[arg(short = 't', long, value_name = "TLI", help_heading = "Range", value_parser = clap::value_parser!(u32).range(1..))]
     timeline: Option<u32>,
 }
@@ -82,7 +82,7 @@ pub struct NameArgs {
     /// Show names of relations: from a stopped data directory, or from a file (see --help)
     ///
     /// A file is a JSON array of objects with spc_oid, db_oid, rel_number, database, schema and relation. `pg_walfpi
-    /// names-query` prints the query that makes it; run it in each database and put the outputs one after the other.
+    /// names-query` prints the query that makes it: run it in each database and write all outputs one after the other.
     #[arg(long, value_name = "DATADIR|FILE")]
     pub names: Option<PathBuf>,
 }

@@ -18,18 +18,18 @@ use crate::repair::export::ExportDir;
 
 /// Write full-page images into a directory, as files of one page each
 ///
-/// By default a page is as redo would leave it: its LSN is the end of the record, its checksum fits. With --raw it is
-/// what the record holds, byte for byte what pg_waldump --save-fullpage writes. Names are pg_waldump's:
-/// TIMELINE-LSN.SPC.DB.REL.BLOCK_FORK. Existing files are never overwritten.
+/// By default a page is written as redo would leave it: with the LSN of the end of the record, and with a right checksum.
+/// With --raw it is what the record holds, byte for byte what pg_waldump --save-fullpage writes. File names are those of
+/// pg_waldump: TIMELINE-LSN.SPC.DB.REL.BLOCK_FORK. Existing files are never overwritten.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct ExtractArgs {
-    /// Directory for the pages; made if it does not exist, never inside a data directory
+    /// Directory for the pages; created if it does not exist, never inside a data directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     #[command(flatten)]
     common: CommonArgs,
-    /// Leave pages as the record holds them; includes images that redo does not apply
+    /// Write pages as the record holds them, also images that redo does not apply
     #[arg(long)]
     raw: bool,
     #[command(flatten)]

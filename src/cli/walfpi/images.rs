@@ -77,7 +77,7 @@ struct ImageFilter {
     /// Why the image was written
     #[arg(long, value_enum, value_delimiter = ',')]
     cause: Vec<CauseFilter>,
-    /// Go on after damage, at the next page that starts a record
+    /// Continue after damage, at the next page on which a record starts
     #[arg(long)]
     resync: bool,
 }

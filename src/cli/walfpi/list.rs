@@ -11,8 +11,8 @@ use crate::cli::work::ByteBar;
 
 /// List the full-page images, one line each
 ///
-/// Shows the LSN and type of the record, the block, the size as stored and of the page, the hole, the compression,
-/// whether redo applies the image, and why it was written.
+/// Shows the LSN and type of the record, the block, the size as stored and before compression, the hole, the
+/// compression, whether redo applies the image, and why it was written.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct ListArgs {

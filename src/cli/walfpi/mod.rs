@@ -21,12 +21,12 @@ use crate::output::closing::VERSION;
 
 const PROGRAM: &str = "pg_walfpi";
 
-/// Tells how much of the WAL is full-page images (FPI), when, of what, and why
+/// Shows how much of the WAL is full-page images (FPI), when they were written, of what, and why
 ///
-/// Reads WAL of majors 10 to 19: a data directory, a pg_wal or archive directory, single segments, a pattern in quotes,
-/// or "-" for standard input; plain, .partial, gzip, lz4, zstd, bzip2, xz, and tar archives of such segments in any
-/// order, all recognised by content. Nothing is written into any of them. Compressed tar archives and standard input are
-/// unpacked into a temporary file without a name, of at most 64 GiB.
+/// Reads WAL of majors 10 to 19 from a data directory, a pg_wal or archive directory, single segments, a pattern in
+/// quotes, or "-" for standard input. Segments may be plain, .partial, compressed with gzip, lz4, zstd, bzip2 or xz, or
+/// in tar archives, in any order; all are recognised by content. Nothing is written into any of them. Compressed tar
+/// archives and standard input are unpacked into a temporary file without a name, of at most 64 GiB.
 #[derive(Debug, Parser)]
 #[command(name = PROGRAM, version = VERSION, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
 pub struct Cli {
@@ -44,9 +44,9 @@ enum Command {
     Verify(verify::VerifyArgs),
     #[cfg(feature = "tui")]
     Tui(Box<tui::TuiArgs>),
-    /// Print the query that makes a file for --names
+    /// Print the SQL query that makes a file for --names
     ///
-    /// Run it in each database, for example with psql -XAtq, and put the outputs one after the other into one file.
+    /// Run it in each database, for example with psql -XAtq, and write all outputs one after the other into one file.
     NamesQuery,
     /// Print the manual page
     #[command(hide = true)]

@@ -22,19 +22,20 @@ use crate::parsers::wal::version::Major;
 
 /// Show how much of the WAL is full-page images, and of what
 ///
-/// By default one row per checkpoint interval, from redo point to redo point. Byte counts are those of pg_waldump
-/// --stats: record bytes without images, image bytes as stored, both without page headers and padding; raw bytes are
-/// the pages as a whole, before hole removal and compression.
+/// By default there is one row per checkpoint interval, from redo point to redo point. Byte counts are those of
+/// pg_waldump --stats: record bytes without images, image bytes as stored, both without page headers and padding. Raw
+/// bytes are whole pages, before holes are removed and images compressed.
 ///
-/// By relation, fork, block, database and tablespace the bytes of a block's data go to its block and the rest of the
-/// record to its first block. There a record counts in each group that it touches: bytes add up to the total, records to
-/// more. By cause, "repeated" looks back to the redo point or to --start, whichever is later.
+/// With --by relation, fork, block, database or tablespace, data of a block counts for that block, and the rest of a
+/// record for its first block. A record counts once in each group that it touches, so bytes add up to the total and
+/// records to more than that. With --by cause, "repeated" means since the redo point or since --start, whichever is
+/// later.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct StatsArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// What rows stand for
+    /// What each row stands for
     #[arg(long, value_enum, default_value_t = By::Checkpoint, value_name = "WHAT")]
     by: By,
     /// Show only the first N rows
@@ -95,7 +96,7 @@ impl By {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Sort {
-    /// The group itself, or the place in WAL
+    /// The group itself, or the position in WAL
     Key,
     Records,
     RecordBytes,

@@ -19,7 +19,7 @@ use crate::tui::view::wal_notes;
 /// Look at full-page images in WAL on a screen: share per checkpoint, decay, relations, causes
 ///
 /// Shows what `stats` prints, by checkpoint interval, relation and cause, and fills in while WAL is being read. ? shows
-/// the keys. Nothing is written but what e exports into new files in the current directory.
+/// the keys. Nothing is written except the new files that the key e exports into the current directory.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct TuiArgs {

@@ -18,16 +18,16 @@ use crate::output::text::{Layout, write_fact};
 
 /// Check the chain of WAL records, and say where it ends and why
 ///
-/// Checks every page header, every record's CRC, every link to the record before. An end is damage when sound records
-/// of the same stream follow after it or pg_control knows of later WAL; all other ends are what a running or crashed
-/// server leaves. Where a server is at work, the end is read again before it is called damage. Bytes
-/// that no server looks at are not checked: padding, and the rest of a segment after a switch.
+/// Checks every page header, the CRC of every record, and every link to the previous record. An end is damage when sound
+/// records of the same stream follow it, or when pg_control knows of later WAL; a running or crashed server leaves all
+/// other ends. Where a server is at work, the end is read again before it is called damage. Bytes that no server reads
+/// are not checked: padding, and the rest of a segment after a segment switch.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct VerifyArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Go on after damage, at the next page that starts a record
+    /// Continue after damage, at the next page on which a record starts
     #[arg(long)]
     resync: bool,
     #[command(flatten)]

@@ -161,7 +161,7 @@ impl<'l, 'c> Archive<'l, 'c> {
             }
         };
         if is_tar(&peeled.head) {
-            let what = "an archive inside an archive; not looked into";
+            let what = "an archive inside an archive; not read";
             self.found.notes.add(NoteLevel::Skipped, NoteKind::NotWal, &label, what);
             return None;
         }
@@ -215,7 +215,7 @@ impl<'l, 'c> Archive<'l, 'c> {
         }
         if self.unrecognized > 0 {
             let what = format!("{} members whose names are not those of WAL; not examined", self.unrecognized);
-            self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, self.label, what);
+            self.found.notes.add(NoteLevel::Note, NoteKind::Stranger, self.label, what);
         }
     }
 }

@@ -113,7 +113,7 @@ impl Candidates {
                 return Some((None, Some(second)));
             }
             FirstPage::Damaged { why, .. } => {
-                let what = format!("first page: {why}; without a segment's name not used");
+                let what = format!("first page: {why}; not used, since its name is not that of a segment");
                 self.notes.add(NoteLevel::Skipped, NoteKind::FirstPageDamaged, label, what);
             }
             FirstPage::Version(magic) => {
@@ -151,7 +151,7 @@ impl Candidates {
         };
         if let Some((before, first)) = self.histories.get(&tli) {
             if *first != history {
-                let what = format!("says otherwise than {before}, which is used");
+                let what = format!("contradicts {before}, which is used");
                 self.notes.add(NoteLevel::Problem, NoteKind::BadHistory, label, what);
             }
             return;

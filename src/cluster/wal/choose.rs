@@ -212,17 +212,17 @@ impl Chooser {
         // No file holds WAL of a later timeline than its name says: the first page is damaged, the name is not.
         if let Some(named) = named.filter(|named| named.number == content.number) {
             let what =
-                format!("its first page says timeline {}, later than its name; the name is believed", header.tli);
+                format!("its first page is of timeline {}, later than its name says; the name is used", header.tli);
             notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, &candidate.label, what);
             return Some(Numbered { candidate, segment: named, wrong_name: false });
         }
         let holds = format!("holds WAL from {} of timeline {}", header.start_lsn, header.tli);
         if candidate.origin.in_pg_wal && named.is_some_and(|named| content.number < named.number) {
-            let what = format!("waits to be written again, still {holds}; left out");
+            let what = format!("renamed for later use and not written since: still {holds}; left out");
             notes.add(NoteLevel::Note, NoteKind::Leftover, &candidate.label, what);
             return None;
         }
-        problem(format!("the name is that of other WAL: {holds}, and is used as such"));
+        problem(format!("its name is that of other WAL: {holds}, and is used as such"));
         Some(Numbered { candidate, segment: content, wrong_name: true })
     }
 

@@ -31,7 +31,7 @@ pub enum WalSetError {
     #[error("standard input can be read only once")]
     Stdin,
     /// The temporary file cannot be made or written.
-    #[error("temporary file for unpacked WAL: {0}")]
+    #[error("cannot make a temporary file for unpacked WAL: {0}")]
     Scratch(io::Error),
     /// No segment of the wanted cluster and timeline was found; the notes say what was found instead.
     #[error("no WAL segment found{}", first_reason(.notes))]

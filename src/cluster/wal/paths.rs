@@ -103,7 +103,7 @@ impl PathSource<'_, '_> {
                     ControlRead::Unreadable(error) => error.to_string(),
                     ControlRead::Short(error) => error.to_string(),
                     ControlRead::UnknownVersion { prefix, .. } => {
-                        format!("version {} of the control file is not known", prefix.pg_control_version)
+                        format!("its version {} is unknown", prefix.pg_control_version)
                     }
                     ControlRead::WrongSizes(_, faults) => {
                         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -167,8 +167,9 @@ impl PathSource<'_, '_> {
             }
         }
         if let Some(example) = example {
-            let what = format!("{unrecognized} files whose names are not those of WAL, as {example}; not examined");
-            self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
+            let what =
+                format!("{unrecognized} files whose names are not those of WAL, such as {example}; not examined");
+            self.found.notes.add(NoteLevel::Note, NoteKind::Stranger, &label, what);
         }
         files.sort_unstable();
         let known = self.found.list.len();

@@ -60,7 +60,7 @@ pub enum StepChange {
     #[error("no such fork")]
     NoSuchFork,
     /// Its image is not there any more.
-    #[error("its image is gone")]
+    #[error("its image is no longer there")]
     ImageGone,
     /// The page is another.
     #[error("the page has changed")]

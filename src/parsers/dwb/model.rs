@@ -67,7 +67,7 @@ pub enum HeaderFault {
         expected: u32,
     },
     /// A page size that no server has.
-    #[error("blcksz is {found}, no page size of any server")]
+    #[error("blcksz is {found}, which is not a page size of any server")]
     BlockSize {
         /// The number on disk.
         found: u32,
@@ -230,7 +230,7 @@ pub enum SlotFault {
         found: u16,
     },
     /// The unused checksum field is not 0.
-    #[error("checksum is {found:#06x}, always written as 0")]
+    #[error("checksum is {found:#06x}, but servers always write 0")]
     Checksum {
         /// The value on disk.
         found: u16,

@@ -337,7 +337,7 @@ impl UnknownMagic {
             other if (0xD100..=0xD1FF).contains(&other) && other > Major::NEWEST.magic() => {
                 format!("newer than the versions known here ({} to {})", Major::OLDEST, Major::NEWEST)
             }
-            _ => "no WAL page of any version".to_owned(),
+            _ => "not a WAL page of any known version".to_owned(),
         }
     }
 }
@@ -427,9 +427,9 @@ mod tests {
             (0xD11C, "newer than the versions known here (10 to 19devel)"),
             (0xD120, "newer"),
             (0xD1FF, "newer"),
-            (0xD200, "no WAL page"),
+            (0xD200, "not a WAL page"),
             (0xD05E, "before 9.6"),
-            (0x1234, "no WAL page"),
+            (0x1234, "not a WAL page"),
         ] {
             let said = UnknownMagic(magic).to_string();
             assert!(said.contains(words), "{said}");
