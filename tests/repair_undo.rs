@@ -140,7 +140,7 @@ fn journal_of_the_first_format_asks_for_a_flag() {
     let before = files(&repaired.data);
     for ran in [repaired.undo(&[]), repaired.resume(&[])] {
         assert_eq!(ran.status, 2, "{}", ran.stdout);
-        assert!(ran.stderr.contains("cannot tell whether a server was started"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("cannot show whether a server was started"), "{}", ran.stderr);
         assert!(ran.stderr.contains("--allow-old-journal"), "{}", ran.stderr);
     }
     assert_eq!(files(&repaired.data), before);

@@ -286,7 +286,7 @@ fn foreign_wal_is_left_out() {
     assert!(version.kind == NoteKind::ForeignVersion && version.what.contains("9.6, which is not supported"));
     assert!(only(&set, NoteKind::ForeignSize).what.contains("segment size 2097152"));
     assert_eq!(only(&set, NoteKind::Unwritten).level, NoteLevel::Problem);
-    assert!(only(&set, NoteKind::NotWal).what.contains("no WAL page of any version"));
+    assert!(only(&set, NoteKind::NotWal).what.contains("not a WAL page of any known version"));
     // The user knows better which cluster is meant.
     let options = WalSetOptions { system_identifier: Some(77), ..WalSetOptions::new(&scratch) };
     let set = WalSet::open(&[place], options).unwrap();

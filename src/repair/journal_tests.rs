@@ -291,7 +291,7 @@ fn damaged_line_of_the_log_may_tell_of_a_page_that_was_not_put_back() {
         *bytes = text.replacen(of_a_page, of_a_page.trim_end_matches('}'), 1).into_bytes();
     });
     let told = case.open().unwrap_err().to_string();
-    assert!(told.contains("1 line of it cannot be read and may tell of more"), "{told}");
+    assert!(told.contains("1 line of it cannot be read, so there may be more"), "{told}");
 }
 
 /// What is found under the name of the log.

@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(FirstPage::of(&[]), FirstPage::Empty);
         assert_eq!(FirstPage::of(&[0; 100]), FirstPage::Zero);
         assert!(words(&FirstPage::of(b"short")).contains("5 bytes"));
-        assert!(words(&FirstPage::of(&[b'x'; 100])).contains("no WAL page of any version"));
+        assert!(words(&FirstPage::of(&[b'x'; 100])).contains("not a WAL page of any known version"));
         let mut old = pages(0x30_0000);
         old.truncate(8192);
         old[0..2].copy_from_slice(&0xD093_u16.to_le_bytes());
