@@ -11,7 +11,7 @@ use super::usage::UsageError;
 /// `-D` of a command that only reads.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PgData {
-    /// Data directory, instead of DATADIR [default: the environment variable PGDATA]
+    /// Data directory, instead of DATADIR [default: $PGDATA]
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
     pgdata: Option<PathBuf>,
 }
@@ -19,7 +19,7 @@ pub struct PgData {
 /// `-D` of a command that may write.
 #[derive(Clone, Debug, Default, Args)]
 pub struct PgDataToWrite {
-    /// Data directory, instead of DATADIR; the environment variable PGDATA is not used
+    /// Data directory, instead of DATADIR; $PGDATA is not used
     #[arg(short = 'D', long = "pgdata", value_name = "DATADIR")]
     pgdata: Option<PathBuf>,
 }

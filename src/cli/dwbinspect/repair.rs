@@ -69,7 +69,7 @@ pub struct RepairArgs {
     /// Also put back unproven images of these pages, or of "all"; changes may be lost
     #[arg(long, value_name = "PAGE|all", help_heading = "Selection", value_delimiter = ',')]
     allow_unproven: Vec<PageName>,
-    /// Put back an image of this page although committed changes are lost
+    /// Put back an image of this page, and lose committed changes
     #[arg(long, value_name = "PAGE", help_heading = "Selection", value_delimiter = ',')]
     lose_changes: Vec<PageName>,
     /// Overwrite damaged pages of visibility and free space maps with zeros: servers take such a page for an empty one
@@ -78,7 +78,7 @@ pub struct RepairArgs {
     /// New directory for the old bytes [default: pgforensics_undo_TIME_ID beside the data directory]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
-    /// Finish an interrupted repair, or only those of its pages that --page names
+    /// Finish an interrupted repair; with --page: only these pages of it
     #[arg(long, value_name = "JOURNAL_DIR", conflicts_with_all = ["apply", "dry_run", "plan", "journal", "relation",
         "source", "allow_unproven", "lose_changes", "wal"])]
     resume: Option<PathBuf>,

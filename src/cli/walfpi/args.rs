@@ -15,7 +15,7 @@ use crate::types::{Lsn, TimelineId};
 #[derive(Clone, Debug, Args)]
 pub struct SourceArgs {
     /// Data directory, pg_wal or archive directory, segments, tar archives, a pattern in quotes, or "-"; with -p or -D:
-    /// first and last segment, as for pg_waldump [default: the environment variable PGDATA]
+    /// first and last segment, as for pg_waldump [default: $PGDATA]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Directory with the segments; PATH may then name the first and the last one
