@@ -174,7 +174,7 @@ fn messages_say_what_was_probably_meant() {
             fs::write(data.join("PG_VERSION"), format!("{version}\n")).unwrap();
             let ran = dwbinspect(&[command, arg(&data)]);
             assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{command} {version}");
-            let words = format!("says {version}, which is not supported; 10 to 19 are");
+            let words = format!("says {version}, which is not supported (supported: 10 to 19)");
             assert!(ran.stderr.contains(&words), "{command}: {}", ran.stderr);
         }
         fs::write(data.join("PG_VERSION"), "19\n").unwrap();
@@ -271,7 +271,7 @@ fn wal_options_are_those_of_pg_waldump() {
     let by_address = stats(&["-s", &from, "-e", &to, arg(&wal)]).0;
     assert_ne!(by_address, whole);
     assert_eq!(stats(&["-p", arg(&wal), &segments[1], &segments[2]]).0, by_address);
-    assert!(stats(&["-p", arg(&wal), "base/5"]).1.contains("not \"base/5\""));
+    assert!(stats(&["-p", arg(&wal), "base/5"]).1.contains("\"base/5\" is not a segment name"));
     // Without -p they are two files, which is said.
     let (first, last) = (wal.join(&segments[0]), wal.join(&segments[3]));
     let ran = run("pg_walfpi", &["stats", "--format", "ndjson", arg(&first), arg(&last)]);

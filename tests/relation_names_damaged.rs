@@ -240,7 +240,7 @@ fn other_majors_and_control_files() {
     let whole = read(&data).0;
     change(&data.join("global/pg_control"), |bytes| bytes[40] ^= 1);
     let (names, gaps) = read(&data);
-    assert!(gaps[0].contains("8192 byte blocks are assumed"), "{gaps:?}");
+    assert!(gaps[0].contains("blocks of 8192 bytes are assumed"), "{gaps:?}");
     assert_eq!(names_of(&names, "shop"), names_of(&whole, "shop"));
     assert_eq!(names_of(&names, "archive"), 0, "its tablespace cannot be found");
     assert!(gaps.iter().any(|gap| gap.contains("pg_tblspc")), "{gaps:?}");
@@ -298,7 +298,7 @@ fn catalogs_in_several_segment_files() {
     change(&pg_class, |bytes| bytes.truncate(BLOCK + 100));
     let (names, gaps) = read(&data);
     assert!(gaps.iter().any(|gap| gap.contains("block 1: only 100 bytes")), "{gaps:?}");
-    assert!(gaps.iter().any(|gap| gap.contains("1259 has 8292 bytes, a segment file of 32768")), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| gap.contains("1259 has 8292 bytes, expected 32768")), "{gaps:?}");
     assert!(names.len() > whole - 150 && names.len() < whole);
 }
 
@@ -312,7 +312,7 @@ fn endless_file_ends() {
     let (names, gaps) = read(&data);
     assert!(start.elapsed() < Duration::from_secs(60));
     assert_eq!(names.len(), whole);
-    assert!(gaps[0].contains("a segment file of 1073741824 was expected"), "{gaps:?}");
+    assert!(gaps[0].contains("expected 1073741824"), "{gaps:?}");
 }
 
 #[test]
