@@ -48,7 +48,7 @@ pub enum InspectError {
     #[error(transparent)]
     Wal(#[from] WalSetError),
     /// As before, where a bare segment name was given.
-    #[error("{0}; use -p DIRECTORY to say where the segments are")]
+    #[error("{0}; give the directory of the segments with -p DIRECTORY")]
     SegmentWithoutDirectory(#[source] WalSetError),
     /// A range of WAL ends before it begins.
     #[error("the start {start} is after the end {end}")]
@@ -88,7 +88,7 @@ pub enum InspectError {
     #[error("no relation is called \"{0}\"")]
     NoSuchRelation(String),
     /// Several relations have this name.
-    #[error("\"{text}\" matches {} relations; say which:{}", found.len(), lines_of(found))]
+    #[error("\"{text}\" matches {} relations; name one:{}", found.len(), lines_of(found))]
     AmbiguousRelation {
         /// What was given.
         text: String,
@@ -151,7 +151,7 @@ pub enum InspectError {
     #[error("the journal holds no page {0}")]
     NotInJournal(PageName),
     /// A name stands for several pages of the journal.
-    #[error("{0} matches several pages: give the path of the file instead")]
+    #[error("{0} matches several pages: give the path of the file")]
     SeveralPages(PageName),
     /// A relation was named in a form that none has.
     #[error(transparent)]
