@@ -215,7 +215,7 @@ impl<'l, 'c> Archive<'l, 'c> {
         }
         if self.unrecognized > 0 {
             let what = format!("{} members whose names are not those of WAL; not examined", self.unrecognized);
-            self.found.notes.add(NoteLevel::Note, NoteKind::Stranger, self.label, what);
+            self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, self.label, what);
         }
     }
 }

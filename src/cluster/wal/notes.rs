@@ -129,7 +129,7 @@ impl NoteKind {
             Self::NotWal => "it was not read",
             Self::FirstPageDamaged => "only its name says what it belongs to",
             Self::Empty => "a segment file is never empty",
-            Self::Stranger => "it was not read",
+            Self::Unrecognized => "it was not read",
             Self::Limit => "what comes after the limit was not read",
             Self::Control => "what the cluster expects of its WAL is unknown",
         }

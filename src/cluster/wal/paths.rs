@@ -169,7 +169,7 @@ impl PathSource<'_, '_> {
         if let Some(example) = example {
             let what =
                 format!("{unrecognized} files whose names are not those of WAL, such as {example}; not examined");
-            self.found.notes.add(NoteLevel::Note, NoteKind::Stranger, &label, what);
+            self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
         }
         files.sort_unstable();
         let known = self.found.list.len();
