@@ -307,7 +307,7 @@ fn buffer_that_was_never_reset_names_pg_control_only_where_it_can_be_read() {
             set_control_version(&copy);
         }
         let said = run("pg_dwbinspect", &["info", "--width", "1000", arg(copy.data())]).stdout;
-        assert!(said.contains("its header does not tell old slots from new"), "{said}");
+        assert!(said.contains("its header does not separate old slots from new ones"), "{said}");
         assert_eq!(said.contains("the checkpoint of pg_control is used instead"), is_known, "{said}");
     }
 }

@@ -247,7 +247,7 @@ fn other_majors_and_control_files() {
     for major in ["9.6", "20"] {
         fs::write(data.join("PG_VERSION"), major).unwrap();
         let error = DataDir::open(&data).unwrap_err().to_string();
-        assert!(error.ends_with(&format!("says {major}, which is not supported; 10 to 19 are")), "{error}");
+        assert!(error.ends_with(&format!("says {major}, which is not supported (supported: 10 to 19)")), "{error}");
     }
     // Rows of 15 taken for those of 11 have no OID in their header.
     fs::write(data.join("PG_VERSION"), "11").unwrap();

@@ -289,7 +289,8 @@ pub fn next_steps(
         steps.push(NextStep::BlankMaps { pages: outlook.maps.len() });
     }
     if steps.is_empty() {
-        let is_proven = outlook.checksums || replay.recovery == Recovery::None;
+        let is_known = outlook.start != Start::NotAllRead;
+        let is_proven = is_known && (outlook.checksums || replay.recovery == Recovery::None);
         steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful });
     }
     steps

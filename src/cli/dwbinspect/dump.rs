@@ -24,7 +24,7 @@ use crate::inspect::dwb_source::{DwbSource, SeenSlot};
 use crate::inspect::error::InspectError;
 use crate::output::closing::{Closing, begin};
 use crate::output::hexdump::{write_field, write_page};
-use crate::output::json::{FileJson, Item, SLOT_COLUMNS, SlotJson, USUAL_SLOT_COLUMNS};
+use crate::output::json::{FileJson, Item, SLOT_COLUMNS, SlotJson};
 use crate::output::sink::{CsvShape, Sink};
 use crate::output::text::{Layout, SlotLines, write_described};
 use crate::parsers::dwb::{CrcVerdict, Slot};
@@ -187,9 +187,7 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let mut target = match args.output.machine() {
         Some(format) => {
             let paths = paths.iter().map(|path| path.display().to_string()).collect();
-            let columns =
-                if source.set.is_from_description() { SLOT_COLUMNS } else { &SLOT_COLUMNS[..USUAL_SLOT_COLUMNS] };
-            let shape = CsvShape::Rows { plural: "slots", columns };
+            let shape = CsvShape::Rows { plural: "slots", columns: SLOT_COLUMNS };
             let mut sink = begin(format, shape, out, (PROGRAM, "dump"), paths)?;
             for (file, counts) in source.set.files.iter().zip(&report.files) {
                 sink.item(&Item::File(FileJson::new(file, counts)))?;

@@ -17,7 +17,7 @@ pub mod wal;
 
 pub use bad_page::{BAD_PAGE_COLUMNS, bad_page_row};
 pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS};
-pub use slot::{SLOT_COLUMNS, SlotJson, USUAL_SLOT_COLUMNS};
+pub use slot::{SLOT_COLUMNS, SlotJson};
 
 /// Number of the schema; grows when a field changes its meaning or goes away.
 pub const SCHEMA: u32 = 2;

@@ -116,9 +116,6 @@ pub const SLOT_COLUMNS: &[&str] = &[
     "knowledge",
 ];
 
-/// Columns that every layout has: the first of [`SLOT_COLUMNS`].
-pub const USUAL_SLOT_COLUMNS: usize = SLOT_COLUMNS.len() - 2;
-
 impl SlotJson {
     /// Puts a slot's facts and its batch together. `path`: file of the page, `relation`: its name, where known.
     #[must_use]
