@@ -1,5 +1,5 @@
 //! The buffer of the PostgreSQL patch (`pg_dwbuf`): what its revisions share: directory, names, file rules, geometry. A
-//! revision is one [`Patch`].
+//! revision is one `Patch`.
 
 use super::detect::{Detection, ReadAt, detect};
 use super::{
