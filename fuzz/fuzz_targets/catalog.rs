@@ -2,10 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pgforensics::parsers::catalog::{CatalogLayout, ClassRow, DatabaseRow, NamedRow, RowBytes};
+use pgforensics::parsers::catalog::{ClassRow, DatabaseRow, NamedRow, RowBytes};
 use pgforensics::parsers::filenode_map::FilenodeMap;
 use pgforensics::parsers::heap::{TupleHeader, XactStatus, first_tuple_fault, page_tuples};
 use pgforensics::parsers::page::PageHeader;
+use pgforensics::parsers::wal::version::Major;
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(map) = FilenodeMap::decode(0, data) {
@@ -19,8 +20,8 @@ fuzz_target!(|data: &[u8]| {
         let Ok(header) = TupleHeader::decode(0, tuple.bytes) else { continue };
         header.liveness(|xid| XactStatus::from_bits((xid & 3) as u8));
         let row = RowBytes { catalog: "pg_class", base: 0, tuple: tuple.bytes, header };
-        for major in [10, 12, 15, 18] {
-            let layout = CatalogLayout::of_major(major).expect("one of ours");
+        for major in Major::ALL {
+            let layout = major.facts().catalog;
             let class = ClassRow::decode(layout, &row);
             assert!(class.is_err() || tuple.bytes.len() >= 112);
             drop((NamedRow::decode(layout, &row), DatabaseRow::decode(layout, &row)));
