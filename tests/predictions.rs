@@ -5,7 +5,7 @@ mod common;
 use std::process::Command;
 
 use common::edit::{ClusterCopy, Key};
-use common::truth::check;
+use common::truth::{check, check_with};
 use common::unpack::data_dir;
 use common::{arg, copy_tree, dwbinspect};
 use pgforensics::types::Lsn;
@@ -35,7 +35,7 @@ fn start_dies_of_a_brin_insert_and_the_printed_command_cures_it() {
     let commands: Vec<&str> = text.lines().map(str::trim).filter(|line| line.starts_with("printf ")).collect();
     assert_eq!(commands.len(), 1, "{text}");
     assert!(Command::new("sh").args(["-c", commands[0]]).status().unwrap().success());
-    let mended = check(&data);
+    let mended = check_with(&data, &[]);
     assert_eq!(
         (mended.pages.len(), &mended.summary["on_start"]["start"]),
         (0, &"completes".into()),
@@ -53,7 +53,7 @@ fn damaged_map_page_is_foretold_in_one_voice_and_can_be_blanked_and_brought_back
     let torn = copy.page(TORN_MAP);
     // Parts the file from the original, which repair will write to in place.
     copy.set_page(TORN_MAP, &torn);
-    let checked = check(copy.data());
+    let checked = check_with(copy.data(), &[]);
     let row = checked.page(TORN_MAP).unwrap();
     assert_eq!((&row["verdict"], &row["on_start"]["what"]), (&"leave".into(), &"taken_for_empty".into()), "{row}");
     let on_start = &checked.summary["on_start"];
@@ -83,7 +83,7 @@ fn damaged_map_page_is_foretold_in_one_voice_and_can_be_blanked_and_brought_back
     let done = repair(&["--plan", arg(&saved), "--blank-maps"]);
     assert_eq!(done.status, 0, "{}{}", done.stdout, done.stderr);
     assert!(copy.page(TORN_MAP).iter().all(|byte| *byte == 0));
-    let mended = check(copy.data());
+    let mended = check_with(copy.data(), &[]);
     assert_eq!((mended.pages.len(), mended.ran.status), (0, 0), "{:#?}", mended.pages);
 
     let undone = dwbinspect(&["undo", arg(copy.data()), arg(&journal)]);

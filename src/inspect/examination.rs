@@ -9,7 +9,7 @@ use crate::analysis::page_scan::ScannedFiles;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::check::CheckReport;
-use crate::analysis::verdict::outlook::{Outlook, Start};
+use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
@@ -50,8 +50,7 @@ impl Examination {
     pub fn answer_without(&self, is_repaired: impl Fn(PageId) -> bool) -> Answer {
         let report = &self.report;
         let left: Vec<PageReport> = report.pages.iter().filter(|page| !is_repaired(page.page)).cloned().collect();
-        let is_running = report.outlook.start == Start::Running;
-        let mut outlook = Outlook::of(&left, &report.replay, is_running, self.uses_dwb(), report.outlook.checksums);
+        let mut outlook = Outlook::of(&left, &report.replay, report.outlook.given);
         outlook.refused_by = report.outlook.refused_by;
         Answer::of(&left, &report.replay.doubts, Some(&outlook), self.has_unseen_tears())
     }

@@ -101,6 +101,9 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     sentences.push(match &outlook.start {
         Start::Running => "a server may be running: nothing here is certain".to_owned(),
         Start::NotAllRead => "unknown: something that replay may meet was not examined".to_owned(),
+        Start::SomePagesOnly => {
+            "unknown: only some pages were examined, and a damaged one of the others may stop replay".to_owned()
+        }
         Start::Unknown if replay.doubts.contains(&Doubt::ControlOfOtherByteOrder) => {
             "unknown: pg_control was written by a machine with the other byte order".to_owned()
         }
@@ -147,7 +150,7 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
              stops where a record does not fit what it finds there",
             page_at(page)
         ),
-        Start::Completes if replay.doubts.is_empty() && !outlook.checksums => {
+        Start::Completes if replay.doubts.is_empty() && !outlook.given.checksums => {
             "as far as is visible without data checksums, replay completes and the server starts".to_owned()
         }
         Start::Completes if backup_end(replay).is_some() => format!(

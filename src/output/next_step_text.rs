@@ -182,6 +182,11 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             count(*pages)
         ))
         .with(format!("pg_dwbinspect repair {dir} --blank-maps{allow} --apply")),
+        NextStep::CheckAll => Words::new(
+            "Nothing that has to be repaired was found on the pages that were examined. Before the server is started, \
+             examine all of them:",
+        )
+        .with(format!("pg_dwbinspect check {dir}")),
         NextStep::Start { is_proven: true } => {
             Words::new("Nothing has to be repaired; the server can be started:").with(start_command(context.data_dir))
         }

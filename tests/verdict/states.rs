@@ -27,9 +27,10 @@ fn clean_shutdown_is_restored_from_when_nothing_came_after_the_image() {
     let checked = scene.check();
     let row = Row::of(&checked, scene.key);
     row.assert_restores(slot);
+    // Other pages were not examined.
     assert_eq!(
         (&checked.summary["recovery"], &checked.summary["on_start"]["start"]),
-        (&"none".into(), &"without_replay".into())
+        (&"none".into(), &"unknown".into())
     );
     assert_eq!(row.on_start(), "later");
 }

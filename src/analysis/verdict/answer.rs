@@ -75,7 +75,8 @@ impl Answer {
             | Start::Unknown
             | Start::UnknownControl { .. }
             | Start::UnknownWal { .. }
-            | Start::NotAllRead => Self::Uncertain,
+            | Start::NotAllRead
+            | Start::SomePagesOnly => Self::Uncertain,
         }
     }
 

@@ -121,7 +121,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     replay.doubts = doubts_of_cluster(&replay, sources, &mut coverage);
     pages.iter_mut().for_each(|page| page.verdict.weigh(&replay.doubts));
 
-    let outlook = predict(&pages, &replay, &cluster);
+    let outlook = predict(&pages, &replay, &cluster, scope);
     let slots = name_slots(slots, &pages, &history);
     CheckReport { replay, pages, slots, outlook, history, interest, coverage }
 }

@@ -185,6 +185,8 @@ pub enum NextStep {
         /// How many.
         pages: usize,
     },
+    /// Nothing was found on the pages that were examined: the others come next.
+    CheckAll,
     /// Nothing was found.
     Start {
         /// Pages have checksums, or no page was being written when the server stopped.
@@ -288,9 +290,11 @@ pub fn next_steps(
     if !outlook.maps.is_empty() {
         steps.push(NextStep::BlankMaps { pages: outlook.maps.len() });
     }
-    if steps.is_empty() {
+    if steps.is_empty() && outlook.start == Start::SomePagesOnly {
+        steps.push(NextStep::CheckAll);
+    } else if steps.is_empty() {
         let is_known = outlook.start != Start::NotAllRead;
-        let is_proven = is_known && (outlook.checksums || replay.recovery == Recovery::None);
+        let is_proven = is_known && (outlook.given.checksums || replay.recovery == Recovery::None);
         steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful });
     }
     steps

@@ -2,6 +2,7 @@
 
 use super::backup::Backup;
 use super::candidate::CandidateOutcome;
+use super::check::Scope;
 use super::doubt::Doubt;
 use super::judge::OnStart;
 use super::replay::{Recovery, Replay};
@@ -18,6 +19,8 @@ pub enum Start {
     Unknown,
     /// Not known: something that replay may meet was not examined.
     NotAllRead,
+    /// Not known: only some pages were asked for, and a damaged one of the others may stop replay.
+    SomePagesOnly,
     /// Not known: `pg_control` is of a version that this program does not know.
     UnknownControl {
         /// The version.
@@ -67,7 +70,11 @@ impl Start {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Running => "running",
-            Self::Unknown | Self::NotAllRead | Self::UnknownControl { .. } | Self::UnknownWal { .. } => "unknown",
+            Self::Unknown
+            | Self::NotAllRead
+            | Self::SomePagesOnly
+            | Self::UnknownControl { .. }
+            | Self::UnknownWal { .. } => "unknown",
             Self::CannotBegin => "cannot_begin",
             Self::BackupIncomplete => "backup_incomplete",
             Self::Stops { .. } => "stops",
@@ -98,6 +105,19 @@ fn unknown_wal(replay: &Replay) -> Start {
     magic.map_or(Start::Unknown, |magic| Start::UnknownWal { magic })
 }
 
+/// What a prediction rests on besides pages and WAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartConditions {
+    /// Which pages were examined.
+    pub scope: Scope,
+    /// A server may be up.
+    pub may_be_running: bool,
+    /// The server uses a double write buffer.
+    pub has_dwb: bool,
+    /// Pages have checksums; without them a torn page can stay unseen.
+    pub checksums: bool,
+}
+
 /// The prediction, with the pages by what becomes of them (indexes in the report).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlook {
@@ -115,17 +135,16 @@ pub struct Outlook {
     pub maps: Vec<usize>,
     /// Damaged pages that stay as they are.
     pub stay: Vec<usize>,
-    /// Pages have checksums; without them a torn page can stay unseen.
-    pub checksums: bool,
+    /// What it rests on.
+    pub given: StartConditions,
     /// The process whose number `postmaster.pid` holds and that keeps a server from starting, though it is none here.
     pub refused_by: Option<i32>,
 }
 
 impl Outlook {
-    /// Foresees a start. `may_be_running`: a server may be up; `has_dwb`: the server uses a double write buffer;
-    /// `checksums`: pages have them.
+    /// Foresees a start.
     #[must_use]
-    pub fn of(pages: &[PageReport], replay: &Replay, may_be_running: bool, has_dwb: bool, checksums: bool) -> Self {
+    pub fn of(pages: &[PageReport], replay: &Replay, given: StartConditions) -> Self {
         let mut outlook = Self {
             start: Start::Completes,
             server_restores: Vec::new(),
@@ -134,14 +153,14 @@ impl Outlook {
             passed_over: Vec::new(),
             maps: Vec::new(),
             stay: Vec::new(),
-            checksums,
+            given,
             refused_by: None,
         };
         let mut stops: Option<(Lsn, usize)> = None;
         let mut may_stop: Option<(Lsn, usize)> = None;
         for (index, page) in pages.iter().enumerate() {
             match &page.verdict.on_start {
-                OnStart::Read { lsn } => match page.server_takes.filter(|_| has_dwb && page.server_rejects) {
+                OnStart::Read { lsn } => match page.server_takes.filter(|_| given.has_dwb && page.server_rejects) {
                     Some(candidate) => {
                         let judged = page.verdict.candidates.get(candidate);
                         let safe = judged.is_some_and(|judged| judged.outcome == CandidateOutcome::Safe);
@@ -163,7 +182,7 @@ impl Outlook {
             }
         }
         outlook.start = match replay.recovery {
-            _ if may_be_running => Start::Running,
+            _ if given.may_be_running => Start::Running,
             Recovery::Unknown => unknown_control(replay),
             // What such a server does is known from its description alone, and its WAL is not read.
             _ if replay.doubts.contains(&Doubt::LayoutNotSeen) => Start::Unknown,
@@ -185,6 +204,8 @@ impl Outlook {
         let works = matches!(outlook.start, Start::Completes | Start::WithoutReplay);
         if works && replay.doubts.iter().any(Doubt::is_of_unread) {
             outlook.start = Start::NotAllRead;
+        } else if works && given.scope != Scope::All {
+            outlook.start = Start::SomePagesOnly;
         }
         outlook
     }

@@ -40,7 +40,8 @@ pub struct CheckArgs {
     /// Judge only pages that the double write buffer holds
     ///
     /// Other pages are read only when an image would be safe, and only to look for LSNs past the end of WAL. Missing pages
-    /// that replay needs are not searched for.
+    /// that replay needs are not searched for. Since a damaged page among the others may stop replay, how a start goes is
+    /// unknown and the exit status 2 where nothing wrong is found.
     #[arg(long)]
     dwb_only: bool,
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use crate::analysis::finding::Coverage;
 use crate::analysis::verdict::answer::Answer;
-use crate::analysis::verdict::outlook::Outlook;
+use crate::analysis::verdict::outlook::{Outlook, StartConditions};
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::inspect::next::{step_context, steps_for};
@@ -255,8 +255,8 @@ pub(super) fn write_applied(
     write_command(out, "to undo it", &format!("{PROGRAM} undo {root} {undo}"))?;
     let remaining: Vec<_> =
         examined.report.pages.iter().filter(|page| !repair.has_repaired(page.page)).cloned().collect();
-    let outlook =
-        Outlook::of(&remaining, &examined.report.replay, false, examined.uses_dwb(), examined.report.outlook.checksums);
+    let given = StartConditions { may_be_running: false, ..examined.report.outlook.given };
+    let outlook = Outlook::of(&remaining, &examined.report.replay, given);
     let label = |page: crate::types::PageId| page_title(&examined.called(page), page);
     write_steps(out, layout, plan)?;
     write_left(out, layout, plan)?;

@@ -2,18 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::input::ClusterInput;
+use super::input::{ClusterInput, Scope};
 use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::history::WalHistory;
-use crate::analysis::verdict::outlook::Outlook;
+use crate::analysis::verdict::outlook::{Outlook, StartConditions};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::PageId;
 
 /// Foresees a start.
-pub(super) fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterInput<'_>) -> Outlook {
-    Outlook::of(pages, replay, cluster.may_be_running, cluster.uses_dwb, cluster.has_checksums())
+pub(super) fn predict(pages: &[PageReport], replay: &Replay, cluster: &ClusterInput<'_>, scope: Scope) -> Outlook {
+    let given = StartConditions {
+        scope,
+        may_be_running: cluster.may_be_running,
+        has_dwb: cluster.uses_dwb,
+        checksums: cluster.has_checksums(),
+    };
+    Outlook::of(pages, replay, given)
 }
 
 /// Gives slots of damaged pages and of dropped relations their word.
