@@ -9,12 +9,17 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use pgforensics::analysis::finding::Finding;
+use pgforensics::analysis::finding_kind::FindingKind;
+use pgforensics::analysis::skipped::{SkipReason, SkippedPart};
 use pgforensics::analysis::staleness::BatchVerdict;
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::judge::Verdict;
+use pgforensics::analysis::verdict::outlook::Start;
 use pgforensics::inspect::batches::batches;
-use pgforensics::inspect::check::{CheckRequest, check};
+use pgforensics::inspect::check::{CheckRequest, Scope, check};
 use pgforensics::inspect::error::InspectError;
+use pgforensics::inspect::examination::Examination;
 use pgforensics::inspect::file_filter::FileFilter;
 use pgforensics::inspect::info::info;
 use pgforensics::inspect::page_target::find_relation;
@@ -24,7 +29,7 @@ use pgforensics::inspect::verify::{Verification, VerifyRequest};
 use pgforensics::inspect::{WalRequest, WalStatsRequest, unwatched, wal_stats};
 use pgforensics::repair::apply::Direction;
 use pgforensics::repair::blocker::Overrides;
-use pgforensics::types::ForkNumber;
+use pgforensics::types::{ForkNumber, PageId};
 
 use common::truth::{page_of, same_page, torn_writes};
 use common::{cluster, copy_of, packed_rows, unpack};
@@ -54,6 +59,47 @@ fn a_check_finds_the_pages_that_were_torn_and_no_others() {
     }
     let clean = ok(check(&CheckRequest::of(cluster("clean")), &()));
     assert_eq!((clean.answer(), clean.report.pages.len()), (Answer::Fine, 0));
+}
+
+#[test]
+fn answers_count_what_was_not_examined() {
+    let data = cluster("clean");
+    let rel = ok(find_relation(&data, "base/5/16399")).0;
+    let page = Scope::Page(PageId { rel, fork: ForkNumber::Main, block: 0 });
+    let mut whole = ok(check(&CheckRequest::of(&data), &()));
+    let mut of_page = ok(check(&CheckRequest { scope: page, ..CheckRequest::of(&data) }, &()));
+    let answers = |whole: &Examination, of_page: &Examination| {
+        [whole.answer(), whole.answer_without(|_| true), of_page.answer_of_pages()]
+    };
+    assert_eq!(answers(&whole, &of_page), [Answer::Fine; 3]);
+    // A part that a caller leaves out by itself, and of which the verdicts do not know.
+    for examined in [&mut whole, &mut of_page] {
+        examined.coverage.skip(SkippedPart::RelationNames, SkipReason::NoSuchDatabase);
+    }
+    assert_eq!(answers(&whole, &of_page), [Answer::Uncertain; 3]);
+}
+
+#[test]
+fn findings_of_a_check_count_in_its_answer() {
+    let mut examined = ok(check(&CheckRequest::of(cluster("clean")), &()));
+    examined.findings.push(Finding::problem(FindingKind::NoDwb));
+    assert_eq!((examined.answer(), examined.answer_of_pages()), (Answer::Wrong, Answer::Wrong));
+}
+
+#[test]
+fn a_start_is_foreseen_only_where_all_pages_were_read() {
+    let data = cluster("clean");
+    let rel = ok(find_relation(&data, "base/5/16399")).0;
+    let page = Scope::Page(PageId { rel, fork: ForkNumber::Main, block: 0 });
+    for (scope, start, answer) in [
+        (Scope::All, Start::WithoutReplay, Answer::Fine),
+        (Scope::DwbPages, Start::SomePagesOnly, Answer::Uncertain),
+        (page, Start::SomePagesOnly, Answer::Uncertain),
+    ] {
+        let examined = ok(check(&CheckRequest { scope, ..CheckRequest::of(&data) }, &()));
+        assert_eq!((&examined.report.outlook.start, examined.answer()), (&start, answer), "{scope:?}");
+        assert_eq!(examined.answer_without(|_| true), answer, "{scope:?}");
+    }
 }
 
 #[test]

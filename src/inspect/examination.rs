@@ -45,27 +45,34 @@ pub struct Examination {
 }
 
 impl Examination {
-    /// What is answered about the cluster once the pages that `is_repaired` names are sound.
+    /// What is answered about the cluster once the pages that `is_repaired` names are sound, with what was not examined
+    /// counted in; findings may be about those pages and do not count.
     #[must_use]
     pub fn answer_without(&self, is_repaired: impl Fn(PageId) -> bool) -> Answer {
         let report = &self.report;
         let left: Vec<PageReport> = report.pages.iter().filter(|page| !is_repaired(page.page)).cloned().collect();
         let mut outlook = Outlook::of(&left, &report.replay, report.outlook.given);
         outlook.refused_by = report.outlook.refused_by;
-        Answer::of(&left, &report.replay.doubts, Some(&outlook), self.has_unseen_tears())
+        let of_left = Answer::of(&left, &report.replay.doubts, Some(&outlook), self.has_unseen_tears());
+        of_left.max(Answer::of_findings(&[], &self.coverage))
     }
 
-    /// What is answered about the cluster as it is.
+    /// What is answered about the cluster as it is, with findings and what was not examined counted in: the exit status of
+    /// `check` says the same.
     #[must_use]
     pub fn answer(&self) -> Answer {
         let report = &self.report;
-        Answer::of(&report.pages, &report.replay.doubts, Some(&report.outlook), self.has_unseen_tears())
+        let of_cluster =
+            Answer::of(&report.pages, &report.replay.doubts, Some(&report.outlook), self.has_unseen_tears());
+        of_cluster.max(Answer::of_findings(&self.findings, &self.coverage))
     }
 
-    /// What is answered about the pages that were asked for; others may keep a start from working.
+    /// What is answered about the pages that were asked for, with findings and what was not examined counted in; others may
+    /// keep a start from working.
     #[must_use]
     pub fn answer_of_pages(&self) -> Answer {
-        Answer::of(&self.report.pages, &self.report.replay.doubts, None, false)
+        let of_pages = Answer::of(&self.report.pages, &self.report.replay.doubts, None, false);
+        of_pages.max(Answer::of_findings(&self.findings, &self.coverage))
     }
 
     /// A crash can have torn pages that show no sign of it: they have no checksums, and WAL has no image of each page that

@@ -48,20 +48,20 @@ impl Closing {
             findings: findings.iter().map(FindingJson::from).collect(),
             skipped: coverage.skipped.iter().map(SkippedJson::from).collect(),
             examined: coverage.examined,
-            answer: Answer::Fine,
+            answer: Answer::of_findings(&findings, coverage),
         }
     }
 
     /// The same for a run that answers more than its findings say.
     #[must_use]
     pub fn answering(self, answer: Answer) -> Self {
-        Self { answer, ..self }
+        Self { answer: self.answer.max(answer), ..self }
     }
 
     /// The answer, with findings and what was not examined counted in.
     #[must_use]
-    pub fn answer(&self) -> Answer {
-        Answer::of_counts(self.problems, self.skipped.len()).max(self.answer)
+    pub const fn answer(&self) -> Answer {
+        self.answer
     }
 
     /// Ends a machine output: findings, skipped, summary.

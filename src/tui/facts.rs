@@ -56,7 +56,7 @@ impl Survey {
         let batches = find_batches(&source.set, &examined.dwb.staleness, &source.facts, all_cores(), &mut again);
         let listed = |batch: Batch| ListedBatch { top_relations: batch.top_relations(TOP_RELATIONS), batch };
         Self {
-            answer: Answer::of_findings(&examined.findings, &examined.coverage).max(examined.answer()),
+            answer: examined.answer(),
             steps: steps_of(&examined),
             names,
             files: source.set.files.iter().map(|file| file.name.clone()).collect(),

@@ -6,7 +6,7 @@ use super::outlook::{Outlook, Start};
 use super::survey::PageReport;
 use crate::analysis::finding::{Coverage, Finding, Severity};
 
-/// The answer, the more careful one later. What was not examined is for the caller to add.
+/// The answer, the more careful one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     /// A start works and loses nothing.
@@ -18,7 +18,8 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The answer for a cluster with these pages. `outlook`: how a start will go, where that was asked for; `unseen_tears`:
+    /// The answer for a cluster with these pages; that of findings and of what was not examined ([`Self::of_findings`]) comes
+    /// on top. `outlook`: how a start will go, where that was asked for; `unseen_tears`:
     /// pages can be torn without a sign of it.
     #[must_use]
     pub fn of<'a>(

@@ -89,7 +89,8 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         ..CheckRequest::of(&data_dir)
     };
     let mut examined = check(&request, &Bars::new(args.progress))?;
-    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer());
+    let answer = examined.answer();
+    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(answer);
     if args.quiet.is_on() {
         return Ok(closing.answer().into());
     }

@@ -69,8 +69,8 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     };
     let mut examined = check(&request, &Bars::new(args.run.progress))?;
     demand_page(&examined, page)?;
-    let closing =
-        Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(examined.answer_of_pages());
+    let answer = examined.answer_of_pages();
+    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(answer);
     if let Some(format) = args.run.output.machine() {
         let found: Vec<&PageReport> = examined.report.pages.iter().collect();
         let shown = data_dir.display().to_string();
