@@ -18,6 +18,7 @@ use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::analysis::verdict::outlook::Start;
 use pgforensics::inspect::batches::batches;
 use pgforensics::inspect::check::{CheckRequest, Scope, check};
+use pgforensics::inspect::dwb_source::DwbSource;
 use pgforensics::inspect::error::InspectError;
 use pgforensics::inspect::examination::Examination;
 use pgforensics::inspect::file_filter::FileFilter;
@@ -223,4 +224,30 @@ fn counts_of_wal_are_those_of_pg_waldump() {
         assert_eq!(stats.major.map(|major| major.number()), Some(major));
         assert!(stats.coverage.skipped.is_empty(), "{major}: {:?}", stats.coverage);
     }
+}
+
+#[test]
+fn slots_that_are_gone_on_the_second_reading_are_counted_for_each_file() {
+    let (_kept, data) = copy_of("tablespace");
+    let source = ok(DwbSource::open(std::slice::from_ref(&data)));
+    let (mut report, _) = source.examine();
+    assert_eq!((source.set.files.len(), report.coverage.skipped.len()), (2, 0));
+    for file in &source.set.files {
+        fs::OpenOptions::new().write(true).open(file.path()).and_then(|open| open.set_len(16_384)).expect("cut");
+    }
+    let shown = source.visit_slots(&mut report, |_, _| true, |_, _| Ok::<(), ()>(()));
+    assert_eq!(shown, Ok(()));
+    let counts: Vec<usize> = source
+        .set
+        .files
+        .iter()
+        .map(|file| {
+            let part = SkippedPart::file(&file.name);
+            report.coverage.skipped.iter().filter(|skipped| skipped.what == part).count()
+        })
+        .collect();
+    assert!(counts[0] > 0 && counts[0] == counts[1], "{counts:?}");
+    let before = report.coverage.clone();
+    assert_eq!(source.visit_slots(&mut report, |_, _| true, |_, _| Ok::<(), ()>(())), Ok(()));
+    assert_eq!(report.coverage, before, "what was counted is not counted again");
 }

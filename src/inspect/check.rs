@@ -171,7 +171,7 @@ fn read_buffer(source: &DwbSource, request: &CheckRequest, watch: &dyn Watch) ->
 fn read_names(directory: &DataDir, findings: &mut Vec<Finding>) -> RelationNames {
     let (names, gaps) = RelationNames::read(directory);
     if let Some(first) = gaps.first() {
-        let kind = FindingKind::NamesIncomplete { gaps: gaps.len(), first: first.into() };
+        let kind = FindingKind::NamesIncomplete { gaps: gaps.len(), first: ErrorWords::of_other(first) };
         findings.push(Finding::note(kind));
     }
     names
@@ -282,7 +282,7 @@ fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Cove
     match check(&all, watch) {
         Ok(examined) => (examined.report.replay.doubts, examined.coverage),
         Err(error) => {
-            let why = NotRead::CheckFailed(ErrorWords::from(&error));
+            let why = NotRead::CheckFailed(ErrorWords::of_other(&error));
             (vec![Doubt::PagesNotRead { why }], Coverage::default())
         }
     }

@@ -10,7 +10,7 @@ use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::select::RelationPattern;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::skipped::SkippedPart;
 use crate::analysis::slot_facts::SlotFacts;
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::analysis::trace::ClusterFacts;
@@ -171,10 +171,7 @@ impl DwbSource {
                     Ok(slot) => slot,
                     Err(error) => {
                         // The first pass has reported this, unless the file changed since.
-                        let reason = SkipReason::from(error);
-                        if !report.coverage.skipped.iter().any(|skipped| skipped.reason == reason) {
-                            report.coverage.skip(SkippedPart::file(&file.name), reason);
-                        }
+                        report.coverage.skip_once(SkippedPart::file(&file.name), error);
                         continue;
                     }
                 };

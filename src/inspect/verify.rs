@@ -10,6 +10,7 @@ use super::file_filter::{FileFilter, Selection};
 use super::page_rules::{ChecksumRule, PageRules};
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::cluster_report::inspect_directory;
+use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::page_check::{PageCondition, PageDamage};
@@ -317,7 +318,7 @@ impl VerifyReport {
             self.findings.push(Finding::note(FindingKind::Unlogged { count: self.unlogged }));
         }
         for gap in gaps {
-            self.findings.push(Finding::note(FindingKind::Names(gap.into())));
+            self.findings.push(Finding::note(FindingKind::Names(ErrorWords::of_other(gap))));
         }
     }
 }

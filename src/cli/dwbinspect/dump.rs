@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::PROGRAM;
 use crate::analysis::dwb_report::DwbReport;
+use crate::analysis::error_words::ErrorWords;
 use crate::analysis::in_order::all_cores;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::slot_facts::{Condition, SlotFacts};
@@ -272,7 +273,7 @@ fn show_slots(
             if let Some(export) = export.filter(|_| has_image(facts)) {
                 let name = image_file_name(timeline, facts.page.lsn, &file.name, slot);
                 if let Err(error) = export.write_new(&name, slot.image) {
-                    coverage.skip(SkippedPart::File(name), SkipReason::NotWritten((&error).into()));
+                    coverage.skip(SkippedPart::File(name), SkipReason::NotWritten(ErrorWords::of_other(&error)));
                 }
             }
             Ok::<(), Stop>(())

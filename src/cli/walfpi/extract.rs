@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::args::CommonArgs;
 use super::images::{ImageArgs, ImageWork, Target};
+use crate::analysis::error_words::ErrorWords;
 use crate::analysis::skipped::SkipReason;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::ByteBar;
@@ -49,7 +50,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
         match export.write_new(&name, page) {
             Ok(_) => written += 1,
             Err(error) => {
-                notes.coverage.skip(found.as_part(), SkipReason::NotWritten((&error).into()));
+                notes.coverage.skip(found.as_part(), SkipReason::NotWritten(ErrorWords::of_other(&error)));
                 return Ok(());
             }
         }

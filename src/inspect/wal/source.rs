@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::names::NameLookup;
 use super::request::{WalRequest, is_segment_name};
 use super::watch::{WatchWal, Watched};
+use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, WalChange, WalDamage, WalRemark};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
@@ -100,7 +101,7 @@ impl WalSource {
     /// Counts what could not be read of the names as not examined.
     pub fn add_name_gaps(&mut self, names: &NameLookup) {
         for gap in names.gaps() {
-            self.coverage.skip(SkippedPart::RelationNames, SkipReason::NameGap(gap.into()));
+            self.coverage.skip(SkippedPart::RelationNames, SkipReason::NameGap(ErrorWords::of_other(gap)));
         }
     }
 
