@@ -13,6 +13,7 @@ pub mod finding_kind;
 pub mod in_order;
 pub mod page_check;
 pub mod page_links;
+pub mod page_mask;
 mod page_read;
 pub mod page_scan;
 pub mod page_size;
