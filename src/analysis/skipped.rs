@@ -1,5 +1,7 @@
 //! What was not examined, and why, as values. The words are in `output`.
 
+use std::path::Path;
+
 use strum::{EnumIter, IntoEnumIterator, IntoStaticStr, VariantNames};
 
 use super::error_words::ErrorWords;
@@ -285,6 +287,17 @@ impl SkipReason {
             Self::Interrupted(_) => SkipClass::Interrupted,
             Self::Unreadable(_) | Self::Wal { kind: NoteKind::Unreadable, .. } => SkipClass::Unreadable,
             _ => SkipClass::NotExamined,
+        }
+    }
+
+    /// The file that the system does not let this user open, if that is why.
+    #[must_use]
+    pub fn denied_file(&self) -> Option<&Path> {
+        match self {
+            Self::Unreadable(error) | Self::NameGap(error) => {
+                error.cause().filter(|cause| cause.is_denied())?.file.as_deref()
+            }
+            _ => None,
         }
     }
 

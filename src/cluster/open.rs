@@ -64,6 +64,12 @@ impl AccessError {
         Self::Io { operation, path: path.to_owned(), source }
     }
 
+    /// True when the system does not let this user open what is there.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// True when the file does not exist, as against one that cannot be read.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

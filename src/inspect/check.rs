@@ -261,7 +261,12 @@ fn judge(
             uses_dwb: source.uses_dwb(),
         },
         dwb: DwbInput { set: &source.set, staleness: &dwb.staleness, slots },
-        wal: WalInput { own: wal.own.as_ref(), unknown_versions: &wal.unknown_versions, all: wal.all.as_ref() },
+        wal: WalInput {
+            own: wal.own.as_ref(),
+            unknown_versions: &wal.unknown_versions,
+            denied: &wal.denied,
+            all: wal.all.as_ref(),
+        },
         scan: ScanInput { suspects, late_pages: scanned.late, named, witnesses },
         names: NameInput { exists: &exists, called: &called },
         coverage,

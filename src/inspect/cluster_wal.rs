@@ -7,7 +7,7 @@ use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::wal::set_notes::note_set;
-use crate::cluster::wal::{UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
+use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
 use crate::types::Lsn;
@@ -19,6 +19,8 @@ pub struct WalSources {
     pub own: Option<WalSet>,
     /// Segments of `pg_wal` in versions that are not read here.
     pub unknown_versions: Vec<UnknownVersionSegment>,
+    /// Files of `pg_wal`, or the directory, that the system does not let this user open.
+    pub denied: Vec<DeniedFile>,
     /// The same together with WAL from elsewhere, where that was given.
     pub all: Option<WalSet>,
 }
@@ -47,12 +49,19 @@ impl WalSources {
         match WalSet::open(&[data_dir.to_owned()], options()) {
             Ok(set) => {
                 sources.unknown_versions = set.unknown_versions().to_vec();
+                sources.denied = set.denied().to_vec();
                 sources.own = Some(set);
             }
             Err(error @ (WalSetError::NoWal { .. } | WalSetError::Access(_))) => {
                 coverage.skip(SkippedPart::PgWal, &error);
-                if let WalSetError::NoWal { unknown_versions, .. } = error {
-                    sources.unknown_versions = unknown_versions;
+                match error {
+                    WalSetError::NoWal { unknown_versions, denied, .. } => {
+                        (sources.unknown_versions, sources.denied) = (unknown_versions, denied);
+                    }
+                    WalSetError::Access(error) if error.is_denied() => {
+                        sources.denied.push(DeniedFile::directory(data_dir.join("pg_wal")));
+                    }
+                    _ => {}
                 }
             }
             Err(error) => return Err(error.into()),

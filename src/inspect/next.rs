@@ -1,7 +1,8 @@
 //! What to do next about a cluster that was judged: what its damaged relations are, by the catalogs.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 use super::examination::Examination;
 use crate::analysis::finding::Finding;
@@ -32,12 +33,20 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
     let replay = &examined.report.replay;
     let setting = Setting {
         has_archive: examined.wal.all.is_some(),
+        denied_files: denied_files(examined),
         // A base backup whose WAL is complete can be started; no image of it is trusted, that is all.
         is_doubtful: replay.doubts.iter().any(|doubt| !matches!(doubt, Doubt::BaseBackup))
             || !examined.coverage.skipped.is_empty(),
     };
     let by_oid = OnceCell::new();
     next_steps(pages, outlook, replay, setting, &|rel| subject(&examined.names, &by_oid, rel))
+}
+
+/// Files of the cluster that the system does not let this user open.
+fn denied_files(examined: &Examination) -> usize {
+    let in_coverage = examined.coverage.skipped.iter().filter_map(|skipped| skipped.reason.denied_file());
+    let in_wal = examined.wal.denied.iter().map(|denied| denied.path.as_path());
+    in_coverage.chain(in_wal).collect::<BTreeSet<&Path>>().len()
 }
 
 /// What words of steps need to know.

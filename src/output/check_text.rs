@@ -114,6 +114,9 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::UnknownWal { magic } => format!(
             "unknown: the WAL that a start needs is there, of an unknown version that this program cannot read ({magic})"
         ),
+        Start::WalDenied => {
+            "unknown: WAL that a start may need is there, and this user may not open it".to_owned()
+        }
         Start::CannotBegin => match replay.recovery {
             Recovery::None | Recovery::AfterReset => "the server will not start: the WAL with its last checkpoint is \
                 missing",
@@ -161,6 +164,10 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::Completes if replay.doubts.is_empty() => "replay completes and the server starts".to_owned(),
         Start::Completes => "replay runs to the end of the WAL that is there".to_owned(),
     });
+    // Which pages replay comes to is unknown too.
+    if outlook.start == Start::WalDenied {
+        return sentences.join("; ");
+    }
     let list = |indexes: &[usize]| {
         let named: Vec<String> = indexes.iter().take(MAX_PAGES_IN_WORDS).map(page_at).collect();
         let more = if indexes.len() > MAX_PAGES_IN_WORDS { " …" } else { "" };

@@ -182,6 +182,13 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             count(*pages)
         ))
         .with(format!("pg_dwbinspect repair {dir} --blank-maps{allow} --apply")),
+        NextStep::RunAsOwner { files } => Words::new(format!(
+            "Run this as the owner of the data directory: the system does not let this user open {} (see \"Not examined\"), \
+             which may change every answer. What the owner may not open either is closed to the server as well: make it \
+             readable for the owner. Decide and repair nothing before that.",
+            if *files == 1 { "1 file".to_owned() } else { format!("{files} files") }
+        ))
+        .with(format!("sudo -u OWNER pg_dwbinspect check {dir}")),
         NextStep::CheckAll => Words::new(
             "Nothing that has to be repaired was found on the pages that were examined. Before the server is started, \
              examine all of them:",

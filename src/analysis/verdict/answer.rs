@@ -77,6 +77,7 @@ impl Answer {
             | Start::UnknownControl { .. }
             | Start::UnknownWal { .. }
             | Start::NotAllRead
+            | Start::WalDenied
             | Start::SomePagesOnly => Self::Uncertain,
         }
     }

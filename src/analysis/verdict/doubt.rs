@@ -1,9 +1,11 @@
 //! What keeps the verdict "safe" from being given to any page: a part of the evidence is missing, or speaks against it.
 //! One doubt is of another kind: where WAL may have lost its end, what lies before that is proven all the same.
 
+use std::path::PathBuf;
+
 use strum::{IntoStaticStr, VariantNames};
 
-use crate::analysis::error_words::ErrorWords;
+use crate::analysis::error_words::{ErrorCause, ErrorWords};
 use crate::analysis::finding_kind::MissingPages;
 use crate::analysis::skipped::Skipped;
 use crate::parsers::wal::end::EndOfWal;
@@ -92,6 +94,13 @@ pub enum Doubt {
         magic: UnknownMagic,
         /// How many segments.
         segments: usize,
+    },
+    /// WAL that a start needs is there, and the system does not let this user open it.
+    WalDenied {
+        /// The first file.
+        first: PathBuf,
+        /// How many more there are.
+        more: usize,
     },
     /// A segment cannot be read.
     WalUnreadable {
@@ -238,10 +247,23 @@ impl Doubt {
                 | Self::PagesNotRead { .. }
                 | Self::WalUnreadable { .. }
                 | Self::WalOfUnknownVersion { .. }
+                | Self::WalDenied { .. }
                 | Self::WalEndUnreadable { .. }
                 | Self::BrokenOff
                 | Self::WalBrokenOff
         )
+    }
+
+    /// True when WAL that a start needs is there, and the system does not let this user read it.
+    #[must_use]
+    pub fn is_of_denied_wal(&self) -> bool {
+        match self {
+            Self::WalDenied { .. } => true,
+            Self::WalUnreadable { error } | Self::WalEndUnreadable { error } => {
+                error.cause().is_some_and(ErrorCause::is_denied)
+            }
+            _ => false,
+        }
     }
 
     /// Stable name for programs.

@@ -185,6 +185,11 @@ pub enum NextStep {
         /// How many.
         pages: usize,
     },
+    /// Files that the system does not let this user open hide what is to be done.
+    RunAsOwner {
+        /// How many files.
+        files: usize,
+    },
     /// Nothing was found on the pages that were examined: the others come next.
     CheckAll,
     /// Nothing was found.
@@ -218,6 +223,8 @@ impl NextStep {
 pub struct Setting {
     /// WAL was read from elsewhere too.
     pub has_archive: bool,
+    /// Files that the system does not let this user open.
+    pub denied_files: usize,
     /// The cluster could not be read as a whole, or not for certain.
     pub is_doubtful: bool,
 }
@@ -247,6 +254,11 @@ pub fn next_steps(
     }
     // Of everything else a program that can read these files will tell more, and other things.
     if is_other_machine || matches!(outlook.start, Start::UnknownControl { .. } | Start::UnknownWal { .. }) {
+        return steps;
+    }
+    // What those files hold decides about all the rest: an image, a record, the page itself.
+    if setting.denied_files > 0 {
+        steps.push(NextStep::RunAsOwner { files: setting.denied_files });
         return steps;
     }
     match outlook.start {

@@ -31,6 +31,8 @@ pub enum Start {
         /// Magic of its pages.
         magic: UnknownMagic,
     },
+    /// Not known: WAL that the start needs is there, and the system does not let this user read it.
+    WalDenied,
     /// It will not begin: WAL that the start needs is missing.
     CannotBegin,
     /// Replay of a base backup comes to the end of WAL before the end of the backup, or the backup is an incremental one.
@@ -74,7 +76,8 @@ impl Start {
             | Self::NotAllRead
             | Self::SomePagesOnly
             | Self::UnknownControl { .. }
-            | Self::UnknownWal { .. } => "unknown",
+            | Self::UnknownWal { .. }
+            | Self::WalDenied => "unknown",
             Self::CannotBegin => "cannot_begin",
             Self::BackupIncomplete => "backup_incomplete",
             Self::Stops { .. } => "stops",
@@ -187,6 +190,8 @@ impl Outlook {
             // What such a server does is known from its description alone, and its WAL is not read.
             _ if replay.doubts.contains(&Doubt::LayoutNotSeen) => Start::Unknown,
             _ if replay.begins_in_unknown_version => unknown_wal(replay),
+            // Whatever stops it by the WAL that is read: the rest of it may say otherwise.
+            _ if replay.doubts.iter().any(Doubt::is_of_denied_wal) => Start::WalDenied,
             // After a clean shutdown too: the server reads the checkpoint record, though it replays nothing.
             _ if !replay.can_begin => Start::CannotBegin,
             Recovery::None | Recovery::AfterReset => Start::WithoutReplay,

@@ -13,7 +13,7 @@ use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
-use crate::cluster::wal::{UnknownVersionSegment, WalReadError, WalSet};
+use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalReadError, WalSet};
 use crate::parsers::control::{ControlFile, DbState};
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{Lsn, TimelineId};
@@ -176,14 +176,20 @@ impl Replay {
         Ok(())
     }
 
-    /// Takes back what was said of missing WAL where it is there in a version that is not read here. `left_out`: such
-    /// segments of `pg_wal`; `control`: the control file, if it can be trusted.
-    pub fn weigh_unknown_versions(&mut self, left_out: &[UnknownVersionSegment], control: Option<&ControlFile>) {
+    /// Takes back what was said of missing WAL where it is there and was not read. `unknown`: segments of `pg_wal` in versions
+    /// that are not read here; `denied`: files of it that this user may not open; `control`: the control file, if it can be
+    /// trusted.
+    pub fn weigh_left_out(
+        &mut self,
+        unknown: &[UnknownVersionSegment],
+        denied: &[DeniedFile],
+        control: Option<&ControlFile>,
+    ) {
         let size = control.map_or(0, |control| control.geometry.wal_segment_size);
         let number_of = |lsn: Lsn| lsn.0.checked_div(u64::from(size));
         let first_needed = self.redo_lsn.and_then(number_of);
         // By their names the server finds them. Without the redo point any of them may be needed.
-        let needed: Vec<(Option<u64>, UnknownMagic)> = left_out
+        let needed: Vec<(Option<u64>, UnknownMagic)> = unknown
             .iter()
             .map(|left| (left.segment(size).map(|segment| segment.number), left.magic))
             .filter(|(number, _)| match (number, first_needed) {
@@ -192,10 +198,25 @@ impl Replay {
                 (_, None) => true,
             })
             .collect();
-        let Some((_, magic)) = needed.first().copied() else { return };
+        // What has no name of a segment may be a directory of them, or say which of them are read.
+        let denied: Vec<(Option<u64>, &DeniedFile)> = denied
+            .iter()
+            .map(|left| (left.segment(size).map(|segment| segment.number), left))
+            .filter(|(number, _)| number.zip(first_needed).is_none_or(|(number, first)| number >= first))
+            .collect();
+        if needed.is_empty() && denied.is_empty() {
+            return;
+        }
         self.doubts.retain(|doubt| !matches!(doubt, Doubt::NoWal));
-        self.doubts.push(Doubt::WalOfUnknownVersion { magic, segments: needed.len() });
-        let holds = |number: u64| needed.iter().any(|(found, _)| *found == Some(number));
+        if let Some((_, magic)) = needed.first().copied() {
+            self.doubts.push(Doubt::WalOfUnknownVersion { magic, segments: needed.len() });
+        }
+        if let Some((_, first)) = denied.first() {
+            let more = denied.len().saturating_sub(1);
+            self.doubts.push(Doubt::WalDenied { first: first.path.clone(), more });
+        }
+        let numbers = || needed.iter().map(|(found, _)| *found).chain(denied.iter().map(|(found, _)| *found));
+        let holds = |number: u64| numbers().any(|found| found == Some(number));
         if !self.can_begin
             && let Some(first) = first_needed
         {
@@ -207,7 +228,7 @@ impl Replay {
             let last = checkpoint_lsn.and_then(number_of).unwrap_or(first).max(first).saturating_add(1);
             self.begins_in_unknown_version = needed.iter().any(|(found, _)| found.is_some_and(|found| found <= last));
         }
-        let begins_unknown = self.begins_in_unknown_version;
+        let begins_unknown = self.begins_in_unknown_version || !denied.is_empty();
         self.doubts.retain(|doubt| match doubt {
             Doubt::NoWalAtRedo { .. }
             | Doubt::NoRecordAtRedo { .. }

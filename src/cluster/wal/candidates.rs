@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
 use super::bytes::StoredAt;
 use super::codec::{Codec, Stream, fill, peel};
@@ -53,7 +54,30 @@ pub struct UnknownVersionSegment {
 }
 
 impl UnknownVersionSegment {
-    /// Which segment it is by its name; `None` when its name is none of a segment of this size.
+    /// Which segment it is by its name; `None` when its name is not that of a segment of this size.
+    #[must_use]
+    pub fn segment(&self, segment_size: u32) -> Option<WalSegment> {
+        WalSegment::from_file_name(self.name.as_deref()?, segment_size)
+    }
+}
+
+/// A file of `pg_wal`, or the directory itself, that is there and that the system does not let this user open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeniedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The 24 digits of its name, where it has such a name.
+    pub(super) name: Option<String>,
+}
+
+impl DeniedFile {
+    /// The directory itself.
+    #[must_use]
+    pub fn directory(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), name: None }
+    }
+
+    /// Which segment it is by its name; `None` when its name is not that of a segment of this size.
     #[must_use]
     pub fn segment(&self, segment_size: u32) -> Option<WalSegment> {
         WalSegment::from_file_name(self.name.as_deref()?, segment_size)
@@ -74,6 +98,8 @@ pub(super) struct Candidates {
     pub data_major: Option<Major>,
     /// Segments of versions that are not read here.
     pub unknown_versions: Vec<UnknownVersionSegment>,
+    /// Files of `pg_wal` that the system does not let this user open.
+    pub denied: Vec<DeniedFile>,
     /// A file of `pg_wal` was not there any more when it was opened.
     pub has_vanished: bool,
     /// The only timeline whose history is wanted.
@@ -90,6 +116,7 @@ impl Candidates {
             control: None,
             data_major: None,
             unknown_versions: Vec::new(),
+            denied: Vec::new(),
             has_vanished: false,
             timeline,
         }

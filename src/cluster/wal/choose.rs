@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use super::bytes::StoredAt;
-use super::candidates::{Candidates, SegmentCandidate, UnknownVersionSegment};
+use super::candidates::{Candidates, DeniedFile, SegmentCandidate, UnknownVersionSegment};
 use super::codec::Codec;
 use super::first_page::SegmentHeader;
 use super::notes::{NoteKind, NoteLevel, Notes, SetNote};
@@ -87,6 +87,8 @@ pub(super) struct Chosen {
     pub control: Option<ControlFile>,
     /// Segments of versions that are not read here.
     pub unknown_versions: Vec<UnknownVersionSegment>,
+    /// Files of `pg_wal` that the system does not let this user open.
+    pub denied: Vec<DeniedFile>,
     /// `None` when no segment is left.
     pub set: Option<ChosenSet>,
 }
@@ -102,14 +104,14 @@ pub(super) struct ChosenSet {
 
 /// Chooses one file for each segment. `system_identifier`: of the wanted cluster; `timeline`: the wanted one.
 pub(super) fn choose(candidates: Candidates, system_identifier: Option<u64>, timeline: Option<TimelineId>) -> Chosen {
-    let Candidates { notes, list, histories, control, data_major, unknown_versions, .. } = candidates;
-    let mut chooser = Chooser { notes, candidates: list, histories, unknown_versions };
+    let Candidates { notes, list, histories, control, data_major, unknown_versions, denied, .. } = candidates;
+    let mut chooser = Chooser { notes, candidates: list, histories, unknown_versions, denied };
     let set = chooser.agree(control.as_ref(), data_major, system_identifier).and_then(|common| {
         let (segments, timeline, history) = chooser.choose(&common, timeline)?;
         (!segments.is_empty()).then_some(ChosenSet { common, segments, timeline, history })
     });
-    let Chooser { notes, unknown_versions, .. } = chooser;
-    Chosen { notes: notes.finish(), control, unknown_versions, set }
+    let Chooser { notes, unknown_versions, denied, .. } = chooser;
+    Chosen { notes: notes.finish(), control, unknown_versions, denied, set }
 }
 
 /// Candidates that are still in question.
@@ -118,6 +120,7 @@ struct Chooser {
     candidates: Vec<SegmentCandidate>,
     histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
     unknown_versions: Vec<UnknownVersionSegment>,
+    denied: Vec<DeniedFile>,
 }
 
 impl Chooser {
@@ -337,12 +340,13 @@ impl Chooser {
 
     fn note_gaps(&mut self, files: &[WalSegmentFile], size: u32) {
         let unknown = self.unknown_versions.iter().filter_map(|left| Some(left.segment(size)?.number));
-        let unknown: BTreeSet<u64> = unknown.collect();
+        let denied = self.denied.iter().filter_map(|left| Some(left.segment(size)?.number));
+        let unknown: BTreeSet<u64> = unknown.chain(denied).collect();
         for pair in files.windows(2) {
             let [before, after] = pair else { continue };
             let between = (Bound::Excluded(before.segment.number), Bound::Excluded(after.segment.number));
             let missing = after.segment.number.saturating_sub(before.segment.number).saturating_sub(1);
-            // What is there in a version that is not read here has a note of its own.
+            // What is there and was not read has a note of its own.
             let not_read = if missing == 0 { 0 } else { unknown.range(between).count() as u64 };
             let missing = missing.saturating_sub(not_read);
             if missing == 0 {

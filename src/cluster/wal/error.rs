@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::candidates::UnknownVersionSegment;
+use super::candidates::{DeniedFile, UnknownVersionSegment};
 use super::notes::{NoteLevel, SetNote};
 use crate::cluster::data_dir::NotADataDir;
 use crate::cluster::open::AccessError;
@@ -40,6 +40,8 @@ pub enum WalSetError {
         notes: Vec<SetNote>,
         /// Segments of versions that are not read here.
         unknown_versions: Vec<UnknownVersionSegment>,
+        /// Files of `pg_wal` that the system does not let this user open.
+        denied: Vec<DeniedFile>,
     },
 }
 

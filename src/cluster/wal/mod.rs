@@ -25,7 +25,7 @@ mod stdin;
 mod tar;
 
 pub use bytes::{PIECE_BYTES, SegmentBytes, WalReadError};
-pub use candidates::UnknownVersionSegment;
+pub use candidates::{DeniedFile, UnknownVersionSegment};
 pub use choose::WalSegmentFile;
 pub use codec::{Codec, MAX_LAYERS};
 pub use error::WalSetError;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::archive::{read_plain, read_stream};
 use super::bytes::{StoredAt, StoredWindow};
-use super::candidates::{Candidates, Origin, SegmentCandidate};
+use super::candidates::{Candidates, DeniedFile, Origin, SegmentCandidate};
 use super::codec::peel;
 use super::error::WalSetError;
 use super::first_page::{HEAD_BYTES, SecondPage, is_segment};
@@ -199,7 +199,7 @@ impl PathSource<'_, '_> {
                 return Ok(());
             }
             Err(error) => {
-                self.note_unreadable(&label, path, &error);
+                self.note_unreadable(&label, path, &error, origin);
                 return Ok(());
             }
         };
@@ -226,7 +226,7 @@ impl PathSource<'_, '_> {
                         Ok(())
                     }
                     Err(error) => {
-                        self.note_unreadable(&label, &path, &error);
+                        self.note_unreadable(&label, &path, &error, origin);
                         Ok(())
                     }
                 },
@@ -249,7 +249,7 @@ impl PathSource<'_, '_> {
                     }
                     // What cannot be read may be such a page.
                     Err(error) => {
-                        self.note_unreadable(&label, &path, &error);
+                        self.note_unreadable(&label, &path, &error, origin);
                         return Ok(());
                     }
                 }
@@ -320,7 +320,12 @@ impl PathSource<'_, '_> {
         }
     }
 
-    fn note_unreadable(&mut self, label: &str, path: &Path, error: &AccessError) {
+    fn note_unreadable(&mut self, label: &str, path: &Path, error: &AccessError, origin: Origin) {
+        if origin.in_pg_wal && error.is_denied() {
+            let kind = kind_of_name(&path.file_name().unwrap_or_default().to_string_lossy());
+            let name = kind.segment().map(|name| name.digits);
+            self.found.denied.push(DeniedFile { path: path.to_owned(), name });
+        }
         let what = match (error, path.symlink_metadata()) {
             (AccessError::NotRegular { .. }, Ok(metadata)) => match kind_of(metadata.file_type()) {
                 Some(kind) => format!("is a {kind}, not a regular file; not read"),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::bytes::{SegmentBytes, WalReadError};
-use super::candidates::UnknownVersionSegment;
+use super::candidates::{DeniedFile, UnknownVersionSegment};
 use super::choose::{Chosen, ChosenSet, Common, WalSegmentFile, choose};
 use super::error::WalSetError;
 use super::notes::SetNote;
@@ -22,6 +22,7 @@ pub struct WalSet {
     segments: Vec<WalSegmentFile>,
     notes: Vec<SetNote>,
     unknown_versions: Vec<UnknownVersionSegment>,
+    denied: Vec<DeniedFile>,
     common: Common,
     control: Option<ControlFile>,
     timeline: TimelineId,
@@ -41,11 +42,22 @@ impl WalSet {
         let (timeline, system_identifier) = (options.timeline, options.system_identifier);
         let window_bytes = options.window_bytes;
         let (candidates, scratch) = read_sources(paths, options)?;
-        let Chosen { notes, control, unknown_versions, set } = choose(candidates, system_identifier, timeline);
+        let Chosen { notes, control, unknown_versions, denied, set } = choose(candidates, system_identifier, timeline);
         let Some(ChosenSet { common, segments, timeline, history }) = set else {
-            return Err(WalSetError::NoWal { notes, unknown_versions });
+            return Err(WalSetError::NoWal { notes, unknown_versions, denied });
         };
-        Ok(Self { segments, notes, unknown_versions, common, control, timeline, history, scratch, window_bytes })
+        Ok(Self {
+            segments,
+            notes,
+            unknown_versions,
+            denied,
+            common,
+            control,
+            timeline,
+            history,
+            scratch,
+            window_bytes,
+        })
     }
 
     /// Sizes: those of WAL from the segments' long headers or the control file, those of relations from the control file
@@ -114,6 +126,12 @@ impl WalSet {
     #[must_use]
     pub fn unknown_versions(&self) -> &[UnknownVersionSegment] {
         &self.unknown_versions
+    }
+
+    /// Files of `pg_wal` that the system does not let this user open, which were left out.
+    #[must_use]
+    pub fn denied(&self) -> &[DeniedFile] {
+        &self.denied
     }
 
     /// Everything odd, in the order in which it was found.

@@ -73,6 +73,14 @@ impl fmt::Display for Doubt {
                 let noun = if *segments == 1 { "segment" } else { "segments" };
                 write!(f, "{segments} {noun} of WAL in pg_wal cannot be read by this program: {magic}")
             }
+            Self::WalDenied { first, more } => {
+                write!(
+                    f,
+                    "WAL that a start may need cannot be opened by this user: {}{}",
+                    first.display(),
+                    AndMore(*more)
+                )
+            }
             Self::WalUnreadable { error } => write!(f, "WAL cannot be read: {error}"),
             Self::WalEndUnreadable { error } => write!(f, "WAL cannot be read to its end: {error}"),
             Self::NoWalAtRedo { redo_lsn } => write!(f, "WAL from the redo point {redo_lsn} on is missing"),

@@ -10,7 +10,7 @@ use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
-use crate::cluster::wal::{UnknownVersionSegment, WalSet};
+use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet};
 use crate::parsers::control::ControlFile;
 use crate::types::{Lsn, PageId, RelFileLocator};
 
@@ -100,6 +100,8 @@ pub struct WalInput<'a> {
     pub own: Option<&'a WalSet>,
     /// Segments of `pg_wal` in versions that are not read here.
     pub unknown_versions: &'a [UnknownVersionSegment],
+    /// Files of `pg_wal` that the system does not let this user open.
+    pub denied: &'a [DeniedFile],
     /// WAL from elsewhere, together with it.
     pub all: Option<&'a WalSet>,
 }

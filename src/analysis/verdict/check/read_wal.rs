@@ -113,7 +113,7 @@ pub(super) fn read_wal(
         }
         None => replay.doubts.push(Doubt::NoWal),
     }
-    replay.weigh_unknown_versions(wal.unknown_versions, cluster.control);
+    replay.weigh_left_out(wal.unknown_versions, wal.denied, cluster.control);
     if let Some(cut) = history.changes.as_ref().and_then(ChangeLog::cut) {
         coverage.skip(SkippedPart::RowsWithoutChecksum, SkipReason::NoRoomForChanges { end_lsn: cut });
     }
