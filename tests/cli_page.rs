@@ -190,7 +190,7 @@ fn fields_of_a_torn_page() {
     assert!(candidate["evidence"].as_array().unwrap().iter().any(|step| step["weight"] == "proof"));
     let history = ran.of_type("event");
     // The record that ends at the page's LSN is the one that changed it last before it was written.
-    assert!(history.iter().any(|record| record["end_lsn"] == "0/021A7420" && record["effect"] == "changes it"));
+    assert!(history.iter().any(|record| record["end_lsn"] == "0/021A7420" && record["effect_code"] == "change"));
     for pair in history.windows(2) {
         assert!(pair[0]["lsn"].as_str() < pair[1]["lsn"].as_str(), "in order of LSN: {history:?}");
     }

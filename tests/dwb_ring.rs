@@ -244,6 +244,7 @@ fn tell(root: &Path) -> Told {
     let numbers: Vec<u32> = set.files.iter().map(|file| file.number.unwrap()).collect();
     let report = examine_slots(&set, &facts, 1, |file, slot| {
         slots.insert((numbers[file], slot.index), slot.clone());
+        std::ops::ControlFlow::Continue(())
     });
     let pages = RelationPages::new(root, RelationPaths::new(Major::V18, 202_506_291, 131_072));
     let mut coverage = Coverage::default();

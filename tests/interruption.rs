@@ -1,18 +1,24 @@
 //! Work that is broken off says so and calls nothing in order, whatever it had seen by then: a check at each of its stages,
-//! `verify`, and everything that reads WAL.
+//! `verify`, what reads the double write buffer alone, and everything that reads WAL.
 
 mod common;
 
+use std::io::{BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgforensics::analysis::finding::{Coverage, Finding};
+use pgforensics::analysis::finding_kind::FindingKind;
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::check::{Scope, Stage};
 use pgforensics::analysis::verdict::judge::Verdict;
 use pgforensics::analysis::wal::group::GroupBy;
+use pgforensics::inspect::batches::batches;
 use pgforensics::inspect::check::{CheckRequest, Watch, check};
+use pgforensics::inspect::dwb_source::DwbSource;
+use pgforensics::inspect::error::InspectError;
 use pgforensics::inspect::examination::Examination;
 use pgforensics::inspect::file_filter::FileFilter;
 use pgforensics::inspect::verify::{Verification, VerifyReport, VerifyRequest};
@@ -20,6 +26,7 @@ use pgforensics::inspect::wal::chain::{WalChainRequest, wal_chain};
 use pgforensics::inspect::wal::images::ImageSelection;
 use pgforensics::inspect::wal::source::WalSource;
 use pgforensics::inspect::{WalRequest, WalStatsRequest, wal_stats};
+use serde_json::Value;
 use strum::IntoEnumIterator;
 
 use common::cluster;
@@ -220,4 +227,53 @@ fn checking_of_wal() {
             (chain.findings, chain.coverage)
         });
     }
+}
+
+#[test]
+fn batches_at_every_pass_over_the_slots() {
+    let paths = [cluster("evict")];
+    let whole = BreakAt::call(u64::MAX);
+    assert!(batches(&paths, &|| whole.hear()).is_ok());
+    // 1019 slots, each read twice.
+    assert_eq!(whole.heard(), 2 * 1019);
+    for call in some_of(whole.heard()) {
+        let watch = BreakAt::call(call);
+        let broken = batches(&paths, &|| watch.hear());
+        assert!(matches!(broken, Err(InspectError::BufferInterrupted)), "call {call}");
+    }
+}
+
+#[test]
+fn a_double_write_buffer_that_was_read_in_part_has_no_findings_of_the_whole() {
+    let source = DwbSource::open(&[cluster("evict")]).unwrap_or_else(|error| panic!("{error}"));
+    let (whole, _) = source.examine();
+    let watch = BreakAt::call(0);
+    let (report, findings) = source.examine_slots(1, |_, _| watch.hear());
+    assert!(report.coverage.is_interrupted() && !whole.coverage.is_interrupted());
+    assert_eq!(Answer::of_findings(&findings, &report.coverage), Answer::Uncertain);
+    assert!(findings.iter().all(|finding| finding.kind != FindingKind::AllZero), "{findings:?}");
+}
+
+#[test]
+fn a_dump_ends_with_what_it_showed() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pg_dwbinspect"))
+        .args(["dump", "--format", "ndjson"])
+        .arg(cluster("evict"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("run");
+    let mut output = BufReader::new(child.stdout.take().expect("output"));
+    let mut text = String::new();
+    // The rest does not fit into the pipe, so that it waits.
+    output.read_line(&mut text).expect("a line");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("signal");
+    output.read_to_string(&mut text).expect("the rest");
+    assert_eq!(child.wait().expect("end").code(), Some(2));
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of_type = |name: &str| lines.iter().filter(|line| line["type"] == name).collect::<Vec<_>>();
+    let (slots, skipped, summary) = (of_type("slot").len(), of_type("skipped"), of_type("summary"));
+    assert!(slots < 1019, "{slots}");
+    assert_eq!((skipped.len(), &skipped[0]["code"]), (1, &"interrupted".into()));
+    assert_eq!((&summary[0]["exit_status"], &summary[0]["shown"]), (&2.into(), &slots.into()));
 }

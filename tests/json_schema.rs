@@ -187,7 +187,10 @@ fn every_line_has_the_documented_fields() {
     let mut bytes = fs::read(&segments[0]).unwrap();
     bytes[100_000..100_100].fill(0xFF);
     fs::write(&segments[0], bytes).unwrap();
-    checker.output(&walfpi(&["verify", "--resync", "--format", "ndjson", arg(&broken)]), "verify --resync");
+    let resynced = walfpi(&["verify", "--resync", "--format", "ndjson", arg(&broken)]);
+    let codes: Vec<Value> = resynced.of_type("damage").into_iter().map(|line| line["reason_code"].clone()).collect();
+    assert!(!codes.is_empty() && codes.iter().all(|code| code == "damaged"), "{codes:?}");
+    checker.output(&resynced, "verify --resync");
 
     // Every documented field had a value somewhere: the tables name nothing that does not exist.
     let mut unseen = Vec::new();

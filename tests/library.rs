@@ -140,7 +140,7 @@ fn info_counts_files_slots_and_relation_files() {
 #[test]
 fn the_current_batch_reaches_to_the_slot_worked_out_by_hand() {
     for (case, last) in [("evict", 52), ("aligned", 29), ("nochecksums", 31), ("tablespace", 45), ("wrapped", 63)] {
-        let report = ok(batches(&[cluster(case)]));
+        let report = ok(batches(&[cluster(case)], &|| ControlFlow::Continue(())));
         let current: Vec<_> = report.batches.iter().filter(|batch| batch.verdict == BatchVerdict::Current).collect();
         assert_eq!(current.len(), 1, "{case}");
         assert_eq!((current[0].first, current[0].last), ((0, 0), (0, last)), "{case}");

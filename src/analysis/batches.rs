@@ -1,6 +1,7 @@
 //! Batches: what was written into the DWB between two resets, as far as they can be distinguished.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use super::finding::Coverage;
 use super::slot_facts::{SlotFacts, WritePath};
@@ -43,7 +44,8 @@ pub struct Batch {
 /// What separates batches: verdict, then the part within it.
 type BatchKey = (BatchVerdict, usize);
 
-/// Finds the batches and describes each. Reads every slot once more, with `jobs` threads.
+/// Finds the batches and describes each. Reads every slot once more, with `jobs` threads. `None` when `watch`, asked at each
+/// slot, broke it off.
 #[must_use]
 pub fn find_batches(
     set: &DwbSet,
@@ -51,14 +53,22 @@ pub fn find_batches(
     cluster: &ClusterFacts,
     jobs: usize,
     coverage: &mut Coverage,
-) -> Vec<Batch> {
+    watch: &dyn Fn() -> ControlFlow<()>,
+) -> Option<Vec<Batch>> {
     let parts = staleness.split();
+    let mut is_wanted = true;
     let mut batches: BTreeMap<BatchKey, (Batch, Run)> = BTreeMap::new();
     for (file_index, file) in set.files.iter().enumerate() {
         trace_file(file, cluster, jobs, coverage, |facts| {
-            let Some((verdict, reason)) = staleness.verdict(file_index, facts.index) else { return };
+            is_wanted = is_wanted && watch().is_continue();
+            if !is_wanted {
+                return ControlFlow::Break(());
+            }
+            let Some((verdict, reason)) = staleness.verdict(file_index, facts.index) else {
+                return ControlFlow::Continue(());
+            };
             if reason == BatchReason::Unreliable {
-                return;
+                return ControlFlow::Continue(());
             }
             let at = usize::try_from(facts.index).unwrap_or(usize::MAX);
             let part = parts.get(file_index).and_then(|parts| parts.get(at)).copied().unwrap_or_default();
@@ -68,11 +78,15 @@ pub fn find_batches(
                 .or_insert_with(|| (Batch::new(verdict, slot, part.confidence), Run::default()));
             batch.add(slot, reason, facts, cluster.lowest_wal_lsn);
             run.add(batch, facts);
+            ControlFlow::Continue(())
         });
+        if !is_wanted {
+            return None;
+        }
     }
     let mut batches: Vec<Batch> = batches.into_values().map(|(batch, _)| batch).collect();
     batches.sort_by_key(|batch| (batch.verdict, batch.first));
-    batches
+    Some(batches)
 }
 
 /// Who wrote the images of a batch.

@@ -1,8 +1,10 @@
 //! The DWB files of one directory, each with counts, and what looks wrong about them.
 
+use std::ops::ControlFlow;
+
 use super::finding::{Coverage, Finding};
 use super::finding_kind::{FindingKind, Unrecognized};
-use super::skipped::{SkipReason, SkippedPart};
+use super::skipped::{Lacking, SkipReason, SkippedPart};
 use super::slot_facts::SlotFacts;
 use super::staleness::{BatchVerdict, Staleness};
 use super::trace::{ClusterFacts, SlotCounts, trace_file};
@@ -38,13 +40,13 @@ pub struct DwbReport {
 }
 
 /// Reads every slot of every file once with `jobs` threads, judges the set, and shows each slot in order, with the index of
-/// its file in the set.
+/// its file in the set. `visit` can break it off: then the report says so, and nothing of a part that was read.
 #[must_use]
 pub fn examine_slots(
     set: &DwbSet,
     facts: &ClusterFacts,
     jobs: usize,
-    mut visit: impl FnMut(usize, &SlotFacts),
+    mut visit: impl FnMut(usize, &SlotFacts) -> ControlFlow<()>,
 ) -> DwbReport {
     let mut coverage = Coverage::default();
     let mut findings = Vec::new();
@@ -64,9 +66,15 @@ pub fn examine_slots(
     }
     let mut traces = Vec::new();
     let mut counted = Vec::new();
+    let mut is_wanted = true;
     for (index, file) in set.files.iter().enumerate() {
-        let (trace, counts) = trace_file(file, facts, jobs, &mut coverage, |slot| visit(index, slot));
-        inspect_file(file, facts, &counts, &mut findings, &mut coverage);
+        let (trace, counts) = trace_file(file, facts, jobs, &mut coverage, |slot| {
+            is_wanted = is_wanted && visit(index, slot).is_continue();
+            if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        if is_wanted {
+            inspect_file(file, facts, &counts, &mut findings, &mut coverage);
+        }
         traces.push(trace);
         counted.push(counts);
     }
@@ -84,7 +92,11 @@ pub fn examine_slots(
         }
         files.push(report);
     }
-    findings.extend(staleness.findings(set, facts));
+    if is_wanted {
+        findings.extend(staleness.findings(set, facts));
+    } else {
+        coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
+    }
     DwbReport { files, staleness, findings, coverage }
 }
 

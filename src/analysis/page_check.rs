@@ -157,6 +157,17 @@ impl PageDamage {
         self.checksum.map(PageFlaw::Checksum).into_iter().chain(rules).chain(tuple)
     }
 
+    /// Everything that is wrong apart from the checksum.
+    pub fn structure_flaws(&self) -> impl Iterator<Item = PageFlaw> {
+        self.flaws().filter(|flaw| !matches!(flaw, PageFlaw::Checksum(_)))
+    }
+
+    /// The codes of everything that is wrong apart from the checksum.
+    #[must_use]
+    pub fn structure_codes(&self) -> Vec<&'static str> {
+        self.structure_flaws().map(|flaw| flaw.code()).collect()
+    }
+
     /// True when the page has no header (`pd_upper` is 0) but is not all zero.
     #[must_use]
     pub fn is_new_not_zero(&self) -> bool {

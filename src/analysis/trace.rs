@@ -191,14 +191,14 @@ impl ClusterFacts {
 /// Slots that a thread takes at once.
 const PORTION_SLOTS: u64 = 256;
 
-/// Reads all slots of a file with `jobs` threads, hands each to `visit` in file order, and keeps the trace. What cannot be
-/// read goes to `coverage`.
+/// Reads all slots of a file with `jobs` threads, hands each to `visit` in file order until that breaks it off, and keeps the
+/// trace. What cannot be read goes to `coverage`; that it was broken off is for the caller to say.
 pub fn trace_file(
     file: &DwbFile,
     facts: &ClusterFacts,
     jobs: usize,
     coverage: &mut Coverage,
-    mut visit: impl FnMut(&SlotFacts),
+    mut visit: impl FnMut(&SlotFacts) -> ControlFlow<()>,
 ) -> (FileTrace, SlotCounts) {
     let mut slots = Vec::new();
     let mut runs = Vec::new();
@@ -227,7 +227,9 @@ pub fn trace_file(
                         coverage.examined = coverage.examined.saturating_add(1);
                         slots.push(trace_of(&slot_facts, facts.lowest_wal_lsn));
                         runs.extend(run_of(&slot_facts));
-                        visit(&slot_facts);
+                        if visit(&slot_facts).is_break() {
+                            return ControlFlow::Break(());
+                        }
                     }
                     Err(error) => {
                         // The portions after it cannot be read either, and indexes in the trace must be those in the file.

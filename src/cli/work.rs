@@ -42,6 +42,12 @@ pub fn interrupt_flag() -> Arc<AtomicBool> {
     flag
 }
 
+/// What Ctrl-C breaks off, for work that shows no progress.
+pub fn until_interrupted() -> impl Fn() -> ControlFlow<()> {
+    let flag = interrupt_flag();
+    move || if flag.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
 /// Progress over bytes, and Ctrl-C. Until the first bytes are done there is neither: a file that is still being opened can
 /// be left at once.
 pub struct ByteBar {

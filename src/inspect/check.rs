@@ -152,13 +152,14 @@ fn read_buffer(source: &DwbSource, request: &CheckRequest, watch: &dyn Watch) ->
     let (mut dwb, findings) = source.examine_slots(request.jobs, |file, facts| {
         read_bytes += source.set.files.get(file).map_or(0, |file| u64::from(file.detection.block_size));
         is_wanted &= watch.at(Stage::Read, read_bytes, total_bytes).is_continue();
-        if !is_wanted {
-            return;
+        if is_wanted {
+            if request.keep_slots {
+                rows.push(SlotRow::of(file, facts));
+            }
+            slots.extend(SlotRef::of(file, facts));
         }
-        if request.keep_slots {
-            rows.push(SlotRow::of(file, facts));
-        }
-        slots.extend(SlotRef::of(file, facts));
+        // The buffer is judged as a whole also when what follows is broken off.
+        ControlFlow::Continue(())
     });
     slots.sort_unstable();
     let mut coverage = std::mem::take(&mut dwb.coverage);

@@ -1,5 +1,6 @@
 //! What a path on the command line stands for: a data directory, a directory of DWB files, or such files.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
@@ -126,11 +127,16 @@ impl DwbSource {
     /// Reads and judges everything: what every command starts with. Findings about the directory come first.
     #[must_use]
     pub fn examine(&self) -> (DwbReport, Vec<Finding>) {
-        self.examine_slots(all_cores(), |_, _| {})
+        self.examine_slots(all_cores(), |_, _| ControlFlow::Continue(()))
     }
 
-    /// The same with so many threads, and shows each slot in order, with the index of its file in the set.
-    pub fn examine_slots(&self, jobs: usize, visit: impl FnMut(usize, &SlotFacts)) -> (DwbReport, Vec<Finding>) {
+    /// The same with so many threads, and shows each slot in order, with the index of its file in the set, until `visit`
+    /// breaks it off.
+    pub fn examine_slots(
+        &self,
+        jobs: usize,
+        visit: impl FnMut(usize, &SlotFacts) -> ControlFlow<()>,
+    ) -> (DwbReport, Vec<Finding>) {
         let mut report = examine_slots(&self.set, &self.facts, jobs, visit);
         let mut findings = Vec::new();
         if let Some(directory) = &self.directory {

@@ -104,6 +104,9 @@ pub enum InspectError {
     /// The examination was interrupted, so nothing is written.
     #[error("interrupted: nothing was written")]
     Interrupted,
+    /// The reading of a double write buffer was interrupted before anything could be said of it.
+    #[error("interrupted: only a part of the double write buffer was read, so nothing is shown")]
+    BufferInterrupted,
     /// Files were given where a data directory is needed.
     #[error("a data directory is needed, not single files")]
     NoDataDirectory,

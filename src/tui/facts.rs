@@ -1,6 +1,7 @@
 //! What workers hand over: values. They are put into words when they are drawn or exported.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -53,7 +54,11 @@ impl Survey {
         // What cannot be read was reported when the buffer was read first.
         let mut again = Coverage::default();
         let source = &examined.source;
-        let batches = find_batches(&source.set, &examined.dwb.staleness, &source.facts, all_cores(), &mut again);
+        let batches =
+            find_batches(&source.set, &examined.dwb.staleness, &source.facts, all_cores(), &mut again, &|| {
+                ControlFlow::Continue(())
+            });
+        let batches = batches.unwrap_or_default();
         let listed = |batch: Batch| ListedBatch { top_relations: batch.top_relations(TOP_RELATIONS), batch };
         Self {
             answer: examined.answer(),

@@ -37,6 +37,20 @@ pub enum Touch {
     MapBits,
 }
 
+impl Touch {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Image { .. } => "image",
+            Self::Init => "init",
+            Self::Change => "change",
+            Self::Hint => "hint",
+            Self::MapBits => "map_bits",
+        }
+    }
+}
+
 /// A record that touches a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockEvent {

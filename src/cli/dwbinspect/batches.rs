@@ -9,6 +9,7 @@ use super::PROGRAM;
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::work::until_interrupted;
 use crate::inspect::batches::batches as inspect_batches;
 use crate::output::closing::{Closing, begin};
 use crate::output::json::{BATCH_COLUMNS, BatchJson, Item, USUAL_BATCH_COLUMNS};
@@ -34,7 +35,7 @@ pub struct BatchesArgs {
 
 pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let paths = args.pgdata.choose_all(&args.paths)?;
-    let report = inspect_batches(&paths)?;
+    let report = inspect_batches(&paths, &until_interrupted())?;
     let (source, names) = (&report.source, report.names.as_ref());
     let name = |rel| names?.full_name(rel);
     let batches: Vec<BatchJson> =

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -10,7 +11,7 @@ use super::PROGRAM;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::in_order::all_cores;
-use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_facts::{Condition, SlotFacts};
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
 use crate::cli::context::OutputArgs;
@@ -18,6 +19,7 @@ use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::values::{PageFilter, Span, image_file_name};
+use crate::cli::work::until_interrupted;
 use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
@@ -177,12 +179,17 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         }
         None => None,
     };
+    let watch = until_interrupted();
     let mut found: BTreeSet<RelFileLocator> = BTreeSet::new();
     let (mut report, findings) = source.examine_slots(all_cores(), |_, facts| {
         if facts.condition != Condition::Empty {
             found.insert(facts.header.rel);
         }
+        watch()
     });
+    if report.coverage.is_interrupted() {
+        return Err(InspectError::BufferInterrupted.into());
+    }
     confirm_relations(&filter.page, &source, &found)?;
     let layout = args.output.layout();
     let mut target = match args.output.machine() {
@@ -212,7 +219,7 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
             report.coverage.skip(what, SkipReason::NoSuchDwbFile);
         }
     }
-    let shown = show_slots(&filter, &source, names.as_ref(), &mut report, export.as_ref(), &mut target)?;
+    let shown = show_slots(&filter, &source, names.as_ref(), &mut report, export.as_ref(), &mut target, &watch)?;
     let closing = Closing::new(findings, &report.coverage);
     match target {
         Target::Machine(sink) => Ok(closing.end(sink, shown, serde_json::Map::new())?.into()),
@@ -241,7 +248,7 @@ fn confirm_relations(filter: &PageFilter, source: &DwbSource, found: &BTreeSet<R
     Ok(())
 }
 
-/// Shows the slots that the filters take.
+/// Shows the slots that the filters take, until `watch` breaks it off.
 fn show_slots(
     filter: &Filter,
     source: &DwbSource,
@@ -249,6 +256,7 @@ fn show_slots(
     report: &mut DwbReport,
     export: Option<&ExportDir>,
     target: &mut Target<'_>,
+    watch: &dyn Fn() -> ControlFlow<()>,
 ) -> Result<u64, Stop> {
     let paths = source.relation_paths();
     let timeline = source
@@ -257,11 +265,15 @@ fn show_slots(
         .and_then(|directory| directory.control().trusted())
         .map_or(0, |control| control.checkpoint.tli.0);
     let mut shown = 0;
-    source.visit_slots(
+    // No reason to stop but that it was broken off: none is given.
+    let visited = source.visit_slots(
         report,
         |index, file| filter.takes_file(index, file),
         |seen, coverage| {
             let SeenSlot { file, slot, facts, batch } = seen;
+            if watch().is_break() {
+                return Err(None);
+            }
             if !filter.takes_slot(facts, *batch) {
                 return Ok(());
             }
@@ -269,16 +281,23 @@ fn show_slots(
             let relation = names.filter(|_| facts.condition != Condition::Empty);
             let relation = relation.and_then(|names| names.full_name(facts.header.rel));
             let json = SlotJson::new(file, facts, *batch, page_path(paths.as_ref(), facts), relation);
-            show(target, slot, facts, json)?;
+            show(target, slot, facts, json).map_err(Some)?;
             if let Some(export) = export.filter(|_| has_image(facts)) {
                 let name = image_file_name(timeline, facts.page.lsn, &file.name, slot);
                 if let Err(error) = export.write_new(&name, slot.image) {
                     coverage.skip(SkippedPart::File(name), SkipReason::NotWritten(ErrorWords::of_other(&error)));
                 }
             }
-            Ok::<(), Stop>(())
+            Ok::<(), Option<Stop>>(())
         },
-    )?;
+    );
+    match visited {
+        Err(Some(stop)) => return Err(stop),
+        Err(None) => {
+            report.coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
+        }
+        Ok(()) => {}
+    }
     Ok(shown)
 }
 

@@ -22,6 +22,7 @@ pub const BAD_PAGE_COLUMNS: &[&str] = &[
     "server_rejects",
     "unlogged",
     "faults",
+    "fault_codes",
 ];
 
 /// A damaged page as a row. `path` is relative to the data directory, `offset` where it starts in that file.
@@ -42,6 +43,7 @@ pub fn bad_page_row(page: PageId, damage: &PageDamage, relation: Option<&str>, p
         ("checksum_computed", json!(damage.checksum.map(|sums| sums.computed))),
         ("server_rejects", json!(damage.server_rejects)),
         ("faults", json!(damage.structure())),
+        ("fault_codes", json!(damage.structure_codes())),
     ] {
         row.insert(name.to_owned(), value);
     }

@@ -184,6 +184,7 @@ pub fn event_row(page: PageId, event: &BlockEvent, major: Option<Major>) -> Row 
         ("record", json!(event.name(major))),
         ("xid", json!(event.xid)),
         ("effect", json!(touch_words(&event.touch))),
+        ("effect_code", json!(event.touch.code())),
     ] {
         row.insert(name.to_owned(), value);
     }

@@ -6,7 +6,7 @@ use super::{fill_up, lsn_text};
 use crate::analysis::wal::chain::CheckedRun;
 use crate::analysis::wal::group::{GroupBy, Key};
 use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::walk::Damage;
+use crate::analysis::wal::walk::{Damage, DamageReason};
 use crate::output::wal_columns::{count_fields, interval_fields, put_tally};
 use crate::parsers::wal::end::EndKind;
 use crate::parsers::wal::names::{RecordTypeName, record_type_name, rmgr_name, type_key};
@@ -198,10 +198,20 @@ pub fn damage_row(damage: &Damage) -> Row {
         ("to_lsn", json!(damage.resumed.map(lsn_text))),
         ("bytes", json!(damage.resumed.map(|to| to.bytes_since(damage.from).unwrap_or(0)))),
         ("reason", json!(damage.reason.to_string())),
+        ("reason_code", json!(damage_code(&damage.reason))),
     ] {
         row.insert(name.to_owned(), value);
     }
     row
+}
+
+/// Why reading failed, as a word: how WAL ends there, or what is wrong with the segment.
+fn damage_code(reason: &DamageReason) -> &'static str {
+    match reason {
+        DamageReason::Wal(reason) => end_kind(reason.kind()),
+        DamageReason::Unreadable(_) => "unreadable",
+        DamageReason::EndsEarly { .. } => "ends_early",
+    }
 }
 
 /// The word for reports and JSON.

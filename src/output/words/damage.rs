@@ -20,8 +20,7 @@ impl PageDamage {
     /// Everything that is wrong apart from the checksum, one sentence each.
     #[must_use]
     pub fn structure(&self) -> Vec<String> {
-        let flaws = self.flaws().filter(|flaw| !matches!(flaw, PageFlaw::Checksum(_)));
-        flaws.map(|flaw| flaw.to_string()).collect()
+        self.structure_flaws().map(|flaw| flaw.to_string()).collect()
     }
 }
 
