@@ -6,15 +6,17 @@ use pgforensics::analysis::verdict::doubt::Doubt;
 use pgforensics::analysis::verdict::evidence::Statement;
 use pgforensics::analysis::verdict::judge::Reason;
 use pgforensics::analysis::verdict::next_step::NextStep;
+use pgforensics::analysis::verdict::rebuild::NotRebuildable;
 use pgforensics::analysis::verdict::symptom::Symptom;
 use pgforensics::repair::plan::LeftReason;
 
 /// A heading of the documentation, and the codes of the table below it.
-fn families() -> [(&'static str, Vec<&'static str>); 6] {
+fn families() -> [(&'static str, Vec<&'static str>); 7] {
     [
         ("### Doubts", Doubt::codes().collect()),
         ("### Evidence", Statement::codes().collect()),
         ("### Reasons", Reason::codes().collect()),
+        ("### Rebuild", NotRebuildable::codes().collect()),
         ("### Damage", Symptom::codes().collect()),
         ("### Next steps", NextStep::codes().collect()),
         ("### Repair", LeftReason::codes().collect()),

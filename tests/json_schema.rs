@@ -143,6 +143,10 @@ fn every_line_has_the_documented_fields() {
         checker.output(&dwbinspect(&["check", "--format", "ndjson", arg(&data)]), case);
         checker.output(&dwbinspect(&["repair", "--allow-unproven", "all", "--format", "ndjson", arg(&data)]), case);
     }
+    let gap = unpack::data_dir("rebuild/pg15_fpwon_gap").unwrap();
+    let args = ["check", "--format", "ndjson", "--wal", arg(&gap.join("archive")), arg(&gap.join("cluster"))]
+        .map(str::to_owned);
+    checker.output(&dwbinspect(&args.each_ref().map(String::as_str)), "rebuild");
     let data = cluster("checkpoint");
     let row = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("page").remove(0);
     let (path, block) = (row["path"].as_str().unwrap(), row["block"].to_string());

@@ -325,7 +325,12 @@ pub fn evidence_parts(report: &PageReport) -> Vec<EvidencePart> {
     let chosen = verdict.chosen.and_then(|index| verdict.candidates.get(index));
     parts.push(Verdict(verdict.verdict, chosen.map(|judged| judged.candidate.source.to_string())));
     if verdict.chosen.is_none() {
-        parts.extend(verdict.reasons.iter().map(|reason| Fact("", reason.to_string())));
+        let own = verdict.reasons.iter().filter(|reason| !reason.is_of_rebuild());
+        parts.extend(own.map(|reason| Fact("", reason.to_string())));
+    }
+    if let Some(rebuild) = &report.rebuild {
+        let words = rebuild.as_ref().map_or_else(ToString::to_string, ToString::to_string);
+        parts.push(Fact("rebuild", words));
     }
     for (index, judged) in verdict.candidates.iter().enumerate() {
         parts.push(EvidencePart::Image(candidate_line(judged, index, verdict.chosen == Some(index))));

@@ -27,6 +27,7 @@ use self::read_wal::{WalQuestion, WalRead, read_wal};
 use self::weigh::{DoubtSources, doubts_of_cluster};
 use super::history::WalHistory;
 use super::interest::Interest;
+use super::missing_wal::WalNames;
 use super::needed::Needed;
 use super::outlook::Outlook;
 use super::replay::Replay;
@@ -36,6 +37,9 @@ use super::unchecked::FirstTouches;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::types::{PageId, RelFileLocator};
+
+/// `wal_level` in `pg_control` of a server that logs no more than its own recovery needs.
+const WAL_LEVEL_MINIMAL: i32 = 0;
 
 /// What the check found.
 #[derive(Debug)]
@@ -86,6 +90,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     let WalRead { mut replay, history, interest, coverage: unread, .. } = read;
     coverage.append_once(unread);
 
+    let wal_names = wal.all.or(wal.own).map(WalNames::of);
     let context = Context {
         pages: cluster.pages,
         dwb: set,
@@ -96,6 +101,8 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         replay: &replay,
         history: &history,
         interest: &interest,
+        wal_names: wal_names.as_ref(),
+        is_minimal: cluster.control.is_some_and(|control| control.wal_level == WAL_LEVEL_MINIMAL),
         dwb_doubts: &staleness.doubts(),
         exists: names.exists,
         named: BTreeMap::new(),
@@ -119,7 +126,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         is_broken_off,
     };
     replay.doubts = doubts_of_cluster(&replay, sources, &mut coverage);
-    pages.iter_mut().for_each(|page| page.verdict.weigh(&replay.doubts));
+    pages.iter_mut().for_each(|page| page.weigh(&replay.doubts));
 
     let outlook = predict(&pages, &replay, &cluster, scope);
     let slots = name_slots(slots, &pages, &history);

@@ -160,7 +160,7 @@ mod tests {
     fn transaction_without_record_is_found_unless_an_image_brought_it() {
         let page = heap_page(710, 0, infomask::XMAX_INVALID);
         assert_eq!(judge(&page, 150, &[]), Some(Ahead::TransactionWithoutRecord { xid: 710 }));
-        assert_eq!(judge(&page, 150, &[event(9, 100, Touch::Image { marks: None })]), None);
+        assert_eq!(judge(&page, 150, &[event(9, 100, Touch::Image { marks: None, prior_lsn: Lsn::INVALID })]), None);
         assert_eq!(judge(&heap_page(900, 0, 0), 150, &[]), Some(Ahead::TransactionFromLater { xid: 900 }));
     }
 

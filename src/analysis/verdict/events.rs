@@ -25,6 +25,8 @@ pub enum Touch {
     Image {
         /// The image's sectors with the LSN that redo sets; `None` when there are too many.
         marks: Option<Box<SectorMarks>>,
+        /// The LSN inside the image, before redo sets it: what the page had before this record.
+        prior_lsn: Lsn,
     },
     /// Redo builds the page anew without reading it.
     Init,

@@ -20,7 +20,7 @@ use crate::parsers::restore::ready_page;
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_XACT, RM_XLOG, is_hint};
-use crate::parsers::wal::payload::XlogPayload;
+use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
 
@@ -46,6 +46,8 @@ pub(super) struct Gathered {
     pub(super) checkpoints: Vec<(Lsn, Lsn)>,
     /// Ends of backups: redo point of the backup, and end of the record.
     pub(super) backup_ends: Vec<(Lsn, Lsn)>,
+    /// Records that say that from then on less was logged (`wal_level` minimal).
+    pub(super) minimal_from: Vec<Lsn>,
     pub(super) needed: Option<Needed>,
     pub(super) first_touches: Option<FirstTouches>,
     /// What records put into the pages, by index; gathered only where that is asked for.
@@ -233,8 +235,9 @@ impl<'a> Gather<'a> {
             if restorer.decoder.restore(&image, &mut restorer.page).is_err() {
                 return Touch::Change;
             }
+            let prior_lsn = PageHeader::decode(0, &restorer.page).map_or(Lsn::INVALID, |header| header.lsn);
             ready_page(&mut restorer.page, record.end_lsn, block.block, false);
-            return Touch::Image { marks: Some(Box::new(SectorMarks::of(&restorer.page))) };
+            return Touch::Image { marks: Some(Box::new(SectorMarks::of(&restorer.page))), prior_lsn };
         }
         if block.will_init() {
             return Touch::Init;
@@ -256,6 +259,9 @@ impl<'a> Gather<'a> {
         let payload = XlogPayload::of(record);
         if let Ok(Some(XlogPayload::BackupEnd { start_lsn })) = payload {
             self.gathered.backup_ends.push((start_lsn, record.end_lsn));
+        }
+        if let Ok(Some(XlogPayload::ParameterChange(ParameterChange { wal_level: 0, .. }))) = payload {
+            self.gathered.minimal_from.push(record.start_lsn);
         }
         if let Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) =
             payload

@@ -49,6 +49,8 @@ pub struct WalHistory {
     checkpoints: Vec<(Lsn, Lsn)>,
     /// Ends of backups: redo point of the backup, and end of the record.
     backup_ends: Vec<(Lsn, Lsn)>,
+    /// Records that say that from then on less was logged than replay of single pages needs (`wal_level` minimal).
+    minimal_from: Vec<Lsn>,
     /// What replay needs on disk; collected only where it is asked for.
     pub needed: Option<Needed>,
     /// Which transaction came to which page when; collected only where it is asked for.
@@ -135,7 +137,7 @@ impl WalHistory {
                 break;
             }
             self.kept = self.kept.saturating_add(1);
-            if let Touch::Image { marks } = &mut event.touch {
+            if let Touch::Image { marks, .. } = &mut event.touch {
                 if self.images >= MAX_IMAGES {
                     *marks = None;
                 }
@@ -160,6 +162,7 @@ impl WalHistory {
         self.newest_xid = newer_xid(self.newest_xid, gathered.newest_xid);
         self.checkpoints.extend(gathered.checkpoints);
         self.backup_ends.extend(gathered.backup_ends);
+        self.minimal_from.extend(gathered.minimal_from);
         if let Some((whole, part)) = self.needed.as_mut().zip(gathered.needed) {
             whole.append(part);
         }
@@ -203,6 +206,18 @@ impl WalHistory {
     #[must_use]
     pub fn covers(&self, from: Lsn, to: Lsn) -> bool {
         from <= to && self.covered.iter().any(|stretch| stretch.start <= from && to <= stretch.end)
+    }
+
+    /// The first record for which there was no room: nothing is known from there on.
+    #[must_use]
+    pub const fn full_from(&self) -> Option<Lsn> {
+        self.full_from
+    }
+
+    /// True when a record between the two addresses says that less was logged from then on (`wal_level` minimal).
+    #[must_use]
+    pub fn is_minimal_between(&self, from: Lsn, to: Lsn) -> bool {
+        self.minimal_from.iter().any(|lsn| (from..to).contains(lsn))
     }
 
     /// The stretches of WAL that were read without a gap.

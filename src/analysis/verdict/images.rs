@@ -111,7 +111,7 @@ impl Context<'_> {
         let Some(index) = self.interest.index_of(page) else { return Vec::new() };
         let events = self.history.events(index).iter();
         let images = events.filter_map(|event| match &event.touch {
-            Touch::Image { marks } => Some((event, marks.as_deref())),
+            Touch::Image { marks, .. } => Some((event, marks.as_deref())),
             _ => None,
         });
         images

@@ -6,6 +6,7 @@ use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSour
 use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{NamedRecord, Statement, Weight};
+use super::rebuild::{NotRebuildable, RebuildPlan};
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// What to do about a page.
@@ -85,6 +86,10 @@ pub enum Reason {
     },
     /// What was found about the image that was chosen. Its code is that of the statement.
     OfImage(Statement),
+    /// The page can be built anew from an older copy of it and WAL.
+    CanBeRebuilt(RebuildPlan),
+    /// It cannot. Its code is that of what stands against it.
+    CannotBeRebuilt(NotRebuildable),
     /// Nothing is wrong with the page.
     NothingWrong,
     /// Nothing is wrong with the page: it equals an image whose CRC is right.
@@ -105,13 +110,21 @@ impl Reason {
     pub fn code(&self) -> &'static str {
         match self {
             Self::OfImage(statement) => statement.code(),
+            Self::CannotBeRebuilt(why) => why.code(),
             other => other.into(),
         }
     }
 
-    /// The codes of all reasons that there can be, but for those of [`Statement`].
+    /// The codes of all reasons that there can be, but for those of [`Statement`] and [`NotRebuildable`].
     pub fn codes() -> impl Iterator<Item = &'static str> {
-        Self::VARIANTS.iter().copied().filter(|code| *code != "of_image")
+        let by_part = ["of_image", "cannot_be_rebuilt"];
+        Self::VARIANTS.iter().copied().filter(move |code| !by_part.contains(code))
+    }
+
+    /// True when it says whether the page can be built anew.
+    #[must_use]
+    pub const fn is_of_rebuild(&self) -> bool {
+        matches!(self, Self::CanBeRebuilt(_) | Self::CannotBeRebuilt(_))
     }
 }
 
@@ -195,6 +208,22 @@ impl PageVerdict {
         self.chosen = None;
         self.reasons = vec![reason];
         self.by_image = None;
+    }
+
+    /// True where an image was looked for and none is proven.
+    pub(super) const fn wants_rebuild(&self) -> bool {
+        let is_unproven = matches!(self.verdict, Verdict::RestoreUnproven | Verdict::LosesChanges | Verdict::NoImage);
+        is_unproven && self.by_image.is_some()
+    }
+
+    /// Where there is no image that would not lose changes, says whether the page can be built.
+    pub(super) fn add_rebuild(&mut self, rebuild: &Result<RebuildPlan, NotRebuildable>) {
+        if matches!(self.verdict, Verdict::LosesChanges | Verdict::NoImage) {
+            self.reasons.push(match rebuild {
+                Ok(plan) => Reason::CanBeRebuilt(plan.clone()),
+                Err(why) => Reason::CannotBeRebuilt(why.clone()),
+            });
+        }
     }
 
     /// Weighs what is doubtful about the whole cluster: with a doubt no image is safe.

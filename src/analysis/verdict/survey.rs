@@ -11,6 +11,8 @@ use super::doubt::Doubt;
 use super::history::WalHistory;
 use super::interest::Interest;
 use super::judge::{OnStart, PageFacts, PageVerdict, Reason, Verdict, judge_page};
+use super::missing_wal::WalNames;
+use super::rebuild::{NotRebuildable, RebuildEvidence, RebuildPlan, plan_rebuild};
 use super::replay::Replay;
 use super::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
@@ -52,6 +54,10 @@ pub struct Context<'a> {
     pub history: &'a WalHistory,
     /// The pages that `history` is of.
     pub interest: &'a Interest,
+    /// Which segments of WAL there are.
+    pub wal_names: Option<&'a WalNames>,
+    /// The server wrote less into WAL than is needed to build pages anew (`wal_level` minimal).
+    pub is_minimal: bool,
     /// What keeps images of the double write buffer from being trusted.
     pub dwb_doubts: &'a [Doubt],
     /// Whether the catalog has a relation with these files, beyond doubt.
@@ -97,6 +103,8 @@ pub struct PageReport {
     pub server_takes: Option<usize>,
     /// What would let replay pass, where it dies for want of the page.
     pub stand_in: Option<StandIn>,
+    /// Whether the page can be built anew from an older copy and WAL, where no image of it is proven.
+    pub rebuild: Option<Result<RebuildPlan, NotRebuildable>>,
 }
 
 /// A page on disk, read and judged by itself.
@@ -111,6 +119,14 @@ pub(super) struct Disk {
 }
 
 impl PageReport {
+    /// Weighs what is doubtful about the whole cluster, and says of a page without a proven image whether it can be built.
+    pub(super) fn weigh(&mut self, doubts: &[Doubt]) {
+        self.verdict.weigh(doubts);
+        if let Some(rebuild) = &self.rebuild {
+            self.verdict.add_rebuild(rebuild);
+        }
+    }
+
     /// True for a damaged page of a map that nothing better is known for than a page of zeros: servers take it for one.
     #[must_use]
     pub fn can_be_blank(&self) -> bool {
@@ -162,6 +178,7 @@ impl Context<'_> {
         // Without checksums a link may itself be damage: then it names a page that never was.
         let is_only_named = !self.checksums && self.named.contains_key(&page);
         let is_first_write = verdict.verdict == Verdict::HealsInReplay && is_headless;
+        let rebuild = (is_wrong && verdict.wants_rebuild()).then(|| self.plan_rebuild(&subject, &verdict, &evidence));
         Ok(PageReport {
             page,
             disk: comparison,
@@ -182,7 +199,36 @@ impl Context<'_> {
                 && !is_only_named,
             server_takes,
             stand_in,
+            rebuild,
         })
+    }
+
+    /// Whether the page can be built as it was where replay begins.
+    fn plan_rebuild(
+        &self,
+        subject: &PageFacts,
+        verdict: &PageVerdict,
+        evidence: &CandidateEvidence<'_>,
+    ) -> Result<RebuildPlan, NotRebuildable> {
+        let target = self.replay.rebuild_target().zip(self.wal_names).ok_or(NotRebuildable::TargetUnknown);
+        if subject.is_unlogged {
+            return Err(NotRebuildable::NotLogged);
+        }
+        if subject.is_cut {
+            return Err(NotRebuildable::PageCutOff);
+        }
+        let (until, names) = target?;
+        if self.is_minimal {
+            return Err(NotRebuildable::MinimalWal);
+        }
+        let evidence = RebuildEvidence {
+            candidates: &verdict.candidates,
+            events: evidence.events,
+            history: self.history,
+            names,
+            disk_lsn: evidence.disk_lsn,
+        };
+        plan_rebuild(subject.page, &evidence, until)
     }
 
     /// What can be said of a page that nothing speaks against, and how sure it is. Without a checksum only an image that it

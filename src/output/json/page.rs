@@ -9,6 +9,7 @@ use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::evidence::EvidenceStep;
 use crate::analysis::verdict::judge::{OnStart, Reason};
 use crate::analysis::verdict::outlook::{Outlook, Start};
+use crate::analysis::verdict::rebuild::{NotRebuildable, RebuildPlan};
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::verdict::symptom::Symptom;
@@ -83,12 +84,33 @@ pub fn page_row(report: &PageReport, location: &PageLocation<'_>) -> Row {
         ("reasons", json!(verdict.reasons.iter().map(ToString::to_string).collect::<Vec<_>>())),
         ("reason_codes", json!(verdict.reasons.iter().map(Reason::code).collect::<Vec<_>>())),
         ("on_start", json!(on_start(report))),
+        ("rebuildable", json!(report.rebuild.as_ref().map(rebuildable))),
         ("stand_in", json!(report.stand_in.as_ref().map(|page| hex(&page.header)))),
         ("unlogged", json!(report.is_unlogged)),
     ] {
         row.insert(name.to_owned(), value);
     }
     row
+}
+
+/// Whether and how a page can be built anew.
+fn rebuildable(rebuild: &Result<RebuildPlan, NotRebuildable>) -> Value {
+    let (plan, why) = (rebuild.as_ref().ok(), rebuild.as_ref().err());
+    let segments = why.and_then(NotRebuildable::segments);
+    json!({
+        "possible": plan.is_some(),
+        "code": why.map(NotRebuildable::code),
+        "text": plan.map(ToString::to_string).or_else(|| why.map(ToString::to_string)),
+        "base": plan.map(|plan| plan.base.name()),
+        "base_lsn": plan.map(|plan| lsn_text(plan.base.lsn())),
+        "records": plan.map(|plan| plan.records),
+        "first_lsn": plan.and_then(|plan| plan.first_lsn).map(lsn_text),
+        "last_lsn": plan.and_then(|plan| plan.last_lsn).map(lsn_text),
+        "page_lsn": plan.and_then(RebuildPlan::expected_lsn).map(lsn_text),
+        "as_of": plan.map(|plan| lsn_text(plan.until)),
+        "missing_segments": segments.map_or(&[][..], |segments| &segments.names),
+        "missing_more": segments.map_or(0, |segments| segments.more),
+    })
 }
 
 fn tear(report: &PageReport) -> Option<Map<String, Value>> {

@@ -8,6 +8,7 @@ mod evidence;
 pub mod finding;
 mod links;
 mod reason;
+mod rebuild;
 mod repair;
 pub mod ring;
 mod select;

@@ -43,6 +43,8 @@ impl fmt::Display for Reason {
                 Ok(())
             }
             Self::OfImage(statement) => statement.fmt(f),
+            Self::CanBeRebuilt(plan) => plan.fmt(f),
+            Self::CannotBeRebuilt(why) => why.fmt(f),
             Self::NothingWrong => f.write_str("nothing is wrong with the page"),
             Self::EqualsImage { source } => {
                 write!(f, "nothing is wrong with the page: it equals {source}, whose CRC is right")

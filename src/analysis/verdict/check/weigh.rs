@@ -71,7 +71,8 @@ fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelF
         page.disk_lsn.max(arrived).or_else(images).map(|lsn| (lsn, page.page))
     };
     let newest = logged().filter_map(latest_of).max();
-    let silent: Vec<PageId> = logged().filter(|page| page.is_silent).map(|page| page.page).collect();
+    let is_witness = |page: &&PageReport| page.is_silent && !replay.ends_in_shutdown();
+    let silent: Vec<PageId> = logged().filter(is_witness).map(|page| page.page).collect();
     let past_end = newest.and_then(|(lsn, page)| replay.doubt_of_page(lsn, witness(page)));
     let silent = silent.first().map(|first| Doubt::SilentPages {
         witness: witness(*first),

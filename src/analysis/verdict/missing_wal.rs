@@ -1,0 +1,128 @@
+//! Segments of WAL that are not there, by file name, so that they can be looked for.
+
+use crate::cluster::wal::WalSet;
+use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
+use crate::types::{Lsn, TimelineId};
+
+/// Missing segments that are named; the others are counted.
+const MAX_NAMED_SEGMENTS: usize = 8;
+
+/// Names of missing segments, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingSegments {
+    /// The first of them.
+    pub names: Vec<String>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+impl MissingSegments {
+    /// True when none is missing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+/// Which segments there are, and what others would be called.
+#[derive(Clone, Debug)]
+pub struct WalNames {
+    segment_size: u32,
+    /// Numbers of those that are there, ascending.
+    numbers: Vec<u64>,
+    history: TimelineHistory,
+}
+
+impl WalNames {
+    /// Those of a set.
+    #[must_use]
+    pub fn of(set: &WalSet) -> Self {
+        Self {
+            segment_size: set.geometry().wal_segment_size,
+            numbers: set.segments().iter().map(|file| file.segment.number).collect(),
+            history: set.history().cloned().unwrap_or_else(|| TimelineHistory::root(set.timeline())),
+        }
+    }
+
+    /// The segments between two addresses that are not there; the byte at `end` is not needed.
+    #[must_use]
+    pub fn missing(&self, start: Lsn, end: Lsn) -> MissingSegments {
+        let mut missing = MissingSegments::default();
+        let number_of = |lsn: Lsn| lsn.0.checked_div(u64::from(self.segment_size));
+        let last_lsn = Lsn(end.0.saturating_sub(1));
+        let (Some(first), Some(last)) = (number_of(start), number_of(last_lsn)) else { return missing };
+        let there = self.numbers.iter().copied().filter(|number| (first..=last).contains(number));
+        let mut next = Some(first);
+        for number in there.chain(last.checked_add(1)) {
+            if let Some(from) = next.filter(|from| *from < number) {
+                self.name_all(from, number, &mut missing);
+            }
+            next = number.checked_add(1);
+        }
+        missing
+    }
+
+    /// The last segment that is not there before `lsn`: older WAL would have to begin with it.
+    #[must_use]
+    pub fn before(&self, lsn: Lsn) -> Option<String> {
+        let first = lsn.0.checked_div(u64::from(self.segment_size))?;
+        let is_there = |number: &u64| self.numbers.binary_search(number).is_ok();
+        let mut number = first.checked_sub(1)?;
+        while is_there(&number) {
+            number = number.checked_sub(1)?;
+        }
+        self.name(number)
+    }
+
+    /// Names the segments from one number to the one before another, none of which is there.
+    fn name_all(&self, first: u64, end: u64, missing: &mut MissingSegments) {
+        let room = MAX_NAMED_SEGMENTS.saturating_sub(missing.names.len()) as u64;
+        let named = end.min(first.saturating_add(room));
+        missing.names.extend((first..named).filter_map(|number| self.name(number)));
+        missing.more = missing.more.saturating_add(end.saturating_sub(named));
+    }
+
+    fn name(&self, number: u64) -> Option<String> {
+        let newest = self.history.candidates(number, self.segment_size).first().copied();
+        let tli: TimelineId = newest.unwrap_or(self.history.tli);
+        WalSegment { tli, number }.file_name(self.segment_size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::wal::timeline::Ancestor;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Segments of 1 MiB; timeline 2 began in segment 6, timeline 1 ends there.
+    fn names(numbers: &[u64]) -> WalNames {
+        let ancestor = Ancestor { tli: TimelineId(1), switch_lsn: Lsn(6 * MIB + 100), reason: String::new() };
+        let history = TimelineHistory { tli: TimelineId(2), ancestors: vec![ancestor] };
+        WalNames { segment_size: 1 << 20, numbers: numbers.to_vec(), history }
+    }
+
+    #[test]
+    fn gaps_are_named_by_the_timeline_that_wrote_them() {
+        let missing = names(&[3, 4, 7, 9]).missing(Lsn(4 * MIB + 40), Lsn(9 * MIB + 40));
+        let expected = ["000000010000000000000005", "000000020000000000000006", "000000020000000000000008"];
+        assert_eq!((&missing.names[..], missing.more), (&expected.map(str::to_owned)[..], 0));
+        assert!(names(&[3, 4, 5]).missing(Lsn(3 * MIB), Lsn(6 * MIB)).is_empty(), "the byte at the end is not needed");
+        assert_eq!(names(&[3, 4, 5]).missing(Lsn(3 * MIB), Lsn(6 * MIB + 1)).names, ["000000020000000000000006"]);
+    }
+
+    #[test]
+    fn many_missing_segments_are_counted() {
+        let missing = names(&[]).missing(Lsn(0), Lsn(u64::MAX));
+        assert_eq!(missing.names.len(), MAX_NAMED_SEGMENTS);
+        assert_eq!(missing.more, (u64::MAX - 1) / MIB + 1 - MAX_NAMED_SEGMENTS as u64);
+    }
+
+    #[test]
+    fn older_wal_is_named_before_what_is_there() {
+        assert_eq!(names(&[3, 4]).before(Lsn(4 * MIB)), Some("000000010000000000000002".to_owned()));
+        assert_eq!(names(&[0]).before(Lsn(40)), None);
+        assert_eq!(names(&[0, 1]).before(Lsn(MIB)), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Whether and how a page can be built anew.
+
+use std::fmt;
+
+use crate::analysis::verdict::missing_wal::MissingSegments;
+use crate::analysis::verdict::rebuild::{NotRebuildable, RebuildBase, RebuildPlan};
+use crate::parsers::wal::names::rmgr_name;
+use crate::types::ForkNumber;
+
+impl fmt::Display for RebuildBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image { record_lsn } => write!(f, "the WAL image at {record_lsn}"),
+            Self::Init { record_lsn } => write!(f, "the record at {record_lsn}, which builds the page"),
+            Self::Candidate { source, page_lsn, .. } => write!(f, "{source} with LSN {page_lsn}"),
+        }
+    }
+}
+
+impl fmt::Display for RebuildPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { base, until, records, .. } = self;
+        let noun = if *records == 1 { "record" } else { "records" };
+        write!(f, "the page can be rebuilt as it was at {until}: from {base}, with {records} {noun} of the page")?;
+        match (self.first_lsn, self.last_lsn) {
+            (Some(first), Some(last)) if first != last => write!(f, " from {first} to {last}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for MissingSegments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names.join(", "))?;
+        if self.more > 0 { write!(f, " and {} more", self.more) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for NotRebuildable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TargetUnknown => f.write_str(
+                "the page cannot be rebuilt: it is unknown up to where, since the redo point is unknown or WAL there cannot \
+                 be read",
+            ),
+            Self::MissingWal { base_lsn, segments } => {
+                write!(f, "the page could be rebuilt from a copy of it at {base_lsn} if this WAL were there: {segments}")
+            }
+            Self::UnreadableWal { at } => {
+                write!(f, "the page cannot be rebuilt: the WAL that it needs is damaged or not understood at {at}")
+            }
+            Self::TooManyRecords { at } => {
+                write!(f, "the page cannot be rebuilt together with so many others: records from {at} on were not kept")
+            }
+            Self::NoBase { wal_from, before, segments } => {
+                write!(
+                    f,
+                    "the page cannot be rebuilt without an older copy of it: a base backup or snapshot, or WAL from before \
+                     {wal_from}"
+                )?;
+                if let Some(before) = before {
+                    write!(f, " (segment {before} and older ones)")?;
+                }
+                if segments.is_empty() { Ok(()) } else { write!(f, "; this WAL is missing as well: {segments}") }
+            }
+            Self::FileCopied { record_lsn } => write!(
+                f,
+                "the page cannot be rebuilt: it came with a copy of a whole database at {record_lsn}, which WAL does not \
+                 hold; a base backup from after that would help"
+            ),
+            Self::RemovedSince(event) => write!(
+                f,
+                "the page cannot be rebuilt: {event}, and no copy of the page is from after that"
+            ),
+            Self::NotLogged => {
+                f.write_str("the page cannot be rebuilt: changes of an unlogged relation are not in WAL")
+            }
+            Self::MinimalWal => f.write_str(
+                "the page cannot be rebuilt: with wal_level = minimal not all changes of a page are in WAL",
+            ),
+            Self::PageOfMap { fork } => {
+                let map = if *fork == ForkNumber::Fsm { "free space map" } else { "visibility map" };
+                write!(f, "a page of a {map} is not rebuilt: servers make it anew")
+            }
+            Self::PageCutOff => f.write_str("the page is not rebuilt: the file ends before it, or is not there"),
+            Self::InnerLsnDiffers(inner) => write!(
+                f,
+                "the page cannot be rebuilt: the image at {} has LSN {} inside, the records before it leave {}, so a record \
+                 is missing",
+                inner.record_lsn, inner.found, inner.expected
+            ),
+            Self::ForeignRecord { record_lsn, rmgr_id } => write!(
+                f,
+                "the page cannot be rebuilt: the record at {record_lsn} is of an extension ({})",
+                rmgr_name(*rmgr_id)
+            ),
+            Self::DiskNewer { disk_lsn, newest } => write!(
+                f,
+                "the page cannot be rebuilt: it has LSN {disk_lsn} on disk, and the records of it end at {newest}"
+            ),
+        }
+    }
+}
