@@ -8,13 +8,15 @@ use pgforensics::analysis::verdict::judge::Reason;
 use pgforensics::analysis::verdict::next_step::NextStep;
 use pgforensics::analysis::verdict::rebuild::NotRebuildable;
 use pgforensics::analysis::verdict::symptom::Symptom;
+use pgforensics::cluster::donor::DonorGap;
 use pgforensics::repair::plan::LeftReason;
 
 /// A heading of the documentation, and the codes of the table below it.
-fn families() -> [(&'static str, Vec<&'static str>); 7] {
+fn families() -> [(&'static str, Vec<&'static str>); 8] {
     [
         ("### Doubts", Doubt::codes().collect()),
         ("### Evidence", Statement::codes().collect()),
+        ("### Gaps of donors", DonorGap::CODES.to_vec()),
         ("### Reasons", Reason::codes().collect()),
         ("### Rebuild", NotRebuildable::codes().collect()),
         ("### Damage", Symptom::codes().collect()),

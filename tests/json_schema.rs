@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use common::{Ran, arg, cluster, copy_tree, dwbinspect, ring_format, run, unpack};
+use common::{Ran, arg, cluster, copy_tree, dwbinspect, rebuild, ring_format, run, unpack};
 
 fn walfpi(args: &[&str]) -> Ran {
     run("pg_walfpi", args)
@@ -147,6 +147,16 @@ fn every_line_has_the_documented_fields() {
     let args = ["check", "--format", "ndjson", "--wal", arg(&gap.join("archive")), arg(&gap.join("cluster"))]
         .map(str::to_owned);
     checker.output(&dwbinspect(&args.each_ref().map(String::as_str)), "rebuild");
+    let case = rebuild::RebuildCase::of("pg15_fpwoff");
+    std::fs::remove_file(case.donor().join("base/5/16389")).unwrap();
+    let mut rotten = case.read("base/5/1255", 10);
+    rotten[8000] ^= 1;
+    case.write("base/5/1255", 10, &rotten);
+    let (data, donor, wal) = (case.cluster(), case.donor(), case.archive());
+    let more = ["--donor", arg(&donor), "--wal", arg(&wal), "--format", "ndjson", arg(&data)];
+    checker.output(&dwbinspect(&[&["check"][..], &more].concat()), "donor");
+    checker.output(&dwbinspect(&[&["repair", "--allow-unproven", "all"][..], &more].concat()), "donor");
+    checker.output(&dwbinspect(&[&["page"][..], &more, &["base/5/16384", "60"]].concat()), "donor");
     let data = cluster("checkpoint");
     let row = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("page").remove(0);
     let (path, block) = (row["path"].as_str().unwrap(), row["block"].to_string());

@@ -1,6 +1,7 @@
 //! Long work: how many threads do it, and how the user breaks it off.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -23,6 +24,16 @@ impl JobsArg {
     pub fn count(self) -> usize {
         self.jobs.map_or_else(all_cores, usize::from)
     }
+}
+
+/// Older copies of the cluster.
+#[derive(Clone, Debug, Default, Args)]
+pub struct DonorArgs {
+    /// Take pages from an older copy: base backup, snapshot, stopped standby
+    ///
+    /// Each page of it is one more image, proven by the WAL since then. WAL that comes with the copy is read, too.
+    #[arg(long = "donor", value_name = "PATH")]
+    pub donors: Vec<PathBuf>,
 }
 
 /// Whether the user wants to be told how far the work is.

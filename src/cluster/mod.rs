@@ -7,6 +7,7 @@ pub mod catalog;
 mod catalog_file;
 pub mod control_file;
 pub mod data_dir;
+pub mod donor;
 pub mod dwb_files;
 pub mod name_gaps;
 pub mod names;

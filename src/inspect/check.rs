@@ -15,6 +15,7 @@ use self::files::RelationFiles;
 use self::links::{link_findings, named_but_absent};
 use self::scan::{Scanned, scan};
 use super::cluster_wal::WalSources;
+use super::donors::{follow_timelines, open_donors};
 use super::dwb_source::DwbSource;
 use super::error::{InspectError, open_data_dir};
 use super::examination::Examination;
@@ -38,6 +39,7 @@ use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::SlotRef;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
+use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
@@ -54,6 +56,8 @@ pub struct CheckRequest {
     pub scope: Scope,
     /// WAL from elsewhere: directories, segments, archives, patterns.
     pub wal: Vec<PathBuf>,
+    /// Older copies of the cluster: base backups, snapshots, stopped standbys.
+    pub donors: Vec<PathBuf>,
     /// Threads that read.
     pub jobs: usize,
     /// Keep a row for every slot, used or not.
@@ -65,7 +69,7 @@ impl CheckRequest {
     #[must_use]
     pub fn of(data_dir: impl Into<PathBuf>) -> Self {
         let (data_dir, jobs) = (data_dir.into(), all_cores());
-        Self { data_dir, scope: Scope::All, wal: Vec::new(), jobs, keep_slots: false }
+        Self { data_dir, scope: Scope::All, wal: Vec::new(), donors: Vec::new(), jobs, keep_slots: false }
     }
 }
 
@@ -102,7 +106,12 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let cluster = Cluster::look_at(directory, source.set.is_from_description());
     let Told { findings, coverage } = &mut told;
     let redo_lsn = cluster.replay.redo_lsn;
-    let wal = WalSources::open(&request.data_dir, cluster.control, redo_lsn, &request.wal, findings, coverage)?;
+    let mut donors = open_donors(&request.donors, directory, cluster.control)?;
+    let elsewhere: Vec<PathBuf> =
+        request.wal.iter().cloned().chain(donors.iter().filter_map(Donor::wal_path)).collect();
+    let mut wal = WalSources::open(&request.data_dir, cluster.control, redo_lsn, &elsewhere, findings, coverage)?;
+    wal.has_archive = !request.wal.is_empty();
+    follow_timelines(&mut donors, cluster.control, &wal)?;
     let mut scanned = scan(&cluster, &files, &mut slots, request, watch, &mut told);
 
     let (links, scanned_files) = (std::mem::take(&mut scanned.links), scanned.files);
@@ -120,7 +129,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         files: &files,
         named: &named,
     };
-    let mut report = judge(&cluster, &view, scanned, slots, told.coverage, request, watch);
+    let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
     report.outlook.refused_by = cluster.server.refuses_start();
 
     let mut findings = told.findings;
@@ -133,7 +142,21 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let state = ClusterCondition::of(cluster.control, &cluster.server, &cluster.signs);
     let (paths, block_size) = (files.paths, files.block_size);
     let scanned = scanned_files;
-    Ok(Examination { source, names, paths, wal, report, dwb, rows, findings, coverage, block_size, state, scanned })
+    Ok(Examination {
+        source,
+        names,
+        paths,
+        wal,
+        donors,
+        report,
+        dwb,
+        rows,
+        findings,
+        coverage,
+        block_size,
+        state,
+        scanned,
+    })
 }
 
 /// The double write buffer, read slot by slot.
@@ -219,11 +242,13 @@ struct JudgedView<'a> {
     named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
 }
 
+#[allow(clippy::too_many_arguments, reason = "what the stages before gave, put together only here")]
 fn judge(
     cluster: &Cluster<'_>,
     view: &JudgedView<'_>,
     scanned: Scanned,
     slots: Vec<SlotRef>,
+    donors: &mut [Donor],
     coverage: Coverage,
     request: &CheckRequest,
     watch: &dyn Watch,
@@ -268,6 +293,7 @@ fn judge(
             denied: &wal.denied,
             all: wal.all.as_ref(),
         },
+        donors,
         scan: ScanInput { suspects, late_pages: scanned.late, named, witnesses },
         names: NameInput { exists: &exists, called: &called },
         coverage,
@@ -284,7 +310,8 @@ fn judge(
 
 /// What a check of the whole cluster finds doubtful, for one that examines a part only.
 fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Coverage) {
-    let all = CheckRequest { scope: Scope::All, keep_slots: false, ..request.clone() };
+    // What an older copy has says nothing of the cluster.
+    let all = CheckRequest { scope: Scope::All, donors: Vec::new(), keep_slots: false, ..request.clone() };
     match check(&all, watch) {
         Ok(examined) => (examined.report.replay.doubts, examined.coverage),
         Err(error) => {

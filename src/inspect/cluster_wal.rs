@@ -23,6 +23,8 @@ pub struct WalSources {
     pub denied: Vec<DeniedFile>,
     /// The same together with WAL from elsewhere, where that was given.
     pub all: Option<WalSet>,
+    /// The user named WAL from elsewhere.
+    pub has_archive: bool,
 }
 
 impl WalSources {

@@ -8,6 +8,7 @@ use super::repair::session::FillError;
 use crate::analysis::select::TermError;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
+use crate::cluster::donor::DonorRefusal;
 use crate::cluster::names::RelationNames;
 use crate::cluster::names_file::NamesFileError;
 use crate::cluster::open::AccessError;
@@ -47,6 +48,15 @@ pub enum InspectError {
     /// The WAL that was named cannot be opened, or is not of this cluster.
     #[error(transparent)]
     Wal(#[from] WalSetError),
+    /// What was named as a donor cannot be one.
+    #[error("{} is not used as a donor: {why}", path.display())]
+    Donor {
+        /// What was named.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        why: Box<DonorRefusal>,
+    },
     /// As before, where a bare segment name was given.
     #[error("{0}; give the directory of the segments with -p DIRECTORY")]
     SegmentWithoutDirectory(#[source] WalSetError),
@@ -207,6 +217,12 @@ impl InspectError {
     pub fn ambiguous(text: &str, found: &[RelFileLocator], names: &RelationNames) -> Self {
         let found = found.iter().map(|rel| (*rel, names.full_name(*rel))).collect();
         Self::AmbiguousRelation { text: text.to_owned(), found }
+    }
+
+    /// What was named as a donor cannot be one.
+    #[must_use]
+    pub fn donor(path: &Path, why: DonorRefusal) -> Self {
+        Self::Donor { path: path.to_owned(), why: Box::new(why) }
     }
 
     /// `path` is not a data directory; a backup in tar format is recognised as such.

@@ -9,8 +9,10 @@ use crate::analysis::page_scan::ScannedFiles;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::check::CheckReport;
+use crate::analysis::verdict::fetch::ImageFiles;
 use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::survey::PageReport;
+use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
 use crate::parsers::control::ChecksumState;
@@ -26,6 +28,8 @@ pub struct Examination {
     pub paths: RelationPaths,
     /// WAL.
     pub wal: WalSources,
+    /// Older copies of the cluster that were given.
+    pub donors: Vec<Donor>,
     /// The verdicts.
     pub report: CheckReport,
     /// The double write buffer by itself.
@@ -124,6 +128,13 @@ impl Examination {
     #[must_use]
     pub fn uses_dwb(&self) -> bool {
         self.source.uses_dwb()
+    }
+
+    /// Where the images of pages are.
+    #[must_use]
+    pub fn image_files(&self) -> ImageFiles<'_> {
+        let wal = self.wal.all.as_ref().or(self.wal.own.as_ref());
+        ImageFiles { dwb: &self.source.set, wal, donors: &self.donors, block_size: self.block_size }
     }
 
     /// Path of the file that holds a page, relative to the data directory.

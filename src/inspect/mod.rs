@@ -4,6 +4,7 @@
 pub mod batches;
 pub mod check;
 pub mod cluster_wal;
+pub mod donors;
 pub mod dwb_source;
 pub mod error;
 pub mod examination;

@@ -32,7 +32,7 @@ pub fn steps_of(examined: &Examination) -> Vec<NextStep> {
 pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook) -> Vec<NextStep> {
     let replay = &examined.report.replay;
     let setting = Setting {
-        has_archive: examined.wal.all.is_some(),
+        has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
         // A base backup whose WAL is complete can be started; no image of it is trusted, that is all.
         is_doubtful: replay.doubts.iter().any(|doubt| !matches!(doubt, Doubt::BaseBackup))

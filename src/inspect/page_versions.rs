@@ -19,10 +19,10 @@ pub fn page_versions(examined: &Examination, found: &PageReport) -> Vec<PageVers
     if matches!(pages.read_page(page, &mut bytes), Ok(PageRead::Whole | PageRead::Partial { .. })) {
         versions.push(PageVersion { image: None, bytes });
     }
-    let wal = examined.wal.all.as_ref().or(examined.wal.own.as_ref());
+    let files = examined.image_files();
     for (index, judged) in found.verdict.candidates.iter().enumerate() {
         let source = &judged.candidate.source;
-        if let Ok(bytes) = fetch_image(source, page, examined.block_size, &examined.source.set, wal) {
+        if let Ok(bytes) = fetch_image(source, page, &files) {
             versions.push(PageVersion { image: Some(index), bytes });
         }
     }

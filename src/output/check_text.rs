@@ -272,6 +272,7 @@ pub fn image_words(judged: &Judged) -> String {
             format!("slot {}:{slot_index} {lsn}", short_name(file))
         }
         ImageSource::Wal { .. } => format!("WAL {lsn}"),
+        ImageSource::Donor { .. } => format!("donor {lsn}"),
     }
 }
 

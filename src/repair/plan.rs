@@ -81,6 +81,13 @@ pub enum PlanSource {
         /// Start of the record.
         lsn: String,
     },
+    /// A page of a donor.
+    Donor {
+        /// Path of the donor.
+        donor: String,
+        /// Its redo point.
+        redo_lsn: String,
+    },
 }
 
 impl PlanSource {
@@ -90,6 +97,9 @@ impl PlanSource {
         match source {
             ImageSource::Dwb { file, slot_index, .. } => Self::Dwb { file: file.clone(), slot_index: *slot_index },
             ImageSource::Wal { record_lsn } => Self::Wal { lsn: record_lsn.to_string() },
+            ImageSource::Donor { path, redo_lsn, .. } => {
+                Self::Donor { donor: path.clone(), redo_lsn: redo_lsn.to_string() }
+            }
         }
     }
 }
@@ -100,6 +110,7 @@ impl std::fmt::Display for PlanSource {
             Self::Dwb { file, slot_index } => write!(f, "{file} slot {slot_index}"),
             Self::Blank => f.write_str("a page of zeros"),
             Self::Wal { lsn } => write!(f, "WAL image at {lsn}"),
+            Self::Donor { donor, .. } => write!(f, "donor {donor}"),
         }
     }
 }
@@ -212,6 +223,8 @@ pub enum SourceKind {
     Dwb,
     /// WAL.
     Wal,
+    /// Donors.
+    Donor,
 }
 
 /// What the user allows.
@@ -272,6 +285,7 @@ pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Ve
         None => true,
         Some(SourceKind::Dwb) => matches!(source, ImageSource::Dwb { .. }),
         Some(SourceKind::Wal) => matches!(source, ImageSource::Wal { .. }),
+        Some(SourceKind::Donor) => source.is_donor(),
     };
     let usable = |index: &usize| {
         verdict

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 pub mod dwb_format;
 pub mod edit;
+pub mod rebuild;
 pub mod ring_format;
 pub mod truth;
 #[path = "../../fixtures/unpack.rs"]

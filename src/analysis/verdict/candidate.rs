@@ -4,6 +4,7 @@
 //! between its own LSN and R changed the page; from R on, replay brings it forward.
 
 use super::content::Ahead;
+use super::donor_proof::{judge_donor_change, judge_donor_copy, judge_donor_lsn};
 use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{EvidenceStep, NamedRecord, Objection, OpenQuestion, Statement, Weight};
@@ -13,11 +14,12 @@ use super::sectors::SectorMarks;
 use crate::analysis::page_check::PageFlaw;
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::staleness::{BatchReason, BatchVerdict};
+use crate::cluster::donor::DonorKind;
 use crate::parsers::dwb::Knowledge;
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// Records that an image lacks and that are named one by one; the others are counted.
-const MAX_NAMED_RECORDS: usize = 4;
+pub(super) const MAX_NAMED_RECORDS: usize = 4;
 
 /// Where an image comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,21 @@ pub enum ImageSource {
         /// Start of the record.
         record_lsn: Lsn,
     },
+    /// A page of a donor: an older copy of the cluster.
+    Donor {
+        /// Index of the donor among those that were given.
+        donor: usize,
+        /// Its path, as given.
+        path: String,
+        /// What kind of copy it is.
+        kind: DonorKind,
+        /// Changes from before this address are in its pages, if it is the copy that it seems to be.
+        redo_lsn: Lsn,
+        /// Start of the checkpoint record with that redo point.
+        checkpoint_lsn: Lsn,
+        /// Its pages have checksums, so that a page of it is as a server wrote it.
+        is_checked: bool,
+    },
 }
 
 impl ImageSource {
@@ -57,7 +74,14 @@ impl ImageSource {
         match self {
             Self::Dwb { .. } => "dwb",
             Self::Wal { .. } => "wal",
+            Self::Donor { .. } => "donor",
         }
+    }
+
+    /// True for a page of a donor.
+    #[must_use]
+    pub const fn is_donor(&self) -> bool {
+        matches!(self, Self::Donor { .. })
     }
 }
 
@@ -126,13 +150,13 @@ pub struct CandidateEvidence<'a> {
 }
 
 /// Collects the statements.
-struct Chain {
-    steps: Vec<EvidenceStep>,
-    lost: Vec<Lsn>,
+pub(super) struct Chain {
+    pub(super) steps: Vec<EvidenceStep>,
+    pub(super) lost: Vec<Lsn>,
 }
 
 impl Chain {
-    fn add(&mut self, weight: Weight, statement: Statement) {
+    pub(super) fn add(&mut self, weight: Weight, statement: Statement) {
         self.steps.push(EvidenceStep { weight, statement });
     }
 }
@@ -147,9 +171,14 @@ pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_
         if matches!(candidate.source, ImageSource::Dwb { is_verified: false, .. }) {
             chain.add(Weight::Missing, Statement::FreeSpaceMapUnproven);
         }
+    } else if candidate.source.is_donor() {
+        judge_donor_lsn(&candidate, evidence, &mut chain);
     } else {
         judge_lsn(&candidate, evidence, &mut chain);
         judge_completeness(page, &candidate, evidence, &mut chain);
+    }
+    if candidate.source.is_donor() {
+        judge_donor_change(page, &candidate, evidence, &mut chain);
     }
     let outcome = outcome_of(&chain.steps);
     Judged { candidate, outcome, steps: chain.steps, lost: chain.lost }
@@ -218,6 +247,7 @@ fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &
             }
         }
         ImageSource::Wal { .. } => chain.add(Weight::Supports, Statement::WalCrcRight),
+        ImageSource::Donor { is_checked, .. } => judge_donor_copy(*is_checked, chain),
     }
     for flaw in &candidate.flaws {
         chain.add(Weight::Against, Statement::BreaksPageRule(*flaw));

@@ -11,7 +11,7 @@ mod read_wal;
 mod weigh;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashSet;
 
@@ -36,6 +36,7 @@ use super::survey::{Context, PageReport};
 use super::unchecked::FirstTouches;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::cluster::donor::Donor;
 use crate::types::{PageId, RelFileLocator};
 
 /// `wal_level` in `pg_control` of a server that logs no more than its own recovery needs.
@@ -62,7 +63,7 @@ pub struct CheckReport {
 
 /// Runs the check. `watch` is given the stage and how far it is, and can break it off.
 pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
-    let CheckInput { jobs, scope, cluster, dwb, wal, scan, names, mut coverage } = input;
+    let CheckInput { jobs, scope, cluster, dwb, wal, donors, scan, names, mut coverage } = input;
     let (set, staleness) = (dwb.set, dwb.staleness);
     let progress = CheckProgress::new(watch, coverage.is_interrupted());
 
@@ -89,12 +90,14 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     };
     let WalRead { mut replay, history, interest, coverage: unread, .. } = read;
     coverage.append_once(unread);
+    gather(donors, &suspects, &mut coverage);
 
     let wal_names = wal.all.or(wal.own).map(WalNames::of);
     let context = Context {
         pages: cluster.pages,
         dwb: set,
         staleness,
+        donors,
         block_size: cluster.block_size,
         checksums: cluster.has_checksums(),
         lowest_wal_lsn: cluster.lowest_wal_lsn,
@@ -131,6 +134,20 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     let outlook = predict(&pages, &replay, &cluster, scope);
     let slots = name_slots(slots, &pages, &history);
     CheckReport { replay, pages, slots, outlook, history, interest, coverage }
+}
+
+/// Has the donors find the pages under suspicion, as far as they must be read from their beginning for that.
+fn gather(donors: &mut [Donor], suspects: &BTreeMap<PageId, Suspicion>, coverage: &mut Coverage) {
+    if donors.is_empty() {
+        return;
+    }
+    let wanted: BTreeSet<PageId> = suspects.keys().copied().collect();
+    for donor in donors {
+        let path = donor.path().display().to_string();
+        if let Err(error) = donor.gather(&wanted) {
+            coverage.skip_once(SkippedPart::file(path), error);
+        }
+    }
 }
 
 /// What WAL is asked first: all about the suspects, and whatever shows pages that nobody suspects yet.

@@ -182,6 +182,60 @@ pub enum Statement {
     FreeSpaceMap,
     /// Whose page of a free space map it is says nothing but a slot header that no CRC proves.
     FreeSpaceMapUnproven,
+    /// The checksum of the donor's page is right.
+    DonorChecksumRight,
+    /// Pages of the donor have no checksums that count: nothing proves this one whole.
+    DonorWithoutChecksum,
+    /// The donor's page has an LSN from before the donor, and no record of the page ends there.
+    DonorLsnWithoutRecord {
+        /// LSN of the page.
+        page_lsn: Lsn,
+    },
+    /// The donor has all changes from before its redo point, whose checkpoint WAL has.
+    DonorHoldsEarlierChanges {
+        /// Redo point of the donor.
+        donor_lsn: Lsn,
+    },
+    /// WAL does not have the checkpoint that the donor was taken from.
+    DonorCheckpointMissing {
+        /// Where it should be.
+        checkpoint_lsn: Lsn,
+    },
+    /// Where the donor names its checkpoint, WAL has something else.
+    DonorCheckpointDiffers {
+        /// Where it should be.
+        checkpoint_lsn: Lsn,
+    },
+    /// The donor is the copy of a running or crashed server, and whether its files are of one moment is unknown.
+    DonorOfOneMomentUnknown {
+        /// LSN of the page.
+        page_lsn: Lsn,
+        /// Redo point of the donor.
+        donor_lsn: Lsn,
+    },
+    /// A record from before the donor's redo point changes the page, and its LSN does not show the change.
+    DonorMayLackRecord(NamedRecord),
+    /// The donor is not older than the redo point.
+    DonorNotBeforeRedo {
+        /// Redo point of the donor.
+        donor_lsn: Lsn,
+        /// Where replay begins.
+        redo_lsn: Lsn,
+    },
+    /// No record from where the donor's page may lack changes to the redo point changes it.
+    UnchangedSince {
+        /// From where on.
+        from_lsn: Lsn,
+        /// Where replay begins.
+        redo_lsn: Lsn,
+    },
+    /// Some WAL from where the donor's page may lack changes to the redo point is not there.
+    WalSinceMissing {
+        /// From where on.
+        from_lsn: Lsn,
+        /// Where replay begins.
+        redo_lsn: Lsn,
+    },
     /// Something about the cluster as a whole, or the double write buffer. Its code is that of the doubt.
     Doubt(Doubt),
 }
@@ -229,6 +283,15 @@ pub enum Objection {
     OtherBlock(OtherBlock),
     /// There are too many images in WAL to keep what is needed of this one.
     TooManyImages,
+    /// The relation is unlogged: WAL does not say what changed it since.
+    UnloggedInDonor,
+    /// The page is from after the donor's line of history and that of the cluster parted.
+    DonorAfterSwitch {
+        /// LSN of the page.
+        page_lsn: Lsn,
+        /// Where they parted.
+        switch_lsn: Lsn,
+    },
 }
 
 impl Objection {

@@ -6,7 +6,9 @@ use super::candidate::ImageSource;
 use super::replay::run_of;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::walk::walk_run;
+use crate::cluster::donor::{Donor, DonorRead};
 use crate::cluster::dwb_files::{DwbSet, SlotReadError};
+use crate::cluster::open::AccessError;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::dwb::CrcVerdict;
 use crate::parsers::image::{ImageDecoder, ImageError};
@@ -32,6 +34,26 @@ pub enum FetchError {
     NoRecord(Lsn),
     /// The image cannot be unpacked.
     Image(ImageError),
+    /// The donor's page cannot be read.
+    Donor(AccessError),
+    /// The donor no longer has the page.
+    NoPageInDonor {
+        /// Its path.
+        path: String,
+    },
+}
+
+/// Where images are.
+#[derive(Clone, Copy)]
+pub struct ImageFiles<'a> {
+    /// The double write buffer.
+    pub dwb: &'a DwbSet,
+    /// WAL.
+    pub wal: Option<&'a WalSet>,
+    /// Older copies of the cluster.
+    pub donors: &'a [Donor],
+    /// Bytes of a page.
+    pub block_size: usize,
 }
 
 impl std::error::Error for FetchError {
@@ -40,7 +62,8 @@ impl std::error::Error for FetchError {
             Self::Slot(error) => error.source(),
             Self::Wal(error) => error.source(),
             Self::Image(error) => error.source(),
-            Self::SlotChanged { .. } | Self::NoRecord(_) => None,
+            Self::Donor(error) => error.source(),
+            Self::SlotChanged { .. } | Self::NoRecord(_) | Self::NoPageInDonor { .. } => None,
         }
     }
 }
@@ -72,18 +95,13 @@ pub struct PageVersion {
     pub bytes: Vec<u8>,
 }
 
-/// Reads the bytes of an image of `page`: those of a slot as they stand there, those of WAL with the LSN that redo sets
-/// and without checksum.
+/// Reads the bytes of an image of `page`: those of a slot or a donor as they stand there, those of WAL with the LSN that redo
+/// sets and without checksum.
 ///
 /// # Errors
-/// When the slot or the record no longer holds an image of this page.
-pub fn fetch_image(
-    source: &ImageSource,
-    page: PageId,
-    block_size: usize,
-    dwb: &DwbSet,
-    wal: Option<&WalSet>,
-) -> Result<Vec<u8>, FetchError> {
+/// When the slot, the record or the donor no longer holds an image of this page.
+pub fn fetch_image(source: &ImageSource, page: PageId, files: &ImageFiles<'_>) -> Result<Vec<u8>, FetchError> {
+    let &ImageFiles { dwb, wal, donors, block_size } = files;
     match source {
         ImageSource::Dwb { file: name, file_index, slot_index, .. } => {
             let changed = || FetchError::SlotChanged { file: name.clone(), slot_index: *slot_index };
@@ -92,6 +110,13 @@ pub fn fetch_image(
             let slot = file.read_slot(*slot_index, &mut buf)?;
             let sound = slot.crc_verdict() != CrcVerdict::Bad && slot.header.page_id() == Some(page);
             if sound && slot.image.len() == block_size { Ok(slot.image.to_vec()) } else { Err(changed()) }
+        }
+        ImageSource::Donor { donor, path, .. } => {
+            let gone = || FetchError::NoPageInDonor { path: path.clone() };
+            match donors.get(*donor).ok_or_else(gone)?.read_page(page).map_err(FetchError::Donor)? {
+                DonorRead::Page(bytes) => Ok(bytes),
+                DonorRead::Gap(_) => Err(gone()),
+            }
         }
         ImageSource::Wal { record_lsn } => {
             let set = wal.ok_or(FetchError::NoRecord(*record_lsn))?;

@@ -159,7 +159,7 @@ impl Context<'_> {
     }
 
     /// The record that the LSN of an image names, if WAL has it.
-    fn record_at(&self, page: PageId, lsn: Lsn) -> Option<&BlockEvent> {
+    pub(super) fn record_at(&self, page: PageId, lsn: Lsn) -> Option<&BlockEvent> {
         let index = self.interest.index_of(page)?;
         self.history.events(index).iter().find(|event| event.end_lsn == lsn && event.touch != Touch::MapBits)
     }
@@ -182,7 +182,7 @@ impl Context<'_> {
     }
 
     /// Objection to an image whose special space is not that of the other pages of its fork.
-    fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<Objection> {
+    pub(super) fn other_kind(&self, page: PageId, header: Option<&PageHeader>) -> Option<Objection> {
         let own = self.block_size.checked_sub(usize::from(header?.special))?;
         let expected = self.special_of(page)?;
         (own != expected).then_some(Objection::OtherSpecialSpace { own, expected })
@@ -212,7 +212,7 @@ impl Context<'_> {
 
 /// Objection to an image of a free space or visibility map that holds what no page of a map does. WAL does not show whose
 /// content it is: a free space map is not logged.
-fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<Objection> {
+pub(super) fn not_a_map(fork: ForkNumber, header: Option<&PageHeader>, block_size: usize) -> Option<Objection> {
     let header = header.filter(|_| matches!(fork, ForkNumber::Fsm | ForkNumber::Vm))?;
     let is_bare = usize::from(header.lower) == PageHeader::SIZE
         && usize::from(header.upper) == block_size

@@ -360,7 +360,7 @@ fn stands_at(subject: &PageFacts, evidence: &CandidateEvidence<'_>, redo_lsn: Ls
 fn choose(subject: &PageFacts, candidates: &[Judged]) -> (Verdict, Option<usize>, Vec<Reason>) {
     let newest = |outcome: CandidateOutcome| {
         let fits = candidates.iter().enumerate().filter(|(_, judged)| judged.outcome == outcome);
-        fits.max_by_key(|(index, judged)| (judged.candidate.page_lsn, is_dwb(judged), *index)).map(|(index, _)| index)
+        fits.max_by_key(|(index, judged)| (judged.candidate.page_lsn, nearness(judged), *index)).map(|(index, _)| index)
     };
     let is_map = matches!(subject.page.fork, ForkNumber::Fsm | ForkNumber::Vm);
     let of = |index: usize, keep: &dyn Fn(Weight) -> bool| -> Vec<Reason> {
@@ -394,6 +394,11 @@ fn choose(subject: &PageFacts, candidates: &[Judged]) -> (Verdict, Option<usize>
     (Verdict::NoImage, None, reasons)
 }
 
-fn is_dwb(judged: &Judged) -> bool {
-    matches!(judged.candidate.source, ImageSource::Dwb { .. })
+/// How near to the page itself an image is, among those with the same LSN.
+fn nearness(judged: &Judged) -> u8 {
+    match judged.candidate.source {
+        ImageSource::Dwb { .. } => 2,
+        ImageSource::Wal { .. } => 1,
+        ImageSource::Donor { .. } => 0,
+    }
 }

@@ -11,6 +11,8 @@ pub mod change_presence;
 pub mod check;
 pub mod compare;
 pub mod content;
+pub mod donor_images;
+mod donor_proof;
 pub mod doubt;
 pub mod events;
 pub mod evidence;

@@ -3,7 +3,7 @@
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::candidate::{ImageSource, Judged};
+use super::candidate::{Candidate, ImageSource, Judged};
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{EvidenceStep, Statement, Weight};
 use super::history::WalHistory;
@@ -242,19 +242,18 @@ fn bases(evidence: &RebuildEvidence<'_>, until: Lsn) -> Vec<Base> {
     let copies = evidence.candidates.iter().enumerate().filter(|(_, judged)| is_sound(judged));
     let of_copy = |(index, judged): (usize, &Judged)| {
         let lsn = judged.candidate.page_lsn;
-        let from = holds_until(&judged.candidate.source, lsn)?;
+        let from = holds_until(&judged.candidate)?;
         let source = judged.candidate.source.clone();
         let base = RebuildBase::Candidate { index, source, page_lsn: lsn };
-        Some(Base { base, from, copied_at: lsn, lsn: Some(lsn) }).filter(|base| base.from <= until)
+        Some(Base { base, from, copied_at: from, lsn: Some(lsn) }).filter(|base| base.from <= until)
     };
     records.map(of_record).chain(copies.filter_map(of_copy)).collect()
 }
 
-/// The LSN before which a copy with `page_lsn` holds all that was logged; `None` for images in WAL, which
-/// are found by their records.
-const fn holds_until(source: &ImageSource, page_lsn: Lsn) -> Option<Lsn> {
-    match source {
-        ImageSource::Dwb { .. } => Some(page_lsn),
+/// The LSN before which a copy holds all that was logged; `None` for images in WAL, which are found by their records.
+fn holds_until(copy: &Candidate) -> Option<Lsn> {
+    match copy.source {
+        ImageSource::Dwb { .. } | ImageSource::Donor { .. } => Some(copy.holds_until()),
         ImageSource::Wal { .. } => None,
     }
 }
@@ -266,6 +265,8 @@ fn is_sound(judged: &Judged) -> bool {
             statement,
             Statement::LacksChanges { .. }
                 | Statement::WalUntilRedoMissing { .. }
+                | Statement::WalSinceMissing { .. }
+                | Statement::DonorCheckpointMissing { .. }
                 | Statement::ImageOfOlderPage(_)
                 | Statement::RedoPointUnknown
                 | Statement::RedoPointUnreadable { .. }
@@ -288,6 +289,9 @@ fn plan_from(
     }
     if !history.covers(base.from, until) {
         return Err(uncovered(base.from, evidence, until));
+    }
+    if let Some(checkpoint_lsn) = missing_checkpoint(&base.base, history) {
+        return Err(NotRebuildable::UnreadableWal { at: checkpoint_lsn });
     }
     if history.is_minimal_between(base.from, until) {
         return Err(NotRebuildable::MinimalWal);
@@ -313,6 +317,15 @@ fn plan_from(
         return Err(NotRebuildable::DiskNewer { disk_lsn, newest });
     }
     Ok(RebuildPlan { base: base.base.clone(), from: base.from, until, records, first_lsn, last_lsn, lsns })
+}
+
+/// The checkpoint that shows what a donor holds, where WAL does not have it.
+fn missing_checkpoint(base: &RebuildBase, history: &WalHistory) -> Option<Lsn> {
+    let RebuildBase::Candidate { source: ImageSource::Donor { redo_lsn, checkpoint_lsn, .. }, page_lsn, .. } = base
+    else {
+        return None;
+    };
+    (page_lsn < redo_lsn && !history.has_checkpoint(*checkpoint_lsn, *redo_lsn)).then_some(*checkpoint_lsn)
 }
 
 fn removed_by(event: &FileEvent) -> NotRebuildable {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSource, Judged};
 use super::compare::Comparison;
+use super::donor_images::PageOfNoDonor;
 use super::doubt::Doubt;
 use super::history::WalHistory;
 use super::interest::Interest;
@@ -23,6 +24,7 @@ use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::staleness::{Confidence, Staleness};
+use crate::cluster::donor::{Donor, DonorRead};
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::open::AccessError;
 use crate::cluster::page_source::{PageRead, PageSource};
@@ -42,6 +44,8 @@ pub struct Context<'a> {
     pub dwb: &'a DwbSet,
     /// Judgement of its batches.
     pub staleness: &'a Staleness,
+    /// Older copies of the cluster.
+    pub donors: &'a [Donor],
     /// Bytes of a page.
     pub block_size: usize,
     /// Page checksums are enforced.
@@ -105,6 +109,8 @@ pub struct PageReport {
     pub stand_in: Option<StandIn>,
     /// Whether the page can be built anew from an older copy and WAL, where no image of it is proven.
     pub rebuild: Option<Result<RebuildPlan, NotRebuildable>>,
+    /// Donors without the page.
+    pub donor_gaps: Vec<PageOfNoDonor>,
 }
 
 /// A page on disk, read and judged by itself.
@@ -147,6 +153,8 @@ impl Context<'_> {
         let events = self.interest.index_of(page).map_or(&[][..], |index| self.history.events(index));
         let (mut candidates, server_takes) = self.dwb_candidates(page, &disk, slots);
         candidates.extend(self.wal_candidates(page, &disk));
+        let (of_donors, donor_gaps) = self.donor_candidates(page, &disk, is_unlogged);
+        candidates.extend(of_donors);
         let tear = self.map_of(&disk, &candidates);
         let is_cut = matches!(disk.read, PageRead::Partial { .. } | PageRead::BeyondEnd | PageRead::NoFile);
         let is_zero = disk.condition == PageCondition::Zeroed;
@@ -200,6 +208,7 @@ impl Context<'_> {
             server_takes,
             stand_in,
             rebuild,
+            donor_gaps,
         })
     }
 
@@ -238,7 +247,10 @@ impl Context<'_> {
             return (Reason::NothingWrong, Confidence::Proven);
         }
         let is_whole = |judged: &&Judged| {
-            let is_checked = !matches!(judged.candidate.source, ImageSource::Dwb { is_verified: false, .. });
+            let is_checked = !matches!(
+                judged.candidate.source,
+                ImageSource::Dwb { is_verified: false, .. } | ImageSource::Donor { is_checked: false, .. }
+            );
             is_checked && judged.candidate.sectors_matching == disk.marks.len()
         };
         if let Some(judged) = verdict.candidates.iter().find(is_whole) {
@@ -373,12 +385,12 @@ impl Context<'_> {
             return (Comparison::Damaged, damaged, vec![what]);
         }
         let Some(tear) = tear else { return (Comparison::Damaged, damaged, Vec::new()) };
-        if let Some(what) = self.flipped_bits(disk, verdict) {
+        if let Some(what) = self.flipped_bits(page, disk, verdict) {
             return (Comparison::Damaged, damaged, vec![what]);
         }
         let newer = tear.newer.and_then(|index| verdict.candidates.get(index));
         let checksum_fits = tear.direction == TearDirection::Head
-            && newer.and_then(|judged| self.image_of(&judged.candidate.source)).is_some_and(|image| {
+            && newer.and_then(|judged| self.image_of(&judged.candidate.source, page)).is_some_and(|image| {
                 let stored = PageHeader::decode(0, &disk.bytes).map_or(0, |header| header.checksum);
                 self.checksums && stored == page_checksum(&image, page.block)
             });
@@ -394,9 +406,20 @@ impl Context<'_> {
         (Comparison::Torn, strength, more)
     }
 
-    /// Bytes of an image in the double write buffer.
-    pub(super) fn image_of(&self, source: &ImageSource) -> Option<Vec<u8>> {
-        let ImageSource::Dwb { file_index, slot_index, .. } = source else { return None };
+    /// Bytes of an image of `page` in the double write buffer or a donor.
+    pub(super) fn image_of(&self, source: &ImageSource, page: PageId) -> Option<Vec<u8>> {
+        let (file_index, slot_index) = match source {
+            ImageSource::Dwb { file_index, slot_index, .. } => (file_index, slot_index),
+            ImageSource::Donor { donor, .. } => match self.donors.get(*donor)?.read_page(page) {
+                Ok(DonorRead::Page(bytes)) => return Some(bytes),
+                Ok(DonorRead::Gap(_)) => return None,
+                Err(error) => {
+                    self.unread.borrow_mut().skip_once(SkippedPart::from(page), error);
+                    return None;
+                }
+            },
+            ImageSource::Wal { .. } => return None,
+        };
         let mut buf = Vec::new();
         let slot = self.read_slot_at(*file_index, *slot_index, &mut buf)?;
         Some(slot.image.to_vec())
@@ -419,10 +442,10 @@ impl Context<'_> {
     }
 
     /// Says so when the page is an image but for a bit or two: no torn write does that.
-    fn flipped_bits(&self, disk: &Disk, verdict: &PageVerdict) -> Option<Symptom> {
+    fn flipped_bits(&self, page: PageId, disk: &Disk, verdict: &PageVerdict) -> Option<Symptom> {
         let nearly = |judged: &&Judged| judged.candidate.sectors_matching.saturating_add(1) == disk.marks.len();
         for judged in verdict.candidates.iter().filter(nearly) {
-            let Some(image) = self.image_of(&judged.candidate.source) else { continue };
+            let Some(image) = self.image_of(&judged.candidate.source, page) else { continue };
             let bits = |range: std::ops::Range<usize>| -> u32 {
                 let pairs =
                     disk.bytes.get(range.clone()).into_iter().flatten().zip(image.get(range).into_iter().flatten());

@@ -66,7 +66,7 @@ impl Context<'_> {
             }
             if compare_pages(&disk.bytes, read.image, page.fork).is_some() {
                 // An image of the same LSN is the page but for hint bits and what lies in the hole.
-                return self.judge_by_hole(disk, own_lsn, read.image, tear, candidates);
+                return self.judge_by_hole(page, disk, own_lsn, read.image, tear, candidates);
             }
             // An image copied in the middle of a change says nothing about the page.
             if self.ahead(page, read.image, slot.page_lsn, &mut Vec::new()).is_none() {
@@ -111,6 +111,7 @@ impl Context<'_> {
     /// only a newer image has. Replay of what is missing overwrites them.
     fn judge_by_hole(
         &self,
+        page: PageId,
         disk: &Disk,
         own_lsn: Lsn,
         image: &[u8],
@@ -118,8 +119,9 @@ impl Context<'_> {
         candidates: &[Judged],
     ) -> Option<DiskJudgement> {
         let tear = tear.filter(|tear| tear.is_explained && tear.direction == TearDirection::Tail)?;
-        let newer = candidates.get(tear.newer?).filter(|judged| judged.candidate.page_lsn > own_lsn)?;
-        let newer_bytes = self.image_of(&newer.candidate.source)?;
+        let is_newer = |judged: &&Judged| judged.candidate.page_lsn > own_lsn && !judged.candidate.source.is_donor();
+        let newer = candidates.get(tear.newer?).filter(is_newer)?;
+        let newer_bytes = self.image_of(&newer.candidate.source, page)?;
         let (own, other) = (PageHeader::decode(0, &disk.bytes).ok()?, PageHeader::decode(0, &newer_bytes).ok()?);
         // What is a hole on disk and rows in the newer image, within the part that arrived.
         let rows = usize::from(own.lower.max(other.upper)).max(tear.boundary.end)..usize::from(own.upper);

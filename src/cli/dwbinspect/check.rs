@@ -10,7 +10,7 @@ use super::bars::Bars;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::work::{JobsArg, ProgressArg};
+use crate::cli::work::{DonorArgs, JobsArg, ProgressArg};
 use crate::inspect::check::{CheckRequest, Scope, check};
 use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_of};
@@ -47,6 +47,8 @@ pub struct CheckArgs {
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
+    #[command(flatten)]
+    donor: DonorArgs,
     /// Show every page that the double write buffer holds, not only damaged ones
     #[arg(long)]
     all: bool,
@@ -85,6 +87,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     let request = CheckRequest {
         scope: if args.dwb_only { Scope::DwbPages } else { Scope::All },
         wal: args.wal.clone(),
+        donors: args.donor.donors.clone(),
         jobs: args.jobs.count(),
         ..CheckRequest::of(&data_dir)
     };

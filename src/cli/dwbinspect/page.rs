@@ -13,6 +13,7 @@ use crate::cli::context::RunArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
+use crate::cli::work::DonorArgs;
 use crate::inspect::check::{CheckRequest, Scope, check};
 use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
@@ -52,6 +53,8 @@ pub struct PageArgs {
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
     #[command(flatten)]
+    donor: DonorArgs,
+    #[command(flatten)]
     run: RunArgs,
 }
 
@@ -64,6 +67,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let request = CheckRequest {
         scope: Scope::Page(page),
         wal: args.wal.clone(),
+        donors: args.donor.donors.clone(),
         jobs: args.run.jobs.count(),
         ..CheckRequest::of(&data_dir)
     };

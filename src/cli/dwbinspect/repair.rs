@@ -14,7 +14,7 @@ use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::usage::UsageError;
-use crate::cli::work::{JobsArg, ProgressArg};
+use crate::cli::work::{DonorArgs, JobsArg, ProgressArg};
 use crate::inspect::page_name::PageName;
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::repair::replay::ReplayRequest;
@@ -31,6 +31,8 @@ enum SourceChoice {
     Dwb,
     /// Full-page images in WAL.
     Wal,
+    /// Pages of donors.
+    Donor,
 }
 
 /// Put proven images back, offline, with a journal and an undo
@@ -80,13 +82,15 @@ pub struct RepairArgs {
     journal: Option<PathBuf>,
     /// Finish an interrupted repair; with --page: only these pages of it
     #[arg(long, value_name = "JOURNAL_DIR", conflicts_with_all = ["apply", "dry_run", "plan", "journal", "relation",
-        "source", "allow_unproven", "lose_changes", "wal"])]
+        "source", "allow_unproven", "lose_changes", "wal", "donors"])]
     resume: Option<PathBuf>,
     #[command(flatten)]
     replay: ReplayArgs,
     /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
+    #[command(flatten)]
+    donor: DonorArgs,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -150,12 +154,14 @@ impl RepairArgs {
         Ok(RepairRequest {
             data_dir: self.directory()?,
             wal: self.wal.clone(),
+            donors: self.donor.donors.clone(),
             jobs: self.jobs.count(),
             pages: self.page.clone(),
             relations: self.relation.clone(),
             source: self.source.map(|source| match source {
                 SourceChoice::Dwb => SourceKind::Dwb,
                 SourceChoice::Wal => SourceKind::Wal,
+                SourceChoice::Donor => SourceKind::Donor,
             }),
             allow_unproven: self.allow_unproven.clone(),
             lose_changes: self.lose_changes.clone(),

@@ -41,6 +41,8 @@ const STEP_COLUMNS: &[&str] = &[
     "file",
     "slot_index",
     "lsn",
+    "donor",
+    "redo_lsn",
     "page_lsn",
     "verdict",
     "before_crc",

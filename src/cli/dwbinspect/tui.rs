@@ -10,7 +10,7 @@ use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
 use crate::cli::usage::UsageError;
-use crate::cli::work::JobsArg;
+use crate::cli::work::{DonorArgs, JobsArg};
 use crate::inspect::error::open_data_dir;
 use crate::tui::backend::cluster::ClusterBackend;
 
@@ -31,6 +31,8 @@ pub struct TuiArgs {
     #[arg(long, value_name = "PATH")]
     wal: Vec<PathBuf>,
     #[command(flatten)]
+    donor: DonorArgs,
+    #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
     screen: ScreenArgs,
@@ -44,7 +46,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     if directory.control().trusted().is_none() {
         return Err(UsageError::NothingCertain(data_dir.display().to_string()).into());
     }
-    let backend = ClusterBackend::new(&data_dir, &args.wal, args.jobs.count());
+    let backend = ClusterBackend::new(&data_dir, &args.wal, &args.donor.donors, args.jobs.count());
     let ended = show(backend.subject(), args.screen, Arc::new(backend))?;
     take_leave(&ended, out)
 }

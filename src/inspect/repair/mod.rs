@@ -29,6 +29,8 @@ pub struct RepairRequest {
     pub data_dir: PathBuf,
     /// More WAL: directories, segments, archives, patterns.
     pub wal: Vec<PathBuf>,
+    /// Older copies of the cluster: base backups, snapshots, stopped standbys.
+    pub donors: Vec<PathBuf>,
     /// Threads that read.
     pub jobs: usize,
     /// Only these pages, if there are any.
@@ -169,7 +171,8 @@ impl RepairRequest {
 
     /// Reads and judges the cluster, all of it.
     fn examine(&self, watch: &dyn Watch) -> Result<Examination, InspectError> {
-        let request = CheckRequest { wal: self.wal.clone(), jobs: self.jobs, ..CheckRequest::of(&self.data_dir) };
+        let (wal, donors) = (self.wal.clone(), self.donors.clone());
+        let request = CheckRequest { wal, donors, jobs: self.jobs, ..CheckRequest::of(&self.data_dir) };
         let examined = check(&request, watch)?;
         if examined.interrupted() { Err(InspectError::Interrupted) } else { Ok(examined) }
     }

@@ -38,6 +38,7 @@ impl Selection<'_> {
             (None, _) => true,
             (Some(SourceKind::Dwb), image) => matches!(image, PlanSource::Dwb { .. }),
             (Some(SourceKind::Wal), image) => matches!(image, PlanSource::Wal { .. }),
+            (Some(SourceKind::Donor), image) => matches!(image, PlanSource::Donor { .. }),
         };
         // A page that does not exist is refused when the plan is confirmed.
         by_source && step.page.page_id().is_none_or(|page| self.takes(page))

@@ -173,8 +173,7 @@ impl<'a> Session<'a> {
     }
 
     fn fetch(&self, source: &ImageSource, page: PageId) -> Result<Vec<u8>, FetchError> {
-        let wal = self.examined.wal.all.as_ref().or(self.examined.wal.own.as_ref());
-        fetch_image(source, page, self.examined.block_size, &self.examined.source.set, wal)
+        fetch_image(source, page, &self.examined.image_files())
     }
 
     /// Writes the journal, then the pages.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::wal::Row;
 use super::{fill_up, lsn_text};
 use crate::analysis::verdict::candidate::{CandidateOutcome, ImageSource, Judged};
+use crate::analysis::verdict::donor_images::PageOfNoDonor;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::evidence::EvidenceStep;
 use crate::analysis::verdict::judge::{OnStart, Reason};
@@ -66,8 +67,9 @@ pub fn page_row(report: &PageReport, location: &PageLocation<'_>) -> Row {
     let candidates: Vec<Value> = verdict.candidates.iter().map(|judged| Value::Object(candidate(judged))).collect();
     let chosen = verdict.chosen.and_then(|at| {
         let mut object = candidate(verdict.candidates.get(at)?);
-        object
-            .retain(|name, _| ["source", "file", "slot_index", "slot_id", "lsn", "page_lsn"].contains(&name.as_str()));
+        object.retain(|name, _| {
+            ["source", "file", "slot_index", "slot_id", "lsn", "donor", "redo_lsn", "page_lsn"].contains(&name.as_str())
+        });
         object.insert("candidate".to_owned(), json!(at));
         Some(object)
     });
@@ -87,6 +89,7 @@ pub fn page_row(report: &PageReport, location: &PageLocation<'_>) -> Row {
         ("rebuildable", json!(report.rebuild.as_ref().map(rebuildable))),
         ("stand_in", json!(report.stand_in.as_ref().map(|page| hex(&page.header)))),
         ("unlogged", json!(report.is_unlogged)),
+        ("donor_gaps", json!(report.donor_gaps.iter().map(donor_gap).collect::<Vec<_>>())),
     ] {
         row.insert(name.to_owned(), value);
     }
@@ -146,6 +149,11 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
             put("knowledge", json!(knowledge.code()));
         }
         ImageSource::Wal { record_lsn } => put("lsn", json!(lsn_text(*record_lsn))),
+        ImageSource::Donor { path, kind, redo_lsn, .. } => {
+            put("donor", json!(path));
+            put("donor_kind", json!(kind.code()));
+            put("redo_lsn", json!(lsn_text(*redo_lsn)));
+        }
     }
     put("page_lsn", json!(lsn_text(candidate.page_lsn)));
     put("sectors_matching", json!(candidate.sectors_matching));
@@ -153,7 +161,22 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
     let evidence: Vec<Value> = judged.steps.iter().map(step_value).collect();
     put("evidence", json!(evidence));
     put("lost_lsns", json!(judged.lost.iter().map(|lsn| lsn_text(*lsn)).collect::<Vec<_>>()));
-    fill_up(&mut object, &["file", "slot_index", "slot_id", "slot_lsn", "batch", "written_by", "knowledge", "lsn"]);
+    fill_up(
+        &mut object,
+        &[
+            "file",
+            "slot_index",
+            "slot_id",
+            "slot_lsn",
+            "batch",
+            "written_by",
+            "knowledge",
+            "lsn",
+            "donor",
+            "donor_kind",
+            "redo_lsn",
+        ],
+    );
     object
 }
 
@@ -171,6 +194,10 @@ pub const fn outcome_name(outcome: CandidateOutcome) -> &'static str {
         CandidateOutcome::LosesChanges => "loses_changes",
         CandidateOutcome::Unusable => "unusable",
     }
+}
+
+fn donor_gap(donor: &PageOfNoDonor) -> Value {
+    json!({"donor": donor.path, "code": donor.gap.code(), "text": donor.gap.to_string()})
 }
 
 fn hex(bytes: &[u8]) -> String {

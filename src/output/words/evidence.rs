@@ -17,6 +17,7 @@ impl fmt::Display for ImageSource {
         match self {
             Self::Dwb { file, slot_index, .. } => f.pad(&format!("{file} slot {slot_index}")),
             Self::Wal { record_lsn } => f.pad(&format!("WAL image at {record_lsn}")),
+            Self::Donor { path, .. } => f.pad(&format!("donor {path}")),
         }
     }
 }
@@ -31,6 +32,8 @@ impl fmt::Display for FetchError {
             Self::Wal(error) => error.fmt(f),
             Self::NoRecord(lsn) => write!(f, "WAL has no image of this page at {lsn}"),
             Self::Image(error) => error.fmt(f),
+            Self::Donor(error) => error.fmt(f),
+            Self::NoPageInDonor { path } => write!(f, "donor {path} no longer has this page"),
         }
     }
 }
@@ -154,6 +157,42 @@ impl fmt::Display for Statement {
                 "nothing but the slot's header says whose page it is: the slot's CRC does not prove it, and WAL does \
                  not log free space maps",
             ),
+            Self::DonorChecksumRight => f.write_str("its checksum is right"),
+            Self::DonorWithoutChecksum => f.write_str(
+                "the donor has no data checksums that count, so nothing proves that its page is whole and undamaged",
+            ),
+            Self::DonorLsnWithoutRecord { page_lsn } => {
+                write!(f, "WAL has no record of this page that ends at its LSN {page_lsn}: it may be of another page")
+            }
+            Self::DonorHoldsEarlierChanges { donor_lsn } => {
+                write!(f, "the donor has every change from before its redo point {donor_lsn}, whose checkpoint WAL has")
+            }
+            Self::DonorCheckpointMissing { checkpoint_lsn } => write!(
+                f,
+                "WAL does not have the checkpoint record at {checkpoint_lsn} that the donor names, so which changes the                  donor has is unproven"
+            ),
+            Self::DonorCheckpointDiffers { checkpoint_lsn } => write!(
+                f,
+                "WAL has no checkpoint with the donor's redo point at {checkpoint_lsn}, where the donor names one: it is of \
+                 another line of history"
+            ),
+            Self::DonorOfOneMomentUnknown { page_lsn, donor_lsn } => write!(
+                f,
+                "the donor was copied from a running or crashed server: that all of its files are of one moment, and so                  have every change from before {donor_lsn}, is unproven, so WAL from its LSN {page_lsn} on is needed"
+            ),
+            Self::DonorMayLackRecord(record) => {
+                write!(f, "{record} changes the page, and its LSN does not show that the donor has that change")
+            }
+            Self::DonorNotBeforeRedo { donor_lsn, redo_lsn } => write!(
+                f,
+                "the donor's redo point {donor_lsn} is not before the redo point {redo_lsn}: it has every change that                  replay does not repeat"
+            ),
+            Self::UnchangedSince { from_lsn, redo_lsn } => {
+                write!(f, "no record between {from_lsn} and the redo point {redo_lsn} changes the page")
+            }
+            Self::WalSinceMissing { from_lsn, redo_lsn } => {
+                write!(f, "some WAL between {from_lsn} and the redo point {redo_lsn} is missing")
+            }
             Self::Doubt(doubt) => doubt.fmt(f),
         }
     }
@@ -191,6 +230,11 @@ impl fmt::Display for Objection {
             ),
             Self::OtherBlock(why) => why.fmt(f),
             Self::TooManyImages => f.write_str("there are too many images in WAL to examine this one"),
+            Self::UnloggedInDonor => f.write_str("the relation is unlogged, so what changed it since is unknown"),
+            Self::DonorAfterSwitch { page_lsn, switch_lsn } => write!(
+                f,
+                "its LSN {page_lsn} is after {switch_lsn}, where the donor and the cluster went on to different timelines"
+            ),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod cluster;
 mod damage;
+mod donor;
 mod doubt;
 mod evidence;
 pub mod finding;

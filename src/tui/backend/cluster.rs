@@ -34,6 +34,7 @@ pub struct ClusterBackend {
     data_dir: PathBuf,
     /// WAL from elsewhere.
     wal: Vec<PathBuf>,
+    donors: Vec<PathBuf>,
     /// Threads that read.
     jobs: usize,
     /// The last examination of everything.
@@ -107,10 +108,11 @@ impl Backend for ClusterBackend {
 impl ClusterBackend {
     /// Nothing read yet.
     #[must_use]
-    pub fn new(data_dir: &Path, wal: &[PathBuf], jobs: usize) -> Self {
+    pub fn new(data_dir: &Path, wal: &[PathBuf], donors: &[PathBuf], jobs: usize) -> Self {
         Self {
             data_dir: data_dir.to_owned(),
             wal: wal.to_vec(),
+            donors: donors.to_vec(),
             jobs,
             examined: Mutex::default(),
             stamps: Mutex::default(),
@@ -125,10 +127,11 @@ impl ClusterBackend {
         let plain = quoted(&path);
         let further = quoted_paths(&self.wal);
         let each = |lead: &str| -> String { further.iter().map(|path| format!("{lead}{path}")).collect() };
+        let donors: String = quoted_paths(&self.donors).iter().map(|path| format!(" --donor {path}")).collect();
         Subject {
             program: DWBINSPECT,
             path,
-            arguments: format!("{plain}{}", each(" --wal ")),
+            arguments: format!("{plain}{}{donors}", each(" --wal ")),
             wal_arguments: format!("--names {plain} {plain}{}", each(" ")),
             views: View::ALL.to_vec(),
         }
@@ -140,7 +143,8 @@ impl ClusterBackend {
     }
 
     fn check_request(&self, scope: Scope) -> CheckRequest {
-        CheckRequest { scope, wal: self.wal.clone(), jobs: self.jobs, ..CheckRequest::of(&self.data_dir) }
+        let (wal, donors) = (self.wal.clone(), self.donors.clone());
+        CheckRequest { scope, wal, donors, jobs: self.jobs, ..CheckRequest::of(&self.data_dir) }
     }
 
     fn survey(&self, sender: &ActionSender) -> Result<Action, InspectError> {
@@ -209,6 +213,7 @@ impl ClusterBackend {
         RepairRequest {
             data_dir: self.data_dir.clone(),
             wal: self.wal.clone(),
+            donors: self.donors.clone(),
             jobs: self.jobs,
             pages: names,
             allow_unproven: unproven,

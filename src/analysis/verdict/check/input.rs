@@ -8,6 +8,7 @@ use crate::analysis::staleness::Staleness;
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
+use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet};
@@ -26,6 +27,8 @@ pub struct CheckInput<'a> {
     pub dwb: DwbInput<'a>,
     /// WAL.
     pub wal: WalInput<'a>,
+    /// Older copies of the cluster.
+    pub donors: &'a mut [Donor],
     /// What a scan of the relation files found.
     pub scan: ScanInput<'a>,
     /// What is known of relations by name.

@@ -67,7 +67,9 @@ fn doubts_of_damaged(replay: &Replay, pages: &[PageReport], called: &dyn Fn(RelF
         let lsn_of = |index: usize| page.verdict.candidates.get(index).map(|judged| judged.candidate.page_lsn);
         // Sectors of an image that reached the page: it was written, and WAL up to its LSN before that.
         let arrived = page.tear.as_ref().and_then(|tear| tear.newer).and_then(lsn_of);
-        let images = || page.verdict.candidates.iter().map(|judged| judged.candidate.page_lsn).max();
+        // A donor says nothing of what this cluster wrote.
+        let own = || page.verdict.candidates.iter().filter(|judged| !judged.candidate.source.is_donor());
+        let images = || own().map(|judged| judged.candidate.page_lsn).max();
         page.disk_lsn.max(arrived).or_else(images).map(|lsn| (lsn, page.page))
     };
     let newest = logged().filter_map(latest_of).max();

@@ -1,0 +1,168 @@
+//! Whether a page of a donor may be put back.
+//!
+//! A donor has all changes from before its redo point D, so its page needs no record from before D, and may have any LSN up
+//! to there. What changed the page since D, or since its own LSN where that is later, it lacks. D counts only when the donor
+//! shows it, and WAL has the checkpoint that it was taken from; else the page is judged like any image, by its LSN alone.
+
+use super::candidate::{Candidate, CandidateEvidence, Chain, ImageSource, MAX_NAMED_RECORDS};
+use super::events::{BlockEvent, Touch};
+use super::evidence::{NamedRecord, Statement, Weight};
+use crate::cluster::donor::DonorKind;
+use crate::parsers::wal::names::RM_HEAP2;
+use crate::types::{ForkNumber, Lsn, PageId};
+
+/// `xl_info` of the heap record that marks a page all visible, without the bits of the WAL itself.
+///
+/// Source: `XLOG_HEAP2_VISIBLE`, `src/include/access/heapam_xlog.h`.
+const HEAP2_VISIBLE: u8 = 0x40;
+
+/// What is known of a donor and of the page in it.
+#[derive(Clone, Copy)]
+struct DonorPage {
+    page_lsn: Lsn,
+    kind: DonorKind,
+    redo_lsn: Lsn,
+    checkpoint_lsn: Lsn,
+}
+
+impl DonorPage {
+    fn of(candidate: &Candidate) -> Option<Self> {
+        let ImageSource::Donor { kind, redo_lsn, checkpoint_lsn, .. } = candidate.source else { return None };
+        Some(Self { page_lsn: candidate.page_lsn, kind, redo_lsn, checkpoint_lsn })
+    }
+
+    /// True when the page is older than the donor, so that only the donor says what is in it.
+    fn is_before_redo(self) -> bool {
+        self.page_lsn < self.redo_lsn
+    }
+
+    /// Changes of records that start before this are in the page, although they end after its LSN.
+    fn holds_until(self) -> Lsn {
+        if self.kind.shows_redo() && self.is_before_redo() { self.redo_lsn } else { Lsn::INVALID }
+    }
+}
+
+impl Candidate {
+    /// Where the records begin of which the image may lack a change: its own LSN, or the redo point of the donor that it is
+    /// from where that is later and the donor shows it.
+    #[must_use]
+    pub fn holds_until(&self) -> Lsn {
+        self.page_lsn.max(DonorPage::of(self).map_or(Lsn::INVALID, DonorPage::holds_until))
+    }
+}
+
+/// The bytes of the page by themselves.
+pub(super) fn judge_donor_copy(is_checked: bool, chain: &mut Chain) {
+    match is_checked {
+        true => chain.add(Weight::Supports, Statement::DonorChecksumRight),
+        false => chain.add(Weight::Missing, Statement::DonorWithoutChecksum),
+    }
+}
+
+/// The LSN of the page in the stream of WAL.
+pub(super) fn judge_donor_lsn(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
+    let Some(donor) = DonorPage::of(candidate) else { return };
+    let page_lsn = donor.page_lsn;
+    let Some(end_lsn) = evidence.replay.end_lsn else {
+        return chain.add(Weight::Missing, Statement::WalEndUnknown);
+    };
+    if page_lsn > end_lsn {
+        return chain.add(Weight::Against, Statement::ImageAfterWalEnd { page_lsn, end_lsn });
+    }
+    if let Some(disk_lsn) = evidence.disk_lsn.filter(|disk| *disk > end_lsn) {
+        chain.add(Weight::Missing, Statement::DiskAfterWalEnd { disk_lsn, end_lsn });
+    }
+    let sets_lsn = |event: &&BlockEvent| event.touch != Touch::MapBits;
+    let is_named = evidence.events.iter().filter(sets_lsn).any(|event| event.end_lsn == page_lsn);
+    let is_read =
+        evidence.history.stretches().iter().any(|stretch| stretch.start < page_lsn && page_lsn <= stretch.end);
+    match (is_named, is_read) {
+        (true, _) => chain.add(Weight::Supports, Statement::RecordOfPage { page_lsn }),
+        // Databases that were copied file by file have pages with LSNs of the other database.
+        (false, true) if donor.is_before_redo() => {
+            chain.add(Weight::Missing, Statement::DonorLsnWithoutRecord { page_lsn });
+        }
+        (false, true) => chain.add(Weight::Against, Statement::NoRecordOfPage { page_lsn }),
+        (false, false) if donor.is_before_redo() => {}
+        (false, false) => chain.add(Weight::Missing, Statement::WalAroundImageMissing { page_lsn }),
+    }
+}
+
+/// Whether replay repeats everything that the page lacks. Of a free space map, which WAL does not log, what became of its
+/// file counts alone.
+pub(super) fn judge_donor_change(
+    page: PageId,
+    candidate: &Candidate,
+    evidence: &CandidateEvidence<'_>,
+    chain: &mut Chain,
+) {
+    let Some(donor) = DonorPage::of(candidate) else { return };
+    let Some(redo_lsn) = evidence.replay.redo_lsn else {
+        return chain.add(Weight::Missing, Statement::RedoPointUnknown);
+    };
+    if !evidence.replay.can_begin {
+        return chain.add(Weight::Missing, Statement::RedoPointUnreadable { redo_lsn });
+    }
+    let is_map = page.fork == ForkNumber::Fsm;
+    let page_lsn = donor.page_lsn;
+    let replays = evidence.replay.recovery.replays();
+    if replays && page_lsn >= redo_lsn && !is_map {
+        return chain.add(Weight::Supports, Statement::NotBeforeRedo { page_lsn, redo_lsn });
+    }
+    judge_redo(donor, evidence, chain);
+    let held = donor.holds_until();
+    let is_later = |start_lsn: Lsn, end_lsn: Lsn| end_lsn > page_lsn && !(replays && start_lsn >= redo_lsn);
+    let mut files = evidence.history.file_events(page);
+    if let Some(event) = files.find(|event| event.start_lsn >= held && is_later(event.start_lsn, event.end_lsn)) {
+        chain.add(Weight::Against, Statement::ImageOfOlderPage(event.clone()));
+    }
+    let major = evidence.history.major;
+    let named = |event: &&BlockEvent| NamedRecord { name: event.name(major), lsn: event.start_lsn };
+    let events = || evidence.events.iter().filter(|_| !is_map);
+    // What comes before the redo point should be in the donor, if its files are of one moment.
+    let is_in_donor = |event: &&BlockEvent| donor.is_before_redo() && event.start_lsn < donor.redo_lsn;
+    let later = || events().filter(|event| event.matters() && is_later(event.start_lsn, event.end_lsn));
+    let lost: Vec<&BlockEvent> = later().filter(|event| !is_in_donor(event)).collect();
+    let is_unseen = |event: &&BlockEvent| !donor.kind.shows_redo() || moves_lsn(event, page);
+    if let Some(event) = later().filter(is_in_donor).find(is_unseen) {
+        chain.add(Weight::Missing, Statement::DonorMayLackRecord(named(&event)));
+    }
+    let from = page_lsn.max(held);
+    if !lost.is_empty() {
+        let records = lost.iter().take(MAX_NAMED_RECORDS).map(named).collect();
+        let more = lost.len().saturating_sub(MAX_NAMED_RECORDS);
+        chain.add(Weight::Loses, Statement::LacksChanges { redo_lsn: replays.then_some(redo_lsn), records, more });
+        chain.lost = lost.iter().map(|event| event.end_lsn).collect();
+    } else if held >= redo_lsn {
+        chain.add(Weight::Supports, Statement::DonorNotBeforeRedo { donor_lsn: held, redo_lsn });
+    } else if evidence.history.covers(from, redo_lsn) {
+        chain.add(Weight::Supports, Statement::UnchangedSince { from_lsn: from, redo_lsn });
+    } else {
+        chain.add(Weight::Missing, Statement::WalSinceMissing { from_lsn: from, redo_lsn });
+    }
+}
+
+/// Whether the redo point of the donor can be relied on, where its page is older.
+fn judge_redo(donor: DonorPage, evidence: &CandidateEvidence<'_>, chain: &mut Chain) {
+    if !donor.is_before_redo() {
+        return;
+    }
+    let DonorPage { page_lsn, redo_lsn: donor_lsn, checkpoint_lsn, .. } = donor;
+    if !donor.kind.shows_redo() {
+        return chain.add(Weight::Notes, Statement::DonorOfOneMomentUnknown { page_lsn, donor_lsn });
+    }
+    if evidence.history.has_checkpoint(checkpoint_lsn, donor_lsn) {
+        chain.add(Weight::Supports, Statement::DonorHoldsEarlierChanges { donor_lsn });
+    } else if evidence.history.stretches().iter().any(|stretch| stretch.contains(&checkpoint_lsn)) {
+        chain.add(Weight::Against, Statement::DonorCheckpointDiffers { checkpoint_lsn });
+    } else {
+        chain.add(Weight::Missing, Statement::DonorCheckpointMissing { checkpoint_lsn });
+    }
+}
+
+/// True when a page that has the change of this record has its LSN, too. Marking a heap page all visible need not move it.
+fn moves_lsn(event: &BlockEvent, page: PageId) -> bool {
+    const OPERATION: u8 = 0x70;
+    let is_visible = event.rmgr_id == RM_HEAP2 && event.info & OPERATION == HEAP2_VISIBLE;
+    event.touch != Touch::MapBits && !(is_visible && page.fork == ForkNumber::Main)
+}

@@ -1,0 +1,142 @@
+//! Donors: older copies of the cluster that pages can be taken from: base backups, file system snapshots, stopped servers.
+//! Says what a donor is and gives its pages; what a page is worth is for others to judge.
+
+mod directory;
+pub mod facts;
+pub mod refusal;
+mod timeline;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use self::directory::DonorDirectory;
+pub use self::facts::{DonorFacts, DonorKind};
+pub use self::refusal::DonorRefusal;
+use super::open::AccessError;
+use crate::parsers::control::ControlFile;
+use crate::parsers::wal::timeline::TimelineHistory;
+use crate::parsers::wal::version::Major;
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator, TimelineId};
+
+/// The cluster that a donor is to be one of.
+#[derive(Clone, Copy, Debug)]
+pub struct DonorHost<'a> {
+    /// Its data directory.
+    pub root: &'a Path,
+    /// Its control file, if that can be trusted.
+    pub control: Option<&'a ControlFile>,
+    /// Its major.
+    pub major: Major,
+}
+
+/// What a donor has of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DonorRead {
+    /// The whole page.
+    Page(Vec<u8>),
+    /// No page.
+    Gap(DonorGap),
+}
+
+/// Why a donor has no page of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum DonorGap {
+    /// The relation has no such file in the donor.
+    DonorHasNoFile,
+    /// The file of the donor ends before the page, or inside it.
+    DonorFileEndsBefore,
+    /// The file is that of the cluster itself, by a link.
+    DonorFileIsOfCluster,
+}
+
+impl DonorGap {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        self.into()
+    }
+
+    /// All codes.
+    pub const CODES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
+}
+
+/// A donor that is of the cluster, opened for reading.
+#[derive(Debug)]
+pub struct Donor {
+    path: PathBuf,
+    facts: DonorFacts,
+    directory: DonorDirectory,
+    /// Pages with a later LSN are of another line of history.
+    usable_until: Option<Lsn>,
+}
+
+impl Donor {
+    /// Opens a donor and compares it with its cluster. The timeline is compared by [`Self::follow`], since the cluster's
+    /// history may come with WAL.
+    ///
+    /// # Errors
+    /// Why it cannot be a donor of this cluster.
+    pub fn open(path: &Path, host: &DonorHost<'_>) -> Result<Self, DonorRefusal> {
+        let (directory, facts) = DonorDirectory::open(path, host)?;
+        Ok(Self { path: path.to_owned(), facts, directory, usable_until: None })
+    }
+
+    /// Compares the donor's line of history with that of the cluster, whose newest timeline is `tli`.
+    ///
+    /// # Errors
+    /// When the donor is of another line, or that is unknown.
+    pub fn follow(&mut self, tli: TimelineId, history: Option<&TimelineHistory>) -> Result<(), DonorRefusal> {
+        let own = |tli| self.directory.history(tli);
+        self.usable_until = timeline::usable_until(&self.facts, tli, history, &own)?;
+        Ok(())
+    }
+
+    /// The path that was named.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the donor is.
+    #[must_use]
+    pub const fn facts(&self) -> &DonorFacts {
+        &self.facts
+    }
+
+    /// The address after which pages of the donor are of another line of history; `None` when none are.
+    #[must_use]
+    pub const fn usable_until(&self) -> Option<Lsn> {
+        self.usable_until
+    }
+
+    /// WAL that came with the donor, as a path that a set of WAL can be opened with.
+    #[must_use]
+    pub fn wal_path(&self) -> Option<PathBuf> {
+        self.directory.wal_path()
+    }
+
+    /// Makes sure that [`Self::read_page`] can give these pages.
+    ///
+    /// # Errors
+    /// When the donor cannot be read to its end.
+    pub fn gather(&mut self, _wanted: &BTreeSet<PageId>) -> Result<(), AccessError> {
+        Ok(())
+    }
+
+    /// Reads a page.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or read for another reason than that it does not exist.
+    pub fn read_page(&self, page: PageId) -> Result<DonorRead, AccessError> {
+        self.directory.read_page(page)
+    }
+
+    /// True when the donor has an init fork of the relation, so that it is unlogged there.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    pub fn is_unlogged(&self, rel: RelFileLocator) -> Result<bool, AccessError> {
+        self.directory.has_fork(rel, ForkNumber::Init)
+    }
+}
