@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use pgforensics::analysis::verdict::doubt::Doubt;
 use pgforensics::analysis::verdict::evidence::Statement;
+use pgforensics::analysis::verdict::fate::ReplayFate;
 use pgforensics::analysis::verdict::judge::Reason;
 use pgforensics::analysis::verdict::next_step::NextStep;
 use pgforensics::analysis::verdict::rebuild::NotRebuildable;
@@ -12,13 +13,14 @@ use pgforensics::cluster::donor::DonorGap;
 use pgforensics::repair::plan::LeftReason;
 
 /// A heading of the documentation, and the codes of the table below it.
-fn families() -> [(&'static str, Vec<&'static str>); 8] {
+fn families() -> [(&'static str, Vec<&'static str>); 9] {
     [
         ("### Doubts", Doubt::codes().collect()),
         ("### Evidence", Statement::codes().collect()),
         ("### Gaps of donors", DonorGap::CODES.to_vec()),
         ("### Reasons", Reason::codes().collect()),
         ("### Rebuild", NotRebuildable::codes().collect()),
+        ("### Replay", ReplayFate::codes().collect()),
         ("### Damage", Symptom::codes().collect()),
         ("### Next steps", NextStep::codes().collect()),
         ("### Repair", LeftReason::codes().collect()),

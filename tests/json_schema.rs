@@ -114,6 +114,7 @@ fn every_line_has_the_documented_fields() {
             &["dump"],
             &["batches"],
             &["verify"],
+            &["verify", "--replay"],
             &["repair", "--allow-unproven", "all"],
             &["repair", "--blank-maps"],
         ] {
@@ -176,6 +177,11 @@ fn every_line_has_the_documented_fields() {
     checker.output(&dwbinspect(&["check", "--dwb-only", "--format", "ndjson", arg(&copy)]), "number in use");
     child.kill().unwrap();
     child.wait().unwrap();
+
+    fs::remove_dir_all(copy.join("pg_wal")).unwrap();
+    fs::create_dir(copy.join("pg_wal")).unwrap();
+    fs::write(copy.join("backup_label"), "START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\n").unwrap();
+    checker.output(&dwbinspect(&["verify", "--replay", "--format", "ndjson", arg(&copy)]), "verify without WAL");
 
     let wal = unpack::unpack("wal/pg18").unwrap().join("pg18");
     for by in

@@ -5,6 +5,7 @@ use strum::{IntoStaticStr, VariantNames};
 use super::dwb_format::ring_finding::RingFinding;
 use super::error_words::ErrorWords;
 use super::page_links::{BrokenLink, LinkFault};
+use super::verdict::fate::FateUnknown;
 use super::wal::walk::DamageReason;
 use crate::cluster::wal::NoteKind;
 use crate::parsers::control::{ChecksumState, DbState, SizeFault};
@@ -52,6 +53,8 @@ pub enum FindingKind {
     IncrementalBackup,
     /// WAL ends before the backup does. `end_is_required`: the server insists on the end.
     BackupWalIncomplete { end_is_required: bool },
+    /// Replay of a base backup cannot begin, or not be followed.
+    ReplayCannotBegin(Box<FateUnknown>),
 
     /// Entries among the double write buffer's files that are not such files.
     #[strum(serialize = "stranger")]
@@ -221,6 +224,17 @@ pub enum DamagedPages {
         pages: u64,
         /// The cluster was shut down cleanly.
         is_clean: bool,
+    },
+    /// Pages of a scan that were compared with WAL.
+    Replayed {
+        /// How many.
+        count: u64,
+        /// Of how many.
+        pages: u64,
+        /// How many of them stay damaged.
+        real_damage: u64,
+        /// Of how many that is unknown.
+        unknown: u64,
     },
 }
 

@@ -1,10 +1,15 @@
-//! Every page of every relation file, judged by itself.
+//! Every page of every relation file, judged by itself; and, where that is asked for, what replay makes of the damaged ones.
+
+mod replay;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+pub use self::replay::ReplaySummary;
+
+use self::replay::{HeldPage, Judged, MAX_DAMAGED, ReplayCluster, ReplayWal, beyond_room};
 use super::error::{InspectError, open_data_dir};
 use super::file_filter::{FileFilter, Selection};
 use super::page_rules::{ChecksumRule, PageRules};
@@ -15,10 +20,12 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_links::LinkReport;
-use crate::analysis::page_scan::{PageCounts, PageScan, ScanOptions, scan_pages};
+use crate::analysis::page_scan::{PageCounts, PageScan, PartialPage, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::doubt::LsnWitness;
+use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::replay::Replay;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::name_gaps::NameGap;
@@ -37,6 +44,8 @@ pub struct VerifyRequest {
     pub files: FileFilter,
     /// Threads that read.
     pub jobs: usize,
+    /// Say of each damaged page what replay makes of it, by the WAL of the data directory and that in these paths.
+    pub replay: Option<Vec<PathBuf>>,
 }
 
 /// Told the bytes that are done and those in all, from all threads; breaks reading off.
@@ -60,6 +69,10 @@ pub struct DamagedPage<'a> {
     pub relation: Option<String>,
     /// The relation is unlogged: recovery after a crash empties it.
     pub is_unlogged: bool,
+    /// Bytes that are there of a page that its file ends inside of.
+    pub have_bytes: Option<usize>,
+    /// What replay makes of it, where that was asked for.
+    pub fate: Option<&'a ReplayFate>,
 }
 
 /// The result apart from the list of pages.
@@ -83,6 +96,8 @@ pub struct VerifyReport {
     pub partial_pages: u64,
     /// Damaged pages of unlogged relations.
     pub unlogged: u64,
+    /// What replay makes of damaged pages, where that was asked for.
+    pub replay: Option<ReplaySummary>,
     /// What was found.
     pub findings: Vec<Finding>,
     /// What was not examined.
@@ -118,6 +133,8 @@ struct Plan<'a> {
     read_again: bool,
     unlogged: &'a HashSet<RelFileLocator>,
     links_at: Option<Lsn>,
+    /// Bytes of WAL that are read afterwards.
+    wal_bytes: u64,
 }
 
 /// A data directory whose files are about to be read.
@@ -175,6 +192,7 @@ impl<'a> Verification<'a> {
             checksums_not_judged: None,
             partial_pages: 0,
             unlogged: 0,
+            replay: None,
             findings,
             coverage,
             answer: if server.may_be_running() { Answer::Uncertain } else { Answer::Fine },
@@ -182,7 +200,8 @@ impl<'a> Verification<'a> {
         let Some(page_rules) = page_rules else { return Ok(report) };
         let clean = |state| [DbState::SHUT_DOWN, DbState::SHUT_DOWN_IN_RECOVERY].contains(&state);
         let is_clean = signs.backup_label.is_none() && control.is_some_and(|control| clean(control.prefix.state));
-        if !is_clean && control.is_some() && !server.may_be_running() {
+        let more_wal = self.request.replay.as_deref();
+        if !is_clean && control.is_some() && !server.may_be_running() && more_wal.is_none() {
             report.findings.push(Finding::note(FindingKind::NotShutDown));
         }
         if page_rules.by_control {
@@ -191,17 +210,45 @@ impl<'a> Verification<'a> {
         // Only unlogged relations have such a fork.
         let init = |file: &&RelationFile| file.name.fork == ForkNumber::Init;
         let unlogged: HashSet<RelFileLocator> = walk.files.iter().filter(init).map(|file| file.rel).collect();
+        let redo_lsn = Replay::of(directory.control(), &signs).redo_lsn;
+        let mut cluster = ReplayCluster {
+            control: directory.control(),
+            signs: &signs,
+            may_be_running: server.may_be_running(),
+            newest: None,
+            jobs: self.request.jobs,
+        };
+        let open = |more: &[PathBuf], report: &mut VerifyReport| {
+            ReplayWal::open(&self.request.data_dir, more, &cluster, &mut report.findings, &mut report.coverage)
+        };
+        let wal = more_wal.map(|more| open(more, &mut report)).transpose()?;
         let plan = Plan {
             jobs: self.request.jobs,
             files: &files,
             page_rules: &page_rules,
             read_again: server.may_be_running(),
             unlogged: &unlogged,
-            links_at: Replay::of(directory.control(), &signs).redo_lsn.filter(|_| !server.may_be_running()),
+            links_at: redo_lsn.filter(|_| !server.may_be_running()),
+            wal_bytes: wal.as_ref().map_or(0, |wal| wal.bytes_from(redo_lsn)),
         };
-        let scan = self.scan(&plan, watch, visit, &mut report);
-        report.findings.extend(self.link_findings(&scan, page_rules.geometry));
-        report.conclude(&scan, &files, is_clean, self.names.gaps());
+        let mut held = Held { pages: wal.is_some().then(Vec::new), beyond: 0 };
+        let mut shown = Shown { directory, names: &mut self.names, plan: &plan, visit };
+        let scan = scan(directory, watch, &mut shown, &mut held, &mut report);
+        let mut healed_cuts = HashSet::new();
+        if let Some((wal, mut pages)) = wal.zip(held.pages) {
+            pages.extend(scan.partial_pages.iter().map(|partial| plan.cut_page(partial)));
+            pages.sort_by_key(|page| (page.file, page.offset));
+            cluster.newest = scan.counts.newest.map(|(lsn, page)| (lsn, plan.witness(page)));
+            let path_of = |file| plan.path_of(file);
+            let bytes = (plan.file_bytes(), plan.total_bytes());
+            let judged = wal.judge(&cluster, &pages, &path_of, bytes, watch, &mut report.coverage);
+            healed_cuts = show_held(&mut shown, &pages, &judged, held.beyond, &mut report);
+        }
+        let found = link_findings(directory, &mut self.names, &scan, page_rules.geometry);
+        report.findings.extend(found);
+        report.conclude(&scan, &plan, &healed_cuts, is_clean);
+        let gaps = self.names.gaps().iter().map(|gap| Finding::note(FindingKind::Names(ErrorWords::of_other(gap))));
+        report.findings.extend(gaps);
         Ok(report)
     }
 
@@ -210,115 +257,246 @@ impl<'a> Verification<'a> {
         let names = filter.needs_names().then(|| self.names.read(&self.directory));
         Selection::new(filter, self.directory.root(), files, names, coverage)
     }
+}
 
-    fn scan(
-        &mut self,
-        plan: &Plan<'_>,
-        watch: WatchBytes<'_>,
-        visit: VisitDamaged<'_>,
-        report: &mut VerifyReport,
-    ) -> PageScan {
-        let &Plan { jobs, files, page_rules, read_again, unlogged, links_at } = plan;
-        let (done, interrupted) = (AtomicU64::new(0), AtomicBool::new(false));
-        let total: u64 = files.iter().map(|file| file.size_bytes).sum();
-        let options = ScanOptions {
-            jobs,
-            checksums: page_rules.checksums != ChecksumRule::Off,
-            geometry: page_rules.geometry,
-            read_again,
-            interrupted: &interrupted,
-            notable: &|_, _| false,
-            links_at,
-            progress: &|bytes| {
-                let before = done.fetch_add(bytes, Ordering::Relaxed);
-                if watch(before.saturating_add(bytes), total).is_break() {
-                    interrupted.store(true, Ordering::Relaxed);
-                }
-            },
-        };
-        let counted = page_rules.checksums == ChecksumRule::Counted;
-        let (directory, names) = (&self.directory, &mut self.names);
-        let (mut is_wanted, mut last_file) = (true, None);
-        let (mut structural, mut rejected) = (0, 0);
-        let (mut damaged_files, mut unlogged_pages) = (0, 0);
-        let scan = scan_pages(directory.root(), files, &options, &mut report.coverage, |bad| {
-            if !is_wanted {
-                return;
-            }
-            // Judged again as if there were no checksums, where a wrong one proves nothing.
-            let judged = counted.then(|| PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false));
-            let damage = match &judged {
-                None => &bad.damage,
-                Some(PageCondition::Damaged(damage)) => damage,
-                Some(_) => return,
-            };
-            structural += 1;
-            rejected += u64::from(damage.server_rejects);
-            if last_file.replace(bad.file) != Some(bad.file) {
-                damaged_files += 1;
-            }
-            let path = path_of(files, bad.file);
-            let relation = names.of(directory, bad.page.rel);
-            let is_unlogged = unlogged.contains(&bad.page.rel) && bad.page.fork != ForkNumber::Init;
-            unlogged_pages += u64::from(is_unlogged);
-            let page = DamagedPage { page: bad.page, path: &path, offset: bad.offset, damage, relation, is_unlogged };
-            if visit(&page).is_break() {
-                is_wanted = false;
-                interrupted.store(true, Ordering::Relaxed);
-            }
-        });
-        (report.damaged_files, report.unlogged) = (damaged_files, unlogged_pages);
-        report.counts = scan.counts;
-        report.partial_pages = scan.partial_pages.len() as u64;
-        if counted {
-            let counts = &mut report.counts;
-            report.checksums_not_judged = Some(counts.checksum_failures);
-            counts.sound += counts.damaged - structural;
-            (counts.damaged, counts.rejected, counts.checksum_failures) = (structural, rejected, 0);
-        }
-        scan
+/// Findings about what pages of indexes say of each other. Where replay follows, only what holds before it.
+fn link_findings(directory: &DataDir, names: &mut LazyNames, scan: &PageScan, geometry: Geometry) -> Vec<Finding> {
+    if scan.links == LinkReport::default() {
+        return Vec::new();
+    }
+    let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
+    let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
+    let names = names.read(directory);
+    let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
+    let locate = |page: PageId| {
+        let (path, at) = paths.path_and_block(page);
+        (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))
+    };
+    scan.links.findings(&|link| link.is_settled, &exists, &locate)
+}
+
+impl Plan<'_> {
+    fn path_of(&self, file: usize) -> String {
+        self.files.get(file).map_or_else(String::new, |file| file.path.display().to_string())
     }
 
-    /// Findings about what pages of indexes say of each other. Where replay follows, only what holds before it.
-    fn link_findings(&mut self, scan: &PageScan, geometry: Geometry) -> Vec<Finding> {
-        if scan.links == LinkReport::default() {
-            return Vec::new();
-        }
-        let directory = &self.directory;
-        let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
-        let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
-        let names = self.names.read(directory);
-        let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
-        let locate = |page: PageId| {
-            let (path, at) = paths.path_and_block(page);
-            (path.display().to_string(), u64::from(at) * u64::from(geometry.block_size))
+    /// Bytes of the files.
+    fn file_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.size_bytes).sum()
+    }
+
+    /// The same with those of WAL.
+    fn total_bytes(&self) -> u64 {
+        self.file_bytes().saturating_add(self.wal_bytes)
+    }
+
+    fn is_unlogged(&self, page: PageId) -> bool {
+        self.unlogged.contains(&page.rel) && page.fork != ForkNumber::Init
+    }
+
+    /// What pages are judged by where a wrong checksum proves nothing.
+    fn is_counted(&self) -> bool {
+        self.page_rules.checksums == ChecksumRule::Counted
+    }
+
+    /// A page of a file as a witness for the end of WAL.
+    fn witness(&self, page: PageId) -> LsnWitness {
+        let rel_segment = page.block.checked_div(self.page_rules.geometry.rel_segment_blocks).unwrap_or_default();
+        let holds = |file: &&RelationFile| {
+            (file.rel, file.name.fork, file.name.rel_segment) == (page.rel, page.fork, rel_segment)
         };
-        scan.links.findings(&|link| link.is_settled, &exists, &locate)
+        let path = self.files.iter().find(holds).map_or_else(String::new, |file| file.path.display().to_string());
+        LsnWitness::InFile { path, block: page.block }
+    }
+
+    /// The page that a file ends inside of.
+    fn cut_page(&self, partial: &PartialPage) -> HeldPage {
+        let mut bytes = partial.bytes.clone();
+        bytes.resize(self.page_rules.geometry.block_size as usize, 0);
+        let checksums = self.page_rules.checksums == ChecksumRule::Damage;
+        let condition = PageCondition::of(&bytes, partial.page.fork, partial.page.block, checksums);
+        let none = PageDamage { checksum: None, faults: Vec::new(), tuple_fault: None, server_rejects: false };
+        HeldPage {
+            file: partial.file,
+            page: partial.page,
+            offset: partial.offset,
+            damage: condition.damage().cloned().unwrap_or(none),
+            have_bytes: Some(partial.have_bytes),
+            lsn: HeldPage::lsn_in(&bytes),
+            is_zero: condition == PageCondition::Zeroed,
+            is_unlogged: self.is_unlogged(partial.page),
+        }
     }
 }
 
-fn path_of(files: &[RelationFile], file: usize) -> String {
-    files.get(file).map_or_else(String::new, |file| file.path.display().to_string())
+/// Shows damaged pages to the caller, with the names of their relations.
+struct Shown<'a> {
+    directory: &'a DataDir,
+    names: &'a mut LazyNames,
+    plan: &'a Plan<'a>,
+    visit: VisitDamaged<'a>,
+}
+
+impl Shown<'_> {
+    fn show(&mut self, held: &HeldPage, fate: Option<&ReplayFate>) -> ControlFlow<()> {
+        let path = self.plan.path_of(held.file);
+        let relation = self.names.of(self.directory, held.page.rel);
+        (self.visit)(&DamagedPage {
+            page: held.page,
+            path: &path,
+            offset: held.offset,
+            damage: &held.damage,
+            relation,
+            is_unlogged: held.is_unlogged,
+            have_bytes: held.have_bytes,
+            fate,
+        })
+    }
+}
+
+/// What a scan leaves for the comparison with WAL.
+struct Held {
+    /// Damaged pages, if they are kept.
+    pages: Option<Vec<HeldPage>>,
+    /// Pages that were shown at once, since there was no more room.
+    beyond: u64,
+}
+
+/// Reads and counts; shows each damaged page, or holds it.
+fn scan(
+    directory: &DataDir,
+    watch: WatchBytes<'_>,
+    shown: &mut Shown<'_>,
+    held: &mut Held,
+    report: &mut VerifyReport,
+) -> PageScan {
+    let plan = shown.plan;
+    let (done, interrupted) = (AtomicU64::new(0), AtomicBool::new(false));
+    let total = plan.total_bytes();
+    let options = ScanOptions {
+        jobs: plan.jobs,
+        checksums: plan.page_rules.checksums != ChecksumRule::Off,
+        geometry: plan.page_rules.geometry,
+        read_again: plan.read_again,
+        interrupted: &interrupted,
+        notable: &|_, _| false,
+        links_at: plan.links_at,
+        progress: &|bytes| {
+            let before = done.fetch_add(bytes, Ordering::Relaxed);
+            if watch(before.saturating_add(bytes), total).is_break() {
+                interrupted.store(true, Ordering::Relaxed);
+            }
+        },
+    };
+    let counted = plan.is_counted();
+    let (mut is_wanted, mut last_file) = (true, None);
+    let (mut structural, mut rejected) = (0, 0);
+    let (mut damaged_files, mut unlogged_pages) = (0, 0);
+    let scan = scan_pages(directory.root(), plan.files, &options, &mut report.coverage, |bad| {
+        if !is_wanted {
+            return;
+        }
+        // Judged again as if there were no checksums, where a wrong one proves nothing.
+        let damage = if counted {
+            match PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false) {
+                PageCondition::Damaged(damage) => *damage,
+                PageCondition::Sound | PageCondition::Zeroed => return,
+            }
+        } else {
+            bad.damage
+        };
+        structural += 1;
+        rejected += u64::from(damage.server_rejects);
+        if last_file.replace(bad.file) != Some(bad.file) {
+            damaged_files += 1;
+        }
+        let page = HeldPage {
+            file: bad.file,
+            page: bad.page,
+            offset: bad.offset,
+            damage,
+            have_bytes: None,
+            lsn: HeldPage::lsn_in(&bad.bytes),
+            is_zero: false,
+            is_unlogged: plan.is_unlogged(bad.page),
+        };
+        unlogged_pages += u64::from(page.is_unlogged);
+        let beyond = match &mut held.pages {
+            Some(pages) if pages.len() < MAX_DAMAGED => return pages.push(page),
+            Some(_) => Some(beyond_room()),
+            None => None,
+        };
+        held.beyond += u64::from(beyond.is_some());
+        if shown.show(&page, beyond.as_ref()).is_break() {
+            is_wanted = false;
+            interrupted.store(true, Ordering::Relaxed);
+        }
+    });
+    (report.damaged_files, report.unlogged) = (damaged_files, unlogged_pages);
+    report.counts = scan.counts;
+    report.partial_pages = scan.partial_pages.len() as u64;
+    if counted {
+        let counts = &mut report.counts;
+        report.checksums_not_judged = Some(counts.checksum_failures);
+        counts.sound += counts.damaged - structural;
+        (counts.damaged, counts.rejected, counts.checksum_failures) = (structural, rejected, 0);
+    }
+    scan
+}
+
+/// Shows what was held, with what WAL says of it, and counts. Gives the files whose cut page is healed.
+fn show_held(
+    shown: &mut Shown<'_>,
+    held: &[HeldPage],
+    judged: &Judged,
+    beyond: u64,
+    report: &mut VerifyReport,
+) -> HashSet<usize> {
+    let mut summary = ReplaySummary::of(&judged.replay);
+    summary.unknown = beyond;
+    let (mut is_wanted, mut healed_cuts) = (true, HashSet::new());
+    for (page, fate) in held.iter().zip(&judged.fates) {
+        summary.add(fate);
+        if page.have_bytes.is_some() && matches!(fate, ReplayFate::Healed(_)) {
+            healed_cuts.insert(page.file);
+        }
+        is_wanted = is_wanted && shown.show(page, Some(fate)).is_continue();
+    }
+    report.findings.extend(judged.findings());
+    if summary.unknown > 0 {
+        report.answer = report.answer.max(Answer::Uncertain);
+    }
+    report.replay = Some(summary);
+    healed_cuts
 }
 
 impl VerifyReport {
-    /// Findings about what was scanned.
-    fn conclude(&mut self, scan: &PageScan, files: &[RelationFile], is_clean: bool, gaps: &[NameGap]) {
+    /// Findings about what was scanned. `healed_cuts`: files that end inside a page which replay replaces.
+    fn conclude(&mut self, scan: &PageScan, plan: &Plan<'_>, healed_cuts: &HashSet<usize>, is_clean: bool) {
         for partial in &scan.partial_pages {
             let kind = FindingKind::PartialPage { have_bytes: partial.have_bytes, block: partial.page.block };
-            let path = path_of(files, partial.file);
-            self.findings.push(Finding::problem(kind).in_file(&path).at(partial.offset));
+            let is_healed = healed_cuts.contains(&partial.file);
+            let finding = if is_healed { Finding::note(kind) } else { Finding::problem(kind) };
+            self.findings.push(finding.in_file(&plan.path_of(partial.file)).at(partial.offset));
         }
         let counts = &self.counts;
-        if counts.damaged > 0 {
-            let pages = DamagedPages::Scanned { count: counts.damaged, pages: counts.pages, is_clean };
-            self.findings.push(Finding::problem(FindingKind::DamagedPages(pages)));
+        let pages = match &self.replay {
+            Some(replay) => {
+                let &ReplaySummary { healed, real_damage, unknown, .. } = replay;
+                let count = healed.saturating_add(real_damage).saturating_add(unknown);
+                DamagedPages::Replayed { count, pages: counts.pages, real_damage, unknown }
+            }
+            None => DamagedPages::Scanned { count: counts.damaged, pages: counts.pages, is_clean },
+        };
+        match pages {
+            DamagedPages::Replayed { count: 0, .. } | DamagedPages::Scanned { count: 0, .. } => {}
+            DamagedPages::Replayed { real_damage: 0, unknown: 0, .. } => {
+                self.findings.push(Finding::note(FindingKind::DamagedPages(pages)));
+            }
+            _ => self.findings.push(Finding::problem(FindingKind::DamagedPages(pages))),
         }
         if self.unlogged > 0 && !is_clean {
             self.findings.push(Finding::note(FindingKind::Unlogged { count: self.unlogged }));
-        }
-        for gap in gaps {
-            self.findings.push(Finding::note(FindingKind::Names(ErrorWords::of_other(gap))));
         }
     }
 }

@@ -282,6 +282,8 @@ fn in_replay(subject: &PageFacts, evidence: &CandidateEvidence<'_>) -> Option<(V
     } else {
         ends.find(|end| first.is_none_or(|first| end.start_lsn < first.start_lsn))
     };
+    // Where there was no room for all records of the page, one that reads it may be among the others.
+    let end = end.filter(|end| evidence.history.covers(redo_lsn, end.start_lsn));
     let mut brought =
         evidence.history.file_events(page).filter(|event| event.start_lsn >= redo_lsn && event.brings(page));
     if let Some(event) = brought.next().filter(|_| passed_over) {

@@ -16,6 +16,7 @@ mod donor_proof;
 pub mod doubt;
 pub mod events;
 pub mod evidence;
+pub mod fate;
 pub mod fetch;
 mod gather;
 pub mod history;

@@ -13,8 +13,9 @@ use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
-use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalReadError, WalSet};
+use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalReadError, WalSegmentFile, WalSet};
 use crate::parsers::control::{ControlFile, DbState};
+use crate::parsers::wal::end::EndReason;
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{Lsn, TimelineId};
 
@@ -65,6 +66,8 @@ pub struct Replay {
     pub redo_lsn: Option<Lsn>,
     /// End of the last valid record that replay will meet.
     pub end_lsn: Option<Lsn>,
+    /// Where reading of WAL stopped: the record or page there is missing or not valid. `None` when WAL was not read to its end.
+    pub broken_at: Option<Lsn>,
     /// Replay can begin: the record at the redo point is in `pg_wal`.
     pub can_begin: bool,
     /// What a start reads first is there, in a version that is not read here: whether replay can begin is unknown.
@@ -85,6 +88,7 @@ impl Replay {
             recovery: Recovery::Unknown,
             redo_lsn: None,
             end_lsn: None,
+            broken_at: None,
             can_begin: false,
             begins_in_unknown_version: false,
             next_xid: None,
@@ -249,6 +253,12 @@ impl Replay {
             self.doubts.push(Doubt::WalBrokenOff);
             return Ok(());
         };
+        // A record that goes on in a segment that is not there begins before it.
+        let size = u64::from(set.geometry().wal_segment_size);
+        let is_whole = |file: &&WalSegmentFile| file.size_bytes.is_none_or(|bytes| bytes == size);
+        let last = run.clone().last().and_then(|index| set.segments().get(index)).filter(is_whole);
+        let next = last.filter(|_| end.reason == EndReason::InputEnds && part.error.is_none());
+        self.broken_at = Some(next.map_or(end.at, |file| file.start_lsn.advanced_by(size)));
         match judge_tail(set, run, end)? {
             Tail::RecordsFollow { first_lsn, was_synced: true } => {
                 self.doubts.push(Doubt::RecordsFollow { end: end.clone(), first_lsn });

@@ -10,13 +10,14 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use super::verify_select::SelectArgs;
 use super::verify_text::{Listing, write_summary};
+use crate::analysis::verdict::backup::BackupEnd;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::verify::{Verification, VerifyReport, VerifyRequest};
 use crate::output::closing::{Closing, begin};
-use crate::output::json::{BAD_PAGE_COLUMNS, Item, bad_page_row};
+use crate::output::json::{BAD_PAGE_COLUMNS, BadPageLocation, Item, bad_page_row, lsn_text};
 use crate::output::sink::CsvShape;
 use crate::output::words::cluster::checksum_words;
 
@@ -25,8 +26,9 @@ use crate::output::words::cluster::checksum_words;
 /// Checks the checksum of each page if the cluster has checksums, its header, its line pointers, and that a page without
 /// a header is all zero; of heap pages without a checksum also the tuples. Checks that files end with a whole page, that
 /// no segment is missing or short, and that index pages which name each other (siblings and children of B-trees, right
-/// links of GIN and GiST, chains of hash buckets) exist and agree. After a crash, pages that recovery will repair count
-/// as damaged too. Files of temporary relations are not read; a server removes them when it starts.
+/// links of GIN and GiST, chains of hash buckets) exist and agree. After a crash, and in a base backup, pages that recovery
+/// will repair count as damaged too: --replay and --wal tell them from real damage. Files of temporary relations are not
+/// read; a server removes them when it starts.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct VerifyArgs {
@@ -39,6 +41,16 @@ pub struct VerifyArgs {
     jobs: JobsArg,
     #[command(flatten)]
     progress: ProgressArg,
+    /// Say of each damaged page what replay makes of it, by the WAL in DATADIR
+    ///
+    /// A page of a base backup or of a crashed server is healed when the first record of it that replay meets overwrites it
+    /// without reading it, or when replay removes it first. WAL must be there from where replay begins up to that record.
+    /// With healed pages alone the exit status is 0, with real damage 1, and 2 where WAL does not tell.
+    #[arg(long)]
+    replay: bool,
+    /// As --replay, with more WAL: archive directory, segments, tar archives, patterns; plain or compressed
+    #[arg(long, value_name = "PATH")]
+    wal: Vec<PathBuf>,
     #[command(flatten)]
     select: SelectArgs,
     #[command(flatten)]
@@ -53,6 +65,8 @@ Examples:
   pg_dwbinspect verify --database shop --fork main DATADIR
   pg_dwbinspect verify --path 'base/5/16384*' --path global DATADIR
   pg_dwbinspect verify --format csv DATADIR > damaged.csv
+  pg_dwbinspect verify --replay BACKUP
+  pg_dwbinspect verify --wal /archive/wal BACKUP
 
 This finds everything that pg_checksums --check finds. pg_checksums compares checksums
 only, accepts pages without a header that are not all zero, and refuses a cluster that
@@ -64,7 +78,8 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let out = args.quiet.output(out, &mut nowhere);
     let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
     let shown = data_dir.display().to_string();
-    let request = VerifyRequest { data_dir, files: args.select.filter(), jobs: args.jobs.count() };
+    let replay = (args.replay || !args.wal.is_empty()).then(|| args.wal.clone());
+    let request = VerifyRequest { data_dir, files: args.select.filter(), jobs: args.jobs.count(), replay };
     let verification = Verification::open(&request)?;
     let bar = ByteBar::new(args.progress);
     let Some(format) = args.output.machine() else {
@@ -84,21 +99,29 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let mut sink = begin(format, shape, out, (PROGRAM, "verify"), vec![shown])?;
     let mut written = Ok(());
     let report = verification.run(&|done, total| bar.at(done, total), &mut |page| {
-        let mut row = bad_page_row(page.page, page.damage, page.relation.as_deref(), page.path, page.offset);
+        let location = BadPageLocation {
+            page: page.page,
+            relation: page.relation.as_deref(),
+            path: page.path,
+            offset: page.offset,
+            have_bytes: page.have_bytes,
+        };
+        let mut row = bad_page_row(&location, page.damage, page.fate);
         row.insert("unlogged".to_owned(), json!(page.is_unlogged));
         written = sink.item(&Item::DamagedPage(row));
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     drop(bar);
     written?;
-    let (damaged, fields) = (report.counts.damaged, fields(&report));
+    let partial = if report.replay.is_some() { report.partial_pages } else { 0 };
+    let (damaged, fields) = (report.counts.damaged.saturating_add(partial), fields(&report));
     let closing = Closing::new(report.findings, &report.coverage).answering(report.answer);
     Ok(closing.end(sink, damaged, fields)?.into())
 }
 
 /// Fields of the last line of machine formats.
 fn fields(report: &VerifyReport) -> Map<String, Value> {
-    let counts = &report.counts;
+    let (counts, replay) = (&report.counts, report.replay.as_ref());
     let state = Some(report.condition.to_string()).filter(|_| report.condition.is_known());
     [
         ("state_in_words", json!(state)),
@@ -118,6 +141,13 @@ fn fields(report: &VerifyReport) -> Map<String, Value> {
         ("new_not_zero", json!(counts.new_not_zero)),
         ("unlogged", json!(report.unlogged)),
         ("partial_pages", json!(report.partial_pages)),
+        ("recovery", json!(replay.map(|replay| replay.recovery.name()))),
+        ("redo_lsn", json!(replay.and_then(|replay| replay.redo_lsn).map(lsn_text))),
+        ("wal_end_lsn", json!(replay.and_then(|replay| replay.end_lsn).map(lsn_text))),
+        ("backup_end", json!(replay.and_then(|replay| replay.backup_end).map(BackupEnd::name))),
+        ("healed", json!(replay.map(|replay| replay.healed))),
+        ("real_damage", json!(replay.map(|replay| replay.real_damage))),
+        ("unknown", json!(replay.map(|replay| replay.unknown))),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))

@@ -2,7 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::inspect::verify::{DamagedPage, VerifyReport};
+use crate::analysis::verdict::backup::BackupEnd;
+use crate::analysis::verdict::fate::ReplayFate;
+use crate::analysis::verdict::replay::Recovery;
+use crate::inspect::verify::{DamagedPage, ReplaySummary, VerifyReport};
 use crate::output::escape::printable;
 use crate::output::text::{Layout, wrapped, write_fact};
 use crate::output::words::cluster::checksum_words;
@@ -46,10 +49,64 @@ pub fn write_summary(out: &mut dyn Write, layout: Layout, report: &VerifyReport)
         bytes => format!("; {bytes} bytes are holes of their files, which hold zeros and were not read"),
     };
     fact("all zero", &format!("{}{holes}", pages(counts.zeroed)))?;
+    if let Some(replay) = &report.replay {
+        fact("replay", &replay_words(replay))?;
+        if counts.damaged.saturating_add(report.partial_pages) > 0 {
+            fact("of the damaged", &fates_words(replay))?;
+        }
+    }
     if let Some(count) = report.checksums_not_judged {
         fact("checksum differs", &format!("{}, which is not judged", pages(count)))?;
     }
     Ok(())
+}
+
+/// What WAL there is, and how far it reaches.
+fn replay_words(replay: &ReplaySummary) -> String {
+    if matches!(replay.recovery, Recovery::None | Recovery::AfterReset) {
+        return "none: a start replays no WAL".to_owned();
+    }
+    let from = replay.redo_lsn.map_or_else(|| "an unknown LSN".to_owned(), |lsn| lsn.to_string());
+    let reached = match replay.backup_end {
+        Some(BackupEnd::Reached { lsn }) => format!("; the end of the base backup is at {lsn}"),
+        Some(BackupEnd::Missing) => "; the end of the base backup is not reached".to_owned(),
+        Some(BackupEnd::Unknown) | None => String::new(),
+    };
+    match replay.end_lsn {
+        Some(end) => format!("from {from} to the end of WAL at {end}{reached}"),
+        None => format!("from {from}{reached}"),
+    }
+}
+
+/// What becomes of damaged pages, in one line.
+fn fates_words(replay: &ReplaySummary) -> String {
+    match replay {
+        ReplaySummary { healed, real_damage: 0, unknown: 0, .. } => format!("all {healed} healed in replay"),
+        ReplaySummary { healed, real_damage, unknown, .. } => {
+            format!("{healed} healed in replay, {real_damage} real damage, {unknown} unknown")
+        }
+    }
+}
+
+/// What is said of one page.
+fn page_words(page: &DamagedPage<'_>) -> String {
+    let damage = match page.have_bytes {
+        Some(have) => format!("the file ends after {have} bytes of the page"),
+        None => page.damage.to_string(),
+    };
+    match page.fate {
+        Some(fate) => format!("{damage}; {}: {fate}", heading_of(fate)),
+        None => damage,
+    }
+}
+
+/// The word for what becomes of a page.
+const fn heading_of(fate: &ReplayFate) -> &'static str {
+    match fate {
+        ReplayFate::Healed(_) => "healed in replay",
+        ReplayFate::RealDamage(_) => "real damage",
+        ReplayFate::Unknown(_) => "unknown",
+    }
 }
 
 fn pages(count: u64) -> String {
@@ -94,7 +151,7 @@ impl Listing {
         }
         let Some(file) = self.files.last_mut() else { return };
         if file.pages.len() < MAX_PAGES {
-            file.pages.push((page.page.block, page.offset, page.damage.to_string()));
+            file.pages.push((page.page.block, page.offset, page_words(page)));
         } else {
             file.further += 1;
         }

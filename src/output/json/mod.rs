@@ -15,7 +15,7 @@ pub mod page;
 mod slot;
 pub mod wal;
 
-pub use bad_page::{BAD_PAGE_COLUMNS, bad_page_row};
+pub use bad_page::{BAD_PAGE_COLUMNS, BadPageLocation, bad_page_row};
 pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS};
 pub use slot::{SLOT_COLUMNS, SlotJson};
 

@@ -39,6 +39,7 @@ impl fmt::Display for FindingKind {
                 f.write_str("an incremental backup, which holds only changes: no server starts from it")
             }
             Self::BackupWalIncomplete { .. } => f.write_str("the WAL here ends before the end of the backup"),
+            Self::ReplayCannotBegin(unknown) => unknown.fmt(f),
             Self::Unrecognized(Unrecognized::Entry(path)) => {
                 write!(f, "{path} is not a double write buffer file")
             }
@@ -212,6 +213,10 @@ impl FindingKind {
                 "expected of the server itself, when it crashed during pg_start_backup(); a copy of it would start \
                  without an error although its files and WAL do not fit together"
             }
+            Self::ReplayCannotBegin(_) => {
+                "without WAL from its start to its end the backup is of no use: give it with --wal, or an archive when the \
+                 server is started"
+            }
             Self::Unrecognized(Unrecognized::Entry(_)) => "the server makes no such file there; it was not read",
             Self::Unrecognized(Unrecognized::Further(_)) => "the server makes no such files there; they were not read",
             Self::AllZero => "its header is gone; no slot was ever written",
@@ -268,6 +273,15 @@ impl FindingKind {
             }
             Self::DamagedPages(DamagedPages::Scanned { is_clean: false, .. }) => {
                 "recovery may repair those that changed since the last checkpoint, not the others"
+            }
+            Self::DamagedPages(DamagedPages::Replayed { real_damage: 0, unknown: 0, .. }) => {
+                "replay replaces or removes each of them before anything reads it, or the server does not need it"
+            }
+            Self::DamagedPages(DamagedPages::Replayed { unknown: 0, .. }) => {
+                "replay does not heal all of them: see each page"
+            }
+            Self::DamagedPages(DamagedPages::Replayed { .. }) => {
+                "WAL does not say of all of them whether replay heals them: see each page"
             }
             Self::Unlogged { .. } => "recovery after a crash empties these relations",
             Self::NotACrashTear { .. } => {
@@ -351,6 +365,14 @@ impl fmt::Display for DamagedPages {
         match self {
             Self::Judged { count } | Self::Harmless { count } => write!(f, "damaged pages: {count}"),
             Self::Scanned { count, pages, .. } => write!(f, "{count} of {pages} pages are damaged"),
+            Self::Replayed { count, pages, real_damage, unknown } => {
+                let healed = count.saturating_sub(*real_damage).saturating_sub(*unknown);
+                write!(
+                    f,
+                    "{count} of {pages} pages are damaged: {healed} healed in replay, {real_damage} real damage, {unknown} \
+                     unknown"
+                )
+            }
         }
     }
 }

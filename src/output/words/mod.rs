@@ -6,6 +6,7 @@ mod damage;
 mod donor;
 mod doubt;
 mod evidence;
+mod fate;
 pub mod finding;
 mod links;
 mod reason;

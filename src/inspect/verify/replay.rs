@@ -1,0 +1,303 @@
+//! What replay makes of the damaged pages that a scan found.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::WatchBytes;
+use crate::analysis::error_words::ErrorWords;
+use crate::analysis::finding::{Coverage, Finding, Severity};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::page_check::PageDamage;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::verdict::backup::{Backup, BackupEnd};
+use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
+use crate::analysis::verdict::fate::{FateEvidence, FateUnknown, ReplayFate, SegmentNames, UnknownReason};
+use crate::analysis::verdict::history::WalHistory;
+use crate::analysis::verdict::interest::Interest;
+use crate::analysis::verdict::judge::PageFacts;
+use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
+use crate::analysis::wal::set_notes::note_set;
+use crate::cluster::backup_files::RecoverySigns;
+use crate::cluster::control_file::ControlRead;
+use crate::cluster::wal::{UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
+use crate::inspect::error::InspectError;
+use crate::parsers::control::ControlFile;
+use crate::parsers::page::PageHeader;
+use crate::repair::scratch::scratch_file;
+use crate::types::{Lsn, PageId};
+
+/// Damaged pages that are compared with WAL. What becomes of the others is unknown.
+pub(super) const MAX_DAMAGED: usize = 1 << 20;
+
+/// What replay does with the damaged pages, in figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplaySummary {
+    /// Kind of recovery that a start brings.
+    pub recovery: Recovery,
+    /// Where replay begins; on a clean shutdown the last checkpoint.
+    pub redo_lsn: Option<Lsn>,
+    /// Where WAL ends, as far as it was read.
+    pub end_lsn: Option<Lsn>,
+    /// Of a base backup: whether WAL reaches the end of it.
+    pub backup_end: Option<BackupEnd>,
+    /// Damaged and partial pages that nobody has to act about.
+    pub healed: u64,
+    /// Those that stay damaged.
+    pub real_damage: u64,
+    /// Those of which that is unknown.
+    pub unknown: u64,
+}
+
+/// A damaged page that waits for what WAL says of it.
+#[derive(Debug)]
+pub(super) struct HeldPage {
+    pub(super) file: usize,
+    pub(super) page: PageId,
+    pub(super) offset: u64,
+    pub(super) damage: PageDamage,
+    /// Bytes that are there of a page that the file ends inside of.
+    pub(super) have_bytes: Option<usize>,
+    /// LSN in its header, where the header makes sense.
+    pub(super) lsn: Option<Lsn>,
+    pub(super) is_zero: bool,
+    pub(super) is_unlogged: bool,
+}
+
+/// WAL that replay will read.
+pub(super) struct ReplayWal {
+    set: Option<WalSet>,
+    unknown_versions: Vec<UnknownVersionSegment>,
+}
+
+/// What is known of the cluster before WAL is read.
+pub(super) struct ReplayCluster<'a> {
+    pub(super) control: &'a ControlRead,
+    pub(super) signs: &'a RecoverySigns,
+    pub(super) may_be_running: bool,
+    /// The newest LSN of a sound page of a logged relation, and which page in which file.
+    pub(super) newest: Option<(Lsn, LsnWitness)>,
+    pub(super) jobs: usize,
+}
+
+impl ReplayWal {
+    /// Opens the WAL in `data_dir` together with that in `elsewhere`. What is odd about it goes to `findings` and `coverage`.
+    ///
+    /// # Errors
+    /// When paths were named that hold no WAL of this cluster.
+    pub(super) fn open(
+        data_dir: &Path,
+        elsewhere: &[PathBuf],
+        cluster: &ReplayCluster<'_>,
+        findings: &mut Vec<Finding>,
+        coverage: &mut Coverage,
+    ) -> Result<Self, InspectError> {
+        let control = cluster.control.trusted();
+        let open = |paths: &[PathBuf]| {
+            let mut options = WalSetOptions::new(&scratch_file);
+            options.system_identifier = control.map(|control| control.prefix.system_identifier);
+            options.timeline = control.map(Replay::timeline);
+            WalSet::open(paths, options)
+        };
+        let own = open(&[data_dir.to_owned()]);
+        let opened = match own {
+            Ok(own) if elsewhere.is_empty() => Ok(own),
+            Err(error @ (WalSetError::NoWal { .. } | WalSetError::Access(_))) if elsewhere.is_empty() => Err(error),
+            Ok(_) | Err(WalSetError::NoWal { .. }) => {
+                let paths: Vec<PathBuf> = [data_dir.to_owned()].into_iter().chain(elsewhere.iter().cloned()).collect();
+                Ok(open(&paths)?)
+            }
+            Err(error @ WalSetError::Access(_)) => {
+                coverage.skip(SkippedPart::PgWal, &error);
+                Ok(open(elsewhere)?)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let set = match opened {
+            Ok(set) => set,
+            Err(error) => {
+                coverage.skip(SkippedPart::PgWal, &error);
+                let unknown_versions = match error {
+                    WalSetError::NoWal { unknown_versions, .. } => unknown_versions,
+                    _ => Vec::new(),
+                };
+                return Ok(Self { set: None, unknown_versions });
+            }
+        };
+        let mut told = Vec::new();
+        note_set(&set, Replay::of(cluster.control, cluster.signs).redo_lsn, &mut told, coverage);
+        // Segments that wait to be written again and the like are in every pg_wal.
+        findings.extend(told.into_iter().filter(|finding| finding.severity == Severity::Problem));
+        let unknown_versions = set.unknown_versions().to_vec();
+        Ok(Self { set: Some(set), unknown_versions })
+    }
+
+    /// Bytes that are read from the redo point on, about.
+    pub(super) fn bytes_from(&self, redo_lsn: Option<Lsn>) -> u64 {
+        let Some((set, run)) = self.set.as_ref().zip(redo_lsn).and_then(|(set, lsn)| Some((set, run_of(set, lsn)?)))
+        else {
+            return 0;
+        };
+        let size = u64::from(set.geometry().wal_segment_size);
+        let from = redo_lsn.unwrap_or_default();
+        let is_read = |index: &usize| set.segments()[*index].start_lsn.advanced_by(size) > from;
+        run.filter(is_read).count() as u64 * size
+    }
+
+    /// Reads WAL from the redo point to its end, and says of each page what becomes of it. `path_of` names a file.
+    pub(super) fn judge(
+        &self,
+        cluster: &ReplayCluster<'_>,
+        held: &[HeldPage],
+        path_of: &dyn Fn(usize) -> String,
+        (done_bytes, total_bytes): (u64, u64),
+        watch: WatchBytes<'_>,
+        coverage: &mut Coverage,
+    ) -> Judged {
+        let control = cluster.control.trusted();
+        let mut replay = Replay::of(cluster.control, cluster.signs);
+        if cluster.may_be_running {
+            replay.doubts.push(Doubt::MayBeRunning);
+        }
+        if coverage.is_interrupted() {
+            replay.doubts.push(Doubt::BrokenOff);
+        }
+        let mut interest = Interest::default();
+        for page in held {
+            interest.add(page.page);
+        }
+        let mut history = WalHistory::new(&interest);
+        let is_wanted = (!held.is_empty() || replay.backup.is_some()) && replay.recovery.replays();
+        if is_wanted && !coverage.is_interrupted() {
+            let read = AtomicU64::new(0);
+            let at = |bytes: u64| {
+                let read = read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+                watch(done_bytes.saturating_add(read).min(total_bytes), total_bytes)
+            };
+            self.read(&mut replay, control, &mut history, &interest, cluster.jobs, &at, coverage);
+        }
+        // After a crash even a damaged page may be the only one to show that WAL is missing. A base backup names its end.
+        let is_witness = |page: &&HeldPage| !page.is_unlogged && replay.backup.is_none();
+        let damaged = held.iter().filter(is_witness).filter_map(|page| {
+            Some((page.lsn?, LsnWitness::InFile { path: path_of(page.file), block: page.page.block }))
+        });
+        let newest = cluster.newest.iter().cloned().chain(damaged).max_by_key(|(lsn, _)| *lsn);
+        replay.doubts.extend(newest.and_then(|(lsn, witness)| replay.doubt_of_page(lsn, witness)));
+        let label = cluster.signs.backup_label.as_ref().and_then(|label| label.as_ref().ok());
+        let names = SegmentNames {
+            history: self.set.as_ref().and_then(WalSet::history),
+            timeline: self
+                .set
+                .as_ref()
+                .map(WalSet::timeline)
+                .or(label.and_then(|label| label.timeline))
+                .or(control.map(Replay::timeline))
+                .unwrap_or_default(),
+            segment_size: control.map_or(0, |control| control.geometry.wal_segment_size),
+        };
+        let evidence = FateEvidence::new(&replay, &history, &names);
+        let fates = held.iter().map(|page| {
+            let events = interest.index_of(page.page).map_or(&[][..], |index| history.events(index));
+            evidence.judge(&page.facts(), events)
+        });
+        let fates: Vec<ReplayFate> = fates.collect();
+        let cannot_begin = evidence.nothing_known().filter(|_| replay.recovery.replays()).cloned();
+        Judged { replay, fates, cannot_begin }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what a reading of WAL needs, one by one")]
+    fn read(
+        &self,
+        replay: &mut Replay,
+        control: Option<&ControlFile>,
+        history: &mut WalHistory,
+        interest: &Interest,
+        jobs: usize,
+        at: &(dyn Fn(u64) -> ControlFlow<()> + Sync),
+        coverage: &mut Coverage,
+    ) {
+        match &self.set {
+            Some(set) => {
+                if let Err(error) = replay.read_to_end(set, control, history, interest, jobs, at) {
+                    replay.doubts.push(Doubt::WalUnreadable { error: ErrorWords::from(&error) });
+                    coverage.skip(SkippedPart::Wal, error);
+                }
+            }
+            None => replay.doubts.push(Doubt::NoWal),
+        }
+        replay.weigh_unknown_versions(&self.unknown_versions, control);
+        if replay.doubts.contains(&Doubt::WalBrokenOff) {
+            coverage.skip(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Pages));
+        }
+    }
+}
+
+/// What WAL said of the damaged pages.
+pub(super) struct Judged {
+    pub(super) replay: Replay,
+    /// Of each page that was held, in order.
+    pub(super) fates: Vec<ReplayFate>,
+    /// Why replay cannot be followed from its beginning.
+    pub(super) cannot_begin: Option<FateUnknown>,
+}
+
+impl Judged {
+    /// What is wrong with a base backup, whatever its pages are.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let of_backup = self.replay.backup.as_ref().map(Backup::findings).unwrap_or_default();
+        let cannot_begin = self.cannot_begin.clone().filter(|_| self.replay.backup.is_some());
+        let of_begin = cannot_begin.map(|unknown| Finding::problem(FindingKind::ReplayCannotBegin(Box::new(unknown))));
+        of_backup.into_iter().chain(of_begin).collect()
+    }
+}
+
+impl ReplaySummary {
+    /// Nothing is counted yet.
+    pub(super) fn of(replay: &Replay) -> Self {
+        Self {
+            recovery: replay.recovery,
+            redo_lsn: replay.redo_lsn,
+            end_lsn: replay.end_lsn,
+            backup_end: replay.backup.as_ref().map(|backup| backup.end),
+            healed: 0,
+            real_damage: 0,
+            unknown: 0,
+        }
+    }
+
+    /// Counts a page.
+    pub(super) const fn add(&mut self, fate: &ReplayFate) {
+        let count = match fate {
+            ReplayFate::Healed(_) => &mut self.healed,
+            ReplayFate::RealDamage(_) => &mut self.real_damage,
+            ReplayFate::Unknown(_) => &mut self.unknown,
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
+impl HeldPage {
+    /// LSN in the header of a damaged page, where the header makes sense.
+    pub(super) fn lsn_in(bytes: &[u8]) -> Option<Lsn> {
+        let header = PageHeader::decode(0, bytes).ok()?;
+        let is_sane = header.faults(bytes.len()).is_empty() && header.oddities(bytes.len()).is_empty();
+        is_sane.then_some(header.lsn)
+    }
+
+    fn facts(&self) -> PageFacts {
+        PageFacts {
+            page: self.page,
+            is_unlogged: self.is_unlogged,
+            server_rejects: self.damage.server_rejects,
+            is_cut: self.have_bytes.is_some(),
+            has_no_file: false,
+            is_zero: self.is_zero,
+        }
+    }
+}
+
+/// What becomes of a page for which there was no room.
+pub(super) const fn beyond_room() -> ReplayFate {
+    let why = UnknownReason::TooManyDamaged { limit: MAX_DAMAGED };
+    ReplayFate::Unknown(FateUnknown { why, segment: None })
+}

@@ -1,0 +1,250 @@
+//! `pg_dwbinspect verify --replay` and `--wal`: which damaged pages replay heals, compared with what a check says, and with
+//! evidence taken away.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{DWB_CASES, Ran, arg, cluster, copy_tree, dwbinspect, unpack};
+use serde_json::Value;
+
+/// Crashed clusters beside those of [`DWB_CASES`].
+const CASES: [&str; 6] = ["brin", "map-leave", "nochecksums-mixed", "nochecksums-stops", "stale-tail", "standby-fresh"];
+
+fn clusters() -> Vec<(String, PathBuf)> {
+    let of_dwb = DWB_CASES.iter().map(|case| ((*case).to_owned(), cluster(case)));
+    let of_cases = CASES.iter().map(|case| {
+        let unpacked = unpack::unpack(&format!("cases/{case}")).expect("unpack");
+        ((*case).to_owned(), unpacked.join(case))
+    });
+    of_dwb.chain(of_cases).collect()
+}
+
+fn copy(data: &Path) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().unwrap();
+    let to = temporary.path().join("data");
+    copy_tree(data, &to);
+    (temporary, to)
+}
+
+fn verify(data: &Path, more: &[&str]) -> Ran {
+    dwbinspect(&[&["verify", "--format", "ndjson", arg(data)], more].concat())
+}
+
+fn summary(ran: &Ran) -> Value {
+    ran.of_type("summary").remove(0)
+}
+
+fn key(row: &Value) -> (String, String, u64) {
+    let text = |name: &str| row[name].as_str().unwrap().to_owned();
+    (text("path"), text("fork"), row["block"].as_u64().unwrap())
+}
+
+/// What is said of each damaged page.
+fn fates(ran: &Ran) -> BTreeMap<(String, String, u64), Value> {
+    ran.of_type("damaged_page").into_iter().map(|row| (key(&row), row)).collect()
+}
+
+fn count(fates: &BTreeMap<(String, String, u64), Value>, word: &str) -> usize {
+    fates.values().filter(|row| row["replay"] == word).count()
+}
+
+/// The segments of `pg_wal`, in order.
+fn segments(data: &Path) -> Vec<PathBuf> {
+    let names = fs::read_dir(data.join("pg_wal")).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<PathBuf> = names.filter(|path| path.file_name().unwrap().len() == 24).collect();
+    found.sort();
+    found
+}
+
+/// Number of a segment of 1 MB by its name.
+fn number(path: &Path) -> u64 {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    u64::from_str_radix(&name[8..16], 16).unwrap() * 4096 + u64::from_str_radix(&name[16..], 16).unwrap()
+}
+
+fn lsn(value: &Value) -> u64 {
+    let (high, low) = value.as_str().unwrap().split_once('/').unwrap();
+    u64::from_str_radix(high, 16).unwrap() << 32 | u64::from_str_radix(low, 16).unwrap()
+}
+
+/// A page is healed exactly where a check of the same cluster asks nobody to act; the record is the one that the check names.
+#[test]
+fn every_page_of_every_cluster_is_judged_as_a_check_does() {
+    let (mut healed, mut real) = (0, 0);
+    for (case, data) in clusters() {
+        let ran = verify(&data, &["--replay"]);
+        let checked = dwbinspect(&["check", "--format", "ndjson", arg(&data)]);
+        let verdicts: BTreeMap<_, _> = checked.of_type("page").into_iter().map(|row| (key(&row), row)).collect();
+        let fates = fates(&ran);
+        let summary = summary(&ran);
+        let expected = summary["damaged"].as_u64().unwrap() + summary["partial_pages"].as_u64().unwrap();
+        assert_eq!(fates.len() as u64, expected, "{case}");
+        for (page, row) in &fates {
+            let verdict = verdicts.get(page).unwrap_or_else(|| panic!("{case}: check does not know {page:?}"));
+            let word = verdict["verdict"].as_str().unwrap();
+            // Of a map page that servers take for an empty one there may be an image, too: nobody needs it.
+            let is_map = row["replay_code"] == "map_taken_for_empty";
+            assert!(
+                !is_map || ["fsm", "vm"].contains(&page.1.as_str()) && row["server_rejects"] == true,
+                "{case}: {row}"
+            );
+            let is_harmless = is_map || ["heals_in_replay", "leave"].contains(&word);
+            assert_eq!(row["replay"], if is_harmless { "healed" } else { "real_damage" }, "{case} {page:?}: {word}");
+            if is_harmless && !is_map {
+                assert_eq!(row["replay_code"], verdict["reason_codes"][0], "{case} {page:?}");
+            }
+        }
+        for word in ["healed", "real_damage", "unknown"] {
+            assert_eq!(summary[word], count(&fates, word), "{case}: {word}");
+        }
+        (healed, real) = (healed + count(&fates, "healed"), real + count(&fates, "real_damage"));
+        let is_wrong = ran.of_type("finding").iter().any(|finding| finding["severity"] == "problem");
+        assert_eq!(ran.status, i32::from(is_wrong), "{case}");
+        assert!(is_wrong || count(&fates, "real_damage") == 0, "{case}");
+    }
+    assert!(healed > 300 && real > 200, "{healed} healed, {real} real");
+}
+
+/// Where no WAL is missing, the words do not depend on where it lies.
+#[test]
+fn wal_of_an_archive_is_as_good_as_that_of_the_directory() {
+    let data = cluster("evict");
+    let before = fates(&verify(&data, &["--replay"]));
+    assert!(count(&before, "healed") > 0 && count(&before, "real_damage") > 0);
+    let (kept, copy) = copy(&data);
+    let archive = kept.path().join("archive");
+    fs::rename(copy.join("pg_wal"), &archive).unwrap();
+    fs::create_dir(copy.join("pg_wal")).unwrap();
+    let ran = verify(&copy, &["--wal", arg(&archive)]);
+    assert_eq!(fates(&ran), before);
+    assert_eq!(ran.of_type("skipped"), Vec::<Value>::new());
+    // Without the archive nothing is known, and the segment with the redo point is the one to look for.
+    let alone = verify(&copy, &["--replay"]);
+    let redo = number(segments_in(&archive, lsn(&summary(&ran)["redo_lsn"])).as_path());
+    for row in fates(&alone).values() {
+        assert_eq!((&row["replay"], &row["replay_code"]), (&"unknown".into(), &"no_wal".into()));
+        assert_eq!(number(Path::new(row["missing_segment"].as_str().unwrap())), redo);
+    }
+    assert_eq!(alone.status, 2);
+}
+
+/// The file in `archive` that holds an address, by segments of 1 MB.
+fn segments_in(archive: &Path, lsn: u64) -> PathBuf {
+    let names = fs::read_dir(archive).unwrap().map(|entry| entry.unwrap().path());
+    names.filter(|path| path.file_name().unwrap().len() == 24).find(|path| number(path) == lsn >> 20).unwrap()
+}
+
+/// A missing or broken segment never makes a page better off: what was settled before it stays, the rest is unknown.
+#[test]
+fn gap_leaves_later_pages_unknown_and_names_the_segment() {
+    let data = cluster("evict");
+    let whole = verify(&data, &["--replay"]);
+    let (redo, before) = (lsn(&summary(&whole)["redo_lsn"]), fates(&whole));
+    type Spoil = fn(&Path);
+    let ways: [(&str, Spoil); 4] = [
+        ("missing", |path| fs::remove_file(path).unwrap()),
+        ("garbage", |path| fs::write(path, vec![0xA5; 1 << 20]).unwrap()),
+        ("zeros", |path| fs::write(path, vec![0; 1 << 20]).unwrap()),
+        ("cut", |path| {
+            let bytes = fs::read(path).unwrap();
+            fs::write(path, &bytes[..100_000]).unwrap();
+        }),
+    ];
+    let (mut kept_words, mut became_unknown) = (0, 0);
+    let (_kept, copy) = copy(&data);
+    for path in segments(&copy).iter().filter(|path| number(path) >= redo >> 20) {
+        let (broken, bytes) = (number(path), fs::read(path).unwrap());
+        for (what, spoil) in &ways {
+            fs::write(path, &bytes).unwrap();
+            spoil(path);
+            let ran = verify(&copy, &["--replay"]);
+            assert!(ran.status == 1 || ran.status == 2, "{what}");
+            for (page, row) in fates(&ran) {
+                let old = &before[&page];
+                let is_settled = old["record_lsn"].as_str().is_some() && lsn(&old["record_lsn"]) >> 20 < broken;
+                if row["replay"] == "unknown" {
+                    became_unknown += 1;
+                    // One that WAL never touched, or only from there on, or in a record that reaches into the segment.
+                    assert!(!is_settled || lsn(&old["record_lsn"]) >> 20 == broken - 1, "{what} {broken}: {row} {old}");
+                    let segment = row["missing_segment"].as_str().unwrap_or_else(|| panic!("{what}: {row}"));
+                    assert_eq!(number(Path::new(segment)), broken, "{what}: {row}");
+                } else {
+                    kept_words += 1;
+                    assert_eq!((&row["replay"], &row["record_lsn"]), (&old["replay"], &old["record_lsn"]), "{what}");
+                    // Real damage for want of a record is certain only while WAL goes on to its end.
+                    assert!(!row["record_lsn"].is_null() || row["replay"] == "healed", "{what} {broken}: {row}");
+                }
+            }
+        }
+        fs::write(path, bytes).unwrap();
+    }
+    assert!(kept_words > 20 && became_unknown > 20, "{kept_words} kept, {became_unknown} unknown");
+}
+
+#[test]
+fn nothing_replays_after_a_clean_shutdown() {
+    let (_kept, data) = copy(&cluster("clean"));
+    for file in ["base/5/1259", "base/5/1259_fsm", "base/5/1259_vm"] {
+        let mut bytes = fs::read(data.join(file)).unwrap();
+        bytes[5000] ^= 0x10;
+        fs::write(data.join(file), bytes).unwrap();
+    }
+    let ran = verify(&data, &["--replay"]);
+    let fates = fates(&ran);
+    assert_eq!((fates.len(), count(&fates, "real_damage"), ran.status), (3, 3, 1));
+    assert!(fates.values().all(|row| row["replay_code"] == "nothing_replays"));
+}
+
+#[test]
+fn wal_of_another_cluster_proves_nothing() {
+    let (_kept, data) = copy(&cluster("evict"));
+    fs::remove_dir_all(data.join("pg_wal")).unwrap();
+    fs::create_dir(data.join("pg_wal")).unwrap();
+    let foreign = cluster("checkpoint").join("pg_wal");
+    let ran = verify(&data, &["--wal", arg(&foreign)]);
+    assert_eq!(ran.status, 2);
+    assert_eq!(count(&fates(&ran), "healed"), 0);
+    // Under its own WAL the foreign one changes no word.
+    let own = cluster("evict");
+    assert_eq!(fates(&verify(&own, &["--wal", arg(&foreign)])), fates(&verify(&own, &["--replay"])));
+}
+
+#[test]
+fn control_file_that_cannot_be_trusted_leaves_every_page_unknown() {
+    let (_kept, data) = copy(&cluster("evict"));
+    let path = data.join("global/pg_control");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[48] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let ran = verify(&data, &["--replay"]);
+    let fates = fates(&ran);
+    assert!(!fates.is_empty() && count(&fates, "unknown") == fates.len());
+    assert!(fates.values().all(|row| row["replay_code"] == "control_not_trusted"));
+    assert_eq!(ran.status, 2);
+}
+
+/// A label decides where replay begins; the server reads the checkpoint that it names first.
+#[test]
+fn label_that_names_no_checkpoint_of_the_wal_proves_nothing() {
+    let data = cluster("evict");
+    let redo = summary(&verify(&data, &["--replay"]))["redo_lsn"].as_str().unwrap().to_owned();
+    let last = segments(&data).pop().unwrap();
+    let later = format!("0/{:08X}", number(&last) * (1 << 20) + 40);
+    for (start, checkpoint) in [(later.as_str(), later.as_str()), (redo.as_str(), later.as_str()), ("0/0", "0/0")] {
+        let (_kept, copy) = copy(&data);
+        let label = format!(
+            "START WAL LOCATION: {start} (file 000000010000000000000001)\nCHECKPOINT LOCATION: {checkpoint}\n\
+             BACKUP METHOD: streamed\nBACKUP FROM: primary\n"
+        );
+        fs::write(copy.join("backup_label"), label).unwrap();
+        let ran = verify(&copy, &["--replay"]);
+        let fates = fates(&ran);
+        assert!(!fates.is_empty() && count(&fates, "unknown") == fates.len(), "{start} {checkpoint}");
+        assert_eq!(ran.status, 2);
+        let kinds: Vec<Value> = ran.of_type("finding").iter().map(|finding| finding["kind"].clone()).collect();
+        assert!(kinds.contains(&"replay_cannot_begin".into()), "{kinds:?}");
+    }
+}
