@@ -257,7 +257,8 @@ impl Replay {
         let size = u64::from(set.geometry().wal_segment_size);
         let is_whole = |file: &&WalSegmentFile| file.size_bytes.is_none_or(|bytes| bytes == size);
         let last = run.clone().last().and_then(|index| set.segments().get(index)).filter(is_whole);
-        let next = last.filter(|_| end.reason == EndReason::InputEnds && part.error.is_none());
+        let is_input_end = matches!(end.reason, EndReason::InputEnds | EndReason::CutShort { .. });
+        let next = last.filter(|_| is_input_end && part.error.is_none());
         self.broken_at = Some(next.map_or(end.at, |file| file.start_lsn.advanced_by(size)));
         match judge_tail(set, run, end)? {
             Tail::RecordsFollow { first_lsn, was_synced: true } => {
