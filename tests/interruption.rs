@@ -134,7 +134,7 @@ fn without_a_break_the_same_clusters_are_answered() {
 }
 
 fn verified(data: &Path, watch: &BreakAt) -> VerifyReport {
-    let request = VerifyRequest { data_dir: data.to_owned(), files: FileFilter::default(), jobs: 1 };
+    let request = VerifyRequest { data_dir: data.to_owned(), files: FileFilter::default(), jobs: 1, replay: None };
     let verification = Verification::open(&request).unwrap_or_else(|error| panic!("{error}"));
     let report = verification.run(&|_, _| watch.hear(), &mut |_| ControlFlow::Continue(()));
     report.unwrap_or_else(|error| panic!("{error}"))
@@ -163,7 +163,7 @@ fn verify() {
 #[test]
 fn verify_by_the_one_who_is_shown_damaged_pages() {
     let data_dir = cluster("evict");
-    let request = VerifyRequest { data_dir, files: FileFilter::default(), jobs: 1 };
+    let request = VerifyRequest { data_dir, files: FileFilter::default(), jobs: 1, replay: None };
     let verification = Verification::open(&request).unwrap_or_else(|error| panic!("{error}"));
     let report = verification.run(&|_, _| ControlFlow::Continue(()), &mut |_| ControlFlow::Break(()));
     let report = report.unwrap_or_else(|error| panic!("{error}"));

@@ -106,7 +106,7 @@ fn a_start_is_foreseen_only_where_all_pages_were_read() {
 #[test]
 fn verify_finds_the_pages_whose_checksum_does_not_fit() {
     for case in ["clean", "evict", "wrapped"] {
-        let request = VerifyRequest { data_dir: cluster(case), files: FileFilter::default(), jobs: 2 };
+        let request = VerifyRequest { data_dir: cluster(case), files: FileFilter::default(), jobs: 2, replay: None };
         let mut found = BTreeSet::new();
         let report = ok(ok(Verification::open(&request)).run(&|_, _| ControlFlow::Continue(()), &mut |page| {
             found.insert((page.path.to_owned(), page.page.block));

@@ -49,7 +49,7 @@ impl Loaded {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    self.server.sql("update changed set filler = filler where id <= 100");
+                    self.server.sql("update changed set filler = filler where id <= 100; select pg_switch_wal()");
                 }
             });
             let host = self.beside("");
