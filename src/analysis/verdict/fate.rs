@@ -252,9 +252,10 @@ fn nothing_known(replay: &Replay, names: &SegmentNames<'_>) -> Option<FateUnknow
     let redo_lsn = replay.redo_lsn;
     let of_begin = replay.doubts.iter().find_map(|doubt| match doubt {
         Doubt::NoWal | Doubt::NoWalAtRedo { .. } | Doubt::NoRecordAtRedo { .. } => Some(unknown(doubt, redo_lsn)),
-        Doubt::WalOfUnknownVersion { .. } | Doubt::WalUnreadable { .. } | Doubt::NotTheCheckpoint { .. } => {
-            Some(unknown(doubt, None))
-        }
+        Doubt::WalOfUnknownVersion { .. }
+        | Doubt::WalDenied { .. }
+        | Doubt::WalUnreadable { .. }
+        | Doubt::NotTheCheckpoint { .. } => Some(unknown(doubt, None)),
         Doubt::EndsBeforeCheckpoint { .. } => Some(unknown(doubt, replay.broken_at)),
         Doubt::NotTheCheckpointOfTheLabel => {
             // WAL may just not reach that far.
@@ -290,6 +291,7 @@ fn open_end(replay: &Replay, names: &SegmentNames<'_>) -> Option<FateUnknown> {
                 | Doubt::WalEndUnreadable { .. }
                 | Doubt::WalBrokenOff
                 | Doubt::WalOfUnknownVersion { .. }
+                | Doubt::WalDenied { .. }
                 | Doubt::RecordsFollow { .. }
                 | Doubt::HoleAtEnd { .. }
                 | Doubt::WalChanging { .. }

@@ -20,7 +20,7 @@ use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::wal::set_notes::note_set;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
-use crate::cluster::wal::{UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
+use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
 use crate::inspect::error::InspectError;
 use crate::parsers::control::ControlFile;
 use crate::parsers::page::PageHeader;
@@ -68,6 +68,7 @@ pub(super) struct HeldPage {
 pub(super) struct ReplayWal {
     set: Option<WalSet>,
     unknown_versions: Vec<UnknownVersionSegment>,
+    denied: Vec<DeniedFile>,
 }
 
 /// What is known of the cluster before WAL is read.
@@ -117,19 +118,22 @@ impl ReplayWal {
             Ok(set) => set,
             Err(error) => {
                 coverage.skip(SkippedPart::PgWal, &error);
-                let unknown_versions = match error {
-                    WalSetError::NoWal { unknown_versions, .. } => unknown_versions,
-                    _ => Vec::new(),
+                let (unknown_versions, denied) = match error {
+                    WalSetError::NoWal { unknown_versions, denied, .. } => (unknown_versions, denied),
+                    WalSetError::Access(error) if error.is_denied() => {
+                        (Vec::new(), vec![DeniedFile::directory(data_dir.join("pg_wal"))])
+                    }
+                    _ => (Vec::new(), Vec::new()),
                 };
-                return Ok(Self { set: None, unknown_versions });
+                return Ok(Self { set: None, unknown_versions, denied });
             }
         };
         let mut told = Vec::new();
         note_set(&set, Replay::of(cluster.control, cluster.signs).redo_lsn, &mut told, coverage);
         // Segments that wait to be written again and the like are in every pg_wal.
         findings.extend(told.into_iter().filter(|finding| finding.severity == Severity::Problem));
-        let unknown_versions = set.unknown_versions().to_vec();
-        Ok(Self { set: Some(set), unknown_versions })
+        let (unknown_versions, denied) = (set.unknown_versions().to_vec(), set.denied().to_vec());
+        Ok(Self { set: Some(set), unknown_versions, denied })
     }
 
     /// Bytes that are read from the redo point on, about.
@@ -225,7 +229,7 @@ impl ReplayWal {
             }
             None => replay.doubts.push(Doubt::NoWal),
         }
-        replay.weigh_unknown_versions(&self.unknown_versions, control);
+        replay.weigh_left_out(&self.unknown_versions, &self.denied, control);
         if replay.doubts.contains(&Doubt::WalBrokenOff) {
             coverage.skip(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Pages));
         }
