@@ -159,6 +159,14 @@ fn every_line_has_the_documented_fields() {
     checker.output(&dwbinspect(&[&["repair", "--allow-unproven", "all"][..], &more].concat()), "donor");
     checker.output(&dwbinspect(&[&["page"][..], &more, &["base/5/16384", "60"]].concat()), "donor");
     let data = cluster("checkpoint");
+    checker
+        .output(&dwbinspect(&["page", "--history", "--format", "ndjson", arg(&data), "base/5/1259", "0"]), "history");
+    let kept = tempfile::tempdir().unwrap();
+    let gap = kept.path().join("data");
+    copy_tree(&unpack::data_dir("wal/pg16").unwrap(), &gap);
+    fs::remove_file(gap.join("pg_wal/000000010000000000000009")).unwrap();
+    let history = ["page", "--history", "--format", "ndjson", arg(&gap), "1663/5/16437", "0"];
+    checker.output(&dwbinspect(&history), "history with a gap");
     let row = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("page").remove(0);
     let (path, block) = (row["path"].as_str().unwrap(), row["block"].to_string());
     checker.output(&dwbinspect(&["page", "--format", "ndjson", arg(&data), path, &block]), "page");

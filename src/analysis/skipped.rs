@@ -272,6 +272,11 @@ pub enum SkipReason {
         /// The limit.
         limit: usize,
     },
+    /// There was no room for further records.
+    NoRoomForRecords {
+        /// Start of the first that was left out.
+        from: Lsn,
+    },
     /// There was no room for what later WAL says of the rows.
     NoRoomForChanges {
         /// Where the WAL ends that they were compared with.

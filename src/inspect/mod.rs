@@ -11,6 +11,7 @@ pub mod examination;
 pub mod file_filter;
 pub mod info;
 pub mod next;
+pub mod page_history;
 pub mod page_name;
 pub mod page_rules;
 pub mod page_target;

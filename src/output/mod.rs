@@ -11,6 +11,7 @@ pub mod figures;
 #[cfg(feature = "tables")]
 pub mod files_text;
 pub mod hexdump;
+pub mod history_text;
 pub mod json;
 pub mod next_step_text;
 pub mod page_parts;

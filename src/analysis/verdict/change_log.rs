@@ -1,5 +1,6 @@
 //! What records put into pages, kept record by record: rows of a page are compared with it where there is no checksum.
 
+pub use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::is_hint;
@@ -146,16 +147,4 @@ impl PageChange {
     pub fn main_u32(&self, at: usize) -> Option<u32> {
         u32_at(&self.main, at)
     }
-}
-
-/// Two bytes, little-endian.
-#[must_use]
-pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
-}
-
-/// Four bytes, little-endian.
-#[must_use]
-pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }

@@ -1,6 +1,7 @@
 //! What one record of WAL does to a page, or to the files that hold it.
 
 use super::sectors::SectorMarks;
+use crate::analysis::wal::page_action::PageAction;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_BRIN, RecordTypeName, is_hint, record_type_name, rmgr_name};
 use crate::parsers::wal::version::Major;
@@ -74,6 +75,8 @@ pub struct BlockEvent {
     pub partners: Box<[(u8, BlockNumber)]>,
     /// The record changes a page of another fork or relation, too, and gives it the same LSN.
     pub has_other_fork: bool,
+    /// What its payload says it does inside the page; known only where that was asked for.
+    pub action: Option<Box<PageAction>>,
 }
 
 impl BlockEvent {

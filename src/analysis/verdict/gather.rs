@@ -12,7 +12,9 @@ use super::needed::Needed;
 use super::next_change::NextChange;
 use super::sectors::SectorMarks;
 use super::unchecked::FirstTouches;
+use super::xact_ends::XactOutcome;
 use super::xid::newer_xid;
+use crate::analysis::wal::page_action::{ActionKind, PageAction};
 use crate::analysis::wal::segment::Visitor;
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::page::PageHeader;
@@ -22,7 +24,11 @@ use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_DBASE, RM_HEAP, RM_HEAP2, RM_SMGR, RM_XACT, RM_XLOG, is_hint};
 use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
+use crate::parsers::wal::xact_end::XactEnd;
 use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
+
+/// Ends of transactions that are gathered before they must be put together with the others.
+const MAX_ENDS: usize = 100_000;
 
 /// Bytes of changes that are gathered before they must be put together with the others.
 const MAX_CHANGE_BYTES: usize = 32 << 20;
@@ -53,6 +59,8 @@ pub(super) struct Gathered {
     /// What records put into the pages, by index; gathered only where that is asked for.
     pub(super) changes: Option<Vec<(usize, PageChange)>>,
     change_bytes: usize,
+    /// Ends of all transactions; gathered only where details are asked for.
+    pub(super) ends: Option<Vec<XactOutcome>>,
 }
 
 /// Heap blocks whose bits one page of the visibility map holds: 2 bits each after the page header.
@@ -62,6 +70,11 @@ pub(super) struct Gathered {
 fn heap_blocks_per_map_page(block_size: u32) -> BlockNumber {
     let header = u32::try_from(PageHeader::SIZE).unwrap_or_default();
     block_size.saturating_sub(header).saturating_mul(4).max(1)
+}
+
+/// What a record does inside a page; one that does not name it may clear bits of the visibility map.
+fn action(record: &Record<'_>, own: Option<&BlockRef<'_>>) -> Option<PageAction> {
+    own.map_or(Some(PageAction::bare(ActionKind::ClearMapBits)), |own| PageAction::of(record, own))
 }
 
 /// Takes what was gathered when there is much of it.
@@ -116,6 +129,13 @@ impl<'a> Gather<'a> {
         self
     }
 
+    /// Also notes what records do inside the pages, and when transactions ended, if that is asked for.
+    #[must_use]
+    pub(super) fn with_details(mut self, is_asked: bool) -> Self {
+        self.gathered.ends = is_asked.then(Vec::new);
+        self
+    }
+
     /// Gives what was gathered to `spill` whenever there is much of it: it is never incomplete.
     #[must_use]
     pub(super) fn spilling(mut self, spill: Spill<'a>) -> Self {
@@ -129,7 +149,10 @@ impl<'a> Gather<'a> {
         let mut known = true;
         match record.header.rmgr_id {
             RM_XLOG => self.note_checkpoint(&{ *record }),
-            RM_SMGR | RM_XACT | RM_DBASE => known = self.add_files(&{ *record }),
+            RM_SMGR | RM_XACT | RM_DBASE => {
+                known = self.add_files(&{ *record });
+                self.note_end(&{ *record });
+            }
             _ => {}
         }
         self.note_xid(record.header.xid);
@@ -224,6 +247,7 @@ impl<'a> Gather<'a> {
             block_id: own.map_or(0, |own| own.block_id),
             partners,
             has_other_fork,
+            action: self.gathered.ends.as_ref().and_then(|_| action(record, own)).map(Box::new),
         };
         self.gathered.events.push((index, event));
     }
@@ -244,6 +268,14 @@ impl<'a> Gather<'a> {
         }
         let hint = is_hint(record.header.rmgr_id, record.header.info);
         if hint { Touch::Hint } else { Touch::Change }
+    }
+
+    /// Of a record that was cut the end of its list of subtransactions may be missing: it is not known when they ended.
+    fn note_end(&mut self, record: &Record<'_>) {
+        let Some(ends) = &mut self.gathered.ends else { return };
+        let Ok(Some(XactEnd { committed, time, xid, subxids })) = XactEnd::of(record) else { return };
+        let start_lsn = record.start_lsn;
+        ends.extend(xid.into_iter().chain(subxids).map(|xid| XactOutcome { xid, start_lsn, committed, time }));
     }
 
     #[inline(always)]
@@ -317,6 +349,7 @@ impl<'a> Gather<'a> {
         self.gathered.needed = full.needed.as_ref().map(Needed::begin);
         self.gathered.first_touches = full.first_touches.as_ref().map(FirstTouches::begin);
         self.gathered.changes = full.changes.as_ref().map(|_| Vec::new());
+        self.gathered.ends = full.ends.as_ref().map(|_| Vec::new());
         spill(full);
         true
     }
@@ -328,7 +361,9 @@ impl Visitor for Gather<'_> {
         if self.is_incomplete {
             return;
         }
-        let is_full = self.gathered.events.len() >= self.room || self.gathered.change_bytes >= MAX_CHANGE_BYTES;
+        let is_full = self.gathered.events.len() >= self.room
+            || self.gathered.change_bytes >= MAX_CHANGE_BYTES
+            || self.gathered.ends.as_ref().is_some_and(|ends| ends.len() >= MAX_ENDS);
         if is_full && !self.make_room() {
             self.is_incomplete = true;
             return;

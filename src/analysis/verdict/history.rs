@@ -11,6 +11,7 @@ use super::interest::Interest;
 use super::needed::Needed;
 use super::next_change::NextChange;
 use super::unchecked::FirstTouches;
+use super::xact_ends::XactEnds;
 use super::xid::newer_xid;
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::{WatchRead, read_segment};
@@ -57,6 +58,9 @@ pub struct WalHistory {
     pub first_touches: Option<FirstTouches>,
     /// What records put into the pages; kept only where it is asked for.
     pub changes: Option<ChangeLog>,
+    /// When the transactions ended that touch the pages. Collected only where it is asked for, and with it what records do
+    /// inside the pages.
+    pub ends: Option<XactEnds>,
     kept: usize,
     images: usize,
     /// The first record for which there was no room: nothing is known from there on.
@@ -101,10 +105,10 @@ impl WalHistory {
         let stretch = Stretch { set, run: run.clone(), start_lsn, end_lsn, keep };
         let (needed, touches) =
             (self.needed.as_ref().map(Needed::begin), self.first_touches.as_ref().map(FirstTouches::begin));
-        let (room, changes) = (self.room, self.changes.is_some());
+        let (room, changes, details) = (self.room, self.changes.is_some(), self.ends.is_some());
         let begin = |_| {
             let gather = Gather::new(interest, block_size, keep, room);
-            gather.with(needed.as_ref(), touches.as_ref()).with_changes(changes)
+            gather.with(needed.as_ref(), touches.as_ref()).with_changes(changes).with_details(details)
         };
         let mut open = None;
         let walk = collect_run(&stretch, jobs, watch, begin, |part| {
@@ -115,7 +119,7 @@ impl WalHistory {
             let whole = Stretch { keep: Keep::Blocks, ..stretch.clone() };
             let mut spill = |gathered| self.put(gathered, &mut open);
             let gather = Gather::new(interest, block_size, Keep::Blocks, room).with(needed.as_ref(), touches.as_ref());
-            let gather = gather.with_changes(changes).spilling(&mut spill);
+            let gather = gather.with_changes(changes).with_details(details).spilling(&mut spill);
             let again = read_segment(&whole, part.index, part.from, gather, &|_| watch(0), &mut Vec::new())?;
             part.extent = again.extent;
             part.interrupted |= again.interrupted;
@@ -143,6 +147,9 @@ impl WalHistory {
                 }
                 self.images = self.images.saturating_add(usize::from(marks.is_some()));
             }
+            if let Some(ends) = &mut self.ends {
+                ends.expect(event.xid);
+            }
             if let Some(list) = self.events.get_mut(index) {
                 list.push(event);
             }
@@ -151,6 +158,9 @@ impl WalHistory {
             for (index, change) in changes {
                 log.push(index, change);
             }
+        }
+        if let Some((ends, found)) = self.ends.as_mut().zip(gathered.ends) {
+            found.into_iter().for_each(|outcome| ends.add(outcome));
         }
         for (rel, event) in gathered.files {
             self.files.entry(rel).or_default().push(event);
@@ -224,6 +234,12 @@ impl WalHistory {
     #[must_use]
     pub fn stretches(&self) -> &[Range<Lsn>] {
         &self.covered
+    }
+
+    /// Start of the first record that there was no room for: nothing is known from there on.
+    #[must_use]
+    pub const fn full_from(&self) -> Option<Lsn> {
+        self.full_from
     }
 
     /// True when the record at `start_lsn` is that of a checkpoint with this redo point.

@@ -10,45 +10,26 @@ use super::change_log::u16_at;
 use super::change_presence::ChangePresence;
 use super::tuple_space::{TupleItem, TupleSpace};
 use crate::parsers::heap::{TupleHeader, infomask};
+use crate::parsers::wal::prune::PruneLists;
 use crate::types::BlockNumber;
 
-/// Flags of `xl_heap_prune`, `src/include/access/heapam_xlog.h`.
+/// Flags of `xl_heap_prune`, `src/include/access/heapam_xlog.h`: the page is locked for moving rows, and the lists of items
+/// that lose their row.
 const CLEANUP_LOCK: u16 = 1 << 2;
-const FREEZE_PLANS: u16 = 1 << 4;
-const REDIRECTIONS: u16 = 1 << 5;
-const DEAD_ITEMS: u16 = 1 << 6;
-const UNUSED_ITEMS: u16 = 1 << 7;
+const REMOVES_ITEMS: u16 = 1 << 5 | 1 << 6 | 1 << 7;
 
 /// Numbers of the items whose tuples are removed.
-///
-/// Source: `heap_xlog_deserialize_prune_and_freeze`, `src/backend/access/rmgrdesc/heapdesc.c`.
 fn removed_items(flags: u16, data: &[u8]) -> Option<Vec<u16>> {
-    let mut at = 0;
-    if flags & FREEZE_PLANS != 0 {
-        // The count, a byte of padding for each of two, plans of 12 bytes.
-        at = usize::from(u16_at(data, 0)?).saturating_mul(12).saturating_add(4);
-    }
-    let mut removed = Vec::new();
-    for (flag, width) in [(REDIRECTIONS, 2_usize), (DEAD_ITEMS, 1), (UNUSED_ITEMS, 1)] {
-        if flags & flag == 0 {
-            continue;
-        }
-        let count = usize::from(u16_at(data, at)?);
-        for index in 0..count {
-            removed.push(u16_at(
-                data,
-                at.saturating_add(2).saturating_add(width.saturating_mul(2).saturating_mul(index)),
-            )?);
-        }
-        at = at.saturating_add(width.saturating_mul(2).saturating_mul(count).saturating_add(2));
-    }
-    (at <= data.len()).then_some(removed)
+    let [low, _] = flags.to_le_bytes();
+    let lists = PruneLists::decode(low, data)?;
+    let redirected = lists.redirected.into_iter().map(|[item, _]| item);
+    Some(redirected.chain(lists.dead).chain(lists.unused).collect())
 }
 
 /// Heap2 `PRUNE_ON_ACCESS`, `PRUNE_VACUUM_SCAN`, `PRUNE_VACUUM_CLEANUP` on block `block`.
 pub(super) fn pruned(page: &[u8], block: BlockNumber, main: &[u8], data: &[u8]) -> ChangePresence {
     let Some(flags) = u16_at(main, 0) else { return ChangePresence::Unclear };
-    let moves_tuples = flags & CLEANUP_LOCK != 0 && flags & (REDIRECTIONS | DEAD_ITEMS | UNUSED_ITEMS) != 0;
+    let moves_tuples = flags & CLEANUP_LOCK != 0 && flags & REMOVES_ITEMS != 0;
     if !moves_tuples {
         return ChangePresence::Absent;
     }
@@ -92,6 +73,10 @@ mod tests {
     use super::super::tuple_space::testing::page_of;
     use super::*;
 
+    const FREEZE_PLANS: u16 = 1 << 4;
+    const REDIRECTIONS: u16 = 1 << 5;
+    const DEAD_ITEMS: u16 = 1 << 6;
+    const UNUSED_ITEMS: u16 = 1 << 7;
     const BLOCK: BlockNumber = 7;
     /// Item number of the row that goes in most tests.
     const DEAD: u16 = 2;

@@ -9,6 +9,7 @@ pub mod collect;
 mod feed;
 pub mod group;
 pub mod interval;
+pub mod page_action;
 pub mod partial;
 pub mod segment;
 pub mod set_notes;

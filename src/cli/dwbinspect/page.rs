@@ -8,22 +8,29 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::bars::Bars;
+use crate::analysis::verdict::page_history::HistoryRow;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::RunArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
-use crate::cli::work::DonorArgs;
+use crate::cli::work::{ByteBar, DonorArgs};
 use crate::inspect::check::{CheckRequest, Scope, check};
 use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
+use crate::inspect::page_history::{HistoryRequest, page_history};
 use crate::inspect::page_target::{demand_page, find_relation};
 use crate::inspect::page_versions::page_versions;
 use crate::output::check_text::{page_and_path, write_evidence};
-use crate::output::closing::Closing;
+use crate::output::closing::{Closing, begin};
 use crate::output::documents::events_of;
+use crate::output::history_text::write_rows;
+use crate::output::json::Item;
+use crate::output::json::history::{HISTORY_COLUMNS, history_row};
+use crate::output::json::wal::Row;
 use crate::output::next_step_text::write_steps;
 use crate::output::page_text::{write_difference, write_headers, write_history, write_items};
+use crate::output::sink::CsvShape;
 use crate::output::text::Layout;
 use crate::types::{BlockNumber, ForkNumber, MAX_BLOCK_NUMBER, PageId};
 
@@ -46,6 +53,9 @@ pub struct PageArgs {
     /// Show the bytes that differ between disk and images, in hex
     #[arg(long)]
     hex: bool,
+    /// List all records of WAL that touched the page, with what each did, instead
+    #[arg(long, conflicts_with = "hex")]
+    history: bool,
     /// Fork: main, fsm, vm or init [default: main, or that of the path]
     #[arg(long, value_name = "FORK")]
     fork: Option<ForkNumber>,
@@ -64,6 +74,10 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let (data_dir, relation, block) = args.named()?;
     let (rel, fork) = find_relation(&data_dir, &relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block };
+    if args.history {
+        let request = HistoryRequest { data_dir, page, wal: args.wal.clone(), jobs: args.run.jobs.count() };
+        return show_history(&request, &args.run, out);
+    }
     let request = CheckRequest {
         scope: Scope::Page(page),
         wal: args.wal.clone(),
@@ -92,6 +106,36 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     }
     out.flush()?;
     Ok(closing.answer().into())
+}
+
+/// Shows what WAL says of the page, record by record.
+fn show_history(request: &HistoryRequest, run: &RunArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let bar = ByteBar::new(run.progress);
+    let mut found = page_history(request, &|done, total| bar.at(done, total))?;
+    drop(bar);
+    let closing = Closing::new(std::mem::take(&mut found.findings), &found.coverage);
+    let rows = found.rows();
+    if let Some(format) = run.output.machine() {
+        let shape = CsvShape::Rows { plural: "history", columns: HISTORY_COLUMNS };
+        let shown = request.data_dir.display().to_string();
+        let mut sink = begin(format, shape, out, (PROGRAM, "page"), vec![shown])?;
+        for row in &rows {
+            let outcome = match row {
+                HistoryRow::Record(_, event) => found.outcome(event),
+                _ => None,
+            };
+            sink.item(&Item::History(history_row(found.page, *row, found.major, outcome)))?;
+        }
+        return Ok(closing.end(sink, rows.len() as u64, Row::new())?.into());
+    }
+    let layout = run.output.layout();
+    let title = page_and_path(&found.called, found.page, &found.path);
+    writeln!(out, "{}\n", layout.paint.heading(&title))?;
+    if found.events().is_empty() {
+        writeln!(out, "  no record in the WAL that was read touches this page\n")?;
+    }
+    write_rows(out, layout, &rows, found.major, &|event| found.outcome(event).copied())?;
+    Ok(closing.end_text(out, layout)?.into())
 }
 
 impl PageArgs {

@@ -12,6 +12,8 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, WalChange, WalDamage, WalRemark};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::verdict::history::WalHistory;
+use crate::analysis::verdict::interest::Interest;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::set_notes::note_set;
 use crate::analysis::wal::tail::{Tail, judge_tail};
@@ -188,6 +190,26 @@ impl WalSource {
                 (walked, visited)
             },
             |_, _, _, visited| visited,
+        );
+    }
+
+    /// Adds what all runs say of the pages of `interest` to `history`, until the user ends it.
+    pub(in crate::inspect) fn each_history(
+        &mut self,
+        history: &mut WalHistory,
+        interest: &Interest,
+        jobs: usize,
+        watch: WatchWal<'_>,
+    ) {
+        let watched = self.watched(watch);
+        let plan = self.plan();
+        self.each_run(
+            &watched,
+            |set, run, _| {
+                let range = (plan.start_lsn, plan.end_lsn);
+                (history.read(set, run, range, interest, jobs, &|bytes| watched.advance(bytes)), ())
+            },
+            |_, _, _, ()| ControlFlow::Continue(()),
         );
     }
 

@@ -11,6 +11,7 @@ use crate::types::Lsn;
 
 mod bad_page;
 mod dwb;
+pub mod history;
 pub mod page;
 mod slot;
 pub mod wal;
@@ -53,6 +54,7 @@ pub enum Item {
     Batch(BatchJson),
     Page(wal::Row),
     Event(wal::Row),
+    History(wal::Row),
     Comparison(wal::Row),
     DamagedPage(wal::Row),
     Step(wal::Row),
@@ -78,6 +80,7 @@ impl Item {
             Self::Batch(_) => "batches",
             Self::Page(_) => "pages",
             Self::Event(_) => "events",
+            Self::History(_) => "history",
             Self::Comparison(_) => "comparisons",
             Self::DamagedPage(_) => "damaged_pages",
             Self::Step(_) => "steps",

@@ -44,18 +44,23 @@ pub struct PageLocation<'a> {
     pub relation: Option<&'a str>,
 }
 
-fn identity(row: &mut Row, page: PageId, location: &PageLocation<'_>) {
+/// Which page a row is about, without names.
+pub(super) fn put_page(row: &mut Row, page: PageId) {
     for (name, value) in [
         ("spc_oid", json!(page.rel.spc_oid)),
         ("db_oid", json!(page.rel.db_oid)),
         ("rel_number", json!(page.rel.rel_number)),
-        ("relation", json!(location.relation)),
         ("fork", json!(page.fork.name())),
         ("block", json!(page.block)),
-        ("path", json!(location.path)),
     ] {
         row.insert(name.to_owned(), value);
     }
+}
+
+fn identity(row: &mut Row, page: PageId, location: &PageLocation<'_>) {
+    put_page(row, page);
+    row.insert("relation".to_owned(), json!(location.relation));
+    row.insert("path".to_owned(), json!(location.path));
 }
 
 /// A page that something is wrong with, or that was examined on demand.
@@ -222,12 +227,8 @@ fn on_start(report: &PageReport) -> Value {
 #[must_use]
 pub fn event_row(page: PageId, event: &BlockEvent, major: Option<Major>) -> Row {
     let mut row = Row::new();
+    put_page(&mut row, page);
     for (name, value) in [
-        ("spc_oid", json!(page.rel.spc_oid)),
-        ("db_oid", json!(page.rel.db_oid)),
-        ("rel_number", json!(page.rel.rel_number)),
-        ("fork", json!(page.fork.name())),
-        ("block", json!(page.block)),
         ("lsn", json!(lsn_text(event.start_lsn))),
         ("end_lsn", json!(lsn_text(event.end_lsn))),
         ("record", json!(event.name(major))),

@@ -9,6 +9,7 @@ mod evidence;
 mod fate;
 pub mod finding;
 mod links;
+pub mod page_action;
 mod reason;
 mod rebuild;
 mod repair;

@@ -142,6 +142,9 @@ impl fmt::Display for SkipReason {
             Self::NoSuchDwbFile => f.write_str("the buffer has no such file"),
             Self::NoRecordInRange => f.write_str("no record lies in this range"),
             Self::TooManyMissing { limit } => write!(f, "{limit} missing pages are listed, and no more are looked for"),
+            Self::NoRoomForRecords { from } => {
+                write!(f, "there are too many records; those from {from} on were left out")
+            }
             Self::NoRoomForChanges { end_lsn } => {
                 write!(f, "compared only with WAL before {end_lsn}: the changes after it exceed the memory limit")
             }

@@ -11,16 +11,10 @@ use super::names::{RM_DBASE, RM_SMGR, RM_XACT, type_key};
 use super::payload::PgTimestamp;
 use super::record::Record;
 use super::version::{DatabaseRecords, Major};
-use crate::parsers::decode::{ParseStep, decode_at, invalid, le_i32, le_i64, le_u32, take};
+use super::xact_end::XactHead;
+use crate::parsers::decode::{ParseStep, decode_at, invalid, le_i32, le_u32, take};
 use crate::parsers::error::ParseError;
 use crate::types::{BlockNumber, Oid, RelFileLocator};
-
-/// Flag in `xl_info` of a commit or abort: `xinfo` follows the time (`XLOG_XACT_HAS_INFO`).
-const XACT_HAS_INFO: u8 = 0x80;
-/// Bits of `xinfo` that say what follows, up to the list of relations (`XACT_XINFO_HAS_*`); the same in all majors.
-const XINFO_HAS_DBINFO: u32 = 0x01;
-const XINFO_HAS_SUBXACTS: u32 = 0x02;
-const XINFO_HAS_RELS: u32 = 0x04;
 
 /// A change of files that a record describes without block references.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +63,24 @@ pub enum LifeCycle {
 }
 
 impl LifeCycle {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Created { .. } => "created",
+            Self::Truncated { .. } => "truncated",
+            Self::Dropped { .. } => "dropped",
+            Self::DatabaseCreated { .. } => "database_created",
+            Self::DatabaseDropped { .. } => "database_dropped",
+        }
+    }
+
+    /// True for what concerns all relations of a database.
+    #[must_use]
+    pub const fn is_of_database(&self) -> bool {
+        matches!(self, Self::DatabaseCreated { .. } | Self::DatabaseDropped { .. })
+    }
+
     /// What `record` says about files, or `None` when it says nothing.
     ///
     /// # Errors
@@ -101,7 +113,7 @@ impl LifeCycle {
             (RM_XACT, 0x00 | 0x20 | 0x30 | 0x40) => {
                 let committed = key == 0x00 || key == 0x30;
                 let structure = if committed { "xl_xact_commit" } else { "xl_xact_abort" };
-                decode_at(structure, base, buf, |i| transaction_end(committed, info & XACT_HAS_INFO != 0, i))
+                decode_at(structure, base, buf, |i| dropped(committed, info, i))
             }
             (RM_DBASE, 0x00) => decode_at("xl_dbase_create_file_copy_rec", base, buf, |i| {
                 let (i, db_oid) = context("db_id", le_u32).parse(i)?;
@@ -133,7 +145,7 @@ fn locator(i: &[u8]) -> ParseStep<'_, RelFileLocator> {
 }
 
 /// Reads a count and cuts off that many items of `size` bytes, so that nothing is allocated for a count that lies.
-fn items<'a>(i: &'a [u8], field: &'static str, size: usize) -> ParseStep<'a, &'a [u8]> {
+pub(super) fn items<'a>(i: &'a [u8], field: &'static str, size: usize) -> ParseStep<'a, &'a [u8]> {
     let (rest, count) = context(field, le_i32).parse(i)?;
     match usize::try_from(count) {
         // More than there can be bytes is too many in any case.
@@ -142,42 +154,20 @@ fn items<'a>(i: &'a [u8], field: &'static str, size: usize) -> ParseStep<'a, &'a
     }
 }
 
-/// Commit or abort record: the time, then, when `xinfo` is there, what its bits say, in this order.
-///
-/// | what                 | size                    | present           |
-/// |----------------------|-------------------------|-------------------|
-/// | time                 | `int64`                 | always            |
-/// | `xinfo`              | `uint32`                | with the flag 0x80 in `xl_info` |
-/// | database, tablespace | 2 `uint32`              | bit 0x01          |
-/// | subtransactions      | `int32` n, n times 4    | bit 0x02          |
-/// | dropped relations    | `int32` n, n times 12   | bit 0x04          |
-///
-/// More follows, which differs by major and is not needed here.
-///
-/// Source: `ParseCommitRecord`, `ParseAbortRecord`, `src/backend/access/rmgrdesc/xactdesc.c`.
-fn transaction_end(committed: bool, has_info: bool, i: &[u8]) -> ParseStep<'_, Option<LifeCycle>> {
-    let (mut i, time) = context("xact_time", le_i64).parse(i)?;
-    let mut xinfo = 0;
-    if has_info {
-        (i, xinfo) = context("xinfo", le_u32).parse(i)?;
-    }
-    if xinfo & XINFO_HAS_RELS == 0 {
+/// Relations whose files go away at a commit or abort.
+fn dropped(committed: bool, info: u8, i: &[u8]) -> ParseStep<'_, Option<LifeCycle>> {
+    let (i, head) = XactHead::parse(info, i)?;
+    if !head.has_rels() {
         return Ok((i, None));
     }
-    if xinfo & XINFO_HAS_DBINFO != 0 {
-        (i, _) = context("dbinfo", take(8)).parse(i)?;
-    }
-    if xinfo & XINFO_HAS_SUBXACTS != 0 {
-        (i, _) = items(i, "nsubxacts", 4)?;
-    }
-    let (i, mut list) = items(i, "nrels", 12)?;
+    let (i, mut list) = head.lists(i).map(|(i, lists)| (i, lists.rels))?;
     let mut rels = Vec::new();
     while !list.is_empty() {
         let (rest, rel) = locator(list)?;
         rels.push(rel);
         list = rest;
     }
-    Ok((i, Some(LifeCycle::Dropped { committed, time: PgTimestamp(time), rels })))
+    Ok((i, Some(LifeCycle::Dropped { committed, time: head.time, rels })))
 }
 
 /// `xl_dbase_drop_rec`: database, then one tablespace; from 13 on a count of tablespaces, then each.

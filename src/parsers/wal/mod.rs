@@ -9,11 +9,13 @@ pub mod lifecycle;
 pub mod names;
 pub mod page;
 pub mod payload;
+pub mod prune;
 pub mod reader;
 pub mod record;
 pub mod scan;
 pub mod timeline;
 pub mod version;
+pub mod xact_end;
 
 #[cfg(test)]
 mod testing;

@@ -52,6 +52,8 @@ pub const RM_HASH: u8 = 12;
 pub const RM_GIN: u8 = 13;
 /// Id of the resource manager Gist.
 pub const RM_GIST: u8 = 14;
+/// Id of the resource manager Sequence.
+pub const RM_SEQUENCE: u8 = 15;
 /// Id of the resource manager SPGist.
 pub const RM_SPGIST: u8 = 16;
 /// Id of the resource manager BRIN.

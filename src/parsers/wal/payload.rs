@@ -15,6 +15,17 @@ use crate::types::{Lsn, Oid, TimelineId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgTimestamp(pub i64);
 
+impl PgTimestamp {
+    /// Seconds from 1970-01-01 to 2000-01-01.
+    const EPOCH_S: i64 = 946_684_800;
+
+    /// Whole seconds since 1970-01-01 00:00 UTC.
+    #[must_use]
+    pub const fn unix_seconds(self) -> i64 {
+        self.0.div_euclid(1_000_000).saturating_add(Self::EPOCH_S)
+    }
+}
+
 /// A record of the resource manager XLOG, decoded. Flags that C keeps in a `bool` are bytes here: 0, 1, or damage.
 ///
 /// Source: `src/include/catalog/pg_control.h` (types), `src/include/access/xlog_internal.h` (structs).

@@ -48,6 +48,10 @@ pub struct MajorFacts {
     /// There are servers of it that copy pages to a double write buffer without a lock, and what each of its records
     /// shows in such a copy was looked into.
     pub has_unlocked_copies: bool,
+    /// B-tree `DELETE` begins with the file of the table.
+    pub btree_delete_names_table: bool,
+    /// Rows are frozen by plans, each for several rows.
+    pub freezes_by_plans: bool,
 }
 
 /// Layout of `CheckPoint`, and of the payloads of XLOG records that changed in the same majors. Ordered by age.
@@ -146,6 +150,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To12,
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+        btree_delete_names_table: true, freezes_by_plans: false,
     }
     /// 11.
     V11 {
@@ -154,6 +159,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To12,
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+        btree_delete_names_table: true, freezes_by_plans: false,
     }
     /// 12.
     V12 {
@@ -162,6 +168,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To12,
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+        btree_delete_names_table: false, freezes_by_plans: false,
     }
     /// 13.
     V13 {
@@ -170,6 +177,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To14,
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::V13,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+        btree_delete_names_table: false, freezes_by_plans: false,
     }
     /// 14.
     V14 {
@@ -178,6 +186,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: true, database: DatabaseRecords::To14,
         catalog: &catalog::TO_14, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+        btree_delete_names_table: false, freezes_by_plans: false,
     }
     /// 15.
     V15 {
@@ -186,6 +195,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
+        btree_delete_names_table: false, freezes_by_plans: false,
     }
     /// 16.
     V16 {
@@ -194,6 +204,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
+        btree_delete_names_table: false, freezes_by_plans: true,
     }
     /// 17.
     V17 {
@@ -202,6 +213,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::TO_17, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
+        btree_delete_names_table: false, freezes_by_plans: true,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
     V18 {
@@ -210,6 +222,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::SINCE_18, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
+        btree_delete_names_table: false, freezes_by_plans: true,
     }
     /// Development tree of 19 since January 2026.
     V19 {
@@ -218,6 +231,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::SINCE_18, prune: PruneRecords::Since19, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: true,
+        btree_delete_names_table: false, freezes_by_plans: true,
     }
 }
 
@@ -405,6 +419,8 @@ mod tests {
         assert_eq!(majors(&|facts| facts.btree == BtreeRecords::To12), [10, 11, 12]);
         assert_eq!(majors(&|facts| facts.follows_spgist_redirects), [16, 17, 18, 19]);
         assert_eq!(majors(&|facts| facts.has_unlocked_copies), [19]);
+        assert_eq!(majors(&|facts| facts.btree_delete_names_table), [10, 11]);
+        assert_eq!(majors(&|facts| facts.freezes_by_plans), [16, 17, 18, 19]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::analysis::verdict::content::FIRST_NORMAL_XID;
 use crate::parsers::heap::{TupleHeader, infomask, page_tuples};
 use crate::parsers::page::{LinePointerState, PageHeader, line_pointers};
 use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
-use crate::parsers::wal::version::PruneRecords;
+use crate::parsers::wal::prune::PruneLists;
 
 /// Bytes of `xl_heap_header` and what it stands for: number of attributes, flags, offset of the data.
 const WAL_TUPLE_HEADER_BYTES: usize = 5;
@@ -227,52 +227,24 @@ impl HeapItems {
         Some(done)
     }
 
-    /// PRUNE: flags that say which lists the data holds: plans of freezing, pairs of redirections, dead items, unused ones, and
-    /// the items of the plans.
+    /// PRUNE: what becomes of which items.
     fn prune(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
-        let flags = match change.major.facts().prune {
-            PruneRecords::To13 | PruneRecords::To16 => return None,
-            // A byte with the reason stands before a byte of flags.
-            PruneRecords::To18 => *change.main.get(1)?,
-            PruneRecords::Since19 => *change.main.first()?,
-        };
-        let (mut at, mut frozen, mut done) = (0, 0, Ok(()));
-        if flags & 0x10 != 0 {
-            let plans = usize::from(change.data_u16(0)?);
-            frozen = (0..plans)
-                .map(|plan| {
-                    change.data_u16(plan.saturating_mul(12).saturating_add(4).saturating_add(10)).map(usize::from)
-                })
-                .sum::<Option<usize>>()?;
-            at = plans.saturating_mul(12).saturating_add(4);
-        }
-        let mut list = |flag: u8, width: usize| -> Option<Vec<u16>> {
-            if flags & flag == 0 {
-                return Some(Vec::new());
-            }
-            let count = usize::from(change.data_u16(at)?).saturating_mul(width);
-            let items = (0..count)
-                .map(|index| change.data_u16(at.saturating_add(2).saturating_add(index.saturating_mul(2))))
-                .collect();
-            at = at.saturating_add(count.saturating_mul(2).saturating_add(2));
-            items
-        };
-        let (redirected, dead, unused) = (list(0x20, 2)?, list(0x40, 1)?, list(0x80, 1)?);
+        let flags = PruneLists::flags_of(change.major, &change.main)?;
+        let lists = PruneLists::decode(flags, &change.data)?;
+        let mut done = Ok(());
         let is_used = |item: &Item| *item != Item::Unused;
-        for pair in redirected.chunks_exact(2) {
-            done = done.and(
-                self.turn(pair[0], Item::Redirect(pair[1]), |item| matches!(item, Item::Row(_) | Item::Redirect(_))),
-            );
+        for [item, target] in lists.redirected {
+            done = done
+                .and(self.turn(item, Item::Redirect(target), |item| matches!(item, Item::Row(_) | Item::Redirect(_))));
         }
-        for item in dead {
+        for item in lists.dead {
             done = done.and(self.turn(item, Item::Dead, is_used));
         }
-        for item in unused {
+        for item in lists.unused {
             done = done.and(self.turn(item, Item::Unused, is_used));
         }
-        for index in 0..frozen {
-            done = done
-                .and(self.change(change.data_u16(at.saturating_add(index.saturating_mul(2)))?, |row| row.xmax = None));
+        for item in lists.frozen {
+            done = done.and(self.change(item, |row| row.xmax = None));
         }
         Some(done)
     }

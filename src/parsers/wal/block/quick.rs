@@ -5,16 +5,9 @@ use super::{
     BlockHead, BodyLayout, HAS_DATA, HAS_IMAGE, ID_MAIN_SHORT, MAX_BLOCK_ID, MAX_FRAGMENT_HEADER, SAME_REL,
     block_header,
 };
+use crate::parsers::decode::{u16_at, u32_at};
 use crate::parsers::wal::version::Major;
 use crate::types::RelFileLocator;
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
-}
 
 /// Reads a block reference without an image, after its id. `None`: take the full path.
 #[inline(always)]

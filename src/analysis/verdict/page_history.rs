@@ -1,0 +1,100 @@
+//! The history of one page, row by row: what WAL says of it and of its files, where WAL is missing, and where replay would
+//! begin.
+
+use std::ops::Range;
+
+use super::events::{BlockEvent, FileEvent};
+use super::history::WalHistory;
+use crate::cluster::wal::WalSet;
+use crate::types::{Lsn, PageId};
+
+/// Missing segments that are named one by one.
+pub const MAX_MISSING_NAMED: usize = 8;
+
+/// An address that divides the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mark {
+    /// Replay begins here.
+    Redo,
+    /// The last checkpoint that `pg_control` knows.
+    Checkpoint,
+}
+
+impl Mark {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Redo => "redo",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+}
+
+/// WAL that was not read: nothing is known of the page there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalGap {
+    /// From the end of the last record before it to the start of the first one after it.
+    pub range: Range<Lsn>,
+    /// Names of the first segments that are missing.
+    pub missing: Vec<String>,
+    /// How many are missing in all; 0 where segments are there and cannot be read to their end.
+    pub missing_count: u64,
+}
+
+impl WalGap {
+    /// The gaps between the stretches of WAL that were read.
+    #[must_use]
+    pub fn between(history: &WalHistory, set: &WalSet) -> Vec<Self> {
+        let pairs = history.stretches().iter().zip(history.stretches().iter().skip(1));
+        pairs
+            .map(|(before, after)| {
+                let range = before.end..after.start;
+                let (missing, missing_count) = set.missing_between(range.clone(), MAX_MISSING_NAMED);
+                Self { range, missing, missing_count }
+            })
+            .collect()
+    }
+}
+
+/// A row of the history.
+#[derive(Clone, Copy, Debug)]
+pub enum HistoryRow<'a> {
+    /// A record that touches the page, with its number from 1.
+    Record(usize, &'a BlockEvent),
+    /// The files that hold the page come, go or shrink.
+    File(&'a FileEvent),
+    /// WAL that was not read.
+    Gap(&'a WalGap),
+    /// An address that divides the history.
+    Mark(Mark, Lsn),
+}
+
+impl HistoryRow<'_> {
+    /// Where it stands; at the same address marks come first.
+    fn order(&self) -> (Lsn, u8) {
+        match self {
+            Self::Record(_, event) => (event.start_lsn, 3),
+            Self::File(event) => (event.start_lsn, 2),
+            Self::Gap(gap) => (gap.range.start, 1),
+            Self::Mark(_, lsn) => (*lsn, 0),
+        }
+    }
+}
+
+/// The history of the page at `index`, by LSN.
+#[must_use]
+pub fn history_rows<'a>(
+    history: &'a WalHistory,
+    (index, page): (usize, PageId),
+    gaps: &'a [WalGap],
+    marks: &[(Mark, Lsn)],
+) -> Vec<HistoryRow<'a>> {
+    let records = history.events(index).iter().zip(1..).map(|(event, number)| HistoryRow::Record(number, event));
+    let files = history.file_events(page).map(HistoryRow::File);
+    let marks = marks.iter().map(|(mark, lsn)| HistoryRow::Mark(*mark, *lsn));
+    let mut rows: Vec<HistoryRow<'_>> =
+        marks.chain(gaps.iter().map(HistoryRow::Gap)).chain(files).chain(records).collect();
+    rows.sort_by_key(HistoryRow::order);
+    rows
+}

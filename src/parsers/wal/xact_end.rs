@@ -1,0 +1,142 @@
+//! Ends of transactions: records of commits and aborts.
+
+use nom::Parser;
+use nom::error::context;
+
+use super::lifecycle::items;
+use super::names::{RM_XACT, type_key};
+use super::payload::PgTimestamp;
+use super::record::Record;
+use crate::parsers::decode::{ParseStep, decode_at, le_i64, le_u32, take};
+use crate::parsers::error::ParseError;
+
+/// Flag in `xl_info` of a commit or abort: `xinfo` follows the time (`XLOG_XACT_HAS_INFO`).
+const XACT_HAS_INFO: u8 = 0x80;
+/// Bits of `xinfo` that say what follows (`XACT_XINFO_HAS_*`); the same in all majors.
+const XINFO_HAS_DBINFO: u32 = 0x01;
+const XINFO_HAS_SUBXACTS: u32 = 0x02;
+const XINFO_HAS_RELS: u32 = 0x04;
+const XINFO_HAS_INVALS: u32 = 0x08;
+const XINFO_HAS_TWOPHASE: u32 = 0x10;
+const XINFO_HAS_DROPPED_STATS: u32 = 0x100;
+
+/// Bytes of an invalidation message.
+const INVAL_BYTES: usize = 16;
+
+/// The end of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XactEnd {
+    /// True at commit, false at abort.
+    pub committed: bool,
+    /// When it ended.
+    pub time: PgTimestamp,
+    /// The transaction, where the record names it.
+    pub xid: Option<u32>,
+    /// Its subtransactions.
+    pub subxids: Vec<u32>,
+}
+
+/// Beginning of a commit or abort record: the time, then, when it is there, what follows (`xinfo`), in this order.
+///
+/// | what                 | size                    | present           |
+/// |----------------------|-------------------------|-------------------|
+/// | time                 | `int64`                 | always            |
+/// | `xinfo`              | `uint32`                | with the flag 0x80 in `xl_info` |
+/// | database, tablespace | 2 `uint32`              | bit 0x01          |
+/// | subtransactions      | `int32` n, n times 4    | bit 0x02          |
+/// | dropped relations    | `int32` n, n times 12   | bit 0x04          |
+/// | dropped statistics   | differs by major        | bit 0x100, from 15 on |
+/// | invalidations        | `int32` n, n times 16   | bit 0x08, only at commit |
+/// | prepared transaction | `uint32`                | bit 0x10          |
+///
+/// More follows, which is not needed here.
+///
+/// Source: `ParseCommitRecord`, `ParseAbortRecord`, `src/backend/access/rmgrdesc/xactdesc.c`.
+pub(super) struct XactHead {
+    /// When the transaction ended.
+    pub(super) time: PgTimestamp,
+    xinfo: u32,
+}
+
+/// The lists that follow.
+pub(super) struct XactLists<'a> {
+    subxids: &'a [u8],
+    /// 12 bytes each.
+    pub(super) rels: &'a [u8],
+}
+
+impl XactHead {
+    pub(super) fn parse(info: u8, i: &[u8]) -> ParseStep<'_, Self> {
+        let (mut i, time) = context("xact_time", le_i64).parse(i)?;
+        let mut xinfo = 0;
+        if info & XACT_HAS_INFO != 0 {
+            (i, xinfo) = context("xinfo", le_u32).parse(i)?;
+        }
+        Ok((i, Self { time: PgTimestamp(time), xinfo }))
+    }
+
+    /// Relations were dropped.
+    pub(super) const fn has_rels(&self) -> bool {
+        self.has(XINFO_HAS_RELS)
+    }
+
+    const fn has(&self, bit: u32) -> bool {
+        self.xinfo & bit != 0
+    }
+
+    /// What follows the head.
+    pub(super) fn lists<'a>(&self, mut i: &'a [u8]) -> ParseStep<'a, XactLists<'a>> {
+        let mut lists = XactLists { subxids: &[], rels: &[] };
+        if self.has(XINFO_HAS_DBINFO) {
+            (i, _) = context("dbinfo", take(8)).parse(i)?;
+        }
+        if self.has(XINFO_HAS_SUBXACTS) {
+            (i, lists.subxids) = items(i, "nsubxacts", 4)?;
+        }
+        if self.has(XINFO_HAS_RELS) {
+            (i, lists.rels) = items(i, "nrels", 12)?;
+        }
+        Ok((i, lists))
+    }
+
+    /// What follows the lists: the transaction that was prepared before, unless what stands between differs by major.
+    fn prepared_xid<'a>(&self, mut i: &'a [u8]) -> ParseStep<'a, Option<u32>> {
+        if !self.has(XINFO_HAS_TWOPHASE) || self.has(XINFO_HAS_DROPPED_STATS) {
+            return Ok((i, None));
+        }
+        if self.has(XINFO_HAS_INVALS) {
+            (i, _) = items(i, "nmsgs", INVAL_BYTES)?;
+        }
+        let (i, xid) = context("xid", le_u32).parse(i)?;
+        Ok((i, Some(xid)))
+    }
+}
+
+impl XactEnd {
+    /// The end of a transaction that `record` tells, or `None` when it tells none.
+    ///
+    /// # Errors
+    /// `Truncated` or `Invalid` when the main data is not what its type says.
+    pub fn of(record: &Record<'_>) -> Result<Option<Self>, ParseError> {
+        if record.header.rmgr_id != RM_XACT {
+            return Ok(None);
+        }
+        let key = type_key(RM_XACT, record.header.info);
+        // COMMIT and COMMIT_PREPARED, ABORT and ABORT_PREPARED.
+        let committed = match key {
+            0x00 | 0x30 => true,
+            0x20 | 0x40 => false,
+            _ => return Ok(None),
+        };
+        let is_prepared = matches!(key, 0x30 | 0x40);
+        let base = record.main_data_lsn().0;
+        decode_at("xl_xact_commit", base, record.main_data(), |i| {
+            let (i, head) = XactHead::parse(record.header.info, i)?;
+            let (i, lists) = head.lists(i)?;
+            let (i, prepared) = head.prepared_xid(i)?;
+            let xid = if is_prepared { prepared } else { Some(record.header.xid).filter(|xid| *xid != 0) };
+            let subxids = lists.subxids.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+            Ok((i, Some(Self { committed, time: head.time, xid, subxids })))
+        })
+    }
+}
