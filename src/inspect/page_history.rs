@@ -12,6 +12,7 @@ use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::verdict::events::{BlockEvent, FileEvent};
 use crate::analysis::verdict::history::WalHistory;
 use crate::analysis::verdict::interest::Interest;
+use crate::analysis::verdict::missing_wal::WalNames;
 use crate::analysis::verdict::page_history::{HistoryRow, Mark, WalGap, history_rows};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::xact_ends::{XactEnds, XactOutcome};
@@ -128,6 +129,6 @@ pub fn page_history(request: &HistoryRequest, watch: WatchWal<'_>) -> Result<Pag
         control.map(|control| (Mark::Checkpoint, control.checkpoint_lsn)),
     ];
     let marks = marks.into_iter().flatten().collect();
-    let gaps = WalGap::between(&history, &set);
+    let gaps = WalGap::between(&history, &WalNames::of(&set));
     Ok(PageHistory { page, called, path, major: history.major, gaps, marks, findings, coverage, history })
 }

@@ -236,12 +236,6 @@ impl WalHistory {
         &self.covered
     }
 
-    /// Start of the first record that there was no room for: nothing is known from there on.
-    #[must_use]
-    pub const fn full_from(&self) -> Option<Lsn> {
-        self.full_from
-    }
-
     /// True when the record at `start_lsn` is that of a checkpoint with this redo point.
     #[must_use]
     pub fn has_checkpoint(&self, start_lsn: Lsn, redo_lsn: Lsn) -> bool {

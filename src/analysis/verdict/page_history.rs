@@ -5,11 +5,8 @@ use std::ops::Range;
 
 use super::events::{BlockEvent, FileEvent};
 use super::history::WalHistory;
-use crate::cluster::wal::WalSet;
+use super::missing_wal::{MissingSegments, WalNames};
 use crate::types::{Lsn, PageId};
-
-/// Missing segments that are named one by one.
-pub const MAX_MISSING_NAMED: usize = 8;
 
 /// An address that divides the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,24 +33,17 @@ impl Mark {
 pub struct WalGap {
     /// From the end of the last record before it to the start of the first one after it.
     pub range: Range<Lsn>,
-    /// Names of the first segments that are missing.
-    pub missing: Vec<String>,
-    /// How many are missing in all; 0 where segments are there and cannot be read to their end.
-    pub missing_count: u64,
+    /// The segments that are missing; none where they are there and cannot be read to their end.
+    pub missing: MissingSegments,
 }
 
 impl WalGap {
     /// The gaps between the stretches of WAL that were read.
     #[must_use]
-    pub fn between(history: &WalHistory, set: &WalSet) -> Vec<Self> {
+    pub fn between(history: &WalHistory, names: &WalNames) -> Vec<Self> {
         let pairs = history.stretches().iter().zip(history.stretches().iter().skip(1));
-        pairs
-            .map(|(before, after)| {
-                let range = before.end..after.start;
-                let (missing, missing_count) = set.missing_between(range.clone(), MAX_MISSING_NAMED);
-                Self { range, missing, missing_count }
-            })
-            .collect()
+        let gap = |range: Range<Lsn>| Self { missing: names.missing(range.start, range.end), range };
+        pairs.map(|(before, after)| gap(before.end..after.start)).collect()
     }
 }
 

@@ -12,9 +12,9 @@ use super::notes::SetNote;
 use super::options::WalSetOptions;
 use super::sources::read_sources;
 use crate::parsers::control::ControlFile;
-use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
+use crate::parsers::wal::timeline::TimelineHistory;
 use crate::parsers::wal::version::Major;
-use crate::types::{Geometry, Lsn, TimelineId};
+use crate::types::{Geometry, TimelineId};
 
 /// WAL segments of one cluster and one timeline history, ordered by address, one file each.
 #[derive(Debug)]
@@ -120,26 +120,6 @@ impl WalSet {
             }
         }
         runs
-    }
-
-    /// Names of the segments between two addresses that are not there, the first `limit` of them, and how many they are.
-    #[must_use]
-    pub fn missing_between(&self, range: Range<Lsn>, limit: usize) -> (Vec<String>, u64) {
-        let size = self.common.segment_size;
-        let number_of = |lsn: Lsn| lsn.0.checked_div(u64::from(size)).unwrap_or_default();
-        if range.is_empty() {
-            return (Vec::new(), 0);
-        }
-        let numbers = number_of(range.start)..=number_of(Lsn(range.end.0.saturating_sub(1)));
-        let present: Vec<u64> =
-            self.segments.iter().map(|file| file.segment.number).filter(|number| numbers.contains(number)).collect();
-        let count = numbers.end().saturating_sub(*numbers.start()).saturating_add(1);
-        let missing = numbers.filter(|number| present.binary_search(number).is_err());
-        let names = missing.take(limit).filter_map(|number| {
-            let newest = self.history.as_ref().and_then(|history| history.candidates(number, size).first().copied());
-            WalSegment { tli: newest.unwrap_or(self.timeline), number }.file_name(size)
-        });
-        (names.collect(), count.saturating_sub(present.len() as u64))
     }
 
     /// Segments of versions that are not read here, which were left out.

@@ -54,8 +54,8 @@ pub fn history_row(page: PageId, row: HistoryRow<'_>, major: Option<Major>, outc
             "lsn": lsn_text(gap.range.start),
             "end_lsn": lsn_text(gap.range.end),
             "what": gap.to_string(),
-            "missing_segments": gap.missing,
-            "missing_count": gap.missing_count,
+            "missing_segments": gap.missing.names,
+            "missing_count": gap.missing.more.saturating_add(gap.missing.names.len() as u64),
         })),
         HistoryRow::Mark(mark, lsn) => object(json!({
             "kind": "mark",

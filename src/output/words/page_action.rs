@@ -145,13 +145,9 @@ pub const fn mark_words(mark: Mark) -> &'static str {
 
 impl fmt::Display for WalGap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.missing_count == 0 {
+        if self.missing.is_empty() {
             return f.write_str("WAL that is there and cannot be read");
         }
-        write!(f, "WAL is missing: {}", self.missing.join(", "))?;
-        match self.missing_count.saturating_sub(self.missing.len() as u64) {
-            0 => Ok(()),
-            more => write!(f, " and {more} more segments"),
-        }
+        write!(f, "WAL is missing: {}", self.missing)
     }
 }
