@@ -93,6 +93,7 @@
 //! | [`parsers`] | formats on disk: decoded without judging, total on any bytes |
 //! | [`cluster`] | data directories, relation files, WAL and buffers, read and never written |
 //! | [`analysis`] | judgement: verdicts, doubts and findings as values with codes |
+//! | [`rebuild`] | pages built by a server's own redo in a sandbox |
 //! | [`mod@repair`] | plans, journals, and the only code that writes |
 //! | [`output`] | words for all these values; tables, JSON, CSV |
 //! | [`inspect`] | the work itself: requests in, reports out |
@@ -105,6 +106,7 @@ pub mod cluster;
 pub mod inspect;
 pub mod output;
 pub mod parsers;
+pub mod rebuild;
 pub mod repair;
 #[cfg(feature = "tui")]
 pub mod tui;

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rows of the module map, lowest first. Modules of one row may not use each other.
-const ROWS: [&str; 9] = ["types", "parsers", "cluster", "analysis", "repair", "output", "inspect", "tui", "cli"];
+const ROWS: [&str; 10] =
+    ["types", "parsers", "cluster", "analysis", "repair", "rebuild", "output", "inspect", "tui", "cli"];
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {

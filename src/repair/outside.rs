@@ -57,6 +57,14 @@ pub(super) fn open_outside(directory: &Path, protected: &[PathBuf]) -> Result<He
     Ok(held)
 }
 
+/// Makes sure that a directory in which something new is made lies outside of `protected` and of every data directory.
+///
+/// # Errors
+/// See [`OutsideError`].
+pub fn check_outside(directory: &Path, protected: &[PathBuf]) -> Result<(), OutsideError> {
+    open_outside(directory, protected).map(drop)
+}
+
 /// Makes sure that a directory that is held lies outside, and what is to be made in it by the name `new`.
 pub(super) fn check(held: &HeldDir, new: Option<&Path>, protected: &[PathBuf]) -> Result<(), OutsideError> {
     let path = new.map_or_else(|| held.path().to_owned(), |name| held.path().join(name));

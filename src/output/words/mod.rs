@@ -12,6 +12,7 @@ mod links;
 pub mod page_action;
 mod reason;
 mod rebuild;
+mod replay;
 mod repair;
 pub mod ring;
 mod select;

@@ -60,6 +60,10 @@ pub const RM_SPGIST: u8 = 16;
 pub const RM_BRIN: u8 = 17;
 const RM_GENERIC: u8 = 20;
 
+/// `xl_info` of the record of a shutdown checkpoint (`XLOG_CHECKPOINT_SHUTDOWN`, `src/include/catalog/pg_control.h`).
+pub const XLOG_CHECKPOINT_SHUTDOWN: u8 = 0x00;
+/// `xl_info` of the record that does nothing (`XLOG_NOOP`, same file).
+pub const XLOG_NOOP: u8 = 0x20;
 /// `xl_info` of the record that ends a segment early (`XLOG_SWITCH`, `src/include/catalog/pg_control.h`).
 pub const XLOG_SWITCH: u8 = 0x40;
 /// `xl_info` of an image of a page of which only hint bits changed (`XLOG_FPI_FOR_HINT`).

@@ -45,6 +45,8 @@ pub struct MajorFacts {
     /// Redo of BRIN `INSERT` and `UPDATE` dies when their page is not there. Servers of 10 to 15 read stray memory of
     /// their own and go on; those from 16 on end with a segmentation fault.
     pub dies_without_brin_page: bool,
+    /// Settings under which it replays a sandbox in the plainest way, beyond those that every major has.
+    pub replay_settings: &'static [(&'static str, &'static str)],
     /// There are servers of it that copy pages to a double write buffer without a lock, and what each of its records
     /// shows in such a copy was looked into.
     pub has_unlocked_copies: bool,
@@ -53,6 +55,16 @@ pub struct MajorFacts {
     /// Rows are frozen by plans, each for several rows.
     pub freezes_by_plans: bool,
 }
+
+/// Majors 10 and 11: nothing more.
+const PLAIN_TO_11: &[(&str, &str)] = &[];
+/// Majors 12 to 14: new segments are not filled with zeros, and none is renamed for later.
+const PLAIN_TO_14: &[(&str, &str)] = &[("wal_init_zero", "off"), ("wal_recycle", "off")];
+/// Majors 15 to 17: pages are not read ahead of redo.
+const PLAIN_TO_17: &[(&str, &str)] = &[("wal_init_zero", "off"), ("wal_recycle", "off"), ("recovery_prefetch", "off")];
+/// From 18 on: no process reads for others.
+const PLAIN_SINCE_18: &[(&str, &str)] =
+    &[("wal_init_zero", "off"), ("wal_recycle", "off"), ("recovery_prefetch", "off"), ("io_method", "sync")];
 
 /// Layout of `CheckPoint`, and of the payloads of XLOG records that changed in the same majors. Ordered by age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,6 +163,7 @@ majors! {
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: true, freezes_by_plans: false,
+        replay_settings: PLAIN_TO_11,
     }
     /// 11.
     V11 {
@@ -160,6 +173,7 @@ majors! {
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: true, freezes_by_plans: false,
+        replay_settings: PLAIN_TO_11,
     }
     /// 12.
     V12 {
@@ -169,6 +183,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        replay_settings: PLAIN_TO_14,
     }
     /// 13.
     V13 {
@@ -178,6 +193,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::V13,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        replay_settings: PLAIN_TO_14,
     }
     /// 14.
     V14 {
@@ -187,6 +203,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        replay_settings: PLAIN_TO_14,
     }
     /// 15.
     V15 {
@@ -196,6 +213,7 @@ majors! {
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        replay_settings: PLAIN_TO_17,
     }
     /// 16.
     V16 {
@@ -205,6 +223,7 @@ majors! {
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true,
+        replay_settings: PLAIN_TO_17,
     }
     /// 17.
     V17 {
@@ -214,6 +233,7 @@ majors! {
         catalog: &catalog::TO_17, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true,
+        replay_settings: PLAIN_TO_17,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
     V18 {
@@ -223,6 +243,7 @@ majors! {
         catalog: &catalog::SINCE_18, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true,
+        replay_settings: PLAIN_SINCE_18,
     }
     /// Development tree of 19 since January 2026.
     V19 {
@@ -232,6 +253,7 @@ majors! {
         catalog: &catalog::SINCE_18, prune: PruneRecords::Since19, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: true,
         btree_delete_names_table: false, freezes_by_plans: true,
+        replay_settings: PLAIN_SINCE_18,
     }
 }
 

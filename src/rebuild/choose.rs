@@ -1,0 +1,417 @@
+//! Chooses the records that wanted pages need, in one pass over WAL.
+//!
+//! Segments are read by several threads, which pick out all records of the relations concerned ([`candidates`]). What of
+//! them is needed is decided in order: a record that is kept may build other pages too, and from there on their records
+//! are needed as well, because redo dies of a page of which it knows only the beginning.
+//!
+//! [`candidates`]: super::candidates
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::candidates::{Candidate, Candidates, Interest, Named};
+use super::control::ClusterControl;
+use super::error::{NotBuilt, RebuildError};
+use super::files::Extents;
+use super::track::Track;
+use super::wanted::{BaseBytes, WantedPage};
+use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::segment::{SegmentRead, Visitor, WatchRead, read_segment};
+use crate::analysis::wal::stretch::Stretch;
+use crate::cluster::wal::WalSet;
+use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::names::{RM_HEAP, RM_HEAP2};
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::scan::record_position;
+use crate::parsers::wal::version::FIRST_CUSTOM_RMGR;
+use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// Bytes of a visibility map's page that hold no bits: its header.
+const MAP_HEADER_BYTES: u32 = 24;
+
+/// Blocks of a table whose bits one byte of the visibility map holds.
+///
+/// Source: `HEAPBLOCKS_PER_BYTE`, `src/backend/access/heap/visibilitymap.c`.
+const BLOCKS_PER_MAP_BYTE: u32 = 4;
+
+/// Forks that a Storage `TRUNCATE` cuts (`SMGR_TRUNCATE_*`, `src/include/catalog/storage_xlog.h`).
+const TRUNCATE_HEAP: i32 = 1;
+const TRUNCATE_VM: i32 = 2;
+const TRUNCATE_FSM: i32 = 4;
+
+/// Takes the records that are kept, in order.
+pub trait KeptSink {
+    /// Takes the bytes of a record that starts here.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn keep(&mut self, start_lsn: Lsn, bytes: &[u8]) -> Result<(), RebuildError>;
+}
+
+/// What is chosen from.
+#[derive(Clone, Copy)]
+pub struct ChoiceRequest<'a> {
+    /// WAL.
+    pub wal: &'a WalSet,
+    /// Segments of it that follow each other.
+    pub run: &'a Range<usize>,
+    /// The cluster's `pg_control`.
+    pub control: &'a ClusterControl,
+    /// The pages, no two the same.
+    pub pages: &'a [&'a WantedPage],
+    /// Threads.
+    pub jobs: usize,
+}
+
+/// What became of the records.
+#[derive(Debug, Default)]
+pub struct Choice {
+    /// One for each wanted page.
+    pub tracks: Vec<Track>,
+    /// Records that were kept.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Start of the last one, and its end.
+    pub last: Option<(Lsn, Lsn)>,
+    /// The newest transaction of the records that were kept, with epoch.
+    pub newest_xid: u64,
+    /// How far the forks reach that they name.
+    pub extents: Extents,
+    /// Pages of main forks that they name before any record builds them.
+    pub companions: BTreeSet<PageId>,
+}
+
+/// Reads WAL once, or once more for each relation that turns out to be concerned, and gives the records that are kept to
+/// the sink that `begin` makes.
+///
+/// # Errors
+/// When WAL cannot be read, the sink refuses, or `watch` breaks off.
+pub fn choose<S: KeptSink>(
+    request: ChoiceRequest<'_>,
+    watch: WatchRead<'_>,
+    mut begin: impl FnMut() -> Result<S, RebuildError>,
+) -> Result<(Choice, S), RebuildError> {
+    let mut interest = Interest::of(request.pages.iter().map(|wanted| wanted.page.rel));
+    loop {
+        let mut chooser = Chooser::new(request, &interest, begin()?);
+        chooser.read_all(watch)?;
+        if chooser.more_relations.is_empty() {
+            return Ok((chooser.choice, chooser.sink));
+        }
+        let more = std::mem::take(&mut chooser.more_relations);
+        interest.extend(more);
+    }
+}
+
+/// A page that the server will have.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    /// It is wanted; index among the wanted pages.
+    Wanted(usize),
+    /// A record that was kept builds it.
+    Live,
+}
+
+struct Chooser<'a, S> {
+    request: ChoiceRequest<'a>,
+    interest: &'a Interest,
+    sink: S,
+    choice: Choice,
+    known: FxHashMap<PageId, Known>,
+    /// Wanted pages of each relation, for records that concern the whole.
+    by_relation: FxHashMap<RelFileLocator, Vec<usize>>,
+    /// Wanted pages of visibility maps.
+    maps: FxHashMap<(RelFileLocator, BlockNumber), usize>,
+    more_relations: FxHashSet<RelFileLocator>,
+    heap_blocks_per_map: u32,
+    error: Option<RebuildError>,
+}
+
+impl<'a, S: KeptSink> Chooser<'a, S> {
+    fn new(request: ChoiceRequest<'a>, interest: &'a Interest, sink: S) -> Self {
+        let mut by_relation = FxHashMap::<_, Vec<usize>>::default();
+        let (mut known, mut maps) = (FxHashMap::default(), FxHashMap::default());
+        let mut extents: Extents = BTreeMap::new();
+        for (index, wanted) in request.pages.iter().enumerate() {
+            let page = wanted.page;
+            known.insert(page, Known::Wanted(index));
+            by_relation.entry(page.rel).or_default().push(index);
+            if page.fork == ForkNumber::Vm {
+                maps.insert((page.rel, page.block), index);
+            }
+            extend(&mut extents, page);
+        }
+        let bits = request.control.file.geometry.block_size.saturating_sub(MAP_HEADER_BYTES);
+        let tracks = request.pages.iter().map(|wanted| Track::new(wanted)).collect();
+        Self {
+            request,
+            interest,
+            sink,
+            choice: Choice { tracks, extents, ..Choice::default() },
+            known,
+            by_relation,
+            maps,
+            more_relations: FxHashSet::default(),
+            heap_blocks_per_map: bits.saturating_mul(BLOCKS_PER_MAP_BYTE).max(1),
+            error: None,
+        }
+    }
+
+    fn read_all(&mut self, watch: WatchRead<'_>) -> Result<(), RebuildError> {
+        let ChoiceRequest { wal, run, pages, jobs, .. } = self.request;
+        let start_lsn = pages.iter().map(|wanted| wanted.from).min().unwrap_or_default();
+        let end_lsn = pages.iter().map(|wanted| wanted.until).max().unwrap_or_default();
+        let stretch = Stretch { set: wal, run: run.clone(), start_lsn, end_lsn, keep: Keep::Blocks };
+        let enough = AtomicBool::new(false);
+        let watched = |bytes| if enough.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { watch(bytes) };
+        let interest = self.interest;
+        let walked = collect_run(&stretch, jobs, &watched, |_| Candidates::new(interest), |part| {
+            self.take_up(&stretch, part, &watched)?;
+            if self.error.is_some() || !self.more_relations.is_empty() {
+                enough.store(true, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        let walked = walked.map_err(RebuildError::Wal)?;
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if !self.more_relations.is_empty() {
+            return Ok(());
+        }
+        if walked.interrupted {
+            return Err(RebuildError::Interrupted);
+        }
+        let files = stretch.touched();
+        let first = wal.segments().get(files.start).filter(|_| !files.is_empty()).map(|file| file.start_lsn);
+        let read_to = match walked.extent.last_end_lsn {
+            _ if walked.reached_end => Lsn(u64::MAX),
+            Some(end) => end,
+            // Nothing ends in the range: it lies inside one record, or has not begun when WAL ends.
+            None => walked.end.map_or(start_lsn, |end| end.at),
+        };
+        let reached = record_position(self.request.control.file.geometry, read_to);
+        for (track, wanted) in self.choice.tracks.iter_mut().zip(pages) {
+            let begins = first.is_some_and(|first| wanted.from >= first);
+            if !begins || record_position(self.request.control.file.geometry, wanted.until) > reached {
+                let reached = if begins { read_to.max(wanted.from) } else { wanted.from };
+                track.fail(NotBuilt::ChainBroken { from: wanted.from, reached, until: wanted.until });
+            }
+        }
+        Ok(())
+    }
+
+    fn take_up(
+        &mut self,
+        stretch: &Stretch<'_>,
+        part: &mut SegmentRead<Candidates<'_>>,
+        watch: WatchRead<'_>,
+    ) -> Result<(), crate::cluster::wal::WalReadError> {
+        if self.error.is_some() || !self.more_relations.is_empty() {
+            return Ok(());
+        }
+        if part.found.is_overfull() {
+            // Too much to hold for each thread: this segment is read again, record by record.
+            let quiet = |_| watch(0);
+            let one = Candidates::new(self.interest);
+            let direct = Direct { chooser: self, one };
+            return read_segment(stretch, part.index, part.from, direct, &quiet, &mut Vec::new()).map(drop);
+        }
+        for candidate in part.found.iter() {
+            self.decide(candidate);
+        }
+        part.found.clear();
+        Ok(())
+    }
+
+    /// Decides about one record of the relations concerned.
+    fn decide(&mut self, candidate: Candidate<'_>) {
+        if self.error.is_some() {
+            return;
+        }
+        if let Some(LifeCycle::Truncated { rel, keeps_blocks, flags }) = candidate.life_cycle() {
+            return self.decide_truncation(candidate, rel, keeps_blocks, flags);
+        }
+        if !self.is_needed(&candidate) {
+            return;
+        }
+        if candidate.rmgr_id >= FIRST_CUSTOM_RMGR {
+            let why = NotBuilt::CustomRmgr { rmgr_id: candidate.rmgr_id, lsn: candidate.start_lsn };
+            return self.fail_all_named(&candidate, &why);
+        }
+        if candidate.is_cut() {
+            let why = NotBuilt::RecordTooLong { lsn: candidate.start_lsn, length: candidate.tot_len };
+            return self.fail_all_named(&candidate, &why);
+        }
+        for named in candidate.blocks {
+            self.note_block(&candidate, named);
+        }
+        for index in self.maps_of(&candidate) {
+            self.note_map(&candidate, index);
+        }
+        self.keep(&candidate);
+    }
+
+    fn is_needed(&self, candidate: &Candidate<'_>) -> bool {
+        let takes = |index: usize| {
+            self.request.pages.get(index).is_some_and(|wanted| wanted.takes(candidate.start_lsn, candidate.end_lsn))
+        };
+        let by_block = candidate.blocks.iter().any(|named| match self.known.get(&named.page) {
+            Some(Known::Wanted(index)) => {
+                takes(*index) || self.choice.tracks.get(*index).is_some_and(|track| track.is_live_before())
+            }
+            Some(Known::Live) => true,
+            None => false,
+        });
+        by_block || self.maps_of(candidate).into_iter().any(takes)
+    }
+
+    /// Wanted pages of the visibility map in which a record of the table may clear bits, which it does not name.
+    fn maps_of(&self, candidate: &Candidate<'_>) -> Vec<usize> {
+        if self.maps.is_empty() || ![RM_HEAP, RM_HEAP2].contains(&candidate.rmgr_id) {
+            return Vec::new();
+        }
+        let mains = candidate.blocks.iter().filter(|named| named.page.fork == ForkNumber::Main);
+        let mut found: Vec<usize> = mains
+            .filter_map(|named| {
+                let block = named.page.block.checked_div(self.heap_blocks_per_map)?;
+                self.maps.get(&(named.page.rel, block)).copied()
+            })
+            .collect();
+        found.dedup();
+        found
+    }
+
+    fn fail_all_named(&mut self, candidate: &Candidate<'_>, why: &NotBuilt) {
+        for named in candidate.blocks {
+            if let Some(Known::Wanted(index)) = self.known.get(&named.page)
+                && let (Some(track), Some(wanted)) = (self.choice.tracks.get_mut(*index), self.request.pages.get(*index))
+                && wanted.takes(candidate.start_lsn, candidate.end_lsn)
+            {
+                track.fail(why.clone());
+            }
+        }
+    }
+
+    /// Notes what a record that is kept does to one of its blocks.
+    fn note_block(&mut self, candidate: &Candidate<'_>, named: &Named) {
+        let page = named.page;
+        extend(&mut self.choice.extents, page);
+        let mut may_be_missing = false;
+        match self.known.get(&page) {
+            Some(Known::Wanted(index)) => {
+                let (Some(track), Some(wanted)) =
+                    (self.choice.tracks.get_mut(*index), self.request.pages.get(*index))
+                else {
+                    return;
+                };
+                may_be_missing = wanted.base == BaseBytes::Nothing && !track.is_built();
+                track.note(wanted, candidate, named);
+            }
+            Some(Known::Live) => {}
+            None if named.builds => {
+                // Maps are not followed: nothing dies of an old one.
+                if page.fork == ForkNumber::Main {
+                    self.known.insert(page, Known::Live);
+                    if !self.interest.has(page.rel) {
+                        self.more_relations.insert(page.rel);
+                    }
+                }
+            }
+            None => may_be_missing = true,
+        }
+        if may_be_missing && !named.builds && page.fork == ForkNumber::Main {
+            self.choice.companions.insert(page);
+        }
+    }
+
+    /// Notes that a record may clear bits in a wanted page of a visibility map.
+    fn note_map(&mut self, candidate: &Candidate<'_>, index: usize) {
+        if let (Some(track), Some(wanted)) = (self.choice.tracks.get_mut(index), self.request.pages.get(index))
+            && !wanted.takes(candidate.start_lsn, candidate.end_lsn)
+            && (candidate.start_lsn >= wanted.from || wanted.base != BaseBytes::Nothing)
+        {
+            track.conflict();
+        }
+    }
+
+    fn decide_truncation(&mut self, candidate: Candidate<'_>, rel: RelFileLocator, keeps: BlockNumber, flags: i32) {
+        let Some(indexes) = self.by_relation.get(&rel) else { return };
+        let takes = |index: &usize| {
+            self.request.pages.get(*index).is_some_and(|wanted| wanted.takes(candidate.start_lsn, candidate.end_lsn))
+        };
+        if !indexes.iter().any(takes) {
+            return;
+        }
+        for index in indexes {
+            let (Some(track), Some(wanted)) = (self.choice.tracks.get_mut(*index), self.request.pages.get(*index))
+            else {
+                continue;
+            };
+            let block = wanted.page.block;
+            let (is_changed, is_cut) = match wanted.page.fork {
+                ForkNumber::Main => (flags & TRUNCATE_HEAP != 0 && block >= keeps, true),
+                ForkNumber::Vm => {
+                    let first = keeps / self.heap_blocks_per_map;
+                    let is_whole = keeps.is_multiple_of(self.heap_blocks_per_map);
+                    (flags & TRUNCATE_VM != 0 && block >= first, block > first || is_whole)
+                }
+                // Which blocks of the free space map go depends on its shape.
+                ForkNumber::Fsm => (flags & TRUNCATE_FSM != 0, true),
+                ForkNumber::Init => (false, false),
+            };
+            if !is_changed {
+                continue;
+            }
+            if wanted.takes(candidate.start_lsn, candidate.end_lsn) {
+                if is_cut {
+                    track.cut_off(candidate.start_lsn);
+                }
+            } else if candidate.start_lsn >= wanted.from || wanted.base != BaseBytes::Nothing {
+                track.conflict();
+            }
+        }
+        let is_cut = |page: &PageId| page.rel == rel && page.fork == ForkNumber::Main && page.block >= keeps;
+        self.known.retain(|page, known| !(matches!(known, Known::Live) && is_cut(page)));
+        self.keep(&candidate);
+    }
+
+    fn keep(&mut self, candidate: &Candidate<'_>) {
+        let choice = &mut self.choice;
+        choice.records = choice.records.saturating_add(1);
+        choice.bytes = choice.bytes.saturating_add(candidate.bytes.len() as u64);
+        choice.last = Some((candidate.start_lsn, candidate.end_lsn));
+        if candidate.xid != 0 {
+            choice.newest_xid = choice.newest_xid.max(self.request.control.full_xid(candidate.xid));
+        }
+        if let Err(error) = self.sink.keep(candidate.start_lsn, candidate.bytes) {
+            self.error = Some(error);
+        }
+    }
+}
+
+fn extend(extents: &mut Extents, page: PageId) {
+    let last = extents.entry((page.rel, page.fork)).or_insert(page.block);
+    *last = (*last).max(page.block);
+}
+
+/// Decides about the records of a segment as they are read.
+struct Direct<'c, 'a, S> {
+    chooser: &'c mut Chooser<'a, S>,
+    one: Candidates<'a>,
+}
+
+impl<S: KeptSink> Visitor for Direct<'_, '_, S> {
+    fn record(&mut self, record: &Record<'_>) {
+        self.one.record(record);
+        for candidate in self.one.iter() {
+            self.chooser.decide(candidate);
+        }
+        self.one.reset();
+    }
+}

@@ -1,0 +1,202 @@
+//! Builds pages by replay: the server's own redo, in a sandbox that is never the cluster that is examined.
+//!
+//! [`choose`] picks the records that the wanted pages need, [`stream`] writes them at their own addresses as WAL of which
+//! nothing else is left, [`control`] and [`sandbox`] make a data directory around it, [`files`] puts older states of the
+//! pages there, and [`server`] starts a server of the same major on it once. It replays, finds no catalog, and ends.
+//! [`read_back`] says by what it wrote how far it came, and fetches the pages.
+//!
+//! The only code besides [`mod@crate::repair`] that writes, and it writes below its own temporary directory alone.
+
+mod attempt;
+mod candidates;
+mod choose;
+mod control;
+pub mod error;
+mod files;
+mod read_back;
+pub mod sandbox;
+pub mod server;
+mod stream;
+mod track;
+pub mod wanted;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustc_hash::FxHashSet;
+
+pub use self::error::{NotBuilt, RebuildError, ServerFailure};
+pub use self::sandbox::{Owner, SandboxOptions};
+pub use self::server::{NoServer, ServerProgram, ServerVersion, find_server};
+pub use self::wanted::{BaseBytes, WantedPage};
+
+use self::attempt::{Attempt, Outcome};
+use self::control::ClusterControl;
+use self::error::ControlProblem;
+use self::sandbox::Sandbox;
+use crate::analysis::wal::segment::WatchRead;
+use crate::cluster::wal::WalSet;
+use crate::types::{Lsn, PageId};
+
+/// What is to be built, and with what.
+#[derive(Debug)]
+pub struct ReplayRequest<'a> {
+    /// WAL of the cluster.
+    pub wal: &'a WalSet,
+    /// Bytes of the cluster's `pg_control`.
+    pub control: &'a [u8],
+    /// The pages. One that is asked for twice is built twice.
+    pub pages: Vec<WantedPage>,
+    /// Threads that read WAL.
+    pub jobs: usize,
+    /// The server, of the cluster's major.
+    pub server: &'a ServerProgram,
+    /// Where the sandbox is made.
+    pub sandbox: &'a SandboxOptions,
+}
+
+/// A page that was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltPage {
+    /// Which page.
+    pub page: PageId,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Records that were replayed and name it.
+    pub records: u64,
+    /// Start of the first of them.
+    pub first_lsn: Option<Lsn>,
+    /// Start of the last.
+    pub last_lsn: Option<Lsn>,
+    /// End of the last.
+    pub end_lsn: Option<Lsn>,
+}
+
+/// What it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplayStats {
+    /// Records that were replayed, over all runs.
+    pub records: u64,
+    /// Bytes of WAL that were written for it.
+    pub wal_bytes: u64,
+    /// Starts of the server.
+    pub runs: u64,
+    /// Time in which a server ran.
+    pub server_time: Duration,
+}
+
+/// What came out.
+#[derive(Debug)]
+pub struct ReplayReport {
+    /// The pages in the order in which they were asked for.
+    pub pages: Vec<(PageId, Result<BuiltPage, NotBuilt>)>,
+    /// The server that replayed.
+    pub server: ServerVersion,
+    /// The sandbox, where it was to be kept.
+    pub sandbox: Option<PathBuf>,
+    /// What it took.
+    pub stats: ReplayStats,
+}
+
+/// Builds pages. `watch` is given the bytes of WAL that were read, from several threads, and breaks off; it is also asked
+/// while the server runs.
+///
+/// All pages are built in one start of the server, unless one needs a record that must not touch another. When the server
+/// dies, the pages are divided until the one is found of whose records it dies.
+///
+/// # Errors
+/// When nothing could be built, whatever the pages.
+pub fn replay(request: ReplayRequest<'_>, watch: WatchRead<'_>) -> Result<ReplayReport, RebuildError> {
+    let control = ClusterControl::read(request.control).map_err(RebuildError::Control)?;
+    let major = request.wal.major().ok_or(RebuildError::UnknownMajor)?;
+    let found = request.server.version.major;
+    if found != major {
+        return Err(RebuildError::OtherMajor { found, expected: major });
+    }
+    let (own, wal) = (control.file.geometry, request.wal.geometry());
+    if (own.wal_block_size, own.wal_segment_size) != (wal.wal_block_size, wal.wal_segment_size) {
+        return Err(RebuildError::Control(ControlProblem::OtherWalSizes));
+    }
+    let mut sandbox = Sandbox::create(request.sandbox)?;
+    let mut stats = ReplayStats::default();
+    let mut results: Vec<Option<Result<BuiltPage, NotBuilt>>> = request.pages.iter().map(|_| None).collect();
+    let mut groups = groups(&request, &mut results);
+    while let Some((run, indexes)) = groups.pop() {
+        let attempt = Attempt {
+            request: &request,
+            control: &control,
+            major,
+            run: run.clone(),
+            indexes: &indexes,
+            watch,
+        };
+        let Outcome { settled, deferred, died } = attempt.carry_out(&mut sandbox, &mut stats)?;
+        let mut left: Vec<usize> = Vec::new();
+        for (index, result) in settled {
+            if let Some(slot) = results.get_mut(index) {
+                *slot = Some(result);
+            }
+        }
+        if let Some(failure) = died {
+            left = indexes
+                .iter()
+                .copied()
+                .filter(|index| !deferred.contains(index) && results.get(*index).is_some_and(Option::is_none))
+                .collect();
+            if let [index] = left[..] {
+                results[index] = Some(Err(NotBuilt::ServerDied(failure)));
+                left.clear();
+            }
+        }
+        if !deferred.is_empty() {
+            groups.push((run.clone(), deferred));
+        }
+        if left.len() > 1 {
+            let later = left.split_off(left.len() / 2);
+            groups.push((run.clone(), later));
+            groups.push((run, left));
+        }
+    }
+    let kept = sandbox.close(request.sandbox.keep)?;
+    let pages = request.pages.iter().zip(results);
+    let pages = pages.map(|(wanted, result)| (wanted.page, result.unwrap_or(Err(NotBuilt::NoPage)))).collect();
+    Ok(ReplayReport { pages, server: request.server.version.clone(), sandbox: kept, stats })
+}
+
+/// Segments that follow each other, and pages whose records they hold.
+type Group = (std::ops::Range<usize>, Vec<usize>);
+
+/// The pages by the run of segments in which their ranges lie, none twice in one group.
+fn groups(request: &ReplayRequest<'_>, results: &mut [Option<Result<BuiltPage, NotBuilt>>]) -> Vec<Group> {
+    let segments = request.wal.segments();
+    let size = u64::from(request.wal.geometry().wal_segment_size);
+    let mut groups: Vec<(Group, FxHashSet<PageId>)> = Vec::new();
+    let runs = request.wal.runs();
+    for (index, wanted) in request.pages.iter().enumerate() {
+        let holds = |run: &&std::ops::Range<usize>| {
+            let first = segments.get(run.start).map(|file| file.start_lsn);
+            let last = run.end.checked_sub(1).and_then(|last| segments.get(last)).map(|file| file.start_lsn);
+            let (Some(first), Some(last)) = (first, last) else { return false };
+            // One that ends where the next would begin needs nothing of the next.
+            first <= wanted.from && wanted.from <= last.advanced_by(size)
+        };
+        let Some(run) = runs.iter().find(holds) else {
+            let (from, until) = (wanted.from, wanted.until);
+            if let Some(slot) = results.get_mut(index) {
+                *slot = Some(Err(NotBuilt::ChainBroken { from, reached: from, until }));
+            }
+            continue;
+        };
+        let fits = |((other, _), pages): &&mut (Group, FxHashSet<PageId>)| {
+            other == run && !pages.contains(&wanted.page)
+        };
+        match groups.iter_mut().find(fits) {
+            Some(((_, indexes), pages)) => {
+                indexes.push(index);
+                pages.insert(wanted.page);
+            }
+            None => groups.push(((run.clone(), vec![index]), FxHashSet::from_iter([wanted.page]))),
+        }
+    }
+    groups.into_iter().map(|(group, _)| group).rev().collect()
+}

@@ -1,0 +1,377 @@
+//! A temporary directory for one server: made for its user alone, removed whatever happens.
+#![allow(clippy::disallowed_methods, reason = "writes below its own temporary directory alone")]
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, lchown};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{getegid, geteuid};
+use tempfile::TempDir;
+
+use super::control::ClusterControl;
+use super::error::RebuildError;
+use crate::cluster::open::{AccessError, Links, ReadFile, read_small};
+use crate::parsers::wal::version::Major;
+use crate::repair::outside::check_outside;
+
+/// How the names of sandboxes begin: what a killed program leaves can be told by it.
+pub const SANDBOX_PREFIX: &str = "pgforensics-rebuild-";
+
+/// Accounts that a server is run as where the data directory belongs to root, whom it refuses.
+const ACCOUNTS: [&str; 2] = ["postgres", "nobody"];
+
+/// Where accounts are listed, and how much of it is read.
+const PASSWD: (&str, u64) = ("/etc/passwd", 4 << 20);
+
+/// Pages in one file of `pg_multixact`.
+///
+/// Source: `SLRU_PAGES_PER_SEGMENT`, `src/include/access/slru.h`.
+const SLRU_PAGES: u64 = 32;
+
+/// Directories of a data directory. Which of them a server misses depends on its major.
+const DIRECTORIES: [&str; 22] = [
+    "base",
+    "base/1",
+    "global",
+    "pg_commit_ts",
+    "pg_dynshmem",
+    "pg_logical",
+    "pg_logical/mappings",
+    "pg_logical/snapshots",
+    "pg_multixact",
+    "pg_multixact/members",
+    "pg_multixact/offsets",
+    "pg_notify",
+    "pg_replslot",
+    "pg_serial",
+    "pg_snapshots",
+    "pg_stat",
+    "pg_stat_tmp",
+    "pg_subtrans",
+    "pg_tblspc",
+    "pg_twophase",
+    "pg_wal",
+    "pg_xact",
+];
+
+/// Directories of newer majors, and those that come and go.
+const MORE_DIRECTORIES: [&str; 2] = ["pg_wal/archive_status", "pg_wal/summaries"];
+
+/// Settings that every major has. Nothing is synced: what a crash loses is made again.
+const SETTINGS: [(&str, &str); 17] = [
+    ("autovacuum", "off"),
+    ("checkpoint_timeout", "1d"),
+    ("fsync", "off"),
+    ("full_page_writes", "off"),
+    ("huge_pages", "off"),
+    ("lc_messages", "'C'"),
+    ("listen_addresses", "''"),
+    ("log_destination", "'stderr'"),
+    ("logging_collector", "off"),
+    ("max_connections", "10"),
+    ("max_prepared_transactions", "0"),
+    ("max_wal_senders", "0"),
+    ("max_wal_size", "'100GB'"),
+    ("shared_buffers", "'32MB'"),
+    ("shared_preload_libraries", "''"),
+    ("synchronous_commit", "off"),
+    ("wal_level", "minimal"),
+];
+
+/// Whose a data directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl Owner {
+    /// Whose this directory is; that of the user who runs this where it cannot be found out.
+    #[must_use]
+    pub fn of(data_dir: &Path) -> Self {
+        match fs::metadata(data_dir) {
+            Ok(found) => Self { uid: found.uid(), gid: found.gid() },
+            Err(_) => Self { uid: geteuid().as_raw(), gid: getegid().as_raw() },
+        }
+    }
+
+    /// User and group that a server is run as, when that is not the one who runs this: root runs it as the owner of the
+    /// data directory, or as another account where that is root too.
+    #[must_use]
+    pub fn to_become(self) -> Option<(u32, u32)> {
+        if !geteuid().is_root() {
+            return None;
+        }
+        if self.uid != 0 {
+            return Some((self.uid, self.gid));
+        }
+        let text = read_small(Path::new(PASSWD.0), Links::Follow, PASSWD.1).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        ACCOUNTS.iter().find_map(|account| account_of(&text, account))
+    }
+}
+
+/// User and group of an account by a text like `/etc/passwd`; never root.
+fn account_of(text: &str, account: &str) -> Option<(u32, u32)> {
+    text.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
+        let found = *fields.first()? == account;
+        found.then(|| Some((number(2)?, number(3)?)))?.filter(|(uid, _)| *uid != 0)
+    })
+}
+
+/// Where a sandbox is made, and what becomes of it.
+#[derive(Clone, Debug)]
+pub struct SandboxOptions {
+    /// Directory in which it is made; that for temporary files when `None`.
+    pub parent: Option<PathBuf>,
+    /// It is left there at the end.
+    pub keep: bool,
+    /// Whose the data directory is.
+    pub owner: Owner,
+    /// Directories that nothing is written into, besides every data directory.
+    pub protected: Vec<PathBuf>,
+}
+
+/// A sandbox. Removed when it is dropped, unless it is to be kept.
+#[derive(Debug)]
+pub struct Sandbox {
+    directory: TempDir,
+    user: Option<(u32, u32)>,
+    runs: u32,
+}
+
+impl Sandbox {
+    /// Makes the directory, which nobody but this user can enter.
+    ///
+    /// # Errors
+    /// When it would lie inside data that is examined, or the system refuses.
+    pub fn create(options: &SandboxOptions) -> Result<Self, RebuildError> {
+        let parent = options.parent.clone().unwrap_or_else(std::env::temp_dir);
+        let parent = fs::canonicalize(&parent).map_err(|source| AccessError::io("open", &parent, source))?;
+        check_outside(&parent, &options.protected).map_err(RebuildError::Outside)?;
+        let mut builder = tempfile::Builder::new();
+        let prefix = format!("{SANDBOX_PREFIX}{}-", std::process::id());
+        builder.prefix(&prefix).disable_cleanup(options.keep);
+        let directory =
+            builder.tempdir_in(&parent).map_err(|source| AccessError::io("make a directory in", &parent, source))?;
+        Ok(Self { directory, user: options.owner.to_become(), runs: 0 })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Bytes that are free for this user.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn free_bytes(&self) -> Result<u64, AccessError> {
+        let room = rustix::fs::statvfs(self.path())
+            .map_err(|error| AccessError::io("examine", self.path(), error.into()))?;
+        Ok(room.f_bavail.saturating_mul(room.f_frsize))
+    }
+
+    /// Makes the data directory of one more server.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn begin_run(&mut self, major: Major) -> Result<SandboxRun, AccessError> {
+        self.runs = self.runs.saturating_add(1);
+        let path = self.path().join(format!("run-{}", self.runs));
+        make_directory(&path)?;
+        let run = SandboxRun { data: path.join("data"), path, made: BTreeSet::new() };
+        make_directory(&run.data)?;
+        for name in DIRECTORIES.iter().chain(&MORE_DIRECTORIES) {
+            make_directory(&run.data.join(name))?;
+        }
+        run.write_new(Path::new("PG_VERSION"), format!("{}\n", major.number()).as_bytes())?;
+        Ok(run)
+    }
+
+    /// Gives all to the user that the server is run as.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn hand_over(&self, run: &SandboxRun) -> Result<(), AccessError> {
+        let Some(user) = self.user else { return Ok(()) };
+        give(&run.path, user)?;
+        change_owner(self.path(), user)
+    }
+
+    /// Takes the directory back, so that nobody else can put anything into it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn take_back(&self) -> Result<(), AccessError> {
+        if self.user.is_none() {
+            return Ok(());
+        }
+        change_owner(self.path(), (geteuid().as_raw(), getegid().as_raw()))
+    }
+
+    /// Removes the sandbox, or says where it is left.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn close(self, keep: bool) -> Result<Option<PathBuf>, AccessError> {
+        let path = self.path().to_owned();
+        if keep {
+            return Ok(Some(self.directory.keep()));
+        }
+        self.directory.close().map_err(|source| AccessError::io("remove", &path, source))?;
+        Ok(None)
+    }
+}
+
+/// The directory of one server.
+#[derive(Debug)]
+pub struct SandboxRun {
+    path: PathBuf,
+    data: PathBuf,
+    /// Directories made since.
+    made: BTreeSet<PathBuf>,
+}
+
+impl SandboxRun {
+    /// The data directory.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Where the server's messages go.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.path.join("server.log")
+    }
+
+    /// Writes `pg_control`, the configuration and what else a server reads as it starts.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn write_settings(&self, control: &ClusterControl, file: &[u8], major: Major) -> Result<(), AccessError> {
+        self.write_new(Path::new("global/pg_control"), file)?;
+        let hints = if control.file.wal_log_hints { "on" } else { "off" };
+        let hints = ("wal_log_hints", hints);
+        let own = SETTINGS.iter().chain(major.facts().replay_settings).chain(std::iter::once(&hints));
+        let text: String = own.flat_map(|(name, value)| [name, " = ", value, "\n"]).collect();
+        self.write_new(Path::new("postgresql.conf"), text.as_bytes())?;
+        let slru_bytes = SLRU_PAGES.saturating_mul(u64::from(control.file.geometry.block_size));
+        for name in ["pg_multixact/members/0000", "pg_multixact/offsets/0000"] {
+            self.create(Path::new(name), slru_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a file of this length that reads as zeros, and its directory.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn create(&self, relative: &Path, length: u64) -> Result<SandboxFile, AccessError> {
+        let path = self.data.join(relative);
+        let opened = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        let file = opened.map_err(|source| AccessError::io("create", &path, source))?;
+        file.set_len(length).map_err(|source| AccessError::io("extend", &path, source))?;
+        Ok(SandboxFile { file, path })
+    }
+
+    /// Makes a directory with those above it, unless it is there.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn make_directory(&mut self, relative: &Path) -> Result<(), AccessError> {
+        let above: Vec<&Path> = relative.ancestors().filter(|path| !path.as_os_str().is_empty()).collect();
+        for path in above.into_iter().rev() {
+            let full = self.data.join(path);
+            if self.made.insert(path.to_owned()) && !full.is_dir() {
+                make_directory(&full)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what was written as WAL.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn remove_wal(&self) -> Result<(), AccessError> {
+        let directory = self.data.join("pg_wal");
+        let failed = |source| AccessError::io("list", &directory, source);
+        for entry in fs::read_dir(&directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.is_file() {
+                fs::remove_file(&path).map_err(|source| AccessError::io("remove", &path, source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens what the server left.
+    ///
+    /// # Errors
+    /// When it is not there or the system refuses.
+    pub fn open(&self, relative: &Path) -> Result<ReadFile, AccessError> {
+        ReadFile::open(&self.data.join(relative), Links::Refuse)
+    }
+
+    /// Removes the directory before another is made.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn remove(self) -> Result<(), AccessError> {
+        fs::remove_dir_all(&self.path).map_err(|source| AccessError::io("remove", &self.path, source))
+    }
+
+    fn write_new(&self, relative: &Path, bytes: &[u8]) -> Result<(), AccessError> {
+        let SandboxFile { mut file, path } = self.create(relative, 0)?;
+        file.write_all(bytes).map_err(|source| AccessError::io("write", &path, source))
+    }
+}
+
+/// A file of a sandbox that is being written.
+#[derive(Debug)]
+pub struct SandboxFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl SandboxFile {
+    /// Writes bytes somewhere in the file.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        self.file.write_all_at(bytes, offset).map_err(|source| AccessError::io("write", &self.path, source))
+    }
+}
+
+fn make_directory(path: &Path) -> Result<(), AccessError> {
+    fs::DirBuilder::new().mode(0o700).create(path).map_err(|source| AccessError::io("make directory", path, source))
+}
+
+fn change_owner(path: &Path, (uid, gid): (u32, u32)) -> Result<(), AccessError> {
+    lchown(path, Some(uid), Some(gid)).map_err(|source| AccessError::io("give away", path, source))
+}
+
+/// Gives a file, or a directory with all in it. Nobody else could make anything there so far.
+fn give(path: &Path, user: (u32, u32)) -> Result<(), AccessError> {
+    let mut left = vec![path.to_owned()];
+    while let Some(path) = left.pop() {
+        let failed = |source| AccessError::io("list", &path, source);
+        if path.symlink_metadata().map_err(failed)?.is_dir() {
+            for entry in fs::read_dir(&path).map_err(failed)? {
+                left.push(entry.map_err(failed)?.path());
+            }
+        }
+        change_owner(&path, user)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! The server program: found, asked for its version, run once in a sandbox.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use strum::{IntoStaticStr, VariantNames};
+
+use super::error::{ServerEnd, ServerFailure};
+use super::sandbox::Owner;
+use crate::cluster::open::{AccessError, Links, read_small};
+use crate::parsers::wal::version::Major;
+
+/// Name of the program.
+const PROGRAM: &str = "postgres";
+
+/// Most bytes of `postmaster.opts` that are read.
+const MAX_OPTS_BYTES: u64 = 64 * 1024;
+
+/// Most bytes of what a server prints that are kept: the end of it.
+const MAX_LOG_BYTES: u64 = 16 * 1024;
+
+/// How long a program may take to name its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
+
+/// Time between two looks at a program that runs.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Permissions with which others than the owner can change a file.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Permission bit of directories in which nobody can rename the files of others.
+const STICKY: u32 = 0o1000;
+
+/// A server program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerProgram {
+    /// The program.
+    pub path: PathBuf,
+    /// What it says that it is.
+    pub version: ServerVersion,
+}
+
+/// The version of a server program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerVersion {
+    /// The major.
+    pub major: Major,
+    /// The version as the program prints it, such as `15.8`.
+    pub number: String,
+}
+
+/// Why there is no server program to use.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum NoServer {
+    /// The directory that was named has none.
+    NotThere {
+        /// The program that was looked for.
+        path: PathBuf,
+    },
+    /// The program that was named is of another major.
+    OtherMajor {
+        /// The program.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+        /// The major that is needed.
+        expected: Major,
+    },
+    /// The program that was named does not say what it is.
+    NoVersion {
+        /// The program.
+        path: PathBuf,
+    },
+    /// None was named, and none was found.
+    NotFound {
+        /// The major that is needed.
+        expected: Major,
+        /// The program that `postmaster.opts` names, which is not run: others than the owner can change it.
+        not_trusted: Option<PathBuf>,
+    },
+}
+
+impl NoServer {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Finds the server program of a major: in the directory that the user named, else the one that ran last on the data
+/// directory, else in the usual directories.
+///
+/// What `postmaster.opts` names comes out of data that is examined, and may be anything. It is run only when it belongs to
+/// root or to the user who runs this, and nobody else can change it or replace it.
+///
+/// # Errors
+/// When there is none, or the one that was named is of another major.
+pub fn find_server(major: Major, pg_bin: Option<&Path>, data_dir: &Path) -> Result<ServerProgram, NoServer> {
+    let owner = Owner::of(data_dir);
+    if let Some(directory) = pg_bin {
+        let path = directory.join(PROGRAM);
+        if !path.is_file() {
+            return Err(NoServer::NotThere { path });
+        }
+        return match ask_version(&path, owner) {
+            None => Err(NoServer::NoVersion { path }),
+            Some(Ok(version)) if version.major == major => Ok(ServerProgram { path, version }),
+            Some(Ok(ServerVersion { number, .. }) | Err(number)) => {
+                Err(NoServer::OtherMajor { path, found: number, expected: major })
+            }
+        };
+    }
+    let named = named_by_cluster(data_dir);
+    let trusted = named.as_ref().is_some_and(|path| is_trusted(path));
+    let not_trusted = named.clone().filter(|path| !trusted && path.exists());
+    let candidates = named.into_iter().filter(|_| trusted).chain(usual_places(major));
+    candidates
+        .filter(|path| path.is_file())
+        .find_map(|path| match ask_version(&path, owner) {
+            Some(Ok(version)) if version.major == major => Some(ServerProgram { path, version }),
+            _ => None,
+        })
+        .ok_or(NoServer::NotFound { expected: major, not_trusted })
+}
+
+/// The program with which the server of a data directory was started last.
+///
+/// Source: `CreateOptsFile`, `src/backend/postmaster/postmaster.c`: the path, then options in quotation marks.
+fn named_by_cluster(data_dir: &Path) -> Option<PathBuf> {
+    let text = read_small(&data_dir.join("postmaster.opts"), Links::Refuse, MAX_OPTS_BYTES).ok()?;
+    let text = String::from_utf8(text).ok()?;
+    let line = text.lines().next()?;
+    let path = PathBuf::from(line.split(" \"").next()?.trim_end());
+    // Older servers were started by a link of another name.
+    let path = if path.file_name()? == "postmaster" { path.with_file_name(PROGRAM) } else { path };
+    (path.is_absolute() && path.file_name()? == PROGRAM).then_some(path)
+}
+
+/// True when nobody but root and the user who runs this can change what is at a path.
+fn is_trusted(path: &Path) -> bool {
+    let Ok(real) = std::fs::canonicalize(path) else { return false };
+    let own = geteuid().as_raw();
+    let is_safe = |path: &Path| {
+        path.symlink_metadata().is_ok_and(|found| {
+            let is_owner = [0, own].contains(&found.uid());
+            let is_closed = found.mode() & OTHERS_WRITE == 0 || (found.is_dir() && found.mode() & STICKY != 0);
+            is_owner && is_closed
+        })
+    };
+    // The link itself may lie elsewhere; what it leads to now is what is run.
+    real.ancestors().all(is_safe)
+}
+
+/// Where packages and builds put the programs of a major.
+fn usual_places(major: Major) -> Vec<PathBuf> {
+    let number = major.number();
+    let mut directories: Vec<PathBuf> = [
+        format!("/usr/lib/postgresql/{number}/bin"),
+        format!("/usr/pgsql-{number}/bin"),
+        format!("/usr/lib64/pgsql{number}/bin"),
+        format!("/usr/lib/postgresql{number}/bin"),
+        format!("/usr/libexec/postgresql{number}"),
+        format!("/opt/homebrew/opt/postgresql@{number}/bin"),
+        format!("/usr/local/opt/postgresql@{number}/bin"),
+        format!("/Library/PostgreSQL/{number}/bin"),
+        format!("/opt/postgresql/{number}/bin"),
+        format!("/usr/local/pgsql-{number}/bin"),
+        format!("/usr/local/pgsql{number}/bin"),
+        "/usr/local/pgsql/bin".to_owned(),
+        "/usr/local/bin".to_owned(),
+        "/usr/bin".to_owned(),
+    ]
+    .into_iter()
+    .map(PathBuf::from)
+    .collect();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    directories.extend(std::env::split_paths(&path).filter(|directory| directory.is_absolute()));
+    directories.into_iter().map(|directory| directory.join(PROGRAM)).collect()
+}
+
+/// What a program says that it is; the text alone when it is of no known major, `None` when it says nothing.
+fn ask_version(path: &Path, owner: Owner) -> Option<Result<ServerVersion, String>> {
+    let mut command = plain_command(path, owner);
+    command.arg("--version").current_dir("/").stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let ended = wait(&mut child, VERSION_LIMIT, &|| ControlFlow::Continue(())).ok()?;
+    let mut text = String::new();
+    child.stdout.take()?.take(MAX_LOG_BYTES).read_to_string(&mut text).ok()?;
+    matches!(ended, Ended::Itself(status) if status.success()).then_some(())?;
+    let number = text.strip_prefix("postgres (PostgreSQL) ")?.split_whitespace().next()?.to_owned();
+    let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
+    Some(match digits.parse().ok().and_then(Major::from_number) {
+        Some(major) => Ok(ServerVersion { major, number }),
+        None => Err(number),
+    })
+}
+
+/// A command that inherits nothing: no setting of a client, no directory, no terminal. Run by root, it is another user's.
+fn plain_command(path: &Path, owner: Owner) -> Command {
+    let mut command = Command::new(path);
+    command.env_clear().env("LC_ALL", "C").env("TZ", "UTC").stdin(Stdio::null()).process_group(0);
+    // Where a program of another place finds its own libraries.
+    for name in ["LD_LIBRARY_PATH", "PATH", "SystemRoot"] {
+        let value: Option<OsString> = std::env::var_os(name);
+        command.envs(value.map(|value| (name, value)));
+    }
+    if let Some((uid, gid)) = owner.to_become() {
+        command.uid(uid).gid(gid);
+    }
+    command
+}
+
+/// How a program ended.
+enum Ended {
+    Itself(ExitStatus),
+    TimedOut,
+    BrokenOff,
+}
+
+/// Waits for a program, and kills it with all that it started when it takes too long or nobody wants it any more.
+fn wait(child: &mut Child, limit: Duration, watch: &dyn Fn() -> ControlFlow<()>) -> std::io::Result<Ended> {
+    let begin = Instant::now();
+    let why = loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Ended::Itself(status));
+        }
+        if watch().is_break() {
+            break Ended::BrokenOff;
+        }
+        if begin.elapsed() > limit {
+            break Ended::TimedOut;
+        }
+        std::thread::sleep(PAUSE);
+    };
+    kill_group(child);
+    child.wait()?;
+    Ok(why)
+}
+
+/// Kills a program and all that it started.
+fn kill_group(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let killed = group.map(|group| kill_process_group(group, Signal::KILL));
+    if !matches!(killed, Some(Ok(()))) {
+        // It has no group of its own yet, or has ended.
+        child.kill().unwrap_or_default();
+    }
+}
+
+/// How a run of a server ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerRun {
+    /// By itself, or because it took too long.
+    Ended(ServerFailure),
+    /// It was killed because nobody wanted it any more.
+    BrokenOff,
+}
+
+impl ServerProgram {
+    /// Starts the server on a sandbox without network and waits for its end. What it prints goes into `log`, a new file.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run(
+        &self,
+        data: &Path,
+        log: &Path,
+        owner: Owner,
+        limit: Duration,
+        watch: &dyn Fn() -> ControlFlow<()>,
+    ) -> Result<ServerRun, AccessError> {
+        let output = create_log(log)?;
+        let errors = output.try_clone().map_err(|source| AccessError::io("open", log, source))?;
+        let mut command = plain_command(&self.path, owner);
+        command.args(["--single", "-D"]).arg(data).arg("postgres").current_dir(data).stdout(output).stderr(errors);
+        let failed = |source| AccessError::io("run", &self.path, source);
+        let mut child = command.spawn().map_err(failed)?;
+        let end = match wait(&mut child, limit, watch).map_err(failed)? {
+            Ended::BrokenOff => return Ok(ServerRun::BrokenOff),
+            Ended::TimedOut => ServerEnd::TimedOut(limit.as_secs()),
+            Ended::Itself(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => ServerEnd::Exit(code),
+                (None, signal) => ServerEnd::Signal(signal.unwrap_or_default()),
+            },
+        };
+        Ok(ServerRun::Ended(ServerFailure { end, log: end_of_log(log) }))
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "writes into its own sandbox")]
+fn create_log(path: &Path) -> Result<File, AccessError> {
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    opened.map_err(|source| AccessError::io("create", path, source))
+}
+
+/// The end of what a server printed; what cannot be read is nothing.
+fn end_of_log(path: &Path) -> String {
+    let Ok(file) = crate::cluster::open::ReadFile::open(path, Links::Refuse) else { return String::new() };
+    let from = file.size_bytes().saturating_sub(MAX_LOG_BYTES);
+    let mut bytes = vec![0; usize::try_from(file.size_bytes().saturating_sub(from)).unwrap_or_default()];
+    let read = file.read_at(&mut bytes, from).unwrap_or_default();
+    bytes.truncate(read);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
