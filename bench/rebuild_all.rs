@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fs;
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,9 @@ fn page_of(root: &Path, paths: &RelationPaths, page: PageId, size: usize) -> Opt
 fn main() -> Result<(), Box<dyn Error>> {
     let (flags, args): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
     let has = |flag: &str| flags.iter().any(|given| given == flag);
-    let [cluster, donor, archive, rest @ ..] = args.as_slice() else { return Err("CLUSTER DONOR ARCHIVE [BIN]".into()) };
+    let [cluster, donor, archive, rest @ ..] = args.as_slice() else {
+        return Err("CLUSTER DONOR ARCHIVE [BIN]".into());
+    };
     let directory = DataDir::open(Path::new(cluster))?;
     let donor_dir = DataDir::open(Path::new(donor))?;
     let control = directory.control().trusted().ok_or("pg_control")?.clone();
@@ -69,7 +72,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         })?;
     }
     let scan = started.elapsed();
-    let files = RelationPaths::new(directory.major(), control.prefix.catalog_version_no, control.geometry.rel_segment_blocks);
+    let files =
+        RelationPaths::new(directory.major(), control.prefix.catalog_version_no, control.geometry.rel_segment_blocks);
     let (mut wanted, mut truth, mut untouched) = (Vec::new(), HashMap::new(), 0_u64);
     for file in relations_of(&directory).files {
         if !matches!(file.name.fork, ForkNumber::Main | ForkNumber::Vm) {
@@ -112,7 +116,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report = replay(request, &|_| ControlFlow::Continue(()))?;
     let all = started.elapsed();
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    let mut shown = 0;
+    let (mut shown, mut out) = (0, std::io::stdout().lock());
     for (page, result) in &report.pages {
         let own = &truth[page];
         let what = match result {
@@ -126,24 +130,47 @@ fn main() -> Result<(), Box<dyn Error>> {
                     (_, true, true, false) => "equal outside the masks".to_owned(),
                     (_, true, true, true) => "equal but for the value of a sequence".to_owned(),
                     (_, true, false, _) => {
-                        if shown < 10 { shown += 1; println!("{page:?} LSN {:?} {:?}", lsn(&built.bytes), lsn(own)); }
+                        if shown < 10 {
+                            shown += 1;
+                            writeln!(out, "{page:?} LSN {:?} {:?}", lsn(&built.bytes), lsn(own))?;
+                        }
                         "equal, older LSN".to_owned()
                     }
                     (_, false, ..) => {
-                        if shown < 10 { shown += 1; println!("{page:?} differs at {:?} LSN {:?} {:?} records {}", &found[..found.len().min(6)], lsn(&built.bytes), lsn(own), built.records); }
+                        if shown < 10 {
+                            shown += 1;
+                            writeln!(
+                                out,
+                                "{page:?} differs at {:?} LSN {:?} {:?} records {}",
+                                &found[..found.len().min(6)],
+                                lsn(&built.bytes),
+                                lsn(own),
+                                built.records
+                            )?;
+                        }
                         "different".to_owned()
                     }
                 }
             }
             Err(why) => {
-                if shown < 10 { shown += 1; println!("{page:?}: {why}"); }
+                if shown < 10 {
+                    shown += 1;
+                    writeln!(out, "{page:?}: {why}")?;
+                }
                 format!("not built: {}", NotBuilt::code(why))
             }
         };
         *counts.entry(what).or_default() += 1;
     }
-    println!("{} {}: {count} pages wanted, {untouched} not named in WAL, {counts:?}", report.server, server.path.display());
-    println!("scan {scan:?}, replay {all:?}, {:?}", report.stats);
-    if let Some(path) = report.sandbox { println!("sandbox {}", path.display()); }
+    writeln!(
+        out,
+        "{} {}: {count} pages wanted, {untouched} not named in WAL, {counts:?}",
+        report.server,
+        server.path.display()
+    )?;
+    writeln!(out, "scan {scan:?}, replay {all:?}, {:?}", report.stats)?;
+    if let Some(path) = report.sandbox {
+        writeln!(out, "sandbox {}", path.display())?;
+    }
     Ok(())
 }

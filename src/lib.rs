@@ -94,7 +94,7 @@
 //! | [`cluster`] | data directories, relation files, WAL and buffers, read and never written |
 //! | [`analysis`] | judgement: verdicts, doubts and findings as values with codes |
 //! | [`rebuild`] | pages built by a server's own redo in a sandbox |
-//! | [`mod@repair`] | plans, journals, and the only code that writes |
+//! | [`mod@repair`] | plans, journals, and the only code that writes into a cluster |
 //! | [`output`] | words for all these values; tables, JSON, CSV |
 //! | [`inspect`] | the work itself: requests in, reports out |
 #![deny(clippy::disallowed_methods)]

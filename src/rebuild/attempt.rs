@@ -68,11 +68,7 @@ impl From<StreamError> for RebuildError {
 
 impl Attempt<'_> {
     /// Builds the pages.
-    pub(super) fn carry_out(
-        &self,
-        sandbox: &mut Sandbox,
-        stats: &mut ReplayStats,
-    ) -> Result<Outcome, RebuildError> {
+    pub(super) fn carry_out(&self, sandbox: &mut Sandbox, stats: &mut ReplayStats) -> Result<Outcome, RebuildError> {
         let mut outcome = Outcome::default();
         let mut indexes = self.indexes.to_vec();
         loop {
@@ -118,13 +114,7 @@ impl Attempt<'_> {
     }
 
     fn choice_request<'p>(&'p self, pages: &'p [&'p WantedPage]) -> ChoiceRequest<'p> {
-        ChoiceRequest {
-            wal: self.request.wal,
-            run: &self.run,
-            control: self.control,
-            pages,
-            jobs: self.request.jobs,
-        }
+        ChoiceRequest { wal: self.request.wal, run: &self.run, control: self.control, pages, jobs: self.request.jobs }
     }
 
     fn format(&self) -> StreamFormat {

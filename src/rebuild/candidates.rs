@@ -206,8 +206,8 @@ impl Visitor for Candidates<'_> {
         if self.is_overfull {
             return;
         }
-        let is_concerned = record.header.rmgr_id == RM_SMGR
-            || record.block_heads().any(|(_, head)| self.is_concerned(head.rel));
+        let is_concerned =
+            record.header.rmgr_id == RM_SMGR || record.block_heads().any(|(_, head)| self.is_concerned(head.rel));
         if is_concerned {
             self.hold(record);
         }

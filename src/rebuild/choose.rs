@@ -170,13 +170,19 @@ impl<'a, S: KeptSink> Chooser<'a, S> {
         let enough = AtomicBool::new(false);
         let watched = |bytes| if enough.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { watch(bytes) };
         let interest = self.interest;
-        let walked = collect_run(&stretch, jobs, &watched, |_| Candidates::new(interest), |part| {
-            self.take_up(&stretch, part, &watched)?;
-            if self.error.is_some() || !self.more_relations.is_empty() {
-                enough.store(true, Ordering::Relaxed);
-            }
-            Ok(())
-        });
+        let walked = collect_run(
+            &stretch,
+            jobs,
+            &watched,
+            |_| Candidates::new(interest),
+            |part| {
+                self.take_up(&stretch, part, &watched)?;
+                if self.error.is_some() || !self.more_relations.is_empty() {
+                    enough.store(true, Ordering::Relaxed);
+                }
+                Ok(())
+            },
+        );
         let walked = walked.map_err(RebuildError::Wal)?;
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -290,7 +296,8 @@ impl<'a, S: KeptSink> Chooser<'a, S> {
     fn fail_all_named(&mut self, candidate: &Candidate<'_>, why: &NotBuilt) {
         for named in candidate.blocks {
             if let Some(Known::Wanted(index)) = self.known.get(&named.page)
-                && let (Some(track), Some(wanted)) = (self.choice.tracks.get_mut(*index), self.request.pages.get(*index))
+                && let (Some(track), Some(wanted)) =
+                    (self.choice.tracks.get_mut(*index), self.request.pages.get(*index))
                 && wanted.takes(candidate.start_lsn, candidate.end_lsn)
             {
                 track.fail(why.clone());
@@ -305,8 +312,7 @@ impl<'a, S: KeptSink> Chooser<'a, S> {
         let mut may_be_missing = false;
         match self.known.get(&page) {
             Some(Known::Wanted(index)) => {
-                let (Some(track), Some(wanted)) =
-                    (self.choice.tracks.get_mut(*index), self.request.pages.get(*index))
+                let (Some(track), Some(wanted)) = (self.choice.tracks.get_mut(*index), self.request.pages.get(*index))
                 else {
                     return;
                 };

@@ -47,8 +47,7 @@ impl ClusterControl {
         if let Some(fault) = file.size_faults().into_iter().next() {
             return Err(ControlProblem::Size(fault));
         }
-        let layout =
-            ControlLayout::of_version(file.prefix.pg_control_version).ok_or(ControlProblem::UnknownVersion)?;
+        let layout = ControlLayout::of_version(file.prefix.pg_control_version).ok_or(ControlProblem::UnknownVersion)?;
         let mut bytes = bytes.to_vec();
         bytes.resize(CONTROL_FILE_SIZE, 0);
         Ok(Self { bytes, file, layout })

@@ -122,14 +122,8 @@ pub fn replay(request: ReplayRequest<'_>, watch: WatchRead<'_>) -> Result<Replay
     let mut results: Vec<Option<Result<BuiltPage, NotBuilt>>> = request.pages.iter().map(|_| None).collect();
     let mut groups = groups(&request, &mut results);
     while let Some((run, indexes)) = groups.pop() {
-        let attempt = Attempt {
-            request: &request,
-            control: &control,
-            major,
-            run: run.clone(),
-            indexes: &indexes,
-            watch,
-        };
+        let attempt =
+            Attempt { request: &request, control: &control, major, run: run.clone(), indexes: &indexes, watch };
         let Outcome { settled, deferred, died } = attempt.carry_out(&mut sandbox, &mut stats)?;
         let mut left: Vec<usize> = Vec::new();
         for (index, result) in settled {
@@ -187,9 +181,8 @@ fn groups(request: &ReplayRequest<'_>, results: &mut [Option<Result<BuiltPage, N
             }
             continue;
         };
-        let fits = |((other, _), pages): &&mut (Group, FxHashSet<PageId>)| {
-            other == run && !pages.contains(&wanted.page)
-        };
+        let fits =
+            |((other, _), pages): &&mut (Group, FxHashSet<PageId>)| other == run && !pages.contains(&wanted.page);
         match groups.iter_mut().find(fits) {
             Some(((_, indexes), pages)) => {
                 indexes.push(index);

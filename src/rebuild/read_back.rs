@@ -80,8 +80,7 @@ fn checkpoint_follows(
             if record.start_lsn <= summary.last_lsn {
                 return ControlFlow::Continue(());
             }
-            let is_checkpoint =
-                record.header.rmgr_id == RM_XLOG && record.rmgr_info() == XLOG_CHECKPOINT_SHUTDOWN;
+            let is_checkpoint = record.header.rmgr_id == RM_XLOG && record.rmgr_info() == XLOG_CHECKPOINT_SHUTDOWN;
             found = Some(is_checkpoint && record.header.prev == summary.last_lsn);
             ControlFlow::Break(())
         });

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{getegid, geteuid};
@@ -157,7 +157,7 @@ impl Sandbox {
         check_outside(&parent, &options.protected).map_err(RebuildError::Outside)?;
         let mut builder = tempfile::Builder::new();
         let prefix = format!("{SANDBOX_PREFIX}{}-", std::process::id());
-        builder.prefix(&prefix).disable_cleanup(options.keep);
+        builder.prefix(&prefix).permissions(fs::Permissions::from_mode(0o700)).disable_cleanup(options.keep);
         let directory =
             builder.tempdir_in(&parent).map_err(|source| AccessError::io("make a directory in", &parent, source))?;
         Ok(Self { directory, user: options.owner.to_become(), runs: 0 })
@@ -174,8 +174,8 @@ impl Sandbox {
     /// # Errors
     /// When the system refuses.
     pub fn free_bytes(&self) -> Result<u64, AccessError> {
-        let room = rustix::fs::statvfs(self.path())
-            .map_err(|error| AccessError::io("examine", self.path(), error.into()))?;
+        let room =
+            rustix::fs::statvfs(self.path()).map_err(|error| AccessError::io("examine", self.path(), error.into()))?;
         Ok(room.f_bavail.saturating_mul(room.f_frsize))
     }
 

@@ -312,4 +312,3 @@ fn end_of_log(path: &Path) -> String {
     bytes.truncate(read);
     String::from_utf8_lossy(&bytes).into_owned()
 }
-

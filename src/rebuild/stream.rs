@@ -126,8 +126,7 @@ impl<S: SegmentSink> StreamWriter<S> {
         let record = checkpoint_record(&payload(checkpoint_lsn));
         let (segment, offset) = self.locate(checkpoint_lsn);
         self.sink.write(segment, offset, &record)?;
-        let summary =
-            StreamSummary { checkpoint_lsn, last_lsn: self.last_lsn, end_lsn: self.at, bytes: self.bytes };
+        let summary = StreamSummary { checkpoint_lsn, last_lsn: self.last_lsn, end_lsn: self.at, bytes: self.bytes };
         Ok((Some(summary), self.sink))
     }
 
@@ -197,9 +196,8 @@ impl<S: SegmentSink> StreamWriter<S> {
             }
             let page_end = Lsn((here.0 / self.page_bytes() + 1) * self.page_bytes());
             let ends = [page_end, page_end.advanced_by(self.page_bytes()), target];
-            let fits = |end: &Lsn| {
-                *end <= target && self.usable(here, *end) >= SHORTEST && self.can_go_on(*end, target)
-            };
+            let fits =
+                |end: &Lsn| *end <= target && self.usable(here, *end) >= SHORTEST && self.can_go_on(*end, target);
             let end = ends.into_iter().find(fits).ok_or(impossible)?;
             self.lay(&mut noop_record(self.usable(here, end)))?;
         }
@@ -354,3 +352,7 @@ fn checkpoint_record(payload: &[u8]) -> Vec<u8> {
     sign(&mut record, Lsn(0));
     record
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

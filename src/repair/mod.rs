@@ -1,4 +1,4 @@
-//! The only code that opens files for writing.
+//! The only code that opens files for writing, but for the sandboxes of [`mod@crate::rebuild`].
 
 pub mod apply;
 mod audit;

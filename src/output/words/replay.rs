@@ -12,7 +12,9 @@ impl fmt::Display for RebuildError {
             Self::Outside(error) => write!(f, "{error}"),
             Self::Wal(error) => write!(f, "WAL: {error}"),
             Self::Control(problem) => write!(f, "no sandbox can be made from this pg_control: {problem}"),
-            Self::UnknownMajor => f.write_str("the version of the WAL is unknown, since no segment begins with a sound page"),
+            Self::UnknownMajor => {
+                f.write_str("the version of the WAL is unknown, since no segment begins with a sound page")
+            }
             Self::OtherMajor { found, expected } => {
                 write!(f, "the server is of major {}, WAL is of {}", found.facts().name, expected.facts().name)
             }
