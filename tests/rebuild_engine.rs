@@ -153,7 +153,10 @@ fn lsn(page: &[u8]) -> Lsn {
 fn assert_same(built: &BuiltPage, entry: &Value, truth: &[u8]) {
     let found = differences(built.page, &built.bytes, truth);
     assert!(found.is_empty(), "{entry}: {found:?}");
-    assert_eq!(lsn(&built.bytes), lsn(truth), "{entry}");
+    // Where hint bits changed without an image, the server sets the LSN of the page, and redo does not.
+    let is_older = entry["prototype"] == "masked-equal+LSN";
+    assert_eq!(lsn(&built.bytes) < lsn(truth), is_older, "{entry}");
+    assert!(lsn(&built.bytes) <= lsn(truth), "{entry}");
     if entry["prototype"] == "identical" {
         assert!(built.bytes == truth, "{entry}");
     }
@@ -178,7 +181,7 @@ fn every_page_is_built_on_a_donor_in_one_start() {
         assert_same(built[page], entry, truth);
         // Told by another program from WAL since the donor.
         let last: Lsn = entry["last_lsn"].as_str().expect("LSN").parse().expect("LSN");
-        assert!(built[page].end_lsn >= Some(last.min(lsn(truth))), "{entry}");
+        assert_eq!(built[page].end_lsn, Some(last), "{entry}");
         assert_eq!(Some(built[page].records), entry["records"].as_u64(), "{entry}");
     }
 }
@@ -248,12 +251,16 @@ fn each_page_stops_at_its_own_end() {
     for ((page, result), (_, full)) in whole.iter().zip(&full.pages) {
         assert_eq!(result.as_ref().expect("built").bytes, full.as_ref().expect("built").bytes, "{page:?}");
     }
+    let mut differ = 0;
     for ((page, result), (_, full)) in earlier.iter().zip(&full.pages) {
         let (page_then, full) =
             (result.as_ref().unwrap_or_else(|why| panic!("{page:?}: {why}")), full.as_ref().expect("built"));
         assert_eq!(page_then.records + 1, full.records, "{page:?}");
-        assert!(lsn(&page_then.bytes) <= ends[page] && page_then.bytes != full.bytes, "{page:?}");
+        assert!(lsn(&page_then.bytes) <= ends[page], "{page:?}");
+        differ += usize::from(page_then.bytes != full.bytes);
     }
+    // The last record of one changed nothing but hint bits.
+    assert_eq!(differ, 19);
 }
 
 #[test]

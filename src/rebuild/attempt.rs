@@ -91,7 +91,8 @@ impl Attempt<'_> {
                 continue;
             }
             stats.records = stats.records.saturating_add(choice.records);
-            match summary {
+            let is_hopeless = pages.iter().zip(&choice.tracks).all(|(wanted, track)| track.failure(wanted).is_some());
+            match summary.filter(|_| !is_hopeless) {
                 None => self.settle_bases(&indexes, &pages, &choice, &mut outcome),
                 Some(summary) => {
                     stats.wal_bytes = stats.wal_bytes.saturating_add(summary.bytes);

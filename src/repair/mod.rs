@@ -1,4 +1,4 @@
-//! The only code that opens files for writing, but for the sandboxes of [`mod@crate::rebuild`].
+//! The only code that opens files for writing, but for sandboxes in which pages are built.
 
 pub mod apply;
 mod audit;
