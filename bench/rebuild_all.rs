@@ -1,6 +1,6 @@
 //! Builds every page of a stopped cluster from a donor and WAL, and compares each with the cluster's own.
 //!
-//! `cargo run --release --example rebuild_all -- CLUSTER DONOR ARCHIVE [BIN] [--no-donor] [--keep]`; says how many are equal,
+//! `cargo run --release --example rebuild_all -- CLUSTER DONOR ARCHIVE [BIN] [--no-donor] [--donor-only] [--alone-every=N] [--keep]`; says how many are equal,
 //! how many differ and why pages were not built, and how long the parts took.
 
 use std::collections::{BTreeMap, HashMap};
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         RelationPaths::new(directory.major(), control.prefix.catalog_version_no, control.geometry.rel_segment_blocks);
     let (mut wanted, mut truth, mut untouched) = (Vec::new(), HashMap::new(), 0_u64);
     for file in relations_of(&directory).files {
-        if !matches!(file.name.fork, ForkNumber::Main | ForkNumber::Vm) {
+        if !matches!(file.name.fork, ForkNumber::Main | ForkNumber::Vm | ForkNumber::Init) {
             continue;
         }
         let bytes = fs::File::open(directory.root().join(&file.path))?;
@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for number in 0..file.size_bytes / size as u64 {
             let page = PageId { rel: file.rel, fork: file.name.fork, block: u32::try_from(first + number)? };
             let base = page_of(donor_dir.root(), &files, page, size);
-            let is_new = page.fork == ForkNumber::Main || base.is_none();
+            let is_new = page.fork != ForkNumber::Vm || base.is_none();
             if !touched.contains_key(&page) && is_new {
                 untouched += 1;
                 continue;
@@ -92,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut own = vec![0; size];
             bytes.read_exact_at(&mut own, number * size as u64)?;
             truth.insert(page, own);
-            let by_wal = builds.get(&page).filter(|_| page.fork == ForkNumber::Main);
+            let by_wal = builds.get(&page).filter(|_| page.fork != ForkNumber::Vm);
             let (base, from) = match by_wal {
                 Some(lsn) if !has("--donor-only") => (BaseBytes::Nothing, *lsn),
                 _ if has("--no-donor") => continue,
@@ -109,14 +109,45 @@ fn main() -> Result<(), Box<dyn Error>> {
         protected: vec![directory.root().to_owned()],
     };
     let bytes = fs::read(directory.control_path())?;
+    let mut out = std::io::stdout().lock();
+    let started = Instant::now();
     let count = wanted.len();
     let jobs = std::thread::available_parallelism()?.get();
+    // Each alone: shows that records of a page need no other page.
+    if let Some(step) = flags.iter().find_map(|flag| flag.strip_prefix("--alone-every=")) {
+        wanted = wanted.into_iter().step_by(step.parse()?).collect();
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for one in wanted {
+            let page = one.page;
+            let request = ReplayRequest {
+                wal: &wal,
+                control: &bytes,
+                pages: vec![one],
+                jobs,
+                server: &server,
+                sandbox: &sandbox,
+            };
+            let report = replay(request, &|_| ControlFlow::Continue(()))?;
+            let (_, result) = report.pages.first().ok_or("no answer")?;
+            let what = match result {
+                Ok(built) if differences(page, &built.bytes, &truth[&page]).is_empty() => "equal".to_owned(),
+                Ok(_) => "different".to_owned(),
+                Err(why) => format!("not built: {}", why.code()),
+            };
+            if what != "equal" {
+                writeln!(out, "{page:?}: {what} {:?}", result.as_ref().err().map(ToString::to_string))?;
+            }
+            *counts.entry(what).or_default() += 1;
+        }
+        writeln!(out, "alone: {counts:?} in {:?}", started.elapsed())?;
+        return Ok(());
+    }
     let started = Instant::now();
     let request = ReplayRequest { wal: &wal, control: &bytes, pages: wanted, jobs, server: &server, sandbox: &sandbox };
     let report = replay(request, &|_| ControlFlow::Continue(()))?;
     let all = started.elapsed();
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    let (mut shown, mut out) = (0, std::io::stdout().lock());
+    let mut shown = 0;
     for (page, result) in &report.pages {
         let own = &truth[page];
         let what = match result {

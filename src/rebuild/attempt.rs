@@ -1,5 +1,6 @@
 //! One start of the server: from the records to the pages.
 
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use super::wanted::{BaseBytes, WantedPage};
 use super::{BuiltPage, ReplayRequest, ReplayStats};
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::wal::segment::WatchRead;
+use crate::cluster::open::AccessError;
 use crate::cluster::relation_path::RelationPaths;
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::version::Major;
@@ -101,7 +103,11 @@ impl Attempt<'_> {
                     let failure = self.start_server(sandbox, &run, &choice, stats)?;
                     match replayed(&run, self.major, self.control.file.geometry, &summary)? {
                         Replayed::Nothing => return Err(RebuildError::Server(failure)),
-                        Replayed::Part => outcome.died = Some(failure),
+                        Replayed::Part => {
+                            // Whatever it died of, it cannot have done its work without space.
+                            self.refuse_beyond(sandbox, OTHER_BYTES / 2, sandbox.free_bytes()?)?;
+                            outcome.died = Some(failure);
+                        }
                         Replayed::All => {}
                     }
                     self.settle(&run, &indexes, &pages, &choice, &mut outcome)?;
@@ -233,6 +239,12 @@ impl Attempt<'_> {
         stats.runs = stats.runs.saturating_add(1);
         stats.server_time = stats.server_time.saturating_add(begin.elapsed());
         sandbox.take_back()?;
+        let is_refused = |error: &AccessError| matches!(error, AccessError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied);
+        if ended.as_ref().is_err_and(is_refused)
+            && let Some((directory, uid)) = sandbox.not_reachable()
+        {
+            return Err(RebuildError::NotReachable { directory, uid });
+        }
         match ended? {
             ServerRun::Ended(failure) => Ok(failure),
             ServerRun::BrokenOff => Err(RebuildError::Interrupted),
@@ -283,7 +295,7 @@ impl Attempt<'_> {
         if condition.damage().is_some() {
             return Err(NotBuilt::Unsound(condition));
         }
-        if let Err(expected) = track.judge_lsn(found) {
+        if let Err(expected) = track.judge_lsn(found, condition == PageCondition::Zeroed) {
             return Err(NotBuilt::OtherLsn { found, expected });
         }
         let Track { records, first_lsn, last_lsn, end_lsn, .. } = *track;

@@ -151,3 +151,7 @@ impl Payload {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

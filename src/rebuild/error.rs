@@ -43,6 +43,13 @@ pub enum RebuildError {
         /// Bytes that are free.
         available_bytes: u64,
     },
+    /// The server's user may not enter the directory in which the sandbox is made.
+    NotReachable {
+        /// The directory that is closed to the user.
+        directory: PathBuf,
+        /// The user.
+        uid: u32,
+    },
     /// The records cannot be written as WAL.
     Stream(StreamFault),
     /// The server ended before it replayed anything.

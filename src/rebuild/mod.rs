@@ -32,11 +32,14 @@ pub use self::wanted::{BaseBytes, WantedPage};
 
 use self::attempt::{Attempt, Outcome};
 use self::control::ClusterControl;
-use self::error::ControlProblem;
+use self::error::{ControlProblem, ServerEnd};
 use self::sandbox::Sandbox;
 use crate::analysis::wal::segment::WatchRead;
 use crate::cluster::wal::WalSet;
 use crate::types::{Lsn, PageId};
+
+/// A server may hang so often before no page is tried without others any more.
+const MAX_TIMEOUTS: usize = 3;
 
 /// What is to be built, and with what.
 #[derive(Debug)]
@@ -121,6 +124,7 @@ pub fn replay(request: ReplayRequest<'_>, watch: WatchRead<'_>) -> Result<Replay
     let mut stats = ReplayStats::default();
     let mut results: Vec<Option<Result<BuiltPage, NotBuilt>>> = request.pages.iter().map(|_| None).collect();
     let mut groups = groups(&request, &mut results);
+    let mut timeouts = 0_usize;
     while let Some((run, indexes)) = groups.pop() {
         let attempt =
             Attempt { request: &request, control: &control, major, run: run.clone(), indexes: &indexes, watch };
@@ -137,9 +141,12 @@ pub fn replay(request: ReplayRequest<'_>, watch: WatchRead<'_>) -> Result<Replay
                 .copied()
                 .filter(|index| !deferred.contains(index) && results.get(*index).is_some_and(Option::is_none))
                 .collect();
-            if let [index] = left[..] {
-                results[index] = Some(Err(NotBuilt::ServerDied(failure)));
-                left.clear();
+            let is_hanging = matches!(failure.end, ServerEnd::TimedOut(_));
+            timeouts = timeouts.saturating_add(usize::from(is_hanging));
+            if left.len() == 1 || timeouts >= MAX_TIMEOUTS {
+                for index in left.drain(..) {
+                    results[index] = Some(Err(NotBuilt::ServerDied(failure.clone())));
+                }
             }
         }
         if !deferred.is_empty() {

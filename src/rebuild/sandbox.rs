@@ -196,6 +196,24 @@ impl Sandbox {
         Ok(run)
     }
 
+    /// The first directory above that the server's user may not enter, as far as its permissions say.
+    #[must_use]
+    pub fn not_reachable(&self) -> Option<(PathBuf, u32)> {
+        let (uid, gid) = self.user?;
+        let above: Vec<&Path> = self.path().ancestors().skip(1).collect();
+        let is_closed = |path: &&Path| {
+            path.metadata().is_ok_and(|found| {
+                let needed = match (found.uid() == uid, found.gid() == gid) {
+                    (true, _) => 0o100,
+                    (false, true) => 0o010,
+                    (false, false) => 0o001,
+                };
+                found.mode() & needed == 0
+            })
+        };
+        above.into_iter().rev().find(is_closed).map(|path| (path.to_owned(), uid))
+    }
+
     /// Gives all to the user that the server is run as.
     ///
     /// # Errors
@@ -374,4 +392,67 @@ fn give(path: &Path, user: (u32, u32)) -> Result<(), AccessError> {
         change_owner(&path, user)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn account_is_found_by_its_whole_name_and_is_never_root() {
+        let text = "root:x:0:0:root:/root:/bin/sh\npostgresql:x:7:7::/:\npostgres:x:105:110:,,,:/var/lib/postgresql:/bin/bash\n";
+        assert_eq!(account_of(text, "postgres"), Some((105, 110)));
+        assert_eq!(account_of(text, "root"), None);
+        assert_eq!(account_of("nobody:x:0:0::/:\n", "nobody"), None);
+        assert_eq!(account_of("nobody:x\npostgres\n:::\n", "postgres"), None);
+        assert_eq!(account_of("", "postgres"), None);
+    }
+
+    #[test]
+    fn root_becomes_the_owner_or_an_account_that_is_not_root() {
+        let become_of = |uid| Owner { uid, gid: uid }.to_become();
+        if geteuid().is_root() {
+            assert_eq!(become_of(70), Some((70, 70)));
+            assert!(become_of(0).is_none_or(|(uid, _)| uid != 0));
+        } else {
+            assert_eq!([become_of(70), become_of(0)], [None, None]);
+        }
+    }
+
+    #[test]
+    fn sandbox_is_closed_to_others_and_goes_away() {
+        let parent = tempfile::tempdir().unwrap();
+        let options = |keep| SandboxOptions {
+            parent: Some(parent.path().to_owned()),
+            keep,
+            owner: Owner { uid: geteuid().as_raw(), gid: getegid().as_raw() },
+            protected: Vec::new(),
+        };
+        let mut sandbox = Sandbox::create(&options(false)).unwrap();
+        assert_eq!(sandbox.path().metadata().unwrap().mode() & 0o7777, 0o700);
+        let mut run = sandbox.begin_run(Major::NEWEST).unwrap();
+        run.make_directory(Path::new("pg_tblspc/1/PG_1_1/5")).unwrap();
+        run.make_directory(Path::new("pg_tblspc/1/PG_1_1/6")).unwrap();
+        run.create(Path::new("pg_tblspc/1/PG_1_1/5/7"), 1 << 30).unwrap().write_at(8192, &[1; 8192]).unwrap();
+        assert!(run.create(Path::new("pg_tblspc/1/PG_1_1/5/7"), 0).is_err(), "nothing is opened that is there");
+        let bytes = run.open(Path::new("pg_tblspc/1/PG_1_1/5/7")).unwrap().bytes_at(8191, 2).unwrap();
+        assert_eq!(bytes, Some(vec![0, 1]));
+        assert!(run.data().join("pg_logical/snapshots").is_dir());
+        drop(sandbox);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+        let kept = Sandbox::create(&options(true)).unwrap().close(true).unwrap().unwrap();
+        assert!(kept.is_dir());
+    }
+
+    #[test]
+    fn directory_that_is_closed_to_the_server_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        fs::set_permissions(parent.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let owner = Owner { uid: 70, gid: 70 };
+        let options =
+            SandboxOptions { parent: Some(parent.path().to_owned()), keep: false, owner, protected: Vec::new() };
+        let sandbox = Sandbox::create(&options).unwrap();
+        let expected = geteuid().is_root().then(|| (fs::canonicalize(parent.path()).unwrap(), 70));
+        assert_eq!(sandbox.not_reachable(), expected);
+    }
 }

@@ -312,3 +312,7 @@ fn end_of_log(path: &Path) -> String {
     bytes.truncate(read);
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

@@ -143,9 +143,13 @@ impl Track {
         failure.or_else(|| no_base.then_some(NotBuilt::NoBase { lsn: self.first_lsn }))
     }
 
-    /// Whether the page that came out may have this LSN; else the one that it should have.
-    pub fn judge_lsn(&self, found: Lsn) -> Result<(), Lsn> {
-        let is_zero = self.may_be_zero && !found.is_valid();
+    /// Whether the page that came out may have this LSN; else the one that it should have. `is_zeroed`: all of it is zero,
+    /// as redo leaves a page that it found missing.
+    pub fn judge_lsn(&self, found: Lsn, is_zeroed: bool) -> Result<(), Lsn> {
+        let is_zero = self.may_be_zero && is_zeroed;
+        if is_zeroed && self.records > 0 && !is_zero {
+            return Err(self.end_lsn.unwrap_or(self.surely));
+        }
         let is_right = is_zero || found == self.surely || (found > self.surely && self.perhaps.contains(&found));
         if is_right { Ok(()) } else { Err(self.surely) }
     }

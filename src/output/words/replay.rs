@@ -23,6 +23,13 @@ impl fmt::Display for RebuildError {
                 "the sandbox needs {needed_bytes} bytes, and {} has {available_bytes} free",
                 directory.display()
             ),
+            Self::NotReachable { directory, uid } => {
+                write!(
+                    f,
+                    "the server runs as user {uid}, who may not enter {}: name another with --sandbox",
+                    directory.display()
+                )
+            }
             Self::Stream(fault) => write!(f, "{fault}"),
             Self::Server(failure) => write!(f, "the server ended before it replayed anything: {failure}"),
             Self::Interrupted => f.write_str("interrupted"),
@@ -69,11 +76,12 @@ impl fmt::Display for ControlProblem {
 impl fmt::Display for ServerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.end)?;
-        // Messages stand before hints and what follows from them.
-        let last = self.log.lines().rfind(|line| ["PANIC:", "FATAL:"].iter().any(|level| line.contains(level)));
-        match last.or_else(|| self.log.lines().last()) {
-            Some(line) => write!(f, "; it said \"{}\"", line.trim()),
-            None => f.write_str("; it said nothing"),
+        let mut said: Vec<&str> =
+            self.log.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(2).collect();
+        said.reverse();
+        match said.is_empty() {
+            true => f.write_str("; it said nothing"),
+            false => write!(f, "; it said \"{}\"", said.join(" ")),
         }
     }
 }
