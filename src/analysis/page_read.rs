@@ -1,5 +1,6 @@
 //! One piece of a relation file: read, cut into pages, each judged.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::cluster::open::{AccessError, ReadFile, open_inside};
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::checksum::page_checksums;
 use crate::parsers::page::PageHeader;
-use crate::types::{ForkNumber, PageId, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
 /// How often a page that fails is read again while a server may be writing it.
 const READS_AGAIN: u32 = 4;
@@ -39,6 +40,8 @@ pub(super) struct PortionDone {
     pub partial_pages: Vec<PartialPage>,
     /// Sound pages that are notable.
     pub notable: Vec<PageId>,
+    /// Blocks of main forks of logged relations that are all zero, where links are followed.
+    pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// What pages of main forks say of each other, with the index of the file, if that was asked for.
     pub links: Vec<(usize, Seen)>,
     /// What could not be read.
@@ -47,6 +50,13 @@ pub(super) struct PortionDone {
 
 impl PortionDone {
     /// Adds what the next pages of a file say of each other.
+    fn note_zeroed(&mut self, rel: RelFileLocator, blocks: Range<BlockNumber>) {
+        match self.zeroed.last_mut().filter(|(last, before)| *last == rel && before.end == blocks.start) {
+            Some((_, before)) => before.end = blocks.end,
+            None => self.zeroed.push((rel, blocks)),
+        }
+    }
+
     fn note_links(&mut self, file: usize, seen: Seen) {
         let own = self.links.last_mut().filter(|(last, _)| *last == file);
         if !own.is_some_and(|(_, last)| last.join(&seen)) {
@@ -179,6 +189,7 @@ impl Judge<'_> {
         let first = self.page_id(0);
         if self.follows_links(first) {
             let end = first.block.saturating_add(u32::try_from(pages).unwrap_or(u32::MAX));
+            done.note_zeroed(first.rel, first.block..end);
             done.note_links(self.piece.file, Seen::Zeroed(first.block..end));
         }
     }
@@ -262,6 +273,9 @@ impl Judge<'_> {
                     let is_shown = self.is_logged && condition == PageCondition::Sound && self.is_in_reach(page);
                     if is_shown && (self.options.notable)(page, bytes) {
                         done.notable.push(page);
+                    }
+                    if condition == PageCondition::Zeroed && self.follows_links(page) {
+                        done.note_zeroed(page.rel, page.block..page.block.saturating_add(1));
                     }
                     if self.follows_links(page)
                         && let Some(seen) = Seen::of(bytes, page.block)

@@ -3,7 +3,7 @@
 //! The files are cut into pieces of at most 512 KiB, and these put together to portions of about 2 MiB, which threads
 //! take and whose results are handed over in order: memory depends on the number of threads and files alone.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -156,6 +156,8 @@ pub struct PageScan {
     pub partial_pages: Vec<PartialPage>,
     /// Sound pages that are notable, in the order of the files.
     pub notable: Vec<PageId>,
+    /// Blocks of main forks of logged relations that are all zero, where links are followed.
+    pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// What pages of indexes say of each other.
     pub links: LinkReport,
     /// The user broke off: counts and list cover a part of the files only.
@@ -235,6 +237,7 @@ pub fn scan_pages(
         scan.counts.merge(&done.counts);
         scan.partial_pages.extend(done.partial_pages);
         scan.notable.extend(done.notable);
+        scan.zeroed.extend(done.zeroed);
         if let Some(links) = &mut links {
             for (file, seen) in done.links {
                 let rel = files[file].rel;

@@ -63,6 +63,8 @@ pub enum SkippedPart {
     MorePagesNeeded,
     /// Further pages that replay touches.
     MorePagesTouched,
+    /// Pages of zeros that had content, after the first so many.
+    MorePagesZeroed,
     /// Rows of pages without a checksum.
     RowsWithoutChecksum,
     /// WAL.
@@ -268,6 +270,11 @@ pub enum SkipReason {
         limit: usize,
     },
     /// The rows of so many pages are compared with WAL already.
+    TooManyZeroed {
+        /// How many are examined.
+        limit: usize,
+    },
+    /// Replay touches too many pages.
     TooManyTouched {
         /// The limit.
         limit: usize,

@@ -34,6 +34,7 @@ use super::replay::Replay;
 use super::slots::{SlotRef, Suspicion};
 use super::survey::{Context, PageReport};
 use super::unchecked::FirstTouches;
+use super::zeroed::ZeroedPages;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::donor::Donor;
@@ -71,7 +72,9 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     coverage.append_once(compared.coverage);
     let (slots, mut suspects) = (compared.slots, compared.suspects);
 
+    let zeroed = cluster.replay.redo_lsn.and_then(|redo_lsn| ZeroedPages::of(&scan.zeroed, redo_lsn));
     let question = first_question(&suspects, &slots, scan.late_pages, scope, &cluster, names.exists);
+    let question = WalQuestion { zeroed, ..question };
     let read = if progress.is_broken_off() {
         WalRead::nothing(&cluster, question)
     } else {

@@ -14,6 +14,7 @@ use super::sectors::SectorMarks;
 use super::unchecked::FirstTouches;
 use super::xact_ends::XactOutcome;
 use super::xid::newer_xid;
+use super::zeroed::ZeroedPages;
 use crate::analysis::wal::page_action::{ActionKind, PageAction};
 use crate::analysis::wal::segment::Visitor;
 use crate::parsers::image::{BlockImage, ImageDecoder};
@@ -56,6 +57,7 @@ pub(super) struct Gathered {
     pub(super) minimal_from: Vec<Lsn>,
     pub(super) needed: Option<Needed>,
     pub(super) first_touches: Option<FirstTouches>,
+    pub(super) zeroed: Option<ZeroedPages>,
     /// What records put into the pages, by index; gathered only where that is asked for.
     pub(super) changes: Option<Vec<(usize, PageChange)>>,
     change_bytes: usize,
@@ -114,9 +116,16 @@ impl<'a> Gather<'a> {
         Self { interest, block_size, keep, room, spill: None, restorer: None, gathered, is_incomplete: false }
     }
 
-    /// Also notes what replay needs on disk, and who came to which page when, as far as those are asked for.
+    /// Also notes what replay needs on disk, who came to which page when, and which pages of zeros had content, as far as
+    /// those are asked for.
     #[must_use]
-    pub(super) fn with(mut self, needed: Option<&Needed>, first_touches: Option<&FirstTouches>) -> Self {
+    pub(super) fn with(
+        mut self,
+        needed: Option<&Needed>,
+        first_touches: Option<&FirstTouches>,
+        zeroed: Option<&ZeroedPages>,
+    ) -> Self {
+        self.gathered.zeroed = zeroed.map(ZeroedPages::begin);
         self.gathered.needed = needed.map(Needed::begin);
         self.gathered.first_touches = first_touches.map(FirstTouches::begin);
         self
@@ -156,8 +165,8 @@ impl<'a> Gather<'a> {
             _ => {}
         }
         self.note_xid(record.header.xid);
-        let is_asked =
-            self.gathered.needed.is_some() || self.gathered.first_touches.is_some() || !self.interest.is_empty();
+        let Gathered { needed, first_touches, zeroed, .. } = &self.gathered;
+        let is_asked = needed.is_some() || first_touches.is_some() || zeroed.is_some() || !self.interest.is_empty();
         if record.layout.block_count == 0 || !is_asked {
             return known;
         }
@@ -168,6 +177,9 @@ impl<'a> Gather<'a> {
             }
             if let Some(touches) = &mut self.gathered.first_touches {
                 touches.add_block(record, &block);
+            }
+            if let Some(zeroed) = &mut self.gathered.zeroed {
+                zeroed.add_block(record, &block);
             }
             concerns |= self.interest.has_relation(block.rel);
         }
@@ -348,6 +360,7 @@ impl<'a> Gather<'a> {
         let full = std::mem::take(&mut self.gathered);
         self.gathered.needed = full.needed.as_ref().map(Needed::begin);
         self.gathered.first_touches = full.first_touches.as_ref().map(FirstTouches::begin);
+        self.gathered.zeroed = full.zeroed.as_ref().map(ZeroedPages::begin);
         self.gathered.changes = full.changes.as_ref().map(|_| Vec::new());
         self.gathered.ends = full.ends.as_ref().map(|_| Vec::new());
         spill(full);

@@ -13,6 +13,7 @@ use super::next_change::NextChange;
 use super::unchecked::FirstTouches;
 use super::xact_ends::XactEnds;
 use super::xid::newer_xid;
+use super::zeroed::ZeroedPages;
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::{WatchRead, read_segment};
 use crate::analysis::wal::stretch::Stretch;
@@ -56,6 +57,8 @@ pub struct WalHistory {
     pub needed: Option<Needed>,
     /// Which transaction came to which page when; collected only where it is asked for.
     pub first_touches: Option<FirstTouches>,
+    /// Which pages that are all zero had content; collected only where it is asked for.
+    pub zeroed: Option<ZeroedPages>,
     /// What records put into the pages; kept only where it is asked for.
     pub changes: Option<ChangeLog>,
     /// When the transactions ended that touch the pages. Collected only where it is asked for, and with it what records do
@@ -105,10 +108,12 @@ impl WalHistory {
         let stretch = Stretch { set, run: run.clone(), start_lsn, end_lsn, keep };
         let (needed, touches) =
             (self.needed.as_ref().map(Needed::begin), self.first_touches.as_ref().map(FirstTouches::begin));
+        let zeroed = self.zeroed.as_ref().map(ZeroedPages::begin);
         let (room, changes, details) = (self.room, self.changes.is_some(), self.ends.is_some());
         let begin = |_| {
             let gather = Gather::new(interest, block_size, keep, room);
-            gather.with(needed.as_ref(), touches.as_ref()).with_changes(changes).with_details(details)
+            let gather = gather.with(needed.as_ref(), touches.as_ref(), zeroed.as_ref());
+            gather.with_changes(changes).with_details(details)
         };
         let mut open = None;
         let walk = collect_run(&stretch, jobs, watch, begin, |part| {
@@ -118,7 +123,8 @@ impl WalHistory {
             }
             let whole = Stretch { keep: Keep::Blocks, ..stretch.clone() };
             let mut spill = |gathered| self.put(gathered, &mut open);
-            let gather = Gather::new(interest, block_size, Keep::Blocks, room).with(needed.as_ref(), touches.as_ref());
+            let gather = Gather::new(interest, block_size, Keep::Blocks, room);
+            let gather = gather.with(needed.as_ref(), touches.as_ref(), zeroed.as_ref());
             let gather = gather.with_changes(changes).with_details(details).spilling(&mut spill);
             let again = read_segment(&whole, part.index, part.from, gather, &|_| watch(0), &mut Vec::new())?;
             part.extent = again.extent;
@@ -177,6 +183,9 @@ impl WalHistory {
             whole.append(part);
         }
         if let Some((whole, part)) = self.first_touches.as_mut().zip(gathered.first_touches) {
+            whole.append(part);
+        }
+        if let Some((whole, part)) = self.zeroed.as_mut().zip(gathered.zeroed) {
             whole.append(part);
         }
         // The first stretch goes on with the last one before, however many pages lie between.

@@ -46,3 +46,4 @@ pub mod unchecked;
 pub mod without_checksum;
 pub mod xact_ends;
 pub mod xid;
+pub mod zeroed;

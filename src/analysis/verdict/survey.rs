@@ -9,6 +9,7 @@ use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSour
 use super::compare::Comparison;
 use super::donor_images::PageOfNoDonor;
 use super::doubt::Doubt;
+use super::events::{BlockEvent, Touch};
 use super::history::WalHistory;
 use super::interest::Interest;
 use super::judge::{OnStart, PageFacts, PageVerdict, Reason, Verdict, judge_page};
@@ -304,6 +305,7 @@ impl Context<'_> {
             || !settled
                 && !is_map
                 && (matches!(verdict.on_start, OnStart::Read { .. } | OnStart::PassedOver { .. })
+                    || subject.is_zero && self.had_content(page)
                     || verdict.candidates.iter().any(|judged| self.shows_missing(judged, suspicion, disk)));
         let named = self.named.get(&page).filter(|_| !settled);
         let absent = match disk.read {
@@ -349,6 +351,26 @@ impl Context<'_> {
             }
             (PageCondition::Sound, _) => None,
         }
+    }
+
+    /// True when records before the redo point filled the page and none removed it after that: a checkpoint had written it.
+    fn had_content(&self, page: PageId) -> bool {
+        let (Some(index), Some(redo_lsn)) = (self.interest.index_of(page), self.replay.rebuild_target()) else {
+            return false;
+        };
+        let removed = self.history.file_events(page).filter(|event| event.start_lsn < redo_lsn).last();
+        let is_zero = |event: &BlockEvent| match &event.touch {
+            Touch::Image { marks, .. } => {
+                marks.as_deref().is_none_or(|marks| (0..marks.len()).all(|at| marks.is_zero(at)))
+            }
+            _ => false,
+        };
+        let last = self.history.events(index).iter().rfind(|event| event.end_lsn <= redo_lsn && event.matters());
+        last.is_some_and(|last| {
+            !is_zero(last)
+                && self.history.covers(last.start_lsn, redo_lsn)
+                && removed.is_none_or(|removed| removed.start_lsn < last.start_lsn)
+        })
     }
 
     /// True for a page of a relation that the catalog has and whose end WAL does not give.

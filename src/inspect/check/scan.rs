@@ -1,6 +1,7 @@
 //! Every page of every relation file, read once: what looks wrong, and what the sound ones tell.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::files::RelationFiles;
@@ -16,7 +17,7 @@ use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
-use crate::types::{Lsn, PageId};
+use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
 /// What the relation files told.
 #[derive(Default)]
@@ -29,6 +30,8 @@ pub(super) struct Scanned {
     pub files: Option<ScannedFiles>,
     /// Heap pages of a cluster without checksums that show a transaction from after the redo point.
     pub late: Vec<PageId>,
+    /// Blocks of main forks of logged relations that are all zero.
+    pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// What pages of indexes say of each other.
     pub links: LinkReport,
     /// Files that lack pages, as a doubt about what those would have told.
@@ -127,6 +130,7 @@ fn read_pages(
     scanned.newest = found.counts.newest;
     scanned.late = found.notable;
     scanned.links = found.links;
+    scanned.zeroed = found.zeroed;
     let counts = &found.counts;
     if interrupted.load(Ordering::Relaxed) && !found.interrupted {
         // Interrupted at the last piece: what follows must hear of it.

@@ -41,6 +41,7 @@ impl fmt::Display for SkippedPart {
             Self::RestOfRelationFiles => f.write_str("the rest of the relation files"),
             Self::RestOfCheck => f.write_str("the rest of the check"),
             Self::MorePagesNeeded => f.write_str("more pages that replay needs"),
+            Self::MorePagesZeroed => f.write_str("more pages that are all zero and had content"),
             Self::MorePagesTouched => f.write_str("more pages that replay touches"),
             Self::RowsWithoutChecksum => f.write_str("rows of pages without checksum"),
             Self::Wal => f.write_str("WAL"),
@@ -148,6 +149,7 @@ impl fmt::Display for SkipReason {
             Self::NoRoomForChanges { end_lsn } => {
                 write!(f, "compared only with WAL before {end_lsn}: the changes after it exceed the memory limit")
             }
+            Self::TooManyZeroed { limit } => write!(f, "more than {limit} pages are all zero and had content"),
             Self::TooManyTouched { limit } => {
                 write!(f, "the rows of {limit} pages are compared with WAL, not those of further pages")
             }

@@ -5,6 +5,7 @@ use super::read_wal::WalRead;
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::verdict::slots::Suspicion;
+use crate::analysis::verdict::zeroed::{MAX_ZEROED, ZeroedPages};
 use crate::types::PageId;
 
 /// Pages whose rows are compared with WAL where no checksum protects them.
@@ -18,7 +19,7 @@ pub(super) struct Further {
     pub(super) coverage: Coverage,
 }
 
-/// Finds pages that replay needs and that are not there, those that show a transaction too early, and where no checksum
+/// Finds pages that replay needs and that are not there, those of zeros that had content, those that show a transaction too early, and where no checksum
 /// protects them all that replay touches.
 pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Further {
     let mut coverage = Coverage::default();
@@ -31,11 +32,16 @@ pub(super) fn find_further(read: &WalRead, cluster: &ClusterInput<'_>) -> Furthe
     if touched.len() >= MAX_TOUCHED {
         coverage.skip(SkippedPart::MorePagesTouched, SkipReason::TooManyTouched { limit: MAX_TOUCHED });
     }
+    let zeroed = read.zeroed.as_ref().filter(|_| read.replay.can_begin).map_or_else(Vec::new, ZeroedPages::named);
+    if zeroed.len() > MAX_ZEROED {
+        coverage.skip(SkippedPart::MorePagesZeroed, SkipReason::TooManyZeroed { limit: MAX_ZEROED });
+    }
+    let zeroed = zeroed.into_iter().take(MAX_ZEROED).map(|page| (page, Suspicion::Zeroed));
     let missing = needed.map(|needed| needed.missing(pages, block_size, &mut coverage));
     let first_touches = read.first_touches.as_ref().filter(|_| read.replay.can_begin);
     let ahead = first_touches.map(|touches| touches.ahead(pages, block_size, &mut coverage));
     let differing = ahead.into_iter().flatten().chain(touched).map(|page| (page, Suspicion::Differs));
-    let found = missing.into_iter().flatten().chain(differing);
+    let found = missing.into_iter().flatten().chain(differing).chain(zeroed);
     let suspects = found.filter(|(page, _)| read.interest.index_of(*page).is_none()).collect();
     Further { suspects, coverage }
 }

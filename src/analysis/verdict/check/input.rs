@@ -1,6 +1,7 @@
 //! What a check works on, grouped by where it comes from.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::analysis::finding::Coverage;
 use crate::analysis::page_links::BrokenLink;
@@ -13,7 +14,7 @@ use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet};
 use crate::parsers::control::ControlFile;
-use crate::types::{Lsn, PageId, RelFileLocator};
+use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
 /// What the check works on.
 pub struct CheckInput<'a> {
@@ -115,6 +116,8 @@ pub struct ScanInput<'a> {
     pub suspects: BTreeMap<PageId, Suspicion>,
     /// Heap pages of a cluster without checksums that show a transaction from after the redo point.
     pub late_pages: Vec<PageId>,
+    /// Blocks of main forks of logged relations that are all zero.
+    pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// Pages that other pages of their index name, and that are all zero or not there, with all who name them.
     pub named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
     /// What all pages say about the end of WAL.

@@ -17,6 +17,7 @@ use crate::analysis::verdict::needed::Needed;
 use crate::analysis::verdict::replay::{Replay, read_before};
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, slots_of};
 use crate::analysis::verdict::unchecked::FirstTouches;
+use crate::analysis::verdict::zeroed::ZeroedPages;
 use crate::types::{PageId, RelFileLocator};
 
 /// What is asked of WAL.
@@ -26,6 +27,8 @@ pub(super) struct WalQuestion {
     pub(super) interest: Interest,
     /// Which transaction came to which of these pages when.
     pub(super) first_touches: Option<FirstTouches>,
+    /// Which of these pages of zeros had content.
+    pub(super) zeroed: Option<ZeroedPages>,
     /// What replay needs on disk.
     pub(super) needed: Option<Needed>,
 }
@@ -40,6 +43,8 @@ pub(super) struct WalRead {
     pub(super) interest: Interest,
     /// Which transaction came to which page when, if that was asked.
     pub(super) first_touches: Option<FirstTouches>,
+    /// Which pages of zeros had content, if that was asked.
+    pub(super) zeroed: Option<ZeroedPages>,
     /// What replay needs on disk, if that was asked.
     pub(super) needed: Option<Needed>,
     /// What could not be read.
@@ -72,7 +77,7 @@ impl WalQuestion {
 impl WalRead {
     /// No WAL was read.
     pub(super) fn nothing(cluster: &ClusterInput<'_>, question: WalQuestion) -> Self {
-        let WalQuestion { interest, first_touches, needed } = question;
+        let WalQuestion { interest, first_touches, zeroed, needed } = question;
         let mut history = WalHistory::new(&interest);
         // Where no checksum protects pages, what records put into them is kept.
         history.changes = (!cluster.has_checksums()).then(|| ChangeLog::of(interest.pages().len()));
@@ -80,7 +85,7 @@ impl WalRead {
         if cluster.may_be_running {
             replay.doubts.push(Doubt::MayBeRunning);
         }
-        Self { replay, history, interest, first_touches, needed, coverage: Coverage::default() }
+        Self { replay, history, interest, first_touches, zeroed, needed, coverage: Coverage::default() }
     }
 }
 
@@ -92,13 +97,13 @@ pub(super) fn read_wal(
     jobs: usize,
     progress: &CheckProgress<'_>,
 ) -> WalRead {
-    let WalRead { mut replay, mut history, interest, first_touches, needed, mut coverage } =
+    let WalRead { mut replay, mut history, interest, first_touches, zeroed, needed, mut coverage } =
         WalRead::nothing(cluster, question);
-    (history.first_touches, history.needed) = (first_touches, needed);
+    (history.first_touches, history.zeroed, history.needed) = (first_touches, zeroed, needed);
     let read = AtomicU64::new(0);
     let watch = |bytes| progress.at(Stage::Wal, read.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes));
-    // Where nothing is wrong with any page, older WAL has nothing to say.
-    let is_wanted = !interest.is_empty() || replay.redo_lsn.is_none();
+    // Where nothing is wrong with any page, and none is all zero, older WAL has nothing to say.
+    let is_wanted = !interest.is_empty() || history.zeroed.is_some() || replay.redo_lsn.is_none();
     if let Some(set) = wal.all.or(wal.own).filter(|_| is_wanted) {
         for error in read_before(set, replay.redo_lsn, &mut history, &interest, jobs, &watch) {
             coverage.skip(SkippedPart::WalBeforeRedo, error);
@@ -118,5 +123,6 @@ pub(super) fn read_wal(
         coverage.skip(SkippedPart::RowsWithoutChecksum, SkipReason::NoRoomForChanges { end_lsn: cut });
     }
     let (first_touches, needed) = (history.first_touches.take(), history.needed.take());
-    WalRead { replay, history, interest, first_touches, needed, coverage }
+    let zeroed = history.zeroed.take();
+    WalRead { replay, history, interest, first_touches, zeroed, needed, coverage }
 }
