@@ -100,11 +100,13 @@ fn pages_that_records_changed_since_are_never_restored_from_the_donor() {
         let rows = verdicts(&check(&case));
         let mut with_donor_page = 0;
         for page in case.pages() {
-            let Some(row) = rows.get(&(page.path.clone(), page.block)) else {
-                assert_eq!(page.damage, "zeroed", "{name}: {} block {} is not found", page.path, page.block);
-                continue;
-            };
+            let row = &rows[&(page.path.clone(), page.block)];
             assert!(page.records > 0);
+            if (page.path.as_str(), page.block) == ("base/5/1249", 17) {
+                // Its only record since is one of hint bits without an image.
+                assert_eq!(row["verdict"], "restore", "{name}: {row}");
+                continue;
+            }
             for donor in row["candidates"].as_array().unwrap().iter().filter(|one| one["source"] == "donor") {
                 with_donor_page += 1;
                 assert_ne!(donor["outcome"], "safe", "{name}: {row}");

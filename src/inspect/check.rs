@@ -293,8 +293,8 @@ fn judge(
             denied: &wal.denied,
             all: wal.all.as_ref(),
         },
-donors,
-            scan: ScanInput { suspects, late_pages: scanned.late, zeroed: scanned.zeroed, named, witnesses },
+        donors,
+        scan: ScanInput { suspects, late_pages: scanned.late, zeroed: scanned.zeroed, named, witnesses },
         names: NameInput { exists: &exists, called: &called },
         coverage,
     };

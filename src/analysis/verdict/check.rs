@@ -12,6 +12,7 @@ mod weigh;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
@@ -34,11 +35,11 @@ use super::replay::Replay;
 use super::slots::{SlotRef, Suspicion};
 use super::survey::{Context, PageReport};
 use super::unchecked::FirstTouches;
-use super::zeroed::ZeroedPages;
+use super::zeroed::{MAX_ZEROED, ZeroedPages};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::donor::Donor;
-use crate::types::{PageId, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
 /// `wal_level` in `pg_control` of a server that logs no more than its own recovery needs.
 const WAL_LEVEL_MINIMAL: i32 = 0;
@@ -72,6 +73,10 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     coverage.append_once(compared.coverage);
     let (slots, mut suspects) = (compared.slots, compared.suspects);
 
+    if !donors.is_empty() {
+        // Where an older copy has content that nothing removed since, zeros are damage, even if no record is left of it.
+        suspects.extend(zeroed_suspects(&scan.zeroed, &suspects, &mut coverage));
+    }
     let zeroed = cluster.replay.redo_lsn.and_then(|redo_lsn| ZeroedPages::of(&scan.zeroed, redo_lsn));
     let question = first_question(&suspects, &slots, scan.late_pages, scope, &cluster, names.exists);
     let question = WalQuestion { zeroed, ..question };
@@ -137,6 +142,26 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
     let outlook = predict(&pages, &replay, &cluster, scope);
     let slots = name_slots(slots, &pages, &history);
     CheckReport { replay, pages, slots, outlook, history, interest, coverage }
+}
+
+/// Pages of zeros that nobody suspects yet.
+fn zeroed_suspects(
+    zeroed: &[(RelFileLocator, Range<BlockNumber>)],
+    suspects: &BTreeMap<PageId, Suspicion>,
+    coverage: &mut Coverage,
+) -> Vec<(PageId, Suspicion)> {
+    let page = |rel: RelFileLocator, block: BlockNumber| PageId { rel, fork: ForkNumber::Main, block };
+    let all = zeroed.iter().flat_map(|(rel, blocks)| blocks.clone().map(move |block| page(*rel, block)));
+    let mut found: Vec<(PageId, Suspicion)> = all
+        .filter(|page| !suspects.contains_key(page))
+        .map(|page| (page, Suspicion::Zeroed))
+        .take(MAX_ZEROED.saturating_add(1))
+        .collect();
+    if found.len() > MAX_ZEROED {
+        found.truncate(MAX_ZEROED);
+        coverage.skip(SkippedPart::MorePagesZeroed, SkipReason::TooManyZeroed { limit: MAX_ZEROED });
+    }
+    found
 }
 
 /// Has the donors find the pages under suspicion, as far as they must be read from their beginning for that.
