@@ -8,6 +8,8 @@ use crate::common::edit::{ClusterCopy, ControlField, Key, PAGE};
 
 /// Bytes of a segment.
 pub const SEGMENT: u64 = 1 << 20;
+/// A table of the cluster `wrapped` that was filled after the last checkpoint.
+const NEVER_WRITTEN: &str = "base/5/16421";
 /// Bytes of a page of WAL.
 const WAL_PAGE: u64 = 8192;
 
@@ -338,6 +340,10 @@ impl WalTail {
         let place = self.record(RM_XLOG, info, 0, &Body::default().main(&main).bytes());
         copy.set_control(&[(ControlField::Checkpoint, place.start)]);
         copy.set_dwb_header_lsn(place.end);
+        // It would have written the pages of this table, of which the crash left zeros.
+        if copy.data().join(NEVER_WRITTEN).exists() {
+            copy.cut(NEVER_WRITTEN, 0);
+        }
         self.xid += 1;
     }
 

@@ -111,11 +111,40 @@ fn page_that_replay_builds_or_removes_need_not_be_there() {
         scene.wal.change(scene.key);
         scene.wal.drop_database(scene.key);
     });
-    assert_in_order("change before the redo point", |scene| {
+    assert_in_order("truncated before the redo point", |scene| {
         scene.wal.change(scene.key);
+        scene.wal.truncate(scene.key, scene.key.block);
         scene.checkpoint();
         scene.wal.noop(8);
     });
+    assert_in_order("hint before the redo point", |scene| {
+        scene.wal.hint(scene.key);
+        scene.checkpoint();
+        scene.wal.noop(8);
+    });
+}
+
+/// A checkpoint wrote the page before the redo point: zeros are not what it wrote. A file that is shorter is not looked for.
+#[test]
+fn page_of_zeros_that_was_changed_before_the_redo_point_is_damaged() {
+    for (loss, word) in LOSSES {
+        let mut scene = Scene::new();
+        scene.wal.change(scene.key);
+        scene.checkpoint();
+        scene.wal.noop(8);
+        lose(&scene, loss);
+        let checked = full(&scene);
+        if word != "zeroed" {
+            assert!(checked.page(scene.key).is_none(), "{loss:?}");
+            continue;
+        }
+        let row = Row::of(&checked, scene.key);
+        assert_eq!((row.disk(), row.verdict(), row.on_start()), ("zeroed", "no_image", "later"), "{row}");
+        // The record reads the page, and nothing older is left of it.
+        let page = checked.page(scene.key).unwrap();
+        assert_eq!(page["rebuildable"]["code"], "no_base");
+        assert_eq!(page["damage_codes"], serde_json::json!(["zeroed_content"]));
+    }
 }
 
 /// Adds records to the WAL of a scene.
