@@ -31,7 +31,8 @@ impl JobsArg {
 pub struct DonorArgs {
     /// Take pages from an older copy: base backup, snapshot, stopped standby
     ///
-    /// Each page of it is one more image, proven by the WAL since then. WAL that comes with the copy is read, too.
+    /// A directory, or the archives of a base backup in tar format (plain, gzip, lz4, zstd). Each page of it is one more image,
+    /// proven by the WAL since then. WAL that comes with the copy is read, too.
     #[arg(long = "donor", value_name = "PATH")]
     pub donors: Vec<PathBuf>,
 }

@@ -9,7 +9,7 @@ use crate::parsers::control::ControlFile;
 use crate::types::{Lsn, TimelineId};
 
 /// Longest `backup_label` that is read, in bytes.
-const LABEL_LIMIT_BYTES: u64 = 64 * 1024;
+pub(super) const LABEL_LIMIT_BYTES: u64 = 64 * 1024;
 
 /// Names whose presence alone changes what recovery does.
 const SIGNALS: [&str; 6] =

@@ -10,7 +10,7 @@ use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::version::Major;
 
 /// Longest `PG_VERSION` that is read, in bytes.
-const VERSION_LIMIT_BYTES: u64 = 64;
+pub(super) const VERSION_LIMIT_BYTES: u64 = 64;
 
 /// Directories between a data directory and the deepest ones that belong to it: `pg_tblspc/OID/PG_…/OID`.
 const DEEPEST: usize = 4;

@@ -22,5 +22,6 @@ pub mod running;
 pub mod server_process;
 pub mod settings;
 pub mod tar_backup;
+pub mod tar_members;
 pub mod wal;
 mod xact_log;

@@ -80,6 +80,20 @@ impl Server {
         copy
     }
 
+    /// A base backup in a directory of its own, made with these arguments; not started.
+    pub fn base_backup(&self, arguments: &[&str]) -> Self {
+        let backup = Self::in_new_directory(self.bin.clone(), self.user);
+        let (host, data) = (text(self.directory.path()), backup.data());
+        let given = ["-h", host, "-U", "postgres", "--checkpoint=fast", "-D", text(&data)];
+        self.must("pg_basebackup", &[&given[..], arguments].concat());
+        backup
+    }
+
+    /// Where clients reach the server.
+    pub fn host(&self) -> &Path {
+        self.directory.path()
+    }
+
     fn in_new_directory(bin: PathBuf, user: Option<u32>) -> Self {
         let directory = tempfile::tempdir().expect("temporary directory");
         if let Some(user) = user {

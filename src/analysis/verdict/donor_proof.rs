@@ -112,15 +112,21 @@ pub(super) fn judge_donor_change(
     judge_redo(donor, evidence, chain);
     let held = donor.holds_until();
     let is_later = |start_lsn: Lsn, end_lsn: Lsn| end_lsn > page_lsn && !(replays && start_lsn >= redo_lsn);
-    let mut files = evidence.history.file_events(page);
-    if let Some(event) = files.find(|event| event.start_lsn >= held && is_later(event.start_lsn, event.end_lsn)) {
+    // What comes before the redo point should be in the donor, if its files are of one moment.
+    let is_before = |start_lsn: Lsn| donor.is_before_redo() && start_lsn < donor.redo_lsn;
+    let files = || {
+        let of_page = evidence.history.file_events(page);
+        of_page.filter(|event| event.start_lsn >= held && is_later(event.start_lsn, event.end_lsn))
+    };
+    if let Some(event) = files().find(|event| !is_before(event.start_lsn)) {
         chain.add(Weight::Against, Statement::ImageOfOlderPage(event.clone()));
+    } else if let Some(event) = files().next() {
+        chain.add(Weight::Missing, Statement::DonorMayBeOlder(event.clone()));
     }
     let major = evidence.history.major;
     let named = |event: &&BlockEvent| NamedRecord { name: event.name(major), lsn: event.start_lsn };
     let events = || evidence.events.iter().filter(|_| !is_map);
-    // What comes before the redo point should be in the donor, if its files are of one moment.
-    let is_in_donor = |event: &&BlockEvent| donor.is_before_redo() && event.start_lsn < donor.redo_lsn;
+    let is_in_donor = |event: &&BlockEvent| is_before(event.start_lsn);
     let later = || events().filter(|event| event.matters() && is_later(event.start_lsn, event.end_lsn));
     let lost: Vec<&BlockEvent> = later().filter(|event| !is_in_donor(event)).collect();
     let is_unseen = |event: &&BlockEvent| !donor.kind.shows_redo() || moves_lsn(event, page);

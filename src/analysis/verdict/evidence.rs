@@ -215,6 +215,8 @@ pub enum Statement {
     },
     /// A record from before the donor's redo point changes the page, and its LSN does not show the change.
     DonorMayLackRecord(NamedRecord),
+    /// The file changed before the donor's redo point, and nothing shows that the donor has it as it was then.
+    DonorMayBeOlder(FileEvent),
     /// The donor is not older than the redo point.
     DonorNotBeforeRedo {
         /// Redo point of the donor.

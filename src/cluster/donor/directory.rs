@@ -16,12 +16,12 @@ use crate::parsers::wal::timeline::TimelineHistory;
 use crate::types::{ForkNumber, PageId, RelFileLocator, TimelineId};
 
 /// Longest history file that is read, in bytes.
-const HISTORY_LIMIT_BYTES: u64 = 1 << 20;
+pub(super) const HISTORY_LIMIT_BYTES: u64 = 1 << 20;
 
 /// How the name of a file begins that has changed blocks only.
 ///
 /// Source: `INCREMENTAL_PREFIX`, `src/include/backup/basebackup_incremental.h`.
-const INCREMENTAL_PREFIX: &str = "INCREMENTAL.";
+pub(super) const INCREMENTAL_PREFIX: &str = "INCREMENTAL.";
 
 /// A data directory that pages are taken from.
 #[derive(Debug)]

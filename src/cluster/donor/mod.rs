@@ -1,6 +1,7 @@
 //! Donors: older copies of the cluster that pages can be taken from: base backups, file system snapshots, stopped servers.
 //! Says what a donor is and gives its pages; what a page is worth is for others to judge.
 
+mod archive;
 mod directory;
 pub mod facts;
 pub mod refusal;
@@ -9,6 +10,7 @@ mod timeline;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use self::archive::DonorArchive;
 use self::directory::DonorDirectory;
 pub use self::facts::{DonorFacts, DonorKind};
 pub use self::refusal::DonorRefusal;
@@ -48,6 +50,10 @@ pub enum DonorGap {
     DonorFileEndsBefore,
     /// The file is that of the cluster itself, by a link.
     DonorFileIsOfCluster,
+    /// The archive has the file as something other than plain bytes.
+    DonorFileNotPlain,
+    /// More pages of the archive are wanted than are kept.
+    DonorPageNotKept,
 }
 
 impl DonorGap {
@@ -61,12 +67,19 @@ impl DonorGap {
     pub const CODES: &'static [&'static str] = <Self as strum::VariantNames>::VARIANTS;
 }
 
+/// Where the files of a donor are.
+#[derive(Debug)]
+enum DonorFiles {
+    Directory(DonorDirectory),
+    Archive(DonorArchive),
+}
+
 /// A donor that is of the cluster, opened for reading.
 #[derive(Debug)]
 pub struct Donor {
     path: PathBuf,
     facts: DonorFacts,
-    directory: DonorDirectory,
+    files: DonorFiles,
     /// Pages with a later LSN are of another line of history.
     usable_until: Option<Lsn>,
 }
@@ -78,8 +91,14 @@ impl Donor {
     /// # Errors
     /// Why it cannot be a donor of this cluster.
     pub fn open(path: &Path, host: &DonorHost<'_>) -> Result<Self, DonorRefusal> {
-        let (directory, facts) = DonorDirectory::open(path, host)?;
-        Ok(Self { path: path.to_owned(), facts, directory, usable_until: None })
+        let (files, facts) = if DonorArchive::is_one(path) {
+            let (archive, facts) = DonorArchive::open(path, host)?;
+            (DonorFiles::Archive(archive), facts)
+        } else {
+            let (directory, facts) = DonorDirectory::open(path, host)?;
+            (DonorFiles::Directory(directory), facts)
+        };
+        Ok(Self { path: path.to_owned(), facts, files, usable_until: None })
     }
 
     /// Compares the donor's line of history with that of the cluster, whose newest timeline is `tli`.
@@ -87,7 +106,10 @@ impl Donor {
     /// # Errors
     /// When the donor is of another line, or that is unknown.
     pub fn follow(&mut self, tli: TimelineId, history: Option<&TimelineHistory>) -> Result<(), DonorRefusal> {
-        let own = |tli| self.directory.history(tli);
+        let own = |tli| match &self.files {
+            DonorFiles::Directory(directory) => directory.history(tli),
+            DonorFiles::Archive(archive) => archive.history(tli),
+        };
         self.usable_until = timeline::usable_until(&self.facts, tli, history, &own)?;
         Ok(())
     }
@@ -113,15 +135,21 @@ impl Donor {
     /// WAL that came with the donor, as a path that a set of WAL can be opened with.
     #[must_use]
     pub fn wal_path(&self) -> Option<PathBuf> {
-        self.directory.wal_path()
+        match &self.files {
+            DonorFiles::Directory(directory) => directory.wal_path(),
+            DonorFiles::Archive(archive) => archive.wal_path(),
+        }
     }
 
-    /// Makes sure that [`Self::read_page`] can give these pages.
+    /// Makes sure that [`Self::read_page`] can give these pages, and no others where the donor is in archives.
     ///
     /// # Errors
     /// When the donor cannot be read to its end.
-    pub fn gather(&mut self, _wanted: &BTreeSet<PageId>) -> Result<(), AccessError> {
-        Ok(())
+    pub fn gather(&mut self, wanted: &BTreeSet<PageId>) -> Result<(), AccessError> {
+        match &mut self.files {
+            DonorFiles::Directory(_) => Ok(()),
+            DonorFiles::Archive(archive) => archive.gather(wanted),
+        }
     }
 
     /// Reads a page.
@@ -129,7 +157,10 @@ impl Donor {
     /// # Errors
     /// When the file cannot be opened or read for another reason than that it does not exist.
     pub fn read_page(&self, page: PageId) -> Result<DonorRead, AccessError> {
-        self.directory.read_page(page)
+        match &self.files {
+            DonorFiles::Directory(directory) => directory.read_page(page),
+            DonorFiles::Archive(archive) => Ok(archive.read_page(page)),
+        }
     }
 
     /// True when the donor has an init fork of the relation, so that it is unlogged there.
@@ -137,6 +168,9 @@ impl Donor {
     /// # Errors
     /// When that cannot be found out.
     pub fn is_unlogged(&self, rel: RelFileLocator) -> Result<bool, AccessError> {
-        self.directory.has_fork(rel, ForkNumber::Init)
+        match &self.files {
+            DonorFiles::Directory(directory) => directory.has_fork(rel, ForkNumber::Init),
+            DonorFiles::Archive(archive) => Ok(archive.is_unlogged(rel)),
+        }
     }
 }

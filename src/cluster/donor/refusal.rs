@@ -42,6 +42,11 @@ pub enum DonorRefusal {
         /// That of the cluster.
         expected: Major,
     },
+    /// Its `PG_VERSION` names no major that is known.
+    UnknownMajor {
+        /// What the file says.
+        found: String,
+    },
     /// Its pages or segment files have other sizes.
     OtherSizes,
     /// It is the data directory itself.

@@ -117,7 +117,7 @@ enum Handle<'a> {
 }
 
 /// A stretch of a file as a stream. Never moves the file's own position.
-pub(super) struct StoredWindow<'a> {
+pub(in crate::cluster) struct StoredWindow<'a> {
     handle: Handle<'a>,
     at: u64,
     end: u64,
@@ -155,12 +155,12 @@ impl<'a> StoredWindow<'a> {
     }
 
     /// A file that is open already, from its start.
-    pub(super) fn whole(file: ReadFile) -> Self {
+    pub(in crate::cluster) fn whole(file: ReadFile) -> Self {
         let end = file.size_bytes();
         Self { handle: Handle::File(file), at: 0, end, taken: Arc::default() }
     }
 
-    pub(super) const fn end(&self) -> u64 {
+    pub(in crate::cluster) const fn end(&self) -> u64 {
         self.end
     }
 
@@ -173,7 +173,7 @@ impl<'a> StoredWindow<'a> {
     }
 
     /// The next `size_bytes` of an open file as a stretch of its own.
-    pub(super) fn part(&self, offset: u64, size_bytes: u64) -> WindowPart<'_, 'a> {
+    pub(in crate::cluster) fn part(&self, offset: u64, size_bytes: u64) -> WindowPart<'_, 'a> {
         WindowPart { window: self, at: offset, end: offset.saturating_add(size_bytes) }
     }
 
@@ -195,7 +195,7 @@ impl Read for StoredWindow<'_> {
 }
 
 /// A stretch of an open file, borrowed.
-pub(super) struct WindowPart<'w, 'a> {
+pub(in crate::cluster) struct WindowPart<'w, 'a> {
     window: &'w StoredWindow<'a>,
     at: u64,
     end: u64,

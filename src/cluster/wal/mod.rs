@@ -8,10 +8,10 @@
 //! [`DEFAULT_WINDOW_BYTES`]), and some 300 bytes for each segment that was found.
 
 mod archive;
-mod bytes;
+pub(super) mod bytes;
 mod candidates;
 mod choose;
-mod codec;
+pub(super) mod codec;
 mod error;
 mod first_page;
 mod names;
@@ -22,7 +22,7 @@ mod scratch;
 mod set;
 mod sources;
 mod stdin;
-mod tar;
+pub(super) mod tar;
 
 pub use bytes::{PIECE_BYTES, SegmentBytes, WalReadError};
 pub use candidates::{DeniedFile, UnknownVersionSegment};

@@ -25,7 +25,7 @@ pub(super) const MAX_HEADERS: u64 = 4 << 20;
 pub(super) const MAX_EMPTY_MEMBERS: u64 = 1 << 19;
 
 /// Bytes that may be read and dropped to reach a higher offset.
-pub(super) trait TarSource: Read {
+pub(in crate::cluster) trait TarSource: Read {
     /// Passes over everything before `position`; false when the input ends before.
     fn advance_to(&mut self, position: u64) -> io::Result<bool>;
 }
@@ -38,9 +38,9 @@ impl TarSource for StoredWindow<'_> {
 }
 
 /// A stream that counts what it gave.
-pub(super) struct Counted<R> {
-    pub(super) source: R,
-    pub(super) position: u64,
+pub(in crate::cluster) struct Counted<R> {
+    pub(in crate::cluster) source: R,
+    pub(in crate::cluster) position: u64,
 }
 
 impl<R: Read> Read for Counted<R> {
@@ -61,7 +61,7 @@ impl<R: Read> TarSource for Counted<R> {
 
 /// What a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MemberKind {
+pub(in crate::cluster) enum MemberKind {
     /// A file, its bytes as they are.
     File,
     /// A directory.
@@ -72,7 +72,7 @@ pub(super) enum MemberKind {
 
 /// A member of an archive; its data starts at `offset`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(in crate::cluster) struct Member {
     pub name: String,
     pub kind: MemberKind,
     pub offset: u64,
@@ -81,7 +81,7 @@ pub(super) struct Member {
 
 /// Why an archive is not read further.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TarError {
+pub(in crate::cluster) enum TarError {
     #[error("archive ends {0}")]
     Truncated(&'static str),
     #[error("no tar header where the next member should be; the rest is not read")]
@@ -99,7 +99,7 @@ pub(super) enum TarError {
 }
 
 /// True when a file that begins like this is a tar archive: the checksum of its first header is right.
-pub(super) fn is_tar(head: &[u8]) -> bool {
+pub(in crate::cluster) fn is_tar(head: &[u8]) -> bool {
     head.get(..512).is_some_and(|block| !is_zero(block) && checksum_is_good(Header::from_byte_slice(block)))
 }
 
@@ -116,7 +116,7 @@ fn checksum_is_good(header: &Header) -> bool {
 
 /// Walks over an archive.
 #[derive(Debug, Default)]
-pub(super) struct TarWalk {
+pub(in crate::cluster) struct TarWalk {
     next: u64,
     headers: u64,
     empty_members: u64,
@@ -129,7 +129,7 @@ impl TarWalk {
     }
 
     /// The next member, or `None` at the end of the archive. What is left of the member before is passed over.
-    pub(super) fn next(&mut self, source: &mut dyn TarSource) -> Result<Option<Member>, TarError> {
+    pub(in crate::cluster) fn next(&mut self, source: &mut dyn TarSource) -> Result<Option<Member>, TarError> {
         let mut long_name = None;
         let mut pax = None;
         loop {

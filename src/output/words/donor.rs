@@ -21,6 +21,10 @@ impl fmt::Display for DonorGap {
         f.pad(match self {
             Self::DonorHasNoFile => "has no such file",
             Self::DonorFileEndsBefore => "has no such page: its file ends before",
+            Self::DonorFileNotPlain => "has the file in a form of the archive that is not read",
+            Self::DonorPageNotKept => {
+                "is an archive, of which more pages are wanted than are kept in memory: examine this one with page"
+            }
             Self::DonorFileIsOfCluster => {
                 "has no file of its own here: a link leads to that of the cluster, which is not a copy"
             }
@@ -51,6 +55,7 @@ impl fmt::Display for DonorRefusal {
                 write!(f, "it is of another cluster: its system identifier is {found}, expected {expected}")
             }
             Self::OtherMajor { found, expected } => write!(f, "it is of major {found}, expected {expected}"),
+            Self::UnknownMajor { found } => write!(f, "its PG_VERSION says {found:?}, which is not known"),
             Self::OtherSizes => f.write_str("its pages, segments or catalogs are not those of the cluster"),
             Self::IsTheCluster => f.write_str("it is the cluster itself"),
             Self::InsideTheCluster => f.write_str("it lies inside the data directory"),

@@ -183,6 +183,9 @@ impl fmt::Display for Statement {
             Self::DonorMayLackRecord(record) => {
                 write!(f, "{record} changes the page, and its LSN does not show that the donor has that change")
             }
+            Self::DonorMayBeOlder(event) => {
+                write!(f, "{event}, and nothing shows that the donor's file is from after that")
+            }
             Self::DonorNotBeforeRedo { donor_lsn, redo_lsn } => write!(
                 f,
                 "the donor's redo point {donor_lsn} is not before the redo point {redo_lsn}: it has every change that                  replay does not repeat"
