@@ -3,6 +3,8 @@
 mod common;
 #[path = "common/live.rs"]
 mod live;
+#[path = "common/wal_set.rs"]
+mod wal_set;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -211,4 +213,67 @@ fn files_of_a_crashed_server_are_judged_as_the_server_will_find_them() {
     assert_eq!((fates(&ran), ran.status), (expected, 1));
     fs::write(data.join(&short), bytes).unwrap();
     assert_eq!(bad_after_start(&loaded, &data), BTreeSet::from([(loaded.quiet.clone(), 3)]));
+}
+
+/// Where the data of a member starts in an archive.
+fn data_of(archive: &Path, member: &str) -> usize {
+    let mut reader = tar::Archive::new(fs::File::open(archive).unwrap());
+    let mut found = reader.entries().unwrap().map(|entry| entry.unwrap());
+    let entry = found.find(|entry| entry.path().unwrap() == Path::new(member)).unwrap_or_else(|| panic!("{member}"));
+    usize::try_from(entry.raw_file_position()).unwrap()
+}
+
+fn unpack(archive: &Path, into: &Path) {
+    fs::create_dir_all(into).unwrap();
+    tar::Archive::new(fs::File::open(archive).unwrap()).unpack(into).unwrap();
+}
+
+#[test]
+fn backup_in_tar_format_is_judged_as_the_unpacked_one() {
+    let Some(loaded) = Loaded::start() else { return };
+    let tar = loaded.backup("tar", &["-F", "t", "-X", "stream", "--max-rate", "8M"]);
+    let clean = verify(&tar, &["--replay"]);
+    assert_eq!((clean.status, &summary(&clean)["backup_end"]), (0, &"reached".into()), "{}", clean.stdout);
+    let base = tar.join("base.tar");
+    let mut bytes = fs::read(&base).unwrap();
+    for (file, block) in [(&loaded.changed, 0), (&loaded.quiet, 3)] {
+        let at = data_of(&base, file) + block * BLOCK;
+        tear(&mut bytes[at..at + BLOCK]);
+    }
+    fs::write(&base, &bytes).unwrap();
+    let ran = verify(&tar, &["--replay"]);
+    let word = |word: &str, code: &str| (word.to_owned(), code.to_owned());
+    let expected = BTreeMap::from([
+        ((loaded.changed.clone(), 0), word("healed", "overwritten_in_replay")),
+        ((loaded.quiet.clone(), 3), word("real_damage", "not_in_replay")),
+    ]);
+    assert_eq!((fates(&ran), ran.status), (expected.clone(), 1));
+
+    let unpacked = loaded.beside("unpacked");
+    unpack(&base, &unpacked);
+    unpack(&tar.join("pg_wal.tar"), &unpacked.join("pg_wal"));
+    let of_directory = verify(&unpacked, &["--replay"]);
+    let rows = |ran: &Ran| {
+        let mut rows = ran.of_type("damaged_page");
+        rows.iter_mut().for_each(|row| row["relation"] = Value::Null);
+        rows
+    };
+    assert_eq!(rows(&ran), rows(&of_directory));
+    assert_eq!(summary(&ran), summary(&of_directory));
+
+    // The same packed, and with its WAL elsewhere, or nowhere.
+    fs::write(tar.join("base.tar.gz"), wal_set::gzip(&bytes)).unwrap();
+    fs::remove_file(&base).unwrap();
+    assert_eq!(fates(&verify(&tar, &["--replay"])), expected);
+    let elsewhere = loaded.beside("wal.tar");
+    fs::rename(tar.join("pg_wal.tar"), &elsewhere).unwrap();
+    assert_eq!(fates(&verify(&tar, &["--wal", arg(&elsewhere)])), expected);
+    let alone = verify(&tar, &["--replay"]);
+    assert!(fates(&alone).values().all(|(word, _)| word == "unknown"));
+    assert_eq!(alone.status, 2);
+
+    // As the server compresses it, with WAL among the other files.
+    let packed = loaded.backup("packed", &["-F", "t", "-z", "-X", "fetch", "--max-rate", "8M"]);
+    let ran = verify(&packed, &["--replay"]);
+    assert_eq!((ran.status, &summary(&ran)["backup_end"]), (0, &"reached".into()), "{}", ran.stdout);
 }

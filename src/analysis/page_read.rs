@@ -9,7 +9,9 @@ use rustc_hash::FxHashSet;
 
 use super::page_check::PageCondition;
 use super::page_links::Seen;
-use super::page_scan::{BadPage, Gap, PIECE_BYTES, PageCounts, PartialPage, Piece, ScanOptions};
+use super::page_scan::{
+    BadPage, Gap, PIECE_BYTES, PageCounts, PartialPage, Piece, ScanOptions, StoredPiece, first_block,
+};
 use super::skipped::SkipReason;
 use crate::cluster::open::{AccessError, ReadFile, open_inside};
 use crate::cluster::relation_walk::RelationFile;
@@ -133,6 +135,32 @@ struct Judge<'a> {
     pauses: &'a AtomicU32,
     read: Read<'a>,
     is_logged: bool,
+}
+
+/// Judges a piece whose bytes were read already.
+pub(super) fn judge_stored(stored: &StoredPiece, options: &ScanOptions<'_>) -> PortionDone {
+    let mut done = PortionDone::default();
+    let relation: &RelationFile = &stored.relation;
+    let geometry = options.geometry;
+    let index = stored.offset.checked_div(u64::from(geometry.block_size)).unwrap_or_default();
+    let block = u32::try_from(first_block(relation, geometry).saturating_add(index)).unwrap_or(u32::MAX);
+    let piece = Piece { file: stored.file, offset: stored.offset, length: stored.length, block };
+    // Nothing is read again: nobody writes to an archive.
+    let (pauses, read) = (AtomicU32::new(0), |_: &mut [u8], _: u64| Ok(0));
+    let judge = Judge { piece, relation, options, pauses: &pauses, read: &read, is_logged: true };
+    judge.pages(&stored.bytes, 0, &mut done);
+    for page in &done.bad {
+        done.counts.add_damage(&page.damage);
+    }
+    let (have, length) = (stored.bytes.len(), usize::try_from(stored.length).unwrap_or(usize::MAX));
+    match &stored.failed {
+        Some(reason) if have < length => {
+            let whole = have.saturating_sub(have.checked_rem(judge.block_size()).unwrap_or_default());
+            done.gaps.push(judge.gap(whole, length, reason.clone()));
+        }
+        _ => judge.note_missing(0, have, length, &mut done),
+    }
+    done
 }
 
 impl Judge<'_> {

@@ -3,8 +3,10 @@
 //! The files are cut into pieces of at most 512 KiB, and these put together to portions of about 2 MiB, which threads
 //! take and whose results are handed over in order: memory depends on the number of threads and files alone.
 
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustc_hash::FxHashSet;
@@ -13,7 +15,7 @@ use super::finding::Coverage;
 use super::in_order::in_order;
 use super::page_check::{PageCondition, PageDamage};
 use super::page_links::{LinkCheck, LinkReport};
-use super::page_read::{PieceReader, PortionDone};
+use super::page_read::{PieceReader, PortionDone, judge_stored};
 use super::skipped::{ByteRange, Lacking, SkipReason, SkippedPart};
 use crate::cluster::relation_walk::RelationFile;
 use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
@@ -261,6 +263,92 @@ pub fn scan_pages(
     scan
 }
 
+/// A part of a relation file whose bytes were read already, as from an archive.
+#[derive(Debug)]
+pub struct StoredPiece {
+    /// Index of the file among those that come.
+    pub file: usize,
+    /// The file.
+    pub relation: Arc<RelationFile>,
+    /// Where in the file it starts: a multiple of [`STORED_PIECE_BYTES`].
+    pub offset: u64,
+    /// Bytes that it should have.
+    pub length: u64,
+    /// Those that came.
+    pub bytes: Vec<u8>,
+    /// Why there are fewer.
+    pub failed: Option<SkipReason>,
+}
+
+/// Most bytes of a [`StoredPiece`].
+pub const STORED_PIECE_BYTES: u64 = PIECE_BYTES;
+
+/// What stored pieces gave.
+#[derive(Debug, Default)]
+pub struct StoredScan {
+    /// Counts and partial pages. Nothing is known of links, and nothing of what is unlogged.
+    pub scan: PageScan,
+    /// By file: the newest LSN of a sound page.
+    pub newest: BTreeMap<usize, (Lsn, PageId)>,
+    /// What could not be read, file by file.
+    gaps: Vec<Gap>,
+}
+
+/// Judges pieces as they come, with several threads, and hands every damaged page to `found` in their order.
+pub fn scan_stored(
+    pieces: impl Iterator<Item = StoredPiece> + Send,
+    options: &ScanOptions<'_>,
+    mut found: impl FnMut(BadPage),
+) -> StoredScan {
+    let mut stored = StoredScan::default();
+    if !options.geometry.is_possible() {
+        return stored;
+    }
+    let worker = || {
+        |piece: StoredPiece| {
+            let is_wanted = !options.interrupted.load(Ordering::Relaxed);
+            (piece.file, is_wanted.then(|| judge_stored(&piece, options)))
+        }
+    };
+    let jobs = options.jobs.clamp(1, 1024);
+    in_order(pieces, (0..jobs).map(|_| worker()).collect(), |(file, done)| {
+        let Some(done) = done else {
+            stored.scan.interrupted = true;
+            return ControlFlow::Break(());
+        };
+        if let Some(newest) = done.counts.newest {
+            let known = stored.newest.entry(file).or_insert(newest);
+            *known = newest.max(*known);
+        }
+        stored.scan.counts.merge(&done.counts);
+        stored.scan.partial_pages.extend(done.partial_pages);
+        stored.gaps.extend(done.gaps);
+        done.bad.into_iter().for_each(&mut found);
+        ControlFlow::Continue(())
+    });
+    stored
+}
+
+impl StoredScan {
+    /// Adds what could not be read of `files`, those that came, to `coverage`, and counts pages as examined.
+    pub fn cover(&mut self, files: &[RelationFile], geometry: Geometry, coverage: &mut Coverage) {
+        let mut gaps = Gaps { files, open: None, coverage };
+        for (index, file) in files.iter().enumerate() {
+            let readable = readable_bytes(file, geometry);
+            if readable < file.size_bytes {
+                let reason = SkipReason::PastSegmentEnd;
+                gaps.add(Gap { file: index, from: readable, to: file.size_bytes, reason });
+            }
+        }
+        self.gaps.drain(..).for_each(|gap| gaps.add(gap));
+        gaps.flush();
+        coverage.examined = coverage.examined.saturating_add(self.scan.counts.pages);
+        if self.scan.interrupted {
+            coverage.skip(SkippedPart::RestOfRelationFiles, SkipReason::Interrupted(Lacking::Counts));
+        }
+    }
+}
+
 /// Reads the pieces of a portion; `None` when the user breaks off.
 fn read_portion(reader: &mut PieceReader<'_>, portion: Vec<Piece>, options: &ScanOptions<'_>) -> Option<PortionDone> {
     let mut done = PortionDone::default();
@@ -276,7 +364,8 @@ fn read_portion(reader: &mut PieceReader<'_>, portion: Vec<Piece>, options: &Sca
 
 /// Bytes of a file in which a server looks for blocks: less than its size only for names and lengths that no server
 /// makes.
-fn readable_bytes(file: &RelationFile, geometry: Geometry) -> u64 {
+#[must_use]
+pub fn readable_bytes(file: &RelationFile, geometry: Geometry) -> u64 {
     // The highest number, 0xFFFFFFFF, means "none".
     let blocks = u64::from(BlockNumber::MAX).saturating_sub(first_block(file, geometry));
     let blocks = blocks.min(u64::from(geometry.rel_segment_blocks));
@@ -294,7 +383,8 @@ fn end_of_fork(files: &[RelationFile], index: usize, geometry: Geometry) -> Opti
 }
 
 /// Number of a file's first block, as far as it goes.
-fn first_block(file: &RelationFile, geometry: Geometry) -> u64 {
+#[must_use]
+pub fn first_block(file: &RelationFile, geometry: Geometry) -> u64 {
     u64::from(file.name.rel_segment).saturating_mul(u64::from(geometry.rel_segment_blocks))
 }
 

@@ -27,9 +27,17 @@ pub fn page_size_by_headers(root: &Path, files: &[RelationFile]) -> Result<(u32,
             *count = count.saturating_add(1);
         }
     }
+    only_size(&named)
+}
+
+/// The size that all headers name, and how many there are. `named`: how many name which.
+///
+/// # Errors
+/// As [`page_size_by_headers`].
+pub fn only_size(named: &BTreeMap<u32, u64>) -> Result<(u32, u64), NoPageSize> {
     match named.iter().collect::<Vec<_>>()[..] {
         [(size, count)] => Ok((*size, *count)),
         [] => Err(NoPageSize::NoneNamed),
-        _ => Err(NoPageSize::Several(named.into_iter().collect())),
+        _ => Err(NoPageSize::Several(named.iter().map(|(size, count)| (*size, *count)).collect())),
     }
 }

@@ -284,6 +284,11 @@ pub enum SkipReason {
         /// Start of the first that was left out.
         from: Lsn,
     },
+    /// So many damaged pages are listed already.
+    TooManyDamaged {
+        /// The limit.
+        limit: usize,
+    },
     /// There was no room for what later WAL says of the rows.
     NoRoomForChanges {
         /// Where the WAL ends that they were compared with.

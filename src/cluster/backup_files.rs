@@ -77,6 +77,12 @@ pub struct RecoverySigns {
     pub wal_was_reset: bool,
 }
 
+/// The signal file of this name, if there is one.
+#[must_use]
+pub(super) fn signal_named(name: &str) -> Option<&'static str> {
+    SIGNALS.into_iter().find(|signal| *signal == name)
+}
+
 /// Looks for the signs in a data directory, `control` being its control file when that can be trusted.
 #[must_use]
 pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySigns {

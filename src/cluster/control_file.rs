@@ -1,5 +1,6 @@
 //! `global/pg_control`, read until it is the same twice.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -70,19 +71,13 @@ pub fn read_control(data_dir: &Path) -> ControlRead {
                 Ok(bytes) => bytes,
                 Err(error) => return ControlRead::Unreadable(error),
             };
-        let control = match ControlFile::decode(&bytes) {
-            Ok(Some(control)) => control,
-            Ok(None) => {
-                return match ControlPrefix::decode(&bytes) {
-                    Ok(prefix) => ControlRead::UnknownVersion { prefix, is_signed: is_signed(&bytes) },
-                    Err(error) => ControlRead::Short(error),
-                };
-            }
-            Err(error) => return ControlRead::Short(error),
+        let control = match decode(&bytes) {
+            Ok(control) => control,
+            Err(read) => return read,
         };
         let same_twice = previous == Some(control.computed_crc);
         if control.crc_is_good() {
-            return held_against_pages(data_dir, control);
+            return compared_with_pages(control, || page_sizes_named(data_dir));
         }
         if same_twice || attempt.saturating_add(1) == ATTEMPTS {
             return ControlRead::Known(Box::new(control));
@@ -106,11 +101,33 @@ fn is_signed(bytes: &[u8]) -> bool {
     })
 }
 
-/// A right CRC says that the file is as it was written, not that it is the one of these pages.
-fn held_against_pages(data_dir: &Path, control: ControlFile) -> ControlRead {
+/// What the bytes of a control file say that is not in a directory. `named`: how many page headers name which page size.
+#[must_use]
+pub(super) fn control_of_bytes(bytes: &[u8], named: &BTreeMap<u32, u64>) -> ControlRead {
+    match decode(bytes) {
+        Ok(control) if control.crc_is_good() => compared_with_pages(control, || named.clone()),
+        Ok(control) => ControlRead::Known(Box::new(control)),
+        Err(read) => read,
+    }
+}
+
+fn decode(bytes: &[u8]) -> Result<ControlFile, ControlRead> {
+    match ControlFile::decode(bytes) {
+        Ok(Some(control)) => Ok(control),
+        Ok(None) => Err(match ControlPrefix::decode(bytes) {
+            Ok(prefix) => ControlRead::UnknownVersion { prefix, is_signed: is_signed(bytes) },
+            Err(error) => ControlRead::Short(error),
+        }),
+        Err(error) => Err(ControlRead::Short(error)),
+    }
+}
+
+/// A right CRC says that the file is as it was written, not that it is the one of these pages. `named`: how many page headers
+/// name which page size.
+fn compared_with_pages(control: ControlFile, named: impl FnOnce() -> BTreeMap<u32, u64>) -> ControlRead {
     let mut faults = control.size_faults();
     if faults.is_empty() {
-        let named = page_sizes_named(data_dir);
+        let named = named();
         let votes = |size: u32| named.get(&size).copied().unwrap_or_default();
         let most = named.iter().max_by_key(|(_, pages)| **pages);
         if let Some((size, pages)) = most.filter(|(_, pages)| **pages > votes(control.geometry.block_size)) {

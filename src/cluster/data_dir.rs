@@ -83,13 +83,18 @@ impl DataDir {
             Err(error) if error.is_not_found() => return Err(NotADataDir::NoVersion(root.to_owned())),
             Err(error) => return Err(error.into()),
         };
-        let digits = text.split('.').next().unwrap_or_default();
-        let number =
-            digits.parse().map_err(|_| NotADataDir::BadVersion { path: root.to_owned(), found: text.clone() })?;
-        let Some(major) = Major::from_number(number) else {
-            return Err(NotADataDir::Unsupported { path: root.to_owned(), version: text });
-        };
+        let major = major_of(root, &text)?;
         Ok(Self { root: root.to_owned(), version: text, major, control: read_control(root) })
+    }
+
+    /// A data directory that lies in archives at `root`. `version`: what `PG_VERSION` says.
+    ///
+    /// # Errors
+    /// When that is not a version that is known here.
+    pub(super) fn in_archives(root: &Path, version: &str, control: ControlRead) -> Result<Self, NotADataDir> {
+        let text = version.trim().to_owned();
+        let major = major_of(root, &text)?;
+        Ok(Self { root: root.to_owned(), version: text, major, control })
     }
 
     /// The directory.
@@ -171,6 +176,15 @@ impl DataDir {
     pub fn recovery_signs(&self) -> RecoverySigns {
         read_signs(&self.root, self.control.trusted())
     }
+}
+
+/// The major that `PG_VERSION` of `root` names.
+fn major_of(root: &Path, text: &str) -> Result<Major, NotADataDir> {
+    let digits = text.split('.').next().unwrap_or_default();
+    let number = digits.parse();
+    let number = number.map_err(|_| NotADataDir::BadVersion { path: root.to_owned(), found: text.to_owned() })?;
+    Major::from_number(number)
+        .ok_or_else(|| NotADataDir::Unsupported { path: root.to_owned(), version: text.to_owned() })
 }
 
 /// The data directory that a directory belongs to as a part. A part that holds `global/` is a data directory by itself.

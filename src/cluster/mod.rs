@@ -22,6 +22,7 @@ pub mod running;
 pub mod server_process;
 pub mod settings;
 pub mod tar_backup;
+pub mod tar_facts;
 pub mod tar_members;
 pub mod wal;
 mod xact_log;

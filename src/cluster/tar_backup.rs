@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::tar_members::is_archive;
 use crate::types::Oid;
 
 /// Names that are kept, at most: a directory with more archives of tablespaces is not a backup that anybody made.
@@ -76,6 +77,31 @@ impl TarBackup {
             }
         }
         Self::of(directory, archives)
+    }
+
+    /// A single archive that a user named, whatever its name is: with the archives beside it when it is the `base` of a backup.
+    #[must_use]
+    pub fn of_file(path: &Path) -> Option<Self> {
+        if !is_archive(path) {
+            return None;
+        }
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = path.file_name()?.to_str()?;
+        if let Some(backup) = Self::find(directory).filter(|backup| backup.base.name == name) {
+            return Some(backup);
+        }
+        let compression = TarArchive::parse(name).map_or(TarCompression::None, |archive| archive.compression);
+        let base = TarArchive { stem: name.to_owned(), name: name.to_owned(), compression };
+        Some(Self { directory: directory.to_owned(), base, wal: None, tablespaces: Vec::new() })
+    }
+
+    /// The archives with relation files: the path of each, and the tablespace that it is of.
+    pub fn archives(&self) -> impl Iterator<Item = (PathBuf, Option<Oid>)> {
+        let tablespaces = self.tablespaces.iter().map(|archive| (archive, archive.stem.parse().ok()));
+        [(&self.base, None)]
+            .into_iter()
+            .chain(tablespaces)
+            .map(|(archive, tablespace)| (self.directory.join(&archive.name), tablespace))
     }
 
     fn of(directory: &Path, mut archives: Vec<TarArchive>) -> Option<Self> {

@@ -85,6 +85,13 @@ pub fn read_members(
     Ok(())
 }
 
+/// True for a file that begins like a tar archive, once its compression is taken off.
+#[must_use]
+pub fn is_archive(path: &Path) -> bool {
+    let Ok(file) = ReadFile::open(path, Links::Follow) else { return false };
+    peel(Box::new(StoredWindow::whole(file)), HEAD_BYTES, DEFAULT_WINDOW_BYTES).is_ok_and(|peeled| is_tar(&peeled.head))
+}
+
 fn next(walk: &mut TarWalk, source: &mut dyn TarSource) -> io::Result<Option<Member>> {
     walk.next(source).map_err(|error| match error {
         TarError::Read(error) | TarError::Header(error) => error,

@@ -125,6 +125,20 @@ impl<'a> Selection<'a> {
         Ok(selection)
     }
 
+    /// The same before the files are known, by numbers alone.
+    ///
+    /// # Errors
+    /// When something is asked for by name.
+    pub(super) fn ahead(filter: &'a FileFilter, root: &Path) -> Result<Self, InspectError> {
+        let number = |wanted: &String| wanted.parse().map_err(|_| InspectError::NamesUnknown(wanted.clone()));
+        Ok(Self {
+            filter,
+            databases: filter.databases.iter().map(number).collect::<Result<_, _>>()?,
+            relations: RelationChoice::resolve_all(&filter.relations, None)?,
+            paths: filter.paths.iter().map(|path| path.below(root)).collect(),
+        })
+    }
+
     /// True when the file is to be read.
     pub(super) fn takes(&self, file: &RelationFile) -> bool {
         let filter = self.filter;

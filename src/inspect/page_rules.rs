@@ -3,7 +3,7 @@
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_size::page_size_by_headers;
-use crate::analysis::skipped::{ControlDoubt, SkipReason, SkippedPart};
+use crate::analysis::skipped::{ControlDoubt, NoPageSize, SkipReason, SkippedPart};
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_walk::RelationFile;
@@ -41,6 +41,17 @@ impl PageRules {
         coverage: &mut Coverage,
         findings: &mut Vec<Finding>,
     ) -> Option<Self> {
+        let headers = || page_size_by_headers(directory.root(), files);
+        Self::with_headers(directory, headers, coverage, findings)
+    }
+
+    /// The same; `headers` gives the page size that the headers of pages name.
+    pub(super) fn with_headers(
+        directory: &DataDir,
+        headers: impl FnOnce() -> Result<(u32, u64), NoPageSize>,
+        coverage: &mut Coverage,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Self> {
         let control = directory.control().trusted();
         if let Some(control) = control {
             let checksums = rule_of(control, coverage, findings);
@@ -51,7 +62,7 @@ impl PageRules {
             ControlRead::UnknownVersion { .. } => ControlDoubt::UnknownVersion,
             _ => ControlDoubt::NotTrusted,
         };
-        match page_size_by_headers(directory.root(), files) {
+        match headers() {
             Ok((block_size, files)) => {
                 let reason = SkipReason::SizesByHeaders { control: doubt, block_size, files };
                 coverage.skip(SkippedPart::DataChecksumsAndSegments, reason);

@@ -1,6 +1,7 @@
 //! Every page of every relation file, judged by itself; and, where that is asked for, what replay makes of the damaged ones.
 
 mod replay;
+mod tar;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use self::replay::ReplaySummary;
 
-use self::replay::{HeldPage, Judged, MAX_DAMAGED, ReplayCluster, ReplayWal, beyond_room};
+use self::replay::{HeldPage, MAX_DAMAGED, ReplayCluster, ReplayWal, beyond_room};
 use super::error::{InspectError, open_data_dir};
 use super::file_filter::{FileFilter, Selection};
 use super::page_rules::{ChecksumRule, PageRules};
@@ -27,11 +28,14 @@ use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::doubt::LsnWitness;
 use crate::analysis::verdict::fate::ReplayFate;
 use crate::analysis::verdict::replay::Replay;
+use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::{RelationFile, relations_of};
+use crate::cluster::running::ServerSign;
+use crate::cluster::tar_backup::TarBackup;
 use crate::parsers::control::{ChecksumState, DbState};
 use crate::types::{ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
 
@@ -120,6 +124,11 @@ impl LazyNames {
         self.read(directory).full_name(rel)
     }
 
+    /// None are known.
+    fn none() -> Self {
+        Self(Some((RelationNames::default(), Vec::new())))
+    }
+
     fn gaps(&self) -> &[NameGap] {
         self.0.as_ref().map_or(&[], |(_, gaps)| gaps)
     }
@@ -137,37 +146,63 @@ struct Plan<'a> {
     wal_bytes: u64,
 }
 
-/// A data directory whose files are about to be read.
+/// What is about to be read.
+enum Subject {
+    Directory(DataDir, LazyNames),
+    Archives(TarBackup),
+}
+
+/// A data directory, or a base backup in tar format, whose files are about to be read.
 pub struct Verification<'a> {
     request: &'a VerifyRequest,
-    directory: DataDir,
-    names: LazyNames,
+    subject: Subject,
 }
 
 impl<'a> Verification<'a> {
-    /// Opens the directory, and refuses names that match no relation or several.
+    /// Opens what was named, and refuses names that match no relation or several.
     ///
     /// # Errors
-    /// When the path is not a data directory, or what was asked for is not there.
+    /// When the path is neither a data directory nor a base backup, or what was asked for is not there.
     pub fn open(request: &'a VerifyRequest) -> Result<Self, InspectError> {
-        let directory = open_data_dir(&request.data_dir)?;
-        let mut names = LazyNames::default();
-        if request.files.needs_names() {
-            request.files.confirm(names.read(&directory))?;
-        }
-        Ok(Self { request, directory, names })
+        let path = &request.data_dir;
+        let subject = match open_data_dir(path) {
+            Ok(directory) => {
+                let mut names = LazyNames::default();
+                if request.files.needs_names() {
+                    request.files.confirm(names.read(&directory))?;
+                }
+                Subject::Directory(directory, names)
+            }
+            Err(InspectError::TarBackup(backup)) => Subject::Archives(*backup),
+            Err(error) => Subject::Archives(TarBackup::of_file(path).ok_or(error)?),
+        };
+        Ok(Self { request, subject })
     }
 
     /// Reads and judges everything that is asked for.
     ///
     /// # Errors
-    /// When a name matches no relation or several.
+    /// When a name matches no relation or several, or an archive holds no data directory.
     pub fn run(self, watch: WatchBytes<'_>, visit: VisitDamaged<'_>) -> Result<VerifyReport, InspectError> {
-        let mut report = self.read(watch, visit)?;
+        let mut report = match self.subject {
+            Subject::Directory(directory, names) => {
+                DirectoryVerification { request: self.request, directory, names }.read(watch, visit)?
+            }
+            Subject::Archives(backup) => tar::read(self.request, &backup, watch, visit)?,
+        };
         report.answer = report.answer.max(Answer::of_findings(&report.findings, &report.coverage));
         Ok(report)
     }
+}
 
+/// A data directory whose files are about to be read.
+struct DirectoryVerification<'a> {
+    request: &'a VerifyRequest,
+    directory: DataDir,
+    names: LazyNames,
+}
+
+impl<'a> DirectoryVerification<'a> {
     fn read(mut self, watch: WatchBytes<'_>, visit: VisitDamaged<'_>) -> Result<VerifyReport, InspectError> {
         let directory = &self.directory;
         let (server, signs) = (directory.server_sign(), directory.recovery_signs());
@@ -182,24 +217,10 @@ impl<'a> Verification<'a> {
         let control = directory.control().trusted();
         let files: Vec<RelationFile> = walk.files.iter().filter(|file| selection.takes(file)).cloned().collect();
         let page_rules = PageRules::of(directory, &walk.files, &mut coverage, &mut findings);
-        let mut report = VerifyReport {
-            data_dir: directory.root().to_owned(),
-            condition: ClusterCondition::of(control, &server, &signs),
-            checksums: control.map(|control| control.checksums),
-            files: files.len() as u64,
-            damaged_files: 0,
-            counts: PageCounts::default(),
-            checksums_not_judged: None,
-            partial_pages: 0,
-            unlogged: 0,
-            replay: None,
-            findings,
-            coverage,
-            answer: if server.may_be_running() { Answer::Uncertain } else { Answer::Fine },
-        };
+        let mut report = VerifyReport::begin(directory, &server, &signs, findings, coverage);
+        report.files = files.len() as u64;
         let Some(page_rules) = page_rules else { return Ok(report) };
-        let clean = |state| [DbState::SHUT_DOWN, DbState::SHUT_DOWN_IN_RECOVERY].contains(&state);
-        let is_clean = signs.backup_label.is_none() && control.is_some_and(|control| clean(control.prefix.state));
+        let is_clean = is_clean(directory, &signs);
         let more_wal = self.request.replay.as_deref();
         if !is_clean && control.is_some() && !server.may_be_running() && more_wal.is_none() {
             report.findings.push(Finding::note(FindingKind::NotShutDown));
@@ -207,9 +228,7 @@ impl<'a> Verification<'a> {
         if page_rules.by_control {
             report.findings.extend(segment_findings(&walk.files, page_rules.geometry, |file| selection.takes(file)));
         }
-        // Only unlogged relations have such a fork.
-        let init = |file: &&RelationFile| file.name.fork == ForkNumber::Init;
-        let unlogged: HashSet<RelFileLocator> = walk.files.iter().filter(init).map(|file| file.rel).collect();
+        let unlogged = unlogged(&walk.files);
         let redo_lsn = Replay::of(directory.control(), &signs).redo_lsn;
         let mut cluster = ReplayCluster {
             control: directory.control(),
@@ -217,9 +236,11 @@ impl<'a> Verification<'a> {
             may_be_running: server.may_be_running(),
             newest: None,
             jobs: self.request.jobs,
+            is_archived: false,
         };
+        let own = [self.request.data_dir.clone()];
         let open = |more: &[PathBuf], report: &mut VerifyReport| {
-            ReplayWal::open(&self.request.data_dir, more, &cluster, &mut report.findings, &mut report.coverage)
+            ReplayWal::open(&own, more, &cluster, &mut report.findings, &mut report.coverage)
         };
         let wal = more_wal.map(|more| open(more, &mut report)).transpose()?;
         let plan = Plan {
@@ -234,16 +255,8 @@ impl<'a> Verification<'a> {
         let mut held = Held { pages: wal.is_some().then(Vec::new), beyond: 0 };
         let mut shown = Shown { directory, names: &mut self.names, plan: &plan, visit };
         let scan = scan(directory, watch, &mut shown, &mut held, &mut report);
-        let mut healed_cuts = HashSet::new();
-        if let Some((wal, mut pages)) = wal.zip(held.pages) {
-            pages.extend(scan.partial_pages.iter().map(|partial| plan.cut_page(partial)));
-            pages.sort_by_key(|page| (page.file, page.offset));
-            cluster.newest = scan.counts.newest.map(|(lsn, page)| (lsn, plan.witness(page)));
-            let path_of = |file| plan.path_of(file);
-            let bytes = (plan.file_bytes(), plan.total_bytes());
-            let judged = wal.judge(&cluster, &pages, &path_of, bytes, watch, &mut report.coverage);
-            healed_cuts = show_held(&mut shown, &pages, &judged, held.beyond, &mut report);
-        }
+        cluster.newest = scan.counts.newest.map(|(lsn, page)| (lsn, plan.witness(page)));
+        let healed_cuts = show_held(&mut shown, held, &scan, wal.as_ref().zip(Some(&cluster)), watch, &mut report);
         let found = link_findings(directory, &mut self.names, &scan, page_rules.geometry);
         report.findings.extend(found);
         report.conclude(&scan, &plan, &healed_cuts, is_clean);
@@ -433,29 +446,41 @@ fn scan(
         }
     });
     (report.damaged_files, report.unlogged) = (damaged_files, unlogged_pages);
-    report.counts = scan.counts;
-    report.partial_pages = scan.partial_pages.len() as u64;
-    if counted {
-        let counts = &mut report.counts;
-        report.checksums_not_judged = Some(counts.checksum_failures);
-        counts.sound += counts.damaged - structural;
-        (counts.damaged, counts.rejected, counts.checksum_failures) = (structural, rejected, 0);
-    }
+    report.count(&scan, counted.then_some((structural, rejected)));
     scan
 }
 
-/// Shows what was held, with what WAL says of it, and counts. Gives the files whose cut page is healed.
+/// Shows what was held, with what WAL says of it where that was asked for, and counts. Gives the files whose cut page is
+/// healed.
 fn show_held(
     shown: &mut Shown<'_>,
-    held: &[HeldPage],
-    judged: &Judged,
-    beyond: u64,
+    held: Held,
+    scan: &PageScan,
+    wal: Option<(&ReplayWal, &ReplayCluster<'_>)>,
+    watch: WatchBytes<'_>,
     report: &mut VerifyReport,
 ) -> HashSet<usize> {
+    let plan = shown.plan;
+    let mut healed_cuts = HashSet::new();
+    let Some(mut pages) = held.pages else { return healed_cuts };
+    if wal.is_some() {
+        pages.extend(scan.partial_pages.iter().map(|partial| plan.cut_page(partial)));
+    }
+    pages.sort_by_key(|page| (page.file, page.offset));
+    let Some((wal, cluster)) = wal else {
+        for page in &pages {
+            if shown.show(page, None).is_break() {
+                break;
+            }
+        }
+        return healed_cuts;
+    };
+    let bytes = (plan.file_bytes(), plan.total_bytes());
+    let judged = wal.judge(cluster, &pages, &|file| plan.path_of(file), bytes, watch, &mut report.coverage);
     let mut summary = ReplaySummary::of(&judged.replay);
-    summary.unknown = beyond;
-    let (mut is_wanted, mut healed_cuts) = (true, HashSet::new());
-    for (page, fate) in held.iter().zip(&judged.fates) {
+    summary.unknown = held.beyond;
+    let mut is_wanted = true;
+    for (page, fate) in pages.iter().zip(&judged.fates) {
         summary.add(fate);
         if page.have_bytes.is_some() && matches!(fate, ReplayFate::Healed(_)) {
             healed_cuts.insert(page.file);
@@ -470,7 +495,59 @@ fn show_held(
     healed_cuts
 }
 
+/// Unlogged relations: only they have an init fork.
+fn unlogged(files: &[RelationFile]) -> HashSet<RelFileLocator> {
+    let init = |file: &&RelationFile| file.name.fork == ForkNumber::Init;
+    files.iter().filter(init).map(|file| file.rel).collect()
+}
+
+/// True after a clean shutdown.
+fn is_clean(directory: &DataDir, signs: &RecoverySigns) -> bool {
+    let clean = |state| [DbState::SHUT_DOWN, DbState::SHUT_DOWN_IN_RECOVERY].contains(&state);
+    let control = directory.control().trusted();
+    signs.backup_label.is_none() && control.is_some_and(|control| clean(control.prefix.state))
+}
+
 impl VerifyReport {
+    /// Nothing is read yet.
+    fn begin(
+        directory: &DataDir,
+        server: &ServerSign,
+        signs: &RecoverySigns,
+        findings: Vec<Finding>,
+        coverage: Coverage,
+    ) -> Self {
+        let control = directory.control().trusted();
+        Self {
+            data_dir: directory.root().to_owned(),
+            condition: ClusterCondition::of(control, server, signs),
+            checksums: control.map(|control| control.checksums),
+            files: 0,
+            damaged_files: 0,
+            counts: PageCounts::default(),
+            checksums_not_judged: None,
+            partial_pages: 0,
+            unlogged: 0,
+            replay: None,
+            findings,
+            coverage,
+            answer: if server.may_be_running() { Answer::Uncertain } else { Answer::Fine },
+        }
+    }
+
+    /// Takes over counts. `structural` and `rejected`: damaged pages, and those that a server refuses, where a wrong checksum
+    /// proves nothing.
+    fn count(&mut self, scan: &PageScan, counted: Option<(u64, u64)>) {
+        self.counts = scan.counts;
+        self.partial_pages = scan.partial_pages.len() as u64;
+        if let Some((structural, rejected)) = counted {
+            let counts = &mut self.counts;
+            self.checksums_not_judged = Some(counts.checksum_failures);
+            counts.sound += counts.damaged - structural;
+            (counts.damaged, counts.rejected, counts.checksum_failures) = (structural, rejected, 0);
+        }
+    }
+
     /// Findings about what was scanned. `healed_cuts`: files that end inside a page which replay replaces.
     fn conclude(&mut self, scan: &PageScan, plan: &Plan<'_>, healed_cuts: &HashSet<usize>, is_clean: bool) {
         for partial in &scan.partial_pages {

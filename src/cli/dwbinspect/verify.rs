@@ -28,11 +28,12 @@ use crate::output::words::cluster::checksum_words;
 /// no segment is missing or short, and that index pages which name each other (siblings and children of B-trees, right
 /// links of GIN and GiST, chains of hash buckets) exist and agree. After a crash, and in a base backup, pages that recovery
 /// will repair count as damaged too: --replay and --wal tell them from real damage. Files of temporary relations are not
-/// read; a server removes them when it starts.
+/// read; a server removes them when it starts. The archives of a base backup in tar format are read as they are, plain or
+/// compressed; there, relations have no names, and links between index pages are not followed.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct VerifyArgs {
-    /// Data directory
+    /// Data directory, or a base backup in tar format: the directory of its archives, or base.tar
     #[arg(value_name = "DATADIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -67,6 +68,7 @@ Examples:
   pg_dwbinspect verify --format csv DATADIR > damaged.csv
   pg_dwbinspect verify --replay BACKUP
   pg_dwbinspect verify --wal /archive/wal BACKUP
+  pg_dwbinspect verify --replay /backups/monday/base.tar.gz
 
 This finds everything that pg_checksums --check finds. pg_checksums compares checksums
 only, accepts pages without a header that are not all zero, and refuses a cluster that

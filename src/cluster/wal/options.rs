@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use crate::parsers::control::ControlFile;
 use crate::types::TimelineId;
 
 /// Largest window of a compressed file that is accepted by default: enough for every level of the usual
@@ -18,6 +19,8 @@ pub struct WalSetOptions<'a> {
     pub timeline: Option<TimelineId>,
     /// The cluster whose WAL is wanted. When `None`, that of the first data directory given, else the most frequent one.
     pub system_identifier: Option<u64>,
+    /// The control file of the cluster, where it does not come with a data directory among the paths.
+    pub control: Option<ControlFile>,
     /// Makes an empty temporary file, for what can be read only once: compressed archives and standard input. Called once
     /// at most.
     pub scratch: &'a dyn Fn() -> io::Result<File>,
@@ -47,6 +50,7 @@ impl<'a> WalSetOptions<'a> {
         Self {
             timeline: None,
             system_identifier: None,
+            control: None,
             scratch,
             stdin: None,
             spill_bytes: DEFAULT_SPILL_BYTES,

@@ -23,6 +23,7 @@ pub(super) fn read_sources(
     options: WalSetOptions<'_>,
 ) -> Result<(Candidates, Option<File>), WalSetError> {
     let mut found = Candidates::new(options.timeline);
+    found.control = options.control;
     let mut scratch = Scratch::new(options.scratch, options.spill_bytes);
     let window_bytes = options.window_bytes;
     let mut stdin = options.stdin;

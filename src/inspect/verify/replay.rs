@@ -1,7 +1,7 @@
 //! What replay makes of the damaged pages that a scan found.
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::WatchBytes;
@@ -79,15 +79,18 @@ pub(super) struct ReplayCluster<'a> {
     /// The newest LSN of a sound page of a logged relation, and which page in which file.
     pub(super) newest: Option<(Lsn, LsnWitness)>,
     pub(super) jobs: usize,
+    /// It lies in archives, so that WAL does not come with a data directory.
+    pub(super) is_archived: bool,
 }
 
 impl ReplayWal {
-    /// Opens the WAL in `data_dir` together with that in `elsewhere`. What is odd about it goes to `findings` and `coverage`.
+    /// Opens the WAL in `own`, the data directory or archives of a backup, together with that in `elsewhere`. What is odd
+    /// about it goes to `findings` and `coverage`.
     ///
     /// # Errors
     /// When paths were named that hold no WAL of this cluster.
     pub(super) fn open(
-        data_dir: &Path,
+        own: &[PathBuf],
         elsewhere: &[PathBuf],
         cluster: &ReplayCluster<'_>,
         findings: &mut Vec<Finding>,
@@ -98,16 +101,13 @@ impl ReplayWal {
             let mut options = WalSetOptions::new(&scratch_file);
             options.system_identifier = control.map(|control| control.prefix.system_identifier);
             options.timeline = control.map(Replay::timeline);
+            options.control = control.filter(|_| cluster.is_archived).cloned();
             WalSet::open(paths, options)
         };
-        let own = open(&[data_dir.to_owned()]);
-        let opened = match own {
-            Ok(own) if elsewhere.is_empty() => Ok(own),
+        let opened = match open(own) {
+            Ok(set) if elsewhere.is_empty() => Ok(set),
             Err(error @ (WalSetError::NoWal { .. } | WalSetError::Access(_))) if elsewhere.is_empty() => Err(error),
-            Ok(_) | Err(WalSetError::NoWal { .. }) => {
-                let paths: Vec<PathBuf> = [data_dir.to_owned()].into_iter().chain(elsewhere.iter().cloned()).collect();
-                Ok(open(&paths)?)
-            }
+            Ok(_) | Err(WalSetError::NoWal { .. }) => Ok(open(&[own, elsewhere].concat())?),
             Err(error @ WalSetError::Access(_)) => {
                 coverage.skip(SkippedPart::PgWal, &error);
                 Ok(open(elsewhere)?)
@@ -121,7 +121,7 @@ impl ReplayWal {
                 let (unknown_versions, denied) = match error {
                     WalSetError::NoWal { unknown_versions, denied, .. } => (unknown_versions, denied),
                     WalSetError::Access(error) if error.is_denied() => {
-                        (Vec::new(), vec![DeniedFile::directory(data_dir.join("pg_wal"))])
+                        (Vec::new(), own.iter().map(|path| DeniedFile::directory(path.join("pg_wal"))).collect())
                     }
                     _ => (Vec::new(), Vec::new()),
                 };

@@ -150,6 +150,7 @@ impl fmt::Display for SkipReason {
                 write!(f, "compared only with WAL before {end_lsn}: the changes after it exceed the memory limit")
             }
             Self::TooManyZeroed { limit } => write!(f, "more than {limit} pages are all zero and had content"),
+            Self::TooManyDamaged { limit } => write!(f, "{limit} damaged pages are listed, and no more"),
             Self::TooManyTouched { limit } => {
                 write!(f, "the rows of {limit} pages are compared with WAL, not those of further pages")
             }
