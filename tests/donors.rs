@@ -121,6 +121,142 @@ fn pages_that_records_changed_since_are_never_restored_from_the_donor() {
     }
 }
 
+/// Zeros where the donor has content are damage, unless the relation was cut off there since.
+#[test]
+fn pages_overwritten_with_zeros_are_found() {
+    let case = RebuildCase::sound("pg15_fpwoff");
+    let pages = unchanged(&case, 1);
+    let before: Vec<Vec<u8>> = pages.iter().map(|(path, block)| case.read(path, *block)).collect();
+    pages.iter().for_each(|(path, block)| case.write(path, *block, &[0; PAGE]));
+    let rows = verdicts(&check(&case));
+    for (path, block) in &pages {
+        let row = &rows[&(path.clone(), *block)];
+        assert_eq!((&row["disk"], &row["verdict"]), (&"zeroed".into(), &"restore".into()), "{row}");
+    }
+    let ran = with_donor(&case, &["repair", "--apply", "--allow-shut-down", "--format", "ndjson"]);
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    for ((path, block), before) in pages.iter().zip(&before) {
+        assert_eq!(&case.read(path, *block), before, "{path} block {block}");
+    }
+    // Pages that the server had not filled yet are no damage, with the donor as without it.
+    assert_eq!(check(&RebuildCase::sound("pg15_fpwoff")).of_type("page").len(), 0);
+}
+
+/// Numbers that look like chance, the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).expect("31 bits") % end.max(1)
+    }
+}
+
+/// Evidence that goes missing in the donor, or is wrong there, makes no page safe that was not, and none that is written
+/// gets other bytes.
+#[test]
+fn whatever_happens_to_a_file_of_the_donor_makes_nothing_safer() {
+    let case = RebuildCase::of("pg15_fpwoff");
+    let pages = unchanged(&case, 1);
+    pages.iter().step_by(3).for_each(|(path, block)| rot(&case, path, *block));
+    let ask = || -> BTreeMap<(String, u64), String> {
+        let plan = with_donor(&case, &["repair", "--format", "ndjson"]).of_type("step").into_iter();
+        plan.map(|step| {
+            let at = (step["path"].as_str().unwrap().to_owned(), step["block"].as_u64().unwrap());
+            (at, step["after_crc"].as_str().unwrap().to_owned())
+        })
+        .collect()
+    };
+    let whole = ask();
+    assert!(whole.len() > 10, "{}", whole.len());
+    let mut never_safer = |what: &str| {
+        for (at, crc) in ask() {
+            assert_eq!(whole.get(&at), Some(&crc), "{what}: {at:?}");
+        }
+    };
+    let mut numbers = Numbers(15);
+    // Each bit of pg_control that says something, with the checksum right again.
+    let control = case.donor().join("global/pg_control");
+    let good = fs::read(&control).unwrap();
+    for _ in 0..20 {
+        let (at, bit) = (numbers.below(288), numbers.below(8));
+        edit_control(&case.donor(), at, &[good[at] ^ 1 << bit]);
+        never_safer(&format!("bit {bit} of byte {at} of pg_control"));
+        fs::write(&control, &good).unwrap();
+    }
+    // The fields that decide: state, checkpoint, its redo point, both timelines, the checksums.
+    for (at, length) in [(16, 1), (32, 4), (40, 4), (48, 2), (52, 2), (252, 1)] {
+        for (at, bit) in (at..at + length).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            edit_control(&case.donor(), at, &[good[at] ^ 1 << bit]);
+            never_safer(&format!("bit {bit} of byte {at} of pg_control"));
+            fs::write(&control, &good).unwrap();
+        }
+    }
+    let changed: Vec<&String> = whole.keys().map(|(path, _)| path).collect();
+    for number in 0..24 {
+        let path = case.donor().join(changed[numbers.below(changed.len())]);
+        let bytes = fs::read(&path).unwrap();
+        match number % 4 {
+            0 => fs::remove_file(&path).unwrap(),
+            1 => fs::write(&path, &bytes[..numbers.below(bytes.len())]).unwrap(),
+            2 => {
+                let mut other = bytes.clone();
+                (0..20).for_each(|_| other[numbers.below(bytes.len())] ^= 1);
+                fs::write(&path, other).unwrap();
+            }
+            _ => fs::write(&path, vec![0; bytes.len()]).unwrap(),
+        }
+        never_safer(&format!("{number}: {}", path.display()));
+        fs::write(&path, &bytes).unwrap();
+    }
+    assert_eq!(ask(), whole);
+}
+
+/// The donor as an archive: the same pages, and no more of them when the archive is cut, damaged or made to deceive.
+#[test]
+fn archives_give_the_same_pages_or_fewer() {
+    let case = RebuildCase::sound("pg15_fpwoff");
+    let pages = unchanged(&case, 1);
+    pages.iter().step_by(4).for_each(|(path, block)| rot(&case, path, *block));
+    let whole: Vec<_> = with_donor(&case, &["repair", "--format", "ndjson"]).of_type("step");
+    let backup = tempfile::tempdir().unwrap();
+    let path = backup.path().join("base.tar");
+    let mut builder = tar::Builder::new(Vec::new());
+    builder.append_dir_all(".", case.donor()).unwrap();
+    let archive = builder.into_inner().unwrap();
+    let (cluster, wal) = (case.cluster(), case.archive());
+    let ask = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let words = ["repair", arg(&cluster), "--wal", arg(&wal), "--donor", arg(backup.path()), "--format", "ndjson"];
+        dwbinspect(&words)
+    };
+    let crcs = |steps: &[Value]| -> Vec<Value> { steps.iter().map(|step| step["after_crc"].clone()).collect() };
+    for packed in [archive.clone(), zstd::encode_all(&archive[..], 1).unwrap()] {
+        let ran = ask(&packed);
+        assert_eq!(crcs(&ran.of_type("step")), crcs(&whole), "{}", ran.stderr);
+        for part in [3, 7, 9] {
+            let ran = ask(&packed[..packed.len() * part / 10]);
+            assert_eq!((ran.status, ran.of_type("step").len()), (2, 0), "{}", ran.stdout);
+        }
+        let mut damaged = packed.clone();
+        (0..40).for_each(|number| damaged[packed.len() / 41 * (number + 1)] ^= 0x20);
+        let found = crcs(&ask(&damaged).of_type("step"));
+        assert!(found.iter().all(|crc| crcs(&whole).contains(crc)), "{found:?}");
+    }
+    // Members that say they are longer than anything.
+    for (name, size) in [("base/5/1255", 1 << 50), ("backup_label", 1 << 40), ("global/pg_control", 1 << 45)] {
+        let mut header = tar::Header::new_ustar();
+        header.set_path(name).unwrap();
+        header.set_size(size);
+        header.set_cksum();
+        let mut bytes = archive[..archive.len() - 1024].to_vec();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(&[0; 2048]);
+        let ran = ask(&bytes);
+        assert_eq!((ran.status, ran.of_type("step").len()), (2, 0), "{name}: {}", ran.stdout);
+    }
+}
+
 /// What the donor is not: each is said, and nothing is examined.
 #[test]
 fn what_is_not_a_copy_of_the_cluster_is_refused() {
