@@ -1,6 +1,7 @@
 //! Builds every page of a stopped cluster from a donor and WAL, and compares each with the cluster's own.
 //!
-//! `cargo run --release --example rebuild_all -- CLUSTER DONOR ARCHIVE [BIN] [--no-donor] [--donor-only] [--alone-every=N] [--keep]`; says how many are equal,
+//! `cargo run --release --example rebuild_all -- CLUSTER DONOR ARCHIVE [BIN] [--no-donor] [--donor-only] [--alone-every=N] [--take=N]
+//! [--begin=LSN] [--keep]`; says how many are equal,
 //! how many differ and why pages were not built, and how long the parts took.
 
 use std::collections::{BTreeMap, HashMap};
@@ -52,6 +53,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         Err(_) => donor_dir.control().trusted().ok_or("donor")?.checkpoint.redo_lsn,
     };
+    let given = |name: &str| flags.iter().find_map(|flag| flag.strip_prefix(name));
+    let begin = given("--begin=").map_or(Ok(begin), str::parse)?;
     let until = control.checkpoint.redo_lsn;
     let size = control.geometry.block_size as usize;
     // What WAL says of each page: the newest record that builds it, and whether any names it.
@@ -113,8 +116,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     let count = wanted.len();
     let jobs = std::thread::available_parallelism()?.get();
+    if let Some(take) = given("--take=") {
+        let step = wanted.len().div_ceil(take.parse()?).max(1);
+        wanted = wanted.into_iter().step_by(step).collect();
+    }
     // Each alone: shows that records of a page need no other page.
-    if let Some(step) = flags.iter().find_map(|flag| flag.strip_prefix("--alone-every=")) {
+    if let Some(step) = given("--alone-every=") {
         wanted = wanted.into_iter().step_by(step.parse()?).collect();
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for one in wanted {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -261,6 +261,33 @@ fn each_page_stops_at_its_own_end() {
     }
     // The last record of one changed nothing but hint bits.
     assert_eq!(differ, 19);
+}
+
+/// After replay the server writes into the next segment, and must leave alone the one that shows how far it came.
+#[test]
+fn replay_may_end_at_the_end_of_a_segment() {
+    let case = Case::open("pg15_fpwoff");
+    let Some(server) = case.server() else { return };
+    let mut last_of_segment: BTreeMap<u64, (PageId, Lsn)> = BTreeMap::new();
+    for run in case.wal.runs() {
+        let stretch = Stretch { set: &case.wal, run, start_lsn: Lsn(0), end_lsn: case.until, keep: Keep::Heads };
+        walk_run(&stretch, false, &mut |_| ControlFlow::Continue(()), |record| {
+            let page = record.block_heads().find_map(|(_, head)| head.page_id());
+            if let Some(page) = page.filter(|page| page.fork == ForkNumber::Main) {
+                last_of_segment.insert(record.start_lsn.0 >> 20, (page, record.end_lsn));
+            }
+            ControlFlow::Continue(())
+        })
+        .expect("WAL");
+    }
+    assert_eq!(last_of_segment.len(), 18);
+    let mut at_the_end = 0;
+    for (page, until) in last_of_segment.into_values() {
+        at_the_end += usize::from(until.0 % (1 << 20) > (1 << 20) - 300);
+        let report = case.build(&server, vec![WantedPage { until, ..case.of_donor(page) }]).expect("replay");
+        assert_eq!(built(&report)[&page].end_lsn, Some(until));
+    }
+    assert!(at_the_end > 8, "{at_the_end}");
 }
 
 #[test]

@@ -77,7 +77,9 @@ impl Attempt<'_> {
             let pages: Vec<&WantedPage> = indexes.iter().filter_map(|index| self.request.pages.get(*index)).collect();
             self.check_room_for_wal(sandbox, &pages)?;
             let mut run = sandbox.begin_run(self.major)?;
+            let begin = Instant::now();
             let (choice, summary) = self.write_stream(&run, &pages)?;
+            stats.choice_time = stats.choice_time.saturating_add(begin.elapsed());
             let in_conflict: Vec<usize> =
                 indexes.iter().zip(&choice.tracks).filter(|(_, track)| track.is_in_conflict).map(|(i, _)| *i).collect();
             if !in_conflict.is_empty() {
@@ -193,7 +195,7 @@ impl Attempt<'_> {
     fn page_bytes(&self, pages: u64) -> u64 {
         let geometry = self.control.file.geometry;
         // Servers that fill new segments with zeros.
-        let fills = self.major.facts().replay_settings.is_empty();
+        let fills = !self.major.facts().replay_settings.contains(&("wal_init_zero", "off"));
         let segments = if fills { 2 * u64::from(geometry.wal_segment_size) } else { 0 };
         pages.saturating_mul(u64::from(geometry.block_size)).saturating_add(segments).saturating_add(OTHER_BYTES)
     }

@@ -84,6 +84,8 @@ pub struct ReplayStats {
     pub wal_bytes: u64,
     /// Starts of the server.
     pub runs: u64,
+    /// Time in which records were chosen and written.
+    pub choice_time: Duration,
     /// Time in which a server ran.
     pub server_time: Duration,
 }

@@ -7,7 +7,7 @@
 
 use super::error::StreamFault;
 use crate::cluster::open::AccessError;
-use crate::parsers::crc::crc32c_of_two;
+use crate::parsers::crc::{crc32c, crc32c_append, crc32c_of_two};
 use crate::parsers::wal::names::{RM_XLOG, XLOG_NOOP, XLOG_SWITCH};
 use crate::parsers::wal::page::{FIRST_IS_CONTRECORD, LONG_HEADER};
 use crate::parsers::wal::record::{CHECK_CONSISTENCY, RecordHeader};
@@ -22,6 +22,9 @@ const SHORTEST: u64 = RecordHeader::SIZE as u64;
 
 /// Bytes of a record's main data that one byte can count.
 const MAX_SHORT_DATA: u64 = u8::MAX as u64;
+
+/// Bytes of a filler before its main data, which is all zero: header, id and length.
+const NOOP_HEAD_BYTES: usize = RecordHeader::SIZE + 5;
 
 /// Bytes that are collected before they are written.
 const WRITE_BYTES: usize = 256 * 1024;
@@ -77,6 +80,10 @@ pub struct StreamWriter<S> {
     pending_start: Lsn,
     bytes: u64,
     record: Vec<u8>,
+    /// Of the filler that was written last: bytes that it takes, checksum of its body, its first bytes.
+    noop_usable: usize,
+    noop_body_crc: u32,
+    noop_head: Vec<u8>,
 }
 
 impl<S: SegmentSink> StreamWriter<S> {
@@ -92,6 +99,9 @@ impl<S: SegmentSink> StreamWriter<S> {
             pending_start: Lsn(0),
             bytes: 0,
             record: Vec::new(),
+            noop_usable: 0,
+            noop_body_crc: 0,
+            noop_head: Vec::new(),
         }
     }
 
@@ -199,7 +209,13 @@ impl<S: SegmentSink> StreamWriter<S> {
             let fits =
                 |end: &Lsn| *end <= target && self.usable(here, *end) >= SHORTEST && self.can_go_on(*end, target);
             let end = ends.into_iter().find(fits).ok_or(impossible)?;
-            self.lay(&mut noop_record(self.usable(here, end)))?;
+            let usable = self.usable(here, end);
+            // Most fill a page, and there can be many.
+            if here.0 + usable == end.0 && usable > SHORTEST {
+                self.lay_noop_in_page(usable)?;
+            } else {
+                self.lay(&mut noop_record(usable))?;
+            }
         }
     }
 
@@ -225,6 +241,35 @@ impl<S: SegmentSink> StreamWriter<S> {
         }
         let padding = self.at.aligned().bytes_since(self.at).unwrap_or_default();
         self.push(&[0; 8][..usize::try_from(padding).unwrap_or_default()]);
+        self.flush_when_due()
+    }
+
+    /// Writes a record that does nothing and ends in the page in which it begins: what [`Self::lay`] does with
+    /// [`noop_record`], without going over its zeros.
+    fn lay_noop_in_page(&mut self, usable: u64) -> Result<(), StreamError> {
+        if self.at.0.is_multiple_of(self.page_bytes()) {
+            self.write_page_header(0);
+        }
+        let (start_lsn, usable) = (self.at, usize::try_from(usable).unwrap_or_default());
+        if self.noop_usable != usable {
+            let record = noop_record(usable as u64);
+            let head = record.len().min(NOOP_HEAD_BYTES);
+            let body = record.get(RecordHeader::SIZE..).unwrap_or_default();
+            (self.noop_usable, self.noop_body_crc, self.noop_head) = (usable, crc32c(body), record[..head].to_vec());
+        }
+        let mut head = std::mem::take(&mut self.noop_head);
+        if let Some((header, _)) = head.split_first_chunk_mut::<{ RecordHeader::SIZE }>() {
+            header[8..16].copy_from_slice(&self.last_lsn.0.to_le_bytes());
+            let crc = crc32c_append(self.noop_body_crc, &header[..20]);
+            header[20..24].copy_from_slice(&crc.to_le_bytes());
+        }
+        self.last_lsn = start_lsn;
+        self.push(&head);
+        // Main data and padding: zeros up to where the next record stands.
+        let rest = usable.saturating_sub(head.len());
+        self.pending.resize(self.pending.len() + rest, 0);
+        self.at = self.at.advanced_by(rest as u64);
+        self.noop_head = head;
         self.flush_when_due()
     }
 

@@ -56,15 +56,23 @@ pub struct MajorFacts {
     pub freezes_by_plans: bool,
 }
 
-/// Majors 10 and 11: nothing more.
-const PLAIN_TO_11: &[(&str, &str)] = &[];
-/// Majors 12 to 14: new segments are not filled with zeros, and none is renamed for later.
-const PLAIN_TO_14: &[(&str, &str)] = &[("wal_init_zero", "off"), ("wal_recycle", "off")];
+/// Majors 10 and 11: the segment with the last record is not removed at the end.
+const PLAIN_TO_11: &[(&str, &str)] = &[("wal_keep_segments", "8")];
+/// Major 12: new segments are not filled with zeros, and none is renamed for later.
+const PLAIN_12: &[(&str, &str)] = &[("wal_keep_segments", "8"), ("wal_init_zero", "off"), ("wal_recycle", "off")];
+/// Majors 13 and 14: segments that are not removed are counted in bytes.
+const PLAIN_TO_14: &[(&str, &str)] = &[("wal_keep_size", "'8GB'"), ("wal_init_zero", "off"), ("wal_recycle", "off")];
 /// Majors 15 to 17: pages are not read ahead of redo.
-const PLAIN_TO_17: &[(&str, &str)] = &[("wal_init_zero", "off"), ("wal_recycle", "off"), ("recovery_prefetch", "off")];
+const PLAIN_TO_17: &[(&str, &str)] =
+    &[("wal_keep_size", "'8GB'"), ("wal_init_zero", "off"), ("wal_recycle", "off"), ("recovery_prefetch", "off")];
 /// From 18 on: no process reads for others.
-const PLAIN_SINCE_18: &[(&str, &str)] =
-    &[("wal_init_zero", "off"), ("wal_recycle", "off"), ("recovery_prefetch", "off"), ("io_method", "sync")];
+const PLAIN_SINCE_18: &[(&str, &str)] = &[
+    ("wal_keep_size", "'8GB'"),
+    ("wal_init_zero", "off"),
+    ("wal_recycle", "off"),
+    ("recovery_prefetch", "off"),
+    ("io_method", "sync"),
+];
 
 /// Layout of `CheckPoint`, and of the payloads of XLOG records that changed in the same majors. Ordered by age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -183,7 +191,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
-        replay_settings: PLAIN_TO_14,
+        replay_settings: PLAIN_12,
     }
     /// 13.
     V13 {
