@@ -13,7 +13,7 @@ use crate::types::{ForkNumber, Lsn};
 const HEAP_TYPE_MASK: u8 = 0x70;
 const VISIBLE: u8 = 0x40;
 
-/// Ends of records that may or may not set the LSN of a page that are remembered.
+/// Ends of records that may or may not set the LSN of a page that are remembered, the last ones.
 const MAX_OPEN_ENDS: usize = 4096;
 
 /// One wanted page.
@@ -119,7 +119,11 @@ impl Track {
                 self.may_be_zero = named.is_image;
                 self.perhaps.clear();
             }
-        } else if self.perhaps.len() < MAX_OPEN_ENDS {
+        } else {
+            // The last of them is the likeliest.
+            if self.perhaps.len() >= MAX_OPEN_ENDS {
+                self.perhaps.drain(..MAX_OPEN_ENDS / 2);
+            }
             self.perhaps.push(candidate.end_lsn);
         }
     }
