@@ -167,6 +167,33 @@ fn every_line_has_the_documented_fields() {
     fs::remove_file(gap.join("pg_wal/000000010000000000000009")).unwrap();
     let history = ["page", "--history", "--format", "ndjson", arg(&gap), "1663/5/16437", "0"];
     checker.output(&dwbinspect(&history), "history with a gap");
+    let case = unpack::unpack("rebuild/pg15_fpwoff").unwrap().join("pg15_fpwoff");
+    let (archive, out_of_page) = (case.join("archive"), kept.path().join("pages_at"));
+    let at = dwbinspect(&[
+        "page",
+        "--at-record",
+        "90",
+        "--format",
+        "ndjson",
+        "--keep-sandbox",
+        "--sandbox",
+        arg(kept.path()),
+        "--images",
+        arg(&out_of_page),
+        "--wal",
+        arg(&archive),
+        arg(&case.join("cluster")),
+        "base/5/16384",
+        "137",
+    ]);
+    // Without a server of that major there is nothing to compare.
+    let is_shown = !at.stdout.is_empty();
+    if is_shown {
+        checker.output(&at, "page --at");
+    } else {
+        common::skipped(&at.stderr);
+        checker.documented.retain(|heading, _| !heading.starts_with("page_at"));
+    }
     let row = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("page").remove(0);
     let (path, block) = (row["path"].as_str().unwrap(), row["block"].to_string());
     checker.output(&dwbinspect(&["page", "--format", "ndjson", arg(&data), path, &block]), "page");

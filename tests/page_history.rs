@@ -242,7 +242,7 @@ fn records_are_those_of_pg_waldump() {
             let found = history(&data, page);
             assert!(found.coverage.skipped.is_empty() && found.gaps.is_empty(), "{major} {page:?}");
             // pg_waldump does not know that records clear bits of the map without naming its page.
-            let own: Vec<&BlockEvent> = found.events().iter().filter(|event| event.touch != Touch::MapBits).collect();
+            let own: Vec<&BlockEvent> = found.events(0).iter().filter(|event| event.touch != Touch::MapBits).collect();
             let names = |name: String, start: Lsn, xid: u32| (start, xid, name);
             let shown: Vec<_> =
                 own.iter().map(|event| names(event.name(found.major), event.start_lsn, event.xid)).collect();

@@ -7,7 +7,7 @@ use crate::cluster::names::RelationNames;
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::dwb::Slot;
-use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator, TimelineId};
 
 /// Which pages are shown.
 #[derive(Clone, Debug, Args)]
@@ -69,16 +69,16 @@ pub fn image_file_name(timeline: u32, page_lsn: Lsn, file: &str, slot: &Slot<'_>
     let header = &slot.header;
     let fork = header.fork().map_or_else(|| header.fork_code.to_string(), |fork| fork.to_string());
     let file: String = file.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
-    format!(
-        "{timeline:08X}-{:08X}-{:08X}.{}.{}.{}.{}_{fork}.{file}-{}",
-        page_lsn.0 >> 32,
-        page_lsn.0 & 0xFFFF_FFFF,
-        header.rel.spc_oid,
-        header.rel.db_oid,
-        header.rel.rel_number,
-        header.block,
-        slot.index
-    )
+    let page = page_file_name(TimelineId(timeline), page_lsn, header.rel, header.block, &fork);
+    format!("{page}.{file}-{}", slot.index)
+}
+
+/// The name that `pg_waldump --save-fullpage` gives a page.
+#[must_use]
+pub fn page_file_name(tli: TimelineId, lsn: Lsn, rel: RelFileLocator, block: BlockNumber, fork: &str) -> String {
+    let (high, low) = (lsn.0 >> 32, lsn.0 & 0xFFFF_FFFF);
+    let RelFileLocator { spc_oid, db_oid, rel_number } = rel;
+    format!("{:08X}-{high:08X}-{low:08X}.{spc_oid}.{db_oid}.{rel_number}.{block}_{fork}", tli.0)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use clap::Args;
 
 use crate::analysis::in_order::all_cores;
+use crate::inspect::replay_server::ReplayOptions;
 use crate::output::progress::Progress;
 
 /// How many threads work.
@@ -35,6 +36,29 @@ pub struct DonorArgs {
     /// proven by the WAL since then. WAL that comes with the copy is read, too.
     #[arg(long = "donor", value_name = "PATH")]
     pub donors: Vec<PathBuf>,
+}
+
+/// The server that replays records in a sandbox.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ReplayArgs {
+    /// Directory of the server's programs [default: those that ran last here, or in the usual directories]
+    #[arg(long, value_name = "DIR", help_heading = "Replay")]
+    pg_bin: Option<PathBuf>,
+    /// Directory in which the sandbox is made [default: that for temporary files]
+    #[arg(long, value_name = "DIR", help_heading = "Replay")]
+    sandbox: Option<PathBuf>,
+    /// Leave the sandbox there, to look at it
+    #[arg(long, help_heading = "Replay")]
+    keep_sandbox: bool,
+}
+
+impl ReplayArgs {
+    /// Which server is started, and where.
+    #[must_use]
+    pub fn options(&self) -> ReplayOptions {
+        let Self { pg_bin, sandbox, keep_sandbox } = self.clone();
+        ReplayOptions { pg_bin, sandbox, keep_sandbox }
+    }
 }
 
 /// Whether the user wants to be told how far the work is.

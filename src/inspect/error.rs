@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::page_at::NotThen;
 use super::page_name::PageName;
 use super::relation_name::RelationChoice;
 use super::repair::session::FillError;
@@ -16,6 +17,7 @@ use crate::cluster::tar_backup::TarBackup;
 use crate::cluster::wal::WalSetError;
 use crate::output::tar_text::tar_backup_words;
 use crate::output::ways_on::ways_on;
+use crate::rebuild::{NoServer, RebuildError};
 use crate::repair::apply::Stopped;
 use crate::repair::blocker::Blocker;
 use crate::repair::journal::JournalError;
@@ -193,6 +195,23 @@ pub enum InspectError {
         /// The file is there, but not the block.
         has_file: bool,
     },
+    /// There is no server that could replay records.
+    #[error(transparent)]
+    NoServer(#[from] NoServer),
+    /// Records could not be replayed.
+    #[error(transparent)]
+    Rebuild(#[from] RebuildError),
+    /// A page cannot be shown as it was.
+    #[error("{title}: {why}")]
+    NotThen {
+        /// Name and path of the page.
+        title: String,
+        /// Why.
+        why: Box<NotThen>,
+    },
+    /// WAL was not read to its end, so no page is built.
+    #[error("interrupted: no page was built")]
+    ReplayBrokenOff,
     /// Nothing is written there, as it may belong to a cluster.
     #[error(transparent)]
     Outside(#[from] OutsideError),

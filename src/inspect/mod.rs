@@ -11,6 +11,7 @@ pub mod examination;
 pub mod file_filter;
 pub mod info;
 pub mod next;
+pub mod page_at;
 pub mod page_history;
 pub mod page_name;
 pub mod page_rules;
@@ -18,6 +19,7 @@ pub mod page_target;
 pub mod page_versions;
 pub mod relation_name;
 pub mod repair;
+pub mod replay_server;
 pub mod verify;
 pub mod wal;
 

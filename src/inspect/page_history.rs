@@ -1,7 +1,8 @@
-//! Everything that WAL says of one page: the WAL of the data directory, and what was given besides.
+//! Everything that WAL says of chosen pages: the WAL of the data directory, and what was given besides.
 
 use std::path::PathBuf;
 
+use super::donors::open_donors;
 use super::error::{InspectError, open_data_dir};
 use super::wal::request::WalRequest;
 use super::wal::source::WalSource;
@@ -16,21 +17,26 @@ use crate::analysis::verdict::missing_wal::WalNames;
 use crate::analysis::verdict::page_history::{HistoryRow, Mark, WalGap, history_rows};
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::xact_ends::{XactEnds, XactOutcome};
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
 use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::wal::WalSet;
 use crate::parsers::wal::version::Major;
-use crate::types::{Geometry, Lsn, PageId};
+use crate::types::{Geometry, Lsn, PageId, TimelineId};
 
-/// Which page, and where WAL is.
+/// Which pages, and where WAL is.
 #[derive(Clone, Debug)]
 pub struct HistoryRequest {
     /// Data directory of a stopped server.
     pub data_dir: PathBuf,
-    /// The page.
-    pub page: PageId,
+    /// The pages.
+    pub pages: Vec<PageId>,
     /// WAL from elsewhere: directories, segments, archives, patterns.
     pub wal: Vec<PathBuf>,
+    /// Older copies of the cluster, whose WAL is read too.
+    pub donors: Vec<PathBuf>,
     /// Threads that read.
     pub jobs: usize,
 }
@@ -39,19 +45,15 @@ impl HistoryRequest {
     /// A page of a cluster, with the WAL of its data directory and a thread for every core.
     #[must_use]
     pub fn of(data_dir: impl Into<PathBuf>, page: PageId) -> Self {
-        Self { data_dir: data_dir.into(), page, wal: Vec::new(), jobs: all_cores() }
+        let (data_dir, pages) = (data_dir.into(), vec![page]);
+        Self { data_dir, pages, wal: Vec::new(), donors: Vec::new(), jobs: all_cores() }
     }
 }
 
-/// What WAL says of a page.
-#[derive(Debug)]
+/// What WAL says of some pages.
 pub struct PageHistory {
-    /// The page.
-    pub page: PageId,
-    /// Name of its relation, or its numbers.
-    pub called: String,
-    /// Path of its file, relative to the data directory.
-    pub path: String,
+    /// The pages.
+    pub pages: Vec<PageId>,
     /// Version of the WAL.
     pub major: Option<Major>,
     /// Stretches of WAL that were not read.
@@ -62,20 +64,28 @@ pub struct PageHistory {
     pub findings: Vec<Finding>,
     /// What was not read.
     pub coverage: Coverage,
-    history: WalHistory,
+    /// The data directory.
+    pub(super) directory: DataDir,
+    /// Its WAL.
+    pub(super) set: WalSet,
+    pub(super) history: WalHistory,
+    geometry: Geometry,
+    paths: RelationPaths,
+    names: RelationNames,
 }
 
 impl PageHistory {
-    /// Everything in the order of WAL.
+    /// Everything about the page at `index` in the order of WAL.
     #[must_use]
-    pub fn rows(&self) -> Vec<HistoryRow<'_>> {
-        history_rows(&self.history, (0, self.page), &self.gaps, &self.marks)
+    pub fn rows(&self, index: usize) -> Vec<HistoryRow<'_>> {
+        let page = self.pages.get(index);
+        page.map_or_else(Vec::new, |page| history_rows(&self.history, (index, *page), &self.gaps, &self.marks))
     }
 
-    /// The records that touch the page, by LSN.
+    /// The records that touch the page at `index`, by LSN.
     #[must_use]
-    pub fn events(&self) -> &[BlockEvent] {
-        self.history.events(0)
+    pub fn events(&self, index: usize) -> &[BlockEvent] {
+        self.history.events(index)
     }
 
     /// How the transaction of a record ended, if WAL says so.
@@ -83,27 +93,100 @@ impl PageHistory {
     pub fn outcome(&self, event: &BlockEvent) -> Option<&XactOutcome> {
         self.history.ends.as_ref()?.of(event)
     }
+
+    /// How a page's relation is called: by name where there is one, else by its numbers.
+    #[must_use]
+    pub fn called(&self, page: PageId) -> String {
+        self.names.full_name(page.rel).unwrap_or_else(|| page.rel.to_string())
+    }
+
+    /// Name of a page's relation, where it is known.
+    #[must_use]
+    pub fn relation_name(&self, page: PageId) -> Option<String> {
+        self.names.full_name(page.rel)
+    }
+
+    /// The timeline that wrote the WAL at `lsn`.
+    #[must_use]
+    pub fn timeline_at(&self, lsn: Lsn) -> TimelineId {
+        self.set.history().map_or(self.set.timeline(), |history| history.tli_at(lsn))
+    }
+
+    /// All directories of the cluster.
+    ///
+    /// # Errors
+    /// When they cannot be found out.
+    pub fn own_directories(&self) -> Result<Vec<PathBuf>, InspectError> {
+        self.directory.own_directories().map_err(InspectError::OwnDirectories)
+    }
+
+    /// Path of the file that holds a page, relative to the data directory.
+    #[must_use]
+    pub fn path_of(&self, page: PageId) -> String {
+        self.paths.path_and_block(page).0.display().to_string()
+    }
+
+    /// The page on disk, or what there is where it should be.
+    ///
+    /// # Errors
+    /// What there is instead.
+    pub fn on_disk(&self, page: PageId) -> Result<Vec<u8>, PageRead> {
+        let mut bytes = vec![0; self.block_size()];
+        let pages = RelationPages::new(self.directory.root(), self.paths.clone());
+        match pages.read_page(page, &mut bytes) {
+            Ok(PageRead::Whole) => Ok(bytes),
+            Ok(absent) => Err(absent),
+            // One that cannot be read is there.
+            Err(_) => Err(PageRead::Partial { have_bytes: 0 }),
+        }
+    }
+
+    /// Bytes of a page.
+    #[must_use]
+    pub fn block_size(&self) -> usize {
+        usize::try_from(self.geometry.block_size).unwrap_or_default()
+    }
+
+    /// Refuses a page that neither WAL nor a file knows of.
+    fn demand(&self, index: usize, page: PageId) -> Result<(), InspectError> {
+        let is_of_relation = |event: &FileEvent| !event.what.is_of_database();
+        if !self.events(index).is_empty() || self.history.file_events(page).any(is_of_relation) {
+            return Ok(());
+        }
+        match self.on_disk(page) {
+            Err(absent @ (PageRead::BeyondEnd | PageRead::NoFile)) => {
+                let title = format!("{} ({})", self.called(page), self.path_of(page));
+                Err(InspectError::PageNowhere { title, page, has_file: absent == PageRead::BeyondEnd })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
-/// Reads all WAL and gathers what it says of the page.
+/// Reads all WAL and gathers what it says of the pages.
 ///
 /// # Errors
-/// When the path is not a data directory, there is no WAL, or neither WAL nor a file knows of the page.
+/// When the path is not a data directory, there is no WAL, or neither WAL nor a file knows of a page.
 pub fn page_history(request: &HistoryRequest, watch: WatchWal<'_>) -> Result<PageHistory, InspectError> {
-    let page = request.page;
     let directory = open_data_dir(&request.data_dir)?;
     let control = directory.control().trusted();
-    let mut wal = WalRequest::of_cluster(request.data_dir.clone(), &request.wal);
+    let donors = open_donors(&request.donors, &directory, control)?;
+    let elsewhere: Vec<PathBuf> =
+        request.wal.iter().cloned().chain(donors.iter().filter_map(Donor::wal_path)).collect();
+    let mut wal = WalRequest::of_cluster(request.data_dir.clone(), &elsewhere);
     wal.timeline = control.map(Replay::timeline);
     let mut source = WalSource::open(&wal)?;
 
     let mut interest = Interest::default();
-    interest.add(page);
+    for page in &request.pages {
+        interest.add(*page);
+    }
     let mut history = WalHistory::new(&interest);
     history.ends = Some(XactEnds::default());
     source.each_history(&mut history, &interest, request.jobs, watch);
     let WalSource { set, findings, mut coverage, .. } = source;
-    coverage.examined = history.events(0).len() as u64;
+    let pages = interest.pages().to_vec();
+    coverage.examined = (0..pages.len()).map(|index| history.events(index).len() as u64).sum();
     if let Some(from) = history.full_from() {
         coverage.skip(SkippedPart::RestOfWal, SkipReason::NoRoomForRecords { from });
     }
@@ -111,18 +194,7 @@ pub fn page_history(request: &HistoryRequest, watch: WatchWal<'_>) -> Result<Pag
     let geometry = control.map_or(Geometry::USUAL, |control| control.geometry);
     let catalog = control.map_or(0, |control| control.prefix.catalog_version_no);
     let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
-    let path = paths.path_and_block(page).0.display().to_string();
     let (names, _) = RelationNames::read(&directory);
-    let called = names.full_name(page.rel).unwrap_or_else(|| page.rel.to_string());
-    let is_of_relation = |event: &FileEvent| !event.what.is_of_database();
-    if history.events(0).is_empty() && !history.file_events(page).any(is_of_relation) {
-        let mut bytes = vec![0; usize::try_from(geometry.block_size).unwrap_or_default()];
-        let read = RelationPages::new(directory.root(), paths).read_page(page, &mut bytes);
-        if let Ok(absent @ (PageRead::BeyondEnd | PageRead::NoFile)) = read {
-            let title = format!("{called} ({path})");
-            return Err(InspectError::PageNowhere { title, page, has_file: matches!(absent, PageRead::BeyondEnd) });
-        }
-    }
     let replay = Replay::of(directory.control(), &directory.recovery_signs());
     let marks = [
         replay.redo_lsn.map(|lsn| (Mark::Redo, lsn)),
@@ -130,5 +202,11 @@ pub fn page_history(request: &HistoryRequest, watch: WatchWal<'_>) -> Result<Pag
     ];
     let marks = marks.into_iter().flatten().collect();
     let gaps = WalGap::between(&history, &WalNames::of(&set));
-    Ok(PageHistory { page, called, path, major: history.major, gaps, marks, findings, coverage, history })
+    let major = history.major;
+    let found =
+        PageHistory { pages, major, gaps, marks, findings, coverage, directory, set, history, geometry, paths, names };
+    for (index, page) in found.pages.iter().enumerate() {
+        found.demand(index, *page)?;
+    }
+    Ok(found)
 }

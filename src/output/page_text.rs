@@ -9,7 +9,7 @@ use super::text::Layout;
 use super::words::wal::touch_words;
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::verdict::events::BlockEvent;
-use crate::analysis::verdict::fetch::PageVersion;
+use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
 use crate::parsers::checksum::page_checksum;
 use crate::parsers::page::{LinePointer, PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
@@ -22,10 +22,14 @@ const ROW_BYTES: usize = 8;
 /// Records that are shown from either end of a long history.
 const MAX_RECORDS: usize = 20;
 
-/// What a version is called: `disk`, or the letter of an image.
+/// What a version is called: `disk`, the letter of an image, or when it was.
 #[must_use]
 pub fn version_title(version: &PageVersion) -> String {
-    version.image.map_or_else(|| "disk".to_owned(), |index| letter(index).to_string())
+    match version.of {
+        VersionOf::Disk => "disk".to_owned(),
+        VersionOf::Image(index) => letter(index).to_string(),
+        VersionOf::Then(lsn) => format!("at {lsn}"),
+    }
 }
 
 /// Titles of a table with a column for each version.

@@ -86,11 +86,22 @@ impl From<ImageError> for FetchError {
     }
 }
 
+/// Where a version of a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionOf {
+    /// On disk.
+    Disk,
+    /// In the image with this index among the candidates.
+    Image(usize),
+    /// Nowhere: it was built as it was at this LSN.
+    Then(Lsn),
+}
+
 /// The bytes of a page, as they are on disk or as an image has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageVersion {
-    /// Index of the image among the candidates; `None`: the page on disk.
-    pub image: Option<usize>,
+    /// Where it is.
+    pub of: VersionOf,
     /// The bytes.
     pub bytes: Vec<u8>,
 }

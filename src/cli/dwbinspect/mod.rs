@@ -6,6 +6,8 @@ mod check;
 mod dump;
 mod info;
 mod page;
+mod page_at;
+mod page_history;
 mod repair;
 mod repair_text;
 #[cfg(feature = "tui")]

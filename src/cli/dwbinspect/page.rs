@@ -8,31 +8,29 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::bars::Bars;
-use crate::analysis::verdict::page_history::HistoryRow;
+use super::page_at::{PageAtView, show_page_at};
+use super::page_history::show_history;
+use crate::analysis::verdict::fetch::VersionOf;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::RunArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
-use crate::cli::work::{ByteBar, DonorArgs};
+use crate::cli::work::{DonorArgs, ReplayArgs};
 use crate::inspect::check::{CheckRequest, Scope, check};
 use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
-use crate::inspect::page_history::{HistoryRequest, page_history};
+use crate::inspect::page_at::{Moment, PagesAtRequest};
+use crate::inspect::page_history::HistoryRequest;
 use crate::inspect::page_target::{demand_page, find_relation};
 use crate::inspect::page_versions::page_versions;
 use crate::output::check_text::{page_and_path, write_evidence};
-use crate::output::closing::{Closing, begin};
+use crate::output::closing::Closing;
 use crate::output::documents::events_of;
-use crate::output::history_text::write_rows;
-use crate::output::json::Item;
-use crate::output::json::history::{HISTORY_COLUMNS, history_row};
-use crate::output::json::wal::Row;
 use crate::output::next_step_text::write_steps;
 use crate::output::page_text::{write_difference, write_headers, write_history, write_items};
-use crate::output::sink::CsvShape;
 use crate::output::text::Layout;
-use crate::types::{BlockNumber, ForkNumber, MAX_BLOCK_NUMBER, PageId};
+use crate::types::{BlockNumber, ForkNumber, Lsn, MAX_BLOCK_NUMBER, PageId};
 
 /// Show everything about one block: disk and images side by side, its WAL records, the verdict and its proof
 ///
@@ -56,6 +54,23 @@ pub struct PageArgs {
     /// List all records of WAL that touched the page, with what each did, instead
     #[arg(long, conflicts_with = "hex")]
     history: bool,
+    /// Show the page as it was after the last record that ends at or before LSN: built by replay in a sandbox
+    #[arg(long, value_name = "LSN", conflicts_with = "history", help_heading = "The page as it was")]
+    at: Option<Lsn>,
+    /// The same after record N of its --history
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["history", "at"],
+        value_parser = clap::value_parser!(u64).range(1..),
+        help_heading = "The page as it was"
+    )]
+    at_record: Option<u64>,
+    /// Write it into this directory, too, as a file of one page
+    #[arg(long, value_name = "DIR", conflicts_with = "history", help_heading = "The page as it was")]
+    images: Option<PathBuf>,
+    #[command(flatten)]
+    replay: ReplayArgs,
     /// Fork: main, fsm, vm or init [default: main, or that of the path]
     #[arg(long, value_name = "FORK")]
     fork: Option<ForkNumber>,
@@ -75,8 +90,24 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let (rel, fork) = find_relation(&data_dir, &relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block };
     if args.history {
-        let request = HistoryRequest { data_dir, page, wal: args.wal.clone(), jobs: args.run.jobs.count() };
+        let (wal, donors) = (args.wal.clone(), args.donor.donors.clone());
+        let request = HistoryRequest { data_dir, pages: vec![page], wal, donors, jobs: args.run.jobs.count() };
         return show_history(&request, &args.run, out);
+    }
+    if let Some(moment) = args.moment() {
+        let request = PagesAtRequest {
+            data_dir,
+            wal: args.wal.clone(),
+            donors: args.donor.donors.clone(),
+            jobs: args.run.jobs.count(),
+            server: args.replay.options(),
+            wanted: vec![(page, moment)],
+        };
+        return show_page_at(
+            &request,
+            &PageAtView { run: &args.run, hex: args.hex, images: args.images.as_deref() },
+            out,
+        );
     }
     let request = CheckRequest {
         scope: Scope::Page(page),
@@ -108,37 +139,12 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     Ok(closing.answer().into())
 }
 
-/// Shows what WAL says of the page, record by record.
-fn show_history(request: &HistoryRequest, run: &RunArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let bar = ByteBar::new(run.progress);
-    let mut found = page_history(request, &|done, total| bar.at(done, total))?;
-    drop(bar);
-    let closing = Closing::new(std::mem::take(&mut found.findings), &found.coverage);
-    let rows = found.rows();
-    if let Some(format) = run.output.machine() {
-        let shape = CsvShape::Rows { plural: "history", columns: HISTORY_COLUMNS };
-        let shown = request.data_dir.display().to_string();
-        let mut sink = begin(format, shape, out, (PROGRAM, "page"), vec![shown])?;
-        for row in &rows {
-            let outcome = match row {
-                HistoryRow::Record(_, event) => found.outcome(event),
-                _ => None,
-            };
-            sink.item(&Item::History(history_row(found.page, *row, found.major, outcome)))?;
-        }
-        return Ok(closing.end(sink, rows.len() as u64, Row::new())?.into());
-    }
-    let layout = run.output.layout();
-    let title = page_and_path(&found.called, found.page, &found.path);
-    writeln!(out, "{}\n", layout.paint.heading(&title))?;
-    if found.events().is_empty() {
-        writeln!(out, "  no record in the WAL that was read touches this page\n")?;
-    }
-    write_rows(out, layout, &rows, found.major, &|event| found.outcome(event).copied())?;
-    Ok(closing.end_text(out, layout)?.into())
-}
-
 impl PageArgs {
+    /// When the page is to be shown as it was.
+    fn moment(&self) -> Option<Moment> {
+        self.at.map(Moment::At).or(self.at_record.map(Moment::AfterRecord))
+    }
+
     /// Data directory, relation and block.
     fn named(&self) -> Result<(PathBuf, String, BlockNumber), Stop> {
         let (data_dir, rest) = match &self.what[..] {
@@ -169,7 +175,7 @@ fn write_text(
         write_headers(out, layout, page, &versions)?;
         write_items(out, layout, page, &versions)?;
     }
-    if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.image.is_none()) {
+    if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.of == VersionOf::Disk) {
         for image in images {
             write_difference(out, layout, disk, image, hex)?;
         }

@@ -10,6 +10,7 @@ use super::images::{ImageArgs, ImageWork, Target};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::skipped::SkipReason;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::values::page_file_name;
 use crate::cli::work::ByteBar;
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::images::FoundImage;
@@ -61,18 +62,8 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
     target.end(source, written, &sentence)
 }
 
-/// The name that `pg_waldump --save-fullpage` gives a page.
+/// The name of an image's file.
 fn file_name(found: &FoundImage<'_>) -> String {
     let (record, block) = (found.record, found.block);
-    format!(
-        "{:08X}-{:08X}-{:08X}.{}.{}.{}.{}_{}",
-        record.tli.0,
-        record.start_lsn.0 >> 32,
-        record.start_lsn.0 & 0xFFFF_FFFF,
-        block.rel.spc_oid,
-        block.rel.db_oid,
-        block.rel.rel_number,
-        block.block,
-        fork_name(block.fork_code())
-    )
+    page_file_name(record.tli, record.start_lsn, block.rel, block.block, &fork_name(block.fork_code()))
 }

@@ -13,6 +13,7 @@ mod bad_page;
 mod dwb;
 pub mod history;
 pub mod page;
+pub mod page_at;
 mod slot;
 pub mod wal;
 
@@ -55,6 +56,7 @@ pub enum Item {
     Page(wal::Row),
     Event(wal::Row),
     History(wal::Row),
+    PageAt(wal::Row),
     Comparison(wal::Row),
     DamagedPage(wal::Row),
     Step(wal::Row),
@@ -81,6 +83,7 @@ impl Item {
             Self::Page(_) => "pages",
             Self::Event(_) => "events",
             Self::History(_) => "history",
+            Self::PageAt(_) => "pages_at",
             Self::Comparison(_) => "comparisons",
             Self::DamagedPage(_) => "damaged_pages",
             Self::Step(_) => "steps",

@@ -57,7 +57,7 @@ pub(super) fn put_page(row: &mut Row, page: PageId) {
     }
 }
 
-fn identity(row: &mut Row, page: PageId, location: &PageLocation<'_>) {
+pub(super) fn identity(row: &mut Row, page: PageId, location: &PageLocation<'_>) {
     put_page(row, page);
     row.insert("relation".to_owned(), json!(location.relation));
     row.insert("path".to_owned(), json!(location.path));
@@ -205,7 +205,7 @@ fn donor_gap(donor: &PageOfNoDonor) -> Value {
     json!({"donor": donor.path, "code": donor.gap.code(), "text": donor.gap.to_string()})
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

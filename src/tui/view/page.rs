@@ -10,7 +10,7 @@ use super::{Body, columns, waiting};
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::evidence::Weight;
-use crate::analysis::verdict::fetch::PageVersion;
+use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
 use crate::analysis::verdict::sectors::SectorMarks;
 use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_path, weight_mark};
 use crate::output::colour::Paint;
@@ -175,13 +175,17 @@ struct Sector {
     is_zero: bool,
 }
 
+fn index_of(version: &PageVersion) -> Option<usize> {
+    if let VersionOf::Image(index) = version.of { Some(index) } else { None }
+}
+
 fn sectors_of(versions: &[PageVersion]) -> Vec<Sector> {
-    let Some((disk, images)) = versions.split_first().filter(|(disk, _)| disk.image.is_none()) else {
+    let Some((disk, images)) = versions.split_first().filter(|(disk, _)| disk.of == VersionOf::Disk) else {
         return Vec::new();
     };
     let marks = SectorMarks::of(&disk.bytes);
     let images: Vec<(usize, SectorMarks)> =
-        images.iter().filter_map(|image| Some((image.image?, SectorMarks::of(&image.bytes)))).collect();
+        images.iter().filter_map(|image| Some((index_of(image)?, SectorMarks::of(&image.bytes)))).collect();
     let sector = |at: usize| {
         let equal = images.iter().filter(|(_, image)| marks.same(image, at)).map(|(index, _)| *index);
         Sector { images: equal.collect(), is_zero: marks.is_zero(at) }

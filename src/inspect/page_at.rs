@@ -1,0 +1,341 @@
+//! Pages as they were at some moment, built by replay of their records in a sandbox.
+
+use std::path::PathBuf;
+
+use super::check::{CheckRequest, Scope, Stage, Watch, check};
+use super::dwb_source::DwbSource;
+use super::error::{InspectError, open_data_dir};
+use super::examination::Examination;
+use super::page_history::{HistoryRequest, PageHistory, page_history};
+use super::replay_server::ReplayOptions;
+use crate::analysis::verdict::candidate::Judged;
+use crate::analysis::verdict::events::{BlockEvent, FileEvent};
+use crate::analysis::verdict::fetch::fetch_image;
+use crate::analysis::verdict::missing_wal::WalNames;
+use crate::analysis::verdict::page_history::WalGap;
+use crate::analysis::verdict::rebuild::{NotRebuildable, RebuildBase, RebuildEvidence, RebuildPlan, plan_rebuild};
+use crate::cluster::control_file::CONTROL_PATH;
+use crate::cluster::open::{Links, read_small};
+use crate::parsers::page::PageHeader;
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::rebuild::{BaseBytes, BuiltPage, NotBuilt, ReplayRequest, ReplayStats, ServerProgram, WantedPage, replay};
+use crate::types::{ForkNumber, Lsn, PageId};
+
+/// Longest `pg_control` that is read.
+const MAX_CONTROL_BYTES: u64 = 64 << 10;
+
+/// A moment in the life of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// After the last record that ends at or before this.
+    At(Lsn),
+    /// After the record with this number in the history of the page, from 1.
+    AfterRecord(u64),
+}
+
+/// Which pages are built, as they were when, and how.
+#[derive(Clone, Debug)]
+pub struct PagesAtRequest {
+    /// Data directory of a stopped server.
+    pub data_dir: PathBuf,
+    /// WAL from elsewhere: directories, segments, archives, patterns.
+    pub wal: Vec<PathBuf>,
+    /// Older copies of the cluster.
+    pub donors: Vec<PathBuf>,
+    /// Threads that read.
+    pub jobs: usize,
+    /// The server that replays.
+    pub server: ReplayOptions,
+    /// The pages, each as it was at one moment.
+    pub wanted: Vec<(PageId, Moment)>,
+}
+
+/// A page as it was.
+#[derive(Clone, Debug)]
+pub struct PageAt {
+    /// The page.
+    pub page: PageId,
+    /// The moment: no record that ends later was replayed.
+    pub lsn: Lsn,
+    /// What it was built from.
+    pub plan: RebuildPlan,
+    /// What came out.
+    pub built: BuiltPage,
+}
+
+/// Why a page cannot be shown as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotThen {
+    /// There is no WAL so late.
+    #[error("{lsn} is after the end of the WAL that was read, {end_lsn}")]
+    AfterEnd {
+        /// The moment.
+        lsn: Lsn,
+        /// Where WAL ends.
+        end_lsn: Lsn,
+    },
+    /// There is no WAL so early.
+    #[error("{lsn} is before the WAL that was read, which begins at {first_lsn}; --wal adds more")]
+    BeforeWal {
+        /// The moment.
+        lsn: Lsn,
+        /// Where WAL begins.
+        first_lsn: Lsn,
+    },
+    /// WAL is missing there.
+    #[error("{lsn} lies in a gap from {} to {}: {gap}", gap.range.start, gap.range.end)]
+    InGap {
+        /// The moment.
+        lsn: Lsn,
+        /// What is missing.
+        gap: WalGap,
+    },
+    /// No record of the page has this number.
+    #[error("there is no record {number} of this page: the WAL that was read has {records}")]
+    NoSuchRecord {
+        /// The number.
+        number: u64,
+        /// How many records the page has.
+        records: u64,
+    },
+    /// The page was not there at this moment.
+    #[error("the page did not exist at {lsn}: {event}")]
+    NotThere {
+        /// The moment.
+        lsn: Lsn,
+        /// Since this it was gone, or its file was there and it not yet; or, when it comes later, before this.
+        event: FileEvent,
+    },
+    /// It cannot be built.
+    #[error("{_0}")]
+    NotRebuildable(NotRebuildable),
+    /// It was to be built, and that failed.
+    #[error("the page could not be rebuilt: {_0}")]
+    NotBuilt(NotBuilt),
+}
+
+impl NotThen {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::AfterEnd { .. } => "after_end",
+            Self::BeforeWal { .. } => "before_wal",
+            Self::InGap { .. } => "in_gap",
+            Self::NoSuchRecord { .. } => "no_such_record",
+            Self::NotThere { .. } => "not_there",
+            Self::NotRebuildable(why) => why.code(),
+            Self::NotBuilt(why) => why.code(),
+        }
+    }
+}
+
+/// Pages as they were.
+pub struct PagesAt {
+    /// What was asked for, in its order, and what came of it.
+    pub pages: Vec<(PageId, Moment, Result<PageAt, NotThen>)>,
+    /// What WAL says of the pages.
+    pub history: PageHistory,
+    /// The server that replayed, where one was started.
+    pub server: Option<ServerProgram>,
+    /// The sandbox, where it was to be kept.
+    pub sandbox: Option<PathBuf>,
+    /// What it took.
+    pub stats: ReplayStats,
+}
+
+/// Builds pages as they were. A server is started only when all that it needs is there.
+///
+/// # Errors
+/// When the path is not a data directory, there is no WAL, nothing is known of a page, or no server can be used.
+pub fn pages_at(request: &PagesAtRequest, watch: &dyn Watch) -> Result<PagesAt, InspectError> {
+    let pages: Vec<PageId> = request.wanted.iter().map(|(page, _)| *page).collect();
+    let (data_dir, wal) = (request.data_dir.clone(), request.wal.clone());
+    let (donors, jobs) = (request.donors.clone(), request.jobs);
+    let of_wal = HistoryRequest { data_dir, pages, wal, donors, jobs };
+    let history = page_history(&of_wal, &|done, total| watch.at(Stage::Wal, done, total))?;
+    if history.coverage.is_interrupted() {
+        return Err(InspectError::ReplayBrokenOff);
+    }
+    let mut planner = Planner { request, history: &history, names: WalNames::of(&history.set), examined: None, watch };
+    let mut results = Vec::new();
+    let mut wanted: Vec<WantedPage> = Vec::new();
+    for (page, moment) in &request.wanted {
+        let planned = planner.plan(*page, *moment)?.map(|planned| {
+            wanted.push(planned.wanted);
+            (planned.lsn, planned.plan)
+        });
+        results.push((*page, *moment, planned));
+    }
+    let mut server = None;
+    let (mut sandbox, mut stats) = (None, ReplayStats::default());
+    let mut built = Vec::new();
+    if !wanted.is_empty() {
+        let major = history.major.ok_or(InspectError::ControlUntrusted)?;
+        let (program, options) = request.server.prepare(&history.directory, major)?;
+        let control = read_small(&history.directory.root().join(CONTROL_PATH), Links::Follow, MAX_CONTROL_BYTES)?;
+        let (wal, sandbox_options) = (&history.set, &options);
+        let to_replay =
+            ReplayRequest { wal, control: &control, pages: wanted, jobs, server: &program, sandbox: sandbox_options };
+        let report = replay(to_replay, &|_| watch.at(Stage::Wal, 0, 0))?;
+        (built, sandbox, stats) = (report.pages, report.sandbox, report.stats);
+        server = Some(program);
+    }
+    let mut built = built.into_iter().map(|(_, result)| result);
+    let pages = results
+        .into_iter()
+        .map(|(page, moment, planned)| {
+            let result = planned.and_then(|(lsn, plan)| {
+                let built = built.next().unwrap_or(Err(NotBuilt::NoPage)).map_err(NotThen::NotBuilt)?;
+                Ok(PageAt { page, lsn, plan, built })
+            });
+            (page, moment, result)
+        })
+        .collect();
+    Ok(PagesAt { pages, history, server, sandbox, stats })
+}
+
+/// Finds out what pages can be built from.
+struct Planner<'a> {
+    request: &'a PagesAtRequest,
+    history: &'a PageHistory,
+    names: WalNames,
+    /// The images of a page that are not in WAL, found where WAL alone is not enough.
+    examined: Option<(PageId, Examination)>,
+    watch: &'a dyn Watch,
+}
+
+/// What is to be replayed.
+struct Planned {
+    lsn: Lsn,
+    plan: RebuildPlan,
+    wanted: WantedPage,
+}
+
+impl Planner<'_> {
+    fn plan(&mut self, page: PageId, moment: Moment) -> Result<Result<Planned, NotThen>, InspectError> {
+        let index = self.history.pages.iter().position(|own| *own == page).unwrap_or_default();
+        let events = self.history.events(index);
+        let lsn = match moment {
+            Moment::At(lsn) => lsn,
+            Moment::AfterRecord(number) => {
+                let event = usize::try_from(number).ok().and_then(|number| events.get(number.checked_sub(1)?));
+                let Some(event) = event else {
+                    let records = events.len() as u64;
+                    return Ok(Err(NotThen::NoSuchRecord { number, records }));
+                };
+                event.end_lsn
+            }
+        };
+        if let Err(why) = self.demand_wal_at(lsn) {
+            return Ok(Err(why));
+        }
+        if let Some(event) = self.absent_at(page, events, lsn) {
+            return Ok(Err(NotThen::NotThere { lsn, event: event.clone() }));
+        }
+        let why = match self.plan_from(page, index, lsn, &[]) {
+            Ok(plan) => {
+                let wanted = WantedPage { page, base: BaseBytes::Nothing, from: plan.from, until: plan.until };
+                return Ok(Ok(Planned { lsn, plan, wanted }));
+            }
+            Err(why) => why,
+        };
+        if !self.has_copies()? {
+            return Ok(Err(NotThen::NotRebuildable(why)));
+        }
+        self.examine(page)?;
+        let Some((_, examined)) = &self.examined else { return Ok(Err(NotThen::NotRebuildable(why))) };
+        let candidates = examined.report.pages.first().map_or(&[][..], |found| &found.verdict.candidates);
+        let plan = match self.plan_from(page, index, lsn, candidates) {
+            Ok(plan) => plan,
+            Err(why) => return Ok(Err(NotThen::NotRebuildable(why))),
+        };
+        let base = match &plan.base {
+            RebuildBase::Candidate { source, .. } => {
+                BaseBytes::Page(fetch_image(source, page, &examined.image_files())?)
+            }
+            RebuildBase::Image { .. } | RebuildBase::Init { .. } => BaseBytes::Nothing,
+        };
+        let wanted = WantedPage { page, base, from: plan.from, until: plan.until };
+        Ok(Ok(Planned { lsn, plan, wanted }))
+    }
+
+    fn plan_from(
+        &self,
+        page: PageId,
+        index: usize,
+        until: Lsn,
+        candidates: &[Judged],
+    ) -> Result<RebuildPlan, NotRebuildable> {
+        let disk = self.history.on_disk(page).ok();
+        let header = disk.and_then(|bytes| {
+            let header = PageHeader::decode(0, &bytes).ok()?;
+            header.faults(bytes.len()).is_empty().then_some(header)
+        });
+        let history = &self.history.history;
+        let events = history.events(index);
+        let disk_lsn = header.map(|header| header.lsn);
+        plan_rebuild(page, &RebuildEvidence { candidates, events, history, names: &self.names, disk_lsn }, until)
+    }
+
+    /// True when there may be images besides those in WAL.
+    fn has_copies(&self) -> Result<bool, InspectError> {
+        let has_buffer = || Ok(!DwbSource::of_data_dir(open_data_dir(&self.request.data_dir)?).set.files.is_empty());
+        if self.request.donors.is_empty() { has_buffer() } else { Ok(true) }
+    }
+
+    /// Has all images of a page found and judged.
+    fn examine(&mut self, page: PageId) -> Result<(), InspectError> {
+        if self.examined.as_ref().is_some_and(|(examined, _)| *examined == page) {
+            return Ok(());
+        }
+        let PagesAtRequest { data_dir, wal, donors, jobs, .. } = self.request;
+        let request = CheckRequest {
+            scope: Scope::Page(page),
+            wal: wal.clone(),
+            donors: donors.clone(),
+            jobs: *jobs,
+            ..CheckRequest::of(data_dir)
+        };
+        self.examined = Some((page, check(&request, self.watch)?));
+        Ok(())
+    }
+
+    /// Refuses a moment that lies outside the WAL that was read.
+    fn demand_wal_at(&self, lsn: Lsn) -> Result<(), NotThen> {
+        let stretches = self.history.history.stretches();
+        if stretches.iter().any(|stretch| stretch.start <= lsn && lsn <= stretch.end) {
+            return Ok(());
+        }
+        let end_lsn = stretches.last().map_or(Lsn::INVALID, |last| last.end);
+        let first_lsn = stretches.first().map_or(Lsn::INVALID, |first| first.start);
+        let gap = self.history.gaps.iter().find(|gap| gap.range.contains(&lsn));
+        Err(match gap {
+            Some(gap) => NotThen::InGap { lsn, gap: gap.clone() },
+            None if lsn < first_lsn => NotThen::BeforeWal { lsn, first_lsn },
+            None => NotThen::AfterEnd { lsn, end_lsn },
+        })
+    }
+
+    /// What shows that the page was not there at `lsn`: the last change of its files before it, after which no record made
+    /// the page again, or the creation of its file after it.
+    fn absent_at(&self, page: PageId, events: &[BlockEvent], lsn: Lsn) -> Option<&FileEvent> {
+        let history = &self.history.history;
+        // How much of a map is cut off follows from the table.
+        let is_exact =
+            |event: &&FileEvent| page.fork == ForkNumber::Main || !matches!(event.what, LifeCycle::Truncated { .. });
+        let before = history.file_events(page).filter(is_exact).filter(|event| event.end_lsn <= lsn).last();
+        // What came with a copy of the whole database is unknown.
+        if let Some(last) = before.filter(|event| !matches!(event.what, LifeCycle::DatabaseCreated { .. })) {
+            let is_known = history.covers(last.end_lsn, lsn);
+            let is_made = events.iter().any(|event| event.start_lsn >= last.end_lsn && event.end_lsn <= lsn);
+            return (is_known && !is_made).then_some(last);
+        }
+        // A file is created only where there is none.
+        let next = history.file_events(page).find(|event| event.end_lsn > lsn)?;
+        let is_new = matches!(next.what, LifeCycle::Created { .. }) && history.covers(lsn, next.start_lsn);
+        let since = before.map_or(Lsn::INVALID, |event| event.end_lsn);
+        let is_untouched = !events.iter().any(|event| (since..next.start_lsn).contains(&event.start_lsn));
+        (is_new && is_untouched).then_some(next)
+    }
+}
