@@ -274,16 +274,16 @@ fn replay_may_end_at_the_end_of_a_segment() {
         walk_run(&stretch, false, &mut |_| ControlFlow::Continue(()), |record| {
             let page = record.block_heads().find_map(|(_, head)| head.page_id());
             if let Some(page) = page.filter(|page| page.fork == ForkNumber::Main) {
-                last_of_segment.insert(record.start_lsn.0 >> 20, (page, record.end_lsn));
+                last_of_segment.insert((record.end_lsn.0 - 1) >> 20, (page, record.end_lsn));
             }
             ControlFlow::Continue(())
         })
         .expect("WAL");
     }
-    assert_eq!(last_of_segment.len(), 18);
+    assert_eq!(last_of_segment.len(), 17);
     let mut at_the_end = 0;
     for (page, until) in last_of_segment.into_values() {
-        at_the_end += usize::from(until.0 % (1 << 20) > (1 << 20) - 300);
+        at_the_end += usize::from((1 << 20) - until.0 % (1 << 20) < 200);
         let report = case.build(&server, vec![WantedPage { until, ..case.of_donor(page) }]).expect("replay");
         assert_eq!(built(&report)[&page].end_lsn, Some(until));
     }
