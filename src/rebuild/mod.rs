@@ -1,9 +1,9 @@
 //! Builds pages by replay: the server's own redo, in a sandbox that is never the cluster that is examined.
 //!
-//! [`choose`] picks the records that the wanted pages need, [`stream`] writes them at their own addresses as WAL of which
-//! nothing else is left, [`control`] and [`sandbox`] make a data directory around it, [`files`] puts older states of the
-//! pages there, and [`server`] starts a server of the same major on it once. It replays, finds no catalog, and ends.
-//! [`read_back`] says by what it wrote how far it came, and fetches the pages.
+//! `choose` picks the records that the wanted pages need, `stream` writes them at their own addresses as WAL of which
+//! nothing else is left, `control` and `sandbox` make a data directory around it, `files` puts older states of the
+//! pages there, and `server` starts a server of the same major on it once. It replays, finds no catalog, and ends.
+//! `read_back` says by what it wrote how far it came, and fetches the pages.
 //!
 //! The only code besides [`mod@crate::repair`] that writes, and it writes below its own temporary directory alone.
 
