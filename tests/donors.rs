@@ -169,7 +169,7 @@ fn whatever_happens_to_a_file_of_the_donor_makes_nothing_safer() {
     };
     let whole = ask();
     assert!(whole.len() > 10, "{}", whole.len());
-    let mut never_safer = |what: &str| {
+    let never_safer = |what: &str| {
         for (at, crc) in ask() {
             assert_eq!(whole.get(&at), Some(&crc), "{what}: {at:?}");
         }
@@ -406,6 +406,10 @@ fn one_page_and_the_plan() {
     assert_eq!(steps[0]["redo_lsn"], "0/00C00028");
     let none = with_donor(&case, &["repair", "--source", "wal", "--format", "ndjson"]);
     assert_eq!(none.of_type("step").len(), 0);
+    let told = with_donor(&case, &["check", "--width", "400"]).stdout;
+    let command =
+        format!("repair {} --wal {} --donor {} --allow-shut-down --apply", arg(&cluster), arg(&archive), arg(&donor));
+    assert!(told.contains(&command), "{told}");
     let text = dwbinspect(&[&["page", arg(&cluster), "base/5/1255", "10"], &more[..4]].concat());
     assert!(Path::new(&donor).exists() && text.stdout.contains(arg(&donor)), "{}", text.stdout);
 }

@@ -44,6 +44,7 @@ use crate::cluster::dwb_files::DwbFile;
 use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::running::ServerSign;
+use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
 use crate::types::{PageId, RelFileLocator};
 
@@ -148,6 +149,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         paths,
         wal,
         donors,
+        evidence: evidence_of(request),
         report,
         dwb,
         rows,
@@ -157,6 +159,14 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         state,
         scanned,
     })
+}
+
+/// What a request names besides the directory, as arguments of a command.
+fn evidence_of(request: &CheckRequest) -> String {
+    let wal = request.wal.iter().map(|path| ("--wal", path));
+    let donors = request.donors.iter().map(|path| ("--donor", path));
+    let argument = |(option, path): (&str, &PathBuf)| format!(" {option} {}", quoted(&path.display().to_string()));
+    wal.chain(donors).map(argument).collect()
 }
 
 /// The double write buffer, read slot by slot.

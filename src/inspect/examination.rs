@@ -32,6 +32,8 @@ pub struct Examination {
     pub donors: Vec<Donor>,
     /// The verdicts.
     pub report: CheckReport,
+    /// What was named besides the directory, as arguments of a command: ` --wal PATH --donor PATH`.
+    pub evidence: String,
     /// The double write buffer by itself.
     pub dwb: DwbReport,
     /// Every slot, if that was asked for.

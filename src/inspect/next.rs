@@ -50,9 +50,14 @@ fn denied_files(examined: &Examination) -> usize {
 }
 
 /// What words of steps need to know.
-pub fn step_context<'a>(examined: &Examination, data_dir: &'a str) -> StepContext<'a> {
+pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepContext<'a> {
     let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted());
-    StepContext { data_dir, block_size: examined.block_size, is_shut_down: control.is_some_and(is_shut_down) }
+    StepContext {
+        data_dir,
+        evidence: &examined.evidence,
+        block_size: examined.block_size,
+        is_shut_down: control.is_some_and(is_shut_down),
+    }
 }
 
 /// The cluster as documents need it. `data_dir`: as it was named.

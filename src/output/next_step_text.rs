@@ -25,6 +25,8 @@ const MAX_RUNS: usize = 6;
 pub struct StepContext<'a> {
     /// The data directory as it was named.
     pub data_dir: &'a str,
+    /// What was examined with it, as arguments: ` --wal PATH --donor PATH`, or nothing.
+    pub evidence: &'a str,
     /// Bytes of a page.
     pub block_size: usize,
     /// The cluster was shut down cleanly, which a repair refuses unless it is told that this is known.
@@ -113,7 +115,7 @@ fn count(pages: usize) -> String {
 /// A step in words.
 #[must_use]
 pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
-    let dir = quoted(context.data_dir);
+    let dir = quoted(context.data_dir) + context.evidence;
     // Without it the command would be refused.
     let allow = if context.is_shut_down { " --allow-shut-down" } else { "" };
     match step {
@@ -375,7 +377,8 @@ mod tests {
         NextStep::Rebuild { kind, relations: vec![affected] }
     }
 
-    const CONTEXT: StepContext<'_> = StepContext { data_dir: "/my data", block_size: 8192, is_shut_down: false };
+    const CONTEXT: StepContext<'_> =
+        StepContext { data_dir: "/my data", evidence: "", block_size: 8192, is_shut_down: false };
 
     #[test]
     fn commands_are_whole_words_of_a_shell() {
