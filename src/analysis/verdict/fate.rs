@@ -63,6 +63,11 @@ pub enum UnknownReason {
         /// Where WAL ends.
         end_lsn: Lsn,
     },
+    /// WAL ends where its files do, so that more may have been written.
+    WalEndsWithFiles {
+        /// Where WAL ends.
+        end_lsn: Lsn,
+    },
     /// There was no room for all records of the damaged pages.
     NoRoomForRecords,
     /// So many damaged pages were compared with WAL already.
@@ -302,6 +307,13 @@ fn open_end(replay: &Replay, names: &SegmentNames<'_>) -> Option<FateUnknown> {
                 | Doubt::PageAfterEnd { .. }
         )
     };
-    let doubt = replay.doubts.iter().find(of_end)?;
-    Some(FateUnknown { why: UnknownReason::Doubt(doubt.clone()), segment: segment() })
+    let why = match replay.doubts.iter().find(of_end) {
+        Some(doubt) => UnknownReason::Doubt(doubt.clone()),
+        // A server writes into files that are there: where there are no more, some may be missing.
+        None if replay.ends_with_files => {
+            UnknownReason::WalEndsWithFiles { end_lsn: replay.end_lsn.unwrap_or_default() }
+        }
+        None => return None,
+    };
+    Some(FateUnknown { why, segment: segment() })
 }

@@ -68,6 +68,8 @@ pub struct Replay {
     pub end_lsn: Option<Lsn>,
     /// Where reading of WAL stopped: the record or page there is missing or not valid. `None` when WAL was not read to its end.
     pub broken_at: Option<Lsn>,
+    /// Reading stopped because there were no more files, not at bytes that were never written.
+    pub ends_with_files: bool,
     /// Replay can begin: the record at the redo point is in `pg_wal`.
     pub can_begin: bool,
     /// What a start reads first is there, in a version that is not read here: whether replay can begin is unknown.
@@ -89,6 +91,7 @@ impl Replay {
             redo_lsn: None,
             end_lsn: None,
             broken_at: None,
+            ends_with_files: false,
             can_begin: false,
             begins_in_unknown_version: false,
             next_xid: None,
@@ -258,6 +261,7 @@ impl Replay {
         let is_whole = |file: &&WalSegmentFile| file.size_bytes.is_none_or(|bytes| bytes == size);
         let last = run.clone().last().and_then(|index| set.segments().get(index)).filter(is_whole);
         let is_input_end = matches!(end.reason, EndReason::InputEnds | EndReason::CutShort { .. });
+        self.ends_with_files = is_input_end;
         let next = last.filter(|_| is_input_end && part.error.is_none());
         self.broken_at = Some(next.map_or(end.at, |file| file.start_lsn.advanced_by(size)));
         match judge_tail(set, run, end)? {

@@ -45,6 +45,9 @@ impl fmt::Display for UnknownReason {
             Self::BackupEndMissing { end_lsn } => {
                 write!(f, "WAL ends at {end_lsn}, before the end of the base backup")
             }
+            Self::WalEndsWithFiles { end_lsn } => {
+                write!(f, "WAL ends at {end_lsn} because there are no more files of it: more may have been written")
+            }
             Self::NoRoomForRecords => {
                 f.write_str("there was no room for all records of the damaged pages: choose fewer pages")
             }
