@@ -158,6 +158,10 @@ fn every_line_has_the_documented_fields() {
     checker.output(&dwbinspect(&[&["check"][..], &more].concat()), "donor");
     checker.output(&dwbinspect(&[&["repair", "--allow-unproven", "all"][..], &more].concat()), "donor");
     checker.output(&dwbinspect(&[&["page"][..], &more, &["base/5/16384", "60"]].concat()), "donor");
+    let no_server = tempfile::tempdir().unwrap();
+    let data = cluster("nochecksums");
+    let args = ["check", "--prove", "--pg-bin", arg(no_server.path()), "--format", "ndjson", arg(&data)];
+    checker.output(&dwbinspect(&args), "prove");
     let data = cluster("checkpoint");
     checker
         .output(&dwbinspect(&["page", "--history", "--format", "ndjson", arg(&data), "base/5/1259", "0"]), "history");

@@ -17,6 +17,7 @@ pub mod page_mask;
 mod page_read;
 pub mod page_scan;
 pub mod page_size;
+pub mod provable;
 pub mod segment_check;
 pub mod select;
 pub mod skipped;

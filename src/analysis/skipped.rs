@@ -67,6 +67,8 @@ pub enum SkippedPart {
     MorePagesZeroed,
     /// Rows of pages without a checksum.
     RowsWithoutChecksum,
+    /// Proofs of pages by replay.
+    ProofByReplay,
     /// WAL.
     Wal,
     /// The directory `pg_wal`.
@@ -289,6 +291,17 @@ pub enum SkipReason {
         /// The limit.
         limit: usize,
     },
+    /// So many pages that WAL names are examined already.
+    TooManyToProve {
+        /// The limit.
+        limit: usize,
+    },
+    /// A server may be running on the data directory.
+    ServerMayRun,
+    /// There is no WAL.
+    NoWalToReplay,
+    /// No server replayed.
+    NotReplayed(ErrorWords),
     /// There was no room for what later WAL says of the rows.
     NoRoomForChanges {
         /// Where the WAL ends that they were compared with.

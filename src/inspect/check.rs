@@ -3,6 +3,7 @@
 
 mod files;
 mod links;
+mod prove;
 mod scan;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ pub use crate::analysis::verdict::check::{Scope, Stage};
 
 use self::files::RelationFiles;
 use self::links::{link_findings, named_but_absent};
+use self::prove::{ProofInput, prove};
 use self::scan::{Scanned, scan};
 use super::cluster_wal::WalSources;
 use super::donors::{follow_timelines, open_donors};
@@ -20,6 +22,7 @@ use super::dwb_source::DwbSource;
 use super::error::{InspectError, open_data_dir};
 use super::examination::Examination;
 use super::next::not_a_crash_tear;
+use super::replay_server::ReplayOptions;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::error_words::ErrorWords;
@@ -35,6 +38,7 @@ use crate::analysis::verdict::check::{
     CheckInput, CheckReport, ClusterInput, DwbInput, NameInput, ScanInput, WalInput, Witnesses, check as judge_cluster,
 };
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead};
+use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::SlotRef;
 use crate::cluster::backup_files::RecoverySigns;
@@ -63,6 +67,9 @@ pub struct CheckRequest {
     pub jobs: usize,
     /// Keep a row for every slot, used or not.
     pub keep_slots: bool,
+    /// Without checksums: build each page that can be built by replay, up to its own LSN, with this server, and compare it
+    /// with the disk.
+    pub prove: Option<ReplayOptions>,
 }
 
 impl CheckRequest {
@@ -70,7 +77,7 @@ impl CheckRequest {
     #[must_use]
     pub fn of(data_dir: impl Into<PathBuf>) -> Self {
         let (data_dir, jobs) = (data_dir.into(), all_cores());
-        Self { data_dir, scope: Scope::All, wal: Vec::new(), donors: Vec::new(), jobs, keep_slots: false }
+        Self { data_dir, scope: Scope::All, wal: Vec::new(), donors: Vec::new(), jobs, keep_slots: false, prove: None }
     }
 }
 
@@ -115,6 +122,22 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     follow_timelines(&mut donors, cluster.control, &wal)?;
     let mut scanned = scan(&cluster, &files, &mut slots, request, watch, &mut told);
 
+    let proven = request.prove.as_ref().map(|options| {
+        let input = ProofInput {
+            cluster: &cluster,
+            files: &files,
+            wal: &wal,
+            dwb: &source.set,
+            slots: &slots,
+            options,
+            jobs: request.jobs,
+            watch,
+        };
+        prove(&input, &mut told)
+    });
+    let (proofs, proof) = proven.map_or_else(Default::default, |(proofs, report)| (proofs, Some(report)));
+    scanned.take_proofs(&proofs);
+
     let (links, scanned_files) = (std::mem::take(&mut scanned.links), scanned.files);
     let has_name = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let named = named_but_absent(&links, &has_name);
@@ -129,6 +152,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         names: &names,
         files: &files,
         named: &named,
+        proofs: &proofs,
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
     report.outlook.refused_by = cluster.server.refuses_start();
@@ -158,6 +182,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         block_size,
         state,
         scanned,
+        proof,
     })
 }
 
@@ -250,6 +275,7 @@ struct JudgedView<'a> {
     names: &'a RelationNames,
     files: &'a RelationFiles,
     named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
+    proofs: &'a Proofs,
 }
 
 #[allow(clippy::too_many_arguments, reason = "what the stages before gave, put together only here")]
@@ -263,7 +289,7 @@ fn judge(
     request: &CheckRequest,
     watch: &dyn Watch,
 ) -> CheckReport {
-    let &JudgedView { pages, source, dwb, wal, names, files, named } = view;
+    let &JudgedView { pages, source, dwb, wal, names, files, named, proofs } = view;
     let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let called = |rel: RelFileLocator| names.full_name(rel).unwrap_or_else(|| rel.to_string());
     let witness_of = |page: PageId| LsnWitness::InFile {
@@ -304,7 +330,7 @@ fn judge(
             all: wal.all.as_ref(),
         },
         donors,
-        scan: ScanInput { suspects, late_pages: scanned.late, zeroed: scanned.zeroed, named, witnesses },
+        scan: ScanInput { suspects, late_pages: scanned.late, zeroed: scanned.zeroed, named, witnesses, proofs },
         names: NameInput { exists: &exists, called: &called },
         coverage,
     };
@@ -312,7 +338,7 @@ fn judge(
         let total = match stage {
             Stage::Slots => slot_bytes,
             Stage::Wal => wal_bytes,
-            Stage::Read | Stage::Scan | Stage::Pages => 0,
+            Stage::Read | Stage::Scan | Stage::Proof | Stage::Pages => 0,
         };
         watch.at(stage, done, total)
     })
@@ -321,7 +347,7 @@ fn judge(
 /// What a check of the whole cluster finds doubtful, for one that examines a part only.
 fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Coverage) {
     // What an older copy has says nothing of the cluster.
-    let all = CheckRequest { scope: Scope::All, donors: Vec::new(), keep_slots: false, ..request.clone() };
+    let all = CheckRequest { scope: Scope::All, donors: Vec::new(), keep_slots: false, prove: None, ..request.clone() };
     match check(&all, watch) {
         Ok(examined) => (examined.report.replay.doubts, examined.coverage),
         Err(error) => {

@@ -11,6 +11,7 @@ use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::check::CheckReport;
 use crate::analysis::verdict::fetch::ImageFiles;
 use crate::analysis::verdict::outlook::Outlook;
+use crate::analysis::verdict::proof::ProofReport;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
@@ -48,6 +49,8 @@ pub struct Examination {
     pub state: ClusterCondition,
     /// How much the page scan read, if it ran.
     pub scanned: Option<ScannedFiles>,
+    /// How the proofs by replay went, if they were asked for.
+    pub proof: Option<ProofReport>,
 }
 
 impl Examination {

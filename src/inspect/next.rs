@@ -69,6 +69,7 @@ pub fn judged_cluster<'a>(examined: &'a Examination, program: &'static str, data
         names: &examined.names,
         dwb: &examined.source.set,
         unproven_pages: examined.unproven_pages(),
+        proof: examined.proof.as_ref(),
         context: step_context(examined, data_dir),
     }
 }

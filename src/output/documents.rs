@@ -16,6 +16,7 @@ use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
+use crate::analysis::verdict::proof::ProofReport;
 use crate::analysis::verdict::slots::slots_of;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::dwb_files::DwbSet;
@@ -38,6 +39,8 @@ pub struct JudgedCluster<'a> {
     pub dwb: &'a DwbSet,
     /// Pages that nothing proves to be whole, for want of checksums, if all pages were read.
     pub unproven_pages: Option<u64>,
+    /// How the proofs by replay went, if they were asked for.
+    pub proof: Option<&'a ProofReport>,
     /// What words about steps need to know, the data directory among it.
     pub context: StepContext<'a>,
 }
@@ -132,6 +135,8 @@ impl JudgedCluster<'_> {
             ("verdicts", Value::Object(verdicts)),
             ("slots", Value::Object(words)),
             ("unproven_pages", json!(self.unproven_pages)),
+            ("proven_whole", json!(self.proof.map(|proof| proof.whole))),
+            ("proof", json!(self.proof.map(proof_value))),
             ("recovery", json!(report.replay.recovery.name())),
             ("redo_lsn", json!(report.replay.redo_lsn.map(lsn_text))),
             ("end_lsn", json!(report.replay.end_lsn.map(lsn_text))),
@@ -144,6 +149,21 @@ impl JudgedCluster<'_> {
         }
         counts
     }
+}
+
+/// How the proofs by replay went.
+fn proof_value(proof: &ProofReport) -> Value {
+    let ProofReport { is_needless, whole, wrong, undecided, without_base, not_built, server, records } = proof;
+    json!({
+        "needless": is_needless,
+        "whole": whole,
+        "wrong": wrong,
+        "undecided": undecided,
+        "without_base": without_base,
+        "not_built": not_built,
+        "server": server.as_deref().unwrap_or_default(),
+        "records": records,
+    })
 }
 
 /// Records of a page in WAL.

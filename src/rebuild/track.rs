@@ -4,14 +4,8 @@ use super::candidates::{Candidate, Named};
 use super::error::NotBuilt;
 use super::wanted::{BaseBytes, WantedPage};
 use crate::parsers::page::PageHeader;
-use crate::parsers::wal::names::{RM_HASH, RM_HEAP2, RM_XLOG};
-use crate::parsers::wal::version::PruneRecords;
+use crate::parsers::wal::names::surely_sets_lsn;
 use crate::types::{ForkNumber, Lsn};
-
-/// Bits of `xl_info` that give the type of a record of Heap2 (`XLOG_HEAP_OPMASK`), and the type that sets bits of a
-/// visibility map (`XLOG_HEAP2_VISIBLE`).
-const HEAP_TYPE_MASK: u8 = 0x70;
-const VISIBLE: u8 = 0x40;
 
 /// Ends of records that may or may not set the LSN of a page that are remembered, the last ones.
 const MAX_OPEN_ENDS: usize = 4096;
@@ -112,7 +106,7 @@ impl Track {
         } else if wanted.base == BaseBytes::Nothing && !self.is_built {
             self.fail(NotBuilt::NoBase { lsn: Some(candidate.start_lsn) });
         }
-        if named.builds || surely_sets_lsn(candidate, named) {
+        if named.builds || surely_sets_lsn(candidate.major, candidate.rmgr_id, candidate.info, named.page.fork) {
             // Redo skips what the base has already.
             if named.builds || candidate.end_lsn > self.surely {
                 self.surely = candidate.end_lsn;
@@ -156,21 +150,5 @@ impl Track {
         }
         let is_right = is_zero || found == self.surely || (found > self.surely && self.perhaps.contains(&found));
         if is_right { Ok(()) } else { Err(self.surely) }
-    }
-}
-
-/// True for a record that is sure to set the LSN of a block that it names and does not build.
-///
-/// Others: an image for hint bits that was not needed; `VISIBLE`, and what does the same from 19 on, which set the LSN of
-/// the table's page under some settings only; Hash, which names pages that it only locks; bits of maps.
-fn surely_sets_lsn(candidate: &Candidate<'_>, named: &Named) -> bool {
-    let is_visible = match candidate.major.facts().prune {
-        PruneRecords::Since19 => true,
-        PruneRecords::To13 | PruneRecords::To16 | PruneRecords::To18 => candidate.info & HEAP_TYPE_MASK == VISIBLE,
-    };
-    match candidate.rmgr_id {
-        RM_XLOG | RM_HASH => false,
-        RM_HEAP2 if is_visible => false,
-        _ => named.page.fork == ForkNumber::Main,
     }
 }

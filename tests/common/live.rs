@@ -18,6 +18,8 @@ const NOBODY: u32 = 65_534;
 /// A cluster that the test made.
 pub struct Server {
     bin: PathBuf,
+    /// Programs that `bin` lacks, of another version.
+    client: PathBuf,
     directory: TempDir,
     user: Option<u32>,
 }
@@ -42,6 +44,22 @@ pub fn version_of(bin: &Path) -> Vec<u32> {
     version.unwrap_or_default().split('.').map_while(|part| part.parse().ok()).collect()
 }
 
+/// Directories of server programs, the installed ones and those that `PGFORENSICS_PG_BINS` lists as `PATH` does, and one
+/// that has a client for all of them; `None`, said loudly, when there are none.
+pub fn all_programs() -> Option<(Vec<PathBuf>, PathBuf)> {
+    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let mut bins: Vec<PathBuf> = installed.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).collect();
+    bins.extend(std::env::split_paths(&std::env::var_os("PGFORENSICS_PG_BINS").unwrap_or_default()));
+    bins.retain(|bin| ["initdb", "pg_ctl", "postgres"].iter().all(|name| bin.join(name).exists()));
+    bins.dedup_by_key(|bin| fs::canonicalize(&*bin).ok());
+    // The newest client speaks with all servers.
+    let client = bins.iter().filter(|bin| bin.join("psql").exists()).max_by_key(|bin| version_of(bin)).cloned();
+    if client.is_none() {
+        super::common::skipped("no PostgreSQL server is installed here");
+    }
+    Some((bins, client?))
+}
+
 impl Server {
     /// Makes a cluster with checksums and 1 MB segments and starts it. `None`, said loudly, when there is no server.
     pub fn start(settings: &str) -> Option<Self> {
@@ -56,21 +74,28 @@ impl Server {
             super::common::skipped("no PostgreSQL server is installed here");
             return None;
         };
-        let server = Self::in_new_directory(bin, geteuid().is_root().then_some(NOBODY));
-        server.must(
-            "initdb",
-            &["-k", "-N", "--wal-segsize=1", "--locale=C", "-E", "UTF8", "-U", "postgres", "-D", text(&server.data())],
-        );
-        server.configure(&format!(
-            "listen_addresses = ''\nfsync = off\nautovacuum = off\nwal_keep_size = 2GB\n{settings}\n"
-        ));
-        Some(server)
+        Some(Self::create_with(
+            bin.clone(),
+            bin,
+            &["-k", "--wal-segsize=1"],
+            &format!("wal_keep_size = 2GB\n{settings}"),
+        ))
+    }
+
+    /// Makes a cluster with the programs in `bin`, and those in `client` where `bin` lacks one; not started.
+    pub fn create_with(bin: PathBuf, client: PathBuf, initdb: &[&str], settings: &str) -> Self {
+        let server = Self::in_new_directory(bin, client, geteuid().is_root().then_some(NOBODY));
+        let data = server.data();
+        let usual = ["-N", "--locale=C", "-E", "UTF8", "-U", "postgres", "-A", "trust", "-D", text(&data)];
+        server.must("initdb", &[initdb, &usual].concat());
+        server.configure(&format!("listen_addresses = ''\nfsync = off\nautovacuum = off\n{settings}\n"));
+        server
     }
 
     /// A copy of a cluster whose server does not run, in a directory of its own; not started. Tablespaces must lie
     /// inside the data directory.
     pub fn copy(&self) -> Self {
-        let copy = Self::in_new_directory(self.bin.clone(), self.user);
+        let copy = Self::in_new_directory(self.bin.clone(), self.client.clone(), self.user);
         // Keeps owners and modes, without which the server refuses a data directory.
         let status = Command::new("cp").arg("-a").arg(self.data()).arg(copy.data()).status().expect("cp runs");
         assert!(status.success(), "cp: {status}");
@@ -82,7 +107,7 @@ impl Server {
 
     /// A base backup in a directory of its own, made with these arguments; not started.
     pub fn base_backup(&self, arguments: &[&str]) -> Self {
-        let backup = Self::in_new_directory(self.bin.clone(), self.user);
+        let backup = Self::in_new_directory(self.bin.clone(), self.client.clone(), self.user);
         let (host, data) = (text(self.directory.path()), backup.data());
         let given = ["-h", host, "-U", "postgres", "--checkpoint=fast", "-D", text(&data)];
         self.must("pg_basebackup", &[&given[..], arguments].concat());
@@ -94,13 +119,13 @@ impl Server {
         self.directory.path()
     }
 
-    fn in_new_directory(bin: PathBuf, user: Option<u32>) -> Self {
+    fn in_new_directory(bin: PathBuf, client: PathBuf, user: Option<u32>) -> Self {
         let directory = tempfile::tempdir().expect("temporary directory");
         if let Some(user) = user {
             chown(directory.path(), Some(user), Some(user)).expect("chown");
         }
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
-        Self { bin, directory, user }
+        Self { bin, client, directory, user }
     }
 
     /// Adds to the configuration.
@@ -193,7 +218,8 @@ impl Server {
     }
 
     fn command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = Command::new(self.bin.join(program));
+        let own = self.bin.join(program);
+        let mut command = Command::new(if own.exists() { own } else { self.client.join(program) });
         command.args(args).env("LC_ALL", "C").env("TZ", "UTC").current_dir(self.directory.path());
         if program == "pg_ctl" {
             // The server must not keep the pipes of the test open.

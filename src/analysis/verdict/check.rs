@@ -116,6 +116,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         is_minimal: cluster.control.is_some_and(|control| control.wal_level == WAL_LEVEL_MINIMAL),
         dwb_doubts: &staleness.doubts(),
         exists: names.exists,
+        proofs: scan.proofs,
         named: BTreeMap::new(),
         specials: RefCell::default(),
         unread: RefCell::default(),

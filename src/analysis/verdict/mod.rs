@@ -33,6 +33,7 @@ pub mod next_step;
 pub mod outlook;
 pub mod page_chain;
 pub mod page_history;
+pub mod proof;
 pub mod rebuild;
 pub mod replay;
 pub mod rows;

@@ -14,6 +14,7 @@ use super::history::WalHistory;
 use super::interest::Interest;
 use super::judge::{OnStart, PageFacts, PageVerdict, Reason, Verdict, judge_page};
 use super::missing_wal::WalNames;
+use super::proof::Proofs;
 use super::rebuild::{NotRebuildable, RebuildEvidence, RebuildPlan, plan_rebuild};
 use super::replay::Replay;
 use super::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
@@ -67,6 +68,8 @@ pub struct Context<'a> {
     pub dwb_doubts: &'a [Doubt],
     /// Whether the catalog has a relation with these files, beyond doubt.
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
+    /// What replay proves of pages without checksums.
+    pub proofs: &'a Proofs,
     /// Pages that another page of their index names, and that are all zero or not there.
     pub named: BTreeMap<PageId, BrokenLink>,
     /// Special space of sound pages, by fork.
@@ -338,7 +341,10 @@ impl Context<'_> {
                 };
                 Some((Comparison::MissingFile, Confidence::Likely, vec![what]))
             }
-            (PageCondition::Damaged(_), PageRead::Whole) => Some(self.judge_damaged(page, disk, tear, verdict)),
+            (PageCondition::Damaged(_), PageRead::Whole) => Some(match self.proofs.wrong.get(&page) {
+                Some(disproof) => disproof.judgement(),
+                None => self.judge_damaged(page, disk, tear, verdict),
+            }),
             (PageCondition::Zeroed, _) => {
                 proven_missing.then(|| (Comparison::Zeroed, Confidence::Likely, vec![Symptom::ZeroedContent]))
             }

@@ -87,6 +87,22 @@ pub enum Symptom {
         /// Slot of the image.
         slot: u64,
     },
+    /// It is not what replay up to its LSN makes of it.
+    DiffersFromReplay {
+        /// LSN of the page.
+        page_lsn: Lsn,
+        /// Offset of the first byte.
+        first: usize,
+        /// How many bytes.
+        bytes: usize,
+    },
+    /// It lacks a record that was on disk when the last checkpoint ended.
+    LacksRecord {
+        /// LSN of the page.
+        page_lsn: Lsn,
+        /// Start of the record.
+        record_lsn: Lsn,
+    },
     /// Where its LSN leaves room it holds rows of a newer image.
     RowsInHole {
         /// LSN of the page.

@@ -57,6 +57,12 @@ impl Context<'_> {
         candidates: &[Judged],
     ) -> Option<DiskJudgement> {
         let own_lsn = disk.lsn?;
+        if let Some(disproof) = self.proofs.wrong.get(&page) {
+            return Some(disproof.judgement());
+        }
+        if self.proofs.whole.contains(&page) {
+            return None;
+        }
         let mut buf = Vec::new();
         let mut same_lsn = None;
         for slot in slots.iter().filter(|slot| slot.page_lsn == own_lsn) {

@@ -14,6 +14,7 @@ use crate::analysis::page_scan::{ScanOptions, ScannedFiles, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::doubt::Doubt;
+use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
@@ -36,6 +37,23 @@ pub(super) struct Scanned {
     pub links: LinkReport,
     /// Files that lack pages, as a doubt about what those would have told.
     pub incomplete: Vec<Doubt>,
+}
+
+impl Scanned {
+    /// Pages that are proven whole are unproven no more; those that are not are suspects.
+    pub(super) fn take_proofs(&mut self, proofs: &Proofs) {
+        let mut settled = proofs.whole.len() as u64;
+        for page in proofs.wrong.keys() {
+            // One that breaks a rule was never among the unproven ones.
+            self.suspects.entry(*page).or_insert_with(|| {
+                settled += 1;
+                Suspicion::Differs
+            });
+        }
+        if let Some(unproven) = self.files.as_mut().and_then(|files| files.unproven.as_mut()) {
+            *unproven = unproven.saturating_sub(settled);
+        }
+    }
 }
 
 /// Reads the relation files, as far as the request wants them. Slots whose page was seen with the same bytes are marked.

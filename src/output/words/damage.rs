@@ -130,6 +130,16 @@ impl fmt::Display for Symptom {
             Self::SameLsnOtherContent { slot } => {
                 write!(f, "it has the LSN of slot {slot} and differs from it in more than hint bits")
             }
+            Self::DiffersFromReplay { page_lsn, first, bytes } => write!(
+                f,
+                "its LSN is {page_lsn}, yet {bytes} bytes, from offset {first} on, are not what replay up to there makes \
+                 of the page"
+            ),
+            Self::LacksRecord { page_lsn, record_lsn } => write!(
+                f,
+                "its LSN is {page_lsn}, yet the record at {record_lsn} from before the redo point changes it: a write \
+                 was lost"
+            ),
             Self::RowsInHole { page_lsn, bytes, source } => write!(
                 f,
                 "by its LSN {page_lsn} this part of the page should be empty, yet it holds {bytes} bytes of rows \

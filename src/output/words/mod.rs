@@ -10,6 +10,7 @@ mod fate;
 pub mod finding;
 mod links;
 pub mod page_action;
+mod proof;
 mod reason;
 mod rebuild;
 mod repair;

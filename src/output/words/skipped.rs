@@ -42,6 +42,7 @@ impl fmt::Display for SkippedPart {
             Self::RestOfCheck => f.write_str("the rest of the check"),
             Self::MorePagesNeeded => f.write_str("more pages that replay needs"),
             Self::MorePagesZeroed => f.write_str("more pages that are all zero and had content"),
+            Self::ProofByReplay => f.write_str("proofs by replay"),
             Self::MorePagesTouched => f.write_str("more pages that replay touches"),
             Self::RowsWithoutChecksum => f.write_str("rows of pages without checksum"),
             Self::Wal => f.write_str("WAL"),
@@ -151,6 +152,14 @@ impl fmt::Display for SkipReason {
             }
             Self::TooManyZeroed { limit } => write!(f, "more than {limit} pages are all zero and had content"),
             Self::TooManyDamaged { limit } => write!(f, "{limit} damaged pages are listed, and no more"),
+            Self::ServerMayRun => {
+                f.write_str("a server may be running on the data directory, and pages change while they are read")
+            }
+            Self::NoWalToReplay => f.write_str("there is no WAL"),
+            Self::NotReplayed(error) => write!(f, "{error}"),
+            Self::TooManyToProve { limit } => {
+                write!(f, "{limit} pages that WAL names are examined, and there is no room for more")
+            }
             Self::TooManyTouched { limit } => {
                 write!(f, "the rows of {limit} pages are compared with WAL, not those of further pages")
             }

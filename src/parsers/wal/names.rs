@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::version::{FIRST_CUSTOM_RMGR, Major};
+use super::version::{FIRST_CUSTOM_RMGR, Major, PruneRecords};
+use crate::types::ForkNumber;
 
 /// Built-in resource managers in the order of their ids, the same in all majors.
 ///
@@ -75,6 +76,23 @@ pub const XLOG_FPI: u8 = 0xB0;
 #[must_use]
 pub const fn is_hint(rmgr_id: u8, info: u8) -> bool {
     rmgr_id == RM_XLOG && type_key(rmgr_id, info) == XLOG_FPI_FOR_HINT
+}
+
+/// True for a record that is sure to set the LSN of each page of this fork that it names and does not build.
+///
+/// Others may or may not: an image for hint bits that was not needed; Heap2 `VISIBLE`, and what does the same from 19 on,
+/// which set the LSN of the table's page under some settings only; Hash, which names pages that it only locks; bits of maps.
+#[must_use]
+pub fn surely_sets_lsn(major: Major, rmgr_id: u8, info: u8, fork: ForkNumber) -> bool {
+    /// `XLOG_HEAP_OPMASK` and `XLOG_HEAP2_VISIBLE`, `src/include/access/heapam_xlog.h`.
+    const HEAP_OPERATION: u8 = 0x70;
+    const VISIBLE: u8 = 0x40;
+    let may_be_visible = major.facts().prune == PruneRecords::Since19 || info & HEAP_OPERATION == VISIBLE;
+    match rmgr_id {
+        RM_XLOG | RM_HASH => false,
+        RM_HEAP2 if may_be_visible => false,
+        _ => fork == ForkNumber::Main,
+    }
 }
 
 /// Name of a resource manager; displays as pg_waldump prints it.

@@ -57,6 +57,7 @@ impl Watch for ScreenWatch<'_> {
             Stage::Scan => "checking every page",
             Stage::Slots => "comparing images with pages",
             Stage::Wal => "reading WAL for the proof",
+            Stage::Proof => "proving pages by replay",
             Stage::Pages => "judging damaged pages",
         };
         self.sender.progress(Action::Progressed, Progress { what, done, total });

@@ -7,6 +7,7 @@ use crate::analysis::finding::Coverage;
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::staleness::Staleness;
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
+use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
 use crate::cluster::donor::Donor;
@@ -122,6 +123,8 @@ pub struct ScanInput<'a> {
     pub named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
     /// What all pages say about the end of WAL.
     pub witnesses: Witnesses<'a>,
+    /// What replay proves of pages without checksums.
+    pub proofs: &'a Proofs,
 }
 
 /// What the cluster as a whole says about where WAL ends.

@@ -16,6 +16,8 @@ pub enum Stage {
     Slots,
     /// WAL is read; bytes.
     Wal,
+    /// WAL is read to prove pages by replay; bytes.
+    Proof,
     /// Damaged pages are judged; pages.
     Pages,
 }

@@ -1,0 +1,240 @@
+//! Which pages WAL knows whole: those that a record up to their LSN builds anew, so that replay from there gives what they
+//! must be. And which lack a change that was on disk when the last checkpoint ended.
+
+use rustc_hash::FxHashMap;
+
+use super::finding::Coverage;
+use super::skipped::{SkipReason, SkippedPart};
+use super::verdict::events::FileEvent;
+use super::wal::collect::collect_run;
+use super::wal::segment::{Visitor, WatchRead};
+use super::wal::stretch::Stretch;
+use crate::cluster::page_source::{PageRead, PageSource};
+use crate::cluster::wal::{WalReadError, WalSet};
+use crate::parsers::page::PageHeader;
+use crate::parsers::wal::block::{BlockHead, Keep};
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::names::{RM_DBASE, RM_SMGR, RM_XACT, RM_XLOG, surely_sets_lsn};
+use crate::parsers::wal::record::Record;
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// Pages that are kept; of more it is said that they were not examined.
+const MAX_PAGES: usize = 1_000_000;
+
+/// Changes of files that are kept. After that, nothing is known of what came before.
+const MAX_FILE_EVENTS: usize = 1_000_000;
+
+/// Opens the pages of the cluster for one more thread.
+pub type OpenPages<'a> = &'a (dyn Fn() -> Box<dyn PageSource + Send> + Sync);
+
+/// A page and what WAL says of it as it is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Provable {
+    /// The page.
+    pub page: PageId,
+    /// Its LSN.
+    pub page_lsn: Lsn,
+    /// Start of the newest record up to that LSN which builds the page without reading it.
+    pub base_lsn: Option<Lsn>,
+    /// Start of the newest record that ends after its LSN, yet not after the redo point, and moves its LSN.
+    pub lacks: Option<Lsn>,
+}
+
+/// What is known of a page until all of WAL was read. An LSN of 0 stands for none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Touched {
+    page_lsn: Lsn,
+    base_lsn: Lsn,
+    lacks: Lsn,
+}
+
+/// What WAL says of all pages that are there.
+#[derive(Debug, Default)]
+pub struct WalPages {
+    /// `None` for those that are not there.
+    touched: FxHashMap<PageId, Option<Touched>>,
+    files: FxHashMap<RelFileLocator, Vec<FileEvent>>,
+    databases: Vec<FileEvent>,
+    file_events: usize,
+    /// Start of the last record about files that was not understood, or not kept.
+    unclear_lsn: Lsn,
+}
+
+impl WalPages {
+    /// Reads all records of a set, with `jobs` threads. What the pages lack is asked for up to `redo_lsn`.
+    ///
+    /// # Errors
+    /// When the first segment of a run cannot be opened.
+    pub fn read(
+        set: &WalSet,
+        redo_lsn: Option<Lsn>,
+        open: OpenPages<'_>,
+        jobs: usize,
+        watch: WatchRead<'_>,
+        coverage: &mut Coverage,
+    ) -> Result<Self, WalReadError> {
+        let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();
+        let mut all = Self::default();
+        for run in set.runs() {
+            let start_lsn = set.segments().get(run.start).map_or(Lsn::INVALID, |file| file.start_lsn);
+            // What happened to files in a gap is unknown.
+            all.unclear_lsn = start_lsn;
+            for touched in all.touched.values_mut().flatten() {
+                (touched.base_lsn, touched.lacks) = (Lsn::INVALID, Lsn::INVALID);
+            }
+            let stretch = Stretch { set, run, start_lsn, end_lsn: Lsn(u64::MAX), keep: Keep::Blocks };
+            let begin = |_| PartOfWal {
+                pages: open(),
+                buffer: vec![0; block_size],
+                redo_lsn: redo_lsn.unwrap_or_default(),
+                found: Self::default(),
+            };
+            let walk = collect_run(&stretch, jobs, watch, begin, |part| {
+                all.append(std::mem::take(&mut part.found.found));
+                Ok(())
+            })?;
+            if let Some(error) = walk.error {
+                coverage.skip_once(SkippedPart::Wal, error);
+            }
+        }
+        if all.touched.len() >= MAX_PAGES {
+            coverage.skip(SkippedPart::ProofByReplay, SkipReason::TooManyToProve { limit: MAX_PAGES });
+        }
+        Ok(all)
+    }
+
+    /// Adds what the records after these said.
+    fn append(&mut self, next: Self) {
+        for (page, touched) in next.touched {
+            if self.touched.len() >= MAX_PAGES && !self.touched.contains_key(&page) {
+                continue;
+            }
+            match (self.touched.entry(page).or_insert(touched), touched) {
+                (Some(known), Some(later)) => {
+                    known.base_lsn = known.base_lsn.max(later.base_lsn);
+                    known.lacks = known.lacks.max(later.lacks);
+                }
+                // It went away meanwhile.
+                (known, _) => *known = known.and(touched),
+            }
+        }
+        for (rel, events) in next.files {
+            self.files.entry(rel).or_default().extend(events);
+        }
+        self.databases.extend(next.databases);
+        self.file_events = self.file_events.saturating_add(next.file_events);
+        self.unclear_lsn = self.unclear_lsn.max(next.unclear_lsn);
+    }
+
+    /// True when the page that a record at `lsn` changed may be another one now, or none.
+    #[must_use]
+    pub fn is_removed_since(&self, page: PageId, lsn: Lsn) -> bool {
+        let own = self.files.get(&page.rel).into_iter().flatten();
+        lsn < self.unclear_lsn || own.chain(&self.databases).any(|event| event.start_lsn > lsn && event.removes(page))
+    }
+
+    /// The pages that are there and that a record names, by identity.
+    #[must_use]
+    pub fn pages(&self) -> Vec<Provable> {
+        let still = |page: PageId, lsn: Lsn| (lsn.is_valid() && !self.is_removed_since(page, lsn)).then_some(lsn);
+        let known = self.touched.iter().filter_map(|(page, touched)| Some((*page, (*touched)?)));
+        let mut pages: Vec<Provable> = known
+            .map(|(page, touched)| Provable {
+                page,
+                page_lsn: touched.page_lsn,
+                base_lsn: still(page, touched.base_lsn),
+                lacks: still(page, touched.lacks),
+            })
+            .collect();
+        pages.sort_unstable_by_key(|provable| provable.page);
+        pages
+    }
+}
+
+/// What the records of one segment say.
+struct PartOfWal {
+    pages: Box<dyn PageSource + Send>,
+    buffer: Vec<u8>,
+    redo_lsn: Lsn,
+    found: WalPages,
+}
+
+impl PartOfWal {
+    #[inline]
+    fn add_block(&mut self, record: &Record<'_>, head: &BlockHead) {
+        let Some(page) = head.page_id().filter(|page| page.fork != ForkNumber::Fsm) else { return };
+        let is_known = self.found.touched.contains_key(&page);
+        if !is_known && self.found.touched.len() >= MAX_PAGES {
+            return;
+        }
+        let (pages, buffer) = (&self.pages, &mut self.buffer);
+        let known = self.found.touched.entry(page).or_insert_with(|| {
+            // What cannot be read is reported where all pages are read.
+            let is_whole = matches!(pages.read_page(page, buffer), Ok(PageRead::Whole));
+            let header = PageHeader::decode(0, buffer).ok().filter(|_| is_whole)?;
+            Some(Touched { page_lsn: header.lsn, ..Touched::default() })
+        });
+        let Some(known) = known else { return };
+        let builds = head.will_init() || head.has_image_to_apply(record.major);
+        if record.end_lsn <= known.page_lsn {
+            if builds {
+                known.base_lsn = record.start_lsn;
+            }
+        } else if record.end_lsn <= self.redo_lsn && is_change(record, page.fork, builds) {
+            known.lacks = record.start_lsn;
+        }
+    }
+
+    #[inline(never)]
+    fn add_files(&mut self, record: &Record<'_>) {
+        let what = match LifeCycle::of(record) {
+            Ok(None) => return,
+            Ok(Some(what)) if !record.is_cut() && self.found.file_events < MAX_FILE_EVENTS => what,
+            Ok(Some(_)) | Err(_) => {
+                self.found.unclear_lsn = record.end_lsn;
+                return;
+            }
+        };
+        let (start_lsn, end_lsn) = (record.start_lsn, record.end_lsn);
+        let event = |what| FileEvent { start_lsn, end_lsn, what };
+        let rels = match &what {
+            LifeCycle::Created { rel, .. } | LifeCycle::Truncated { rel, .. } => vec![*rel],
+            LifeCycle::Dropped { rels, .. } => rels.clone(),
+            LifeCycle::DatabaseCreated { .. } | LifeCycle::DatabaseDropped { .. } => {
+                self.found.databases.push(event(what));
+                self.found.file_events = self.found.file_events.saturating_add(1);
+                return;
+            }
+        };
+        for rel in rels {
+            let what = match &what {
+                LifeCycle::Dropped { committed, time, .. } => {
+                    LifeCycle::Dropped { committed: *committed, time: *time, rels: vec![rel] }
+                }
+                other => other.clone(),
+            };
+            self.found.files.entry(rel).or_default().push(event(what));
+            self.found.file_events = self.found.file_events.saturating_add(1);
+        }
+    }
+}
+
+/// True for a record that is sure to change the page and its LSN. An image alone may be one of a page that is all zero, or
+/// of hint bits.
+fn is_change(record: &Record<'_>, fork: ForkNumber, builds: bool) -> bool {
+    let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
+    let is_table = fork == ForkNumber::Main && rmgr_id != RM_XLOG;
+    is_table && (builds || surely_sets_lsn(record.major, rmgr_id, info, fork))
+}
+
+impl Visitor for PartOfWal {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        if matches!(record.header.rmgr_id, RM_SMGR | RM_XACT | RM_DBASE) {
+            self.add_files(record);
+        }
+        for (_, head) in record.block_heads() {
+            self.add_block(record, &head);
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Proves pages of clusters without checksums: each is built by replay up to its own LSN and compared with the disk.
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::files::RelationFiles;
+use super::{Cluster, Stage, Told, Watch};
+use rustc_hash::FxHashMap;
+
+use crate::analysis::error_words::ErrorWords;
+use crate::analysis::page_check::PageCondition;
+use crate::analysis::page_mask::{differences, sequence_values_differ};
+use crate::analysis::provable::{Provable, WalPages};
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::slot_facts::WritePath;
+use crate::analysis::verdict::compare::Comparison;
+use crate::analysis::verdict::proof::{Disproof, ProofReport, Proofs};
+use crate::analysis::verdict::slots::{SlotRef, slots_of};
+use crate::cluster::dwb_files::DwbSet;
+use crate::cluster::open::{Links, read_small};
+use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
+use crate::cluster::wal::WalSet;
+use crate::inspect::cluster_wal::WalSources;
+use crate::inspect::replay_server::ReplayOptions;
+use crate::parsers::page::PageHeader;
+use crate::rebuild::{
+    BaseBytes, BuiltPage, NotBuilt, RebuildError, ReplayReport, ReplayRequest, SandboxOptions, ServerProgram,
+    WantedPage, replay,
+};
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
+
+/// Pages that are built at once: so many are held in memory.
+const BATCH_PAGES: usize = 8192;
+
+/// Most bytes of a control file that are read.
+const MAX_CONTROL_BYTES: u64 = 64 * 1024;
+
+/// What is proven, and with what.
+pub(super) struct ProofInput<'a> {
+    pub(super) cluster: &'a Cluster<'a>,
+    pub(super) files: &'a RelationFiles,
+    pub(super) wal: &'a WalSources,
+    pub(super) dwb: &'a DwbSet,
+    pub(super) slots: &'a [SlotRef],
+    pub(super) options: &'a ReplayOptions,
+    pub(super) jobs: usize,
+    pub(super) watch: &'a dyn Watch,
+}
+
+/// Proves all pages that can be proven. Where pages have checksums, nothing needs this proof.
+pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, ProofReport) {
+    let mut prover =
+        Prover { input, pages: open_pages(input), proofs: Proofs::default(), report: ProofReport::default() };
+    // Of a cluster whose control file cannot be trusted, nothing is known.
+    prover.report.is_needless = input.cluster.control.is_some() && !input.cluster.lacks_checksums();
+    if !prover.report.is_needless
+        && let Err(why) = prover.prove_all(told)
+    {
+        told.coverage.skip(SkippedPart::ProofByReplay, why);
+    }
+    let Prover { proofs, mut report, .. } = prover;
+    (report.whole, report.wrong) = (proofs.whole.len() as u64, proofs.wrong.len() as u64);
+    (proofs, report)
+}
+
+fn open_pages(input: &ProofInput<'_>) -> RelationPages {
+    RelationPages::new(input.cluster.directory.root(), input.files.paths.clone())
+}
+
+/// A page that is to be built, and what is known of it.
+struct Task {
+    provable: Provable,
+    base: Base,
+}
+
+/// A page, and what became of it.
+type Built<'t> = (&'t Task, Result<BuiltPage, NotBuilt>);
+
+/// What a page is built on.
+#[derive(Clone, Copy)]
+enum Base {
+    /// The record that starts here builds it.
+    Record(Lsn),
+    /// A slot, by its index in the list.
+    Slot(usize),
+}
+
+struct Prover<'a> {
+    input: &'a ProofInput<'a>,
+    pages: RelationPages,
+    proofs: Proofs,
+    report: ProofReport,
+}
+
+/// What a built page says of the one on disk.
+enum Finding {
+    Whole,
+    Undecided,
+    Differs(Vec<Range<usize>>),
+}
+
+impl Prover<'_> {
+    fn prove_all(&mut self, told: &mut Told) -> Result<(), SkipReason> {
+        let input = self.input;
+        if input.cluster.server.may_be_running() {
+            return Err(SkipReason::ServerMayRun);
+        }
+        let Some(set) = input.wal.all.as_ref().or(input.wal.own.as_ref()) else {
+            return Err(SkipReason::NoWalToReplay);
+        };
+        let open = || -> Box<dyn PageSource + Send> { Box::new(open_pages(input)) };
+        let progress = ProofProgress::new(input.watch, wal_bytes(set));
+        let redo_lsn = input.cluster.replay.redo_lsn;
+        let known =
+            WalPages::read(set, redo_lsn, &open, input.jobs, &|bytes| progress.read(bytes), &mut told.coverage)?;
+        if progress.is_broken_off() {
+            return Err(SkipReason::Interrupted(Lacking::Pages));
+        }
+        let mut tasks = self.choose(&known);
+        // Pages of one batch need WAL from the first base of them on.
+        tasks.sort_by_key(|task| (self.starts_at(task), task.provable.page));
+        self.build(set, &tasks, &progress)
+    }
+
+    /// The pages that something is known of that they can be built on. What shows without replay is noted.
+    fn choose(&mut self, known: &WalPages) -> Vec<Task> {
+        let mut all: BTreeMap<PageId, Provable> =
+            known.pages().into_iter().map(|provable| (provable.page, provable)).collect();
+        let is_same = |slot: &SlotRef| slot.is_verified && slot.comparison == Some(Comparison::Identical);
+        for slot in self.input.slots.iter().filter(|slot| is_same(slot)) {
+            let (page, page_lsn) = (slot.page, slot.page_lsn);
+            all.entry(page).or_insert(Provable { page, page_lsn, base_lsn: None, lacks: None });
+        }
+        let mut buffer = vec![0; self.input.files.block_size];
+        let mut unlogged: Option<(RelFileLocator, bool)> = None;
+        let mut tasks = Vec::new();
+        for provable in all.into_values() {
+            let page = provable.page;
+            if unlogged.is_none_or(|(rel, _)| rel != page.rel) {
+                // What cannot be examined is reported where pages are judged.
+                unlogged = Some((page.rel, self.pages.has_fork(page.rel, ForkNumber::Init).unwrap_or(true)));
+            }
+            let is_logged = match page.fork {
+                ForkNumber::Main => unlogged.is_some_and(|(_, is_unlogged)| !is_unlogged),
+                ForkNumber::Init => true,
+                // Bits of maps change without a new LSN.
+                ForkNumber::Vm | ForkNumber::Fsm => false,
+            };
+            if !is_logged || !self.read_page(page, provable.page_lsn, &mut buffer) {
+                continue;
+            }
+            if let Some(lsn) = provable.lacks {
+                self.disprove(&provable, Vec::new(), Some(lsn));
+            }
+            if slots_of(self.input.slots, page).iter().any(is_same) {
+                self.settle(&provable, Finding::Whole);
+                continue;
+            }
+            let of_record = provable.base_lsn.map(Base::Record);
+            match of_record.or_else(|| self.slot_for(&provable, known).map(Base::Slot)) {
+                Some(base) => tasks.push(Task { provable, base }),
+                None => self.report.without_base = self.report.without_base.saturating_add(1),
+            }
+        }
+        tasks
+    }
+
+    /// The newest slot that is a version of the page up to its LSN.
+    fn slot_for(&self, provable: &Provable, known: &WalPages) -> Option<usize> {
+        let is_base = |slot: &SlotRef| {
+            let is_copy = slot.is_verified && slot.path.is_some_and(WritePath::is_locked);
+            let is_of_page = slot.page == provable.page && slot.page_lsn <= provable.page_lsn;
+            is_copy && is_of_page && !known.is_removed_since(slot.page, slot.page_lsn)
+        };
+        let slots = self.input.slots.iter().enumerate().filter(|(_, slot)| is_base(slot));
+        slots.max_by_key(|(_, slot)| slot.page_lsn).map(|(index, _)| index)
+    }
+
+    /// Reads a page; false unless it is whole, a server takes it, and it has this LSN still.
+    fn read_page(&self, page: PageId, lsn: Lsn, buffer: &mut [u8]) -> bool {
+        let is_taken = |condition: &PageCondition| match condition {
+            PageCondition::Sound => true,
+            PageCondition::Zeroed => false,
+            PageCondition::Damaged(damage) => !damage.server_rejects,
+        };
+        matches!(self.pages.read_page(page, buffer), Ok(PageRead::Whole))
+            && is_taken(&PageCondition::of(buffer, page.fork, page.block, false))
+            && PageHeader::decode(0, buffer).is_ok_and(|header| header.lsn == lsn)
+    }
+
+    fn starts_at(&self, task: &Task) -> Lsn {
+        match task.base {
+            Base::Record(lsn) => lsn,
+            Base::Slot(index) => self.input.slots.get(index).map_or(Lsn::INVALID, |slot| slot.page_lsn),
+        }
+    }
+
+    fn wanted(&self, task: &Task) -> Option<WantedPage> {
+        let base = match task.base {
+            Base::Record(_) => BaseBytes::Nothing,
+            Base::Slot(index) => {
+                let slot = self.input.slots.get(index)?;
+                let mut buffer = Vec::new();
+                let read = self.input.dwb.files.get(slot.file)?.read_slot(slot.index, &mut buffer).ok()?;
+                BaseBytes::Page(read.image.to_vec())
+            }
+        };
+        let Provable { page, page_lsn, .. } = task.provable;
+        Some(WantedPage { page, base, from: self.starts_at(task), until: page_lsn })
+    }
+
+    /// Builds pages batch by batch and compares them. One that differs is built a second time, among fewer others, and is
+    /// wrong only if the same comes out.
+    fn build(&mut self, set: &WalSet, tasks: &[Task], progress: &ProofProgress<'_>) -> Result<(), SkipReason> {
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let server = Server::find(self.input, set)?;
+        let mut differing: Vec<(&Task, Vec<u8>)> = Vec::new();
+        for batch in tasks.chunks(BATCH_PAGES) {
+            let batch: Vec<&Task> = batch.iter().collect();
+            for (task, result) in self.replay(set, &server, &batch, progress)? {
+                match result {
+                    Ok(built) => match self.compare(&task.provable, &built) {
+                        Finding::Differs(_) => differing.push((task, built.bytes)),
+                        found => self.settle(&task.provable, found),
+                    },
+                    Err(why) => {
+                        let count = self.report.not_built.entry(why.code()).or_default();
+                        *count = count.saturating_add(1);
+                    }
+                }
+            }
+        }
+        for again in differing.chunks(BATCH_PAGES) {
+            let batch: Vec<&Task> = again.iter().map(|(task, _)| *task).collect();
+            let before: FxHashMap<PageId, &Vec<u8>> =
+                again.iter().map(|(task, bytes)| (task.provable.page, bytes)).collect();
+            for (task, result) in self.replay(set, &server, &batch, progress)? {
+                let same = result.ok().filter(|built| before.get(&built.page).is_some_and(|old| **old == built.bytes));
+                let found = same.map_or(Finding::Undecided, |built| self.compare(&task.provable, &built));
+                self.settle(&task.provable, found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds pages. The results are in the order of the tasks; those whose base cannot be read are left out of both.
+    fn replay<'t>(
+        &mut self,
+        set: &WalSet,
+        server: &Server,
+        batch: &[&'t Task],
+        progress: &ProofProgress<'_>,
+    ) -> Result<Vec<Built<'t>>, SkipReason> {
+        let (tasks, pages): (Vec<&Task>, Vec<WantedPage>) =
+            batch.iter().filter_map(|task| Some((*task, self.wanted(task)?))).unzip();
+        let request = ReplayRequest {
+            wal: set,
+            control: &server.control,
+            pages,
+            jobs: self.input.jobs,
+            server: &server.program,
+            sandbox: &server.sandbox,
+        };
+        let report = replay(request, &|_| progress.wait()).map_err(|error| match error {
+            RebuildError::Interrupted => SkipReason::Interrupted(Lacking::Pages),
+            other => SkipReason::NotReplayed(ErrorWords::of_other(&other)),
+        })?;
+        let ReplayReport { pages, server, stats, .. } = report;
+        self.report.server = Some(server.number);
+        self.report.records = self.report.records.saturating_add(stats.records);
+        Ok(tasks.into_iter().zip(pages.into_iter().map(|(_, result)| result)).collect())
+    }
+
+    /// Compares a built page with the one on disk.
+    fn compare(&self, provable: &Provable, built: &BuiltPage) -> Finding {
+        let mut disk = vec![0; self.input.files.block_size];
+        let is_same_lsn = PageHeader::decode(0, &built.bytes).is_ok_and(|header| header.lsn == provable.page_lsn);
+        if !is_same_lsn || !self.read_page(provable.page, provable.page_lsn, &mut disk) {
+            return Finding::Undecided;
+        }
+        let differs = differences(provable.page, &built.bytes, &disk);
+        if !differs.is_empty() {
+            Finding::Differs(differs)
+        } else if sequence_values_differ(provable.page, &built.bytes, &disk) {
+            Finding::Undecided
+        } else {
+            Finding::Whole
+        }
+    }
+
+    fn settle(&mut self, provable: &Provable, found: Finding) {
+        match found {
+            Finding::Differs(differs) => self.disprove(provable, differs, provable.lacks),
+            Finding::Undecided => self.report.undecided = self.report.undecided.saturating_add(1),
+            // One whole version of the page, yet not the one that should be there.
+            Finding::Whole if provable.lacks.is_some() => {}
+            Finding::Whole => {
+                self.proofs.whole.insert(provable.page);
+            }
+        }
+    }
+
+    fn disprove(&mut self, provable: &Provable, differs: Vec<Range<usize>>, lacks: Option<Lsn>) {
+        let disproof = Disproof { page_lsn: provable.page_lsn, differs, lacks };
+        self.proofs.wrong.insert(provable.page, disproof);
+    }
+}
+
+/// The server that replays.
+struct Server {
+    program: ServerProgram,
+    sandbox: SandboxOptions,
+    control: Vec<u8>,
+}
+
+impl Server {
+    fn find(input: &ProofInput<'_>, set: &WalSet) -> Result<Self, SkipReason> {
+        let not_replayed = |error: &dyn std::error::Error| SkipReason::NotReplayed(ErrorWords::of_other(error));
+        let major = set.major().ok_or_else(|| not_replayed(&RebuildError::UnknownMajor))?;
+        let directory = input.cluster.directory;
+        let prepared = input.options.prepare(directory, major);
+        let (program, sandbox) = prepared.map_err(|error| not_replayed(&error))?;
+        let control = read_small(&directory.control_path(), Links::Refuse, MAX_CONTROL_BYTES)?;
+        Ok(Self { program, sandbox, control })
+    }
+}
+
+fn wal_bytes(set: &WalSet) -> u64 {
+    set.segments().len() as u64 * u64::from(set.geometry().wal_segment_size)
+}
+
+/// How far the proofs are, and whether somebody broke them off.
+struct ProofProgress<'a> {
+    watch: &'a dyn Watch,
+    total: u64,
+    done: AtomicU64,
+    broken_off: AtomicBool,
+}
+
+impl<'a> ProofProgress<'a> {
+    fn new(watch: &'a dyn Watch, total: u64) -> Self {
+        Self { watch, total, done: AtomicU64::new(0), broken_off: AtomicBool::new(false) }
+    }
+
+    /// So many bytes of WAL more were read.
+    fn read(&self, bytes: u64) -> ControlFlow<()> {
+        let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let flow = self.watch.at(Stage::Proof, done.min(self.total), self.total);
+        self.broken_off.fetch_or(flow.is_break(), Ordering::Relaxed);
+        flow
+    }
+
+    /// WAL is read again, or a server runs.
+    fn wait(&self) -> ControlFlow<()> {
+        self.read(0)
+    }
+
+    fn is_broken_off(&self) -> bool {
+        self.broken_off.load(Ordering::Relaxed)
+    }
+}
