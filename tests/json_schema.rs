@@ -194,9 +194,20 @@ fn every_line_has_the_documented_fields() {
     let is_shown = !at.stdout.is_empty();
     if is_shown {
         checker.output(&at, "page --at");
+        let diff = ["page", "--history", "--diff", "--format", "ndjson", "--wal", arg(&archive)];
+        for block in ["137", "60"] {
+            let page = [arg(&case.join("cluster")).to_owned(), "base/5/16384".to_owned(), block.to_owned()];
+            let args: Vec<&str> = diff.into_iter().chain(page.iter().map(String::as_str)).collect();
+            checker.output(&dwbinspect(&args), "page --history --diff");
+        }
+        let (extracted, cluster) = (kept.path().join("extracted"), case.join("cluster"));
+        let of = ["--at", "0/1B05D80", "--relation", "16384", "--block", "136-137", "--format", "ndjson"];
+        let args: Vec<&str> =
+            ["extract", arg(&extracted)].into_iter().chain(of).chain([arg(&cluster), arg(&archive)]).collect();
+        checker.output(&walfpi(&args), "extract --at");
     } else {
         common::skipped(&at.stderr);
-        checker.documented.retain(|heading, _| !heading.starts_with("page_at"));
+        checker.documented.retain(|heading, _| !heading.starts_with("page_at") && !heading.starts_with("page_change"));
     }
     let row = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("page").remove(0);
     let (path, block) = (row["path"].as_str().unwrap(), row["block"].to_string());

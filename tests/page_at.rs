@@ -293,6 +293,144 @@ fn damaged_pages_are_built_as_they_were_at_the_end() {
     }
 }
 
+/// What a change should show, by what the record is known to do: its action was compared with pg_waldump elsewhere.
+#[test]
+fn changes_are_those_of_the_records() {
+    let case = case("pg15_fpwoff");
+    let (cluster, archive) = (case.join("cluster"), case.join("archive"));
+    let page = ["base/5/16384", "137"];
+    let ran = shown(&case, &["--history", "--diff"], page);
+    if ran.status == 2 && find_server(DataDir::open(&cluster).unwrap().major(), None, &cluster).is_err() {
+        common::skipped(&ran.stderr);
+        return;
+    }
+    let (rows, changes) = (ran.of_type("history"), ran.of_type("page_change"));
+    let records: Vec<&Value> = rows.iter().filter(|row| row["kind"] == "record").collect();
+    assert_eq!(changes.len(), 20);
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for (change, record) in changes.iter().zip(&records[records.len() - 20..]) {
+        assert_eq!((&change["number"], &change["lsn"]), (&record["number"], &record["lsn"]));
+        assert_eq!(change["reason"], Value::Null);
+        let field = |name: &str| {
+            change["fields"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|field| field["field"] == name)
+                .map(|field| &field["after"])
+        };
+        if record["record"] != "Heap2/VISIBLE" {
+            assert_eq!(field("pd_lsn"), Some(&record["end_lsn"]), "{change}");
+        }
+        let items = change["items"].as_array().unwrap();
+        let item =
+            |number: &Value| items.iter().find(|item| item["item"] == *number).unwrap_or_else(|| panic!("{change}"));
+        let (xid, own) = (&record["xid"], record["items"].as_array());
+        let action = record["action"].as_str().unwrap();
+        match (action, own.map(Vec::as_slice)) {
+            ("insert", Some([new])) => assert_eq!(&item(new)["after"]["xmin"], xid, "{change}"),
+            ("update" | "hot_update", Some([old, new])) => {
+                assert_eq!(&item(old)["after"]["xmax"], xid, "{change}");
+                assert_eq!(&item(old)["after"]["ctid_item"], new, "{change}");
+                assert_eq!(&item(new)["after"]["xmin"], xid, "{change}");
+            }
+            ("delete" | "update_old", Some([old])) => assert_eq!(&item(old)["after"]["xmax"], xid, "{change}"),
+            ("lock", Some([locked])) => assert_eq!(&item(locked)["after"]["xmax"], xid, "{change}"),
+            ("prune", _) => {
+                let gone =
+                    items.iter().filter(|item| item["after"]["state"] == "dead" && item["before"]["state"] != "dead");
+                assert_eq!(gone.count() as u64, record["counts"]["dead"].as_u64().unwrap_or(0), "{change}");
+            }
+            _ => continue,
+        }
+        *seen.entry(action.to_owned()).or_default() += 1;
+    }
+    for action in ["insert", "update", "lock", "prune"] {
+        assert!(seen.contains_key(action), "{seen:?}");
+    }
+    // Each version is what the next one starts from.
+    for pair in changes.windows(2) {
+        let lsn = |change: &Value, side: &str| {
+            change["fields"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|field| field["field"] == "pd_lsn")
+                .map(|field| field[side].clone())
+        };
+        if let (Some(after), Some(before)) = (lsn(&pair[0], "after"), lsn(&pair[1], "before")) {
+            assert_eq!(after, before);
+        }
+    }
+    // A page without a base: every step says so.
+    let ran = dwbinspect(&[
+        "page",
+        "--history",
+        "--diff",
+        "--format",
+        "ndjson",
+        "--wal",
+        arg(&archive),
+        arg(&cluster),
+        "base/5/16384",
+        "60",
+    ]);
+    assert!(ran.of_type("page_change").iter().all(|change| change["reason_code"] == "no_base"), "{}", ran.stdout);
+    assert!(dwbinspect(&["page", "--diff", arg(&cluster), "base/5/16384", "60"]).status == 2);
+}
+
+#[test]
+fn extract_writes_the_same_pages() {
+    let case = case("pg15_fpwoff");
+    let (cluster, archive) = (case.join("cluster"), case.join("archive"));
+    if let Err(why) = find_server(DataDir::open(&cluster).unwrap().major(), None, &cluster) {
+        common::skipped(&why.to_string());
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let (many, one) = (out.path().join("many"), out.path().join("one"));
+    let extract = |directory: &Path, more: &[&str]| {
+        let mut args = vec!["extract", "--at", "0/1B05D80", "--format", "ndjson", arg(directory)];
+        args.extend(more);
+        common::run("pg_walfpi", &args)
+    };
+    let paths = [arg(&cluster), arg(&archive)];
+    let ran = extract(&many, &["--relation", "public.h", "--block", "130-139", paths[0], paths[1]]);
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    let lines = ran.of_type("page_at");
+    let blocks: Vec<u64> = lines.iter().map(|line| line["block"].as_u64().unwrap()).collect();
+    assert_eq!(blocks, (130..=139).collect::<Vec<_>>());
+    for line in &lines {
+        let bytes = fs::read(many.join(line["file"].as_str().unwrap())).unwrap();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(line["page"], hex.as_str());
+    }
+    let name = "00000001-00000000-01B05D80.1663.5.16384.137_main";
+    let ran = shown(&case, &["--at", "0/1B05D80", "--images", arg(&one)], ["base/5/16384", "137"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(fs::read(many.join(name)).unwrap(), fs::read(one.join(name)).unwrap());
+    // Pages that cannot be built are counted.
+    let rest = out.path().join("rest");
+    let ran = extract(&rest, &["--relation", "16384", "--block", "60-60", paths[0], paths[1]]);
+    assert_eq!((ran.status, fs::read_dir(&rest).unwrap().count()), (2, 0));
+    assert_eq!(ran.of_type("skipped")[0]["cause"], "not_rebuilt");
+    let donor = case.join("donor");
+    let more = ["--relation", "16384", "--block", "60-60", "--donor", arg(&donor), paths[0], paths[1]];
+    assert_eq!(extract(&rest, &more).status, 0);
+    for (args, words) in [
+        (&["--relation", "16384", "--block", "60-60", paths[1]][..], "only for a data directory"),
+        (&["--block", "60-60", paths[0]], "name the pages that are to be built"),
+        (&["--relation", "16384", "--block", "60-", paths[0]], "name the pages that are to be built"),
+        (&["--relation", "16384", "--block", "0-99999999", paths[0]], "more than are built at once"),
+        (&["--relation", "77777", "--block", "0-1", paths[0]], "no relation"),
+        (&["--relation", "16384", "--block", "1-1", "--raw", paths[0]], "cannot be used with"),
+    ] {
+        let ran = extract(&out.path().join("none"), args);
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn library_says_where_there_is_no_cluster() {
     let nowhere = tempfile::tempdir().unwrap();

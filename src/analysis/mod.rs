@@ -12,6 +12,7 @@ pub mod finding;
 pub mod finding_kind;
 pub mod in_order;
 pub mod page_check;
+pub mod page_diff;
 pub mod page_links;
 pub mod page_mask;
 mod page_read;

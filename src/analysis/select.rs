@@ -31,6 +31,14 @@ impl<T: PartialOrd> Span<T> {
     }
 }
 
+impl<T: Copy> Span<T> {
+    /// Its first and last value, where both were given.
+    #[must_use]
+    pub fn bounds(&self) -> Option<(T, T)> {
+        self.first.zip(self.last)
+    }
+}
+
 impl<T: FromStr + PartialOrd + Copy> FromStr for Span<T> {
     type Err = TermError;
 

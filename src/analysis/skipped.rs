@@ -281,6 +281,11 @@ pub enum SkipReason {
         /// The limit.
         limit: usize,
     },
+    /// A page cannot be built as it was.
+    NotRebuilt {
+        /// Why, in words.
+        why: String,
+    },
     /// There was no room for further records.
     NoRoomForRecords {
         /// Start of the first that was left out.

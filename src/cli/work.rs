@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use clap::Args;
 
 use crate::analysis::in_order::all_cores;
+use crate::inspect::check::{Stage, Watch};
 use crate::inspect::replay_server::ReplayOptions;
 use crate::output::progress::Progress;
 
@@ -42,13 +43,13 @@ pub struct DonorArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct ReplayArgs {
     /// Directory of the server's programs [default: those that ran last here, or in the usual directories]
-    #[arg(long, value_name = "DIR", help_heading = "Replay")]
+    #[arg(long, value_name = "DIR", help_heading = "Replay", hide_short_help = true)]
     pg_bin: Option<PathBuf>,
     /// Directory in which the sandbox is made [default: that for temporary files]
-    #[arg(long, value_name = "DIR", help_heading = "Replay")]
+    #[arg(long, value_name = "DIR", help_heading = "Replay", hide_short_help = true)]
     sandbox: Option<PathBuf>,
     /// Leave the sandbox there, to look at it
-    #[arg(long, help_heading = "Replay")]
+    #[arg(long, help_heading = "Replay", hide_short_help = true)]
     keep_sandbox: bool,
 }
 
@@ -98,10 +99,20 @@ impl ByteBar {
         Self { asked_for: progress.progress, shown: OnceLock::new() }
     }
 
-    /// Shows how far the work is; whether to go on.
+    /// Shows how far the work is; whether to go on. A total of 0 says nothing of how far it is.
     pub fn at(&self, done: u64, total: u64) -> ControlFlow<()> {
+        if total == 0 {
+            let interrupted = self.shown.get().is_some_and(|(_, interrupted)| interrupted.load(Ordering::Relaxed));
+            return if interrupted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        }
         let (bar, interrupted) = self.shown.get_or_init(|| (Progress::bytes(total, self.asked_for), interrupt_flag()));
         bar.done(done);
         if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Watch for ByteBar {
+    fn at(&self, _: Stage, done: u64, total: u64) -> ControlFlow<()> {
+        self.at(done, total)
     }
 }

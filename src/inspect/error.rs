@@ -209,6 +209,20 @@ pub enum InspectError {
         /// Why.
         why: Box<NotThen>,
     },
+    /// Pages are built only for a cluster.
+    #[error("pages as they were can be built only for a data directory: name it as PATH, before archives, or with -D")]
+    AtNeedsDataDir,
+    /// Pages are built one by one.
+    #[error("name the pages that are to be built: --relation, and --block with a first and a last block")]
+    AtNeedsPages,
+    /// Too many pages were asked for at once.
+    #[error("{pages} pages are more than are built at once: at most {limit}")]
+    TooManyPagesAt {
+        /// How many.
+        pages: u64,
+        /// The most that are.
+        limit: u64,
+    },
     /// WAL was not read to its end, so no page is built.
     #[error("interrupted: no page was built")]
     ReplayBrokenOff,

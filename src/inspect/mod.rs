@@ -12,6 +12,7 @@ pub mod file_filter;
 pub mod info;
 pub mod next;
 pub mod page_at;
+pub mod page_changes;
 pub mod page_history;
 pub mod page_name;
 pub mod page_rules;

@@ -50,6 +50,14 @@ pub struct PagesAtRequest {
     pub wanted: Vec<(PageId, Moment)>,
 }
 
+impl PagesAtRequest {
+    /// What WAL is asked first.
+    pub(super) fn of_wal(&self, pages: Vec<PageId>) -> HistoryRequest {
+        let (data_dir, wal, donors) = (self.data_dir.clone(), self.wal.clone(), self.donors.clone());
+        HistoryRequest { data_dir, pages, wal, donors, jobs: self.jobs }
+    }
+}
+
 /// A page as it was.
 #[derive(Clone, Debug)]
 pub struct PageAt {
@@ -149,14 +157,21 @@ pub struct PagesAt {
 /// # Errors
 /// When the path is not a data directory, there is no WAL, nothing is known of a page, or no server can be used.
 pub fn pages_at(request: &PagesAtRequest, watch: &dyn Watch) -> Result<PagesAt, InspectError> {
-    let pages: Vec<PageId> = request.wanted.iter().map(|(page, _)| *page).collect();
-    let (data_dir, wal) = (request.data_dir.clone(), request.wal.clone());
-    let (donors, jobs) = (request.donors.clone(), request.jobs);
-    let of_wal = HistoryRequest { data_dir, pages, wal, donors, jobs };
-    let history = page_history(&of_wal, &|done, total| watch.at(Stage::Wal, done, total))?;
+    let pages = request.wanted.iter().map(|(page, _)| *page).collect();
+    let history = page_history(&request.of_wal(pages), &|done, total| watch.at(Stage::Wal, done, total))?;
+    build(request, history, watch)
+}
+
+/// Builds pages of a history that is known.
+pub(super) fn build(
+    request: &PagesAtRequest,
+    history: PageHistory,
+    watch: &dyn Watch,
+) -> Result<PagesAt, InspectError> {
     if history.coverage.is_interrupted() {
         return Err(InspectError::ReplayBrokenOff);
     }
+    let jobs = request.jobs;
     let mut planner = Planner { request, history: &history, names: WalNames::of(&history.set), examined: None, watch };
     let mut results = Vec::new();
     let mut wanted: Vec<WantedPage> = Vec::new();

@@ -5,7 +5,9 @@ use std::path::Path;
 use super::error::{InspectError, open_data_dir};
 use super::examination::Examination;
 use super::relation_name::RelationChoice;
+use crate::analysis::select::PageSelection;
 use crate::analysis::verdict::compare::Comparison;
+use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationFileName;
 use crate::cluster::relation_walk::relations_of;
@@ -23,6 +25,42 @@ pub fn demand_page(examined: &Examination, page: PageId) -> Result<(), InspectEr
     }
     let title = format!("{} ({})", examined.called(page), examined.path_of(page));
     Err(InspectError::PageNowhere { title, page, has_file: found.disk != Comparison::MissingFile })
+}
+
+/// Pages that are built at once, at most.
+const MAX_PAGES_AT: u64 = 10_000;
+
+/// The pages that a selection names one by one. A fork that is not named is the main one.
+///
+/// # Errors
+/// When it names none, no relation that has a file, or too many.
+pub fn named_pages(directory: &DataDir, selection: &PageSelection) -> Result<Vec<PageId>, InspectError> {
+    let blocks = selection.blocks.and_then(|blocks| blocks.bounds());
+    let (Some((first, last)), false) = (blocks, selection.relations.is_empty()) else {
+        return Err(InspectError::AtNeedsPages);
+    };
+    let files = relations_of(directory).files;
+    let mut rels: Vec<RelFileLocator> = Vec::new();
+    for pattern in &selection.relations {
+        let found = files.iter().map(|file| file.rel).filter(|rel| pattern.matches(*rel));
+        let found: Vec<RelFileLocator> = found.chain(pattern.exact()).collect();
+        if found.is_empty() {
+            let (text, data_dir) = (pattern.to_string(), directory.root().to_owned());
+            return Err(InspectError::NoRelationInCluster { text, data_dir });
+        }
+        rels.extend(found);
+    }
+    rels.sort_unstable();
+    rels.dedup();
+    let forks = if selection.forks.is_empty() { &[ForkNumber::Main][..] } else { &selection.forks };
+    let blocks = u64::from(last - first) + 1;
+    let pages = blocks * (rels.len() * forks.len()) as u64;
+    if pages > MAX_PAGES_AT {
+        return Err(InspectError::TooManyPagesAt { pages, limit: MAX_PAGES_AT });
+    }
+    let of_fork = |rel: RelFileLocator, fork: ForkNumber| (first..=last).map(move |block| PageId { rel, fork, block });
+    let of_rel = |rel: RelFileLocator| forks.iter().flat_map(move |fork| of_fork(rel, *fork));
+    Ok(rels.into_iter().flat_map(of_rel).collect())
 }
 
 /// Finds what the user named.

@@ -14,6 +14,7 @@ pub mod hexdump;
 pub mod history_text;
 pub mod json;
 pub mod next_step_text;
+pub mod page_change_text;
 pub mod page_parts;
 #[cfg(feature = "tables")]
 pub mod page_text;

@@ -9,7 +9,7 @@ use clap::Args;
 use super::PROGRAM;
 use super::bars::Bars;
 use super::page_at::{PageAtView, show_page_at};
-use super::page_history::show_history;
+use super::page_history::{show_changes, show_history};
 use crate::analysis::verdict::fetch::VersionOf;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::RunArgs;
@@ -54,6 +54,9 @@ pub struct PageArgs {
     /// List all records of WAL that touched the page, with what each did, instead
     #[arg(long, conflicts_with = "hex")]
     history: bool,
+    /// With --history: what the last 20 records changed in the page, which is built by replay in a sandbox
+    #[arg(long, requires = "history")]
+    diff: bool,
     /// Show the page as it was after the last record that ends at or before LSN: built by replay in a sandbox
     #[arg(long, value_name = "LSN", conflicts_with = "history", help_heading = "The page as it was")]
     at: Option<Lsn>,
@@ -89,25 +92,25 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let (data_dir, relation, block) = args.named()?;
     let (rel, fork) = find_relation(&data_dir, &relation)?;
     let page = PageId { rel, fork: args.fork.unwrap_or(fork), block };
-    if args.history {
+    if args.history && !args.diff {
         let (wal, donors) = (args.wal.clone(), args.donor.donors.clone());
         let request = HistoryRequest { data_dir, pages: vec![page], wal, donors, jobs: args.run.jobs.count() };
         return show_history(&request, &args.run, out);
     }
-    if let Some(moment) = args.moment() {
+    if args.diff || args.moment().is_some() {
         let request = PagesAtRequest {
             data_dir,
             wal: args.wal.clone(),
             donors: args.donor.donors.clone(),
             jobs: args.run.jobs.count(),
             server: args.replay.options(),
-            wanted: vec![(page, moment)],
+            wanted: args.moment().map(|moment| (page, moment)).into_iter().collect(),
         };
-        return show_page_at(
-            &request,
-            &PageAtView { run: &args.run, hex: args.hex, images: args.images.as_deref() },
-            out,
-        );
+        if args.diff {
+            return show_changes(&request, page, &args.run, out);
+        }
+        let view = PageAtView { run: &args.run, hex: args.hex, images: args.images.as_deref() };
+        return show_page_at(&request, &view, out);
     }
     let request = CheckRequest {
         scope: Scope::Page(page),

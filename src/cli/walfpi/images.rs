@@ -10,8 +10,9 @@ use super::args::{CommonArgs, path_texts};
 use crate::analysis::wal::cause::Cause;
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
-use crate::cli::values::{PageFilter, Span};
+use crate::cli::values::{PageFilter, PageSelection, Span};
 use crate::cli::work::{JobsArg, ProgressArg};
+use crate::cluster::names::RelationNames;
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::images::{FoundImage, ImageSelection};
 use crate::inspect::wal::names::NameLookup;
@@ -51,6 +52,19 @@ pub struct ImageWork {
 }
 
 impl ImageArgs {
+    /// The pages that are asked for. `names`: those of the cluster.
+    ///
+    /// # Errors
+    /// When a name stands for no relation, or for several.
+    pub fn pages(&self, names: &RelationNames) -> Result<PageSelection, InspectError> {
+        self.filter.page.selection(Some(names))
+    }
+
+    /// How many threads read.
+    pub const fn jobs_arg(&self) -> JobsArg {
+        self.jobs
+    }
+
     /// Opens the WAL, after all that can be wrong with the filter.
     ///
     /// # Errors

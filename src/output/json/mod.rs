@@ -14,6 +14,7 @@ mod dwb;
 pub mod history;
 pub mod page;
 pub mod page_at;
+pub mod page_change;
 mod slot;
 pub mod wal;
 
@@ -57,6 +58,7 @@ pub enum Item {
     Event(wal::Row),
     History(wal::Row),
     PageAt(wal::Row),
+    PageChange(wal::Row),
     Comparison(wal::Row),
     DamagedPage(wal::Row),
     Step(wal::Row),
@@ -84,6 +86,7 @@ impl Item {
             Self::Event(_) => "events",
             Self::History(_) => "history",
             Self::PageAt(_) => "pages_at",
+            Self::PageChange(_) => "page_changes",
             Self::Comparison(_) => "comparisons",
             Self::DamagedPage(_) => "damaged_pages",
             Self::Step(_) => "steps",

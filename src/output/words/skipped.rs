@@ -144,6 +144,7 @@ impl fmt::Display for SkipReason {
             Self::NoSuchDwbFile => f.write_str("the buffer has no such file"),
             Self::NoRecordInRange => f.write_str("no record lies in this range"),
             Self::TooManyMissing { limit } => write!(f, "{limit} missing pages are listed, and no more are looked for"),
+            Self::NotRebuilt { why } => f.write_str(why),
             Self::NoRoomForRecords { from } => {
                 write!(f, "there are too many records; those from {from} on were left out")
             }
