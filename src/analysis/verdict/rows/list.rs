@@ -6,7 +6,7 @@ use super::Misfit;
 use crate::analysis::verdict::change_log::{PageChange, u16_at};
 use crate::parsers::page::{PageHeader, line_pointers};
 use crate::parsers::page_kind::PageKind;
-use crate::parsers::wal::names::{RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_SPGIST};
+use crate::parsers::wal::names::{RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_SPGIST, is_hint};
 use crate::parsers::wal::version::BtreeRecords;
 use crate::types::ForkNumber;
 
@@ -289,12 +289,23 @@ fn step_of(change: &PageChange) -> Step<'_> {
     }
 }
 
+/// True for a record that takes no entry away.
+fn adds_only(change: &PageChange) -> bool {
+    let is_insert = matches!(
+        (change.rmgr_id, change.info & 0xF0, change.block_id),
+        (RM_BTREE, 0x00 | 0x10 | 0x20, _) | (RM_HASH, 0x20, 0)
+    );
+    is_insert || is_hint(change.rmgr_id, change.info)
+}
+
 /// Entries that the last records up to the page's LSN put there and that are not there. `before` is in order of LSN.
 #[must_use]
 pub fn lost_entry<'a>(items: &ListItems, before: &'a [PageChange]) -> Option<&'a PageChange> {
-    let inserts = before.iter().rev().filter(|change| change.image.is_none() && !change.is_init);
-    for change in inserts {
+    for change in before.iter().rev() {
         match step_of(change) {
+            // With an image of the page the entry itself is left out of the record; the others are still there.
+            _ if change.image.is_some() && adds_only(change) => {}
+            _ if change.image.is_some() || change.is_init => return None,
             Step::Nothing => {}
             Step::Insert(_, entry) if items.holds(entry).is_none() => return Some(change),
             Step::Insert(..) => {}
@@ -321,4 +332,46 @@ pub fn early_entry<'a>(items: &ListItems, after: &'a [PageChange]) -> Option<(&'
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::wal::version::Major;
+    use crate::types::Lsn;
+
+    const ENTRY: &[u8] = &[0, 0, 1, 0, 1, 0, 16, 0, 7, 0, 0, 0, 0, 0, 0, 0];
+
+    fn change(info: u8, image: bool) -> PageChange {
+        PageChange {
+            start_lsn: Lsn(0x100_0000),
+            end_lsn: Lsn(0x100_0040),
+            xid: 700,
+            major: Major::V15,
+            rmgr_id: RM_BTREE,
+            info,
+            block_id: 0,
+            is_alone: true,
+            block_count: 1,
+            is_init: false,
+            image: image.then(Box::default),
+            data: if image { Box::default() } else { ENTRY.into() },
+            main: [1, 0].into(),
+        }
+    }
+
+    #[test]
+    fn entry_is_lost_only_if_no_record_after_it_takes_entries_away() {
+        const INSERT: u8 = 0x00;
+        const DEDUP: u8 = 0x60;
+        let none = ListItems::default();
+        for (later, image, is_lost) in
+            [(INSERT, false, true), (INSERT, true, true), (DEDUP, false, false), (DEDUP, true, false)]
+        {
+            let records = [change(INSERT, false), change(later, image)];
+            assert_eq!(lost_entry(&none, &records).is_some(), is_lost, "{later:#x} {image}");
+        }
+        let there = ListItems { entries: vec![Some(ENTRY.into())], has_high_key: false };
+        assert!(lost_entry(&there, &[change(INSERT, false)]).is_none());
+    }
 }
