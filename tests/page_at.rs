@@ -12,6 +12,7 @@ use common::{Ran, arg, dwbinspect, unpack};
 use live::Server;
 use pgforensics::DataDir;
 use pgforensics::analysis::page_mask::differences;
+use pgforensics::analysis::verdict::rebuild::NotRebuildable;
 use pgforensics::inspect::error::InspectError;
 use pgforensics::inspect::page_at::{Moment, NotThen, PagesAt, PagesAtRequest, pages_at};
 use pgforensics::inspect::replay_server::ReplayOptions;
@@ -202,6 +203,31 @@ fn by_command(server: &Server, stops: &[Stopped], table: RelFileLocator) {
     assert!(differences(page, &pages[0], truth).is_empty());
     let text = dwbinspect(&["page", "--at", &stopped.lsn.to_string(), "--hex", arg(&data), &rel, "3"]);
     assert_eq!(text.status, 0, "{}", text.stderr);
+}
+
+/// Changes of an unlogged table are in no record: what a copy has of it says nothing of later moments.
+#[test]
+fn unlogged_pages_are_refused_though_a_donor_has_them() {
+    let Some(server) = Server::start("") else { return };
+    server.sql("create unlogged table u as select i from generate_series(1, 100) i; create table l as select 1 i;");
+    let (unlogged, logged) = (relation(&server, "u"), relation(&server, "l"));
+    server.stop("fast");
+    let donor = server.copy();
+    assert!(server.launch(&[]), "{}", server.log());
+    server.sql("update u set i = i + 1; update l set i = 2;");
+    server.stop("fast");
+    let control = DataDir::open(&server.data()).unwrap();
+    let lsn = control.control().trusted().unwrap().checkpoint_lsn;
+    let at = |rel| (PageId { rel, fork: ForkNumber::Main, block: 0 }, Moment::At(lsn));
+    let mut of = request(&server.data(), vec![at(unlogged), at(logged)]);
+    of.donors = vec![donor.data()];
+    let found = build(&of);
+    assert!(
+        matches!(&found.pages[0].2, Err(NotThen::NotRebuildable(NotRebuildable::NotLogged))),
+        "{:?}",
+        found.pages[0].2
+    );
+    assert!(found.pages[1].2.is_ok());
 }
 
 /// A fixture with a gap in its archive.

@@ -260,7 +260,12 @@ impl Planner<'_> {
         }
         self.examine(page)?;
         let Some((_, examined)) = &self.examined else { return Ok(Err(NotThen::NotRebuildable(why))) };
-        let candidates = examined.report.pages.first().map_or(&[][..], |found| &found.verdict.candidates);
+        let found = examined.report.pages.first();
+        if found.is_some_and(|found| found.is_unlogged) {
+            // A copy says nothing of later moments where changes are not logged.
+            return Ok(Err(NotThen::NotRebuildable(NotRebuildable::NotLogged)));
+        }
+        let candidates = found.map_or(&[][..], |found| &found.verdict.candidates);
         let plan = match self.plan_from(page, index, lsn, candidates) {
             Ok(plan) => plan,
             Err(why) => return Ok(Err(NotThen::NotRebuildable(why))),
