@@ -105,16 +105,21 @@ fn stages_broken_off(case: &str, scope: Scope) -> Vec<Stage> {
     reached
 }
 
+/// False for stages that a check comes to only where a server is to replay.
+fn is_always(stage: &Stage) -> bool {
+    *stage != Stage::Proof
+}
+
 #[test]
 fn a_check_of_a_crashed_cluster_at_every_stage() {
-    let all: Vec<Stage> = Stage::iter().collect();
+    let all: Vec<Stage> = Stage::iter().filter(is_always).collect();
     assert_eq!(stages_broken_off("evict", Scope::All), all);
 }
 
 #[test]
 fn a_check_of_a_clean_cluster_at_every_stage() {
     // No page is damaged, so that none is judged.
-    let all_but_judging: Vec<Stage> = Stage::iter().filter(|stage| *stage != Stage::Pages).collect();
+    let all_but_judging: Vec<Stage> = Stage::iter().filter(is_always).filter(|stage| *stage != Stage::Pages).collect();
     assert_eq!(stages_broken_off("clean", Scope::All), all_but_judging);
 }
 
