@@ -7,7 +7,7 @@ use pgforensics::analysis::verdict::evidence::Statement;
 use pgforensics::analysis::verdict::fate::ReplayFate;
 use pgforensics::analysis::verdict::judge::Reason;
 use pgforensics::analysis::verdict::next_step::NextStep;
-use pgforensics::analysis::verdict::rebuild::NotRebuildable;
+use pgforensics::analysis::verdict::rebuild::{BuildFailure, NotRebuildable};
 use pgforensics::analysis::verdict::symptom::Symptom;
 use pgforensics::cluster::donor::DonorGap;
 use pgforensics::repair::plan::LeftReason;
@@ -19,7 +19,7 @@ fn families() -> [(&'static str, Vec<&'static str>); 9] {
         ("### Evidence", Statement::codes().collect()),
         ("### Gaps of donors", DonorGap::CODES.to_vec()),
         ("### Reasons", Reason::codes().collect()),
-        ("### Rebuild", NotRebuildable::codes().collect()),
+        ("### Rebuild", NotRebuildable::codes().chain(BuildFailure::codes()).collect()),
         ("### Replay", ReplayFate::codes().collect()),
         ("### Damage", Symptom::codes().collect()),
         ("### Next steps", NextStep::codes().collect()),

@@ -122,6 +122,8 @@ pub enum FindingKind {
     Unlogged { count: u64 },
     /// Damaged pages that the crash did not tear.
     NotACrashTear { count: u64 },
+    /// Pages were to be built by replay, and none was.
+    NotRebuilt { pages: u64, why: ErrorWords },
     /// A file ends inside a page.
     PartialPage { have_bytes: usize, block: BlockNumber },
     /// A segment file is longer than a segment.

@@ -39,9 +39,30 @@ pub struct DonorArgs {
     pub donors: Vec<PathBuf>,
 }
 
+/// Whether pages are built by replay.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct RebuildArg {
+    /// Rebuild pages without a proven image, with a server in a sandbox
+    ///
+    /// Each is built from an older copy of it (an image or a record in WAL, the double write buffer, a donor) and every
+    /// record since. A server of the same major replays these records in a temporary data directory of
+    /// its own and ends; the cluster itself is not started. Without this nothing is started, and it is only said which pages
+    /// can be rebuilt.
+    #[arg(long)]
+    rebuild: bool,
+}
+
+impl RebuildArg {
+    /// Which server is started, and where; `None` when nothing is to be started.
+    #[must_use]
+    pub fn with(self, replay: &ServerArgs) -> Option<ReplayOptions> {
+        self.rebuild.then(|| replay.options())
+    }
+}
+
 /// The server that replays records in a sandbox.
 #[derive(Clone, Debug, Default, Args)]
-pub struct ReplayArgs {
+pub struct ServerArgs {
     /// Directory of the server's programs [default: those that ran last here, or in the usual directories]
     #[arg(long, value_name = "DIR", help_heading = "Replay", hide_short_help = true)]
     pg_bin: Option<PathBuf>,
@@ -53,7 +74,7 @@ pub struct ReplayArgs {
     keep_sandbox: bool,
 }
 
-impl ReplayArgs {
+impl ServerArgs {
     /// Which server is started, and where.
     #[must_use]
     pub fn options(&self) -> ReplayOptions {

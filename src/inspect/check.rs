@@ -22,6 +22,7 @@ use super::dwb_source::DwbSource;
 use super::error::{InspectError, open_data_dir};
 use super::examination::Examination;
 use super::next::not_a_crash_tear;
+use super::rebuild::{BuiltPages, build};
 use super::replay_server::ReplayOptions;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_report::DwbReport;
@@ -70,6 +71,8 @@ pub struct CheckRequest {
     /// Without checksums: build each page that can be built by replay, up to its own LSN, with this server, and compare it
     /// with the disk.
     pub prove: Option<ReplayOptions>,
+    /// Build pages without a proven image by replay, with this server in a sandbox; nothing is started when `None`.
+    pub rebuild: Option<ReplayOptions>,
 }
 
 impl CheckRequest {
@@ -77,7 +80,8 @@ impl CheckRequest {
     #[must_use]
     pub fn of(data_dir: impl Into<PathBuf>) -> Self {
         let (data_dir, jobs) = (data_dir.into(), all_cores());
-        Self { data_dir, scope: Scope::All, wal: Vec::new(), donors: Vec::new(), jobs, keep_slots: false, prove: None }
+        let (wal, donors) = (Vec::new(), Vec::new());
+        Self { data_dir, scope: Scope::All, wal, donors, jobs, keep_slots: false, prove: None, rebuild: None }
     }
 }
 
@@ -167,7 +171,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let state = ClusterCondition::of(cluster.control, &cluster.server, &cluster.signs);
     let (paths, block_size) = (files.paths, files.block_size);
     let scanned = scanned_files;
-    Ok(Examination {
+    let mut examined = Examination {
         source,
         names,
         paths,
@@ -183,7 +187,12 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         state,
         scanned,
         proof,
-    })
+        built: BuiltPages::default(),
+    };
+    if let Some(options) = &request.rebuild {
+        build(&mut examined, options, request, watch);
+    }
+    Ok(examined)
 }
 
 /// What a request names besides the directory, as arguments of a command.
@@ -191,7 +200,8 @@ fn evidence_of(request: &CheckRequest) -> String {
     let wal = request.wal.iter().map(|path| ("--wal", path));
     let donors = request.donors.iter().map(|path| ("--donor", path));
     let argument = |(option, path): (&str, &PathBuf)| format!(" {option} {}", quoted(&path.display().to_string()));
-    wal.chain(donors).map(argument).collect()
+    let rebuild = request.rebuild.as_ref().map_or_else(String::new, ReplayOptions::rebuild_arguments);
+    wal.chain(donors).map(argument).chain([rebuild]).collect()
 }
 
 /// The double write buffer, read slot by slot.
@@ -332,13 +342,14 @@ fn judge(
         donors,
         scan: ScanInput { suspects, late_pages: scanned.late, zeroed: scanned.zeroed, named, witnesses, proofs },
         names: NameInput { exists: &exists, called: &called },
+        will_rebuild: request.rebuild.is_some(),
         coverage,
     };
     judge_cluster(input, &|stage, done| {
         let total = match stage {
             Stage::Slots => slot_bytes,
             Stage::Wal => wal_bytes,
-            Stage::Read | Stage::Scan | Stage::Proof | Stage::Pages => 0,
+            Stage::Read | Stage::Scan | Stage::Proof | Stage::Pages | Stage::Replay => 0,
         };
         watch.at(stage, done, total)
     })
@@ -347,7 +358,8 @@ fn judge(
 /// What a check of the whole cluster finds doubtful, for one that examines a part only.
 fn doubts_of_all(request: &CheckRequest, watch: &dyn Watch) -> (Vec<Doubt>, Coverage) {
     // What an older copy has says nothing of the cluster.
-    let all = CheckRequest { scope: Scope::All, donors: Vec::new(), keep_slots: false, prove: None, ..request.clone() };
+    let (scope, donors, prove, rebuild) = (Scope::All, Vec::new(), None, None);
+    let all = CheckRequest { scope, donors, prove, rebuild, keep_slots: false, ..request.clone() };
     match check(&all, watch) {
         Ok(examined) => (examined.report.replay.doubts, examined.coverage),
         Err(error) => {

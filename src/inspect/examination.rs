@@ -2,6 +2,7 @@
 
 use super::cluster_wal::WalSources;
 use super::dwb_source::DwbSource;
+use super::rebuild::BuiltPages;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_report::DwbReport;
 use crate::analysis::finding::{Coverage, Finding};
@@ -51,6 +52,8 @@ pub struct Examination {
     pub scanned: Option<ScannedFiles>,
     /// How the proofs by replay went, if they were asked for.
     pub proof: Option<ProofReport>,
+    /// Pages that were built by replay, where that was asked for.
+    pub built: BuiltPages,
 }
 
 impl Examination {
@@ -139,7 +142,8 @@ impl Examination {
     #[must_use]
     pub fn image_files(&self) -> ImageFiles<'_> {
         let wal = self.wal.all.as_ref().or(self.wal.own.as_ref());
-        ImageFiles { dwb: &self.source.set, wal, donors: &self.donors, block_size: self.block_size }
+        let built = &self.built.bytes;
+        ImageFiles { dwb: &self.source.set, wal, donors: &self.donors, built, block_size: self.block_size }
     }
 
     /// Path of the file that holds a page, relative to the data directory.

@@ -18,6 +18,7 @@ pub mod page_name;
 pub mod page_rules;
 pub mod page_target;
 pub mod page_versions;
+pub mod rebuild;
 pub mod relation_name;
 pub mod repair;
 pub mod replay_server;

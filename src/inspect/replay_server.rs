@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::error::InspectError;
 use crate::cluster::data_dir::DataDir;
+use crate::output::shell::quoted;
 use crate::parsers::wal::version::Major;
 use crate::rebuild::{Owner, SandboxOptions, ServerProgram, find_server};
 
@@ -19,6 +20,16 @@ pub struct ReplayOptions {
 }
 
 impl ReplayOptions {
+    /// Arguments of a command that rebuilds pages with this server, each after a space.
+    #[must_use]
+    pub fn rebuild_arguments(&self) -> String {
+        let path = |flag: &str, path: &Option<PathBuf>| {
+            path.as_ref().map_or_else(String::new, |path| format!(" {flag} {}", quoted(&path.display().to_string())))
+        };
+        let keep = if self.keep_sandbox { " --keep-sandbox" } else { "" };
+        format!(" --rebuild{}{}{keep}", path("--pg-bin", &self.pg_bin), path("--sandbox", &self.sandbox))
+    }
+
     /// The program of this major for the cluster in `directory`, and its sandbox.
     ///
     /// # Errors

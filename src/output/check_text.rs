@@ -273,6 +273,7 @@ pub fn image_words(judged: &Judged) -> String {
         }
         ImageSource::Wal { .. } => format!("WAL {lsn}"),
         ImageSource::Donor { .. } => format!("donor {lsn}"),
+        ImageSource::Rebuilt(_) => format!("rebuilt {lsn}"),
     }
 }
 
@@ -281,7 +282,7 @@ pub fn image_words(judged: &Judged) -> String {
 pub fn verdict_word(paint: Paint, verdict: Verdict) -> String {
     let word = verdict.name();
     match verdict {
-        Verdict::Restore | Verdict::HealsInReplay => paint.good(word),
+        Verdict::Restore | Verdict::Rebuild | Verdict::HealsInReplay => paint.good(word),
         Verdict::RestoreUnproven => paint.doubt(word),
         Verdict::LosesChanges | Verdict::NoImage => paint.bad(word),
         Verdict::Leave => paint.faint(word),
@@ -332,6 +333,9 @@ pub fn evidence_parts(report: &PageReport) -> Vec<EvidencePart> {
     if let Some(rebuild) = &report.rebuild {
         let words = rebuild.as_ref().map_or_else(ToString::to_string, ToString::to_string);
         parts.push(Fact("rebuild", words));
+    }
+    if let Some(failure) = &report.build_failure {
+        parts.push(Fact("not rebuilt", failure.to_string()));
     }
     for (index, judged) in verdict.candidates.iter().enumerate() {
         parts.push(EvidencePart::Image(candidate_line(judged, index, verdict.chosen == Some(index))));

@@ -160,6 +160,22 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .with(format!("pg_dwbinspect repair {dir}{allow}"))
         .with(format!("pg_dwbinspect repair {dir}{allow} --apply")),
+        NextStep::RebuildPages { pages } => {
+            let begin = format!("pg_dwbinspect repair {dir} --rebuild{allow}");
+            Words::new(format!(
+                "Do not start the server yet: {} can be rebuilt from older copies and WAL, which loses nothing. It takes the \
+                 server program of this major, which replays in a temporary directory of its own. The first command shows \
+                 the plan, the second carries it out:",
+                count(*pages)
+            ))
+            .with(begin.clone())
+            .with(format!("{begin} --apply"))
+        }
+        NextStep::LookForSegments { pages, segments } => Words::new(format!(
+            "Look for WAL that is missing: with it {} could be rebuilt. Missing: {segments}",
+            count(*pages)
+        ))
+        .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
         NextStep::Decide { pages } => Words::new(format!(
             "Decide about {}: there is an image, but a part of its proof is missing. This shows what is missing, \
              page by page:",
@@ -167,11 +183,11 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .with(format!("pg_dwbinspect check --explain {dir}")),
         NextStep::LookIntoArchive { pages } => Words::new(format!(
-            "Look for images of {} in archived WAL: an image can be put back without loss if no record between it \
-             and the redo point changed the page.",
+            "Look for images of {} in archived WAL, and for older copies of the cluster: base backups, snapshots, stopped \
+             standbys. With all WAL since then a page can be put back or rebuilt without loss.",
             count(*pages)
         ))
-        .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
+        .with(format!("pg_dwbinspect check --wal ARCHIVE --donor BACKUP {dir}")),
         NextStep::GetPast { relations } => get_past(relations, context.data_dir),
         NextStep::CopyFirst => {
             Words::new("Make a copy of the data directory before the server is started: replay may stop half way.")

@@ -88,6 +88,19 @@ pub enum PlanSource {
         /// Its redo point.
         redo_lsn: String,
     },
+    /// A page that a server built by replay.
+    Rebuilt {
+        /// What it was built from.
+        base: String,
+        /// Start of that record, or LSN of that copy.
+        base_lsn: String,
+        /// Records that were replayed.
+        records: u64,
+        /// As of which LSN it was built.
+        as_of: String,
+        /// Version of the server.
+        server: String,
+    },
 }
 
 impl PlanSource {
@@ -100,6 +113,13 @@ impl PlanSource {
             ImageSource::Donor { path, redo_lsn, .. } => {
                 Self::Donor { donor: path.clone(), redo_lsn: redo_lsn.to_string() }
             }
+            ImageSource::Rebuilt(rebuilt) => Self::Rebuilt {
+                base: rebuilt.base.name().to_owned(),
+                base_lsn: rebuilt.base.lsn().to_string(),
+                records: rebuilt.records,
+                as_of: rebuilt.until.to_string(),
+                server: rebuilt.server.clone(),
+            },
         }
     }
 }
@@ -111,6 +131,9 @@ impl std::fmt::Display for PlanSource {
             Self::Blank => f.write_str("a page of zeros"),
             Self::Wal { lsn } => write!(f, "WAL image at {lsn}"),
             Self::Donor { donor, .. } => write!(f, "donor {donor}"),
+            Self::Rebuilt { base, base_lsn, records, server, .. } => {
+                write!(f, "page rebuilt by PostgreSQL {server} from the {base} at {base_lsn} with {records} records")
+            }
         }
     }
 }
@@ -225,6 +248,21 @@ pub enum SourceKind {
     Wal,
     /// Donors.
     Donor,
+    /// Pages that were built by replay.
+    Rebuilt,
+}
+
+impl SourceKind {
+    /// The word on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dwb => "dwb",
+            Self::Wal => "wal",
+            Self::Donor => "donor",
+            Self::Rebuilt => "rebuilt",
+        }
+    }
 }
 
 /// What the user allows.
@@ -286,6 +324,7 @@ pub fn choose(report: &PageReport, permission: &Permission) -> Result<Choice, Ve
         Some(SourceKind::Dwb) => matches!(source, ImageSource::Dwb { .. }),
         Some(SourceKind::Wal) => matches!(source, ImageSource::Wal { .. }),
         Some(SourceKind::Donor) => source.is_donor(),
+        Some(SourceKind::Rebuilt) => matches!(source, ImageSource::Rebuilt(_)),
     };
     let usable = |index: &usize| {
         verdict

@@ -88,7 +88,7 @@ pub struct Driven {
 impl Driven {
     /// A screen of a data directory before any work is done.
     pub fn before(data_dir: &Path, look: Look, size: (u16, u16)) -> Self {
-        let backend = Arc::new(ClusterBackend::new(data_dir, &[], &[], 2));
+        let backend = Arc::new(ClusterBackend::new(data_dir, &[], &[], None, 2));
         let (sender, events) = channel();
         let state = State::new(backend.subject(), look, size);
         Self { state, asked: Vec::new(), backend, sender: ActionSender::new(sender), events }

@@ -9,6 +9,7 @@ use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{EvidenceStep, NamedRecord, Objection, OpenQuestion, Statement, Weight};
 use super::history::WalHistory;
+use super::rebuilt_proof::{RebuiltFrom, judge_rebuilt, judge_rebuilt_change};
 use super::replay::Replay;
 use super::sectors::SectorMarks;
 use crate::analysis::page_check::PageFlaw;
@@ -65,6 +66,8 @@ pub enum ImageSource {
         /// Its pages have checksums, so that a page of it is as a server wrote it.
         is_checked: bool,
     },
+    /// A page that a server built by replay.
+    Rebuilt(Box<RebuiltFrom>),
 }
 
 impl ImageSource {
@@ -75,6 +78,7 @@ impl ImageSource {
             Self::Dwb { .. } => "dwb",
             Self::Wal { .. } => "wal",
             Self::Donor { .. } => "donor",
+            Self::Rebuilt(_) => "rebuilt",
         }
     }
 
@@ -175,7 +179,10 @@ pub fn judge(page: PageId, candidate: Candidate, evidence: &CandidateEvidence<'_
         judge_donor_lsn(&candidate, evidence, &mut chain);
     } else {
         judge_lsn(&candidate, evidence, &mut chain);
-        judge_completeness(page, &candidate, evidence, &mut chain);
+        match &candidate.source {
+            ImageSource::Rebuilt(rebuilt) => judge_rebuilt_change(page, rebuilt, evidence, &mut chain),
+            _ => judge_completeness(page, &candidate, evidence, &mut chain),
+        }
     }
     if candidate.source.is_donor() {
         judge_donor_change(page, &candidate, evidence, &mut chain);
@@ -248,6 +255,7 @@ fn judge_image(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &
         }
         ImageSource::Wal { .. } => chain.add(Weight::Supports, Statement::WalCrcRight),
         ImageSource::Donor { is_checked, .. } => judge_donor_copy(*is_checked, chain),
+        ImageSource::Rebuilt(rebuilt) => judge_rebuilt(candidate, rebuilt, chain),
     }
     for flaw in &candidate.flaws {
         chain.add(Weight::Against, Statement::BreaksPageRule(*flaw));

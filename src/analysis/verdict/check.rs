@@ -65,7 +65,7 @@ pub struct CheckReport {
 
 /// Runs the check. `watch` is given the stage and how far it is, and can break it off.
 pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
-    let CheckInput { jobs, scope, cluster, dwb, wal, donors, scan, names, mut coverage } = input;
+    let CheckInput { jobs, scope, cluster, dwb, wal, donors, scan, names, will_rebuild, mut coverage } = input;
     let (set, staleness) = (dwb.set, dwb.staleness);
     let progress = CheckProgress::new(watch, coverage.is_interrupted());
 
@@ -135,6 +135,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         witnesses: scan.witnesses,
         pages: &pages,
         called: names.called,
+        will_rebuild,
         is_broken_off,
     };
     replay.doubts = doubts_of_cluster(&replay, sources, &mut coverage);

@@ -178,6 +178,27 @@ pub enum Statement {
         /// Where replay begins.
         redo_lsn: Lsn,
     },
+    /// A server built the page by replay.
+    RebuiltByServer {
+        /// Records that were replayed and name it.
+        records: u64,
+        /// Version of the server.
+        server: String,
+    },
+    /// Sectors of the damaged page equal the built one.
+    SectorsSurvived {
+        /// How many.
+        equal: usize,
+        /// How many there are.
+        of: usize,
+    },
+    /// Every record of the page up to the redo point was replayed, and none is missing.
+    ReplayedUntilRedo {
+        /// From where on.
+        from_lsn: Lsn,
+        /// Where replay of the cluster begins.
+        redo_lsn: Lsn,
+    },
     /// The image is of a free space map, of which any whole page will do.
     FreeSpaceMap,
     /// Whose page of a free space map it is says nothing but a slot header that no CRC proves.
@@ -285,6 +306,20 @@ pub enum Objection {
     OtherBlock(OtherBlock),
     /// There are too many images in WAL to keep what is needed of this one.
     TooManyImages,
+    /// It was built with another number of records than the page has.
+    OtherRecordsReplayed {
+        /// Records of the page.
+        expected: u64,
+        /// Records that were replayed.
+        found: u64,
+    },
+    /// It was built, and its LSN is not that of the last record.
+    OtherLsnThanPlanned {
+        /// LSN that it should have.
+        expected: Lsn,
+        /// LSN that it has.
+        found: Lsn,
+    },
     /// The relation is unlogged: WAL does not say what changed it since.
     UnloggedInDonor,
     /// The page is from after the donor's line of history and that of the cluster parted.

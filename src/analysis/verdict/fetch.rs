@@ -1,5 +1,6 @@
 //! The bytes of an image, read again where it was found.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::candidate::ImageSource;
@@ -41,6 +42,8 @@ pub enum FetchError {
         /// Its path.
         path: String,
     },
+    /// The page was not built.
+    NotBuilt,
 }
 
 /// Where images are.
@@ -52,6 +55,8 @@ pub struct ImageFiles<'a> {
     pub wal: Option<&'a WalSet>,
     /// Older copies of the cluster.
     pub donors: &'a [Donor],
+    /// Pages that a server built.
+    pub built: &'a BTreeMap<PageId, Vec<u8>>,
     /// Bytes of a page.
     pub block_size: usize,
 }
@@ -63,7 +68,7 @@ impl std::error::Error for FetchError {
             Self::Wal(error) => error.source(),
             Self::Image(error) => error.source(),
             Self::Donor(error) => error.source(),
-            Self::SlotChanged { .. } | Self::NoRecord(_) | Self::NoPageInDonor { .. } => None,
+            Self::SlotChanged { .. } | Self::NoRecord(_) | Self::NoPageInDonor { .. } | Self::NotBuilt => None,
         }
     }
 }
@@ -112,7 +117,7 @@ pub struct PageVersion {
 /// # Errors
 /// When the slot, the record or the donor no longer holds an image of this page.
 pub fn fetch_image(source: &ImageSource, page: PageId, files: &ImageFiles<'_>) -> Result<Vec<u8>, FetchError> {
-    let &ImageFiles { dwb, wal, donors, block_size } = files;
+    let &ImageFiles { dwb, wal, donors, built, block_size } = files;
     match source {
         ImageSource::Dwb { file: name, file_index, slot_index, .. } => {
             let changed = || FetchError::SlotChanged { file: name.clone(), slot_index: *slot_index };
@@ -129,6 +134,7 @@ pub fn fetch_image(source: &ImageSource, page: PageId, files: &ImageFiles<'_>) -
                 DonorRead::Gap(_) => Err(gone()),
             }
         }
+        ImageSource::Rebuilt(_) => built.get(&page).cloned().ok_or(FetchError::NotBuilt),
         ImageSource::Wal { record_lsn } => {
             let set = wal.ok_or(FetchError::NoRecord(*record_lsn))?;
             let run = run_of(set, *record_lsn).ok_or(FetchError::NoRecord(*record_lsn))?;

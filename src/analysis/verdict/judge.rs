@@ -6,7 +6,7 @@ use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSour
 use super::doubt::Doubt;
 use super::events::{BlockEvent, FileEvent, Touch};
 use super::evidence::{NamedRecord, Statement, Weight};
-use super::rebuild::{NotRebuildable, RebuildPlan};
+use super::rebuild::{BuildFailure, NotRebuildable, RebuildPlan};
 use crate::types::{ForkNumber, Lsn, PageId};
 
 /// What to do about a page.
@@ -16,6 +16,8 @@ pub enum Verdict {
     HealsInReplay,
     /// An image can be put back, and nothing is lost.
     Restore,
+    /// A page that was built by replay can be put there, and nothing is lost.
+    Rebuild,
     /// An image could be put back, but a part of the proof is missing.
     RestoreUnproven,
     /// The images there are lack changes that replay does not repeat.
@@ -28,8 +30,15 @@ pub enum Verdict {
 
 impl Verdict {
     /// All verdicts, in the order of reports.
-    pub const ALL: [Self; 6] =
-        [Self::Restore, Self::RestoreUnproven, Self::LosesChanges, Self::NoImage, Self::HealsInReplay, Self::Leave];
+    pub const ALL: [Self; 7] = [
+        Self::Restore,
+        Self::Rebuild,
+        Self::RestoreUnproven,
+        Self::LosesChanges,
+        Self::NoImage,
+        Self::HealsInReplay,
+        Self::Leave,
+    ];
 
     /// The word for reports and JSON.
     #[must_use]
@@ -37,6 +46,7 @@ impl Verdict {
         match self {
             Self::HealsInReplay => "heals_in_replay",
             Self::Restore => "restore",
+            Self::Rebuild => "rebuild",
             Self::RestoreUnproven => "restore_unproven",
             Self::LosesChanges => "loses_changes",
             Self::NoImage => "no_image",
@@ -86,6 +96,8 @@ pub enum Reason {
     },
     /// What was found about the image that was chosen. Its code is that of the statement.
     OfImage(Statement),
+    /// It was to be built, and was not. Its code is that of what stood against it.
+    NotBuilt(BuildFailure),
     /// The page can be built anew from an older copy of it and WAL.
     CanBeRebuilt(RebuildPlan),
     /// It cannot. Its code is that of what stands against it.
@@ -111,20 +123,21 @@ impl Reason {
         match self {
             Self::OfImage(statement) => statement.code(),
             Self::CannotBeRebuilt(why) => why.code(),
+            Self::NotBuilt(failure) => failure.code(),
             other => other.into(),
         }
     }
 
     /// The codes of all reasons that there can be, but for those of [`Statement`] and [`NotRebuildable`].
     pub fn codes() -> impl Iterator<Item = &'static str> {
-        let by_part = ["of_image", "cannot_be_rebuilt"];
+        let by_part = ["of_image", "cannot_be_rebuilt", "not_built"];
         Self::VARIANTS.iter().copied().filter(move |code| !by_part.contains(code))
     }
 
     /// True when it says whether the page can be built anew.
     #[must_use]
     pub const fn is_of_rebuild(&self) -> bool {
-        matches!(self, Self::CanBeRebuilt(_) | Self::CannotBeRebuilt(_))
+        matches!(self, Self::CanBeRebuilt(_) | Self::CannotBeRebuilt(_) | Self::NotBuilt(_))
     }
 }
 
@@ -214,6 +227,24 @@ impl PageVerdict {
     pub(super) const fn wants_rebuild(&self) -> bool {
         let is_unproven = matches!(self.verdict, Verdict::RestoreUnproven | Verdict::LosesChanges | Verdict::NoImage);
         is_unproven && self.by_image.is_some()
+    }
+
+    /// Adds an image and chooses anew.
+    pub(super) fn add_candidate(&mut self, judged: Judged) {
+        self.candidates.push(judged);
+        if let Some(subject) = &self.by_image {
+            (self.verdict, self.chosen, self.reasons) = choose(subject, &self.candidates);
+        }
+    }
+
+    /// True when this candidate is the chosen one.
+    pub(super) fn has_chosen(&self, index: usize) -> bool {
+        self.chosen == Some(index)
+    }
+
+    /// Says why the page was not built.
+    pub(super) fn add_build_failure(&mut self, failure: &BuildFailure) {
+        self.reasons.push(Reason::NotBuilt(failure.clone()));
     }
 
     /// Where there is no image that would not lose changes, says whether the page can be built.
@@ -374,7 +405,9 @@ fn choose(subject: &PageFacts, candidates: &[Judged]) -> (Verdict, Option<usize>
             let reason = if subject.has_no_file { Reason::RelationHasNoFile } else { Reason::FileEndsBeforePage };
             return (Verdict::RestoreUnproven, Some(index), vec![reason]);
         }
-        return (Verdict::Restore, Some(index), of(index, &|weight| weight == Weight::Supports));
+        let is_rebuilt = candidates.get(index).is_some_and(|judged| judged.rebuilt().is_some());
+        let verdict = if is_rebuilt { Verdict::Rebuild } else { Verdict::Restore };
+        return (verdict, Some(index), of(index, &|weight| weight == Weight::Supports));
     }
     if is_map && subject.server_rejects {
         return (Verdict::Leave, None, vec![Reason::MapTakenForEmpty { fork: subject.page.fork }]);
@@ -401,6 +434,6 @@ fn nearness(judged: &Judged) -> u8 {
     match judged.candidate.source {
         ImageSource::Dwb { .. } => 2,
         ImageSource::Wal { .. } => 1,
-        ImageSource::Donor { .. } => 0,
+        ImageSource::Donor { .. } | ImageSource::Rebuilt(_) => 0,
     }
 }

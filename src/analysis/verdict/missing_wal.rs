@@ -17,6 +17,19 @@ pub struct MissingSegments {
 }
 
 impl MissingSegments {
+    /// Adds those of another part of WAL, each once, as far as they are named.
+    pub fn add(&mut self, other: &Self) {
+        for name in &other.names {
+            if let Err(at) = self.names.binary_search(name) {
+                self.names.insert(at, name.clone());
+            }
+        }
+        self.more = self.more.max(other.more);
+        let beyond = self.names.len().saturating_sub(MAX_NAMED_SEGMENTS);
+        self.names.truncate(MAX_NAMED_SEGMENTS);
+        self.more = self.more.saturating_add(beyond as u64);
+    }
+
     /// True when none is missing.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -35,6 +35,7 @@ pub mod page_chain;
 pub mod page_history;
 pub mod proof;
 pub mod rebuild;
+pub mod rebuilt_proof;
 pub mod replay;
 pub mod rows;
 pub mod sectors;

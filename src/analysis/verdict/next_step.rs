@@ -7,7 +7,9 @@ use strum::{IntoStaticStr, VariantNames};
 use super::compare::Comparison;
 use super::doubt::Doubt;
 use super::judge::{OnStart, Verdict};
+use super::missing_wal::MissingSegments;
 use super::outlook::{Outlook, Start};
+use super::rebuild::NotRebuildable;
 use super::replay::{Recovery, Replay};
 use super::survey::PageReport;
 use crate::parsers::wal::version::UnknownMagic;
@@ -149,6 +151,18 @@ pub enum NextStep {
         /// Pages.
         pages: usize,
     },
+    /// Pages that can be built by replay from older copies of them.
+    RebuildPages {
+        /// Pages.
+        pages: usize,
+    },
+    /// Segments of WAL without which pages cannot be built.
+    LookForSegments {
+        /// Pages.
+        pages: usize,
+        /// The segments.
+        segments: MissingSegments,
+    },
     /// Images that are not proven.
     Decide {
         /// Pages.
@@ -242,7 +256,10 @@ pub fn next_steps(
         return vec![NextStep::StopServer];
     }
     let count = |verdict: Verdict| pages.iter().filter(|page| page.verdict.verdict == verdict).count();
-    let (safe, unproven) = (count(Verdict::Restore), count(Verdict::RestoreUnproven));
+    let safe = count(Verdict::Restore).saturating_add(count(Verdict::Rebuild));
+    let rebuildable = pages.iter().filter(|page| page.can_be_rebuilt()).count();
+    let is_unproven = |page: &&PageReport| page.verdict.verdict == Verdict::RestoreUnproven && !page.can_be_rebuilt();
+    let unproven = pages.iter().filter(is_unproven).count();
     let stand_ins = pages.iter().filter(|page| page.stand_in.is_some()).count();
     let mut steps: Vec<NextStep> = outlook.refused_by.map(|pid| NextStep::LookAtProcess { pid }).into_iter().collect();
     let is_known = !matches!(outlook.start, Start::CannotBegin | Start::Unknown);
@@ -270,12 +287,17 @@ pub fn next_steps(
     for (pages, step) in [
         (stand_ins, NextStep::MakeStandIns { pages: stand_ins }),
         (safe, NextStep::Repair { pages: safe }),
+        (rebuildable, NextStep::RebuildPages { pages: rebuildable }),
         // While it is not known where replay begins or ends nothing can be decided.
         (if is_known { unproven } else { 0 }, NextStep::Decide { pages: unproven }),
     ] {
         if pages > 0 {
             steps.push(step);
         }
+    }
+    let (in_need, segments) = missing_segments(pages);
+    if in_need > 0 {
+        steps.push(NextStep::LookForSegments { pages: in_need, segments });
     }
     let affected = affected(pages, subject);
     let searched = affected.iter().filter(|one| fate(&one.subject).is_err()).map(pages_of).sum::<u64>();
@@ -310,6 +332,19 @@ pub fn next_steps(
         steps.push(NextStep::Start { is_proven: is_proven && !setting.is_doubtful });
     }
     steps
+}
+
+/// Pages that could be built if segments of WAL were there, and these segments.
+fn missing_segments(pages: &[PageReport]) -> (usize, MissingSegments) {
+    let mut all = MissingSegments::default();
+    let mut count = 0_usize;
+    for page in pages {
+        if let Some(Err(NotRebuildable::MissingWal { segments, .. })) = &page.rebuild {
+            count = count.saturating_add(1);
+            all.add(segments);
+        }
+    }
+    (count, all)
 }
 
 /// What is there and cannot be read here.
@@ -348,7 +383,7 @@ fn affected(pages: &[PageReport], subject: &dyn Fn(RelFileLocator) -> NamedRelat
     for report in pages {
         let is_lost = matches!(report.verdict.verdict, Verdict::NoImage | Verdict::LosesChanges);
         let is_there = report.disk != Comparison::DroppedRelation;
-        if is_lost && is_there && report.stand_in.is_none() && has_content(report.page) {
+        if is_lost && is_there && !report.can_be_rebuilt() && report.stand_in.is_none() && has_content(report.page) {
             by_relation.entry(report.page.rel).or_default().push(report);
         }
     }

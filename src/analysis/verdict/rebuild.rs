@@ -9,6 +9,7 @@ use super::evidence::{EvidenceStep, Statement, Weight};
 use super::history::WalHistory;
 use super::missing_wal::{MissingSegments, WalNames};
 use super::page_chain::{InnerLsn, PossibleLsns, broken_at};
+use crate::analysis::error_words::ErrorWords;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RmgrName, rmgr_name};
 use crate::types::{ForkNumber, Lsn, PageId};
@@ -175,6 +176,56 @@ impl NotRebuildable {
     }
 }
 
+/// Why a page that could be built was not.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum BuildFailure {
+    /// There is no server program to replay with.
+    NoServerProgram {
+        /// What was looked for.
+        why: ErrorWords,
+    },
+    /// Nothing could be replayed.
+    ReplayFailed {
+        /// Why not.
+        why: ErrorWords,
+    },
+    /// The base, or what is on disk, could not be read again.
+    BaseUnreadable {
+        /// Why not.
+        why: ErrorWords,
+    },
+    /// Replay built other pages, not this one.
+    PageNotBuilt {
+        /// Why not.
+        why: ErrorWords,
+    },
+}
+
+impl BuildFailure {
+    /// Stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.into()
+    }
+
+    /// The codes of all failures that there can be.
+    pub fn codes() -> impl Iterator<Item = &'static str> {
+        Self::VARIANTS.iter().copied()
+    }
+
+    /// What failed.
+    #[must_use]
+    pub const fn why(&self) -> &ErrorWords {
+        match self {
+            Self::NoServerProgram { why }
+            | Self::ReplayFailed { why }
+            | Self::BaseUnreadable { why }
+            | Self::PageNotBuilt { why } => why,
+        }
+    }
+}
+
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct RebuildEvidence<'a> {
@@ -254,7 +305,7 @@ fn bases(evidence: &RebuildEvidence<'_>, until: Lsn) -> Vec<Base> {
 fn holds_until(copy: &Candidate) -> Option<Lsn> {
     match copy.source {
         ImageSource::Dwb { .. } | ImageSource::Donor { .. } => Some(copy.holds_until()),
-        ImageSource::Wal { .. } => None,
+        ImageSource::Wal { .. } | ImageSource::Rebuilt(_) => None,
     }
 }
 

@@ -121,6 +121,14 @@ pub struct TearMap {
 }
 
 impl TearMap {
+    /// Makes room for an image at this index of the list: those from there on move up.
+    pub fn make_room(&mut self, at: usize) {
+        let indexes = self.sources.iter_mut().flatten().chain(&mut self.newer).chain(&mut self.older);
+        for index in indexes.filter(|index| **index >= at) {
+            *index = index.saturating_add(1);
+        }
+    }
+
     /// The most probable offset of the break: a boundary of 4 KiB where one is possible.
     #[must_use]
     pub fn break_at(&self) -> usize {

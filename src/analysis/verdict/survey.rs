@@ -15,7 +15,7 @@ use super::interest::Interest;
 use super::judge::{OnStart, PageFacts, PageVerdict, Reason, Verdict, judge_page};
 use super::missing_wal::WalNames;
 use super::proof::Proofs;
-use super::rebuild::{NotRebuildable, RebuildEvidence, RebuildPlan, plan_rebuild};
+use super::rebuild::{BuildFailure, NotRebuildable, RebuildEvidence, RebuildPlan, plan_rebuild};
 use super::replay::Replay;
 use super::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
@@ -113,6 +113,10 @@ pub struct PageReport {
     pub stand_in: Option<StandIn>,
     /// Whether the page can be built anew from an older copy and WAL, where no image of it is proven.
     pub rebuild: Option<Result<RebuildPlan, NotRebuildable>>,
+    /// Something about the cluster as a whole keeps every image from being called safe.
+    pub is_doubtful: bool,
+    /// Why the page was not built, where that was asked for.
+    pub build_failure: Option<BuildFailure>,
     /// Donors without the page.
     pub donor_gaps: Vec<PageOfNoDonor>,
 }
@@ -132,9 +136,19 @@ impl PageReport {
     /// Weighs what is doubtful about the whole cluster, and says of a page without a proven image whether it can be built.
     pub(super) fn weigh(&mut self, doubts: &[Doubt]) {
         self.verdict.weigh(doubts);
+        self.is_doubtful = doubts.iter().any(Doubt::forbids_restore);
         if let Some(rebuild) = &self.rebuild {
             self.verdict.add_rebuild(rebuild);
         }
+    }
+
+    /// True when the page can be built by replay and was not yet, and no doubt about the cluster would keep it from being
+    /// proven.
+    #[must_use]
+    pub fn can_be_rebuilt(&self) -> bool {
+        let is_tried =
+            self.build_failure.is_some() || self.verdict.candidates.iter().any(|one| one.rebuilt().is_some());
+        matches!(self.rebuild, Some(Ok(_))) && !self.is_doubtful && !is_tried
     }
 
     /// True for a damaged page of a map that nothing better is known for than a page of zeros: servers take it for one.
@@ -212,6 +226,8 @@ impl Context<'_> {
             server_takes,
             stand_in,
             rebuild,
+            is_doubtful: false,
+            build_failure: None,
             donor_gaps,
         })
     }
@@ -446,7 +462,7 @@ impl Context<'_> {
                     return None;
                 }
             },
-            ImageSource::Wal { .. } => return None,
+            ImageSource::Wal { .. } | ImageSource::Rebuilt(_) => return None,
         };
         let mut buf = Vec::new();
         let slot = self.read_slot_at(*file_index, *slot_index, &mut buf)?;

@@ -10,7 +10,7 @@ use super::bars::Bars;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::work::{DonorArgs, JobsArg, ProgressArg, ReplayArgs};
+use crate::cli::work::{DonorArgs, JobsArg, ProgressArg, RebuildArg, ServerArgs};
 use crate::inspect::check::{CheckRequest, Scope, check};
 use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_of};
@@ -49,6 +49,8 @@ pub struct CheckArgs {
     wal: Vec<PathBuf>,
     #[command(flatten)]
     donor: DonorArgs,
+    #[command(flatten)]
+    rebuild: RebuildArg,
     /// Without checksums: build each page that can be built by replay, and compare it with the disk
     ///
     /// A server of the same major replays WAL in a sandbox, up to the LSN that each page has on disk. What comes out must be the
@@ -58,7 +60,7 @@ pub struct CheckArgs {
     #[arg(long)]
     prove: bool,
     #[command(flatten)]
-    replay: ReplayArgs,
+    replay: ServerArgs,
     /// Show every page that the double write buffer holds, not only damaged ones
     #[arg(long)]
     all: bool,
@@ -81,11 +83,13 @@ Examples:
   pg_dwbinspect check --explain /var/lib/pgsql/data
   pg_dwbinspect check --wal /archive/wal DATADIR
   pg_dwbinspect check --prove --wal /archive/wal DATADIR
+  pg_dwbinspect check --rebuild --wal /archive/wal --donor /backup/base DATADIR
   pg_dwbinspect check --quiet DATADIR && pg_ctl -D DATADIR start
   pg_dwbinspect check --format ndjson DATADIR | jq 'select(.type == \"page\")'
 
 Verdicts:
   restore           an image can be put back; nothing is lost
+  rebuild           a page rebuilt by replay can be put there; nothing is lost
   restore_unproven  an image could be put back; a part of the proof is missing
   loses_changes     every image lacks committed changes
   no_image          no usable image exists
@@ -101,6 +105,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         donors: args.donor.donors.clone(),
         jobs: args.jobs.count(),
         prove: args.prove.then(|| args.replay.options()),
+        rebuild: args.rebuild.with(&args.replay),
         ..CheckRequest::of(&data_dir)
     };
     let mut examined = check(&request, &Bars::new(args.progress))?;

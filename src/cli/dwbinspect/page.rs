@@ -16,7 +16,7 @@ use crate::cli::context::RunArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
-use crate::cli::work::{DonorArgs, ReplayArgs};
+use crate::cli::work::{DonorArgs, RebuildArg, ServerArgs};
 use crate::inspect::check::{CheckRequest, Scope, check};
 use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
@@ -73,7 +73,7 @@ pub struct PageArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "history", help_heading = "The page as it was")]
     images: Option<PathBuf>,
     #[command(flatten)]
-    replay: ReplayArgs,
+    replay: ServerArgs,
     /// Fork: main, fsm, vm or init [default: main, or that of the path]
     #[arg(long, value_name = "FORK")]
     fork: Option<ForkNumber>,
@@ -82,6 +82,8 @@ pub struct PageArgs {
     wal: Vec<PathBuf>,
     #[command(flatten)]
     donor: DonorArgs,
+    #[command(flatten)]
+    rebuild: RebuildArg,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -117,6 +119,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         wal: args.wal.clone(),
         donors: args.donor.donors.clone(),
         jobs: args.run.jobs.count(),
+        rebuild: args.rebuild.with(&args.replay),
         ..CheckRequest::of(&data_dir)
     };
     let mut examined = check(&request, &Bars::new(args.run.progress))?;

@@ -14,7 +14,7 @@ use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::usage::UsageError;
-use crate::cli::work::{DonorArgs, JobsArg, ProgressArg};
+use crate::cli::work::{DonorArgs, JobsArg, ProgressArg, RebuildArg, ServerArgs};
 use crate::inspect::page_name::PageName;
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::repair::replay::ReplayRequest;
@@ -33,6 +33,8 @@ enum SourceChoice {
     Wal,
     /// Pages of donors.
     Donor,
+    /// Pages that were rebuilt.
+    Rebuilt,
 }
 
 /// Put proven images back, offline, with a journal and an undo
@@ -53,7 +55,7 @@ pub struct RepairArgs {
     #[arg(long, conflicts_with = "dry_run")]
     apply: bool,
     /// Show the plan and write no page: the default
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, hide_short_help = true)]
     dry_run: bool,
     /// Save the plan as JSON; with --apply: carry out this saved plan, or only the selected part of it
     #[arg(long, value_name = "FILE")]
@@ -65,7 +67,7 @@ pub struct RepairArgs {
     /// SPC/DB/REL)
     #[arg(long, value_name = "REL", help_heading = "Selection", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
-    /// Only images from this source
+    /// Only from this source
     #[arg(long, value_enum, help_heading = "Selection")]
     source: Option<SourceChoice>,
     /// Also put back unproven images of these pages, or of "all"; changes may be lost
@@ -82,7 +84,7 @@ pub struct RepairArgs {
     journal: Option<PathBuf>,
     /// Finish an interrupted repair; with --page: only these pages of it
     #[arg(long, value_name = "JOURNAL_DIR", conflicts_with_all = ["apply", "dry_run", "plan", "journal", "relation",
-        "source", "allow_unproven", "lose_changes", "wal", "donors"])]
+        "source", "allow_unproven", "lose_changes", "wal", "donors", "rebuild"])]
     resume: Option<PathBuf>,
     #[command(flatten)]
     replay: ReplayArgs,
@@ -91,6 +93,10 @@ pub struct RepairArgs {
     wal: Vec<PathBuf>,
     #[command(flatten)]
     donor: DonorArgs,
+    #[command(flatten)]
+    rebuild: RebuildArg,
+    #[command(flatten)]
+    server: ServerArgs,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -110,6 +116,7 @@ Examples:
   pg_dwbinspect repair DATADIR --apply             carry out the plan
   pg_dwbinspect repair DATADIR --plan plan.json    save the plan; edit it, then carry it out with
   pg_dwbinspect repair DATADIR --apply --plan plan.json
+  pg_dwbinspect repair DATADIR --rebuild --wal ARCHIVE --donor BACKUP    rebuild pages without an image
   pg_dwbinspect undo DATADIR JOURNAL_DIR           put the old bytes back
   pg_dwbinspect repair DATADIR --resume JOURNAL_DIR    finish an interrupted repair
   pg_dwbinspect repair DATADIR --resume JOURNAL_DIR --skip-changed
@@ -155,6 +162,7 @@ impl RepairArgs {
             data_dir: self.directory()?,
             wal: self.wal.clone(),
             donors: self.donor.donors.clone(),
+            rebuild: self.rebuild.with(&self.server),
             jobs: self.jobs.count(),
             pages: self.page.clone(),
             relations: self.relation.clone(),
@@ -162,6 +170,7 @@ impl RepairArgs {
                 SourceChoice::Dwb => SourceKind::Dwb,
                 SourceChoice::Wal => SourceKind::Wal,
                 SourceChoice::Donor => SourceKind::Donor,
+                SourceChoice::Rebuilt => SourceKind::Rebuilt,
             }),
             allow_unproven: self.allow_unproven.clone(),
             lose_changes: self.lose_changes.clone(),

@@ -10,9 +10,10 @@ use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
 use crate::cli::usage::UsageError;
-use crate::cli::work::{DonorArgs, JobsArg};
+use crate::cli::work::{DonorArgs, JobsArg, RebuildArg, ServerArgs};
 use crate::inspect::error::open_data_dir;
 use crate::tui::backend::cluster::ClusterBackend;
+use crate::tui::worker::Backend;
 
 /// Look at a crashed cluster on a screen: what is wrong, what a start would do, what to do next
 ///
@@ -33,6 +34,10 @@ pub struct TuiArgs {
     #[command(flatten)]
     donor: DonorArgs,
     #[command(flatten)]
+    rebuild: RebuildArg,
+    #[command(flatten)]
+    replay: ServerArgs,
+    #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
     screen: ScreenArgs,
@@ -46,7 +51,10 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     if directory.control().trusted().is_none() {
         return Err(UsageError::NothingCertain(data_dir.display().to_string()).into());
     }
-    let backend = ClusterBackend::new(&data_dir, &args.wal, &args.donor.donors, args.jobs.count());
-    let ended = show(backend.subject(), args.screen, Arc::new(backend))?;
+    let (donors, rebuild) = (&args.donor.donors, args.rebuild.with(&args.replay));
+    let backend = Arc::new(ClusterBackend::new(&data_dir, &args.wal, donors, rebuild, args.jobs.count()));
+    let ended = show(backend.subject(), args.screen, Arc::clone(&backend) as Arc<dyn Backend>);
+    backend.leave();
+    let ended = ended?;
     take_leave(&ended, out)
 }

@@ -14,6 +14,7 @@ use super::error::{InspectError, open_data_dir};
 use super::examination::Examination;
 use super::page_name::PageName;
 use super::relation_name::RelationChoice;
+use super::replay_server::ReplayOptions;
 use crate::cluster::data_dir::DataDir;
 use crate::repair::apply::Applied;
 use crate::repair::blocker::{Blocker, Overrides, find_blockers, unopened};
@@ -31,6 +32,8 @@ pub struct RepairRequest {
     pub wal: Vec<PathBuf>,
     /// Older copies of the cluster: base backups, snapshots, stopped standbys.
     pub donors: Vec<PathBuf>,
+    /// Rebuild pages without a proven image, with a server in a sandbox; nothing is started when `None`.
+    pub rebuild: Option<ReplayOptions>,
     /// Threads that read.
     pub jobs: usize,
     /// Only these pages, if there are any.
@@ -172,7 +175,8 @@ impl RepairRequest {
     /// Reads and judges the cluster, all of it.
     fn examine(&self, watch: &dyn Watch) -> Result<Examination, InspectError> {
         let (wal, donors) = (self.wal.clone(), self.donors.clone());
-        let request = CheckRequest { wal, donors, jobs: self.jobs, ..CheckRequest::of(&self.data_dir) };
+        let rebuild = self.rebuild.clone();
+        let request = CheckRequest { wal, donors, rebuild, jobs: self.jobs, ..CheckRequest::of(&self.data_dir) };
         let examined = check(&request, watch)?;
         if examined.interrupted() { Err(InspectError::Interrupted) } else { Ok(examined) }
     }

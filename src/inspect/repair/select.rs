@@ -39,6 +39,7 @@ impl Selection<'_> {
             (Some(SourceKind::Dwb), image) => matches!(image, PlanSource::Dwb { .. }),
             (Some(SourceKind::Wal), image) => matches!(image, PlanSource::Wal { .. }),
             (Some(SourceKind::Donor), image) => matches!(image, PlanSource::Donor { .. }),
+            (Some(SourceKind::Rebuilt), image) => matches!(image, PlanSource::Rebuilt { .. }),
         };
         // A page that does not exist is refused when the plan is confirmed.
         by_source && step.page.page_id().is_none_or(|page| self.takes(page))
@@ -64,8 +65,7 @@ impl Selection<'_> {
             }
         }
         if let Some(source) = self.source.filter(|_| taken.is_empty()) {
-            let word = if source == SourceKind::Dwb { "dwb" } else { "wal" };
-            return Err(missing(&format_args!("--source {word}")));
+            return Err(missing(&format_args!("--source {}", source.name())));
         }
         plan.steps = taken;
         let not_selected =

@@ -10,7 +10,7 @@ use crate::analysis::verdict::events::BlockEvent;
 use crate::analysis::verdict::evidence::EvidenceStep;
 use crate::analysis::verdict::judge::{OnStart, Reason};
 use crate::analysis::verdict::outlook::{Outlook, Start};
-use crate::analysis::verdict::rebuild::{NotRebuildable, RebuildPlan};
+use crate::analysis::verdict::rebuild::{BuildFailure, NotRebuildable, RebuildPlan};
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::analysis::verdict::symptom::Symptom;
@@ -34,6 +34,22 @@ pub const PAGE_COLUMNS: &[&str] = &[
     "reason_codes",
     "damage",
     "damage_codes",
+];
+
+/// Fields of a candidate that the chosen one is known by.
+const CHOSEN: [&str; 12] = [
+    "source",
+    "file",
+    "slot_index",
+    "slot_id",
+    "lsn",
+    "donor",
+    "redo_lsn",
+    "page_lsn",
+    "base",
+    "base_lsn",
+    "records",
+    "server",
 ];
 
 /// The file of a page and the name of its relation.
@@ -72,9 +88,7 @@ pub fn page_row(report: &PageReport, location: &PageLocation<'_>) -> Row {
     let candidates: Vec<Value> = verdict.candidates.iter().map(|judged| Value::Object(candidate(judged))).collect();
     let chosen = verdict.chosen.and_then(|at| {
         let mut object = candidate(verdict.candidates.get(at)?);
-        object.retain(|name, _| {
-            ["source", "file", "slot_index", "slot_id", "lsn", "donor", "redo_lsn", "page_lsn"].contains(&name.as_str())
-        });
+        object.retain(|name, _| CHOSEN.contains(&name.as_str()));
         object.insert("candidate".to_owned(), json!(at));
         Some(object)
     });
@@ -92,6 +106,7 @@ pub fn page_row(report: &PageReport, location: &PageLocation<'_>) -> Row {
         ("reason_codes", json!(verdict.reasons.iter().map(Reason::code).collect::<Vec<_>>())),
         ("on_start", json!(on_start(report))),
         ("rebuildable", json!(report.rebuild.as_ref().map(rebuildable))),
+        ("build_failure", json!(report.build_failure.as_ref().map(BuildFailure::code))),
         ("stand_in", json!(report.stand_in.as_ref().map(|page| hex(&page.header)))),
         ("unlogged", json!(report.is_unlogged)),
         ("donor_gaps", json!(report.donor_gaps.iter().map(donor_gap).collect::<Vec<_>>())),
@@ -159,6 +174,15 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
             put("donor_kind", json!(kind.code()));
             put("redo_lsn", json!(lsn_text(*redo_lsn)));
         }
+        ImageSource::Rebuilt(rebuilt) => {
+            put("base", json!(rebuilt.base.name()));
+            put("base_lsn", json!(lsn_text(rebuilt.base.lsn())));
+            put("records", json!(rebuilt.records));
+            put("first_lsn", json!(rebuilt.first_lsn.map(lsn_text)));
+            put("last_lsn", json!(rebuilt.last_lsn.map(lsn_text)));
+            put("as_of", json!(lsn_text(rebuilt.until)));
+            put("server", json!(rebuilt.server));
+        }
     }
     put("page_lsn", json!(lsn_text(candidate.page_lsn)));
     put("sectors_matching", json!(candidate.sectors_matching));
@@ -180,6 +204,13 @@ fn candidate(judged: &Judged) -> Map<String, Value> {
             "donor",
             "donor_kind",
             "redo_lsn",
+            "base",
+            "base_lsn",
+            "records",
+            "first_lsn",
+            "last_lsn",
+            "as_of",
+            "server",
         ],
     );
     object

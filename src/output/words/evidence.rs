@@ -17,6 +17,10 @@ impl fmt::Display for ImageSource {
         match self {
             Self::Dwb { file, slot_index, .. } => f.pad(&format!("{file} slot {slot_index}")),
             Self::Wal { record_lsn } => f.pad(&format!("WAL image at {record_lsn}")),
+            Self::Rebuilt(rebuilt) => {
+                let noun = if rebuilt.records == 1 { "record" } else { "records" };
+                f.pad(&format!("page rebuilt from {} with {} {noun}", rebuilt.base, rebuilt.records))
+            }
             Self::Donor { path, .. } => f.pad(&format!("donor {path}")),
         }
     }
@@ -30,6 +34,7 @@ impl fmt::Display for FetchError {
                 write!(f, "{file} slot {slot_index} no longer holds this page, or its CRC is wrong")
             }
             Self::Wal(error) => error.fmt(f),
+            Self::NotBuilt => f.write_str("the page was not rebuilt"),
             Self::NoRecord(lsn) => write!(f, "WAL has no image of this page at {lsn}"),
             Self::Image(error) => error.fmt(f),
             Self::Donor(error) => error.fmt(f),
@@ -150,6 +155,19 @@ impl fmt::Display for Statement {
                 f,
                 "its LSN {page_lsn} is before the redo point {redo_lsn}, and some WAL between the two is missing"
             ),
+            Self::RebuiltByServer { records, server } => {
+                let noun = if *records == 1 { "record" } else { "records" };
+                write!(
+                    f,
+                    "PostgreSQL {server} rebuilt it by replay of {records} {noun} in a sandbox, and it breaks no rule"
+                )
+            }
+            Self::SectorsSurvived { equal, of } => {
+                write!(f, "{equal} of {of} sectors of the damaged page equal it")
+            }
+            Self::ReplayedUntilRedo { from_lsn, redo_lsn } => {
+                write!(f, "every record of the page between {from_lsn} and the redo point {redo_lsn} was replayed")
+            }
             Self::FreeSpaceMap => {
                 f.write_str("a free space map corrects itself: any intact version of its page will do")
             }
@@ -232,6 +250,12 @@ impl fmt::Display for Objection {
                  another page"
             ),
             Self::OtherBlock(why) => why.fmt(f),
+            Self::OtherRecordsReplayed { expected, found } => {
+                write!(f, "{found} records of the page were replayed, and WAL has {expected}")
+            }
+            Self::OtherLsnThanPlanned { expected, found } => {
+                write!(f, "its LSN is {found}, and the last record of the page ends at {expected}")
+            }
             Self::TooManyImages => f.write_str("there are too many images in WAL to examine this one"),
             Self::UnloggedInDonor => f.write_str("the relation is unlogged, so what changed it since is unknown"),
             Self::DonorAfterSwitch { page_lsn, switch_lsn } => write!(

@@ -98,6 +98,7 @@ impl fmt::Display for FindingKind {
             Self::Include { lines } => write!(f, "{lines} include lines in the configuration were not followed"),
             Self::DamagedPages(pages) => pages.fmt(f),
             Self::Unlogged { count } => write!(f, "{count} of the damaged pages belong to unlogged relations"),
+            Self::NotRebuilt { pages, why } => write!(f, "pages that could not be rebuilt: {pages}: {why}"),
             Self::NotACrashTear { count } => write!(f, "damaged pages that the crash did not tear: {count}"),
             Self::PartialPage { have_bytes, block } => write!(f, "ends with {have_bytes} bytes of block {block}"),
             Self::SegmentTooLong { size_bytes, full_bytes } => {
@@ -284,6 +285,7 @@ impl FindingKind {
                 "WAL does not say of all of them whether replay heals them: see each page"
             }
             Self::Unlogged { .. } => "recovery after a crash empties these relations",
+            Self::NotRebuilt { .. } => "their verdicts are as without --rebuild",
             Self::NotACrashTear { .. } => {
                 "full_page_writes was on at the last checkpoint, so replay rewrites in full every page that was \
                  being written; storage, memory or a copy damaged these, and perhaps others"

@@ -43,6 +43,7 @@ impl fmt::Display for Reason {
                 Ok(())
             }
             Self::OfImage(statement) => statement.fmt(f),
+            Self::NotBuilt(failure) => failure.fmt(f),
             Self::CanBeRebuilt(plan) => plan.fmt(f),
             Self::CannotBeRebuilt(why) => why.fmt(f),
             Self::NothingWrong => f.write_str("nothing is wrong with the page"),

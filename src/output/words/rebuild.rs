@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::analysis::verdict::missing_wal::MissingSegments;
-use crate::analysis::verdict::rebuild::{NotRebuildable, RebuildBase, RebuildPlan};
+use crate::analysis::verdict::rebuild::{BuildFailure, NotRebuildable, RebuildBase, RebuildPlan};
 use crate::parsers::wal::names::rmgr_name;
 use crate::types::ForkNumber;
 
@@ -99,5 +99,17 @@ impl fmt::Display for NotRebuildable {
                 "the page cannot be rebuilt: it has LSN {disk_lsn} on disk, and the records of it end at {newest}"
             ),
         }
+    }
+}
+
+impl fmt::Display for BuildFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Self::NoServerProgram { .. } => "there is no server to rebuild it with",
+            Self::ReplayFailed { .. } => "no page could be rebuilt",
+            Self::BaseUnreadable { .. } => "what it is rebuilt from cannot be read",
+            Self::PageNotBuilt { .. } => "the page was not rebuilt",
+        };
+        write!(f, "{what}: {}", self.why())
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::new_files::{absolute, export, save_plan};
 use super::stamps::FileStamps;
@@ -19,6 +19,7 @@ use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
 use crate::inspect::page_name::PageName;
 use crate::inspect::repair::{self, RepairRequest, Written};
+use crate::inspect::replay_server::ReplayOptions;
 use crate::inspect::wal::request::WalRequest;
 use crate::output::shell::quoted;
 use crate::repair::plan::Plan;
@@ -35,6 +36,12 @@ pub struct ClusterBackend {
     /// WAL from elsewhere.
     wal: Vec<PathBuf>,
     donors: Vec<PathBuf>,
+    /// Build pages by replay.
+    rebuild: Option<ReplayOptions>,
+    /// The screen was left: what builds pages is to end.
+    is_left: AtomicBool,
+    /// Held while pages are built, or written.
+    at_work: Mutex<()>,
     /// Threads that read.
     jobs: usize,
     /// The last examination of everything.
@@ -59,6 +66,7 @@ impl Watch for ScreenWatch<'_> {
             Stage::Wal => "reading WAL for the proof",
             Stage::Proof => "proving pages by replay",
             Stage::Pages => "judging damaged pages",
+            Stage::Replay => "rebuilding pages by replay in a sandbox",
         };
         self.sender.progress(Action::Progressed, Progress { what, done, total });
         if (self.wanted)() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -109,11 +117,20 @@ impl Backend for ClusterBackend {
 impl ClusterBackend {
     /// Nothing read yet.
     #[must_use]
-    pub fn new(data_dir: &Path, wal: &[PathBuf], donors: &[PathBuf], jobs: usize) -> Self {
+    pub fn new(
+        data_dir: &Path,
+        wal: &[PathBuf],
+        donors: &[PathBuf],
+        rebuild: Option<ReplayOptions>,
+        jobs: usize,
+    ) -> Self {
         Self {
             data_dir: data_dir.to_owned(),
             wal: wal.to_vec(),
             donors: donors.to_vec(),
+            rebuild,
+            is_left: AtomicBool::new(false),
+            at_work: Mutex::default(),
             jobs,
             examined: Mutex::default(),
             stamps: Mutex::default(),
@@ -132,10 +149,29 @@ impl ClusterBackend {
         Subject {
             program: DWBINSPECT,
             path,
-            arguments: format!("{plain}{}{donors}", each(" --wal ")),
+            arguments: format!(
+                "{plain}{}{donors}{}",
+                each(" --wal "),
+                self.rebuild.as_ref().map_or_else(String::new, ReplayOptions::rebuild_arguments)
+            ),
             wal_arguments: format!("--names {plain} {plain}{}", each(" ")),
             views: View::ALL.to_vec(),
         }
+    }
+
+    /// Breaks off what builds pages, and waits until its server has ended and its sandbox is gone.
+    pub fn leave(&self) {
+        self.is_left.store(true, Ordering::SeqCst);
+        drop(lock(&self.at_work));
+    }
+
+    /// Has [`Self::leave`] wait, where a server may be started.
+    fn begin_work(&self) -> Option<MutexGuard<'_, ()>> {
+        self.rebuild.as_ref().map(|_| lock(&self.at_work))
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.is_left.load(Ordering::SeqCst)
     }
 
     /// The last examination of everything.
@@ -145,7 +181,8 @@ impl ClusterBackend {
 
     fn check_request(&self, scope: Scope) -> CheckRequest {
         let (wal, donors) = (self.wal.clone(), self.donors.clone());
-        CheckRequest { scope, wal, donors, jobs: self.jobs, ..CheckRequest::of(&self.data_dir) }
+        let rebuild = self.rebuild.clone();
+        CheckRequest { scope, wal, donors, rebuild, jobs: self.jobs, ..CheckRequest::of(&self.data_dir) }
     }
 
     fn survey(&self, sender: &ActionSender) -> Result<Action, InspectError> {
@@ -158,7 +195,9 @@ impl ClusterBackend {
                 sender.action(Action::Opened(condition));
             }
         }
-        let examined = check(&request, &ScreenWatch { sender, wanted: &|| true })?;
+        let at_work = self.begin_work();
+        let examined = check(&request, &ScreenWatch { sender, wanted: &|| self.is_wanted() })?;
+        drop(at_work);
         *lock(&self.stamps) = self.stamps_of_files(Some(&examined));
         let examined = Arc::new(examined);
         *lock(&self.examined) = Some(Arc::clone(&examined));
@@ -190,7 +229,7 @@ impl ClusterBackend {
             return Some(Ok(PageSheet::of(examined, found)));
         }
         // A sound page is not part of the report: it is examined as `page` does.
-        let request = CheckRequest { jobs: 1, ..self.check_request(Scope::Page(page)) };
+        let request = CheckRequest { jobs: 1, rebuild: None, ..self.check_request(Scope::Page(page)) };
         let watch = ScreenWatch { sender, wanted: &is_wanted };
         let examined = check(&request, &watch);
         is_wanted().then(|| {
@@ -215,6 +254,7 @@ impl ClusterBackend {
             data_dir: self.data_dir.clone(),
             wal: self.wal.clone(),
             donors: self.donors.clone(),
+            rebuild: self.rebuild.clone(),
             jobs: self.jobs,
             pages: names,
             allow_unproven: unproven,
@@ -236,12 +276,14 @@ impl ClusterBackend {
     /// Everything anew: blockers, check, plan. Nothing is written.
     fn rehearse(&self, plan: &Plan, pages: &[PageId], sender: &ActionSender) -> Result<(), WorkError> {
         let request = self.repair_request(&*self.examination()?, pages);
-        Ok(repair::rehearse(&request, plan, &ScreenWatch { sender, wanted: &|| true })?)
+        let _at_work = self.begin_work();
+        Ok(repair::rehearse(&request, plan, &ScreenWatch { sender, wanted: &|| self.is_wanted() })?)
     }
 
     /// The same, and the pages are written.
     fn carry_out(&self, plan: &Plan, pages: &[PageId], sender: &ActionSender) -> Result<AppliedSheet, WorkError> {
         let request = self.repair_request(&*self.examination()?, pages);
+        let _at_work = self.begin_work();
         let Written { journal, applied } =
             repair::carry_out(&request, plan, &ScreenWatch { sender, wanted: &|| true })?;
         Ok(AppliedSheet {

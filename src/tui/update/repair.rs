@@ -16,7 +16,7 @@ pub(super) fn mark(state: &mut State) {
     let Some((page, survey)) = state.selected_page().zip(state.survey()) else { return };
     let verdict = survey.damaged(page).map(|report| report.verdict.verdict);
     let refusal = match verdict {
-        Some(Verdict::Restore | Verdict::RestoreUnproven) => None,
+        Some(Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven) => None,
         Some(Verdict::LosesChanges) => {
             Some("every image lacks committed changes: only `repair --lose-changes` writes one")
         }

@@ -28,10 +28,11 @@ const WIDE: usize = 110;
 const WIDER: usize = 130;
 
 /// Letters by which verdicts are called in the strip, the worst first.
-const VERDICTS: [(Verdict, char); 6] = [
+const VERDICTS: [(Verdict, char); 7] = [
     (Verdict::NoImage, 'N'),
     (Verdict::LosesChanges, 'L'),
     (Verdict::RestoreUnproven, 'U'),
+    (Verdict::Rebuild, 'B'),
     (Verdict::Restore, 'R'),
     (Verdict::HealsInReplay, 'H'),
     (Verdict::Leave, 'l'),

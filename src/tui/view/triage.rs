@@ -49,8 +49,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.extend(fact(look, width, "doubt", &doubt.to_string(), look.doubt()));
     }
     head.extend(fact(look, width, "next step", &next_words(survey, &state.subject.path), Style::new()));
-    let can_be_restored =
-        |page: &PageReport| matches!(page.verdict.verdict, Verdict::Restore | Verdict::RestoreUnproven);
+    let can_be_restored = |page: &PageReport| {
+        matches!(page.verdict.verdict, Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven)
+    };
     if survey.pages().iter().any(can_be_restored) {
         let words = "enter: why, page by page; 6: the repair plan";
         head.extend(fact(look, width, "here", words, Style::new()));
@@ -119,6 +120,7 @@ fn counts(look: Look, width: usize, survey: &Survey) -> Vec<Line<'static>> {
 pub(super) const fn meaning(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Restore => "a proven image",
+        Verdict::Rebuild => "rebuilt by replay, proven",
         Verdict::RestoreUnproven => "an image; its proof has a gap",
         Verdict::LosesChanges => "every image lacks changes",
         Verdict::NoImage => "no usable image",
@@ -130,7 +132,7 @@ pub(super) const fn meaning(verdict: Verdict) -> &'static str {
 /// How a verdict is painted.
 pub(super) fn style_of(look: Look, verdict: Verdict) -> Style {
     match verdict {
-        Verdict::Restore | Verdict::HealsInReplay => look.good(),
+        Verdict::Restore | Verdict::Rebuild | Verdict::HealsInReplay => look.good(),
         Verdict::RestoreUnproven => look.doubt(),
         Verdict::LosesChanges | Verdict::NoImage => look.bad(),
         Verdict::Leave => look.faint(),

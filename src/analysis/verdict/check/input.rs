@@ -35,6 +35,8 @@ pub struct CheckInput<'a> {
     pub scan: ScanInput<'a>,
     /// What is known of relations by name.
     pub names: NameInput<'a>,
+    /// Pages that can be built will be: what speaks against that is looked for, as for an image that is safe.
+    pub will_rebuild: bool,
     /// What was not examined until now; what the check adds to it is in the report.
     pub coverage: Coverage,
 }

@@ -20,6 +20,8 @@ pub enum Stage {
     Proof,
     /// Damaged pages are judged; pages.
     Pages,
+    /// WAL is read again to build pages; bytes.
+    Replay,
 }
 
 /// Is given the stage and how far it is; breaks the check off. Called from all threads.

@@ -18,6 +18,8 @@ pub(super) struct DoubtSources<'a> {
     pub(super) pages: &'a [PageReport],
     /// What a relation is called.
     pub(super) called: &'a dyn Fn(RelFileLocator) -> String,
+    /// Pages that can be built will be.
+    pub(super) will_rebuild: bool,
     /// The check was broken off.
     pub(super) is_broken_off: bool,
 }
@@ -43,7 +45,7 @@ pub(super) fn doubts_of_cluster(replay: &Replay, sources: DoubtSources<'_>, cove
         |page: &PageReport| page.verdict.candidates.iter().any(|judged| judged.outcome == CandidateOutcome::Safe);
     if let Some(look) = look
         && !doubts.iter().any(Doubt::forbids_restore)
-        && sources.pages.iter().any(is_safe)
+        && sources.pages.iter().any(|page| is_safe(page) || sources.will_rebuild && matches!(page.rebuild, Some(Ok(_))))
     {
         let (mut more, unread) = look();
         // It read the same WAL to its end.
