@@ -12,7 +12,7 @@ use crate::analysis::error_words::ErrorWords;
 use crate::analysis::skipped::SkipReason;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::values::page_file_name;
-use crate::cli::work::{ByteBar, ReplayArgs};
+use crate::cli::work::{ByteBar, ServerArgs};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::inspect::error::{InspectError, open_data_dir};
@@ -59,7 +59,7 @@ pub struct ExtractArgs {
     #[arg(long = "donor", value_name = "PATH", requires = "at", hide_short_help = true)]
     donors: Vec<PathBuf>,
     #[command(flatten)]
-    replay: ReplayArgs,
+    replay: ServerArgs,
     #[command(flatten)]
     images: ImageArgs,
 }
