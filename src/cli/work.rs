@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::analysis::in_order::all_cores;
 use crate::inspect::check::{Stage, Watch};
@@ -91,13 +92,29 @@ pub struct ProgressArg {
     pub progress: bool,
 }
 
-/// A flag that Ctrl-C raises, so that what was counted so far can be shown.
+/// Signals that end a program: Ctrl-C, a request of the system or another program, a terminal that is gone.
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// A flag that Ctrl-C raises, and any other request to end, so that what was counted so far can be shown, and nothing is
+/// left of a sandbox.
 #[must_use]
 pub fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
-    // Without a handler Ctrl-C ends the program at once, which loses only the partial result.
-    drop(signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&flag)));
+    // One that runs under `nohup` goes on when the terminal is gone.
+    for signal in ENDING.into_iter().filter(|signal| *signal != SIGHUP || !is_ignored(SIGHUP)) {
+        // Without a handler the program ends at once, and its partial result is lost.
+        drop(signal_hook::flag::register(signal, Arc::clone(&flag)));
+    }
     flag
+}
+
+/// True when whoever started this program has it ignore a signal, as `nohup` does. Where the system does not list such
+/// signals, it may be so.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// What Ctrl-C breaks off, for work that shows no progress.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, geteuid, kill_process_group, waitid};
 use strum::{IntoStaticStr, VariantNames};
 
 use super::error::{ServerEnd, ServerFailure};
@@ -227,31 +227,37 @@ enum Ended {
     BrokenOff,
 }
 
-/// Waits for a program, and kills it with all that it started when it takes too long or nobody wants it any more.
+/// Waits for a program, and kills it when it takes too long or nobody wants it any more. However it ends, what it started
+/// ends with it.
 fn wait(child: &mut Child, limit: Duration, watch: &dyn Fn() -> ControlFlow<()>) -> std::io::Result<Ended> {
     let begin = Instant::now();
-    let why = loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Ended::Itself(status));
+    let killed_for = loop {
+        if has_ended(child)? {
+            break None;
         }
         if watch().is_break() {
-            break Ended::BrokenOff;
+            break Some(Ended::BrokenOff);
         }
         if begin.elapsed() > limit {
-            break Ended::TimedOut;
+            break Some(Ended::TimedOut);
         }
         std::thread::sleep(PAUSE);
     };
+    // Until it is waited for, nobody else gets the number of its group.
     kill_group(child);
-    child.wait()?;
-    Ok(why)
+    let status = child.wait()?;
+    Ok(killed_for.unwrap_or(Ended::Itself(status)))
+}
+
+/// True when the program has ended; it is still to be waited for.
+fn has_ended(child: &Child) -> std::io::Result<bool> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(Pid::from_child(child)), options)?.is_some())
 }
 
 /// Kills a program and all that it started.
 fn kill_group(child: &mut Child) {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let killed = group.map(|group| kill_process_group(group, Signal::KILL));
-    if !matches!(killed, Some(Ok(()))) {
+    if kill_process_group(Pid::from_child(child), Signal::KILL).is_err() {
         // It has no group of its own yet, or has ended.
         child.kill().unwrap_or_default();
     }
