@@ -9,11 +9,14 @@ use super::examination::Examination;
 use super::page_history::{HistoryRequest, PageHistory, page_history};
 use super::replay_server::ReplayOptions;
 use crate::analysis::verdict::candidate::Judged;
+use crate::analysis::verdict::donor_images::donors_without;
 use crate::analysis::verdict::events::{BlockEvent, FileEvent};
 use crate::analysis::verdict::fetch::fetch_image;
 use crate::analysis::verdict::missing_wal::WalNames;
 use crate::analysis::verdict::page_history::WalGap;
-use crate::analysis::verdict::rebuild::{NotRebuildable, RebuildBase, RebuildEvidence, RebuildPlan, plan_rebuild};
+use crate::analysis::verdict::rebuild::{
+    NotRebuildable, RebuildBase, RebuildEvidence, RebuildPlan, empty_since, plan_rebuild,
+};
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::open::{Links, read_small};
 use crate::parsers::page::PageHeader;
@@ -248,9 +251,13 @@ impl Planner<'_> {
         if let Some(event) = self.absent_at(page, events, lsn) {
             return Ok(Err(NotThen::NotThere { lsn, event: event.clone() }));
         }
-        let why = match self.plan_from(page, index, lsn, &[]) {
+        let why = match self.plan_from(page, index, lsn, (&[], &[])) {
             Ok(plan) => {
-                let wanted = WantedPage { page, base: BaseBytes::Nothing, from: plan.from, until: plan.until };
+                let base = match plan.base {
+                    RebuildBase::Empty { .. } => BaseBytes::Page(vec![0; self.history.block_size()]),
+                    _ => BaseBytes::Nothing,
+                };
+                let wanted = WantedPage { page, base, from: plan.from, until: plan.until };
                 return Ok(Ok(Planned { lsn, plan, wanted }));
             }
             Err(why) => why,
@@ -266,7 +273,9 @@ impl Planner<'_> {
             return Ok(Err(NotThen::NotRebuildable(NotRebuildable::NotLogged)));
         }
         let candidates = found.map_or(&[][..], |found| &found.verdict.candidates);
-        let plan = match self.plan_from(page, index, lsn, candidates) {
+        let gaps = found.map_or(&[][..], |found| &found.donor_gaps);
+        let without = donors_without(examined.image_files().donors, gaps);
+        let plan = match self.plan_from(page, index, lsn, (candidates, &without)) {
             Ok(plan) => plan,
             Err(why) => return Ok(Err(NotThen::NotRebuildable(why))),
         };
@@ -275,6 +284,7 @@ impl Planner<'_> {
                 BaseBytes::Page(fetch_image(source, page, &examined.image_files())?)
             }
             RebuildBase::Image { .. } | RebuildBase::Init { .. } => BaseBytes::Nothing,
+            RebuildBase::Empty { .. } => BaseBytes::Page(vec![0; examined.block_size]),
         };
         let wanted = WantedPage { page, base, from: plan.from, until: plan.until };
         Ok(Ok(Planned { lsn, plan, wanted }))
@@ -285,7 +295,7 @@ impl Planner<'_> {
         page: PageId,
         index: usize,
         until: Lsn,
-        candidates: &[Judged],
+        (candidates, copies_without): (&[Judged], &[(Lsn, Lsn)]),
     ) -> Result<RebuildPlan, NotRebuildable> {
         let disk = self.history.on_disk(page).ok();
         let header = disk.and_then(|bytes| {
@@ -295,7 +305,9 @@ impl Planner<'_> {
         let history = &self.history.history;
         let events = history.events(index);
         let disk_lsn = header.map(|header| header.lsn);
-        plan_rebuild(page, &RebuildEvidence { candidates, events, history, names: &self.names, disk_lsn }, until)
+        let empty_at = &empty_since(page, history, copies_without);
+        let names = &self.names;
+        plan_rebuild(page, &RebuildEvidence { candidates, events, history, names, disk_lsn, empty_at }, until)
     }
 
     /// True when there may be images besides those in WAL.

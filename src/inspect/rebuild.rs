@@ -78,6 +78,7 @@ fn planned(examined: &Examination) -> Vec<(usize, PageId, RebuildPlan)> {
 fn base_of(examined: &Examination, page: PageId, plan: &RebuildPlan) -> Result<BaseBytes, ErrorWords> {
     match &plan.base {
         RebuildBase::Image { .. } | RebuildBase::Init { .. } => Ok(BaseBytes::Nothing),
+        RebuildBase::Empty { .. } => Ok(BaseBytes::Page(vec![0; examined.block_size])),
         RebuildBase::Candidate { source, .. } => fetch_image(source, page, &examined.image_files())
             .map(BaseBytes::Page)
             .map_err(|error| ErrorWords::of_other(&error)),

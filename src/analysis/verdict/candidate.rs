@@ -286,8 +286,11 @@ fn judge_lsn(candidate: &Candidate, evidence: &CandidateEvidence<'_>, chain: &mu
     if let Some(disk_lsn) = evidence.disk_lsn.filter(|disk| *disk > end_lsn) {
         chain.add(Weight::Missing, Statement::DiskAfterWalEnd { disk_lsn, end_lsn });
     }
-    if matches!(candidate.source, ImageSource::Wal { .. }) {
-        return;
+    match &candidate.source {
+        ImageSource::Wal { .. } => return,
+        // The LSN is still that of the copy, which was judged by itself.
+        ImageSource::Rebuilt(rebuilt) if rebuilt.has_lsn_of_base(page_lsn) => return,
+        _ => {}
     }
     // Clearing bits of a map does not move its LSN.
     let sets_lsn = |event: &&BlockEvent| event.touch != Touch::MapBits;

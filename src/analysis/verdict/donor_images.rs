@@ -11,7 +11,7 @@ use crate::analysis::skipped::SkippedPart;
 use crate::cluster::donor::{Donor, DonorGap, DonorRead};
 use crate::cluster::open::AccessError;
 use crate::parsers::page::PageHeader;
-use crate::types::{ForkNumber, PageId};
+use crate::types::{ForkNumber, Lsn, PageId};
 
 /// A donor that has no page of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,19 @@ pub struct PageOfNoDonor {
     pub path: String,
     /// Why not.
     pub gap: DonorGap,
+}
+
+/// Redo point and checkpoint of those donors whose file ends before the page, or that have no such file.
+#[must_use]
+pub fn donors_without(donors: &[Donor], gaps: &[PageOfNoDonor]) -> Vec<(Lsn, Lsn)> {
+    let is_absent = |donor: &&Donor| {
+        let path = donor.path().display().to_string();
+        let is_without =
+            |gap: &PageOfNoDonor| matches!(gap.gap, DonorGap::DonorHasNoFile | DonorGap::DonorFileEndsBefore);
+        gaps.iter().any(|gap| gap.path == path && is_without(gap))
+    };
+    let facts = donors.iter().filter(is_absent).map(Donor::facts);
+    facts.map(|facts| (facts.redo_lsn, facts.checkpoint_lsn)).collect()
 }
 
 impl Context<'_> {

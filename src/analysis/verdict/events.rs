@@ -150,6 +150,15 @@ impl FileEvent {
         }
     }
 
+    /// True when redo of this record does to the page what the server did: of a visibility map it clears the bits of what is
+    /// cut off.
+    ///
+    /// Source: `visibilitymap_prepare_truncate`, `src/backend/access/heap/visibilitymap.c`.
+    #[must_use]
+    pub fn is_replayed_on(&self, page: PageId) -> bool {
+        page.fork == ForkNumber::Vm && matches!(self.what, LifeCycle::Truncated { .. })
+    }
+
     /// True when replay of this record brings the page into being by copying its whole database.
     #[must_use]
     pub fn brings(&self, page: PageId) -> bool {

@@ -20,8 +20,9 @@ use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::version::Major;
-use crate::types::{Lsn, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Events that are kept in all. What comes after them is not known.
 const MAX_EVENTS: usize = 1_000_000;
@@ -267,6 +268,16 @@ impl WalHistory {
     #[must_use]
     pub fn next_change(&self, index: usize, lsn: Lsn) -> Option<&NextChange> {
         self.next_changes.get(&(index, lsn))
+    }
+
+    /// Start of the last record that makes the main fork of a relation.
+    #[must_use]
+    pub fn created(&self, rel: RelFileLocator) -> Option<Lsn> {
+        let is_made = |event: &&FileEvent| match event.what {
+            LifeCycle::Created { fork_code, .. } => fork_code == ForkNumber::Main.code(),
+            _ => false,
+        };
+        self.files.get(&rel)?.iter().filter(is_made).map(|event| event.start_lsn).max()
     }
 
     /// Changes of the files that hold a page, by LSN.

@@ -223,10 +223,11 @@ impl PageVerdict {
         self.by_image = None;
     }
 
-    /// True where an image was looked for and none is proven.
-    pub(super) const fn wants_rebuild(&self) -> bool {
+    /// True where an image was looked for and none is proven; of a visibility map also where servers do without.
+    pub(super) fn wants_rebuild(&self) -> bool {
+        let is_map = self.by_image.is_some_and(|subject| subject.page.fork == ForkNumber::Vm);
         let is_unproven = matches!(self.verdict, Verdict::RestoreUnproven | Verdict::LosesChanges | Verdict::NoImage);
-        is_unproven && self.by_image.is_some()
+        self.by_image.is_some() && (is_unproven || is_map && self.verdict == Verdict::Leave)
     }
 
     /// Adds an image and chooses anew.

@@ -27,6 +27,11 @@ pub enum RebuildBase {
         /// Start of the record.
         record_lsn: Lsn,
     },
+    /// A page of zeros: the visibility map did not reach this page then, and servers begin each page of it so.
+    Empty {
+        /// When that was.
+        from: Lsn,
+    },
     /// A copy of the page.
     Candidate {
         /// Index among the candidates.
@@ -45,6 +50,7 @@ impl RebuildBase {
         match self {
             Self::Image { .. } => "image",
             Self::Init { .. } => "record",
+            Self::Empty { .. } => "empty",
             Self::Candidate { source, .. } => source.name(),
         }
     }
@@ -54,6 +60,7 @@ impl RebuildBase {
     pub const fn lsn(&self) -> Lsn {
         match self {
             Self::Image { record_lsn } | Self::Init { record_lsn } => *record_lsn,
+            Self::Empty { from } => *from,
             Self::Candidate { page_lsn, .. } => *page_lsn,
         }
     }
@@ -239,6 +246,20 @@ pub struct RebuildEvidence<'a> {
     pub names: &'a WalNames,
     /// LSN of the page on disk, where its header makes sense.
     pub disk_lsn: Option<Lsn>,
+    /// Of a page of a visibility map: when the map is known not to have reached it ([`empty_since`]).
+    pub empty_at: &'a [Lsn],
+}
+
+/// When a page of a visibility map is known not to have been there: when the relation was made, and at the redo points of
+/// those copies of the cluster, given with the address of their checkpoints, that do not have it. Of other pages nothing is
+/// known that way: their first record builds them.
+#[must_use]
+pub fn empty_since(page: PageId, history: &WalHistory, copies_without: &[(Lsn, Lsn)]) -> Vec<Lsn> {
+    if page.fork != ForkNumber::Vm {
+        return Vec::new();
+    }
+    let proven = copies_without.iter().filter(|(redo, checkpoint)| history.has_checkpoint(*checkpoint, *redo));
+    proven.map(|(redo, _)| *redo).chain(history.created(page.rel)).collect()
 }
 
 /// A copy of the page that could be the base.
@@ -258,7 +279,7 @@ struct Base {
 /// # Errors
 /// Why the page cannot be built; where there are several bases, why not from the newest.
 pub fn plan_rebuild(page: PageId, evidence: &RebuildEvidence<'_>, until: Lsn) -> Result<RebuildPlan, NotRebuildable> {
-    if matches!(page.fork, ForkNumber::Fsm | ForkNumber::Vm) {
+    if page.fork == ForkNumber::Fsm {
         return Err(NotRebuildable::PageOfMap { fork: page.fork });
     }
     let mut bases = bases(evidence, until);
@@ -298,7 +319,12 @@ fn bases(evidence: &RebuildEvidence<'_>, until: Lsn) -> Vec<Base> {
         let base = RebuildBase::Candidate { index, source, page_lsn: lsn };
         Some(Base { base, from, copied_at: from, lsn: Some(lsn) }).filter(|base| base.from <= until)
     };
-    records.map(of_record).chain(copies.filter_map(of_copy)).collect()
+    let of_zeros = |from: &Lsn| {
+        let from = *from;
+        Base { base: RebuildBase::Empty { from }, from, copied_at: from, lsn: None }
+    };
+    let zeros = evidence.empty_at.iter().filter(|at| **at <= until).map(of_zeros);
+    records.map(of_record).chain(zeros).chain(copies.filter_map(of_copy)).collect()
 }
 
 /// The LSN before which a copy holds all that was logged; `None` for images in WAL, which are found by their records.
@@ -334,7 +360,8 @@ fn plan_from(
     until: Lsn,
 ) -> Result<RebuildPlan, NotRebuildable> {
     let history = evidence.history;
-    let since = |event: &&FileEvent| event.end_lsn > base.copied_at && event.start_lsn < until;
+    let since =
+        |event: &&FileEvent| event.end_lsn > base.copied_at && event.start_lsn < until && !event.is_replayed_on(page);
     if let Some(removed) = history.file_events(page).filter(since).last() {
         return Err(removed_by(removed));
     }
@@ -362,6 +389,9 @@ fn plan_from(
         records = records.saturating_add(1);
         first_lsn = first_lsn.or(Some(event.start_lsn));
         last_lsn = Some(event.start_lsn);
+    }
+    if records == 0 && matches!(base.base, RebuildBase::Empty { .. }) {
+        return Err(without_base(page, evidence, until));
     }
     let newest = lsns.newest().unwrap_or_default();
     if let Some(disk_lsn) = evidence.disk_lsn.filter(|disk| *disk <= until && *disk > newest) {

@@ -31,6 +31,14 @@ pub struct RebuiltFrom {
     pub server: String,
 }
 
+impl RebuiltFrom {
+    /// True when no record moved the LSN: that of the built page is the LSN of the copy that it was built from.
+    #[must_use]
+    pub fn has_lsn_of_base(&self, page_lsn: Lsn) -> bool {
+        matches!(self.base, RebuildBase::Candidate { page_lsn: of_base, .. } if of_base == page_lsn)
+    }
+}
+
 /// A page that a server built, and what was on disk.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltImage<'a> {
@@ -156,7 +164,8 @@ pub(super) fn judge_rebuilt_change(
     let is_repeated = |start_lsn: Lsn| replays && start_lsn >= redo_lsn;
     let is_lacked = |event: &&BlockEvent| event.start_lsn >= until && !is_repeated(event.start_lsn) && event.matters();
     let lost: Vec<&BlockEvent> = evidence.events.iter().filter(is_lacked).collect();
-    let spoils = |event: &&FileEvent| event.end_lsn > from && !is_repeated(event.start_lsn);
+    let is_done = |event: &FileEvent| event.end_lsn <= until && event.is_replayed_on(page);
+    let spoils = |event: &&FileEvent| event.end_lsn > from && !is_repeated(event.start_lsn) && !is_done(event);
     if let Some(event) = evidence.history.file_events(page).find(spoils) {
         chain.add(Weight::Against, Statement::ImageOfOlderPage(event.clone()));
     }

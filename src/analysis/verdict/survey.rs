@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::candidate::{Candidate, CandidateEvidence, CandidateOutcome, ImageSource, Judged};
 use super::compare::Comparison;
-use super::donor_images::PageOfNoDonor;
+use super::donor_images::{PageOfNoDonor, donors_without};
 use super::doubt::Doubt;
 use super::events::{BlockEvent, Touch};
 use super::history::WalHistory;
@@ -15,7 +15,7 @@ use super::interest::Interest;
 use super::judge::{OnStart, PageFacts, PageVerdict, Reason, Verdict, judge_page};
 use super::missing_wal::WalNames;
 use super::proof::Proofs;
-use super::rebuild::{BuildFailure, NotRebuildable, RebuildEvidence, RebuildPlan, plan_rebuild};
+use super::rebuild::{BuildFailure, NotRebuildable, RebuildEvidence, RebuildPlan, empty_since, plan_rebuild};
 use super::replay::Replay;
 use super::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
@@ -148,7 +148,9 @@ impl PageReport {
     pub fn can_be_rebuilt(&self) -> bool {
         let is_tried =
             self.build_failure.is_some() || self.verdict.candidates.iter().any(|one| one.rebuilt().is_some());
-        matches!(self.rebuild, Some(Ok(_))) && !self.is_doubtful && !is_tried
+        // Of a map that servers do without nobody need start one.
+        let is_wanted = self.verdict.verdict != Verdict::Leave;
+        matches!(self.rebuild, Some(Ok(_))) && is_wanted && !self.is_doubtful && !is_tried
     }
 
     /// True for a damaged page of a map that nothing better is known for than a page of zeros: servers take it for one.
@@ -204,7 +206,8 @@ impl Context<'_> {
         // Without checksums a link may itself be damage: then it names a page that never was.
         let is_only_named = !self.checksums && self.named.contains_key(&page);
         let is_first_write = verdict.verdict == Verdict::HealsInReplay && is_headless;
-        let rebuild = (is_wrong && verdict.wants_rebuild()).then(|| self.plan_rebuild(&subject, &verdict, &evidence));
+        let rebuild = (is_wrong && verdict.wants_rebuild())
+            .then(|| self.plan_rebuild(&subject, &verdict, &evidence, &donor_gaps));
         Ok(PageReport {
             page,
             disk: comparison,
@@ -238,6 +241,7 @@ impl Context<'_> {
         subject: &PageFacts,
         verdict: &PageVerdict,
         evidence: &CandidateEvidence<'_>,
+        donor_gaps: &[PageOfNoDonor],
     ) -> Result<RebuildPlan, NotRebuildable> {
         let target = self.replay.rebuild_target().zip(self.wal_names).ok_or(NotRebuildable::TargetUnknown);
         if subject.is_unlogged {
@@ -256,6 +260,7 @@ impl Context<'_> {
             history: self.history,
             names,
             disk_lsn: evidence.disk_lsn,
+            empty_at: &empty_since(subject.page, self.history, &donors_without(self.donors, donor_gaps)),
         };
         plan_rebuild(subject.page, &evidence, until)
     }

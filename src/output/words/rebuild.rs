@@ -12,6 +12,7 @@ impl fmt::Display for RebuildBase {
         match self {
             Self::Image { record_lsn } => write!(f, "the WAL image at {record_lsn}"),
             Self::Init { record_lsn } => write!(f, "the record at {record_lsn}, which builds the page"),
+            Self::Empty { from } => write!(f, "a page of zeros, since the map did not reach it at {from}"),
             Self::Candidate { source, page_lsn, .. } => write!(f, "{source} with LSN {page_lsn}"),
         }
     }
