@@ -107,7 +107,7 @@ fn stages_broken_off(case: &str, scope: Scope) -> Vec<Stage> {
 
 /// False for stages that a check comes to only where a server is to replay.
 fn is_always(stage: &Stage) -> bool {
-    *stage != Stage::Proof
+    !matches!(stage, Stage::Proof | Stage::Replay)
 }
 
 #[test]
