@@ -64,6 +64,17 @@ fn fork_is_that_of_the_path_unless_it_is_given() {
 }
 
 #[test]
+fn options_may_stand_between_the_arguments() {
+    let data = cluster("checkpoint");
+    let expected = row(&page(&data, &["base/5/1259", "0"]));
+    let between = ["page", arg(&data), "--fork", "main", "base/5/1259", "--format", "ndjson", "0"];
+    assert_eq!(row(&dwbinspect(&between)), expected);
+    let images = data.join("../images");
+    let ran = page(&data, &["base/5/1259", "0", "--images", arg(&images)]);
+    assert_eq!((ran.status, images.exists()), (2, false));
+}
+
+#[test]
 fn wrong_input_is_refused() {
     let data = cluster("checkpoint");
     for (args, words) in [

@@ -142,6 +142,14 @@ fn rebuilt_pages_are_written_with_a_journal_and_taken_back() {
     let undone = dwbinspect(&["undo", arg(&cluster), arg(&journal), "--allow-shut-down"]);
     assert_eq!(undone.status, 0, "{}{}", undone.stdout, undone.stderr);
     assert_eq!(case.pages().iter().map(|page| case.read(&page.path, page.block)).collect::<Vec<_>>(), before);
+
+    // The command that is printed to undo a repair works as it is.
+    let journal = cluster.parent().unwrap().join("second");
+    let applied = run(&["repair", "--rebuild", "--apply", "--journal", arg(&journal), arg(&cluster)]);
+    let command = applied.stdout.lines().find_map(|line| line.split_once("pg_dwbinspect undo ")).unwrap().1;
+    let undone = dwbinspect(&["undo"].into_iter().chain(command.split_whitespace()).collect::<Vec<_>>());
+    assert_eq!(undone.status, 0, "{command}: {}", undone.stderr);
+    assert_eq!(case.pages().iter().map(|page| case.read(&page.path, page.block)).collect::<Vec<_>>(), before);
 }
 
 /// Whatever is taken away of archive or donor: no page becomes provable by it, and none is built that is not the true one.
@@ -235,4 +243,13 @@ fn nothing_is_started_unless_a_rebuild_is_asked_for() {
         assert_eq!(page["rebuildable"]["possible"], true);
     }
     assert!(lines.iter().any(|line| line["type"] == "finding" && line["kind"] == "not_rebuilt"));
+    // Pages that only lack a server are not given up.
+    let steps: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line["next"].as_array())
+        .flatten()
+        .filter_map(|step| step["step"].as_str())
+        .collect();
+    assert!(steps.contains(&"rebuild_again") && !steps.contains(&"rebuild_pages"), "{steps:?}");
+    assert!(!steps.contains(&"salvage_table"), "{steps:?}");
 }

@@ -34,9 +34,6 @@ pub enum UsageError {
     /// A hex dump in a machine format.
     #[error("--hex works with --format text only")]
     HexIsText,
-    /// A page is named by two words.
-    #[error("expected RELATION and BLOCK")]
-    RelationAndBlock,
     /// A number was to be a block.
     #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
     NotABlock(String),

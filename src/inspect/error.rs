@@ -19,7 +19,7 @@ use crate::output::tar_text::tar_backup_words;
 use crate::output::ways_on::ways_on;
 use crate::rebuild::{NoServer, RebuildError};
 use crate::repair::apply::Stopped;
-use crate::repair::blocker::Blocker;
+use crate::repair::blocker::{Blocker, Overrides};
 use crate::repair::journal::JournalError;
 use crate::repair::outside::OutsideError;
 use crate::repair::prepare::PrepareError;
@@ -233,7 +233,7 @@ pub enum InspectError {
 
 /// A repair or an undo that did not come to its end. Displays what was written, and the ways on.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", ways_on(stopped, data_dir, journal))]
+#[error("{}", ways_on(stopped, data_dir, journal, *overrides))]
 pub struct Unfinished {
     /// Why, and what was written until then.
     #[source]
@@ -242,6 +242,8 @@ pub struct Unfinished {
     pub data_dir: PathBuf,
     /// Directory of the journal, which holds the old bytes.
     pub journal: PathBuf,
+    /// What was overridden to begin with, which the ways on need, too.
+    pub overrides: Overrides,
 }
 
 impl InspectError {

@@ -86,7 +86,9 @@ pub enum NotThen {
         end_lsn: Lsn,
     },
     /// There is no WAL so early.
-    #[error("{lsn} is before the WAL that was read, which begins at {first_lsn}; --wal adds more")]
+    #[error(
+        "{lsn} is before the WAL that was read, which begins at {first_lsn}: add an archive that reaches further back"
+    )]
     BeforeWal {
         /// The moment.
         lsn: Lsn,

@@ -171,6 +171,14 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             .with(begin.clone())
             .with(format!("{begin} --apply"))
         }
+        NextStep::RebuildAgain { pages } => Words::new(format!(
+            "Do not start the server yet, and give up no page: {} could be rebuilt from older copies and WAL, which loses \
+             nothing, but the replay did not take place. The finding above says why. Install the server program of this \
+             major or name its directory (--pg-bin DIR), or name a directory for the sandbox (--sandbox DIR), as the \
+             finding demands, and run this again with it:",
+            count(*pages)
+        ))
+        .with(format!("pg_dwbinspect check {dir}")),
         NextStep::LookForSegments { pages, segments } => Words::new(format!(
             "Look for WAL that is missing: with it {} could be rebuilt. Missing: {segments}",
             count(*pages)

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use super::shell::quoted;
 use crate::repair::apply::{ApplyError, Stopped};
+use crate::repair::blocker::Overrides;
 
 /// What was written, where the old bytes are, and the commands that finish or undo the work.
 #[must_use]
-pub fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path) -> String {
+pub fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path, overrides: Overrides) -> String {
     let (data, undo) = (quoted(&data_dir.display().to_string()), quoted(&journal.display().to_string()));
     let skip = match &stopped.error {
         ApplyError::Changed(_) => " --skip-changed",
@@ -20,8 +21,9 @@ pub fn ways_on(stopped: &Stopped, data_dir: &Path, journal: &Path) -> String {
         _ => return stopped.to_string(),
     };
     let what = if skip.is_empty() { "" } else { "; pages that something else has changed stay as they are" };
+    let allow = overrides.arguments();
     format!(
-        "{stopped}\nthe old bytes are in {undo}{what}\nto finish:       pg_dwbinspect repair {data} --resume {undo}{skip}\n\
-         to undo it:      pg_dwbinspect undo {data} {undo}{skip}"
+        "{stopped}\nthe old bytes are in {undo}{what}\nto finish:       pg_dwbinspect repair {data} --resume {undo}{skip}{allow}\n\
+         to undo it:      pg_dwbinspect undo {data} {undo}{skip}{allow}"
     )
 }

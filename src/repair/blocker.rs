@@ -47,6 +47,19 @@ pub struct Overrides {
     pub other_user: bool,
 }
 
+impl Overrides {
+    /// The flags, as arguments of a command that meets the same blockers: ` --allow-shut-down`, or nothing.
+    #[must_use]
+    pub fn arguments(self) -> String {
+        let given = [
+            (self.shut_down, " --allow-shut-down"),
+            (self.standby, " --allow-standby"),
+            (self.other_user, " --allow-other-user"),
+        ];
+        given.iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| *flag).collect()
+    }
+}
+
 /// Everything that forbids writing into `directory` and is not overridden.
 #[must_use]
 pub fn find_blockers(directory: &DataDir, overrides: Overrides) -> Vec<Blocker> {

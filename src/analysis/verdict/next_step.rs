@@ -156,6 +156,11 @@ pub enum NextStep {
         /// Pages.
         pages: usize,
     },
+    /// Pages that could be built, but no replay took place.
+    RebuildAgain {
+        /// Pages.
+        pages: usize,
+    },
     /// Segments of WAL without which pages cannot be built.
     LookForSegments {
         /// Pages.
@@ -258,7 +263,10 @@ pub fn next_steps(
     let count = |verdict: Verdict| pages.iter().filter(|page| page.verdict.verdict == verdict).count();
     let safe = count(Verdict::Restore).saturating_add(count(Verdict::Rebuild));
     let rebuildable = pages.iter().filter(|page| page.can_be_rebuilt()).count();
-    let is_unproven = |page: &&PageReport| page.verdict.verdict == Verdict::RestoreUnproven && !page.can_be_rebuilt();
+    let again = pages.iter().filter(|page| page.can_be_tried_again()).count();
+    let is_unproven = |page: &&PageReport| {
+        page.verdict.verdict == Verdict::RestoreUnproven && !page.can_be_rebuilt() && !page.can_be_tried_again()
+    };
     let unproven = pages.iter().filter(is_unproven).count();
     let stand_ins = pages.iter().filter(|page| page.stand_in.is_some()).count();
     let mut steps: Vec<NextStep> = outlook.refused_by.map(|pid| NextStep::LookAtProcess { pid }).into_iter().collect();
@@ -288,6 +296,7 @@ pub fn next_steps(
         (stand_ins, NextStep::MakeStandIns { pages: stand_ins }),
         (safe, NextStep::Repair { pages: safe }),
         (rebuildable, NextStep::RebuildPages { pages: rebuildable }),
+        (again, NextStep::RebuildAgain { pages: again }),
         // While it is not known where replay begins or ends nothing can be decided.
         (if is_known { unproven } else { 0 }, NextStep::Decide { pages: unproven }),
     ] {
@@ -383,7 +392,8 @@ fn affected(pages: &[PageReport], subject: &dyn Fn(RelFileLocator) -> NamedRelat
     for report in pages {
         let is_lost = matches!(report.verdict.verdict, Verdict::NoImage | Verdict::LosesChanges);
         let is_there = report.disk != Comparison::DroppedRelation;
-        if is_lost && is_there && !report.can_be_rebuilt() && report.stand_in.is_none() && has_content(report.page) {
+        let has_hope = report.can_be_rebuilt() || report.can_be_tried_again();
+        if is_lost && is_there && !has_hope && report.stand_in.is_none() && has_content(report.page) {
             by_relation.entry(report.page.rel).or_default().push(report);
         }
     }

@@ -221,6 +221,12 @@ impl BuildFailure {
         Self::VARIANTS.iter().copied()
     }
 
+    /// It kept every page from being built: the server program or the sandbox is missing, or the replay ended early.
+    #[must_use]
+    pub const fn is_of_all(&self) -> bool {
+        matches!(self, Self::NoServerProgram { .. } | Self::ReplayFailed { .. })
+    }
+
     /// What failed.
     #[must_use]
     pub const fn why(&self) -> &ErrorWords {

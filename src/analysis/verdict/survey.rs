@@ -153,6 +153,14 @@ impl PageReport {
         matches!(self.rebuild, Some(Ok(_))) && is_wanted && !self.is_doubtful && !is_tried
     }
 
+    /// True when the page was to be built, and no replay took place for a reason that is none of the page's own.
+    #[must_use]
+    pub fn can_be_tried_again(&self) -> bool {
+        matches!(self.rebuild, Some(Ok(_)))
+            && !self.is_doubtful
+            && self.build_failure.as_ref().is_some_and(BuildFailure::is_of_all)
+    }
+
     /// True for a damaged page of a map that nothing better is known for than a page of zeros: servers take it for one.
     #[must_use]
     pub fn can_be_blank(&self) -> bool {

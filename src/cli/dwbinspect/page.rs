@@ -43,9 +43,15 @@ use crate::types::{BlockNumber, ForkNumber, Lsn, MAX_BLOCK_NUMBER, PageId};
     override_usage = "pg_dwbinspect page [OPTIONS] DATADIR RELATION BLOCK\n       pg_dwbinspect page [OPTIONS] -D DATADIR RELATION BLOCK"
 )]
 pub struct PageArgs {
-    /// Data directory of a stopped server (omit it when -D or PGDATA names it), relation, block within the fork
-    #[arg(value_names = ["DATADIR", "RELATION", "BLOCK"], required = true, num_args = 2..=3)]
-    what: Vec<OsString>,
+    /// Data directory of a stopped server; omit it when -D or PGDATA names it
+    #[arg(value_name = "DATADIR")]
+    first: OsString,
+    /// The relation
+    #[arg(value_name = "RELATION")]
+    second: OsString,
+    /// The block, within the fork
+    #[arg(value_name = "BLOCK")]
+    third: Option<OsString>,
     #[command(flatten)]
     pgdata: PgData,
     /// Show the bytes that differ between disk and images, in hex
@@ -58,19 +64,26 @@ pub struct PageArgs {
     #[arg(long, requires = "history")]
     diff: bool,
     /// Show the page as it was after the last record that ends at or before LSN: built by replay in a sandbox
-    #[arg(long, value_name = "LSN", conflicts_with = "history", help_heading = "The page as it was")]
+    #[arg(long, value_name = "LSN", conflicts_with = "history", group = "moment", help_heading = "The page as it was")]
     at: Option<Lsn>,
     /// The same after record N of its --history
     #[arg(
         long,
         value_name = "N",
-        conflicts_with_all = ["history", "at"],
+        conflicts_with = "history",
+        group = "moment",
         value_parser = clap::value_parser!(u64).range(1..),
         help_heading = "The page as it was"
     )]
     at_record: Option<u64>,
     /// Write it into this directory, too, as a file of one page
-    #[arg(long, value_name = "DIR", conflicts_with = "history", help_heading = "The page as it was")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "history",
+        requires = "moment",
+        help_heading = "The page as it was"
+    )]
     images: Option<PathBuf>,
     #[command(flatten)]
     replay: ServerArgs,
@@ -153,12 +166,9 @@ impl PageArgs {
 
     /// Data directory, relation and block.
     fn named(&self) -> Result<(PathBuf, String, BlockNumber), Stop> {
-        let (data_dir, rest) = match &self.what[..] {
-            [data_dir, rest @ ..] if rest.len() == 2 => (Some(Path::new(data_dir)), rest),
-            rest => (None, rest),
-        };
-        let [relation, block] = rest else {
-            return Err(UsageError::RelationAndBlock.into());
+        let (data_dir, relation, block) = match &self.third {
+            Some(block) => (Some(Path::new(&self.first)), &self.second, block),
+            None => (None, &self.first, &self.second),
         };
         let block = block.to_string_lossy();
         let number = block.parse().ok().filter(|number| *number <= MAX_BLOCK_NUMBER);

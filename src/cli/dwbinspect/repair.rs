@@ -138,7 +138,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         let answer = examined.answer_without(|page| repair.has_repaired(page));
         let ending = Ending::new(answer, &examined.coverage);
         match &repair.written {
-            Some(written) => write_applied(out, &args.output, &repair, written, &ending)?,
+            Some(written) => write_applied(out, &args.output, &repair, written, &ending, request.overrides)?,
             None => write_plan(out, &args.output, &repair.plan, &[], None, None, &ending)?,
         }
         return Ok(ending.outcome);

@@ -24,7 +24,7 @@ use crate::output::sink::CsvShape;
 use crate::output::table::{plain_table, write_table};
 use crate::output::text::{Layout, wrapped, write_command, write_fact, write_findings};
 use crate::repair::apply::{Applied, Direction, Left, LeftWhy};
-use crate::repair::blocker::Blocker;
+use crate::repair::blocker::{Blocker, Overrides};
 use crate::repair::journal::Journal;
 use crate::repair::plan::{Plan, PlanPage, PlanStep};
 
@@ -232,6 +232,7 @@ pub(super) fn write_applied(
     repair: &Repair,
     written: &Written,
     ending: &Ending,
+    overrides: Overrides,
 ) -> Result<(), Stop> {
     let (examined, plan, Written { journal, applied }) = (&repair.examined, &repair.plan, written);
     let directory = journal.directory().display().to_string();
@@ -252,7 +253,7 @@ pub(super) fn write_applied(
     write_fact(out, layout, "old bytes", &directory)?;
     let root = examined.source.directory.as_ref().map_or_else(String::new, |dir| dir.root().display().to_string());
     let (root, undo) = (quoted(&root), quoted(&directory));
-    write_command(out, "to undo it", &format!("{PROGRAM} undo {root} {undo}"))?;
+    write_command(out, "to undo it", &format!("{PROGRAM} undo {root} {undo}{}", overrides.arguments()))?;
     let remaining: Vec<_> =
         examined.report.pages.iter().filter(|page| !repair.has_repaired(page.page)).cloned().collect();
     let given = StartConditions { may_be_running: false, ..examined.report.outlook.given };

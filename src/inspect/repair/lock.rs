@@ -13,6 +13,8 @@ pub(super) struct Locked {
     pub lock: RepairLock,
     /// `pg_control`.
     pub control: ControlMark,
+    /// What the user overrode for it.
+    pub overrides: Overrides,
 }
 
 impl Locked {
@@ -20,7 +22,7 @@ impl Locked {
     pub(super) fn take(data_dir: &Path, overrides: Overrides) -> Result<Self, InspectError> {
         let (lock, _) = guarded(data_dir, overrides)?;
         let control = ControlMark::read(lock.root())?;
-        Ok(Self { lock, control })
+        Ok(Self { lock, control, overrides })
     }
 }
 

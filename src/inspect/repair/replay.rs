@@ -59,7 +59,7 @@ pub fn replay(request: &ReplayRequest) -> Result<Written, InspectError> {
     };
     match carry_out(cluster, &journal, &order, |_| true) {
         Ok(applied) => Ok(Written { journal, applied }),
-        Err(stopped) => Err(unfinished(stopped, directory.root(), &journal)),
+        Err(stopped) => Err(unfinished(stopped, directory.root(), &journal, request.overrides)),
     }
 }
 
@@ -77,7 +77,7 @@ fn find_pages(names: &[PageName], journal: &Journal, paths: &RelationPaths) -> R
 }
 
 /// Pages were to be written, and not all of them were.
-pub(super) fn unfinished(stopped: Box<Stopped>, root: &Path, journal: &Journal) -> InspectError {
+pub(super) fn unfinished(stopped: Box<Stopped>, root: &Path, journal: &Journal, overrides: Overrides) -> InspectError {
     let (data_dir, journal) = (root.to_owned(), journal.directory().to_owned());
-    InspectError::Unfinished(Box::new(Unfinished { stopped: *stopped, data_dir, journal }))
+    InspectError::Unfinished(Box::new(Unfinished { stopped: *stopped, data_dir, journal, overrides }))
 }

@@ -194,7 +194,7 @@ impl<'a> Session<'a> {
             Cluster { lock: &locked.lock, system_identifier: system, block_size, paths: &self.examined.paths };
         match carry_out(cluster, &journal, &Order::whole(Direction::Forward), |_| true) {
             Ok(applied) => Ok(Written { journal, applied }),
-            Err(stopped) => Err(unfinished(stopped, self.root, &journal)),
+            Err(stopped) => Err(unfinished(stopped, self.root, &journal, locked.overrides)),
         }
     }
 
