@@ -279,7 +279,7 @@ fn moments_without_wal_are_refused() {
 /// Pages whose records are partly in the gap are refused, all others are those of the fixture's truth.
 #[test]
 fn damaged_pages_are_built_as_they_were_at_the_end() {
-    for (name, donors, least) in [("pg15_fpwoff", true, 18), ("pg15_fpwon_gap", false, 14)] {
+    for (name, donors, least) in [("pg15_fpwoff", true, 20), ("pg15_fpwon_gap", false, 14)] {
         let case = case(name);
         let cluster = case.join("cluster");
         let control = DataDir::open(&cluster).unwrap();
@@ -309,7 +309,7 @@ fn damaged_pages_are_built_as_they_were_at_the_end() {
                 Ok(at) => {
                     let truth = fs::read(case.join(entry["truth_file"].as_str().unwrap())).unwrap();
                     assert!(differences(page, &at.built.bytes, &truth).is_empty(), "{name}: {entry}");
-                    assert!(is_possible, "{entry}");
+                    assert!(is_possible || page.fork == ForkNumber::Vm, "{entry}");
                     built += 1;
                 }
                 Err(why) => assert!(!is_possible || page.fork != ForkNumber::Main || !donors, "{entry}: {why}"),
