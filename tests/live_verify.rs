@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use common::{Ran, arg, copy_tree, dwbinspect};
 use live::Server;
@@ -52,6 +53,8 @@ impl Loaded {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     self.server.sql("update changed set filler = filler where id <= 100; select pg_switch_wal()");
+                    // A machine that is slow to copy must not lose the WAL of the beginning.
+                    std::thread::sleep(Duration::from_millis(50));
                 }
             });
             let host = self.beside("");

@@ -62,7 +62,10 @@ pub fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
 /// # Errors
 /// When the terminal refuses, or the work that everything rests on fails.
 pub fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Result<Ended, Stop> {
-    let ended = run(subject, args.look(), backend)?;
+    let ended = run(subject, args.look(), Arc::clone(&backend));
+    // Also where a signal ends the program: no server and no sandbox stays.
+    backend.leave();
+    let ended = ended?;
     if let Some(signal) = ended.signal {
         // The terminal is given back: now the signal does what it always does.
         signal_hook::low_level::emulate_default_handler(signal)?;

@@ -36,6 +36,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Files that were read have changed since.
     fn has_changed(&self) -> bool;
+
+    /// Nobody waits for work any more: breaks off what would leave something behind, and waits until it is gone.
+    fn leave(&self) {}
 }
 
 /// Where work tells what comes of it.

@@ -13,7 +13,6 @@ use crate::cli::usage::UsageError;
 use crate::cli::work::{DonorArgs, JobsArg, RebuildArg, ServerArgs};
 use crate::inspect::error::open_data_dir;
 use crate::tui::backend::cluster::ClusterBackend;
-use crate::tui::worker::Backend;
 
 /// Look at a crashed cluster on a screen: what is wrong, what a start would do, what to do next
 ///
@@ -53,8 +52,6 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     }
     let (donors, rebuild) = (&args.donor.donors, args.rebuild.with(&args.replay));
     let backend = Arc::new(ClusterBackend::new(&data_dir, &args.wal, donors, rebuild, args.jobs.count()));
-    let ended = show(backend.subject(), args.screen, Arc::clone(&backend) as Arc<dyn Backend>);
-    backend.leave();
-    let ended = ended?;
+    let ended = show(backend.subject(), args.screen, backend)?;
     take_leave(&ended, out)
 }

@@ -74,6 +74,12 @@ impl Watch for ScreenWatch<'_> {
 }
 
 impl Backend for ClusterBackend {
+    /// Breaks off what builds pages, and waits until its server has ended and its sandbox is gone.
+    fn leave(&self) {
+        self.is_left.store(true, Ordering::SeqCst);
+        drop(lock(&self.at_work));
+    }
+
     fn work(&self, effect: Effect, sender: &ActionSender) {
         match effect {
             Effect::Survey => hand_over(sender, Action::SurveyFailed, self.survey(sender)),
@@ -159,13 +165,7 @@ impl ClusterBackend {
         }
     }
 
-    /// Breaks off what builds pages, and waits until its server has ended and its sandbox is gone.
-    pub fn leave(&self) {
-        self.is_left.store(true, Ordering::SeqCst);
-        drop(lock(&self.at_work));
-    }
-
-    /// Has [`Self::leave`] wait, where a server may be started.
+    /// Has [`Backend::leave`] wait, where a server may be started.
     fn begin_work(&self) -> Option<MutexGuard<'_, ()>> {
         self.rebuild.as_ref().map(|_| lock(&self.at_work))
     }
