@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use common::{Fixture, read_all};
 use pgforensics::parsers::wal::checkpoint::CheckPoint;
 use pgforensics::parsers::wal::lifecycle::LifeCycle;
+use pgforensics::parsers::wal::names::RM_XACT;
 use pgforensics::parsers::wal::payload::{ParameterChange, XlogPayload};
+use pgforensics::parsers::wal::record_time::record_time;
 use pgforensics::parsers::wal::version::Major;
 use pgforensics::types::{Lsn, RelFileLocator};
 
@@ -165,5 +167,36 @@ fn the_last_checkpoint_is_the_one_in_pg_control() {
         assert_eq!(lsn, Lsn(word(32)), "{number}");
         assert_eq!(bytes, control[copy..copy + bytes.len()], "{number}");
         assert_eq!(checkpoint.redo_lsn, lsn, "{number}");
+    }
+}
+
+/// `COMMIT 2026-11-21 14:00:00.123456 UTC; …` as microseconds since 2000.
+fn time_in(words: &str) -> Option<i64> {
+    let (_, rest) = words.split_once("desc: COMMIT ").or_else(|| words.split_once("desc: ABORT "))?;
+    let (date, rest) = rest.split_once(' ')?;
+    let (clock, rest) = rest.split_once(' ')?;
+    assert!(rest.starts_with("UTC"), "{words}");
+    let time: jiff::Timestamp = format!("{date}T{clock}Z").parse().unwrap();
+    Some(time.as_microsecond() - 946_684_800_000_000)
+}
+
+#[test]
+fn records_tell_the_time_that_pg_waldump_prints() {
+    for major in 10..=19 {
+        let fixture = Fixture::load(major);
+        let records = fixture.expected("records.txt");
+        let expected: Vec<i64> = records.lines().filter_map(time_in).collect();
+        assert!(expected.len() > 20, "{major}: {}", expected.len());
+        let (mut found, mut others) = (Vec::new(), 0);
+        read_all(&fixture, 1 << 20, |record| {
+            let time = record_time(record);
+            match record.type_name().to_string().as_str() {
+                "COMMIT" | "ABORT" if record.header.rmgr_id == RM_XACT => found.extend(time),
+                _ => others += usize::from(time.is_some()),
+            }
+        });
+        let times: Vec<i64> = found.iter().map(|time| time.0).collect();
+        assert_eq!(times, expected, "{major}");
+        assert!(others > 0, "{major}: a restore point and two-phase commits tell it too");
     }
 }

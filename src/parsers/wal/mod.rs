@@ -12,6 +12,7 @@ pub mod payload;
 pub mod prune;
 pub mod reader;
 pub mod record;
+pub mod record_time;
 pub mod scan;
 pub mod timeline;
 pub mod version;
