@@ -4,6 +4,7 @@
 
 pub mod block_set;
 pub mod cause;
+pub mod certainty;
 pub mod chain;
 pub mod collect;
 mod feed;

@@ -10,6 +10,7 @@ use crate::analysis::skipped::Skipped;
 use crate::types::Lsn;
 
 mod bad_page;
+pub mod certainty;
 mod dwb;
 pub mod history;
 pub mod page;
