@@ -8,6 +8,7 @@ pub mod certainty;
 pub mod chain;
 pub mod collect;
 mod feed;
+pub mod forced;
 pub mod group;
 pub mod interval;
 pub mod page_action;

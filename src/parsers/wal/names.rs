@@ -59,7 +59,8 @@ pub const RM_SEQUENCE: u8 = 15;
 pub const RM_SPGIST: u8 = 16;
 /// Id of the resource manager BRIN.
 pub const RM_BRIN: u8 = 17;
-const RM_GENERIC: u8 = 20;
+/// Id of the resource manager Generic, which extensions use.
+pub const RM_GENERIC: u8 = 20;
 
 /// `xl_info` of the record of a shutdown checkpoint (`XLOG_CHECKPOINT_SHUTDOWN`, `src/include/catalog/pg_control.h`).
 pub const XLOG_CHECKPOINT_SHUTDOWN: u8 = 0x00;
@@ -71,6 +72,12 @@ pub const XLOG_SWITCH: u8 = 0x40;
 pub const XLOG_FPI_FOR_HINT: u8 = 0xA0;
 /// `xl_info` of an image of a whole page (`XLOG_FPI`).
 pub const XLOG_FPI: u8 = 0xB0;
+/// `xl_info` of a split of a page of GIN (`XLOG_GIN_SPLIT`, `src/include/access/ginxlog.h`).
+pub const XLOG_GIN_SPLIT: u8 = 0x30;
+/// `xl_info` of a page of an entry tree of GIN that vacuum rewrote (`XLOG_GIN_VACUUM_PAGE`, same file).
+pub const XLOG_GIN_VACUUM_PAGE: u8 = 0x40;
+/// `xl_info` of a page that a split of a hash bucket filled (`XLOG_HASH_SPLIT_PAGE`, `src/include/access/hash_xlog.h`).
+pub const XLOG_HASH_SPLIT_PAGE: u8 = 0x50;
 
 /// True for an image of a page of which only hint bits changed: a page without them lacks nothing.
 #[must_use]
