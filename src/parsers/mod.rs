@@ -38,5 +38,6 @@ pub mod page;
 pub mod page_kind;
 pub mod page_links;
 pub mod pglz;
+pub mod pglz_compress;
 pub mod restore;
 pub mod wal;
