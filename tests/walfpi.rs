@@ -711,3 +711,43 @@ fn unreadable_segment_after_the_end_is_said() {
     assert!(ran.status == 2 && is_said, "{}", ran.stdout);
     assert_ne!(ran.of_type("run")[0]["verdict_code"], "end_of_wal");
 }
+
+#[test]
+fn total_of_wal_is_the_sum_of_its_column() {
+    for major in 10..=19 {
+        let ran = walfpi(&["stats", "--format", "ndjson", arg(&data(major))]);
+        let rows = ran.of_type("interval");
+        let distance = |row: &Value| number(&row["end_lsn"]).unwrap() - number(&row["start_lsn"]).unwrap();
+        let summary = ran.of_type("summary").remove(0);
+        assert_eq!(summary["wal_bytes"].as_u64().unwrap(), rows.iter().map(distance).sum::<u64>(), "{major}");
+        // The bytes of the records are known beside it, and are less: page headers and padding are not theirs.
+        assert_eq!(summary["combined_bytes"].as_u64().unwrap(), captured(major, "stats.txt").1[3], "{major}");
+        assert!(summary["wal_bytes"].as_u64() > summary["combined_bytes"].as_u64(), "{major}");
+        for by in ["rmgr", "relation", "cause"] {
+            let by =
+                walfpi(&["stats", "--by", by, "--format", "ndjson", arg(&data(major))]).of_type("summary").remove(0);
+            assert!(by["wal_bytes"].as_u64() > by["combined_bytes"].as_u64(), "{major} {by}");
+            // Other groupings begin with the segment or the first record, not with a redo point.
+            let apart = by["wal_bytes"].as_u64().unwrap().abs_diff(summary["wal_bytes"].as_u64().unwrap());
+            assert!(apart < 8192, "{major} {by}: {apart}");
+        }
+        // In text it is the same measure: all rows and the total, as sizes.
+        let text = walfpi(&["stats", arg(&data(major))]).stdout;
+        let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+        let column = header.iter().position(|name| *name == "WAL").unwrap();
+        let total = text.lines().find(|line| line.trim_start().starts_with("total")).unwrap();
+        let shown = total.split_whitespace().nth(1).unwrap();
+        let mut sum = 0.0;
+        for line in text.lines().skip(1).take_while(|line| !line.trim_start().starts_with("total")) {
+            sum += bytes_of(line.split_whitespace().nth(column).unwrap());
+        }
+        assert!((sum - bytes_of(shown)).abs() <= 0.1 * (1 << 20) as f64, "{major}: {sum} is not {shown}");
+    }
+}
+
+/// A size as text shows it.
+fn bytes_of(size: &str) -> f64 {
+    let unit = size.chars().last().unwrap();
+    let power = " KMGT".find(unit).unwrap_or(0);
+    size.trim_end_matches(char::is_alphabetic).parse::<f64>().unwrap() * 1024_f64.powi(power as i32)
+}

@@ -175,8 +175,8 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
     },
     IntervalColumn {
         field: "wal_bytes",
-        value: |interval| json!(wal_bytes(interval)),
-        cells: &[number("WAL", Screens::All, |interval| size(wal_bytes(interval)))],
+        value: |interval| json!(interval.wal_bytes()),
+        cells: &[number("WAL", Screens::All, |interval| size(interval.wal_bytes()))],
         follows_counts: false,
     },
     IntervalColumn {
@@ -195,10 +195,6 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
         follows_counts: true,
     },
 ];
-
-fn wal_bytes(interval: &Interval) -> u64 {
-    interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0)
-}
 
 fn date_and_time(interval: &Interval) -> String {
     interval.checkpoint.map_or_else(|| "-".to_owned(), |seen| time_text(seen.time_s))

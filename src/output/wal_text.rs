@@ -24,7 +24,12 @@ const WIDE_GROUPS: u16 = 110;
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_intervals(out: &mut dyn Write, layout: Layout, intervals: &[Interval], total: &Tally) -> io::Result<()> {
+pub fn write_intervals(
+    out: &mut dyn Write,
+    layout: Layout,
+    intervals: &[Interval],
+    (total, wal_bytes): (&Tally, u64),
+) -> io::Result<()> {
     let is_wide = layout.width >= WIDE;
     let own = |follows: bool| {
         let columns = INTERVAL_COLUMNS.iter().filter(move |column| column.follows_counts == follows);
@@ -42,10 +47,9 @@ pub fn write_intervals(out: &mut dyn Write, layout: Layout, intervals: &[Interva
         let row = row.chain(counts().map(|cell| (cell.text)(&interval.tally)));
         table.add_row(row.chain(after.iter().map(|cell| (cell.text)(interval))).collect::<Vec<_>>());
     }
-    // The total has no start; of WAL it tells the bytes of the records.
     let of_total = |heading: &str| match heading {
         "redo" => "total".to_owned(),
-        "WAL" => size(total.combined_bytes()),
+        "WAL" => size(wal_bytes),
         _ => String::new(),
     };
     let sum = before.iter().map(|cell| of_total(cell.heading));

@@ -68,6 +68,14 @@ pub struct Interval {
     pub decay: Vec<Option<f64>>,
 }
 
+impl Interval {
+    /// Bytes of WAL from its start to its end, page headers and padding included.
+    #[must_use]
+    pub fn wal_bytes(&self) -> u64 {
+        self.end_lsn.bytes_since(self.start_lsn).unwrap_or(0)
+    }
+}
+
 /// A stretch of the open interval.
 #[derive(Debug, Default)]
 struct Chunk {

@@ -26,6 +26,11 @@ use crate::parsers::wal::version::Major;
 /// pg_waldump --stats: record bytes without images, image bytes as stored, both without page headers and padding. Raw
 /// bytes are whole pages, before holes are removed and images compressed.
 ///
+/// Columns of checkpoint intervals: WAL is the distance between two redo points, page headers and padding included, so it
+/// is more than the bytes of the records; stored is what the images take up, share what part of the bytes of the records
+/// that is, in percent; blocks are the distinct blocks that records refer to; decay is the share of images in eight equal
+/// parts of the interval, from left to right, each a bar from 0 to 100 %. The total is the sum of its column.
+///
 /// With --by relation, fork, block, database or tablespace, data of a block counts for that block, and the rest of a
 /// record for its first block. A record counts once in each group that it touches, so bytes add up to the total and
 /// records to more than that. With --by cause, "repeated" means since the redo point or since --start, whichever is
@@ -174,6 +179,7 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
         let mut totals = Map::new();
         put_tally(&mut totals, &counts.total);
         for (name, value) in [
+            ("wal_bytes", json!(counts.wal_bytes)),
             ("start_lsn", json!(counts.from.map(lsn_text))),
             ("end_lsn", json!(counts.to.map(lsn_text))),
             ("major", json!(major.map(Major::number))),
@@ -186,7 +192,7 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
     }
     let layout = args.common.output.layout();
     match request.group {
-        None => write_intervals(out, layout, &counts.intervals, &counts.total)?,
+        None => write_intervals(out, layout, &counts.intervals, (&counts.total, counts.wal_bytes))?,
         Some(by) => write_groups(out, layout, by, &rows, &counts.total, &naming)?,
     }
     if let Some((from, to)) = counts.from.zip(counts.to) {

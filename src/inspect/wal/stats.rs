@@ -35,6 +35,8 @@ pub struct WalStatsRequest {
 pub struct WalCounts {
     /// All of it.
     pub total: Tally,
+    /// Bytes of WAL that it lies in, page headers and padding included.
+    pub wal_bytes: u64,
     /// By group, if one was asked for.
     pub groups: Option<Groups>,
     /// By checkpoint interval, if no group was asked for.
@@ -50,6 +52,10 @@ impl WalCounts {
     #[must_use]
     pub fn rows(&self) -> Vec<(Key, Tally)> {
         self.groups.as_ref().map(Groups::rows).unwrap_or_default()
+    }
+
+    fn add_stretch(&mut self, start: Lsn, end: Lsn) {
+        self.wal_bytes = self.wal_bytes.saturating_add(end.bytes_since(start).unwrap_or(0));
     }
 
     fn reach(&mut self, from: Option<Lsn>, to: Option<Lsn>) {
@@ -125,6 +131,8 @@ fn count(source: &mut WalSource, group: Option<GroupBy>, jobs: usize, watched: &
             let begin = |index| Counter::new(set, index, &plan, &[]);
             let watch = |bytes| watched.advance(bytes);
             let read = collect_run(&stretch, jobs, &watch, begin, |part| {
+                let end_lsn = end_of_part(part);
+                counted.add_stretch(set.segments()[part.index].start_lsn.max(plan.start_lsn), end_lsn);
                 let counts = &mut part.found.counts;
                 counted.total.add(&counts.total());
                 counted.reach(part.extent.first_lsn, part.extent.last_end_lsn);
@@ -138,7 +146,6 @@ fn count(source: &mut WalSource, group: Option<GroupBy>, jobs: usize, watched: &
                 if group.is_some() {
                     return Ok(());
                 }
-                let end_lsn = end_of_part(part);
                 fold.push(part, end_lsn, &mut |segments, cuts| {
                     let (mut slices, mut buffer) = (Vec::new(), Vec::new());
                     for index in segments {
@@ -158,6 +165,9 @@ fn count(source: &mut WalSource, group: Option<GroupBy>, jobs: usize, watched: &
         source.findings.push(Finding::problem(FindingKind::Payload(error)));
     }
     counted.intervals = fold.finish();
+    if group.is_none() {
+        counted.wal_bytes = counted.intervals.iter().map(Interval::wal_bytes).sum();
+    }
     counted
 }
 
@@ -168,7 +178,11 @@ fn count_causes(source: &mut WalSource, jobs: usize, watched: &Watched<'_>) -> W
     let mut counted = WalCounts::default();
     let mut groups = Groups::new(GroupBy::Cause, geometry.wal_segment_size);
     let mut causes = Vec::new();
+    let mut before: Option<(Lsn, Lsn)> = None;
     source.each_record(&plan, false, watched, |_, record| {
+        let goes_on = before.filter(|(start, _)| *start == record.header.prev);
+        counted.add_stretch(goes_on.map_or(record.start_lsn, |(_, end)| end), record.end_lsn);
+        before = Some((record.start_lsn, record.end_lsn));
         classifier.causes(record, &mut causes);
         groups.add_cause(record, &causes);
         counted.total.add_record(record);
