@@ -4,6 +4,8 @@
 pub mod check_text;
 pub mod closing;
 pub mod colour;
+#[cfg(feature = "tables")]
+pub mod compression_text;
 pub mod control_fields;
 pub mod documents;
 pub mod escape;

@@ -129,10 +129,26 @@ impl ImageDecoder {
     /// # Errors
     /// [`ImageError`] when the bytes do not make up exactly one page; `page` then holds anything.
     pub fn restore(&mut self, image: &BlockImage<'_>, page: &mut [u8]) -> Result<(), ImageError> {
+        let (hole_start, hole_length) = (usize::from(image.hole_offset), usize::from(image.hole_length));
+        let length = self.unpack(image, page)?;
+        if hole_length > 0 {
+            // Everything lies at the front; the part after the hole moves to its own offset.
+            let hole_end = hole_start.saturating_add(hole_length);
+            page.copy_within(hole_start..length, hole_end);
+            page.get_mut(hole_start..hole_end).unwrap_or_default().fill(0);
+        }
+        Ok(())
+    }
+
+    /// Writes what `image` held before it was compressed, the page without its hole, over the start of `page`, whose length
+    /// is the server's `BLCKSZ`. Gives its length.
+    ///
+    /// # Errors
+    /// As [`Self::restore`].
+    pub fn unpack(&mut self, image: &BlockImage<'_>, page: &mut [u8]) -> Result<usize, ImageError> {
         let page_length = page.len();
-        let hole_start = usize::from(image.hole_offset);
         let hole_length = usize::from(image.hole_length);
-        let hole_end = hole_start.saturating_add(hole_length);
+        let hole_end = usize::from(image.hole_offset).saturating_add(hole_length);
         let Some(expected) = page_length.checked_sub(hole_length).filter(|_| hole_end <= page_length) else {
             let (hole_offset, hole_length) = (image.hole_offset, image.hole_length);
             return Err(ImageError::Hole { hole_offset, hole_length, page_length });
@@ -162,12 +178,7 @@ impl ImageDecoder {
         if found != expected {
             return Err(ImageError::Length { found, expected });
         }
-        if hole_length > 0 {
-            // Everything lies at the front; the part after the hole moves to its own offset.
-            page.copy_within(hole_start..expected, hole_end);
-            page.get_mut(hole_start..hole_end).unwrap_or_default().fill(0);
-        }
-        Ok(())
+        Ok(expected)
     }
 
     fn unpack_zstd(&mut self, bytes: &[u8], room: &mut [u8]) -> Result<usize, ImageError> {

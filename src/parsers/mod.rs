@@ -34,6 +34,7 @@ pub mod error;
 pub mod filenode_map;
 pub mod heap;
 pub mod image;
+pub mod image_encoder;
 pub mod page;
 pub mod page_kind;
 pub mod page_links;

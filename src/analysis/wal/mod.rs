@@ -19,3 +19,4 @@ pub mod stretch;
 pub mod tail;
 pub mod tally;
 pub mod walk;
+pub mod whatif;

@@ -3,6 +3,7 @@
 pub mod chain;
 pub mod images;
 pub mod names;
+pub mod recompress;
 pub mod request;
 pub mod restored;
 pub mod source;

@@ -11,6 +11,7 @@ use crate::types::Lsn;
 
 mod bad_page;
 pub mod certainty;
+pub mod compression;
 mod dwb;
 pub mod history;
 pub mod page;
@@ -69,6 +70,7 @@ pub enum Item {
     Image(wal::Row),
     Run(wal::Row),
     Damage(wal::Row),
+    Compression(wal::Row),
     Finding(FindingJson),
     Skipped(SkippedJson),
 }
@@ -97,6 +99,7 @@ impl Item {
             Self::Image(_) => "images",
             Self::Run(_) => "runs",
             Self::Damage(_) => "damage",
+            Self::Compression(_) => "compressions",
             Self::Finding(_) => "findings",
             Self::Skipped(_) => "skipped",
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::analysis::verdict::events::Touch;
 use crate::analysis::wal::chain::ChainVerdict;
 use crate::analysis::wal::walk::DamageReason;
+use crate::analysis::wal::whatif::compression::Setting;
 
 impl fmt::Display for DamageReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,5 +39,14 @@ pub const fn touch_words(touch: &Touch) -> &'static str {
         Touch::Change => "changes it",
         Touch::Hint => "hint bits only",
         Touch::MapBits => "may clear bits of it",
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::AsWritten => "as written",
+            other => other.code(),
+        })
     }
 }

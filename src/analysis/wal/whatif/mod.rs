@@ -1,0 +1,3 @@
+//! What another setting would have written.
+
+pub mod compression;

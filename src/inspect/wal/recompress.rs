@@ -1,0 +1,97 @@
+//! Images compressed again, with every method that a server has, and how long that takes.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::source::WalSource;
+use super::watch::WatchWal;
+use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::whatif::compression::{
+    CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize, Setting, UnreadableImage,
+};
+use crate::parsers::image::Compression;
+use crate::parsers::image_encoder::ImageEncoder;
+use crate::parsers::wal::block::Keep;
+
+/// Processor time after which nothing more is measured of a method.
+const MEASURED: Duration = Duration::from_millis(150);
+
+/// Rounds over all images that are measured, the best of which counts.
+const MAX_ROUNDS: u32 = 5;
+
+impl WalSource {
+    /// Compresses the images of the range again, all of them or a sample, and measures how long that takes. Images that
+    /// cannot be restored are findings.
+    pub fn recompress(&mut self, size: SampleSize, jobs: usize, watch: WatchWal<'_>) -> CompressionWhatIf {
+        let (plan, watched) = (self.plan(), self.watched(watch));
+        let limits = SampleLimits::new(size, self.set.geometry().block_size);
+        let mut sampler = CompressionSampler::new(&limits);
+        self.each_run(
+            &watched,
+            |set, run, _| {
+                let stretch = plan.stretch(set, run, Keep::Blocks);
+                let watch = |bytes| watched.advance(bytes);
+                let read = collect_run(
+                    &stretch,
+                    jobs,
+                    &watch,
+                    |_| limits.segment(),
+                    |part| {
+                        sampler.add(&mut part.found);
+                        Ok(())
+                    },
+                );
+                (read, ())
+            },
+            |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+        );
+        let mut what_if = sampler.finish();
+        for UnreadableImage { block, record_lsn, error } in what_if.unreadable.iter().cloned() {
+            self.findings.push(Finding::problem(FindingKind::Image { block, record_lsn, error }));
+        }
+        measure(&mut what_if);
+        what_if
+    }
+}
+
+/// Measures all methods, one after the other, on this thread, with the images that were kept for it.
+pub(super) fn measure(what_if: &mut CompressionWhatIf) {
+    let pages = &what_if.timed;
+    let bytes: usize = pages.iter().map(Vec::len).sum();
+    for row in what_if.rows.iter_mut().filter(|_| bytes > 0) {
+        let Setting::On(method) = row.setting else { continue };
+        row.seconds_per_gb = best_round(pages, method).map(|time| time.as_secs_f64() / bytes as f64 * 1e9);
+    }
+}
+
+/// Processor time of the best round; the first one warms up and does not count. `None` where the system has no clock.
+fn best_round(pages: &[Vec<u8>], method: Compression) -> Option<Duration> {
+    let mut encoder = ImageEncoder::new();
+    let mut best: Option<Duration> = None;
+    let mut measured = Duration::ZERO;
+    for round in 0..=MAX_ROUNDS {
+        let begin = thread_time()?;
+        for page in pages {
+            // Whether a page has a hole decides what is done with the result, not how long it takes.
+            std::hint::black_box(encoder.compress(method, std::hint::black_box(page), false));
+        }
+        let time = thread_time()?.saturating_sub(begin);
+        measured += time;
+        if round > 0 {
+            best = Some(best.map_or(time, |best| best.min(time)));
+        }
+        if best.is_some() && measured > MEASURED {
+            break;
+        }
+    }
+    best
+}
+
+/// Processor time of this thread so far.
+fn thread_time() -> Option<Duration> {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).ok()
+}

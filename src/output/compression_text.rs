@@ -1,0 +1,48 @@
+//! What other settings of `wal_compression` would have stored, as a table.
+
+use std::io::{self, Write};
+
+use super::figures::{percent, size};
+use super::table::{plain_table, right_align, write_table};
+use super::text::Layout;
+use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf};
+
+/// Writes a row for each setting, and what the figures mean.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_compression(out: &mut dyn Write, layout: Layout, what_if: &CompressionWhatIf) -> io::Result<()> {
+    writeln!(out, "{}", layout.paint.heading("wal_compression"))?;
+    let header = ["setting", "images", "+/- %", "ratio", "WAL", "saves", "CPU s/GB", "how sure"];
+    let mut table = plain_table(&header);
+    for row in &what_if.rows {
+        table.add_row([
+            row.setting.to_string(),
+            size(row.bytes_after),
+            error_percent(row),
+            row.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+            size(row.wal_bytes),
+            signed_size(row.saved(&what_if.written)),
+            row.seconds_per_gb.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}")),
+            row.certainty.to_string(),
+        ]);
+    }
+    right_align(&mut table, 1..header.len() - 1);
+    write_table(out, &table)?;
+    writeln!(out, "  ratio: bytes of pages without their holes, divided by the bytes stored")?;
+    writeln!(out, "  CPU: one processor of this machine, with this program's compressors, for 10^9 bytes of such pages")
+}
+
+/// Standard error in percent of the bytes stored.
+fn error_percent(row: &CompressionRow) -> String {
+    match row.standard_error {
+        Some(error) if row.bytes_after > 0 => percent(error as f64 / row.bytes_after as f64),
+        _ => "-".to_owned(),
+    }
+}
+
+/// A size that may be less than nothing.
+fn signed_size(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", size(bytes.unsigned_abs()))
+}
