@@ -14,7 +14,7 @@ use pgforensics::analysis::finding_kind::FindingKind;
 use pgforensics::analysis::verdict::answer::Answer;
 use pgforensics::analysis::verdict::check::{Scope, Stage};
 use pgforensics::analysis::verdict::judge::Verdict;
-use pgforensics::analysis::wal::group::GroupBy;
+use pgforensics::analysis::wal::group_key::{GroupBy, Grouping};
 use pgforensics::inspect::batches::batches;
 use pgforensics::inspect::check::{CheckRequest, Watch, check};
 use pgforensics::inspect::dwb_source::DwbSource;
@@ -195,7 +195,9 @@ fn wal_of_clean() -> WalRequest {
 
 #[test]
 fn counting_of_wal() {
-    let groups = [None, Some(GroupBy::Cause), Some(GroupBy::Relation), Some(GroupBy::Rmgr)];
+    let by = |by: GroupBy| Some(Grouping::from(by));
+    let pair = Some(Grouping::pair(GroupBy::Xid, GroupBy::Checkpoint));
+    let groups = [None, by(GroupBy::Cause), by(GroupBy::Relation), by(GroupBy::Rmgr), pair];
     for group in groups {
         wal_broken_off(&format!("stats by {group:?}"), |watch| {
             let request = WalStatsRequest { wal: wal_of_clean(), group };

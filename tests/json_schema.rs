@@ -244,9 +244,20 @@ fn every_line_has_the_documented_fields() {
     checker.output(&dwbinspect(&["verify", "--replay", "--format", "ndjson", arg(&copy)]), "verify without WAL");
 
     let wal = unpack::unpack("wal/pg18").unwrap().join("pg18");
-    for by in
-        ["rmgr", "record", "relation", "fork", "block", "cause", "segment", "compression", "database", "tablespace"]
-    {
+    for by in [
+        "rmgr",
+        "record",
+        "relation",
+        "fork",
+        "block",
+        "cause",
+        "xid",
+        "relation,checkpoint",
+        "segment",
+        "compression",
+        "database",
+        "tablespace",
+    ] {
         checker.output(&walfpi(&["stats", "--by", by, "--format", "ndjson", arg(&wal)]), by);
     }
     for by in ["database", "relation"] {

@@ -14,6 +14,9 @@ pub enum UsageError {
     /// Besides `-p` more than two segments.
     #[error("with -p or -D, name at most two segments: the first and the last")]
     ManySegments,
+    /// Rows can have one key, or two that differ.
+    #[error("--by takes one key, or two different ones with a comma between them, such as relation,cause")]
+    WrongKeys,
     /// No data directory to read.
     #[error("no data directory was named: give DATADIR or -D DATADIR, or set PGDATA")]
     NoDataDir,

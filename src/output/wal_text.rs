@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::escape::printable;
 use super::figures::{percent, size};
-use super::json::wal::{Naming, group_row, key_columns};
+use super::json::wal::{Naming, group_by_name, key_columns, key_row};
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
 use super::wal_columns::{COUNTS, GroupCell, INTERVAL_COLUMNS};
-use crate::analysis::wal::group::{GroupBy, Key};
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
 
@@ -67,8 +67,8 @@ pub fn write_intervals(
 pub fn write_groups(
     out: &mut dyn Write,
     layout: Layout,
-    by: GroupBy,
-    rows: &[(Key, Tally)],
+    by: Grouping,
+    rows: &[(RowKey, Tally)],
     total: &Tally,
     naming: &Naming<'_>,
 ) -> io::Result<()> {
@@ -76,14 +76,14 @@ pub fn write_groups(
     let is_wide = layout.width >= WIDE_GROUPS;
     let shows_share = |cell: &GroupCell| cell.share.is_some_and(|screens| screens.include(is_wide));
     let cells = || COUNTS.iter().filter_map(|column| column.group.as_ref());
-    let mut header = vec![title(by)];
+    let mut header: Vec<&str> = std::iter::once(by.first).chain(by.second).map(group_by_name).collect();
+    let keys = header.len();
     for cell in cells() {
         header.push(cell.heading);
         header.extend(shows_share(cell).then_some("%"));
     }
     let mut table = plain_table(&header);
-    let mut add = |name: String, tally: &Tally| {
-        let mut row = vec![name];
+    let mut add = |mut row: Vec<String>, tally: &Tally| {
         for cell in cells() {
             let (part, whole) = ((cell.number)(tally), (cell.number)(total));
             row.push(part.to_string());
@@ -93,38 +93,31 @@ pub fn write_groups(
         table.add_row(row);
     };
     for (key, tally) in rows {
-        add(name_of(by, key, tally, naming), tally);
+        let first = name_of(by.first, &key.first, naming);
+        let second = by.second.zip(key.second).map(|(by, key)| name_of(by, &key, naming));
+        add(std::iter::once(first).chain(second).collect(), tally);
     }
-    add("total".to_owned(), total);
-    right_align(&mut table, 1..header.len());
+    let mut sum = vec!["total".to_owned()];
+    sum.resize(keys, String::new());
+    add(sum, total);
+    right_align(&mut table, keys..header.len());
     write_table(out, &table)
-}
-
-const fn title(by: GroupBy) -> &'static str {
-    match by {
-        GroupBy::Rmgr => "rmgr",
-        GroupBy::Record => "record",
-        GroupBy::Relation => "relation",
-        GroupBy::Fork => "fork",
-        GroupBy::Block => "block",
-        GroupBy::Database => "database",
-        GroupBy::Tablespace => "tablespace",
-        GroupBy::Compression => "compression",
-        GroupBy::Segment => "segment",
-        GroupBy::Cause => "cause",
-    }
 }
 
 /// Words of a group: what its row says, joined.
 #[must_use]
-pub fn name_of(by: GroupBy, key: &Key, tally: &Tally, naming: &Naming<'_>) -> String {
+pub fn name_of(by: GroupBy, key: &Key, naming: &Naming<'_>) -> String {
     if *key == Key::None {
         return match by {
             GroupBy::Cause | GroupBy::Compression => "(no image)".to_owned(),
+            GroupBy::Xid => "(no transaction)".to_owned(),
             _ => "(no block)".to_owned(),
         };
     }
-    let row = group_row(key, tally, naming);
+    if *key == Key::Checkpoint(None) {
+        return "(before the first)".to_owned();
+    }
+    let row = key_row(key, naming);
     let named = ["relation", "database"].into_iter().find(|name| row.get(*name).is_some_and(Value::is_string));
     let text = |column: &&str| {
         let hidden = match named {

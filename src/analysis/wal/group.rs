@@ -1,94 +1,63 @@
-//! What records and images are counted by.
+//! Counts by group.
+
+use std::hash::Hash;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::cause::Cause;
+use super::group_key::{Grain, GroupBy, Grouping, Key, RowKey};
 use super::tally::Tally;
 use crate::parsers::image::Compression;
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::names::type_key;
 use crate::parsers::wal::record::Record;
-use crate::types::{BlockNumber, Oid, RelFileLocator, TimelineId};
-
-/// A way to group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupBy {
-    /// Resource manager.
-    Rmgr,
-    /// Resource manager and record type.
-    Record,
-    /// Relation.
-    Relation,
-    /// Fork.
-    Fork,
-    /// Single block.
-    Block,
-    /// Database.
-    Database,
-    /// Tablespace.
-    Tablespace,
-    /// How images are compressed.
-    Compression,
-    /// Segment file.
-    Segment,
-    /// Why images were written.
-    Cause,
-}
-
-/// One group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    /// Resource manager.
-    Rmgr(u8),
-    /// Resource manager and the bits that give the type.
-    Record(u8, u8),
-    /// Relation.
-    Relation(RelFileLocator),
-    /// Code of the fork.
-    Fork(u8),
-    /// Relation, fork and block.
-    Block(RelFileLocator, u8, BlockNumber),
-    /// Database.
-    Database(Oid),
-    /// Tablespace.
-    Tablespace(Oid),
-    /// Images with a compression, or without any (`None`).
-    Compression(Option<Compression>),
-    /// Timeline and number of the segment.
-    Segment(TimelineId, u64),
-    /// Why an image was written.
-    Cause(Cause),
-    /// Records without a block or image to group them by.
-    None,
-}
+use crate::parsers::wal::xact_end::SubXacts;
+use crate::types::Lsn;
 
 /// Tallies by group.
 ///
 /// Where records are grouped by their blocks, the bytes of a block reference's data go to its block, header and main
 /// data go to the first block, and a record counts once in each group that it touches. The byte columns of all groups
-/// sum up to the total; the record column does not.
+/// sum up to the total; the record column does not. Of two keys the finer one decides: with a relation and a cause, an
+/// image goes to both, and what else a record says of a block goes to its relation and no cause.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    by: GroupBy,
+    by: Grouping,
     /// By resource manager and type: `rmgr_id * 16 + key / 16`; empty when records are grouped otherwise.
     dense: Vec<Tally>,
+    /// By one key.
     sparse: FxHashMap<Key, Tally>,
+    /// By two.
+    pairs: FxHashMap<(Key, Key), Tally>,
     /// All records that are not in `dense`.
     others: Tally,
     segment_size: u64,
+    /// Ascending; empty where nothing is grouped by them.
+    redo_points: Arc<[Lsn]>,
+    /// The transaction above each subtransaction, as far as the records tell.
+    parents: FxHashMap<u32, u32>,
 }
 
 impl Groups {
-    /// No records yet.
+    /// No records yet. `redo_points`: of all checkpoints, ascending, where they are a key.
     #[must_use]
-    pub fn new(by: GroupBy, segment_size: u32) -> Self {
-        let is_dense = matches!(by, GroupBy::Rmgr | GroupBy::Record);
+    pub fn new(by: Grouping, segment_size: u32, redo_points: Arc<[Lsn]>) -> Self {
+        let is_dense = by.second.is_none() && matches!(by.first, GroupBy::Rmgr | GroupBy::Record);
         let dense = if is_dense { vec![Tally::default(); 4096] } else { Vec::new() };
-        let segment_size = u64::from(segment_size).max(1);
-        Self { by, dense, sparse: FxHashMap::default(), others: Tally::default(), segment_size }
+        Self {
+            by,
+            dense,
+            sparse: FxHashMap::default(),
+            pairs: FxHashMap::default(),
+            others: Tally::default(),
+            segment_size: u64::from(segment_size).max(1),
+            redo_points,
+            parents: FxHashMap::default(),
+        }
     }
 
-    /// Counts a record. Causes are not known here: see [`Self::add_cause`].
+    /// Counts a record. Causes are not known here: see [`Self::add_with_causes`].
     #[inline(always)]
     pub fn add(&mut self, record: &Record<'_>) {
         let key = type_key(record.header.rmgr_id, record.header.info);
@@ -98,36 +67,66 @@ impl Groups {
         {
             Some(tally) => tally.add_record(record),
             // A copy, so that the record itself need not be in memory where this is not taken.
-            None => self.add_sparse(&{ *record }),
-        }
-    }
-
-    #[inline(never)]
-    fn add_sparse(&mut self, record: &Record<'_>) {
-        self.others.add_record(record);
-        match self.by {
-            GroupBy::Rmgr | GroupBy::Record => {}
-            GroupBy::Segment => {
-                let key =
-                    Key::Segment(record.tli, record.start_lsn.0.checked_div(self.segment_size).unwrap_or_default());
-                self.sparse.entry(key).or_default().add_record(record);
-            }
-            GroupBy::Compression => self.add_images(record, |block| {
-                block.image.map(|image| Key::Compression(record.major.image_compression(image.bimg_info)))
-            }),
-            GroupBy::Relation => self.add_blocks(record, |block| Key::Relation(block.rel)),
-            GroupBy::Fork => self.add_blocks(record, |block| Key::Fork(block.fork_code())),
-            GroupBy::Block => self.add_blocks(record, |block| Key::Block(block.rel, block.fork_code(), block.block)),
-            GroupBy::Database => self.add_blocks(record, |block| Key::Database(block.rel.db_oid)),
-            GroupBy::Tablespace => self.add_blocks(record, |block| Key::Tablespace(block.rel.spc_oid)),
-            GroupBy::Cause => {}
+            None => self.add_with_causes(&{ *record }, &[]),
         }
     }
 
     /// Counts a record whose images have these causes, in the order of the block references that have one.
-    pub fn add_cause(&mut self, record: &Record<'_>, causes: &[Cause]) {
-        let mut causes = causes.iter();
-        self.add_images(record, |block| block.image.and_then(|_| causes.next()).map(|cause| Key::Cause(*cause)));
+    #[inline(never)]
+    pub fn add_with_causes(&mut self, record: &Record<'_>, causes: &[Cause]) {
+        self.others.add_record(record);
+        let (first, second) = (self.by.first, self.by.second);
+        if self.by.has(GroupBy::Xid) {
+            self.add_parents(record);
+        }
+        let of_record = |by| self.key_of_record(by, record);
+        match second {
+            None => {
+                let whole = of_record(first);
+                let key_of = |part: Option<&Part<'_>>| key_of(first, whole, part);
+                count(&mut self.sparse, record, causes, first.grain(), key_of);
+            }
+            Some(second) => {
+                let wholes = (of_record(first), of_record(second));
+                let key_of = |part: Option<&Part<'_>>| (key_of(first, wholes.0, part), key_of(second, wholes.1, part));
+                // Blocks without an image count for their relation even where images have a key of their own.
+                let has_blocks = first.grain() == Grain::Block || second.grain() == Grain::Block;
+                let grain = if has_blocks { Grain::Block } else { first.grain().max(second.grain()) };
+                count(&mut self.pairs, record, causes, grain, key_of);
+            }
+        }
+    }
+
+    /// The group of a record as a whole; `Key::None` where only its blocks or images have one.
+    fn key_of_record(&self, by: GroupBy, record: &Record<'_>) -> Key {
+        let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
+        match by {
+            GroupBy::Rmgr => Key::Rmgr(rmgr_id),
+            GroupBy::Record => Key::Record(rmgr_id, type_key(rmgr_id, info)),
+            GroupBy::Segment => {
+                Key::Segment(record.tli, record.start_lsn.0.checked_div(self.segment_size).unwrap_or_default())
+            }
+            GroupBy::Checkpoint => {
+                let passed = self.redo_points.partition_point(|redo| *redo <= record.start_lsn);
+                Key::Checkpoint(passed.checked_sub(1).and_then(|index| self.redo_points.get(index)).copied())
+            }
+            GroupBy::Xid if record.header.xid > 0 => Key::Xid(record.header.xid),
+            _ => Key::None,
+        }
+    }
+
+    /// Notes what a record tells of subtransactions.
+    fn add_parents(&mut self, record: &Record<'_>) {
+        let own = record.header.xid;
+        if let Some(top) = record.layout.top_xid.filter(|top| *top != own) {
+            self.parents.insert(own, top);
+        }
+        // What cannot be decoded leaves its subtransactions on their own.
+        if let Ok(Some(SubXacts { xid, subxids })) = SubXacts::of(record) {
+            for subxid in subxids {
+                self.parents.entry(subxid).or_insert(xid);
+            }
+        }
     }
 
     /// Adds the groups of another part.
@@ -138,10 +137,14 @@ impl Groups {
         for (key, tally) in &other.sparse {
             self.sparse.entry(*key).or_default().add(tally);
         }
+        for (keys, tally) in &other.pairs {
+            self.pairs.entry(*keys).or_default().add(tally);
+        }
+        self.parents.extend(&other.parents);
         self.others.add(&other.others);
     }
 
-    /// All records that [`Self::add`] counted, whatever their group.
+    /// All records that were counted, whatever their group.
     #[must_use]
     pub fn total(&self) -> Tally {
         let mut total = self.others;
@@ -151,71 +154,117 @@ impl Groups {
 
     /// Every group with something in it; by resource manager, every one that is built in.
     #[must_use]
-    pub fn rows(&self) -> Vec<(Key, Tally)> {
-        let mut rows: Vec<(Key, Tally)> = self.sparse.iter().map(|(key, tally)| (*key, *tally)).collect();
+    pub fn rows(&self) -> Vec<(RowKey, Tally)> {
+        let mut rows: FxHashMap<RowKey, Tally> = FxHashMap::default();
+        let mut add = |first: &Key, second: Option<&Key>, tally: &Tally| {
+            let key = RowKey { first: self.at_top(*first), second: second.map(|second| self.at_top(*second)) };
+            rows.entry(key).or_default().add(tally);
+        };
+        self.sparse.iter().for_each(|(key, tally)| add(key, None, tally));
+        self.pairs.iter().for_each(|((first, second), tally)| add(first, Some(second), tally));
         for (rmgr_id, types) in (0_u8..=255).zip(self.dense.chunks(16)) {
-            match self.by {
+            match self.by.first {
                 GroupBy::Rmgr => {
                     let mut sum = Tally::default();
                     types.iter().for_each(|tally| sum.add(tally));
                     if sum.records > 0 || rmgr_id < 22 {
-                        rows.push((Key::Rmgr(rmgr_id), sum));
+                        add(&Key::Rmgr(rmgr_id), None, &sum);
                     }
                 }
-                _ => rows.extend(
-                    (0_u8..16)
-                        .zip(types)
-                        .filter(|(_, tally)| tally.records > 0)
-                        .map(|(key, tally)| (Key::Record(rmgr_id, key << 4), *tally)),
-                ),
+                _ => (0_u8..16)
+                    .zip(types)
+                    .filter(|(_, tally)| tally.records > 0)
+                    .for_each(|(key, tally)| add(&Key::Record(rmgr_id, key << 4), None, tally)),
             }
         }
+        let mut rows: Vec<_> = rows.into_iter().collect();
         rows.sort_unstable_by_key(|(key, _)| *key);
         rows
     }
 
-    /// By blocks: see the type's description.
-    fn add_blocks(&mut self, record: &Record<'_>, key_of: impl Fn(&BlockHead) -> Key) {
-        let mut rest = u64::from(record.length_without_images());
-        let mut first = None;
-        let mut seen: Vec<Key> = Vec::new();
-        for (_, block) in record.block_heads() {
-            let key = key_of(&block);
-            first.get_or_insert(key);
-            let tally = self.sparse.entry(key).or_default();
+    /// The group that a subtransaction counts for.
+    fn at_top(&self, key: Key) -> Key {
+        let Key::Xid(mut xid) = key else { return key };
+        // Parents of damaged WAL may form a circle.
+        for _ in 0..=self.parents.len() {
+            match self.parents.get(&xid) {
+                Some(parent) => xid = *parent,
+                None => return Key::Xid(xid),
+            }
+        }
+        key
+    }
+}
+
+/// A block reference, with the cause and the compression of its image.
+struct Part<'a> {
+    block: &'a BlockHead,
+    cause: Option<Cause>,
+    compression: Option<Compression>,
+}
+
+/// The group of a part of a record; `None`: of what belongs to no part. `whole`: the group of the record as a whole.
+fn key_of(by: GroupBy, whole: Key, part: Option<&Part<'_>>) -> Key {
+    let Some(Part { block, cause, compression }) = part else { return whole };
+    match by {
+        GroupBy::Relation => Key::Relation(block.rel),
+        GroupBy::Fork => Key::Fork(block.fork_code()),
+        GroupBy::Block => Key::Block(block.rel, block.fork_code(), block.block),
+        GroupBy::Database => Key::Database(block.rel.db_oid),
+        GroupBy::Tablespace => Key::Tablespace(block.rel.spc_oid),
+        GroupBy::Compression if block.image.is_some() => Key::Compression(*compression),
+        GroupBy::Cause => cause.map_or(Key::None, Key::Cause),
+        _ => whole,
+    }
+}
+
+/// Counts a record in the groups of its parts: see [`Groups`].
+fn count<K: Copy + Eq + Hash>(
+    groups: &mut FxHashMap<K, Tally>,
+    record: &Record<'_>,
+    causes: &[Cause],
+    grain: Grain,
+    key_of: impl Fn(Option<&Part<'_>>) -> K,
+) {
+    if grain == Grain::Record {
+        return groups.entry(key_of(None)).or_default().add_record(record);
+    }
+    let mut rest = u64::from(record.length_without_images());
+    let mut causes = causes.iter();
+    let (mut first, mut others): (Option<K>, Vec<K>) = (None, Vec::new());
+    // Most records without an image are not worth a walk over their blocks where only images have groups.
+    let blocks = (grain == Grain::Block || record.layout.image_count > 0).then(|| record.block_heads());
+    for (_, block) in blocks.into_iter().flatten() {
+        if grain == Grain::Image && block.image.is_none() {
+            continue;
+        }
+        let cause = block.image.and_then(|_| causes.next()).copied();
+        let compression = block.image.and_then(|image| record.major.image_compression(image.bimg_info));
+        let key = key_of(Some(&Part { block: &block, cause, compression }));
+        let tally = groups.entry(key).or_default();
+        if grain == Grain::Block {
             let data = u64::from(block.data_length);
             rest = rest.saturating_sub(data);
             tally.record_bytes = tally.record_bytes.saturating_add(data);
-            if let Some(image) = block.image {
-                tally.add_image(image.length, record.block_size);
+        }
+        if let Some(image) = block.image {
+            tally.add_image(image.length, record.block_size);
+        }
+        let is_new = match first {
+            None => {
+                first = Some(key);
+                true
             }
-            if !seen.contains(&key) {
-                seen.push(key);
-                tally.records = tally.records.saturating_add(1);
+            Some(first) => first != key && !others.contains(&key),
+        };
+        if is_new {
+            tally.records = tally.records.saturating_add(1);
+            if first != Some(key) {
+                others.push(key);
             }
         }
-        let tally = self.sparse.entry(first.unwrap_or(Key::None)).or_default();
-        tally.record_bytes = tally.record_bytes.saturating_add(rest);
-        tally.records = tally.records.saturating_add(u64::from(first.is_none()));
     }
-
-    /// By images: only images and the records that have them; all else goes to `Key::None`.
-    fn add_images(&mut self, record: &Record<'_>, mut key_of: impl FnMut(&BlockHead) -> Option<Key>) {
-        let rest = u64::from(record.length_without_images());
-        let mut seen: Vec<Key> = Vec::new();
-        if record.layout.image_count > 0 {
-            for (_, block) in record.block_heads() {
-                let (Some(key), Some(image)) = (key_of(&block), block.image) else { continue };
-                let tally = self.sparse.entry(key).or_default();
-                tally.add_image(image.length, record.block_size);
-                if !seen.contains(&key) {
-                    seen.push(key);
-                    tally.records = tally.records.saturating_add(1);
-                }
-            }
-        }
-        let tally = self.sparse.entry(seen.first().copied().unwrap_or(Key::None)).or_default();
-        tally.record_bytes = tally.record_bytes.saturating_add(rest);
-        tally.records = tally.records.saturating_add(u64::from(seen.is_empty()));
-    }
+    let tally = groups.entry(first.unwrap_or_else(|| key_of(None))).or_default();
+    tally.record_bytes = tally.record_bytes.saturating_add(rest);
+    tally.records = tally.records.saturating_add(u64::from(first.is_none()));
 }

@@ -10,6 +10,7 @@ pub mod collect;
 mod feed;
 pub mod forced;
 pub mod group;
+pub mod group_key;
 pub mod interval;
 pub mod page_action;
 pub mod partial;

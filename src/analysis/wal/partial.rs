@@ -1,9 +1,11 @@
 //! What one segment counts.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::block_set::{BlockSet, RecentBlocks};
-use super::group::{GroupBy, Groups};
+use super::group::Groups;
+use super::group_key::Grouping;
 use super::segment::{SegmentRead, Visitor};
 use super::stretch::Stretch;
 use super::tally::{Decay, Tally};
@@ -26,7 +28,9 @@ pub struct ScanPlan {
     /// Records that end after this are not counted, nor any that follows.
     pub end_lsn: Lsn,
     /// Grouping, if any.
-    pub group: Option<GroupBy>,
+    pub group: Option<Grouping>,
+    /// Redo points that groups are made by, ascending; empty where none are.
+    pub redo_points: Arc<[Lsn]>,
     /// Whether distinct blocks are counted.
     pub blocks: bool,
 }
@@ -34,8 +38,14 @@ pub struct ScanPlan {
 impl ScanPlan {
     /// Everything, counted in no groups.
     #[must_use]
-    pub const fn totals() -> Self {
-        Self { start_lsn: Lsn::INVALID, end_lsn: Lsn(u64::MAX), group: None, blocks: false }
+    pub fn totals() -> Self {
+        Self {
+            start_lsn: Lsn::INVALID,
+            end_lsn: Lsn(u64::MAX),
+            group: None,
+            redo_points: Arc::default(),
+            blocks: false,
+        }
     }
 
     /// The records of `run` that lie in the range.
@@ -121,7 +131,7 @@ impl<'a> Counter<'a> {
         let start_lsn = set.segments()[index].start_lsn.max(plan.start_lsn);
         let counts = Counts {
             slices: vec![Slice { start_lsn, ..Slice::default() }],
-            groups: plan.group.map(|by| Groups::new(by, segment_size)),
+            groups: plan.group.map(|by| Groups::new(by, segment_size, Arc::clone(&plan.redo_points))),
             ..Counts::default()
         };
         let grid_bytes = u64::from(segment_size) / DECAY_POINTS;

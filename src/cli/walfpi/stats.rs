@@ -7,9 +7,10 @@ use serde_json::{Map, json};
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
-use crate::analysis::wal::group::GroupBy;
+use crate::analysis::wal::group_key::{GroupBy, Grouping};
 use crate::analysis::wal::tally::Tally;
 use crate::cli::exit::{Outcome, Stop};
+use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::stats::{WalStats, WalStatsRequest, wal_stats};
 use crate::output::closing::{Closing, begin};
@@ -35,18 +36,23 @@ use crate::parsers::wal::version::Major;
 /// record for its first block. A record counts once in each group that it touches, so bytes add up to the total and
 /// records to more than that. With --by cause, "repeated" means since the redo point or since --start, whichever is
 /// later.
+///
+/// With two keys the finer one decides what counts where. With relation,cause an image counts for its relation and its
+/// cause, all else that a record says of a block for the relation and no cause, and the rest of the record with its first
+/// block. With checkpoint as a key, a record counts for the last redo point at or before it. With xid, subtransactions count
+/// for the transaction above them where a record says which one that is.
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct StatsArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// What each row stands for
-    #[arg(long, value_enum, default_value_t = By::Checkpoint, value_name = "WHAT")]
-    by: By,
+    /// What each row stands for: one key, or two at once, such as relation,cause
+    #[arg(long, value_enum, default_value = "checkpoint", value_delimiter = ',', value_name = "WHAT")]
+    by: Vec<By>,
     /// Show only the first N rows
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// Order of rows [default: by key; for relation and block by image bytes]
+    /// Order of rows [default: by key; for relation, block and xid by image bytes]
     #[arg(long, value_enum, value_name = "COLUMN")]
     sort: Option<Sort>,
     #[command(flatten)]
@@ -79,12 +85,14 @@ enum By {
     Database,
     /// Tablespaces
     Tablespace,
+    /// Transactions, with their subtransactions where the WAL tells whose they are
+    Xid,
 }
 
 impl By {
-    const fn group(self) -> Option<GroupBy> {
-        Some(match self {
-            Self::Checkpoint => return None,
+    const fn key(self) -> GroupBy {
+        match self {
+            Self::Checkpoint => GroupBy::Checkpoint,
             Self::Rmgr => GroupBy::Rmgr,
             Self::Record => GroupBy::Record,
             Self::Relation => GroupBy::Relation,
@@ -95,7 +103,18 @@ impl By {
             Self::Compression => GroupBy::Compression,
             Self::Database => GroupBy::Database,
             Self::Tablespace => GroupBy::Tablespace,
-        })
+            Self::Xid => GroupBy::Xid,
+        }
+    }
+
+    /// What rows are grouped by; `None`: checkpoint intervals.
+    fn grouping(keys: &[Self]) -> Result<Option<Grouping>, UsageError> {
+        match *keys {
+            [Self::Checkpoint] => Ok(None),
+            [only] => Ok(Some(only.key().into())),
+            [first, second] if first != second => Ok(Some(Grouping::pair(first.key(), second.key()))),
+            _ => Err(UsageError::WrongKeys),
+        }
     }
 }
 
@@ -113,6 +132,14 @@ enum Sort {
 }
 
 impl Sort {
+    /// The order of rows where none was asked for.
+    const fn usual_of(by: GroupBy) -> Self {
+        match by {
+            GroupBy::Relation | GroupBy::Block | GroupBy::Xid => Self::FpiBytes,
+            _ => Self::Key,
+        }
+    }
+
     /// Orders rows, largest first.
     fn order<T>(self, rows: &mut [T], tally: impl Fn(&T) -> Tally) {
         let number = |row: &T| {
@@ -133,7 +160,7 @@ impl Sort {
 }
 
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let request = WalStatsRequest { wal: args.common.request(args.jobs)?, group: args.by.group() };
+    let request = WalStatsRequest { wal: args.common.request(args.jobs)?, group: By::grouping(&args.by)? };
     let bar = ByteBar::new(args.progress);
     let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
@@ -144,11 +171,12 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
     let WalStats { mut counts, findings, coverage, names, major, system_identifier, geometry } = stats;
     let system = system_identifier.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
     let mut rows = counts.rows();
-    let default = match request.group {
-        Some(GroupBy::Relation | GroupBy::Block) => Sort::FpiBytes,
-        _ => Sort::Key,
-    };
-    let sort = args.sort.unwrap_or(default);
+    let sort = args.sort.unwrap_or_else(|| request.group.map_or(Sort::Key, |by| Sort::usual_of(by.first)));
+    if let (Sort::Key, None, Some(by)) = (sort, args.sort, request.group.and_then(|by| by.second)) {
+        // Within one first key, in the order that is usual for the second.
+        Sort::usual_of(by).order(&mut rows, |(_, tally)| *tally);
+        rows.sort_by_key(|(key, _)| key.first);
+    }
     if sort != Sort::Key {
         sort.order(&mut rows, |(_, tally)| *tally);
         sort.order(&mut counts.intervals, |interval| interval.tally);
@@ -168,13 +196,19 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
             CsvShape::Rows { plural: if request.group.is_some() { "groups" } else { "intervals" }, columns: &columns };
         let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
         let mut shown = 0;
-        for (key, tally) in &rows {
-            sink.item(&Item::Group(group_row(key, tally, &naming)))?;
-            shown += 1;
-        }
-        for interval in counts.intervals.iter().filter(|_| request.group.is_none()) {
-            sink.item(&Item::Interval(interval_row(interval)))?;
-            shown += 1;
+        match request.group {
+            Some(by) => {
+                for (key, tally) in &rows {
+                    sink.item(&Item::Group(group_row(by, key, tally, &naming)))?;
+                    shown += 1;
+                }
+            }
+            None => {
+                for interval in &counts.intervals {
+                    sink.item(&Item::Interval(interval_row(interval)))?;
+                    shown += 1;
+                }
+            }
         }
         let mut totals = Map::new();
         put_tally(&mut totals, &counts.total);

@@ -1,6 +1,7 @@
 //! How much of the WAL is full-page images: by checkpoint interval, or by anything else.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::images::redo_points;
 use super::names::NameLookup;
@@ -11,7 +12,8 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
-use crate::analysis::wal::group::{GroupBy, Groups, Key};
+use crate::analysis::wal::group::Groups;
+use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
 use crate::analysis::wal::interval::{Interval, IntervalFold};
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::segment::read_segment;
@@ -27,7 +29,7 @@ pub struct WalStatsRequest {
     /// Which WAL, and how it is read.
     pub wal: WalRequest,
     /// What rows stand for; `None`: checkpoint intervals.
-    pub group: Option<GroupBy>,
+    pub group: Option<Grouping>,
 }
 
 /// What was counted.
@@ -50,7 +52,7 @@ pub struct WalCounts {
 impl WalCounts {
     /// Groups in the order of their keys; none where none were asked for.
     #[must_use]
-    pub fn rows(&self) -> Vec<(Key, Tally)> {
+    pub fn rows(&self) -> Vec<(RowKey, Tally)> {
         self.groups.as_ref().map(Groups::rows).unwrap_or_default()
     }
 
@@ -109,25 +111,30 @@ pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalSt
 
 impl WalSource {
     /// Counts all records of the range by `group`, or by checkpoint interval.
-    pub fn count(&mut self, group: Option<GroupBy>, jobs: usize, watch: WatchWal<'_>) -> WalCounts {
+    pub fn count(&mut self, group: Option<Grouping>, jobs: usize, watch: WatchWal<'_>) -> WalCounts {
         let watched = self.watched(watch);
         match group {
-            Some(GroupBy::Cause) => count_causes(self, jobs, &watched),
+            Some(by) if by.has(GroupBy::Cause) => count_causes(self, by, jobs, &watched),
             _ => count(self, group, jobs, &watched),
         }
     }
 }
 
 /// Counts with several threads.
-fn count(source: &mut WalSource, group: Option<GroupBy>, jobs: usize, watched: &Watched<'_>) -> WalCounts {
-    let plan = ScanPlan { group, blocks: group.is_none(), ..source.plan() };
+fn count(source: &mut WalSource, group: Option<Grouping>, jobs: usize, watched: &Watched<'_>) -> WalCounts {
+    let mut plan = ScanPlan { group, blocks: group.is_none(), ..source.plan() };
+    if group.is_some_and(|by| by.has(GroupBy::Checkpoint)) {
+        plan.redo_points = sorted_redo_points(source, &plan, jobs, watched);
+    }
+    // Which subtransactions a transaction had is in the main data.
+    let keep = if group.is_some_and(|by| by.has(GroupBy::Xid)) { Keep::Blocks } else { Keep::Heads };
     let mut counted = WalCounts::default();
     let mut fold = IntervalFold::new();
     let mut undecoded = Vec::new();
     source.each_run(
         watched,
         |set, run, _| {
-            let stretch = plan.stretch(set, run, Keep::Heads);
+            let stretch = plan.stretch(set, run, keep);
             let begin = |index| Counter::new(set, index, &plan, &[]);
             let watch = |bytes| watched.advance(bytes);
             let read = collect_run(&stretch, jobs, &watch, begin, |part| {
@@ -171,12 +178,21 @@ fn count(source: &mut WalSource, group: Option<GroupBy>, jobs: usize, watched: &
     counted
 }
 
-/// Counts by cause: redo points first, then every record in order.
-fn count_causes(source: &mut WalSource, jobs: usize, watched: &Watched<'_>) -> WalCounts {
+/// Redo points that are known, ascending: those of majors up to 16 only by checkpoints that come later.
+fn sorted_redo_points(source: &WalSource, plan: &ScanPlan, jobs: usize, watched: &Watched<'_>) -> Arc<[Lsn]> {
+    let mut points = redo_points(&source.set, plan, jobs, watched);
+    points.sort_unstable();
+    points.dedup();
+    points.into()
+}
+
+/// Counts by cause, and perhaps another key: redo points first, then every record in order.
+fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Watched<'_>) -> WalCounts {
     let (geometry, plan) = (source.set.geometry(), source.plan());
-    let mut classifier = CauseClassifier::new(redo_points(&source.set, &plan, jobs, watched), geometry.block_size);
+    let redo_points = sorted_redo_points(source, &plan, jobs, watched);
+    let mut classifier = CauseClassifier::new(redo_points.to_vec(), geometry.block_size);
     let mut counted = WalCounts::default();
-    let mut groups = Groups::new(GroupBy::Cause, geometry.wal_segment_size);
+    let mut groups = Groups::new(by, geometry.wal_segment_size, redo_points);
     let mut causes = Vec::new();
     let mut before: Option<(Lsn, Lsn)> = None;
     source.each_record(&plan, false, watched, |_, record| {
@@ -184,7 +200,7 @@ fn count_causes(source: &mut WalSource, jobs: usize, watched: &Watched<'_>) -> W
         counted.add_stretch(goes_on.map_or(record.start_lsn, |(_, end)| end), record.end_lsn);
         before = Some((record.start_lsn, record.end_lsn));
         classifier.causes(record, &mut causes);
-        groups.add_cause(record, &causes);
+        groups.add_with_causes(record, &causes);
         counted.total.add_record(record);
         counted.reach(Some(record.start_lsn), Some(record.end_lsn));
         ControlFlow::Continue(())
@@ -213,7 +229,7 @@ mod tests {
     #[test]
     fn result_of_work_that_was_broken_off_says_so() {
         let at_once = |_: u64, _: u64| ControlFlow::Break(());
-        for group in [None, Some(GroupBy::Rmgr), Some(GroupBy::Cause)] {
+        for group in [None, Some(GroupBy::Rmgr.into()), Some(GroupBy::Cause.into())] {
             let whole = wal_stats(&WalStatsRequest { wal: request(), group }, &unwatched).unwrap();
             assert!(!whole.coverage.is_interrupted() && whole.coverage.examined == RECORDS, "{group:?}");
             let broken = wal_stats(&WalStatsRequest { wal: request(), group }, &at_once).unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{fill_up, lsn_text};
 use crate::analysis::wal::chain::CheckedRun;
-use crate::analysis::wal::group::{GroupBy, Key};
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::walk::{Damage, DamageReason};
 use crate::output::wal_columns::{count_fields, interval_fields, put_tally};
@@ -31,11 +31,13 @@ pub struct Naming<'a> {
 
 /// Columns of a row in CSV, in order. `None`: by checkpoint.
 #[must_use]
-pub fn stats_columns(by: Option<GroupBy>) -> Vec<&'static str> {
-    match by {
-        None => interval_fields().collect(),
-        Some(by) => key_columns(by).iter().copied().chain(count_fields()).collect(),
-    }
+pub fn stats_columns(by: Option<Grouping>) -> Vec<&'static str> {
+    let Some(Grouping { first, second }) = by else { return interval_fields().collect() };
+    let mut columns = key_columns(first).to_vec();
+    let further = second.map(key_columns).unwrap_or_default();
+    columns.extend(further.iter().filter(|column| !key_columns(first).contains(column)));
+    columns.extend(count_fields());
+    columns
 }
 
 /// Columns that name a group in CSV, in order.
@@ -52,6 +54,8 @@ pub const fn key_columns(by: GroupBy) -> &'static [&'static str] {
         GroupBy::Compression => &["compression"],
         GroupBy::Segment => &["segment", "timeline"],
         GroupBy::Cause => &["cause"],
+        GroupBy::Checkpoint => &["redo_lsn"],
+        GroupBy::Xid => &["xid"],
     }
 }
 
@@ -71,28 +75,49 @@ const GROUP_KEYS: &[&str] = &[
     "segment",
     "timeline",
     "cause",
+    "redo_lsn",
+    "xid",
 ];
 
-/// The word for what rows are grouped by.
-const fn group_by_name(key: &Key) -> Option<&'static str> {
-    match key {
-        Key::Rmgr(_) => Some("rmgr"),
-        Key::Record(..) => Some("record"),
-        Key::Relation(_) => Some("relation"),
-        Key::Block(..) => Some("block"),
-        Key::Fork(_) => Some("fork"),
-        Key::Database(_) => Some("database"),
-        Key::Tablespace(_) => Some("tablespace"),
-        Key::Compression(_) => Some("compression"),
-        Key::Segment(..) => Some("segment"),
-        Key::Cause(_) => Some("cause"),
-        Key::None => None,
+/// The word for a way to group.
+#[must_use]
+pub const fn group_by_name(by: GroupBy) -> &'static str {
+    match by {
+        GroupBy::Rmgr => "rmgr",
+        GroupBy::Record => "record",
+        GroupBy::Relation => "relation",
+        GroupBy::Fork => "fork",
+        GroupBy::Block => "block",
+        GroupBy::Database => "database",
+        GroupBy::Tablespace => "tablespace",
+        GroupBy::Compression => "compression",
+        GroupBy::Segment => "segment",
+        GroupBy::Cause => "cause",
+        GroupBy::Checkpoint => "checkpoint",
+        GroupBy::Xid => "xid",
     }
 }
 
 /// A group as a row.
 #[must_use]
-pub fn group_row(key: &Key, tally: &Tally, naming: &Naming<'_>) -> Row {
+pub fn group_row(by: Grouping, key: &RowKey, tally: &Tally, naming: &Naming<'_>) -> Row {
+    let mut row = key_row(&key.first, naming);
+    let by = match (by.second, key.second) {
+        (Some(by_second), Some(second)) => {
+            row.append(&mut key_row(&second, naming));
+            json!(format!("{},{}", group_by_name(by.first), group_by_name(by_second)))
+        }
+        _ => json!((key.first != Key::None).then(|| group_by_name(by.first))),
+    };
+    row.insert("by".to_owned(), by);
+    put_tally(&mut row, tally);
+    fill_up(&mut row, GROUP_KEYS);
+    row
+}
+
+/// The fields that a key gives a row.
+#[must_use]
+pub fn key_row(key: &Key, naming: &Naming<'_>) -> Row {
     let mut row = Row::new();
     let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);
     let relation = |put: &mut dyn FnMut(&str, Value) -> Option<Value>, rel: &RelFileLocator| {
@@ -131,11 +156,10 @@ pub fn group_row(key: &Key, tally: &Tally, naming: &Naming<'_>) -> Row {
             put("timeline", json!(tli.0));
         }
         Key::Cause(cause) => drop(put("cause", json!(cause.name()))),
+        Key::Checkpoint(redo) => drop(put("redo_lsn", json!(redo.map(lsn_text)))),
+        Key::Xid(xid) => drop(put("xid", json!(xid))),
         Key::None => {}
     }
-    put("by", json!(group_by_name(key)));
-    put_tally(&mut row, tally);
-    fill_up(&mut row, GROUP_KEYS);
     row
 }
 

@@ -12,6 +12,8 @@ use crate::parsers::error::ParseError;
 
 /// Flag in `xl_info` of a commit or abort: `xinfo` follows the time (`XLOG_XACT_HAS_INFO`).
 const XACT_HAS_INFO: u8 = 0x80;
+/// Type of the record that names the transaction above some subtransactions (`XLOG_XACT_ASSIGNMENT`).
+const XACT_ASSIGNMENT: u8 = 0x50;
 /// Bits of `xinfo` that say what follows (`XACT_XINFO_HAS_*`); the same in all majors.
 const XINFO_HAS_DBINFO: u32 = 0x01;
 const XINFO_HAS_SUBXACTS: u32 = 0x02;
@@ -135,8 +137,51 @@ impl XactEnd {
             let (i, lists) = head.lists(i)?;
             let (i, prepared) = head.prepared_xid(i)?;
             let xid = if is_prepared { prepared } else { Some(record.header.xid).filter(|xid| *xid != 0) };
-            let subxids = lists.subxids.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
-            Ok((i, Some(Self { committed, time: head.time, xid, subxids })))
+            Ok((i, Some(Self { committed, time: head.time, xid, subxids: xids(lists.subxids) })))
         })
     }
+}
+
+/// Subtransactions, and the transaction that they belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubXacts {
+    /// The transaction above them: that at the top, but of an abort the one that was rolled back.
+    pub xid: u32,
+    /// Those below it.
+    pub subxids: Vec<u32>,
+}
+
+impl SubXacts {
+    /// What `record` tells: a commit, an abort, or an `ASSIGNMENT`, which comes once for every 64 subtransactions of a
+    /// transaction that is still running. `None` when it tells of none.
+    ///
+    /// | bytes of `ASSIGNMENT` | field       | C type            |
+    /// |-----------------------|-------------|-------------------|
+    /// | 0..4                  | `xtop`      | `TransactionId`   |
+    /// | 4..8                  | `nsubxacts` | `int`             |
+    /// | 8..                   | `xsub`      | `TransactionId[]` |
+    ///
+    /// Source: `xl_xact_assignment`, `src/include/access/xact.h`.
+    ///
+    /// # Errors
+    /// `Truncated` or `Invalid` when the main data is not what its type says.
+    pub fn of(record: &Record<'_>) -> Result<Option<Self>, ParseError> {
+        if record.header.rmgr_id != RM_XACT {
+            return Ok(None);
+        }
+        if type_key(RM_XACT, record.header.info) == XACT_ASSIGNMENT {
+            let base = record.main_data_lsn().0;
+            return decode_at("xl_xact_assignment", base, record.main_data(), |i| {
+                let (i, xid) = context("xtop", le_u32).parse(i)?;
+                let (i, subxids) = items(i, "nsubxacts", 4)?;
+                Ok((i, Some(Self { xid, subxids: xids(subxids) })))
+            });
+        }
+        let Some(end) = XactEnd::of(record)? else { return Ok(None) };
+        Ok(end.xid.filter(|_| !end.subxids.is_empty()).map(|xid| Self { xid, subxids: end.subxids }))
+    }
+}
+
+fn xids(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
 }

@@ -7,7 +7,7 @@ use super::new_files::export;
 use super::stamps::FileStamps;
 use super::{hand_over, lock, quoted_paths};
 use crate::analysis::finding::Severity;
-use crate::analysis::wal::group::GroupBy;
+use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::names::NameLookup;
@@ -106,10 +106,10 @@ fn survey(request: &WalRequest, source: Option<WalSource>, sender: &ActionSender
         skipped: source.coverage.skipped.clone(),
     };
     sender.action(Action::WalRead(Arc::new(survey.clone())));
-    let counted = count(&mut source, Some(GroupBy::Relation), "counting relations in WAL");
+    let counted = count(&mut source, Some(GroupBy::Relation.into()), "counting relations in WAL");
     survey.relations = Some(largest(&counted, GroupBy::Relation, &source, &names));
     sender.action(Action::WalRead(Arc::new(survey.clone())));
-    let counted = count(&mut source, Some(GroupBy::Cause), "classifying causes of images");
+    let counted = count(&mut source, Some(GroupBy::Cause.into()), "classifying causes of images");
     survey.causes = Some(largest(&counted, GroupBy::Cause, &source, &names));
     Ok(Action::WalRead(Arc::new(survey)))
 }
@@ -126,7 +126,7 @@ fn largest(counted: &WalCounts, by: GroupBy, source: &WalSource, names: &NameLoo
     let mut rows = counted.rows();
     rows.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.fpi_bytes));
     rows.truncate(MAX_RELATIONS);
-    rows.iter().map(|(key, tally)| (name_of(by, key, tally, &naming), *tally)).collect()
+    rows.iter().map(|(key, tally)| (name_of(by, &key.first, &naming), *tally)).collect()
 }
 
 /// The arguments with which another command reads the same.

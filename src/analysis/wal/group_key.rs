@@ -1,0 +1,131 @@
+//! What rows stand for: the ways to group, and the groups themselves.
+
+use super::cause::Cause;
+use crate::parsers::image::Compression;
+use crate::types::{BlockNumber, Lsn, Oid, RelFileLocator, TimelineId};
+
+/// A way to group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupBy {
+    /// Resource manager.
+    Rmgr,
+    /// Resource manager and record type.
+    Record,
+    /// Relation.
+    Relation,
+    /// Fork.
+    Fork,
+    /// Single block.
+    Block,
+    /// Database.
+    Database,
+    /// Tablespace.
+    Tablespace,
+    /// How images are compressed.
+    Compression,
+    /// Segment file.
+    Segment,
+    /// Why images were written.
+    Cause,
+    /// Redo point in force.
+    Checkpoint,
+    /// Transaction; those of subtransactions count for the one at the top, where WAL tells it.
+    Xid,
+}
+
+/// What a way to group looks at. Later ones are finer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Grain {
+    /// Records as a whole.
+    Record,
+    /// Block references.
+    Block,
+    /// Images.
+    Image,
+}
+
+impl GroupBy {
+    /// What it looks at.
+    pub(super) const fn grain(self) -> Grain {
+        match self {
+            Self::Rmgr | Self::Record | Self::Segment | Self::Checkpoint | Self::Xid => Grain::Record,
+            Self::Relation | Self::Fork | Self::Block | Self::Database | Self::Tablespace => Grain::Block,
+            Self::Compression | Self::Cause => Grain::Image,
+        }
+    }
+}
+
+/// One way to group, or two at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grouping {
+    /// The first key of a row.
+    pub first: GroupBy,
+    /// The second.
+    pub second: Option<GroupBy>,
+}
+
+impl Grouping {
+    /// Both keys at once.
+    #[must_use]
+    pub const fn pair(first: GroupBy, second: GroupBy) -> Self {
+        Self { first, second: Some(second) }
+    }
+
+    /// True when one of the keys is this one.
+    #[must_use]
+    pub fn has(&self, by: GroupBy) -> bool {
+        self.first == by || self.second == Some(by)
+    }
+}
+
+impl From<GroupBy> for Grouping {
+    fn from(first: GroupBy) -> Self {
+        Self { first, second: None }
+    }
+}
+
+/// One group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// Resource manager.
+    Rmgr(u8),
+    /// Resource manager and the bits that give the type.
+    Record(u8, u8),
+    /// Relation.
+    Relation(RelFileLocator),
+    /// Code of the fork.
+    Fork(u8),
+    /// Relation, fork and block.
+    Block(RelFileLocator, u8, BlockNumber),
+    /// Database.
+    Database(Oid),
+    /// Tablespace.
+    Tablespace(Oid),
+    /// Images with a compression, or without any (`None`).
+    Compression(Option<Compression>),
+    /// Timeline and number of the segment.
+    Segment(TimelineId, u64),
+    /// Why an image was written.
+    Cause(Cause),
+    /// The last redo point at or before a record; `None`: before the first that is known.
+    Checkpoint(Option<Lsn>),
+    /// Transaction.
+    Xid(u32),
+    /// Records without a block, image or transaction to group them by.
+    None,
+}
+
+/// The keys of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowKey {
+    /// The first.
+    pub first: Key,
+    /// The second, where rows have two.
+    pub second: Option<Key>,
+}
+
+impl From<Key> for RowKey {
+    fn from(first: Key) -> Self {
+        Self { first, second: None }
+    }
+}

@@ -1,0 +1,254 @@
+//! Rows of `pg_walfpi stats` with one key and with two, against the records that pg_waldump of the same major lists.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use common::{Ran, arg, run, unpack};
+use serde_json::Value;
+
+fn walfpi(args: &[&str]) -> Ran {
+    run("pg_walfpi", args)
+}
+
+/// A block reference as pg_waldump prints it.
+struct Block {
+    rel: String,
+    has_image: bool,
+}
+
+/// A record as pg_waldump prints it.
+struct Record {
+    rmgr: String,
+    name: String,
+    xid: u32,
+    lsn: u64,
+    text: String,
+    blocks: Vec<Block>,
+}
+
+fn lsn_of(text: &str) -> u64 {
+    let (high, low) = text.trim_end_matches([';', ',']).split_once('/').unwrap();
+    u64::from_str_radix(high, 16).unwrap() << 32 | u64::from_str_radix(low, 16).unwrap()
+}
+
+fn word_after<'a>(line: &'a str, label: &str) -> Option<&'a str> {
+    line.split_once(label)?.1.split_whitespace().next()
+}
+
+fn records(major: u32) -> Vec<Record> {
+    let path = unpack::unpack(&format!("wal/pg{major}")).unwrap().join("expected/records.txt");
+    let mut records: Vec<Record> = Vec::new();
+    for line in fs::read_to_string(path).unwrap().lines() {
+        if let Some(rel) = word_after(line, "blkref #").and_then(|_| word_after(line, ": rel ")) {
+            let block = Block { rel: rel.to_owned(), has_image: line.contains("FPW") };
+            records.last_mut().unwrap().blocks.push(block);
+        } else if line.starts_with("rmgr: ") {
+            let text = line.split_once("desc: ").unwrap().1.to_owned();
+            records.push(Record {
+                rmgr: word_after(line, "rmgr: ").unwrap().to_owned(),
+                name: text.split_whitespace().next().unwrap().to_owned(),
+                xid: word_after(line, "tx: ").unwrap().trim_end_matches(',').parse().unwrap(),
+                lsn: lsn_of(word_after(line, "lsn: ").unwrap()),
+                text,
+                blocks: Vec::new(),
+            });
+        }
+    }
+    assert!(records.len() > 8000, "{major}");
+    records
+}
+
+/// Records and images by keys, as texts.
+type Expected = BTreeMap<Vec<String>, (u64, u64)>;
+
+/// What `keys_of` makes of each block of each record; a record counts once in each group.
+fn by_blocks(records: &[Record], keys_of: impl Fn(&Record, Option<&Block>) -> Vec<String>) -> Expected {
+    let mut expected = Expected::new();
+    for record in records {
+        let mut touched = BTreeSet::new();
+        for block in &record.blocks {
+            let keys = keys_of(record, Some(block));
+            expected.entry(keys.clone()).or_default().1 += u64::from(block.has_image);
+            touched.insert(keys);
+        }
+        if record.blocks.is_empty() {
+            touched.insert(keys_of(record, None));
+        }
+        for keys in touched {
+            expected.entry(keys).or_default().0 += 1;
+        }
+    }
+    expected
+}
+
+fn rows(major: u32, by: &str) -> Vec<Value> {
+    let data = unpack::data_dir(&format!("wal/pg{major}")).unwrap();
+    let ran = walfpi(&["stats", "--by", by, "--format", "ndjson", arg(&data)]);
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{major} {by}");
+    let rows = ran.of_type("group");
+    assert!(rows.iter().all(|row| !by.contains(',') || row["by"] == by), "{major} {by}");
+    let summary = ran.of_type("summary").remove(0);
+    for name in ["record_bytes", "fpi_count", "fpi_bytes", "fpi_raw_bytes", "combined_bytes"] {
+        let sum: u64 = rows.iter().map(|row| row[name].as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), summary[name].as_u64(), "{major} {by}: {name} of all rows is the total");
+    }
+    rows
+}
+
+fn relation_of(row: &Value) -> String {
+    match row["rel_number"].as_u64() {
+        Some(number) => format!("{}/{}/{number}", row["spc_oid"], row["db_oid"]),
+        None => "-".to_owned(),
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn counted(rows: &[Value], keys_of: impl Fn(&Value) -> Vec<String>) -> Expected {
+    let number = |row: &Value, name: &str| row[name].as_u64().unwrap();
+    let mut counted = Expected::new();
+    for row in rows {
+        let before = counted.insert(keys_of(row), (number(row, "records"), number(row, "fpi_count")));
+        assert_eq!(before, None, "one row for each pair: {row}");
+    }
+    counted
+}
+
+fn rel_of(block: Option<&Block>) -> String {
+    block.map_or_else(|| "-".to_owned(), |block| block.rel.clone())
+}
+
+#[test]
+fn records_of_each_relation_by_type_are_those_of_pg_waldump() {
+    for major in 10..=19 {
+        let records = records(major);
+        let expected =
+            by_blocks(&records, |record, block| vec![rel_of(block), record.rmgr.clone(), record.name.clone()]);
+        let own = counted(&rows(major, "relation,record"), |row| {
+            vec![relation_of(row), text_of(&row["rmgr"]), text_of(&row["record"])]
+        });
+        // Generic records have one type, and pg_waldump prints none.
+        let plain = |all: &Expected| -> BTreeMap<Vec<String>, (u64, u64)> {
+            all.iter().filter(|(keys, _)| keys[1] != "Generic").map(|(keys, counts)| (keys.clone(), *counts)).collect()
+        };
+        assert_eq!(plain(&own), plain(&expected), "{major}");
+        assert!(own.len() > 100, "{major}");
+    }
+}
+
+#[test]
+fn pairs_with_a_checkpoint_are_cut_at_its_redo_point() {
+    for major in [10, 14, 16, 17, 19] {
+        let records = records(major);
+        let redo_points: BTreeSet<u64> = records
+            .iter()
+            .filter(|record| ["CHECKPOINT_SHUTDOWN", "CHECKPOINT_ONLINE"].contains(&record.name.as_str()))
+            .map(|record| lsn_of(word_after(&record.text, "redo ").unwrap()))
+            .collect();
+        let redo_of = |record: &Record| {
+            redo_points.range(..=record.lsn).next_back().map_or_else(|| "-".to_owned(), |redo| redo.to_string())
+        };
+        let own_redo = |row: &Value| row["redo_lsn"].as_str().map_or("-".to_owned(), |text| lsn_of(text).to_string());
+        let expected = by_blocks(&records, |record, block| vec![rel_of(block), redo_of(record)]);
+        for by in ["relation,checkpoint", "checkpoint,relation"] {
+            let own = counted(&rows(major, by), |row| vec![relation_of(row), own_redo(row)]);
+            assert_eq!(own, expected, "{major} {by}");
+        }
+        let segments = counted(&rows(major, "checkpoint,rmgr"), |row| vec![own_redo(row), text_of(&row["rmgr"])]);
+        let sums = segments.values().fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1));
+        let images = records.iter().flat_map(|record| &record.blocks).filter(|block| block.has_image).count();
+        assert_eq!(sums, (records.len() as u64, images as u64), "{major}: whole records have one row each");
+    }
+}
+
+#[test]
+fn subtransactions_count_for_the_transaction_above_them() {
+    for major in 10..=19 {
+        let records = records(major);
+        // As pg_waldump tells them, with a comma or a semicolon after the list.
+        let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
+        for record in records.iter().filter(|record| record.rmgr == "Transaction") {
+            let Some((_, list)) = record.text.split_once("subxacts: ") else { continue };
+            let top = match word_after(&record.text, "xtop ") {
+                Some(top) => top.trim_end_matches(':').parse().unwrap(),
+                None => record.xid,
+            };
+            let list = list.split(';').next().unwrap();
+            for xid in list.split_whitespace().map_while(|word| word.trim_end_matches(',').parse().ok()) {
+                parents.entry(xid).or_insert(top);
+            }
+        }
+        assert!(!parents.is_empty(), "{major}: subtransactions are in the fixture");
+        let mut expected: BTreeMap<Vec<String>, (u64, u64)> = BTreeMap::new();
+        for record in &records {
+            let xid = parents.get(&record.xid).copied().unwrap_or(record.xid);
+            let images = record.blocks.iter().filter(|block| block.has_image).count() as u64;
+            let key = if xid == 0 { "-".to_owned() } else { xid.to_string() };
+            let counts = expected.entry(vec![key]).or_default();
+            *counts = (counts.0 + 1, counts.1 + images);
+        }
+        assert_eq!(counted(&rows(major, "xid"), |row| vec![text_of(&row["xid"])]), expected, "{major}");
+        let pairs = rows(major, "xid,rmgr");
+        assert!(pairs.iter().all(|row| {
+            let xid = row["xid"].as_u64().map(|xid| u32::try_from(xid).unwrap());
+            xid.is_none_or(|xid| !parents.contains_key(&xid))
+        }));
+    }
+}
+
+#[test]
+fn images_by_relation_and_cause_are_those_that_are_listed() {
+    for major in [11, 16, 18] {
+        let data = unpack::data_dir(&format!("wal/pg{major}")).unwrap();
+        let images = walfpi(&["list", "--format", "ndjson", arg(&data)]).of_type("image");
+        let mut expected: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+        for image in &images {
+            let counts = expected.entry((relation_of(image), text_of(&image["cause"]))).or_default();
+            *counts = (counts.0 + 1, counts.1 + image["stored_bytes"].as_u64().unwrap());
+        }
+        let pairs = rows(major, "relation,cause");
+        let own: BTreeMap<(String, String), (u64, u64)> = pairs
+            .iter()
+            .filter(|row| !row["cause"].is_null())
+            .map(|row| {
+                let counts = (row["fpi_count"].as_u64().unwrap(), row["fpi_bytes"].as_u64().unwrap());
+                ((relation_of(row), text_of(&row["cause"])), counts)
+            })
+            .collect();
+        assert_eq!(own, expected, "{major}");
+        // What else a relation has of the WAL stands beside a cause of null: all of it is what the relation has alone.
+        let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
+        for row in &pairs {
+            *bytes.entry(relation_of(row)).or_default() += row["combined_bytes"].as_u64().unwrap();
+        }
+        let alone: BTreeMap<String, u64> = rows(major, "relation")
+            .iter()
+            .map(|row| (relation_of(row), row["combined_bytes"].as_u64().unwrap()))
+            .collect();
+        assert_eq!(bytes, alone, "{major}");
+    }
+}
+
+#[test]
+fn keys_are_one_or_two_that_differ() {
+    let data = unpack::data_dir("wal/pg16").unwrap();
+    for by in ["relation,relation", "relation,cause,xid", "checkpoint,checkpoint"] {
+        let ran = walfpi(&["stats", "--by", by, arg(&data)]);
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{by}");
+        assert!(ran.stderr.contains("two different ones"), "{by}: {}", ran.stderr);
+    }
+    let header = |by: &str| {
+        let ran = walfpi(&["stats", "--by", by, "--format", "csv", arg(&data)]);
+        ran.stdout.lines().next().unwrap().split(",records").next().unwrap().to_owned()
+    };
+    assert_eq!(header("database,relation"), "db_oid,database,spc_oid,rel_number,relation");
+    assert_eq!(header("xid,checkpoint"), "xid,redo_lsn");
+}
