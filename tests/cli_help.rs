@@ -15,7 +15,7 @@ fn help_of_every_command() {
     for (program, commands) in [
         (
             "pg_dwbinspect",
-            ["", "tui", "check", "page", "repair", "undo", "info", "dump", "batches", "verify"].as_slice(),
+            ["", "tui", "check", "page", "repair", "undo", "info", "dump", "batches", "verify", "report"].as_slice(),
         ),
         ("pg_walfpi", ["", "stats", "list", "extract", "verify", "tui"].as_slice()),
     ] {

@@ -5,6 +5,7 @@ mod data_dir_arg;
 pub mod dwbinspect;
 pub mod exit;
 mod generate;
+mod report_file;
 #[cfg(feature = "tui")]
 mod screen;
 mod usage;

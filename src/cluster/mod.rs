@@ -9,6 +9,7 @@ pub mod control_file;
 pub mod data_dir;
 pub mod donor;
 pub mod dwb_files;
+pub mod file_digest;
 pub mod name_gaps;
 pub mod names;
 pub mod names_file;

@@ -4,6 +4,8 @@
 pub mod batches;
 pub mod check;
 pub mod cluster_wal;
+#[cfg(feature = "tables")]
+pub mod crash_report;
 pub mod donors;
 pub mod dwb_source;
 pub mod error;

@@ -6,6 +6,7 @@ pub mod closing;
 pub mod colour;
 #[cfg(feature = "tables")]
 pub mod compression_text;
+pub mod control_facts;
 pub mod control_fields;
 pub mod documents;
 pub mod escape;
@@ -14,12 +15,16 @@ pub mod figures;
 pub mod files_text;
 pub mod hexdump;
 pub mod history_text;
+#[cfg(feature = "tables")]
+pub mod html;
 pub mod json;
+pub mod markup;
 pub mod next_step_text;
 pub mod page_change_text;
 pub mod page_parts;
 #[cfg(feature = "tables")]
 pub mod page_text;
+pub mod plot;
 #[cfg(feature = "cli")]
 pub mod progress;
 pub mod shell;

@@ -41,4 +41,5 @@ pub mod page_links;
 pub mod pglz;
 pub mod pglz_compress;
 pub mod restore;
+pub mod sha256;
 pub mod wal;

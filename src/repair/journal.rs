@@ -27,6 +27,9 @@ const BEFORE: &str = "before.pages";
 const AFTER: &str = "after.pages";
 const PLAN: &str = "plan.json";
 
+/// How the name of a journal beside a data directory begins.
+pub(super) const JOURNAL_PREFIX: &str = "pgforensics_undo_";
+
 /// Why a journal cannot be made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -353,7 +356,7 @@ impl Journal {
 pub fn beside(root: &Path) -> Result<PathBuf, AccessError> {
     let real = root.canonicalize().map_err(|source| AccessError::io("find", root, source))?;
     let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-    let name = format!("pgforensics_undo_{time}_{}", std::process::id());
+    let name = format!("{JOURNAL_PREFIX}{time}_{}", std::process::id());
     let (parent, _) = split(&real).ok_or_else(|| AccessError::io("find", root, io::ErrorKind::InvalidInput.into()))?;
     Ok(parent.join(name))
 }

@@ -1,10 +1,9 @@
 //! A plan saved as a new file.
-#![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::outside::{OutsideError, open_parent};
+use super::new_file::NewFile;
+use super::outside::OutsideError;
 use super::plan::{PLAN_LIMIT_BYTES, Plan};
 use crate::cluster::open::AccessError;
 
@@ -13,18 +12,12 @@ use crate::cluster::open::AccessError;
 /// # Errors
 /// When the plan is longer than what is read back, the file exists, lies inside a protected directory or that cannot be found out, or the system refuses.
 pub fn save(path: &Path, plan: &Plan, protected: &[PathBuf]) -> Result<(), OutsideError> {
-    let fail = |operation, source| AccessError::io(operation, path, source);
-    let text = serde_json::to_string_pretty(plan).map_err(|error| fail("write", error.into()))?;
+    let text = serde_json::to_string_pretty(plan).map_err(|error| AccessError::io("write", path, error.into()))?;
     let (size_bytes, limit_bytes) = (text.len() as u64 + 1, PLAN_LIMIT_BYTES);
     if size_bytes > limit_bytes {
         return Err(AccessError::TooLong { path: path.to_owned(), size_bytes, limit_bytes }.into());
     }
-    let (directory, name) = open_parent(path, protected)?;
-    let mut file = directory.create_file(name)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(|source| fail("write", source))?;
-    file.sync_all().map_err(|source| fail("sync", source))?;
-    directory.sync()?;
-    Ok(())
+    Ok(NewFile::at(path, protected)?.write(format!("{text}\n").as_bytes())?)
 }
 
 #[cfg(test)]

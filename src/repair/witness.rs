@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::plan::crc_text;
 use super::target::DataRoot;
@@ -15,6 +14,7 @@ use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::open::AccessError;
 use crate::parsers::control::{CONTROL_FILE_SIZE, ControlFile};
 use crate::parsers::dwb::DwbDirectory;
+use crate::parsers::sha256::sha256_text;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::Lsn;
 
@@ -47,7 +47,7 @@ impl ControlMark {
     fn of(bytes: &[u8]) -> Self {
         let control = ControlFile::decode(bytes).ok().flatten();
         Self {
-            sha256: sha256(bytes),
+            sha256: sha256_text(bytes),
             written: control.as_ref().and_then(written).map(|time| time.to_string()),
             checkpoint_lsn: control.map(|control| control.checkpoint_lsn.to_string()),
         }
@@ -64,10 +64,6 @@ impl std::fmt::Display for ControlMark {
 
 fn written(control: &ControlFile) -> Option<Timestamp> {
     Timestamp::from_second(control.time_s).ok()
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The position in `pg_wal` where a server would go on writing.
@@ -108,7 +104,7 @@ impl WalMark {
 
     fn look(&self, root: &DataRoot) -> Result<Option<String>, AccessError> {
         let bytes = root.read_up_to(Path::new(&self.path), self.offset, self.length)?;
-        Ok(bytes.map(|bytes| sha256(&bytes)))
+        Ok(bytes.map(|bytes| sha256_text(&bytes)))
     }
 }
 

@@ -1,17 +1,17 @@
 //! `pg_dwbinspect check`: which pages are torn, and which image may be put back.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 
 use super::PROGRAM;
 use super::bars::Bars;
+use super::examine_args::ExamineArgs;
 use crate::cli::context::{OutputArgs, QuietArg};
-use crate::cli::data_dir_arg::PgData;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::work::{DonorArgs, JobsArg, ProgressArg, RebuildArg, ServerArgs};
-use crate::inspect::check::{CheckRequest, Scope, check};
+use crate::cli::work::{JobsArg, ProgressArg};
+use crate::inspect::check::check;
 use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_of};
 use crate::output::check_text::{
@@ -32,35 +32,8 @@ use crate::types::PageId;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct CheckArgs {
-    /// Data directory of a stopped server
-    #[arg(value_name = "DATADIR")]
-    data_dir: Option<PathBuf>,
     #[command(flatten)]
-    pgdata: PgData,
-    /// Judge only pages that the double write buffer holds
-    ///
-    /// Other pages are read only when an image would be safe, and only to look for LSNs past the end of WAL. Missing pages
-    /// that replay needs are not searched for. Since a damaged page among the others may stop replay, how a start goes is
-    /// unknown and the exit status 2 where nothing wrong is found.
-    #[arg(long)]
-    dwb_only: bool,
-    /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
-    #[arg(long, value_name = "PATH")]
-    wal: Vec<PathBuf>,
-    #[command(flatten)]
-    donor: DonorArgs,
-    #[command(flatten)]
-    rebuild: RebuildArg,
-    /// Without checksums: build each page that can be built by replay, and compare it with the disk
-    ///
-    /// A server of the same major replays WAL in a sandbox, up to the LSN that each page has on disk. What comes out must be the
-    /// page, but for hints: then it is proven whole, else torn. A page that lacks a record from before the redo point is
-    /// a lost write. Pages that nothing in WAL or in the double write buffer begins with stay unproven; more WAL (--wal) and
-    /// full_page_writes leave fewer of them.
-    #[arg(long)]
-    prove: bool,
-    #[command(flatten)]
-    replay: ServerArgs,
+    examine: ExamineArgs,
     /// Show every page that the double write buffer holds, not only damaged ones
     #[arg(long)]
     all: bool,
@@ -98,16 +71,8 @@ Verdicts:
 ";
 
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let data_dir = args.pgdata.choose(args.data_dir.as_deref())?;
-    let request = CheckRequest {
-        scope: if args.dwb_only { Scope::DwbPages } else { Scope::All },
-        wal: args.wal.clone(),
-        donors: args.donor.donors.clone(),
-        jobs: args.jobs.count(),
-        prove: args.prove.then(|| args.replay.options()),
-        rebuild: args.rebuild.with(&args.replay),
-        ..CheckRequest::of(&data_dir)
-    };
+    let request = args.examine.request(args.jobs)?;
+    let data_dir = request.data_dir.clone();
     let mut examined = check(&request, &Bars::new(args.progress))?;
     let answer = examined.answer();
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(answer);

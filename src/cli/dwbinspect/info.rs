@@ -16,9 +16,10 @@ use crate::cluster::running::ServerSign;
 use crate::cluster::settings::Settings;
 use crate::inspect::info::{ClusterSummary, InfoReport, info as inspect_info};
 use crate::output::closing::{Closing, begin};
+use crate::output::control_facts::control_facts;
 use crate::output::control_fields::{control_fields, control_object};
 use crate::output::files_text::write_files;
-use crate::output::json::{ClusterJson, FileJson, Item, RingJson, lsn_text, time_text};
+use crate::output::json::{ClusterJson, FileJson, Item, RingJson, lsn_text};
 use crate::output::sink::CsvShape;
 use crate::output::text::{Layout, write_described, write_fact, write_rings};
 use crate::parsers::dwb::Knowledge;
@@ -148,21 +149,9 @@ fn write_cluster(
         fact("what happened", words)?;
     }
     if let Some(control) = directory.control().known() {
-        let checkpoint = &control.checkpoint;
-        fact("state", &format!("{} (written {})", control.prefix.state, time_text(control.time_s)))?;
-        fact("system identifier", &control.prefix.system_identifier.to_string())?;
-        let version = control.prefix.pg_control_version;
-        fact("versions", &format!("pg_control {version}, catalog {}", control.prefix.catalog_version_no))?;
-        fact("checkpoint", &format!("{} of {}", control.checkpoint_lsn, time_text(checkpoint.time_s)))?;
-        fact("redo point", &format!("{}, timeline {}", checkpoint.redo_lsn, checkpoint.tli))?;
-        if control.min_recovery_lsn.is_valid() {
-            fact("consistent from", &control.min_recovery_lsn.to_string())?;
+        for (label, value) in control_facts(control) {
+            fact(label, &value)?;
         }
-        fact("data checksums", &control.checksums.to_string())?;
-        fact("full_page_writes", if checkpoint.full_page_writes != 0 { "on" } else { "off" })?;
-        let geometry = &control.geometry;
-        let (block, segment) = (geometry.block_size, geometry.wal_segment_size);
-        fact("geometry", &format!("pages of {block} bytes, WAL segments of {segment} bytes"))?;
     }
     let (files, bytes, databases) = (cluster.relation_files, cluster.relation_bytes, cluster.databases);
     let elsewhere = match cluster.tablespaces {

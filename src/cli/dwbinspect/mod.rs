@@ -4,12 +4,14 @@ mod bars;
 mod batches;
 mod check;
 mod dump;
+mod examine_args;
 mod info;
 mod page;
 mod page_at;
 mod page_history;
 mod repair;
 mod repair_text;
+mod report;
 #[cfg(feature = "tui")]
 mod tui;
 mod undo;
@@ -54,6 +56,7 @@ enum Command {
     Dump(Box<dump::DumpArgs>),
     Batches(batches::BatchesArgs),
     Verify(Box<verify::VerifyArgs>),
+    Report(Box<report::ReportArgs>),
     /// Print the manual page
     #[command(hide = true)]
     Man,
@@ -75,6 +78,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Dump(args) => dump::run(&args, out),
         Command::Batches(args) => batches::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
+        Command::Report(args) => report::run(&args, out),
         Command::Man => generate::man(Cli::command(), out),
         Command::Completions(args) => generate::completions(&args, Cli::command(), out),
     };

@@ -1,0 +1,62 @@
+//! Which cluster is examined, and with what evidence besides its own.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::data_dir_arg::PgData;
+use crate::cli::exit::Stop;
+use crate::cli::work::{DonorArgs, JobsArg, RebuildArg, ServerArgs};
+use crate::inspect::check::{CheckRequest, Scope};
+
+/// What `check` and `report` examine.
+#[derive(Debug, Args)]
+pub struct ExamineArgs {
+    /// Data directory of a stopped server
+    #[arg(value_name = "DATADIR")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pgdata: PgData,
+    /// Judge only pages that the double write buffer holds
+    ///
+    /// Other pages are read only when an image would be safe, and only to look for LSNs past the end of WAL. Missing pages
+    /// that replay needs are not searched for. Since a damaged page among the others may stop replay, how a start goes is
+    /// unknown and the exit status 2 where nothing wrong is found.
+    #[arg(long)]
+    dwb_only: bool,
+    /// More WAL: archive directory, segments, tar archives, patterns; plain or compressed
+    #[arg(long, value_name = "PATH")]
+    wal: Vec<PathBuf>,
+    #[command(flatten)]
+    donor: DonorArgs,
+    #[command(flatten)]
+    rebuild: RebuildArg,
+    /// Without checksums: build each page that can be built by replay, and compare it with the disk
+    ///
+    /// A server of the same major replays WAL in a sandbox, up to the LSN that each page has on disk. What comes out must be the
+    /// page, but for hints: then it is proven whole, else torn. A page that lacks a record from before the redo point is
+    /// a lost write. Pages that nothing in WAL or in the double write buffer begins with stay unproven; more WAL (--wal) and
+    /// full_page_writes leave fewer of them.
+    #[arg(long)]
+    prove: bool,
+    #[command(flatten)]
+    replay: ServerArgs,
+}
+
+impl ExamineArgs {
+    /// What is asked for.
+    ///
+    /// # Errors
+    /// When no data directory is named, or two are.
+    pub fn request(&self, jobs: JobsArg) -> Result<CheckRequest, Stop> {
+        Ok(CheckRequest {
+            scope: if self.dwb_only { Scope::DwbPages } else { Scope::All },
+            wal: self.wal.clone(),
+            donors: self.donor.donors.clone(),
+            jobs: jobs.count(),
+            prove: self.prove.then(|| self.replay.options()),
+            rebuild: self.rebuild.with(&self.replay),
+            ..CheckRequest::of(self.pgdata.choose(self.data_dir.as_deref())?)
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! The crash report: all that a check says of a cluster, with the proofs, the plan, and what identifies every piece of
+//! evidence. What was not examined stands first.
+
+mod damaged;
+mod evidence;
+mod repair;
+
+pub use damaged::{Excerpt, ExcerptRow, PageSheet};
+pub use evidence::{BufferShown, WalRun};
+pub use repair::{FoundJournals, PlanShown, PlannedBytes};
+
+use super::page;
+use super::parts::{Cell, Table, commands, facts, list, note, paragraph, section, strong_box, table};
+use crate::analysis::verdict::answer::Answer;
+use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::verdict::next_step::NextStep;
+use crate::cluster::file_digest::FileDigest;
+use crate::output::check_text::{page_title, replay_words, start_sentence};
+use crate::output::closing::{Closing, VERSION};
+use crate::output::documents::JudgedCluster;
+use crate::output::json::{FindingJson, SkippedJson};
+use crate::output::markup::Markup;
+use crate::output::next_step_text::words_of;
+use crate::types::PageId;
+
+/// Things that were not examined that are listed one by one.
+const MAX_SKIPPED: usize = 200;
+
+/// Findings that are listed one by one.
+const MAX_FINDINGS: usize = 200;
+
+/// Who made the report, when, and how.
+#[derive(Clone, Debug)]
+pub struct Provenance {
+    /// The command line.
+    pub command_line: String,
+    /// When the report was made, ISO 8601 in UTC.
+    pub time: String,
+}
+
+/// Everything that the report shows.
+pub struct CrashReport<'a> {
+    /// Who made it.
+    pub made: &'a Provenance,
+    /// The judged cluster.
+    pub cluster: JudgedCluster<'a>,
+    /// What is answered: the exit status says the same.
+    pub answer: Answer,
+    /// Only pages that the double write buffer holds were judged.
+    pub is_partial: bool,
+    /// The state of the cluster, by label.
+    pub state: Vec<(&'static str, String)>,
+    /// Findings, and what was not examined.
+    pub closing: &'a Closing,
+    /// What to do.
+    pub steps: &'a [NextStep],
+    /// Commands that make pages that replay needs.
+    pub stand_ins: String,
+    /// Damaged pages that are shown in full: the first of them.
+    pub sheets: Vec<PageSheet>,
+    /// The double write buffer.
+    pub buffer: BufferShown,
+    /// WAL that was read.
+    pub wal: Vec<WalRun>,
+    /// What a repair would do, or why there is no plan.
+    pub plan: Result<PlanShown, String>,
+    /// Journals beside the data directory.
+    pub journals: FoundJournals,
+    /// Files that the answers rest on, each with what identifies it or why it could not be read.
+    pub digests: Vec<(String, Result<FileDigest, String>)>,
+}
+
+/// The sections, in order.
+const CONTENTS: [(&str, &str); 10] = [
+    ("start", "If the server is started now"),
+    ("next", "What to do next"),
+    ("state", "State of the cluster"),
+    ("pages", "Damaged pages"),
+    ("findings", "Findings"),
+    ("buffer", "Double write buffer"),
+    ("wal", "WAL"),
+    ("plan", "Repair plan"),
+    ("journals", "Journals of repairs"),
+    ("evidence", "Evidence and origin"),
+];
+
+/// The class of a verdict: what colour its word has.
+const fn verdict_class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Restore | Verdict::Rebuild | Verdict::HealsInReplay => "good",
+        Verdict::RestoreUnproven => "doubt",
+        Verdict::LosesChanges | Verdict::NoImage => "bad",
+        Verdict::Leave => "faint",
+    }
+}
+
+impl CrashReport<'_> {
+    /// The report as a page.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let data_dir = self.cluster.context.data_dir;
+        let title = format!("Crash report: {data_dir}");
+        let head = |header: &mut Markup| {
+            header.leaf("h1", &[], "Crash report");
+            header.element("p", &[], |line| {
+                line.text("Data directory ");
+                line.leaf("code", &[], data_dir);
+            });
+            paragraph(header, &format!("Examined {}", self.made.time));
+        };
+        page(&title, self.cluster.program, &CONTENTS, head, |main| {
+            self.write_skipped(main);
+            self.write_start(main);
+            self.write_steps(main);
+            section(main, "state", "State of the cluster", |inner| facts(inner, &self.state));
+            self.write_pages(main);
+            self.write_findings(main);
+            self.write_buffer(main);
+            self.write_wal(main);
+            self.write_plan(main);
+            self.write_journals(main);
+            self.write_evidence(main);
+        })
+    }
+
+    /// How a page is called.
+    fn called(&self, page: PageId) -> String {
+        self.cluster.names.full_name(page.rel).unwrap_or_else(|| page.rel.to_string())
+    }
+
+    /// A page in a sentence.
+    fn titled(&self, page: PageId) -> String {
+        page_title(&self.called(page), page)
+    }
+
+    fn write_skipped(&self, main: &mut Markup) {
+        let skipped = &self.closing.skipped;
+        if self.is_partial {
+            strong_box(main, "bad", "Not examined: most pages", |inner| {
+                paragraph(inner, "Only pages that the double write buffer holds were judged (--dwb-only).");
+            });
+        }
+        if skipped.is_empty() {
+            return;
+        }
+        let things = if skipped.len() == 1 { "1 thing".to_owned() } else { format!("{} things", skipped.len()) };
+        strong_box(main, "bad", &format!("Not examined: {things}"), |inner| {
+            paragraph(inner, "Nothing in this report says anything about them, and no answer is certain without them.");
+            let line = |skipped: &SkippedJson| format!("{}: {}", skipped.what, skipped.reason);
+            list(inner, skipped.iter().take(MAX_SKIPPED).map(line));
+            more(inner, skipped.len(), MAX_SKIPPED, "check");
+        });
+    }
+
+    fn write_start(&self, main: &mut Markup) {
+        let report = self.cluster.report;
+        let label = |page| self.titled(page);
+        section(main, "start", "If the server is started now", |inner| {
+            let (class, heading) = match self.answer {
+                Answer::Fine => ("good", "A start works and loses nothing"),
+                Answer::Wrong => ("bad", "Something is wrong, and it is known what"),
+                Answer::Uncertain => ("doubt", "Something was not examined or is not certain"),
+            };
+            strong_box(inner, class, heading, |answer| {
+                paragraph(answer, &start_sentence(&report.replay, &report.outlook, &report.pages, &label));
+                note(answer, &format!("Exit status {}.", self.answer.status()));
+            });
+            let mut known = Vec::new();
+            known.extend(replay_words(&report.replay).map(|words| ("replay", words)));
+            for (index, doubt) in report.replay.doubts.iter().enumerate() {
+                known.push((if index == 0 { "doubts" } else { "" }, doubt.to_string()));
+            }
+            if !known.is_empty() {
+                facts(inner, &known);
+            }
+            let count = |verdict: Verdict| report.pages.iter().filter(|page| page.verdict.verdict == verdict).count();
+            let found =
+                Verdict::ALL.into_iter().map(|verdict| (verdict, count(verdict))).filter(|(_, count)| *count > 0);
+            let rows: Vec<Vec<Cell>> = found
+                .map(|(verdict, count)| {
+                    vec![
+                        Cell::Mark(verdict.name().to_owned(), verdict_class(verdict)),
+                        Cell::number(count),
+                        Cell::text(verdict_words(verdict)),
+                    ]
+                })
+                .collect();
+            if rows.is_empty() {
+                paragraph(inner, "No damaged page was found among those that were examined.");
+            } else {
+                let caption = format!("Damaged pages by verdict: {} in all", report.pages.len());
+                table(inner, &Table { caption, headings: vec!["verdict", "pages", "meaning"], rows });
+            }
+        });
+    }
+
+    fn write_steps(&self, main: &mut Markup) {
+        section(main, "next", "What to do next", |inner| {
+            inner.element("ol", &[], |steps| {
+                for step in self.steps {
+                    let words = words_of(step, self.cluster.context);
+                    steps.element("li", &[], |item| {
+                        item.text(&words.sentence);
+                        if !words.items.is_empty() {
+                            list(item, words.items.iter().cloned());
+                        }
+                        commands(item, &words.commands.join("\n"));
+                    });
+                }
+            });
+            commands(inner, &self.stand_ins);
+        });
+    }
+
+    fn write_findings(&self, main: &mut Markup) {
+        section(main, "findings", "Findings", |inner| {
+            let findings = &self.closing.findings;
+            if findings.is_empty() {
+                return paragraph(inner, "None.");
+            }
+            let row = |finding: &FindingJson| {
+                let class = if finding.severity == "problem" { "bad" } else { "doubt" };
+                let file = finding.file.clone().unwrap_or_default();
+                let at = finding.offset.as_ref().map_or_else(String::new, |offset| format!(" at {offset}"));
+                vec![
+                    Cell::Mark(finding.severity.to_owned(), class),
+                    Cell::Text(format!("{}. {}", finding.what, finding.why)),
+                    Cell::Code(format!("{file}{at}")),
+                ]
+            };
+            let rows = findings.iter().take(MAX_FINDINGS).map(row).collect();
+            let headings = vec!["", "what was found, and why it matters", "where"];
+            table(inner, &Table { caption: String::new(), headings, rows });
+            more(inner, findings.len(), MAX_FINDINGS, "check");
+        });
+    }
+
+    fn write_evidence(&self, main: &mut Markup) {
+        section(main, "evidence", "Evidence and origin", |inner| {
+            let row = |(name, digest): &(String, Result<FileDigest, String>)| match digest {
+                Ok(digest) => {
+                    vec![Cell::code(name), Cell::number(digest.size_bytes), Cell::Digest(digest.sha256.clone())]
+                }
+                Err(why) => vec![Cell::code(name), Cell::number("-"), Cell::text(why)],
+            };
+            if !self.digests.is_empty() {
+                let caption = "Files that the answers rest on, as they were when the report was made".to_owned();
+                let rows = self.digests.iter().map(row).collect();
+                table(inner, &Table { caption, headings: vec!["file", "bytes", "SHA-256"], rows });
+            }
+            let made = [
+                ("made by", format!("{} {VERSION}", self.cluster.program)),
+                ("at", self.made.time.clone()),
+                ("exit status", self.answer.status().to_string()),
+            ];
+            facts(inner, &made);
+            commands(inner, &self.made.command_line);
+            note(inner, "The same answers for programs: check --format json. Nothing was written into the cluster.");
+        });
+    }
+}
+
+/// Says how many of a list were left out. `command`: the one that lists them all.
+fn more(parent: &mut Markup, all: usize, shown: usize, command: &str) {
+    if all > shown {
+        let rest = all - shown;
+        let text = format!("And {rest} more, which are not shown here: {command} --format json lists all {all}.");
+        paragraph(parent, &text);
+    }
+}
+
+/// What a verdict means, in a few words.
+const fn verdict_words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Restore => "an image can be put back; nothing is lost",
+        Verdict::Rebuild => "a page rebuilt by replay can be put there; nothing is lost",
+        Verdict::RestoreUnproven => "an image could be put back; a part of the proof is missing",
+        Verdict::LosesChanges => "every image lacks committed changes",
+        Verdict::NoImage => "no usable image exists",
+        Verdict::HealsInReplay => "recovery overwrites the page; nothing to do",
+        Verdict::Leave => "unlogged, about to be removed, or a map page that servers take for empty",
+    }
+}

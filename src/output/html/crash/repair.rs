@@ -1,0 +1,168 @@
+//! What a repair would write, and what repairs have written.
+
+use super::super::parts::{Cell, Table, facts, note, paragraph, section, table};
+use super::{CrashReport, more};
+use crate::output::markup::Markup;
+use crate::repair::blocker::Blocker;
+use crate::repair::journal_seen::{JournalSeen, JournalState};
+use crate::repair::plan::{LeftPage, Plan, PlanPage, PlanStep};
+
+/// Steps that are listed.
+const MAX_STEPS: usize = 1000;
+
+/// Pages that are left as they are and named one by one.
+const MAX_LEFT: usize = 1000;
+
+/// A plan that was not carried out.
+#[derive(Debug)]
+pub struct PlanShown {
+    /// The plan.
+    pub plan: Plan,
+    /// What forbids carrying it out now.
+    pub blockers: Vec<Blocker>,
+    /// Of each step, as far as they were computed.
+    pub bytes: Vec<PlannedBytes>,
+}
+
+/// What identifies the bytes of a page before and after a step.
+#[derive(Clone, Debug)]
+pub struct PlannedBytes {
+    /// SHA-256 of the page as it is, or why it is not known.
+    pub before: Result<String, String>,
+    /// SHA-256 of the page as it would be written, or why it is not known.
+    pub after: Result<String, String>,
+}
+
+/// Journals that lie beside the data directory.
+#[derive(Debug)]
+pub struct FoundJournals {
+    /// Those that were opened, the newest first; or why none could be looked for.
+    pub journals: Result<Vec<JournalSeen>, String>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl CrashReport<'_> {
+    /// The plan.
+    pub(super) fn write_plan(&self, main: &mut Markup) {
+        section(main, "plan", "Repair plan", |inner| {
+            let PlanShown { plan, blockers, bytes } = match &self.plan {
+                Ok(shown) => shown,
+                Err(why) => return paragraph(inner, &format!("There is no plan: {why}")),
+            };
+            paragraph(inner, "What the command repair would do. Nothing was written.");
+            if !blockers.is_empty() {
+                let found: Vec<_> = blockers.iter().map(|blocker| ("forbids it now", blocker.to_string())).collect();
+                facts(inner, &found);
+            }
+            if plan.steps.is_empty() {
+                paragraph(inner, "Nothing would be written.");
+            } else {
+                table(inner, &steps_table(&plan.steps, bytes));
+                more(inner, plan.steps.len(), MAX_STEPS, "repair");
+                if bytes.len() < plan.steps.len() {
+                    let (known, all) = (bytes.len(), plan.steps.len());
+                    note(
+                        inner,
+                        &format!("SHA-256 of the first {known} of {all} pages; the plan has a CRC-32C of each."),
+                    );
+                }
+            }
+            for step in plan.steps.iter().take(MAX_STEPS).filter(|step| !step.warnings.is_empty()) {
+                let label = page_label(&step.page, step.relation.as_deref());
+                note(inner, &format!("{label} may be wrong or lose something: {}", step.warnings.join("; ")));
+            }
+            if !plan.left.is_empty() {
+                let row = |left: &LeftPage| {
+                    vec![
+                        Cell::Text(page_label(&left.page, left.relation.as_deref())),
+                        Cell::text(&left.verdict),
+                        Cell::Text(left.reasons.join("; ")),
+                    ]
+                };
+                let rows = plan.left.iter().take(MAX_LEFT).map(row).collect();
+                let caption = "Damaged pages that would be left as they are".to_owned();
+                table(inner, &Table { caption, headings: vec!["page", "verdict", "why"], rows });
+                more(inner, plan.left.len(), MAX_LEFT, "repair");
+            }
+        });
+    }
+
+    /// The journals.
+    pub(super) fn write_journals(&self, main: &mut Markup) {
+        section(main, "journals", "Journals of repairs", |inner| {
+            let journals = match &self.journals.journals {
+                Ok(journals) => journals,
+                Err(why) => return paragraph(inner, &format!("Not examined: {why}")),
+            };
+            if journals.is_empty() {
+                return paragraph(
+                    inner,
+                    "None lies beside the data directory. A journal that was put elsewhere is not known here.",
+                );
+            }
+            for seen in journals {
+                let directory = seen.directory.display().to_string();
+                let mut known = vec![("journal", directory)];
+                match &seen.state {
+                    Ok(state) => known.extend(self.journal_facts(state)),
+                    Err(why) => known.push(("not examined", why.to_string())),
+                }
+                facts(inner, &known);
+            }
+            if self.journals.more > 0 {
+                paragraph(inner, &format!("{} older ones are there and were not examined.", self.journals.more));
+            }
+        });
+    }
+
+    fn journal_facts(&self, state: &JournalState) -> Vec<(&'static str, String)> {
+        let JournalState { system_identifier, began, pages, compared, new, old, other, unread } = state;
+        let began = began.clone().unwrap_or_else(|| "unknown".to_owned());
+        let mut known = vec![("repair began", began), ("pages in it", pages.to_string())];
+        if *compared == 0 && *pages > 0 {
+            known.push((
+                "pages now",
+                format!("not compared: it is of the cluster {system_identifier}, or which one this is is unknown"),
+            ));
+            return known;
+        }
+        let of = if compared < pages { format!("of the first {compared}: ") } else { String::new() };
+        known.push((
+            "pages now",
+            format!(
+                "{of}{new} as the repair wrote them, {old} as they were before it, {other} changed since by something else, {unread} not readable"
+            ),
+        ));
+        known
+    }
+}
+
+fn page_label(page: &PlanPage, relation: Option<&str>) -> String {
+    let fork = if page.fork == "main" { String::new() } else { format!(" {}", page.fork) };
+    let rel = relation.map_or_else(|| format!("{}/{}/{}", page.spc_oid, page.db_oid, page.rel_number), str::to_owned);
+    format!("{rel}{fork} block {}", page.block)
+}
+
+fn steps_table(steps: &[PlanStep], bytes: &[PlannedBytes]) -> Table {
+    let digest = |digest: Option<&Result<String, String>>, crc: &str| match digest {
+        Some(Ok(sum)) => Cell::Digest(sum.clone()),
+        Some(Err(why)) => Cell::text(why),
+        None => Cell::Code(format!("CRC-32C {crc}")),
+    };
+    let row = |(index, step): (usize, &PlanStep)| {
+        let planned = bytes.get(index);
+        vec![
+            Cell::Text(page_label(&step.page, step.relation.as_deref())),
+            Cell::Text(step.image.to_string()),
+            Cell::code(&step.page_lsn),
+            digest(planned.map(|planned| &planned.before), &step.before_crc),
+            digest(planned.map(|planned| &planned.after), &step.after_crc),
+        ]
+    };
+    Table {
+        caption: format!("Pages that would be written: {}", steps.len()),
+        headings: vec!["page", "image", "LSN", "SHA-256 as it is", "SHA-256 as it would be"],
+        rows: steps.iter().take(MAX_STEPS).enumerate().map(row).collect(),
+    }
+}

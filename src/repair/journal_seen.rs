@@ -1,0 +1,103 @@
+//! Journals that lie beside a data directory, and what they say of its pages as they are now. Nothing is written.
+
+use std::path::{Path, PathBuf};
+
+use super::journal::{JOURNAL_PREFIX, Journal, JournalError};
+use super::plan::crc_text;
+use crate::cluster::open::AccessError;
+use crate::types::PageId;
+
+/// Pages of a journal that are compared with the disk; of a longer one the first.
+const MAX_COMPARED: usize = 10_000;
+
+/// Journals that are opened; of more the newest.
+const MAX_JOURNALS: usize = 20;
+
+/// A journal that was found.
+#[derive(Debug)]
+pub struct JournalSeen {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// What it is, or why that is unknown.
+    pub state: Result<JournalState, JournalError>,
+}
+
+/// What a journal says of the pages as they are now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalState {
+    /// The cluster that it is of.
+    pub system_identifier: String,
+    /// When the repair began, where its log says so.
+    pub began: Option<String>,
+    /// Its pages.
+    pub pages: usize,
+    /// Of these, how many were compared; none where it is of another cluster.
+    pub compared: usize,
+    /// They have the new bytes.
+    pub new: usize,
+    /// They have the old bytes.
+    pub old: usize,
+    /// They have other bytes.
+    pub other: usize,
+    /// They could not be read.
+    pub unread: usize,
+}
+
+/// Directories beside a data directory that are called as journals are, the newest first, and how many more there are.
+///
+/// # Errors
+/// When the directory above cannot be found or listed.
+pub fn journals_beside(root: &Path) -> Result<(Vec<PathBuf>, usize), AccessError> {
+    let real = root.canonicalize().map_err(|source| AccessError::io("find", root, source))?;
+    let Some(parent) = real.parent() else { return Ok((Vec::new(), 0)) };
+    let failed = |source| AccessError::io("list", parent, source);
+    let mut found = Vec::new();
+    for entry in parent.read_dir().map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name().to_string_lossy().starts_with(JOURNAL_PREFIX) && entry.path().is_dir() {
+            found.push(entry.path());
+        }
+    }
+    // The time is in the name.
+    found.sort_unstable_by(|one, other| other.cmp(one));
+    let more = found.len().saturating_sub(MAX_JOURNALS);
+    found.truncate(MAX_JOURNALS);
+    Ok((found, more))
+}
+
+/// Looks at a journal of one of the users `owners`. `page`: the bytes of a page as they are now, where it can be read.
+pub fn look_at(
+    directory: PathBuf,
+    owners: &[u32],
+    system_identifier: Option<u64>,
+    page: &mut dyn FnMut(PageId) -> Option<Vec<u8>>,
+) -> JournalSeen {
+    let state = Journal::open(&directory, owners).and_then(|journal| {
+        let manifest = journal.manifest();
+        let mut state = JournalState {
+            system_identifier: manifest.system_identifier.clone(),
+            began: journal.began()?.map(|time| time.to_string()),
+            pages: manifest.entries.len(),
+            compared: 0,
+            new: 0,
+            old: 0,
+            other: 0,
+            unread: 0,
+        };
+        if system_identifier.is_some_and(|own| own.to_string() == state.system_identifier) {
+            for entry in manifest.entries.iter().take(MAX_COMPARED) {
+                let crc = entry.page.page_id().and_then(&mut *page).map(|bytes| crc_text(&bytes));
+                let count = match crc {
+                    None => &mut state.unread,
+                    Some(crc) if crc == entry.after_crc => &mut state.new,
+                    Some(crc) if crc == entry.before_crc => &mut state.old,
+                    Some(_) => &mut state.other,
+                };
+                *count += 1;
+                state.compared += 1;
+            }
+        }
+        Ok(state)
+    });
+    JournalSeen { directory, state }
+}
