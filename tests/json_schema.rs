@@ -267,6 +267,10 @@ fn every_line_has_the_documented_fields() {
     checker.output(&walfpi(&["list", "--names", arg(&data), "--format", "ndjson", arg(&data)]), "names");
     checker.output(&walfpi(&["stats", "--format", "ndjson", arg(&wal)]), "stats");
     checker.output(&walfpi(&["list", "--format", "ndjson", arg(&wal)]), "list");
+    let sizes = ["--max-wal-size", "1MB,2MB,4MB,8MB", "--format", "ndjson", arg(&wal)];
+    checker.output(&walfpi(&[["whatif"].as_slice(), &sizes].concat()), "whatif");
+    checker.output(&walfpi(&["whatif", "--checkpoint-timeout", "1s", "--format", "ndjson", arg(&wal)]), "whatif");
+    checker.output(&walfpi(&["whatif", "--format", "ndjson", arg(&wal)]), "whatif");
     let pages = out.path().join("pages");
     checker.output(&walfpi(&["extract", "--format", "ndjson", arg(&pages), arg(&wal)]), "extract");
     let broken = out.path().join("broken");

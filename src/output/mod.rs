@@ -40,4 +40,5 @@ pub mod wal_columns;
 #[cfg(feature = "tables")]
 pub mod wal_text;
 pub mod ways_on;
+pub mod whatif_text;
 pub mod words;

@@ -4,10 +4,12 @@ mod args;
 mod extract;
 mod images;
 mod list;
+mod setting;
 mod stats;
 #[cfg(feature = "tui")]
 mod tui;
 mod verify;
+mod whatif;
 
 use std::io::Write;
 
@@ -42,6 +44,8 @@ enum Command {
     List(Box<list::ListArgs>),
     Extract(Box<extract::ExtractArgs>),
     Verify(verify::VerifyArgs),
+    #[command(name = "whatif")]
+    WhatIf(Box<whatif::WhatIfArgs>),
     #[cfg(feature = "tui")]
     Tui(Box<tui::TuiArgs>),
     /// Print the SQL query that makes a file for --names
@@ -63,6 +67,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::List(args) => list::run(&args, out),
         Command::Extract(args) => extract::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
+        Command::WhatIf(args) => whatif::run(&args, out),
         #[cfg(feature = "tui")]
         Command::Tui(args) => tui::run(&args, out),
         Command::NamesQuery => names_query(out),

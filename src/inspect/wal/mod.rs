@@ -9,3 +9,4 @@ pub mod restored;
 pub mod source;
 pub mod stats;
 pub mod watch;
+pub mod whatif;

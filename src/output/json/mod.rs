@@ -19,6 +19,7 @@ pub mod page_at;
 pub mod page_change;
 mod slot;
 pub mod wal;
+pub mod whatif;
 
 pub use bad_page::{BAD_PAGE_COLUMNS, BadPageLocation, bad_page_row};
 pub use dwb::{BATCH_COLUMNS, BatchJson, FileJson, RingJson, TOP_RELATIONS, USUAL_BATCH_COLUMNS};
@@ -69,6 +70,9 @@ pub enum Item {
     Group(wal::Row),
     Image(wal::Row),
     Run(wal::Row),
+    Spacing(wal::Row),
+    Guard(wal::Row),
+    Hint(wal::Row),
     Damage(wal::Row),
     Compression(wal::Row),
     Finding(FindingJson),
@@ -98,6 +102,9 @@ impl Item {
             Self::Group(_) => "groups",
             Self::Image(_) => "images",
             Self::Run(_) => "runs",
+            Self::Spacing(_) => "spacings",
+            Self::Guard(_) => "guards",
+            Self::Hint(_) => "hints",
             Self::Damage(_) => "damage",
             Self::Compression(_) => "compressions",
             Self::Finding(_) => "findings",

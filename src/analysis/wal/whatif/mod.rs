@@ -1,3 +1,168 @@
-//! What another setting would have written.
+//! What other settings would have made of the same WAL: the sequence of block touches, replayed.
+//!
+//! | part | question |
+//! |---|---|
+//! | [`spacing`] | what if checkpoints had been closer or farther apart? |
+//! | [`protection`] | what if torn pages had been guarded against in another way, or not at all? |
+//! | [`compression`] | what if images had been compressed in another way? |
+//! | [`hints`] | what do images for hint bits cost that nothing else would have needed? |
+//!
+//! [`touches`] makes lists of touches, a segment each and many at a time; [`replay`] takes them in order.
 
+mod block_map;
+pub mod collect;
 pub mod compression;
+pub mod hints;
+pub mod protection;
+mod replay;
+pub mod spacing;
+mod touches;
+
+use self::hints::HintCost;
+use self::protection::Protection;
+use super::certainty::Certainty;
+use crate::types::Lsn;
+
+/// What is replayed.
+#[derive(Clone, Debug)]
+pub struct WhatIfPlan {
+    /// Distances of checkpoints, at most [`spacing::MAX_SETTINGS`].
+    pub spacings: Vec<Spacing>,
+    /// `checkpoint_completion_target`, which WAL does not tell; `None`: the default of the major.
+    pub completion_target: Option<f64>,
+}
+
+/// How far checkpoints are apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// Each so many-th of the real ones is kept; those at shutdown and at the end of recovery are always.
+    Every(u32),
+    /// As the setting `max_wal_size` asks for them.
+    MaxWalSize {
+        /// Its value.
+        bytes: u64,
+    },
+    /// As the setting `checkpoint_timeout` asks for them.
+    Timeout {
+        /// Its value.
+        seconds: u32,
+    },
+    /// As both ask for them, whichever comes first.
+    Both {
+        /// `max_wal_size`.
+        bytes: u64,
+        /// `checkpoint_timeout`.
+        seconds: u32,
+    },
+}
+
+impl Spacing {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Every(_) => "every_nth_checkpoint",
+            Self::MaxWalSize { .. } => "max_wal_size",
+            Self::Timeout { .. } => "checkpoint_timeout",
+            Self::Both { .. } => "max_wal_size_and_checkpoint_timeout",
+        }
+    }
+}
+
+/// Images and WAL under some setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Images, whether redo applies them or not.
+    pub images: u64,
+    /// Their bytes as stored.
+    pub image_bytes: u64,
+    /// Bytes of all records with their images (`pg_waldump --stats`: combined size).
+    pub wal_bytes: u64,
+    /// Redo points that lie in the part that was replayed.
+    pub checkpoints: u64,
+    /// WAL that crash recovery reads at most, in bytes.
+    pub replay_bytes_max: u64,
+    /// WAL that it reads on average, over crashes at any place; `None` where no checkpoint completed.
+    pub replay_bytes_mean: Option<u64>,
+    /// The time in which the server wrote as much as recovery reads at most; `None` where records tell no time.
+    pub replay_seconds_max: Option<f64>,
+}
+
+impl Outcome {
+    /// Part of the WAL that is images, 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        if self.wal_bytes == 0 { 0.0 } else { self.image_bytes as f64 / self.wal_bytes as f64 }
+    }
+}
+
+/// What one distance of checkpoints would have made of the WAL.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpacingRow {
+    /// The setting.
+    pub spacing: Spacing,
+    /// What it would have led to.
+    pub outcome: Outcome,
+    /// Images that would not have been written.
+    pub images_avoided: u64,
+    /// Images that would have been written besides.
+    pub images_added: u64,
+    /// References of which it is unknown whether they set the page's LSN, where that decides about an image.
+    pub images_unsure: u64,
+    /// How sure the images and their bytes are.
+    pub certainty: Certainty,
+    /// How sure the bytes of WAL are.
+    pub wal_certainty: Certainty,
+    /// How sure the bytes are that recovery reads.
+    pub replay_certainty: Certainty,
+}
+
+/// What was replayed, and what came of it.
+#[derive(Clone, Debug)]
+pub struct WhatIf {
+    /// What the WAL holds.
+    pub actual: Outcome,
+    /// The first redo point that is known: from there on other settings are replayed. `None`: there is none.
+    pub replayed_from: Option<Lsn>,
+    /// Bytes of WAL that lie before it, or after a gap and before the next.
+    pub not_replayed_bytes: u64,
+    /// Distances of checkpoints, in the order in which they were asked for.
+    pub spacing: Vec<SpacingRow>,
+    /// Guards against torn pages.
+    pub protection: Protection,
+    /// Images for hint bits.
+    pub hints: HintCost,
+    /// `checkpoint_completion_target` that was assumed.
+    pub completion_target: f64,
+    /// Seconds between the first and the last record that tell the time.
+    pub seconds: Option<f64>,
+    /// Distinct blocks that records refer to.
+    pub distinct_blocks: u64,
+}
+
+/// Points of a curve below which it has no knee.
+const MIN_POINTS: usize = 3;
+
+/// Where a larger `max_wal_size` begins to save little: the value whose image bytes lie farthest below the straight line
+/// from the first value to the last, sizes drawn by their logarithm and both axes scaled to 0..1. Values at which no
+/// checkpoint would have come tell the same over and over: only the first of them counts. `None` without three values, and
+/// where the curve does not bend that way.
+#[must_use]
+pub fn knee(rows: &[SpacingRow]) -> Option<u64> {
+    let mut points: Vec<(f64, f64, u64)> = Vec::new();
+    for row in rows {
+        let Spacing::MaxWalSize { bytes } = row.spacing else { continue };
+        points.push(((bytes as f64).log2(), row.outcome.image_bytes as f64, bytes));
+        if row.outcome.checkpoints == 0 {
+            break;
+        }
+    }
+    let (first, last) = points.first().zip(points.last()).filter(|_| points.len() >= MIN_POINTS)?;
+    let (width, height) = (last.0 - first.0, first.1 - last.1);
+    if width <= 0.0 || height <= 0.0 {
+        return None;
+    }
+    let below = |point: &(f64, f64, u64)| 1.0 - (point.0 - first.0) / width - (point.1 - last.1) / height;
+    let best = points.iter().max_by(|one, other| below(one).total_cmp(&below(other)))?;
+    (below(best) > 0.0).then_some(best.2)
+}

@@ -1,0 +1,394 @@
+//! Takes touches in order and lets each setting say what it would have made of them.
+
+use rustc_hash::FxHashMap;
+
+use super::block_map::{BlockMap, BlockState};
+use super::hints::{HintCost, HintImages};
+use super::protection::{GuardCounts, IMAGE_HEADER_BYTES};
+use super::spacing::{OrdinaryImage, Server, SpacingReplay};
+use super::touches::{Event, ForkKey, Kind, Touch, Touches, slice_bytes};
+use super::{Outcome, WhatIf, WhatIfPlan};
+use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::forced::hints_need_page_writes;
+use crate::analysis::wal::tally::Tally;
+use crate::parsers::error::ParseError;
+use crate::parsers::wal::version::{Major, XlogFormat};
+use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, RelFileLocator};
+
+/// Replays a WAL under other settings.
+#[derive(Debug)]
+pub(super) struct Replay {
+    geometry: Geometry,
+    major: Major,
+    completion_target: f64,
+    slice_bytes: u64,
+    next_slice: Lsn,
+    forks: FxHashMap<ForkKey, u32>,
+    /// Images of each fork, to guess the size of further ones.
+    fork_images: Vec<(u64, u64)>,
+    kinds: FxHashMap<(u8, u8, u8), usize>,
+    kind_data: Vec<Kind>,
+    blocks: BlockMap,
+    forgotten_blocks: u64,
+    spacing: SpacingReplay,
+    guards: GuardCounts,
+    hints: HintCost,
+    hints_unsure: bool,
+    /// The real redo point, as far as it is known.
+    redo_lsn: Option<Lsn>,
+    replayed_from: Option<Lsn>,
+    not_replayed_bytes: u64,
+    run_start: Option<Lsn>,
+    is_begun: bool,
+    tally: Tally,
+    clock: Clock,
+    real: RealCheckpoints,
+    undecoded: Vec<ParseError>,
+}
+
+/// The time that records tell; it does not go back.
+#[derive(Debug, Default)]
+struct Clock {
+    first: Option<i64>,
+    now: Option<i64>,
+}
+
+/// What recovery would have had to read at each place of the real WAL.
+#[derive(Debug, Default)]
+struct RealCheckpoints {
+    /// Redo points after the first.
+    count: u64,
+    /// Redo point of the last checkpoint that completed, and from where on it was that.
+    completed: Option<(Lsn, Lsn)>,
+    max: u64,
+    /// Integral of the bytes that recovery reads, over places of a crash, and the bytes of those places.
+    area: f64,
+    length: f64,
+}
+
+impl RealCheckpoints {
+    /// A checkpoint completed, or WAL ended, at `lsn`.
+    fn advance(&mut self, lsn: Lsn) {
+        let Some((redo_lsn, since)) = self.completed else { return };
+        let (from, to) = (since.bytes_since(redo_lsn).unwrap_or(0), lsn.bytes_since(redo_lsn).unwrap_or(0));
+        self.max = self.max.max(to);
+        self.area += (to as f64 * to as f64 - from as f64 * from as f64) / 2.0;
+        self.length += lsn.bytes_since(since).unwrap_or(0) as f64;
+    }
+}
+
+impl Replay {
+    pub(super) fn new(plan: &WhatIfPlan, geometry: Geometry, major: Major) -> Self {
+        /// Default of `checkpoint_completion_target` up to major 13, and since.
+        const TARGET_TO_13: f64 = 0.5;
+        const TARGET_SINCE_14: f64 = 0.9;
+        let default = if major >= Major::V14 { TARGET_SINCE_14 } else { TARGET_TO_13 };
+        let completion_target = plan.completion_target.unwrap_or(default);
+        let marks_redo = major.facts().xlog >= XlogFormat::To18;
+        let server = Server {
+            segment_size: geometry.wal_segment_size,
+            completion_target,
+            keeps_two_checkpoints: major == Major::V10,
+        };
+        Self {
+            geometry,
+            major,
+            completion_target,
+            slice_bytes: slice_bytes(geometry.wal_segment_size).max(1),
+            next_slice: Lsn::INVALID,
+            forks: FxHashMap::default(),
+            fork_images: Vec::new(),
+            kinds: FxHashMap::default(),
+            kind_data: Vec::new(),
+            blocks: BlockMap::new(),
+            forgotten_blocks: 0,
+            spacing: SpacingReplay::new(&plan.spacings, server, marks_redo),
+            guards: GuardCounts::default(),
+            hints: HintCost::default(),
+            hints_unsure: false,
+            redo_lsn: None,
+            replayed_from: None,
+            not_replayed_bytes: 0,
+            run_start: None,
+            is_begun: false,
+            tally: Tally::default(),
+            clock: Clock::default(),
+            real: RealCheckpoints::default(),
+            undecoded: Vec::new(),
+        }
+    }
+
+    /// Takes the touches that come next.
+    pub(super) fn take(&mut self, list: &Touches) {
+        self.tally.add(&list.tally);
+        self.undecoded.extend(list.undecoded.clone());
+        self.run_start.get_or_insert(list.base);
+        let forks: Vec<u32> = list.forks.iter().map(|fork| self.fork(*fork)).collect();
+        let kinds: Vec<usize> = list.kinds.iter().map(|kind| self.kind(kind)).collect();
+        let mut events = list.events.iter().peekable();
+        for touch in &list.touches {
+            while let Some((offset, event)) = events.next_if(|(offset, _)| *offset <= touch.offset) {
+                self.event(list.base.advanced_by(u64::from(*offset)), *event);
+            }
+            let at = list.base.advanced_by(u64::from(touch.offset));
+            self.advance(at);
+            let fork = forks.get(usize::from(touch.fork)).copied().unwrap_or_default();
+            let kind = kinds.get(usize::from(touch.kind)).copied().unwrap_or_default();
+            self.touch(at, touch, fork, kind);
+        }
+        for (offset, event) in events {
+            self.event(list.base.advanced_by(u64::from(*offset)), *event);
+        }
+    }
+
+    fn fork(&mut self, key: ForkKey) -> u32 {
+        let next = u32::try_from(self.fork_images.len()).unwrap_or(u32::MAX);
+        let index = *self.forks.entry(key).or_insert(next);
+        if index == next {
+            self.fork_images.push((0, 0));
+        }
+        index
+    }
+
+    fn kind(&mut self, kind: &Kind) -> usize {
+        let next = self.kind_data.len();
+        let index = *self.kinds.entry(kind.key).or_insert(next);
+        if index == next {
+            self.kind_data.push(Kind { key: kind.key, ..Kind::default() });
+        }
+        if let Some(own) = self.kind_data.get_mut(index) {
+            own.count = own.count.saturating_add(kind.count);
+            own.data_bytes = own.data_bytes.saturating_add(kind.data_bytes);
+        }
+        index
+    }
+
+    /// Lets settings have their checkpoints up to `at`.
+    #[inline(always)]
+    fn advance(&mut self, at: Lsn) {
+        if at < self.next_slice {
+            return;
+        }
+        let slice = at.0.checked_rem(self.slice_bytes).map_or(at, |past| Lsn(at.0.saturating_sub(past)));
+        self.next_slice = slice.advanced_by(self.slice_bytes);
+        self.spacing.pass(slice, self.clock.now);
+    }
+
+    fn event(&mut self, at: Lsn, event: Event) {
+        self.advance(at);
+        match event {
+            Event::Time(time) => {
+                let now = self.clock.now.map_or(time, |now| now.max(time));
+                self.clock.first.get_or_insert(now);
+                self.clock.now = Some(now);
+                self.spacing.tick(at, now);
+            }
+            Event::Redo => self.redo_point(at, false),
+            Event::Checkpoint { redo_lsn, is_shutdown } => {
+                // Before the first one that is known, and after a gap, there is nothing to go on with.
+                if self.redo_lsn.is_none_or(|known| redo_lsn > known) {
+                    self.redo_point(redo_lsn, is_shutdown);
+                }
+                self.real.advance(at);
+                self.real.completed = Some((redo_lsn, at));
+            }
+            Event::Truncated { rel, keeps_blocks } => self.truncate(rel, keeps_blocks),
+        }
+    }
+
+    /// A redo point is known; it may lie before what was taken last.
+    fn redo_point(&mut self, redo_lsn: Lsn, is_shutdown: bool) {
+        let is_before_run = self.run_start.is_none_or(|start| redo_lsn < start);
+        let now = self.clock.now;
+        if self.is_begun {
+            self.real.count = self.real.count.saturating_add(1);
+            if is_shutdown { self.spacing.shutdown(redo_lsn, now) } else { self.spacing.redo_point(redo_lsn, now) }
+        } else if !is_before_run {
+            self.begin(redo_lsn);
+        }
+        self.redo_lsn = Some(redo_lsn);
+    }
+
+    fn begin(&mut self, redo_lsn: Lsn) {
+        self.is_begun = true;
+        self.replayed_from.get_or_insert(redo_lsn);
+        let before = self.run_start.and_then(|start| redo_lsn.bytes_since(start)).unwrap_or(0);
+        self.not_replayed_bytes = self.not_replayed_bytes.saturating_add(before);
+        self.spacing.begin(redo_lsn, self.clock.now);
+    }
+
+    /// A relation lost its end: its blocks come back as new ones. How much of the maps goes follows from it; all of them is
+    /// forgotten.
+    fn truncate(&mut self, rel: RelFileLocator, keeps_blocks: BlockNumber) {
+        for (fork, first) in [(ForkNumber::Main, keeps_blocks), (ForkNumber::Fsm, 0), (ForkNumber::Vm, 0)] {
+            let Some(code) = u8::try_from(fork.code()).ok() else { continue };
+            if let Some(index) = self.forks.get(&(rel, code)) {
+                let before = self.blocks.len();
+                self.blocks.forget(*index, first);
+                self.forgotten_blocks = self.forgotten_blocks.saturating_add(before.saturating_sub(self.blocks.len()));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, at: Lsn, touch: &Touch, fork: u32, kind: usize) {
+        let logs_hints = self.hints.all.images > 0;
+        let is_sure = touch.is_sure() || (touch.marks_visible() && logs_hints);
+        let state = self.blocks.entry(fork, touch.block);
+        let old = *state;
+        *state = match (is_sure, old.touched_at()) {
+            (true, _) => BlockState::touched(at),
+            // Where hints are not logged, a page that is marked as visible keeps its LSN.
+            (false, _) if touch.marks_visible() => old,
+            (false, _) => old.maybe_touched(),
+        };
+        if touch.has_image() && touch.is_hint() {
+            *state = state.with_hint(touch.image_bytes);
+        }
+        let before = old.touched_at();
+        self.hint_fate(touch, is_sure, old);
+        let redo_lsn = self.redo_lsn.unwrap_or_default();
+        let is_first = before.is_none_or(|before| before < redo_lsn);
+        if is_first && !touch.is_new_page() {
+            self.guards.dirtied = self.guards.dirtied.saturating_add(1);
+        }
+        if touch.has_image() {
+            self.image(at, touch, (fork, kind), old);
+        } else if self.is_begun && !touch.is_init() && !touch.marks_visible() {
+            if is_first && is_sure {
+                self.guards.missing = self.guards.missing.saturating_add(1);
+            } else if let Some(before) = before.filter(|before| self.spacing.may_add(*before)) {
+                self.change(touch, fork, before, is_sure);
+            }
+        }
+    }
+
+    /// Says what became of an image for hint bits.
+    fn hint_fate(&mut self, touch: &Touch, is_sure: bool, old: BlockState) {
+        let Some(bytes) = old.hint_bytes() else { return };
+        if !is_sure {
+            self.hints_unsure = true;
+        } else if !touch.has_image() && !touch.is_init() {
+            self.hints.then_changed.add(bytes);
+        }
+    }
+
+    fn image(&mut self, at: Lsn, touch: &Touch, (fork, kind): (u32, usize), old: BlockState) {
+        let bytes = touch.image_bytes;
+        if let Some((count, sum)) = self.fork_images.get_mut(usize::try_from(fork).unwrap_or(usize::MAX)) {
+            (*count, *sum) = (count.saturating_add(1), sum.saturating_add(u64::from(bytes)));
+        }
+        if touch.is_always() {
+            return self.guards.always.add(bytes);
+        }
+        let with_header = u64::from(bytes).saturating_add(IMAGE_HEADER_BYTES);
+        let wal_bytes = if touch.is_hint() {
+            // The whole record goes.
+            u64::from(bytes).saturating_add(u64::from(touch.data_bytes))
+        } else if touch.data_bytes > 0 {
+            with_header
+        } else {
+            let mean = self.kind_data.get(kind).and_then(|kind| kind.data_bytes.checked_div(kind.count));
+            with_header.saturating_sub(mean.unwrap_or_default())
+        };
+        let wal_bytes = i64::try_from(wal_bytes).unwrap_or(i64::MAX);
+        if touch.is_hint() {
+            self.hints.all.add(u64::from(bytes));
+            self.guards.hints.add(bytes);
+            if touch.in_backup() {
+                self.guards.hints_in_backup.add(bytes);
+            }
+        } else {
+            let (sum, saved) = if touch.in_backup() {
+                (&mut self.guards.in_backup, &mut self.guards.saved_in_backup)
+            } else {
+                (&mut self.guards.first, &mut self.guards.saved_first)
+            };
+            sum.add(bytes);
+            *saved = saved.saturating_add(wal_bytes);
+        }
+        if self.is_begun {
+            let (before, maybe_later) = (old.touched_at(), old.maybe_later());
+            let image = OrdinaryImage { lsn: at, before, maybe_later, bytes, wal_bytes };
+            self.spacing.image(&image, self.redo_lsn.unwrap_or_default());
+        }
+    }
+
+    /// A change without image, of a page that some setting might give one.
+    fn change(&mut self, touch: &Touch, fork: u32, before: Lsn, is_sure: bool) {
+        // Without full-page writes no distance of checkpoints adds images.
+        if !self.guards.writes_images() {
+            return;
+        }
+        let known = self.fork_images.get(usize::try_from(fork).unwrap_or(usize::MAX));
+        let mean = known.and_then(|(count, sum)| sum.checked_div(*count));
+        let bytes = mean.unwrap_or(u64::from(self.geometry.block_size));
+        let longer = bytes.saturating_add(IMAGE_HEADER_BYTES).saturating_sub(u64::from(touch.data_bytes));
+        let image = is_sure.then_some((bytes, i64::try_from(longer).unwrap_or(i64::MAX)));
+        self.spacing.change(before, image);
+    }
+
+    /// A run ends: what follows does not follow in WAL.
+    pub(super) fn end_run(&mut self, end_lsn: Lsn) {
+        self.real.advance(end_lsn);
+        self.real.completed = None;
+        let (mut undecided, redo_lsn) = (HintImages::default(), self.redo_lsn.unwrap_or_default());
+        self.blocks.each(|state| {
+            if let Some(bytes) = state.hint_bytes().filter(|_| state.touched_at() >= Some(redo_lsn)) {
+                undecided.add(bytes);
+            }
+        });
+        self.hints.undecided.images = self.hints.undecided.images.saturating_add(undecided.images);
+        self.hints.undecided.image_bytes = self.hints.undecided.image_bytes.saturating_add(undecided.image_bytes);
+        if !self.is_begun {
+            let all = self.run_start.and_then(|start| end_lsn.bytes_since(start)).unwrap_or(0);
+            self.not_replayed_bytes = self.not_replayed_bytes.saturating_add(all);
+        }
+        self.spacing.end_run(end_lsn);
+        self.forgotten_blocks = self.forgotten_blocks.saturating_add(self.blocks.len());
+        self.blocks.clear();
+        (self.redo_lsn, self.run_start, self.is_begun, self.next_slice) = (None, None, false, Lsn::INVALID);
+    }
+
+    /// What came of it, and records whose payload is not that of their type.
+    pub(super) fn finish(self) -> (WhatIf, Tally, Vec<ParseError>) {
+        let Self { tally, real, clock, .. } = self;
+        let seconds = clock.first.zip(clock.now).map(|(first, now)| now.saturating_sub(first) as f64 / 1e6);
+        let seconds = seconds.filter(|seconds| *seconds > 0.0);
+        let wal_bytes = tally.combined_bytes();
+        let actual = Outcome {
+            images: tally.fpi_count,
+            image_bytes: tally.fpi_bytes,
+            wal_bytes,
+            checkpoints: real.count,
+            replay_bytes_max: real.max,
+            replay_bytes_mean: (real.length > 0.0).then(|| (real.area / real.length) as u64),
+            replay_seconds_max: seconds
+                .filter(|_| wal_bytes > 0)
+                .map(|seconds| real.max as f64 * seconds / wal_bytes as f64),
+        };
+        let logs_hints = self.hints.all.images > 0;
+        let mut parts = self.hints;
+        if !self.guards.writes_images() {
+            // A later change would have had no image either.
+            (parts.then_changed, parts.undecided) = (HintImages::default(), HintImages::default());
+        }
+        let hints = HintCost {
+            only: parts.all.without(parts.then_changed).without(parts.undecided),
+            certainty: if self.hints_unsure { Certainty::Estimate } else { Certainty::Exact },
+            ..parts
+        };
+        let what_if = WhatIf {
+            actual,
+            replayed_from: self.replayed_from,
+            not_replayed_bytes: self.not_replayed_bytes,
+            spacing: self.spacing.rows(&tally, seconds, logs_hints),
+            protection: self.guards.protection(&tally, self.geometry.block_size, !hints_need_page_writes(self.major)),
+            hints,
+            completion_target: self.completion_target,
+            seconds,
+            distinct_blocks: self.forgotten_blocks,
+        };
+        (what_if, tally, self.undecoded)
+    }
+}

@@ -1,0 +1,395 @@
+//! Touches: each block that a record refers to, and as little of it as replaying other settings needs.
+//!
+//! Segments are read by several threads. Each gives a list, which is bounded, and the lists are replayed in order.
+
+use rustc_hash::FxHashMap;
+
+use crate::analysis::wal::forced::always_images;
+use crate::analysis::wal::segment::Visitor;
+use crate::analysis::wal::tally::Tally;
+use crate::parsers::error::ParseError;
+use crate::parsers::wal::block::BlockHead;
+use crate::parsers::wal::lifecycle::LifeCycle;
+use crate::parsers::wal::names::{
+    RM_HEAP2, RM_SMGR, RM_XACT, RM_XLOG, XLOG_FPI, XLOG_FPI_FOR_HINT, is_hint, surely_sets_lsn, type_key,
+};
+use crate::parsers::wal::payload::XlogPayload;
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::record_time::record_time;
+use crate::types::{BlockNumber, ForkNumber, Lsn, RelFileLocator};
+
+/// Touches of one segment that are kept; with more, the segment is read again when it is its turn.
+const MAX_TOUCHES: usize = if cfg!(test) { 200 } else { 150_000 };
+
+/// Events of one segment that are kept.
+const MAX_EVENTS: usize = if cfg!(test) { 20 } else { 100_000 };
+
+/// Forks of one segment that are kept; a record names fewer than the rest of the numbers.
+const MAX_FORKS: usize = 65_000;
+
+/// Parts of a segment at whose borders a simulated redo point may lie.
+const SLICES: u32 = 64;
+
+/// Entries of the memory for blocks met of late; a power of two.
+const RECENT: usize = 4096;
+
+/// `xl_info` of Heap2 `VISIBLE` without its flags (`XLOG_HEAP2_VISIBLE`, `src/include/access/heapam_xlog.h`).
+const HEAP2_VISIBLE: u8 = 0x40;
+/// The bits of `xl_info` that tell types of Heap2 apart (`XLOG_HEAP_OPMASK`).
+const HEAP_OPERATION: u8 = 0x70;
+
+/// Relation and code of the fork.
+pub(super) type ForkKey = (RelFileLocator, u8);
+
+/// A block that a record refers to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    /// Start of the record, from the start of the list.
+    pub(super) offset: u32,
+    pub(super) block: BlockNumber,
+    /// Index in [`Touches::forks`].
+    pub(super) fork: u16,
+    /// Bytes of the image that redo applies; 0: none.
+    pub(super) image_bytes: u16,
+    /// Bytes of block data; of an image for hint bits, all the record's bytes but the image.
+    pub(super) data_bytes: u16,
+    /// Index in [`Touches::kinds`].
+    pub(super) kind: u8,
+    flags: u8,
+}
+
+const INIT: u8 = 1;
+const HINT: u8 = 2;
+const ALWAYS: u8 = 4;
+const SURE: u8 = 8;
+const BACKUP: u8 = 16;
+const NEW_PAGE: u8 = 32;
+const MARKS_VISIBLE: u8 = 64;
+
+impl Touch {
+    /// It has an image that redo applies.
+    pub(super) const fn has_image(&self) -> bool {
+        self.image_bytes > 0
+    }
+
+    /// Redo builds the page without reading it.
+    pub(super) const fn is_init(&self) -> bool {
+        self.flags & INIT != 0
+    }
+
+    /// Of a page of which only hint bits changed.
+    pub(super) const fn is_hint(&self) -> bool {
+        self.flags & HINT != 0
+    }
+
+    /// Its image is written whatever the LSN of the page.
+    pub(super) const fn is_always(&self) -> bool {
+        self.flags & ALWAYS != 0
+    }
+
+    /// It is sure to set the LSN of the page.
+    pub(super) const fn is_sure(&self) -> bool {
+        self.flags & SURE != 0
+    }
+
+    /// A base backup was running.
+    pub(super) const fn in_backup(&self) -> bool {
+        self.flags & BACKUP != 0
+    }
+
+    /// A page logged as a whole (`FPI`).
+    pub(super) const fn is_new_page(&self) -> bool {
+        self.flags & NEW_PAGE != 0
+    }
+
+    /// The page of a table that is marked as visible to all: its LSN is set exactly where hint bits are logged.
+    pub(super) const fn marks_visible(&self) -> bool {
+        self.flags & MARKS_VISIBLE != 0
+    }
+}
+
+/// What references of one kind of record, at one index, say about a block besides its image.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kind {
+    /// Resource manager, type, and index of the reference.
+    pub(super) key: (u8, u8, u8),
+    /// References that have no image and do not build the page.
+    pub(super) count: u64,
+    /// Their bytes of data.
+    pub(super) data_bytes: u64,
+}
+
+/// What is told by records besides touches.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// The clock of the server, in microseconds.
+    Time(i64),
+    /// A redo point stands here.
+    Redo,
+    /// A checkpoint record.
+    Checkpoint { redo_lsn: Lsn, is_shutdown: bool },
+    /// A relation lost its end.
+    Truncated { rel: RelFileLocator, keeps_blocks: BlockNumber },
+}
+
+/// The touches of a stretch of WAL, in order.
+#[derive(Debug, Default)]
+pub(super) struct Touches {
+    /// What offsets count from.
+    pub(super) base: Lsn,
+    pub(super) touches: Vec<Touch>,
+    /// Events with their offsets.
+    pub(super) events: Vec<(u32, Event)>,
+    pub(super) forks: Vec<ForkKey>,
+    pub(super) kinds: Vec<Kind>,
+    /// Everything counted.
+    pub(super) tally: Tally,
+    /// Records whose payload is not that of their type.
+    pub(super) undecoded: Option<ParseError>,
+}
+
+/// What is done with a list that is full.
+pub(super) trait Full {
+    /// Takes a full list; the next one follows it. `false`: nothing further is kept.
+    fn full(&mut self, list: &Touches) -> bool;
+}
+
+/// Keeps nothing of a segment that has too much.
+#[derive(Debug, Default)]
+pub(super) struct GiveUp;
+
+impl Full for GiveUp {
+    fn full(&mut self, _list: &Touches) -> bool {
+        false
+    }
+}
+
+/// Makes the list of a segment.
+#[derive(Debug)]
+pub(super) struct TouchList<F> {
+    pub(super) list: Touches,
+    /// Too much was met: the list is not whole.
+    pub(super) is_incomplete: bool,
+    fork_indexes: FxHashMap<ForkKey, u16>,
+    last_fork: Option<(ForkKey, u16)>,
+    kind_indexes: FxHashMap<(u8, u8, u8), u8>,
+    last_kind: Option<((u8, u8, u8), u8)>,
+    /// Blocks whose further touches in this slice say nothing new, with whether the touch that was kept is sure.
+    recent: Box<[u64]>,
+    slice_bytes: u64,
+    slice: u64,
+    last_time: Option<i64>,
+    full: F,
+}
+
+/// Bytes between the LSNs at which a simulated redo point may lie.
+pub(super) const fn slice_bytes(segment_size: u32) -> u64 {
+    (segment_size / SLICES) as u64
+}
+
+impl<F: Full> TouchList<F> {
+    pub(super) fn new(base: Lsn, segment_size: u32, full: F) -> Self {
+        Self {
+            list: Touches { base, ..Touches::default() },
+            is_incomplete: false,
+            fork_indexes: FxHashMap::default(),
+            last_fork: None,
+            kind_indexes: FxHashMap::default(),
+            last_kind: None,
+            recent: vec![0; RECENT].into_boxed_slice(),
+            slice_bytes: slice_bytes(segment_size).max(1),
+            slice: 0,
+            last_time: None,
+            full,
+        }
+    }
+
+    /// What the list is handed to when it is full.
+    pub(super) fn into_parts(self) -> (Touches, F) {
+        (self.list, self.full)
+    }
+
+    fn offset(&self, record: &Record<'_>) -> u32 {
+        u32::try_from(record.start_lsn.bytes_since(self.list.base).unwrap_or(0)).unwrap_or(u32::MAX)
+    }
+
+    fn event(&mut self, offset: u32, event: Event) {
+        self.list.events.push((offset, event));
+        // What comes after a point at which a setting may begin anew counts again.
+        self.recent.fill(0);
+    }
+
+    /// Notes what other records than changes of pages say.
+    #[inline(never)]
+    fn note(&mut self, record: &Record<'_>) {
+        const MICROSECONDS: i64 = 1_000_000;
+        let offset = self.offset(record);
+        if let Some(time) = record_time(record).map(|time| time.0)
+            && self.last_time.is_none_or(|last| time.saturating_sub(last) >= MICROSECONDS)
+        {
+            self.last_time = Some(time);
+            self.event(offset, Event::Time(time));
+        }
+        let noted = match record.header.rmgr_id {
+            RM_XLOG => XlogPayload::of(record).map(|payload| self.note_xlog(offset, payload)),
+            RM_SMGR => LifeCycle::of(record).map(|change| {
+                if let Some(LifeCycle::Truncated { rel, keeps_blocks, .. }) = change {
+                    self.event(offset, Event::Truncated { rel, keeps_blocks });
+                }
+            }),
+            _ => Ok(()),
+        };
+        if let Err(error) = noted {
+            self.list.undecoded.get_or_insert(error);
+        }
+    }
+
+    fn note_xlog(&mut self, offset: u32, payload: Option<XlogPayload>) {
+        let (checkpoint, is_shutdown) = match payload {
+            Some(XlogPayload::CheckpointRedo { .. }) => return self.event(offset, Event::Redo),
+            Some(XlogPayload::CheckpointShutdown(checkpoint)) => (checkpoint, true),
+            Some(XlogPayload::CheckpointOnline(checkpoint)) => (checkpoint, false),
+            _ => return,
+        };
+        self.event(offset, Event::Checkpoint { redo_lsn: checkpoint.redo_lsn, is_shutdown });
+    }
+
+    fn kind(&mut self, key: (u8, u8, u8)) -> u8 {
+        if let Some((last, index)) = self.last_kind
+            && last == key
+        {
+            return index;
+        }
+        let next = u8::try_from(self.list.kinds.len()).unwrap_or(u8::MAX);
+        let index = *self.kind_indexes.entry(key).or_insert(next);
+        // More kinds than can be counted share the last index.
+        if usize::from(index) == self.list.kinds.len() {
+            self.list.kinds.push(Kind { key, ..Kind::default() });
+        }
+        self.last_kind = Some((key, index));
+        index
+    }
+
+    fn fork(&mut self, key: ForkKey) -> u16 {
+        if let Some((last, index)) = self.last_fork
+            && last == key
+        {
+            return index;
+        }
+        let next = u16::try_from(self.list.forks.len()).unwrap_or(u16::MAX);
+        let index = *self.fork_indexes.entry(key).or_insert(next);
+        if index == next {
+            self.list.forks.push(key);
+        }
+        self.last_fork = Some((key, index));
+        index
+    }
+
+    /// Hands a full list over and begins the next.
+    fn hand_over(&mut self) {
+        self.is_incomplete = !self.full.full(&self.list);
+        let undecoded = self.list.undecoded.take();
+        self.list = Touches { base: self.list.base, undecoded, ..Touches::default() };
+        self.fork_indexes.clear();
+        self.kind_indexes.clear();
+        (self.last_fork, self.last_kind) = (None, None);
+        self.recent.fill(0);
+    }
+
+    /// Keeps a touch, unless one of the same block in the same slice says as much.
+    #[inline(always)]
+    fn touch(&mut self, record: &Record<'_>, block_id: u8, head: &BlockHead) {
+        let image_bytes = match head.image {
+            Some(image) if head.has_image_to_apply(record.major) => image.length,
+            _ => 0,
+        };
+        let flags = flags_of(record, block_id, head, image_bytes > 0);
+        let kind = self.kind((record.header.rmgr_id, type_key(record.header.rmgr_id, record.header.info), block_id));
+        let is_plain = image_bytes == 0 && flags & INIT == 0;
+        if is_plain && let Some(kind) = self.list.kinds.get_mut(usize::from(kind)) {
+            kind.count = kind.count.saturating_add(1);
+            kind.data_bytes = kind.data_bytes.saturating_add(u64::from(head.data_length));
+        }
+        let fork = self.fork((head.rel, head.fork_code()));
+        let is_sure = flags & SURE != 0;
+        const KNOWN: u64 = 1 << 62;
+        const KNOWN_SURE: u64 = 1 << 63;
+        const SPREAD: u32 = 0x9E37_79B1;
+        let mixed = (u32::from(fork).rotate_left(20) ^ head.block).wrapping_mul(SPREAD);
+        let at = usize::try_from(mixed >> u32::BITS.saturating_sub(RECENT.ilog2())).unwrap_or(0);
+        let block = KNOWN | u64::from(fork) << 32 | u64::from(head.block);
+        if let Some(known) = self.recent.get_mut(at) {
+            if is_plain && (*known == block | KNOWN_SURE || (*known == block && !is_sure)) {
+                return;
+            }
+            // Whether a page changes after its hint bits is wanted to be known.
+            *known = match (flags & HINT != 0, is_sure) {
+                (true, _) => 0,
+                (false, true) => block | KNOWN_SURE,
+                (false, false) => block,
+            };
+        }
+        let data_bytes = if flags & HINT != 0 {
+            u16::try_from(record.header.tot_len.saturating_sub(u32::from(image_bytes))).unwrap_or(u16::MAX)
+        } else {
+            head.data_length
+        };
+        let offset = self.offset(record);
+        self.list.touches.push(Touch { offset, block: head.block, fork, image_bytes, data_bytes, kind, flags });
+    }
+}
+
+/// All about a reference that one bit says.
+#[inline(always)]
+fn flags_of(record: &Record<'_>, block_id: u8, head: &BlockHead, has_image: bool) -> u8 {
+    let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
+    let is_visible = rmgr_id == RM_HEAP2 && info & HEAP_OPERATION == HEAP2_VISIBLE;
+    let fork = head.fork();
+    let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+    let sets_lsn = has_image
+        || head.will_init()
+        || fork.is_some_and(|fork| surely_sets_lsn(record.major, rmgr_id, info, fork))
+        || (is_visible && fork == Some(ForkNumber::Vm));
+    bit(head.will_init(), INIT)
+        | bit(is_hint(rmgr_id, info), HINT)
+        | bit(has_image && always_images(record.major, rmgr_id, info, block_id), ALWAYS)
+        | bit(sets_lsn, SURE)
+        | bit(record.during_backup(), BACKUP)
+        | bit(is_new_page(record), NEW_PAGE)
+        | bit(is_visible && fork == Some(ForkNumber::Main), MARKS_VISIBLE)
+}
+
+const fn is_new_page(record: &Record<'_>) -> bool {
+    record.header.rmgr_id == RM_XLOG && type_key(RM_XLOG, record.header.info) == XLOG_FPI
+}
+
+impl<F: Full> Visitor for TouchList<F> {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.list.tally.add_record(record);
+        if self.is_incomplete {
+            return;
+        }
+        let rmgr_id = record.header.rmgr_id;
+        let is_images =
+            rmgr_id == RM_XLOG && matches!(type_key(rmgr_id, record.header.info), XLOG_FPI | XLOG_FPI_FOR_HINT);
+        if matches!(rmgr_id, RM_XLOG | RM_XACT | RM_SMGR) && !is_images {
+            // A copy, so that other records need not be in memory as a whole.
+            self.note(&{ *record });
+        }
+        if record.layout.block_count > 0 {
+            let slice = record.start_lsn.0.checked_div(self.slice_bytes).unwrap_or_default();
+            if slice != self.slice {
+                self.slice = slice;
+                self.recent.fill(0);
+            }
+            for (block_id, head) in record.block_heads() {
+                self.touch(record, block_id, &head);
+            }
+        }
+        let list = &self.list;
+        if list.touches.len() > MAX_TOUCHES || list.events.len() > MAX_EVENTS || list.forks.len() > MAX_FORKS {
+            self.hand_over();
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `pg_walfpi whatif`: what other settings would have made of some WAL.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Map, json};
+
+use super::PROGRAM;
+use super::args::{CommonArgs, path_texts};
+use super::setting::{Duration, Size};
+use crate::analysis::wal::whatif::spacing::MAX_SETTINGS;
+use crate::analysis::wal::whatif::{Spacing, WhatIfPlan, knee};
+use crate::cli::exit::{Outcome, Stop};
+use crate::cli::usage::UsageError;
+use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::wal::whatif::{WhatIfReport, WhatIfRequest, usual_spacings, what_if};
+use crate::output::closing::{Closing, begin};
+use crate::output::json::whatif::{GUARD_COLUMNS, HINT_COLUMNS, SPACING_COLUMNS, guard_row, hint_rows, spacing_rows};
+use crate::output::json::{Item, lsn_text};
+use crate::output::sink::CsvShape;
+use crate::output::whatif_text::{write_hints, write_protection, write_spacing};
+use crate::parsers::wal::version::Major;
+
+/// Show what other settings would have made of the same WAL
+///
+/// The sequence in which records touch blocks is replayed under each setting: an image is written where the page was last
+/// changed before the redo point. What is replayed is the same work; a server under another setting may do other work at
+/// other times, autovacuum above all.
+///
+/// Checkpoint spacing: each second, fourth and eighth checkpoint kept, then max_wal_size and checkpoint_timeout, each on
+/// its own. Images that are kept or avoided are counted; added images have the mean size of those of their relation. The
+/// price is what crash recovery has to read. The knee is the max_wal_size whose image bytes lie farthest below the straight
+/// line from the first value to the last, sizes by their logarithm.
+///
+/// Torn page protection: full-page writes, a double write buffer, or neither. Pages of the buffer are counted once in each
+/// checkpoint interval; a page that is evicted goes through it each time.
+///
+/// Hints: images for hint bits, which data checksums or wal_log_hints ask for, of pages that nothing else changed.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub struct WhatIfArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Sections to show [default: all; with --format csv: spacing]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SECTION")]
+    section: Vec<Section>,
+    /// Values of max_wal_size, such as 4GB [default: 64MB to 64GB]
+    #[arg(long, value_delimiter = ',', value_name = "SIZE")]
+    max_wal_size: Vec<Size>,
+    /// Values of checkpoint_timeout, such as 15min; with --max-wal-size: each together with each [default: 30s to 1h]
+    #[arg(long, value_delimiter = ',', value_name = "TIME")]
+    checkpoint_timeout: Vec<Duration>,
+    /// checkpoint_completion_target, which WAL does not tell [default: 0.9; for majors up to 13: 0.5]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    completion_target: Option<f64>,
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    progress: ProgressArg,
+}
+
+/// A part of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Section {
+    /// Checkpoints farther apart or closer
+    Spacing,
+    /// Full-page writes, a double write buffer, or neither
+    Protection,
+    /// Images for hint bits
+    Hints,
+}
+
+/// A part of a whole.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}
+
+impl WhatIfArgs {
+    fn spacings(&self) -> Result<Vec<Spacing>, UsageError> {
+        let (sizes, times) = (&self.max_wal_size, &self.checkpoint_timeout);
+        let spacings: Vec<Spacing> = match (sizes.is_empty(), times.is_empty()) {
+            (true, true) => usual_spacings(),
+            (false, true) => sizes.iter().map(|size| Spacing::MaxWalSize { bytes: size.0 }).collect(),
+            (true, false) => times.iter().map(|time| Spacing::Timeout { seconds: time.0 }).collect(),
+            (false, false) => sizes
+                .iter()
+                .flat_map(|size| times.iter().map(|time| Spacing::Both { bytes: size.0, seconds: time.0 }))
+                .collect(),
+        };
+        if spacings.len() > MAX_SETTINGS {
+            return Err(UsageError::ManySettings(spacings.len()));
+        }
+        Ok(spacings)
+    }
+
+    /// True when a section is shown.
+    fn shows(&self, section: Section) -> bool {
+        self.section.is_empty() || self.section.contains(&section)
+    }
+
+    /// The section whose rows CSV shows.
+    fn csv_shape(&self) -> CsvShape<'static> {
+        let (plural, columns) = match self.section.first() {
+            None | Some(Section::Spacing) => ("spacings", SPACING_COLUMNS),
+            Some(Section::Protection) => ("guards", GUARD_COLUMNS),
+            Some(Section::Hints) => ("hints", HINT_COLUMNS),
+        };
+        CsvShape::Rows { plural, columns }
+    }
+}
+
+pub(super) fn run(args: &WhatIfArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let plan = WhatIfPlan { spacings: args.spacings()?, completion_target: args.completion_target };
+    let request = WhatIfRequest { wal: args.common.request(args.jobs)?, plan };
+    let bar = ByteBar::new(args.progress);
+    let report = what_if(&request, &|done, total| bar.at(done, total))?;
+    drop(bar);
+    let WhatIfReport { what_if, findings, coverage, major, system_identifier, geometry } = report;
+    let system = system_identifier.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+    let closing = Closing::new(findings, &coverage);
+    if let Some(format) = args.common.output.machine() {
+        let mut sink = begin(format, args.csv_shape(), out, (PROGRAM, "whatif"), path_texts(&request.wal))?;
+        let spacing = spacing_rows(&what_if).into_iter().map(Item::Spacing);
+        let guards = what_if.protection.columns.iter().map(|guard| Item::Guard(guard_row(guard, geometry.block_size)));
+        let hints = hint_rows(&what_if.hints).into_iter().map(Item::Hint);
+        let mut shown = 0;
+        for item in spacing
+            .filter(|_| args.shows(Section::Spacing))
+            .chain(guards.filter(|_| args.shows(Section::Protection)))
+            .chain(hints.filter(|_| args.shows(Section::Hints)))
+        {
+            sink.item(&item)?;
+            shown += 1;
+        }
+        let totals: Map<_, _> = [
+            ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
+            ("not_replayed_bytes", json!(what_if.not_replayed_bytes)),
+            ("completion_target", json!(what_if.completion_target)),
+            ("seconds", json!(what_if.seconds)),
+            ("distinct_blocks", json!(what_if.distinct_blocks)),
+            ("knee_max_wal_size_bytes", json!(knee(&what_if.spacing))),
+            ("images_always", json!(what_if.protection.always.images)),
+            ("image_bytes_always", json!(what_if.protection.always.image_bytes)),
+            ("images_in_backup", json!(what_if.protection.in_backup.images)),
+            ("images_missing", json!(what_if.protection.missing)),
+            ("major", json!(major.map(Major::number))),
+            ("system_identifier", json!(system)),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        return Ok(closing.end(sink, shown, totals)?.into());
+    }
+    let layout = args.common.output.layout();
+    let mut is_first = true;
+    let mut separate = |out: &mut dyn Write| {
+        let blank = if std::mem::take(&mut is_first) { "" } else { "\n" };
+        out.write_all(blank.as_bytes())
+    };
+    if args.shows(Section::Spacing) {
+        separate(out)?;
+        write_spacing(out, layout, &what_if)?;
+    }
+    if args.shows(Section::Protection) {
+        separate(out)?;
+        write_protection(out, layout, &what_if.protection, geometry.block_size)?;
+    }
+    if args.shows(Section::Hints) {
+        separate(out)?;
+        write_hints(out, layout, &what_if.hints)?;
+    }
+    Ok(closing.end_text(out, layout)?.into())
+}

@@ -1,0 +1,88 @@
+//! What other settings would have made of some WAL.
+
+use std::ops::ControlFlow;
+
+use super::request::WalRequest;
+use super::source::WalSource;
+use super::watch::WatchWal;
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::whatif::collect::WhatIfReplay;
+use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
+use crate::inspect::error::InspectError;
+use crate::parsers::wal::version::Major;
+use crate::types::Geometry;
+
+/// What is replayed.
+#[derive(Clone, Debug)]
+pub struct WhatIfRequest {
+    /// Which WAL, and how it is read.
+    pub wal: WalRequest,
+    /// Under which settings.
+    pub plan: WhatIfPlan,
+}
+
+/// What other settings would have made of some WAL.
+#[derive(Debug)]
+pub struct WhatIfReport {
+    /// What came of each.
+    pub what_if: WhatIf,
+    /// What looks wrong or is worth knowing.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not; empty `skipped`: all of it was.
+    pub coverage: Coverage,
+    /// Major of the server that wrote it, by the page magic.
+    pub major: Option<Major>,
+    /// The cluster that it belongs to.
+    pub system_identifier: Option<u64>,
+    /// Sizes of pages and segments.
+    pub geometry: Geometry,
+}
+
+/// Values of `max_wal_size` from 64 MiB to 64 GiB, and of `checkpoint_timeout` from 30 s to 1 h.
+#[must_use]
+pub fn usual_spacings() -> Vec<Spacing> {
+    /// 64 MiB.
+    const SMALLEST: u64 = 64 << 20;
+    /// Each twice the one before it.
+    const SIZES: u32 = 11;
+    const SECONDS: [u32; 8] = [30, 60, 120, 300, 600, 900, 1800, 3600];
+    let every = [2, 4, 8].map(Spacing::Every);
+    let sizes = (0..SIZES).map(|doubled| Spacing::MaxWalSize { bytes: SMALLEST << doubled });
+    let timeouts = SECONDS.map(|seconds| Spacing::Timeout { seconds });
+    every.into_iter().chain(sizes).chain(timeouts).collect()
+}
+
+/// Replays some WAL under other settings. Damage is a finding, and what could not be read is part of the coverage; when
+/// `watch` breaks it off, the answer is about what was read up to there and the coverage says so.
+///
+/// # Errors
+/// When there is no such WAL, or the range is empty.
+pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfReport, InspectError> {
+    let mut source = WalSource::open(&request.wal)?;
+    let (watched, plan) = (source.watched(watch), source.plan());
+    let mut replay = WhatIfReplay::new(&request.plan, &source.set);
+    source.each_run(
+        &watched,
+        |set, run, _| {
+            let watch = |bytes| watched.advance(bytes);
+            (replay.take_run(set, run, &plan, request.wal.jobs, &watch), ())
+        },
+        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+    );
+    let (what_if, tally, undecoded) = replay.finish();
+    for error in undecoded {
+        source.findings.push(Finding::problem(FindingKind::Payload(error)));
+    }
+    source.coverage.examined = tally.records;
+    source.note_empty_range();
+    let WalSource { set, findings, coverage, .. } = source;
+    Ok(WhatIfReport {
+        what_if,
+        findings,
+        coverage,
+        major: set.major(),
+        system_identifier: set.system_identifier(),
+        geometry: set.geometry(),
+    })
+}

@@ -1,0 +1,226 @@
+//! What other settings would have made of some WAL, as tables.
+
+use std::io::{self, Write};
+
+use super::figures::{percent, size};
+use super::table::{plain_table, right_align, write_table};
+use super::text::Layout;
+use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::whatif::hints::{HintCost, HintImages};
+use crate::analysis::wal::whatif::protection::{Guard, Protection};
+use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
+
+/// Columns of the longest bar.
+const BAR: usize = 16;
+
+/// Parts of a column that a bar can end in.
+const PARTS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/// A bar of a part of the longest one.
+fn bar(value: u64, longest: u64) -> String {
+    let parts = (value as f64 / longest.max(1) as f64 * (BAR * PARTS.len()) as f64).round() as usize;
+    let (whole, rest) = (parts / PARTS.len(), parts % PARTS.len());
+    let mut bar = "█".repeat(whole);
+    bar.extend(rest.checked_sub(1).map(|index| PARTS[index]));
+    bar
+}
+
+/// A number of bytes as a setting is written: in the largest unit that leaves no fraction.
+fn setting_size(bytes: u64) -> String {
+    const UNITS: [(u32, &str); 4] = [(40, "TB"), (30, "GB"), (20, "MB"), (10, "kB")];
+    let unit = UNITS.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or_else(|| format!("{bytes}B"), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
+/// A number of seconds as a setting is written.
+fn setting_time(seconds: u32) -> String {
+    match seconds {
+        hours if hours > 0 && hours.is_multiple_of(3600) => format!("{}h", hours / 3600),
+        minutes if minutes > 0 && minutes.is_multiple_of(60) => format!("{}min", minutes / 60),
+        seconds => format!("{seconds}s"),
+    }
+}
+
+/// A duration, roughly.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        short if short < 120.0 => format!("{short:.0} s"),
+        minutes if minutes < 7200.0 => format!("{:.0} min", minutes / 60.0),
+        hours => format!("{:.1} h", hours / 3600.0),
+    }
+}
+
+fn setting_name(spacing: Spacing) -> String {
+    let value = setting_value(spacing);
+    match spacing {
+        Spacing::Every(_) => format!("every {value} checkpoint"),
+        Spacing::MaxWalSize { .. } => format!("max_wal_size = {value}"),
+        Spacing::Timeout { .. } => format!("checkpoint_timeout = {value}"),
+        Spacing::Both { .. } => value,
+    }
+}
+
+fn setting_value(spacing: Spacing) -> String {
+    match spacing {
+        Spacing::Every(2) => "2nd".to_owned(),
+        Spacing::Every(3) => "3rd".to_owned(),
+        Spacing::Every(every) => format!("{every}th"),
+        Spacing::MaxWalSize { bytes } => setting_size(bytes),
+        Spacing::Timeout { seconds } => setting_time(seconds),
+        Spacing::Both { bytes, seconds } => format!("{} and {}", setting_size(bytes), setting_time(seconds)),
+    }
+}
+
+/// True for settings of one kind that lead to the same.
+fn is_alike(one: &SpacingRow, next: &SpacingRow) -> bool {
+    let is_own_row = matches!(one.spacing, Spacing::Every(_) | Spacing::Both { .. });
+    !is_own_row && SpacingRow { spacing: one.spacing, ..*next } == *one && one.spacing.code() == next.spacing.code()
+}
+
+/// Writes what other distances of checkpoints would have made of the WAL.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> io::Result<()> {
+    writeln!(out, "{}", layout.paint.heading("checkpoint spacing"))?;
+    let Some(from) = what_if.replayed_from else {
+        return writeln!(out, "  No redo point lies in this WAL, so other distances cannot be replayed.");
+    };
+    let longest = what_if.spacing.iter().map(|row| row.outcome.image_bytes).chain([what_if.actual.image_bytes]).max();
+    let longest = longest.unwrap_or_default();
+    let mut table = plain_table(&[
+        "setting",
+        "checkpoints",
+        "images",
+        "stored",
+        "",
+        "WAL",
+        "how sure",
+        "recovery reads",
+        "mean",
+        "",
+    ]);
+    let mut add = |name: String, outcome: &Outcome, certainty: &dyn std::fmt::Display, is_least: bool| {
+        table.add_row([
+            name,
+            outcome.checkpoints.to_string(),
+            outcome.images.to_string(),
+            size(outcome.image_bytes),
+            bar(outcome.image_bytes, longest),
+            size(outcome.wal_bytes),
+            certainty.to_string(),
+            format!("{}{}", if is_least { ">" } else { "" }, size(outcome.replay_bytes_max)),
+            outcome.replay_bytes_mean.map_or_else(|| "-".to_owned(), size),
+            outcome.replay_seconds_max.map_or_else(String::new, duration),
+        ]);
+    };
+    add("as it is".to_owned(), &what_if.actual, &Certainty::Exact, false);
+    let knee = knee(&what_if.spacing);
+    // Settings that come to the same share a row.
+    for rows in what_if.spacing.chunk_by(is_alike) {
+        let (Some(row), Some(last)) = (rows.first(), rows.last()) else { continue };
+        let mut name = setting_name(row.spacing);
+        if rows.len() > 1 {
+            name.push_str(&format!(" to {}", setting_value(last.spacing)));
+        }
+        if matches!(row.spacing, Spacing::MaxWalSize { bytes } if knee == Some(bytes)) {
+            name.push_str(" (knee)");
+        }
+        add(name, &row.outcome, &row.certainty, row.replay_certainty == Certainty::AtLeast);
+    }
+    for column in [1..4, 5..6, 7..10] {
+        right_align(&mut table, column);
+    }
+    write_table(out, &table)?;
+    let before = match what_if.not_replayed_bytes {
+        0 => String::new(),
+        bytes => format!("; {} before that and in gaps are left as they are", size(bytes)),
+    };
+    writeln!(out, "  Replayed from the redo point {from}{before}.")?;
+    writeln!(
+        out,
+        "  What recovery reads at most and on average, and the time in which the server wrote as much, assume\n  \
+         checkpoint_completion_target = {}; for the WAL as it is they are measured.",
+        what_if.completion_target
+    )
+}
+
+/// Writes guards against torn pages beside each other.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_protection(
+    out: &mut dyn Write,
+    layout: Layout,
+    protection: &Protection,
+    block_size: u32,
+) -> io::Result<()> {
+    writeln!(out, "{}", layout.paint.heading("torn page protection"))?;
+    let mut table = plain_table(&[
+        "guard",
+        "WAL size",
+        "FPI count",
+        "FPI size",
+        "share",
+        "how sure",
+        "buffer pages",
+        "buffer bytes",
+    ]);
+    for column in &protection.columns {
+        let name = match column.guard {
+            Guard::FullPageWrites => "full-page writes",
+            Guard::DoubleWrite => "double write buffer",
+            Guard::Off => "off",
+        };
+        let least = |value: u64, text: String| if value == 0 { text } else { format!(">={text}") };
+        let pages = column.buffer_pages;
+        table.add_row([
+            name.to_owned(),
+            size(column.wal_bytes),
+            column.images.to_string(),
+            size(column.image_bytes),
+            format!("{}%", percent(column.share())),
+            if column.is_actual { "as it is".to_owned() } else { column.certainty.to_string() },
+            pages.map_or_else(String::new, |pages| least(pages, pages.to_string())),
+            pages.map_or_else(String::new, |pages| least(pages, size(pages.saturating_mul(u64::from(block_size))))),
+        ]);
+    }
+    right_align(&mut table, 1..5);
+    right_align(&mut table, 6..8);
+    write_table(out, &table)?;
+    let always = protection.always;
+    writeln!(
+        out,
+        "  {} images ({}) are written whatever the guard: records demand them, or they log a page as a whole.",
+        always.images,
+        size(always.image_bytes)
+    )
+}
+
+/// Writes what images for hint bits cost.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_hints(out: &mut dyn Write, layout: Layout, hints: &HintCost) -> io::Result<()> {
+    writeln!(out, "{}", layout.paint.heading("hints"))?;
+    if hints.all.images == 0 {
+        return writeln!(out, "  No image was written for hint bits.");
+    }
+    let mut table = plain_table(&["images for hint bits", "images", "stored", "how sure"]);
+    for (name, part, certainty) in [
+        ("all", hints.all, Certainty::Exact),
+        ("nothing else changed the page", hints.only, hints.certainty),
+        ("the page changed later anyway", hints.then_changed, hints.certainty),
+        ("the interval is not over", hints.undecided, hints.certainty),
+    ] {
+        let HintImages { images, image_bytes } = part;
+        table.add_row([name.to_owned(), images.to_string(), size(image_bytes), certainty.to_string()]);
+    }
+    right_align(&mut table, 1..3);
+    write_table(out, &table)?;
+    writeln!(
+        out,
+        "  Without checksums and wal_log_hints those of the second line would not be there. Where a page changed later,\n  \
+         that change would have had the image."
+    )
+}
