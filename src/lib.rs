@@ -82,8 +82,8 @@
 //! pgforensics = { path = "../pgforensics", default-features = false }
 //! ```
 //!
-//! This has all of the above, the words of [`output`] included. The features, both on by default: `cli` brings the programs
-//! and their argument parser, `tui` the screens. Names of fields and codes are documented in `docs/` of the repository.
+//! This has all of the above, the words of [`output`] included. The features, all on by default: `cli` brings the programs
+//! and their argument parser, `tui` the screens, `parquet` the writer of Parquet files. Names of fields and codes are documented in `docs/` of the repository.
 //!
 //! # Where things are
 //!

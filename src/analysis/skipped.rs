@@ -202,6 +202,8 @@ pub enum SkipReason {
     FileGrown,
     /// The file has become shorter since its directory was listed.
     FileShorter,
+    /// It was read twice, and was not the same the second time.
+    ChangedWhileRead,
     /// It lies past the end of a segment, where no server reads.
     PastSegmentEnd,
     /// The file has no bytes.

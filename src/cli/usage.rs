@@ -40,6 +40,9 @@ pub enum UsageError {
     /// A hex dump in a machine format.
     #[error("--hex works with --format text only")]
     HexIsText,
+    /// A compression of what is compressed.
+    #[error("--zstd is for --as ndjson and --as csv: Parquet is compressed with zstd anyway")]
+    ZstdOfParquet,
     /// A number was to be a block.
     #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
     NotABlock(String),

@@ -10,6 +10,7 @@ pub mod control_facts;
 pub mod control_fields;
 pub mod documents;
 pub mod escape;
+pub mod export;
 pub mod figures;
 #[cfg(feature = "tables")]
 pub mod files_text;

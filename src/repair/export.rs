@@ -1,14 +1,17 @@
-//! Writes page images into new files, outside every data directory. Never overwrites anything.
+//! Writes new files outside every data directory: page images, tables. Never overwrites anything.
 #![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
 
 use super::held::HeldDir;
 use super::outside::{OutsideError, open_outside, open_parent};
 use crate::cluster::open::AccessError;
 
-/// A directory that takes page images as files.
+/// A directory that takes new files.
 #[derive(Debug)]
 pub struct ExportDir {
     directory: HeldDir,
@@ -32,18 +35,82 @@ impl ExportDir {
         }
     }
 
+    /// As [`Self::create`], for a directory that nothing else is in.
+    ///
+    /// # Errors
+    /// As [`Self::create`], and when something is in it.
+    pub fn create_empty(path: &Path, protected: &[PathBuf]) -> Result<Self, OutsideError> {
+        let created = Self::create(path, protected)?;
+        match created.directory.is_empty()? {
+            true => Ok(created),
+            false => Err(AccessError::io("write into", path, Errno::NOTEMPTY.into()).into()),
+        }
+    }
+
+    /// Makes a new file below it, and the directories above that file where they do not exist.
+    ///
+    /// # Errors
+    /// When a file of that name exists, the system refuses, or a name is more than a name.
+    pub fn begin(&self, directories: &[&str], name: &str) -> Result<NewFile, AccessError> {
+        let path = directories.iter().fold(self.directory.path().to_owned(), |path, name| path.join(name)).join(name);
+        if directories.iter().chain([&name]).any(|name| Path::new(name).file_name().is_none_or(|file| file != *name)) {
+            return Err(AccessError::io("create", &path, io::ErrorKind::InvalidInput.into()));
+        }
+        let mut inside: Option<HeldDir> = None;
+        for name in directories {
+            let above = inside.as_ref().unwrap_or(&self.directory);
+            above.make_directory(Path::new(name))?;
+            inside = Some(above.subdirectory(Path::new(name), false)?);
+        }
+        let file = inside.as_ref().unwrap_or(&self.directory).create_file(Path::new(name))?;
+        Ok(NewFile { file, path, bytes: 0 })
+    }
+
     /// Writes a new file. `name` has no directory part.
     ///
     /// # Errors
     /// When a file of that name exists or the system refuses.
     pub fn write_new(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, AccessError> {
-        let path = self.directory.path().join(name);
-        if Path::new(name).file_name().is_none_or(|file| file != name) {
-            return Err(AccessError::io("create", &path, std::io::ErrorKind::InvalidInput.into()));
-        }
-        let mut file = self.directory.create_file(Path::new(name))?;
-        file.write_all(bytes).map_err(|source| AccessError::io("write", &path, source))?;
-        Ok(path)
+        let mut new = self.begin(&[], name)?;
+        new.file.write_all(bytes).map_err(|source| AccessError::io("write", &new.path, source))?;
+        Ok(new.path)
+    }
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl NewFile {
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until all of it is on disk; how many bytes that is.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn finish(self) -> Result<u64, AccessError> {
+        self.file.sync_all().map_err(|source| AccessError::io("sync", &self.path, source))?;
+        Ok(self.bytes)
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.bytes = self.bytes.saturating_add(written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -62,6 +129,21 @@ mod tests {
         assert!(export.write_new("../page", b"elsewhere").is_err());
         assert_eq!(fs::read(temporary.path().join("out/page")).unwrap(), b"first");
         assert!(!temporary.path().join("page").exists());
+    }
+
+    #[test]
+    fn files_below_an_empty_directory_are_new() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("out");
+        let export = ExportDir::create_empty(&path, &[]).unwrap();
+        let mut file = export.begin(&["one", "two"], "file").unwrap();
+        file.write_all(b"content").unwrap();
+        assert_eq!(file.path(), path.join("one/two/file"));
+        assert_eq!(file.finish().unwrap(), 7);
+        assert_eq!(fs::read(path.join("one/two/file")).unwrap(), b"content");
+        assert!(export.begin(&["one", "two"], "file").is_err() && export.begin(&["one", ".."], "file").is_err());
+        assert!(export.begin(&["one"], "other").is_ok());
+        assert!(matches!(ExportDir::create_empty(&path, &[]), Err(OutsideError::Access(_))));
     }
 
     #[test]

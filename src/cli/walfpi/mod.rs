@@ -1,6 +1,7 @@
 //! `pg_walfpi`.
 
 mod args;
+mod export;
 mod extract;
 mod images;
 mod list;
@@ -43,6 +44,7 @@ enum Command {
     Stats(Box<stats::StatsArgs>),
     List(Box<list::ListArgs>),
     Extract(Box<extract::ExtractArgs>),
+    Export(Box<export::ExportArgs>),
     Verify(verify::VerifyArgs),
     #[command(name = "whatif")]
     WhatIf(Box<whatif::WhatIfArgs>),
@@ -66,6 +68,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Stats(args) => stats::run(&args, out),
         Command::List(args) => list::run(&args, out),
         Command::Extract(args) => extract::run(&args, out),
+        Command::Export(args) => export::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
         Command::WhatIf(args) => whatif::run(&args, out),
         #[cfg(feature = "tui")]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
@@ -12,14 +12,15 @@ use crate::analysis::wal::tally::Tally;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::stats::{WalStats, WalStatsRequest, wal_stats};
+use crate::inspect::wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
 use crate::output::closing::{Closing, begin};
-use crate::output::json::wal::{Naming, group_row, stats_columns};
+use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
 use crate::output::wal_columns::{interval_row, put_tally};
 use crate::output::wal_text::{write_groups, write_intervals};
 use crate::parsers::wal::version::Major;
+use crate::types::Geometry;
 
 /// Show how much of the WAL is full-page images, and of what
 ///
@@ -167,9 +168,36 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     show(args, &request, stats, out)
 }
 
+/// Sums, and of which WAL they are.
+pub(super) fn totals_row(
+    counts: &WalCounts,
+    major: Option<Major>,
+    system_identifier: Option<u64>,
+    geometry: Geometry,
+) -> Row {
+    let mut totals = Row::new();
+    put_tally(&mut totals, &counts.total);
+    for (name, value) in [
+        ("wal_bytes", json!(counts.wal_bytes)),
+        ("start_lsn", json!(counts.from.map(lsn_text))),
+        ("end_lsn", json!(counts.to.map(lsn_text))),
+        ("major", json!(major.map(Major::number))),
+        ("system_identifier", json!(system_text(system_identifier))),
+        ("wal_segment_size", json!(geometry.wal_segment_size)),
+    ] {
+        totals.insert(name.to_owned(), value);
+    }
+    totals
+}
+
+/// A system identifier in words.
+fn system_text(id: Option<u64>) -> String {
+    id.map_or_else(|| "unknown".to_owned(), |id| id.to_string())
+}
+
 fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let WalStats { mut counts, findings, coverage, names, major, system_identifier, geometry } = stats;
-    let system = system_identifier.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+    let system = system_text(system_identifier);
     let mut rows = counts.rows();
     let sort = args.sort.unwrap_or_else(|| request.group.map_or(Sort::Key, |by| Sort::usual_of(by.first)));
     if let (Sort::Key, None, Some(by)) = (sort, args.sort, request.group.and_then(|by| by.second)) {
@@ -210,18 +238,7 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
                 }
             }
         }
-        let mut totals = Map::new();
-        put_tally(&mut totals, &counts.total);
-        for (name, value) in [
-            ("wal_bytes", json!(counts.wal_bytes)),
-            ("start_lsn", json!(counts.from.map(lsn_text))),
-            ("end_lsn", json!(counts.to.map(lsn_text))),
-            ("major", json!(major.map(Major::number))),
-            ("system_identifier", json!(system)),
-            ("wal_segment_size", json!(geometry.wal_segment_size)),
-        ] {
-            totals.insert(name.to_owned(), value);
-        }
+        let totals = totals_row(&counts, major, system_identifier, geometry);
         return Ok(closing.end(sink, shown, totals)?.into());
     }
     let layout = args.common.output.layout();

@@ -117,6 +117,11 @@ impl WalSource {
         }
     }
 
+    /// Ends the range at `end`, or where it ends already.
+    pub(super) fn end_at(&mut self, end: Lsn) {
+        self.end = Some(self.end.map_or(end, |before| before.min(end)));
+    }
+
     /// Says so when a range was asked for in which nothing is.
     pub fn note_empty_range(&mut self) {
         if self.coverage.examined > 0 || (self.start.is_none() && self.end.is_none()) {

@@ -1,6 +1,6 @@
 //! How much of the WAL is full-page images: by checkpoint interval, or by anything else.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use super::images::redo_points;
@@ -15,7 +15,7 @@ use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
 use crate::analysis::wal::interval::{Interval, IntervalFold};
-use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
 use crate::analysis::wal::segment::read_segment;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
@@ -115,13 +115,19 @@ impl WalSource {
         let watched = self.watched(watch);
         match group {
             Some(by) if by.has(GroupBy::Cause) => count_causes(self, by, jobs, &watched),
-            _ => count(self, group, jobs, &watched),
+            _ => count(self, group, jobs, &watched, |_, _| {}),
         }
     }
 }
 
-/// Counts with several threads.
-fn count(source: &mut WalSource, group: Option<Grouping>, jobs: usize, watched: &Watched<'_>) -> WalCounts {
+/// Counts with several threads. `each_part` is shown every segment, in order, with its run.
+pub(super) fn count(
+    source: &mut WalSource,
+    group: Option<Grouping>,
+    jobs: usize,
+    watched: &Watched<'_>,
+    mut each_part: impl FnMut(&Range<usize>, &SegmentCounts<'_>),
+) -> WalCounts {
     let mut plan = ScanPlan { group, blocks: group.is_none(), ..source.plan() };
     if group.is_some_and(|by| by.has(GroupBy::Checkpoint)) {
         plan.redo_points = sorted_redo_points(source, &plan, jobs, watched);
@@ -138,6 +144,7 @@ fn count(source: &mut WalSource, group: Option<Grouping>, jobs: usize, watched: 
             let begin = |index| Counter::new(set, index, &plan, &[]);
             let watch = |bytes| watched.advance(bytes);
             let read = collect_run(&stretch, jobs, &watch, begin, |part| {
+                each_part(run, part);
                 let end_lsn = end_of_part(part);
                 counted.add_stretch(set.segments()[part.index].start_lsn.max(plan.start_lsn), end_lsn);
                 let counts = &mut part.found.counts;

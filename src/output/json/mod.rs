@@ -13,6 +13,7 @@ mod bad_page;
 pub mod certainty;
 pub mod compression;
 mod dwb;
+pub mod export;
 pub mod history;
 pub mod page;
 pub mod page_at;
@@ -75,6 +76,7 @@ pub enum Item {
     Hint(wal::Row),
     Damage(wal::Row),
     Compression(wal::Row),
+    ExportedFile(wal::Row),
     Finding(FindingJson),
     Skipped(SkippedJson),
 }
@@ -107,6 +109,7 @@ impl Item {
             Self::Hint(_) => "hints",
             Self::Damage(_) => "damage",
             Self::Compression(_) => "compressions",
+            Self::ExportedFile(_) => "exported_files",
             Self::Finding(_) => "findings",
             Self::Skipped(_) => "skipped",
         }

@@ -104,6 +104,7 @@ impl fmt::Display for SkipReason {
             Self::Wal { what, .. } => f.write_str(what),
             Self::FileGrown => f.write_str("the file has grown since the directory was listed"),
             Self::FileShorter => f.write_str("the file has become shorter since the directory was listed"),
+            Self::ChangedWhileRead => f.write_str("it changed while it was being read"),
             Self::PastSegmentEnd => f.write_str("past the end of a segment, where no server reads"),
             Self::FileEmpty => f.write_str("the file is empty"),
             Self::NotADwb => f.write_str(

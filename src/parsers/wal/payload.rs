@@ -24,6 +24,12 @@ impl PgTimestamp {
     pub const fn unix_seconds(self) -> i64 {
         self.0.div_euclid(1_000_000).saturating_add(Self::EPOCH_S)
     }
+
+    /// Microseconds since 1970-01-01 00:00 UTC.
+    #[must_use]
+    pub const fn unix_microseconds(self) -> i64 {
+        self.0.saturating_add(Self::EPOCH_S.saturating_mul(1_000_000))
+    }
 }
 
 /// A record of the resource manager XLOG, decoded. Flags that C keeps in a `bool` are bytes here: 0, 1, or damage.

@@ -1,0 +1,128 @@
+//! `pg_walfpi export`: records, blocks and images as files of rows.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::PROGRAM;
+use super::args::{CommonArgs, path_texts};
+use super::stats::totals_row;
+use crate::cli::exit::{Outcome, Stop};
+#[cfg(feature = "parquet")]
+use crate::cli::usage::UsageError;
+use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::wal::export::{ExportRequest, wal_export};
+use crate::output::closing::{Closing, begin};
+use crate::output::export::{FileFormat, Table};
+use crate::output::json::Item;
+use crate::output::json::export::{EXPORTED_FILE_COLUMNS, ManifestFacts, exported_file_row, manifest};
+use crate::output::json::wal::Row;
+use crate::output::sink::CsvShape;
+
+/// Write records, blocks or images as files of rows, for databases and programs of your own
+///
+/// Files lie in timeline=N/segments=FIRST-LAST, which DuckDB and Spark take for partitions; each holds the rows of a group of
+/// segments. LSNs are signed 64-bit integers. Columns, and queries that give what `stats` counts, are in docs/export.md.
+/// The file _manifest.json is written last: without it the export was broken off.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// What each row stands for
+    #[arg(long, value_enum, value_name = "TABLE")]
+    table: TableArg,
+    /// Directory for the files: empty, or created; never inside a data directory or the WAL that is read
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    directory: PathBuf,
+    /// How the files are written
+    #[arg(long = "as", value_enum, value_name = "FORMAT", default_value_t = FileArg::default())]
+    file_format: FileArg,
+    /// Compress NDJSON and CSV with zstd
+    #[arg(long)]
+    zstd: bool,
+    /// Segments in a file
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    group: u32,
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    progress: ProgressArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TableArg {
+    /// Full-page images
+    Images,
+    /// Blocks that records refer to
+    Blocks,
+    /// Records
+    Records,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum FileArg {
+    /// Parquet, compressed with zstd
+    #[cfg(feature = "parquet")]
+    #[default]
+    Parquet,
+    /// JSON, one object a line
+    #[cfg_attr(not(feature = "parquet"), default)]
+    Ndjson,
+    /// CSV with a line of names
+    Csv,
+}
+
+impl ExportArgs {
+    fn format(&self) -> Result<FileFormat, Stop> {
+        let zstd = self.zstd;
+        Ok(match self.file_format {
+            #[cfg(feature = "parquet")]
+            FileArg::Parquet if zstd => return Err(UsageError::ZstdOfParquet.into()),
+            #[cfg(feature = "parquet")]
+            FileArg::Parquet => FileFormat::Parquet,
+            FileArg::Ndjson => FileFormat::Ndjson { zstd },
+            FileArg::Csv => FileFormat::Csv { zstd },
+        })
+    }
+}
+
+pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let table = match args.table {
+        TableArg::Images => Table::Images,
+        TableArg::Blocks => Table::Blocks,
+        TableArg::Records => Table::Records,
+    };
+    let (format, wal) = (args.format()?, args.common.request(args.jobs)?);
+    let request = ExportRequest { wal, table, format, directory: args.directory.clone(), group: args.group };
+    let bar = ByteBar::new(args.progress);
+    let mut export = wal_export(&request, &|done, total| bar.at(done, total))?;
+    drop(bar);
+    let closing = Closing::new(std::mem::take(&mut export.findings), &export.coverage);
+    let totals = totals_row(&export.counts, export.major, export.system_identifier, export.geometry);
+    // Who broke it off wants no manifest that says that all is there.
+    if !export.coverage.is_interrupted() {
+        let (paths, files) = (path_texts(&request.wal), &export.files[..]);
+        let facts = ManifestFacts { table, format, group: args.group, paths, files, totals: totals.clone() };
+        export.seal(&manifest(&facts, &closing))?;
+    }
+    let rows = export.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.rows));
+    if let Some(machine) = args.common.output.machine() {
+        let shape = CsvShape::Rows { plural: "exported_files", columns: EXPORTED_FILE_COLUMNS };
+        let mut sink = begin(machine, shape, out, (PROGRAM, "export"), path_texts(&request.wal))?;
+        for file in &export.files {
+            sink.item(&Item::ExportedFile(exported_file_row(file)))?;
+        }
+        let mut counts: Row = totals;
+        counts.insert("rows".to_owned(), rows.into());
+        return Ok(closing.end(sink, export.files.len() as u64, counts)?.into());
+    }
+    for file in &export.files {
+        writeln!(out, "{}  {} rows, {} bytes", file.path, file.rows, file.bytes)?;
+    }
+    let state = if export.coverage.is_interrupted() { ": broken off" } else { "" };
+    let (name, files, directory) = (table.name(), export.files.len(), args.directory.display());
+    writeln!(out, "\n{rows} rows of {name} in {files} files written to {directory}{state}")?;
+    Ok(closing.end_text(out, args.common.output.layout())?.into())
+}

@@ -1,0 +1,524 @@
+//! Records, blocks and images as files of rows, for databases and programs that ask their own questions.
+//!
+//! WAL is read twice: first as `stats` reads it, which says where it ends and where redo points lie, then group by group
+//! of segments, each of which becomes a file. So every row stands for a record that `stats` counts.
+
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::images::{FoundImage, ImageSelection};
+use super::names::NameLookup;
+use super::request::WalRequest;
+use super::source::WalSource;
+use super::stats::{WalCounts, count};
+use super::watch::{WatchWal, Watched};
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::in_order::in_order;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::segment::{Visitor, read_segment};
+use crate::cluster::open::AccessError;
+use crate::cluster::wal::WalSet;
+use crate::inspect::error::InspectError;
+use crate::output::export::rows::{ImageOfRow, RowFacts, RowMaker};
+use crate::output::export::{Cell, ExportedFile, FileFormat, Table, TableFile};
+use crate::parsers::image::BlockImage;
+use crate::parsers::wal::block::{BlockRef, Keep};
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::version::Major;
+use crate::repair::export::{ExportDir, NewFile};
+use crate::types::{Geometry, Lsn};
+
+/// What is written, and where.
+#[derive(Clone, Debug)]
+pub struct ExportRequest {
+    /// Which WAL, and how it is read.
+    pub wal: WalRequest,
+    /// Which table.
+    pub table: Table,
+    /// How.
+    pub format: FileFormat,
+    /// Where: a directory that is empty or does not exist.
+    pub directory: PathBuf,
+    /// Segments in a file.
+    pub group: u32,
+}
+
+/// What was written.
+#[derive(Debug)]
+pub struct Export {
+    /// The files, in order.
+    pub files: Vec<ExportedFile>,
+    /// What `stats` counts of the same WAL.
+    pub counts: WalCounts,
+    /// What looks wrong or is worth knowing.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not.
+    pub coverage: Coverage,
+    /// Major of the server that wrote the WAL.
+    pub major: Option<Major>,
+    /// The cluster that it belongs to.
+    pub system_identifier: Option<u64>,
+    /// Sizes of pages and segments.
+    pub geometry: Geometry,
+    directory: ExportDir,
+}
+
+/// Name of the file that is written last.
+const MANIFEST: &str = "_manifest.json";
+
+impl Export {
+    /// Says that all files are whole, by writing the last one: `text` says what is in them.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn seal(&self, text: &str) -> Result<(), InspectError> {
+        Ok(self.directory.write_new(MANIFEST, text.as_bytes()).map(drop)?)
+    }
+}
+
+/// The file of some segments, of which nothing is written yet.
+fn file_of(set: &WalSet, format: FileFormat, known: &[Known]) -> ExportedFile {
+    let size = set.geometry().wal_segment_size;
+    let segment = |known: Option<&Known>| known.map(|known| set.segments()[known.index].segment);
+    let name = |known| segment(known).and_then(|segment| segment.file_name(size)).unwrap_or_default();
+    let timeline = segment(known.first()).map_or(set.timeline(), |segment| segment.tli);
+    let (first_segment, last_segment) = (name(known.first()), name(known.last()));
+    // Without the timeline, which the directory above names.
+    let [first, last] = [&first_segment, &last_segment].map(|name| name.get(8..).unwrap_or(name));
+    ExportedFile {
+        path: format!("timeline={timeline}/segments={first}-{last}/part-0.{}", format.ending()),
+        timeline,
+        first_lsn: known.iter().find_map(|known| known.first_lsn),
+        end_lsn: known.iter().rev().find_map(|known| known.end_lsn),
+        records: known.iter().fold(0, |sum, known| sum.saturating_add(known.records)),
+        rows: 0,
+        bytes: 0,
+        first_segment,
+        last_segment,
+    }
+}
+
+/// A segment that was read the first time.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    index: usize,
+    /// The segment at which reading starts.
+    from: usize,
+    records: u64,
+    first_lsn: Option<Lsn>,
+    end_lsn: Option<Lsn>,
+    run: usize,
+}
+
+/// Segments that become a file: those of the same timeline whose numbers lie in the same stretch.
+fn groups(set: &WalSet, known: &[Known], size: u32) -> Vec<Range<usize>> {
+    let of = |known: &Known| {
+        let segment = set.segments()[known.index].segment;
+        (segment.tli, segment.number / u64::from(size.max(1)))
+    };
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for at in 0..known.len() {
+        match groups.last_mut().filter(|group| of(&known[group.start]) == of(&known[at])) {
+            Some(group) => group.end = at + 1,
+            None => groups.push(at..at + 1),
+        }
+    }
+    groups
+}
+
+/// The segments that were read the first time, and their runs.
+#[derive(Clone, Copy)]
+struct Segments<'s> {
+    known: &'s [Known],
+    runs: &'s [Range<usize>],
+}
+
+/// What all writers of a table need.
+struct Survey<'s> {
+    set: &'s WalSet,
+    request: &'s ExportRequest,
+    directory: &'s ExportDir,
+    facts: RowFacts<'s>,
+    segments: Segments<'s>,
+    plan: ScanPlan,
+}
+
+/// A group whose file was written.
+struct Written {
+    file: ExportedFile,
+    /// Segments that were not the same the second time.
+    changed: Vec<String>,
+}
+
+/// Writes a table of some WAL into a directory. [`Export::seal`] completes it.
+///
+/// # Errors
+/// When there is no such WAL, the range is empty, names were asked for that cannot be read, the directory is not empty or
+/// lies inside what is read, or a file cannot be written.
+pub fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result<Export, InspectError> {
+    let names = NameLookup::open(request.wal.names.as_deref())?;
+    let mut source = WalSource::open(&request.wal)?;
+    source.add_name_gaps(&names);
+    let directory = ExportDir::create_empty(&request.directory, &request.wal.protected()?)?;
+    // Each byte is read twice.
+    let all_bytes = source.total_bytes();
+    let first = |done: u64, total: u64| watch(done, total.saturating_mul(2));
+    let second = |done: u64, total: u64| match total {
+        0 => watch(done, 0),
+        total => watch(done.saturating_add(all_bytes), total.saturating_mul(2)),
+    };
+    let jobs = request.wal.jobs;
+    let (mut known, mut runs) = (Vec::new(), Vec::<Range<usize>>::new());
+    let watched = source.watched(&first);
+    let counts = count(&mut source, None, jobs, &watched, |run, part| {
+        if runs.last() != Some(run) {
+            runs.push(run.clone());
+        }
+        known.push(Known {
+            index: part.index,
+            from: part.from,
+            records: part.found.counts.total().records,
+            first_lsn: part.extent.first_lsn,
+            end_lsn: part.extent.last_end_lsn,
+            run: runs.len() - 1,
+        });
+    });
+    source.coverage.examined = counts.total.records;
+    source.note_empty_range();
+    let mut files = Vec::new();
+    if let Some(to) = counts.to.filter(|_| !source.coverage.is_interrupted()) {
+        // What a server has written since is left out.
+        source.end_at(to);
+        let relation = |rel| names.relation(rel);
+        let geometry = source.set.geometry();
+        let facts =
+            RowFacts { intervals: &counts.intervals, segment_size: geometry.wal_segment_size, relation: &relation };
+        let written = match request.table {
+            Table::Images => {
+                let images = counts.total.fpi_count;
+                write_images(&mut source, request, &directory, facts, &known, (&second, images))?
+            }
+            Table::Records | Table::Blocks => {
+                let watched = Watched::new(&second, all_bytes);
+                let plan = source.plan();
+                let segments = Segments { known: &known, runs: &runs };
+                let survey = Survey { set: &source.set, request, directory: &directory, facts, segments, plan };
+                let written = survey.write(&watched)?;
+                if watched.is_interrupted() {
+                    source.coverage.skip(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Counts));
+                }
+                written
+            }
+        };
+        for Written { file, changed } in written {
+            files.push(file);
+            for label in changed {
+                source.coverage.skip(SkippedPart::File(label), SkipReason::ChangedWhileRead);
+            }
+        }
+    }
+    let WalSource { set, findings, coverage, .. } = source;
+    Ok(Export {
+        files,
+        counts,
+        findings,
+        coverage,
+        major: set.major(),
+        system_identifier: set.system_identifier(),
+        geometry: set.geometry(),
+        directory,
+    })
+}
+
+impl Survey<'_> {
+    /// Writes records or blocks: a file for each group, by several threads.
+    fn write(&self, watched: &Watched<'_>) -> Result<Vec<Written>, InspectError> {
+        let groups = groups(self.set, self.segments.known, self.request.group);
+        let (mut written, mut failed) = (Vec::new(), None);
+        let jobs = self.request.wal.jobs.clamp(1, groups.len().max(1));
+        let worker = || {
+            let mut buffer = Vec::new();
+            move |group: Range<usize>| self.write_group(group, watched, &mut buffer)
+        };
+        in_order(groups.into_iter(), (0..jobs).map(|_| worker()).collect(), |result| match result {
+            Ok(Some(one)) => {
+                written.push(one);
+                ControlFlow::Continue(())
+            }
+            Ok(None) => ControlFlow::Break(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        });
+        failed.map_or(Ok(written), Err)
+    }
+
+    /// Writes the file of a group; `None` when it was broken off.
+    fn write_group(
+        &self,
+        group: Range<usize>,
+        watched: &Watched<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Written>, InspectError> {
+        let about = file_of(self.set, self.request.format, &self.segments.known[group.clone()]);
+        let mut file = GroupFile::begin(about, self.request, self.directory)?;
+        let mut maker = RowMaker::new(self.facts);
+        let mut changed = Vec::new();
+        for known in &self.segments.known[group] {
+            let stretch = self.plan.stretch(self.set, &self.segments.runs[known.run], Keep::Blocks);
+            let visitor =
+                RowVisitor { table: self.request.table, maker: &mut maker, file: &mut file, records: 0, failed: None };
+            let watch = |bytes| watched.advance(bytes);
+            let label = || self.set.segments()[known.index].label.clone();
+            match read_segment(&stretch, known.index, known.from, visitor, &watch, buffer) {
+                Ok(read) if read.interrupted => return Ok(None),
+                Ok(read) => {
+                    if let Some(error) = read.found.failed {
+                        return Err(file.failed(error));
+                    }
+                    if read.found.records != known.records {
+                        changed.push(label());
+                    }
+                }
+                Err(_) => changed.push(label()),
+            }
+        }
+        Ok(Some(Written { file: file.finish()?, changed }))
+    }
+}
+
+/// Writes the rows of records as they come.
+struct RowVisitor<'v, 'm> {
+    table: Table,
+    maker: &'v mut RowMaker<'m>,
+    file: &'v mut GroupFile,
+    records: u64,
+    failed: Option<io::Error>,
+}
+
+impl Visitor for RowVisitor<'_, '_> {
+    fn record(&mut self, record: &Record<'_>) {
+        self.records = self.records.saturating_add(1);
+        if self.failed.is_some() {
+            return;
+        }
+        let mut write = |cells: &[Cell<'_>]| self.file.rows.row(cells);
+        let written = match self.table {
+            Table::Records => self.maker.record(record, &mut write),
+            Table::Blocks => self.maker.blocks(record, &mut write),
+            Table::Images => Ok(()),
+        };
+        self.failed = written.err();
+    }
+}
+
+/// The file of a group, as it is being written.
+struct GroupFile {
+    rows: TableFile<NewFile>,
+    path: PathBuf,
+    about: ExportedFile,
+}
+
+impl GroupFile {
+    fn begin(about: ExportedFile, request: &ExportRequest, directory: &ExportDir) -> Result<Self, InspectError> {
+        let mut names: Vec<&str> = about.path.split('/').collect();
+        let name = names.pop().unwrap_or_default();
+        let new = directory.begin(&names, name)?;
+        let path = new.path().to_owned();
+        let rows = TableFile::begin(new, request.format, request.table)
+            .map_err(|source| AccessError::io("write", &path, source))?;
+        Ok(Self { rows, path, about })
+    }
+
+    fn failed(&self, source: io::Error) -> InspectError {
+        AccessError::io("write", &self.path, source).into()
+    }
+
+    fn finish(self) -> Result<ExportedFile, InspectError> {
+        let rows = self.rows.rows();
+        let new = self.rows.finish().map_err(|source| AccessError::io("write", &self.path, source))?;
+        Ok(ExportedFile { rows, bytes: new.finish()?, ..self.about })
+    }
+}
+
+/// Images that go to a writer together.
+const BATCH: usize = 1024;
+
+/// Batches that wait for a writer.
+const WAITING: usize = 4;
+
+/// Threads that write images: one writes the file that is open, the other may still end the one before.
+const IMAGE_WRITERS: usize = 2;
+
+/// All about an image but its bytes.
+struct ImageHead {
+    record: Record<'static>,
+    block: BlockRef<'static>,
+    image: BlockImage<'static>,
+    stored_bytes: usize,
+    cause: &'static str,
+    is_first: bool,
+}
+
+/// What a writer of images is given.
+enum Batch {
+    /// Rows of the open file.
+    Rows(Vec<ImageHead>),
+    /// The open file is whole.
+    End,
+}
+
+/// Writes images. Why each was written is known only in order: threads write what this one finds.
+fn write_images(
+    source: &mut WalSource,
+    request: &ExportRequest,
+    directory: &ExportDir,
+    facts: RowFacts<'_>,
+    known: &[Known],
+    (watch, expected): (WatchWal<'_>, u64),
+) -> Result<Vec<Written>, InspectError> {
+    let size = u64::from(source.set.geometry().wal_segment_size);
+    let files: Vec<(ExportedFile, Lsn)> = groups(&source.set, known, request.group)
+        .into_iter()
+        .map(|group| {
+            let last = known[group.end - 1].index;
+            let end = source.set.segments()[last].start_lsn.advanced_by(size);
+            (file_of(&source.set, request.format, &known[group]), end)
+        })
+        .collect();
+    // What is odd about this WAL was said the first time.
+    let (findings, coverage) = (std::mem::take(&mut source.findings), std::mem::take(&mut source.coverage));
+    let written = std::thread::scope(|scope| {
+        let (mut queues, mut writers) = (Vec::new(), Vec::new());
+        for first in 0..IMAGE_WRITERS {
+            let (queue, batches) = sync_channel(WAITING);
+            let own: Vec<ExportedFile> =
+                files.iter().skip(first).step_by(IMAGE_WRITERS).map(|(about, _)| about.clone()).collect();
+            queues.push(queue);
+            writers.push(scope.spawn(move || write_image_files(own, request, directory, facts, &batches)));
+        }
+        let mut spread = Spread { files: &files, queues, at: 0, waiting: Vec::new(), last_lsn: None };
+        let selection = ImageSelection::default();
+        // When a writer has failed, it says so itself.
+        let all_sent = source
+            .each_image_head(&selection, request.wal.jobs, watch, |found| spread.image(found))
+            .and_then(|()| if source.coverage.is_interrupted() { Err(WriterGone) } else { spread.end() });
+        drop(spread);
+        let mut written = Vec::new();
+        for writer in writers {
+            match writer.join() {
+                Ok(done) => written.extend(done?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok::<_, InspectError>((written, all_sent.is_ok()))
+    });
+    let again = std::mem::replace(&mut source.coverage, coverage);
+    source.findings = findings;
+    source.coverage.append_once(again);
+    let (mut written, is_whole) = written?;
+    written.sort_by_key(|file: &ExportedFile| (file.first_lsn, file.first_segment.clone()));
+    let rows = written.iter().fold(0_u64, |sum, file| sum.saturating_add(file.rows));
+    if is_whole && rows != expected {
+        source.coverage.skip(SkippedPart::Wal, SkipReason::ChangedWhileRead);
+    }
+    Ok(written.into_iter().map(|file| Written { file, changed: Vec::new() }).collect())
+}
+
+/// Writes files of images, one after the other; those that are not whole when there are no more batches stay as they are.
+fn write_image_files(
+    files: Vec<ExportedFile>,
+    request: &ExportRequest,
+    directory: &ExportDir,
+    facts: RowFacts<'_>,
+    batches: &Receiver<Batch>,
+) -> Result<Vec<ExportedFile>, InspectError> {
+    let mut done = Vec::new();
+    for about in files {
+        let mut file = GroupFile::begin(about, request, directory)?;
+        let mut maker = RowMaker::new(facts);
+        loop {
+            match batches.recv() {
+                Ok(Batch::Rows(rows)) => {
+                    for head in rows {
+                        let ImageHead { record, block, image, stored_bytes, cause, is_first } = &head;
+                        let (stored_bytes, is_first) = (*stored_bytes, *is_first);
+                        let found = ImageOfRow { block, image, stored_bytes, cause, is_first };
+                        maker
+                            .image(record, found, &mut |cells| file.rows.row(cells))
+                            .map_err(|error| file.failed(error))?;
+                    }
+                }
+                Ok(Batch::End) => break,
+                Err(_) => return Ok(done),
+            }
+        }
+        done.push(file.finish()?);
+    }
+    Ok(done)
+}
+
+/// A writer takes no more: it has failed.
+struct WriterGone;
+
+/// Hands images to the writers.
+struct Spread<'f> {
+    files: &'f [(ExportedFile, Lsn)],
+    queues: Vec<SyncSender<Batch>>,
+    /// Index of the file that is open.
+    at: usize,
+    waiting: Vec<ImageHead>,
+    /// Record of the image before.
+    last_lsn: Option<Lsn>,
+}
+
+impl Spread<'_> {
+    fn image(&mut self, found: &FoundImage<'_>) -> Result<(), WriterGone> {
+        let FoundImage { record, block, image, stored_bytes, cause } = found;
+        while self.files.get(self.at).is_some_and(|(_, end)| *end <= record.start_lsn) {
+            self.next_file()?;
+        }
+        let is_first = self.last_lsn.replace(record.start_lsn) != Some(record.start_lsn);
+        self.waiting.push(ImageHead {
+            record: Record { bytes: &[], ..**record },
+            block: BlockRef { data: &[], image: None, ..**block },
+            image: BlockImage { bytes: &[], ..**image },
+            stored_bytes: *stored_bytes,
+            cause: cause.name(),
+            is_first,
+        });
+        if self.waiting.len() >= BATCH { self.flush() } else { Ok(()) }
+    }
+
+    /// All files are whole.
+    fn end(&mut self) -> Result<(), WriterGone> {
+        while self.at < self.files.len() {
+            self.next_file()?;
+        }
+        Ok(())
+    }
+
+    fn next_file(&mut self) -> Result<(), WriterGone> {
+        self.flush()?;
+        self.send(Batch::End)?;
+        self.at += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), WriterGone> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::replace(&mut self.waiting, Vec::with_capacity(BATCH));
+        self.send(Batch::Rows(rows))
+    }
+
+    fn send(&self, batch: Batch) -> Result<(), WriterGone> {
+        let queue = self.queues.get(self.at % IMAGE_WRITERS).ok_or(WriterGone)?;
+        queue.send(batch).map_err(|_| WriterGone)
+    }
+}
