@@ -2,7 +2,7 @@
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, SeekFrom};
@@ -110,6 +110,15 @@ impl ReadFile {
         Ok(Self { file, path: path.to_owned(), size_bytes: metadata.len() })
     }
 
+    /// The file on its device, by which two paths to one file are known.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub fn identity(&self) -> Result<(u64, u64), AccessError> {
+        let metadata = self.file.metadata().map_err(|source| AccessError::io("examine", &self.path, source))?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
     /// The path that the file was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -161,6 +170,20 @@ impl ReadFile {
         let mut buf = vec![0; length];
         Ok((self.read_at(&mut buf, offset)? == length).then_some(buf))
     }
+}
+
+/// Opens a FIFO that the user named, as the shell makes one for `<(...)`: waits for its writer, as every program does.
+///
+/// # Errors
+/// When it cannot be opened, or is anything else.
+pub fn open_fifo(path: &Path) -> Result<File, AccessError> {
+    let file = OpenOptions::new().read(true).open(path).map_err(|source| AccessError::io("open", path, source))?;
+    let metadata = file.metadata().map_err(|source| AccessError::io("examine", path, source))?;
+    if metadata.file_type().is_fifo() {
+        return Ok(file);
+    }
+    let kind = kind_of(metadata.file_type()).unwrap_or("file");
+    Err(AccessError::NotRegular { path: path.to_owned(), kind })
 }
 
 /// Makes sure that a path is a directory itself, not a link to one.

@@ -6,7 +6,7 @@ use super::error::InspectError;
 use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::replay::Replay;
-use crate::analysis::wal::set_notes::note_set;
+use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
@@ -76,7 +76,7 @@ impl WalSources {
         }
         if let Some(set) = sources.all.as_ref().or(sources.own.as_ref()) {
             let mut told = Vec::new();
-            note_set(set, redo_lsn, &mut told, coverage);
+            note_set(set, NeededWal::by_replay(redo_lsn), &mut told, coverage);
             // Segments that wait to be written again and the like are in every pg_wal.
             findings.extend(told.into_iter().filter(|finding| finding.severity == Severity::Problem));
         }

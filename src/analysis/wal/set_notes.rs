@@ -6,20 +6,37 @@ use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::wal::{NoteKind, NoteLevel, WalSet};
 use crate::types::Lsn;
 
-/// Turns the notes of a set into findings, and what was left out of it into gaps of the coverage. What is missing before
-/// `needed_from` is a note: servers remove old segments one by one in any order, and a crash stops them in between.
-pub fn note_set(set: &WalSet, needed_from: Option<Lsn>, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+/// From where on WAL is needed; `None`: all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NeededWal {
+    /// A gap that ends before is a note.
+    pub gaps_from: Option<Lsn>,
+    /// Segments that end before and were left out are a note.
+    pub segments_from: Option<Lsn>,
+}
+
+impl NeededWal {
+    /// Needed from where replay begins. What is missing before is a note: servers remove old segments one by one in any
+    /// order, and a crash stops them in between.
+    #[must_use]
+    pub const fn by_replay(redo_lsn: Option<Lsn>) -> Self {
+        Self { gaps_from: redo_lsn, segments_from: redo_lsn }
+    }
+}
+
+/// Turns the notes of a set into findings, and what was left out of it into gaps of the coverage.
+pub fn note_set(set: &WalSet, needed: NeededWal, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
     for note in set.notes() {
-        let is_old = note.gap_end.zip(needed_from).is_some_and(|(end, needed)| end <= needed);
+        let ends_before = |needed: Option<Lsn>| note.wal_end.zip(needed).is_some_and(|(end, needed)| end <= needed);
         let part = note.file.as_ref().map_or(SkippedPart::Wal, SkippedPart::file);
         let what = note.what.clone();
         let finding = match note.level {
-            NoteLevel::Skipped => {
+            NoteLevel::Skipped if !ends_before(needed.segments_from) => {
                 coverage.skip(part, SkipReason::Wal { kind: note.kind, what });
                 continue;
             }
-            NoteLevel::Problem if !is_old => Finding::problem(remark(note.kind, what)),
-            NoteLevel::Problem | NoteLevel::Note => Finding::note(remark(note.kind, what)),
+            NoteLevel::Problem if !ends_before(needed.gaps_from) => Finding::problem(remark(note.kind, what)),
+            NoteLevel::Skipped | NoteLevel::Problem | NoteLevel::Note => Finding::note(remark(note.kind, what)),
         };
         let finding = finding.in_file(note.file.as_deref().unwrap_or("WAL"));
         findings.push(match note.offset {

@@ -26,10 +26,11 @@ const PROGRAM: &str = "pg_walfpi";
 
 /// Shows how much of the WAL is full-page images (FPI), when they were written, of what, and why
 ///
-/// Reads WAL of majors 10 to 19 from a data directory, a pg_wal or archive directory, single segments, a pattern in
-/// quotes, or "-" for standard input. Segments may be plain, .partial, compressed with gzip, lz4, zstd, bzip2 or xz, or
-/// in tar archives, in any order; all are recognised by content. Nothing is written into any of them. Compressed tar
-/// archives and standard input are unpacked into a temporary file without a name, of at most 64 GiB.
+/// Reads WAL of majors 10 to 19 from a data directory, a pg_wal or archive directory (also of pgBackRest, Barman or
+/// WAL-G), single segments, a pattern in quotes, a FIFO, or "-" for standard input. Segments may be plain, .partial,
+/// compressed with gzip, lz4, zstd, bzip2, xz or lzma, or in tar archives, in any order; all are recognised by content.
+/// Nothing is written into any of them. Compressed tar archives, FIFOs and standard input are unpacked into a temporary
+/// file without a name, of at most 64 GiB.
 #[derive(Debug, Parser)]
 #[command(name = PROGRAM, version = VERSION, after_help = EXIT_STATUS, max_term_width = 100, subcommand_required = true)]
 pub struct Cli {

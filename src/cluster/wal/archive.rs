@@ -189,7 +189,7 @@ impl<'l, 'c> Archive<'l, 'c> {
         let label = stream_label(self.label, &member.name);
         let found = match kind_of_name(base) {
             NameKind::Ignored => return Wanted::Nothing,
-            NameKind::Stranger => {
+            NameKind::Stranger | NameKind::Temporary => {
                 self.unrecognized = self.unrecognized.saturating_add(1);
                 return Wanted::Nothing;
             }

@@ -134,6 +134,10 @@ impl Candidates {
         let normal_if = |normal: bool| if normal { NoteLevel::Note } else { NoteLevel::Problem };
         match FirstPage::of(head) {
             FirstPage::Sound(header) => return Some((Some(header), None)),
+            _ if unknown_packing(label, head).is_some() => {
+                let what = unknown_packing(label, head).unwrap_or_default();
+                self.notes.add(NoteLevel::Skipped, NoteKind::CannotUnpack, label, what);
+            }
             FirstPage::Damaged { why, second } if name.is_some() => {
                 let what = format!("first page: {why}; the second is that of a segment at {}", second.first_lsn);
                 self.notes.add(NoteLevel::Problem, NoteKind::FirstPageDamaged, label, what);
@@ -200,6 +204,16 @@ impl Candidates {
     pub(super) fn note_unpack_error(&mut self, label: &str, offset: u64, error: &io::Error) {
         let what = format!("cannot be unpacked: {error}");
         self.notes.add_at(NoteLevel::Skipped, NoteKind::CannotUnpack, label, offset, what);
+    }
+}
+
+/// What a file is packed with that is not unpacked here. Neither brotli nor what lzop writes is known by its content.
+fn unknown_packing(label: &str, head: &[u8]) -> Option<&'static str> {
+    match label {
+        _ if head.starts_with(b"Salted__") => Some("encrypted; not read: decrypt it with the program that archived it"),
+        _ if label.ends_with(".br") => Some("packed with brotli, which is not read here: unpack it with brotli -d"),
+        _ if label.ends_with(".lzo") => Some("packed with lzop, which is not read here: unpack it with lzop -d"),
+        _ => None,
     }
 }
 

@@ -1,13 +1,16 @@
 //! From candidates to one file for each segment.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::ops::Bound;
 
 use super::bytes::StoredAt;
 use super::candidates::{Candidates, DeniedFile, SegmentCandidate, UnknownVersionSegment};
 use super::codec::Codec;
+use super::copies::Copies;
 use super::first_page::SegmentHeader;
 use super::notes::{NoteKind, NoteLevel, Notes, SetNote};
+use super::other_timelines::OtherTimelines;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
 use crate::parsers::wal::version::Major;
@@ -45,9 +48,9 @@ pub struct WalSegmentFile {
 }
 
 /// A candidate of which it is known what segment it is.
-struct Numbered {
-    candidate: SegmentCandidate,
-    segment: WalSegment,
+pub(super) struct Numbered {
+    pub candidate: SegmentCandidate,
+    pub segment: WalSegment,
     wrong_name: bool,
 }
 
@@ -102,10 +105,24 @@ pub(super) struct ChosenSet {
     pub history: Option<TimelineHistory>,
 }
 
+/// How the bytes of segments are read.
+#[derive(Clone, Copy)]
+pub(super) struct WalAccess<'a> {
+    /// What was unpacked.
+    pub scratch: Option<&'a File>,
+    /// Largest window of a compressed file.
+    pub window_bytes: u32,
+}
+
 /// Chooses one file for each segment. `system_identifier`: of the wanted cluster; `timeline`: the wanted one.
-pub(super) fn choose(candidates: Candidates, system_identifier: Option<u64>, timeline: Option<TimelineId>) -> Chosen {
+pub(super) fn choose(
+    candidates: Candidates,
+    access: WalAccess<'_>,
+    system_identifier: Option<u64>,
+    timeline: Option<TimelineId>,
+) -> Chosen {
     let Candidates { notes, list, histories, control, data_major, unknown_versions, denied, .. } = candidates;
-    let mut chooser = Chooser { notes, candidates: list, histories, unknown_versions, denied };
+    let mut chooser = Chooser { notes, candidates: list, histories, unknown_versions, denied, access };
     let set = chooser.agree(control.as_ref(), data_major, system_identifier).and_then(|common| {
         let (segments, timeline, history) = chooser.choose(&common, timeline)?;
         (!segments.is_empty()).then_some(ChosenSet { common, segments, timeline, history })
@@ -115,15 +132,16 @@ pub(super) fn choose(candidates: Candidates, system_identifier: Option<u64>, tim
 }
 
 /// Candidates that are still in question.
-struct Chooser {
+struct Chooser<'a> {
     notes: Notes,
     candidates: Vec<SegmentCandidate>,
     histories: BTreeMap<TimelineId, (String, TimelineHistory)>,
     unknown_versions: Vec<UnknownVersionSegment>,
     denied: Vec<DeniedFile>,
+    access: WalAccess<'a>,
 }
 
-impl Chooser {
+impl Chooser<'_> {
     /// Leaves out what is of another cluster, version or size. `None` when nothing gives the sizes.
     fn agree(
         &mut self,
@@ -241,7 +259,8 @@ impl Chooser {
         let history = self.history_of(target);
         let size = common.segment_size;
         let mut best: BTreeMap<u64, Numbered> = BTreeMap::new();
-        let mut others: BTreeMap<TimelineId, (u64, WalSegment, WalSegment)> = BTreeMap::new();
+        let mut rivals: BTreeMap<u64, Vec<Numbered>> = BTreeMap::new();
+        let mut left_out = Vec::new();
         for numbered in numbered {
             let WalSegment { tli, number } = numbered.segment;
             let wanted = match &history {
@@ -249,8 +268,7 @@ impl Chooser {
                 None => Some(target),
             };
             if wanted != Some(tli) {
-                let found = others.entry(tli).or_insert((0, numbered.segment, numbered.segment));
-                *found = (found.0.saturating_add(1), found.1.min(numbered.segment), found.2.max(numbered.segment));
+                left_out.push(numbered.segment);
                 continue;
             }
             let Some(before) = best.remove(&number) else {
@@ -259,11 +277,19 @@ impl Chooser {
             };
             let (used, left) =
                 if numbered.rank(size) < before.rank(size) { (numbered, before) } else { (before, numbered) };
-            let what = format!("the same segment as {}, which is used", used.candidate.label);
-            self.notes.add(NoteLevel::Note, NoteKind::Duplicate, &left.candidate.label, what);
             best.insert(number, used);
+            rivals.entry(number).or_default().push(left);
         }
-        self.note_others(&others, target, history.as_ref(), size);
+        if !rivals.is_empty() {
+            let timelines = history.as_ref().map(TimelineHistory::timelines).unwrap_or_default();
+            let WalAccess { scratch, window_bytes } = self.access;
+            Copies { common: *common, timelines, scratch, window_bytes }.settle(&mut best, rivals, &mut self.notes);
+        }
+        let first_used = best.keys().next().copied().unwrap_or(u64::MAX);
+        let other_timelines = OtherTimelines { target, history: history.as_ref(), size };
+        for note in other_timelines.notes(&left_out, first_used, |number| best.contains_key(&number)) {
+            self.notes.push(note);
+        }
         let files: Vec<_> = best.into_values().filter_map(|numbered| self.segment_file(numbered, size)).collect();
         self.note_gaps(&files, size);
         Some((files, target, history))
@@ -280,27 +306,6 @@ impl Chooser {
         let name = format!("{:08X}.history", target.0);
         self.notes.add(NoteLevel::Note, NoteKind::MissingHistory, &name, what);
         None
-    }
-
-    fn note_others(
-        &mut self,
-        others: &BTreeMap<TimelineId, (u64, WalSegment, WalSegment)>,
-        target: TimelineId,
-        history: Option<&TimelineHistory>,
-        size: u32,
-    ) {
-        for (tli, (count, first, last)) in others {
-            let name = |segment: &WalSegment| segment.file_name(size).unwrap_or_default();
-            let why = match history {
-                Some(history) if history.timelines().contains(tli) => {
-                    format!("not part of the history of timeline {target}, which left timeline {tli} before their end")
-                }
-                Some(_) => format!("timeline {tli} is not in the history of timeline {target}"),
-                None => format!("timeline {tli} is not the one that is read, {target}"),
-            };
-            let what = format!("{count} segments ({} to {}) left out: {why}", name(first), name(last));
-            self.notes.push(SetNote::new(NoteKind::OtherTimeline, NoteLevel::Note, None, what));
-        }
     }
 
     fn segment_file(&mut self, numbered: Numbered, size: u32) -> Option<WalSegmentFile> {
@@ -356,7 +361,7 @@ impl Chooser {
             let from = first.start_lsn(size).unwrap_or_default();
             let what = format!("{missing} segments missing before it, WAL from {from} to {}", after.start_lsn);
             let note = SetNote::new(NoteKind::Gap, NoteLevel::Problem, Some(&after.label), what);
-            self.notes.push(SetNote { gap_end: Some(after.start_lsn), ..note });
+            self.notes.push(SetNote { wal_end: Some(after.start_lsn), ..note });
         }
     }
 }

@@ -32,10 +32,12 @@ pub enum Codec {
     Bzip2,
     /// xz, also of several streams.
     Xz,
+    /// LZMA, the format before xz, without a checksum of its own.
+    Lzma,
 }
 
 impl Codec {
-    /// The codec whose files begin like this; `None` for anything else. 10 bytes are enough.
+    /// The codec whose files begin like this; `None` for anything else. 14 bytes are enough.
     #[must_use]
     pub fn of_content(head: &[u8]) -> Option<Self> {
         match head {
@@ -46,6 +48,10 @@ impl Codec {
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(Self::Bzip2),
             [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
+            // The usual properties, a window of 64 KiB or more, no size or one below a terabyte, and the byte with which
+            // the encoder always begins.
+            [0x5D, 0, 0, _, _, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0, ..]
+            | [0x5D, 0, 0, _, _, _, _, _, _, _, 0, 0, 0, 0, ..] => Some(Self::Lzma),
             _ => None,
         }
     }
@@ -59,11 +65,13 @@ impl Codec {
             Self::Zstd => "zstd",
             Self::Bzip2 => "bzip2",
             Self::Xz => "xz",
+            Self::Lzma => "lzma",
         }
     }
 
     /// Endings of file names that stand for compression.
-    pub const SUFFIXES: [&'static str; 9] = [".gz", ".lz4", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzo", ".br"];
+    pub const SUFFIXES: [&'static str; 10] =
+        [".gz", ".lz4", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzma", ".lzo", ".br"];
 
     /// Unpacks `source`, which begins with this format. A window larger than `window_bytes` is refused with an error.
     fn decoder<'a>(self, source: Stream<'a>, window_bytes: u32) -> io::Result<Stream<'a>> {
@@ -80,6 +88,10 @@ impl Codec {
             Self::Xz => {
                 let limit_kib = (window_bytes / 1024).saturating_add(XZ_OVERHEAD_KIB);
                 Box::new(lzma_rust2::XzReader::new_mem_limit(source, true, limit_kib))
+            }
+            Self::Lzma => {
+                let limit_kib = (window_bytes / 1024).saturating_add(XZ_OVERHEAD_KIB);
+                Box::new(lzma_rust2::LzmaReader::new_mem_limit(source, limit_kib, None)?)
             }
         })
     }

@@ -23,6 +23,12 @@ fn packed(codec: Codec, plain: &[u8]) -> Vec<u8> {
             encoder.write_all(plain).unwrap();
             encoder.finish().unwrap()
         }
+        Codec::Lzma => {
+            let options = lzma_rust2::LzmaOptions::with_preset(0);
+            let mut encoder = lzma_rust2::LzmaWriter::new_use_header(Vec::new(), &options, None).unwrap();
+            encoder.write_all(plain).unwrap();
+            encoder.finish().unwrap()
+        }
         Codec::Xz => {
             let options = lzma_rust2::XzOptions::with_preset(0);
             let mut encoder = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
@@ -42,6 +48,24 @@ fn unpack(bytes: &[u8]) -> io::Result<Vec<u8>> {
 
 fn sample() -> Vec<u8> {
     (0..300_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> (n % 29)) as u8).collect()
+}
+
+/// LZMA has one part, and no checksum.
+#[test]
+fn lzma_is_known_by_content_with_and_without_its_size() {
+    use std::io::Write;
+    let options = lzma_rust2::LzmaOptions::with_preset(6);
+    let sized = {
+        let size = Some(sample().len() as u64);
+        let mut encoder = lzma_rust2::LzmaWriter::new_use_header(Vec::new(), &options, size).unwrap();
+        encoder.write_all(&sample()).unwrap();
+        encoder.finish().unwrap()
+    };
+    for bytes in [packed(Codec::Lzma, &sample()), sized] {
+        assert_eq!(Codec::of_content(&bytes), Some(Codec::Lzma));
+        assert!(unpack(&bytes).unwrap() == sample());
+        assert!(unpack(&bytes[..bytes.len() / 2]).is_err());
+    }
 }
 
 #[test]

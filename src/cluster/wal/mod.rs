@@ -1,7 +1,7 @@
 //! WAL as a user has it: data directories, archives, single files, tar, standard input, compressed or not. [`WalSet`] puts
 //! the segments into order and says what is odd; [`SegmentBytes`] reads one of them.
 //!
-//! `sources` reads what was named (`paths`, `archive`, `stdin`) into `candidates`, and `choose` keeps one file for each
+//! `sources` reads what was named (`paths`, `directory`, `archive`, `once`) into `candidates`, and `choose` keeps one file for each
 //! segment.
 //!
 //! Memory: at most some 13 MiB for each segment that is read at a time, for each layer of compression ([`MAX_LAYERS`],
@@ -12,16 +12,19 @@ pub(super) mod bytes;
 mod candidates;
 mod choose;
 pub(super) mod codec;
+mod copies;
+mod directory;
 mod error;
 mod first_page;
 mod names;
 mod notes;
+mod once;
 mod options;
+mod other_timelines;
 mod paths;
 mod scratch;
 mod set;
 mod sources;
-mod stdin;
 pub(super) mod tar;
 
 pub use bytes::{PIECE_BYTES, SegmentBytes, WalReadError};

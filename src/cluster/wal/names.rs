@@ -11,8 +11,10 @@ pub(super) enum NameKind {
     Segment(SegmentName),
     /// A timeline history.
     History(TimelineId),
-    /// Something of the server that holds no WAL.
+    /// Something of the server or of an archiver that holds no WAL.
     Ignored,
+    /// A file that the server writes or restores under a name for the time being.
+    Temporary,
     /// No name that the server or its tools give.
     Stranger,
 }
@@ -53,12 +55,13 @@ pub(super) fn kind_of_name(name: &str) -> NameKind {
     if is_ignored(name) {
         return NameKind::Ignored;
     }
+    if is_temporary(name) {
+        return NameKind::Temporary;
+    }
     let (base, partial) = without_partial(name);
     let digits = base.get(..24).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let tail = base.get(24..).unwrap_or_default();
     match digits {
-        // Some archivers put the file's hash after the name.
-        Some(digits) if tail.is_empty() || is_hash(tail) => NameKind::Segment(SegmentName {
+        Some(digits) if base.len() == 24 => NameKind::Segment(SegmentName {
             digits: digits.to_ascii_uppercase(),
             partial,
             lower_case: digits.bytes().any(|byte| byte.is_ascii_lowercase()),
@@ -67,9 +70,22 @@ pub(super) fn kind_of_name(name: &str) -> NameKind {
     }
 }
 
-/// A directory below an archive that holds segments: some archivers sort by timeline and high part of the number.
+/// A directory below an archive that holds segments: some archivers sort by timeline and high part of the number, others
+/// have one directory for all WAL of a server.
+///
+/// Source: `archivePushFile` of pgBackRest, `hash_dir` of Barman, `WalPath` of WAL-G.
 pub(super) fn is_segment_directory(name: &str) -> bool {
-    name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let by_number = name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    by_number || matches!(name, "wals" | "wal_005" | "incoming" | "streaming")
+}
+
+/// The number of a cluster by the name of its directory in an archive of pgBackRest, as `15-1`: each upgrade begins a new
+/// one.
+pub(super) fn history_id_of_directory(name: &str) -> Option<u64> {
+    let (version, id) = name.split_once('-')?;
+    let is_version = version.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
+    if is_version && is_number { id.parse().ok() } else { None }
 }
 
 /// A directory of the server beside the segments that holds no WAL.
@@ -83,16 +99,18 @@ pub(super) fn without_codec(name: &str) -> &str {
 }
 
 fn without_partial(name: &str) -> (&str, bool) {
-    // pg_receivewal puts `.partial` after the codec's ending, others before it.
-    let inner = without_codec(name);
+    // pg_receivewal puts `.partial` after the codec's ending, others before it, with a hash between the two.
+    let inner = without_hash(without_codec(name));
     match inner.strip_suffix(".partial") {
-        Some(base) => (without_codec(base), true),
+        Some(base) => (without_hash(without_codec(base)), true),
         None => (inner, false),
     }
 }
 
-fn is_hash(tail: &str) -> bool {
-    tail.strip_prefix('-').is_some_and(|hash| hash.len() == 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+/// The name without the hash of the file, which some archivers put after it.
+fn without_hash(name: &str) -> &str {
+    let is_hash = |hash: &str| hash.len() == 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.rsplit_once('-').filter(|(_, hash)| is_hash(hash)).map_or(name, |(base, _)| base)
 }
 
 fn is_ignored(name: &str) -> bool {
@@ -101,8 +119,12 @@ fn is_ignored(name: &str) -> bool {
         || plain.ends_with(".ready")
         || plain.ends_with(".done")
         || plain.ends_with(".summary")
-        || plain.starts_with("xlogtemp.")
-        || matches!(plain, "RECOVERYXLOG" | "RECOVERYHISTORY")
+        || matches!(plain, "archive.info" | "archive.info.copy" | "xlog.db")
+}
+
+fn is_temporary(name: &str) -> bool {
+    let plain = without_codec(name);
+    plain.starts_with("xlogtemp.") || matches!(plain, "RECOVERYXLOG" | "RECOVERYHISTORY")
 }
 
 #[cfg(test)]
@@ -122,17 +144,31 @@ mod tests {
             ("00000001000000000000000A.gz.partial", (true, false)),
             ("00000001000000000000000A.partial.lz4", (true, false)),
             ("00000001000000000000000A-0123456789012345678901234567890123456789.zst", (false, false)),
+            ("00000001000000000000000A.partial-0123456789012345678901234567890123456789.bz2", (true, false)),
+            ("00000001000000000000000A.lzma", (false, false)),
         ] {
             assert_eq!(segment(name), Some(expected), "{name}");
         }
         assert_eq!(kind_of_name("0000000A.history.xz"), NameKind::History(TimelineId(10)));
-        for name in ["000000010000000000000002.00000028.backup", "xlogtemp.12", "RECOVERYXLOG", "x.ready"] {
+        for name in ["000000010000000000000002.00000028.backup", "x.ready", "archive.info", "xlog.db"] {
             assert_eq!(kind_of_name(name), NameKind::Ignored, "{name}");
+        }
+        for name in ["xlogtemp.12", "RECOVERYXLOG"] {
+            assert_eq!(kind_of_name(name), NameKind::Temporary, "{name}");
         }
         for name in
             ["", "README", "00000001000000000000000", "00000001000000000000000A.tmp", "ü00000001000000000000000A"]
         {
             assert_eq!(kind_of_name(name), NameKind::Stranger, "{name}");
         }
+    }
+
+    #[test]
+    fn directories_of_archivers_are_known() {
+        for (name, id) in [("15-1", Some(1)), ("9.6-12", Some(12)), ("main", None), ("15-", None), ("-1", None)] {
+            assert_eq!(history_id_of_directory(name), id, "{name}");
+        }
+        assert!(["0000000100000000", "wal_005", "wals"].into_iter().all(is_segment_directory));
+        assert!(!is_segment_directory("basebackups_005"));
     }
 }

@@ -24,8 +24,10 @@ pub enum NoteLevel {
 pub enum NoteKind {
     /// Segments are missing between two that are there.
     Gap,
-    /// Another file of the same segment is used.
+    /// An earlier state of a segment, of which a later one is used.
     Duplicate,
+    /// Two copies of a segment differ inside WAL.
+    CopiesDiffer,
     /// WAL of another cluster, left out.
     ForeignSystem,
     /// WAL of another major, or of one that is not known, left out.
@@ -79,6 +81,7 @@ impl NoteKind {
         match self {
             Self::Gap => "wal_gap",
             Self::Duplicate => "wal_duplicate",
+            Self::CopiesDiffer => "wal_copies_differ",
             Self::ForeignSystem => "wal_foreign_system",
             Self::ForeignVersion => "wal_foreign_version",
             Self::ForeignSize => "wal_foreign_size",
@@ -109,7 +112,8 @@ impl NoteKind {
     pub const fn why(self) -> &'static str {
         match self {
             Self::Gap => "what happened there is not counted; a server cannot recover across it",
-            Self::Duplicate => "one of them is read, the other is not compared with it",
+            Self::Duplicate => "what it holds is the beginning of what the other holds",
+            Self::CopiesDiffer => "one of the copies is damaged, or two servers wrote on one timeline",
             Self::ForeignSystem => "WAL of two clusters must not be mixed",
             Self::ForeignVersion => "WAL of two versions must not be mixed",
             Self::ForeignSize => "WAL of one cluster has one segment size",
@@ -123,7 +127,7 @@ impl NoteKind {
             Self::TrailingData => "the rest of it was not read",
             Self::MissingHistory => "segments of earlier timelines are not followed without it",
             Self::BadHistory => "segments of earlier timelines are not followed without it",
-            Self::OtherTimeline => "they are not part of the history that is read; see --timeline",
+            Self::OtherTimeline => "one timeline and its ancestors are read; see --timeline",
             Self::Unreadable => "it may hold WAL that is missing here",
             Self::CannotUnpack => "it may hold WAL that is missing here",
             Self::NotWal => "it was not read",
@@ -149,13 +153,13 @@ pub struct SetNote {
     pub offset: Option<u64>,
     /// What was found, in words.
     pub what: String,
-    /// Where WAL that is missing ends.
-    pub gap_end: Option<Lsn>,
+    /// Where the WAL ends that is missing, or that was left out and may belong to what is read.
+    pub wal_end: Option<Lsn>,
 }
 
 impl SetNote {
     pub(super) fn new(kind: NoteKind, level: NoteLevel, file: Option<&str>, what: impl fmt::Display) -> Self {
-        Self { kind, level, file: file.map(ToOwned::to_owned), offset: None, what: what.to_string(), gap_end: None }
+        Self { kind, level, file: file.map(ToOwned::to_owned), offset: None, what: what.to_string(), wal_end: None }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct WalSetOptions<'a> {
     pub scratch: &'a dyn Fn() -> io::Result<File>,
     /// What the path `-` stands for.
     pub stdin: Option<&'a mut (dyn Read + Send)>,
+    /// A FIFO that is named is read, to its end: the set is opened only once.
+    pub fifos: bool,
     /// Most bytes that are written to the temporary file.
     pub spill_bytes: u64,
     /// Largest window of a compressed file, in bytes; each reader may need about twice as much.
@@ -53,6 +55,7 @@ impl<'a> WalSetOptions<'a> {
             control: None,
             scratch,
             stdin: None,
+            fifos: false,
             spill_bytes: DEFAULT_SPILL_BYTES,
             window_bytes: DEFAULT_WINDOW_BYTES,
         }

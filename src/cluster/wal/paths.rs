@@ -1,7 +1,7 @@
 //! From the paths that a user gives to files.
 
-use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,21 +11,20 @@ use super::archive::{read_plain, read_stream};
 use super::bytes::{StoredAt, StoredWindow};
 use super::candidates::{Candidates, DeniedFile, Origin, SegmentCandidate};
 use super::codec::peel;
+use super::directory::Below;
 use super::error::WalSetError;
 use super::first_page::{HEAD_BYTES, SecondPage, is_segment};
-use super::names::{NameKind, SegmentName, is_ignored_directory, is_segment_directory, kind_of_name, without_codec};
+use super::names::{NameKind, SegmentName, is_ignored_directory, kind_of_name};
 use super::notes::{NoteKind, NoteLevel};
+use super::once::OnceSource;
 use super::scratch::Scratch;
 use super::tar::is_tar;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
-use crate::cluster::open::{AccessError, Links, ReadFile, kind_of};
+use crate::cluster::open::{AccessError, Links, ReadFile, open_fifo};
 use crate::parsers::wal::page::PageHeader;
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
-
-/// Endings of archives, without what stands for compression.
-const ARCHIVE_SUFFIXES: [&str; 5] = [".tar", ".tgz", ".tbz2", ".txz", ".tzst"];
 
 /// How often, and after which pause, files are looked for again where one has vanished.
 const MAX_LOOKS: usize = 10;
@@ -36,6 +35,8 @@ pub(super) struct PathSource<'i, 'o> {
     pub found: &'i mut Candidates,
     pub scratch: &'i mut Scratch<'o>,
     pub window_bytes: u32,
+    /// FIFOs are read.
+    pub fifos: bool,
 }
 
 impl PathSource<'_, '_> {
@@ -46,10 +47,19 @@ impl PathSource<'_, '_> {
     pub(super) fn read(mut self, path: &Path) -> Result<(), WalSetError> {
         match path.metadata() {
             Ok(metadata) if metadata.is_dir() => self.add_directory(path),
+            Ok(metadata) if metadata.file_type().is_fifo() && self.fifos => self.add_fifo(path),
             Ok(_) => self.add_file(path, Links::Follow, Origin { in_pg_wal: false, named: true }),
             Err(error) if error.kind() == ErrorKind::NotFound => self.add_pattern(path, error),
             Err(error) => Err(AccessError::io("examine", path, error).into()),
         }
+    }
+
+    /// Reads a FIFO, as standard input: it can be read only once.
+    fn add_fifo(&mut self, path: &Path) -> Result<(), WalSetError> {
+        let label = path.display().to_string();
+        let input = open_fifo(path)?;
+        let (found, scratch) = (&mut *self.found, &mut *self.scratch);
+        OnceSource { label: &label, found, scratch, window_bytes: self.window_bytes }.read(Box::new(input))
     }
 
     fn add_pattern(&mut self, path: &Path, error: std::io::Error) -> Result<(), WalSetError> {
@@ -85,7 +95,7 @@ impl PathSource<'_, '_> {
             Err(NotADataDir::NoVersion(_) | NotADataDir::Inside { .. }) => {
                 let is_pg_wal = path.file_name().is_some_and(|name| name == "pg_wal")
                     || path.join("archive_status").symlink_metadata().is_ok_and(|found| found.is_dir());
-                self.list(path, Origin { in_pg_wal: is_pg_wal, named: false }, true)
+                self.list(path, Origin { in_pg_wal: is_pg_wal, named: false }, Below::Read)
             }
             Err(error) => Err(WalSetError::DataDir(error)),
         }
@@ -115,78 +125,10 @@ impl PathSource<'_, '_> {
                 self.found.notes.add(NoteLevel::Problem, NoteKind::Control, &label, format!("not used: {why}"));
             }
         }
-        self.list(&data.root().join("pg_wal"), Origin { in_pg_wal: true, named: false }, false)
+        self.list(&data.root().join("pg_wal"), Origin { in_pg_wal: true, named: false }, Below::Say)
     }
 
-    /// Lists a directory; `deep`: also those below that an archiver makes.
-    fn list(&mut self, directory: &Path, origin: Origin, deep: bool) -> Result<(), WalSetError> {
-        let label = directory.display().to_string();
-        // pg_wal itself may be a link; a file or anything else there is reported by the listing.
-        let entries = match fs::read_dir(directory) {
-            Ok(entries) => entries,
-            Err(error) => return Err(AccessError::io("list", directory, error).into()),
-        };
-        let (mut files, mut below, mut unrecognized) = (Vec::new(), Vec::new(), 0_u64);
-        let mut example = None;
-        for entry in entries {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    self.found.notes.add(
-                        NoteLevel::Skipped,
-                        NoteKind::Unreadable,
-                        &label,
-                        format!("cannot list: {error}"),
-                    );
-                    break;
-                }
-            };
-            let name = entry.file_name();
-            let text = name.to_string_lossy();
-            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if is_dir && deep && is_segment_directory(&text) {
-                below.push(entry.path());
-            } else if is_dir && is_ignored_directory(&text) {
-            } else if ARCHIVE_SUFFIXES.iter().any(|suffix| without_codec(&text).ends_with(suffix)) {
-                let what = "an archive in a directory of segments is not looked into: name it to have it read";
-                self.found.notes.add(
-                    NoteLevel::Skipped,
-                    NoteKind::Unrecognized,
-                    &entry.path().display().to_string(),
-                    what,
-                );
-            } else {
-                match kind_of_name(&text) {
-                    NameKind::Ignored => {}
-                    NameKind::Stranger => {
-                        unrecognized = unrecognized.saturating_add(1);
-                        example.get_or_insert_with(|| text.into_owned());
-                    }
-                    NameKind::Segment(_) | NameKind::History(_) => files.push(entry.path()),
-                }
-            }
-        }
-        if let Some(example) = example {
-            let what =
-                format!("{unrecognized} files whose names are not those of WAL, such as {example}; not examined");
-            self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
-        }
-        files.sort_unstable();
-        let known = self.found.list.len();
-        for file in files {
-            self.add_file(&file, Links::Refuse, origin)?;
-        }
-        if origin.in_pg_wal && self.found.has_vanished {
-            self.drop_vanished(known);
-        }
-        below.sort_unstable();
-        for directory in below {
-            self.list(&directory, origin, false)?;
-        }
-        Ok(())
-    }
-
-    fn add_file(&mut self, path: &Path, links: Links, origin: Origin) -> Result<(), WalSetError> {
+    pub(super) fn add_file(&mut self, path: &Path, links: Links, origin: Origin) -> Result<(), WalSetError> {
         let label = path.display().to_string();
         let kind = kind_of_name(&path.file_name().unwrap_or_default().to_string_lossy());
         if kind == NameKind::Ignored {
@@ -194,7 +136,8 @@ impl PathSource<'_, '_> {
         }
         let file = match ReadFile::open(path, links) {
             Ok(file) => file,
-            Err(error) if origin.in_pg_wal && error.is_not_found() => {
+            // A link that leads nowhere has not vanished.
+            Err(error) if origin.in_pg_wal && error.is_not_found() && !path.is_symlink() => {
                 self.found.note_vanished(&label);
                 return Ok(());
             }
@@ -302,7 +245,7 @@ impl PathSource<'_, '_> {
     /// Leaves out the candidates from `known` on whose files have vanished since. A server gives several old segments new
     /// names one after the other; without this, those that it had not come to yet would look as if others were missing
     /// after them.
-    fn drop_vanished(&mut self, known: usize) {
+    pub(super) fn drop_vanished(&mut self, known: usize) {
         for _ in 0..MAX_LOOKS {
             std::thread::sleep(PAUSE);
             let added = self.found.list.split_off(known.min(self.found.list.len()));
@@ -326,11 +269,8 @@ impl PathSource<'_, '_> {
             let name = kind.segment().map(|name| name.digits);
             self.found.denied.push(DeniedFile { path: path.to_owned(), name });
         }
-        let what = match (error, path.symlink_metadata()) {
-            (AccessError::NotRegular { .. }, Ok(metadata)) => match kind_of(metadata.file_type()) {
-                Some(kind) => format!("is a {kind}, not a regular file; not read"),
-                None => error.to_string(),
-            },
+        let what = match error {
+            AccessError::NotRegular { kind, .. } => format!("is a {kind}, not a regular file; not read"),
             _ => error.to_string(),
         };
         self.found.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, label, what);

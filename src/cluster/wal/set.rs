@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::bytes::{SegmentBytes, WalReadError};
 use super::candidates::{DeniedFile, UnknownVersionSegment};
-use super::choose::{Chosen, ChosenSet, Common, WalSegmentFile, choose};
+use super::choose::{Chosen, ChosenSet, Common, WalAccess, WalSegmentFile, choose};
 use super::error::WalSetError;
 use super::notes::SetNote;
 use super::options::WalSetOptions;
@@ -42,7 +42,9 @@ impl WalSet {
         let (timeline, system_identifier) = (options.timeline, options.system_identifier);
         let window_bytes = options.window_bytes;
         let (candidates, scratch) = read_sources(paths, options)?;
-        let Chosen { notes, control, unknown_versions, denied, set } = choose(candidates, system_identifier, timeline);
+        let access = WalAccess { scratch: scratch.as_ref(), window_bytes };
+        let Chosen { notes, control, unknown_versions, denied, set } =
+            choose(candidates, access, system_identifier, timeline);
         let Some(ChosenSet { common, segments, timeline, history }) = set else {
             return Err(WalSetError::NoWal { notes, unknown_versions, denied });
         };

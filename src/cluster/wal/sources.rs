@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use super::candidates::Candidates;
 use super::error::WalSetError;
+use super::once::{OnceSource, STDIN_LABEL};
 use super::options::WalSetOptions;
 use super::paths::PathSource;
 use super::scratch::Scratch;
-use super::stdin::StdinSource;
 
 /// Path that stands for standard input.
 const STDIN_PATH: &str = "-";
@@ -30,9 +30,11 @@ pub(super) fn read_sources(
     for path in paths {
         if path.as_os_str() == STDIN_PATH {
             let input = stdin.take().ok_or(WalSetError::Stdin)?;
-            StdinSource { found: &mut found, scratch: &mut scratch, window_bytes }.read(Box::new(input))?;
+            let source = OnceSource { label: STDIN_LABEL, found: &mut found, scratch: &mut scratch, window_bytes };
+            source.read(Box::new(input))?;
         } else {
-            PathSource { found: &mut found, scratch: &mut scratch, window_bytes }.read(path)?;
+            let fifos = options.fifos;
+            PathSource { found: &mut found, scratch: &mut scratch, window_bytes, fifos }.read(path)?;
         }
     }
     Ok((found, scratch.into_file()))

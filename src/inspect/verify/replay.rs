@@ -17,7 +17,7 @@ use crate::analysis::verdict::history::WalHistory;
 use crate::analysis::verdict::interest::Interest;
 use crate::analysis::verdict::judge::PageFacts;
 use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
-use crate::analysis::wal::set_notes::note_set;
+use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
@@ -129,7 +129,8 @@ impl ReplayWal {
             }
         };
         let mut told = Vec::new();
-        note_set(&set, Replay::of(cluster.control, cluster.signs).redo_lsn, &mut told, coverage);
+        let needed = NeededWal::by_replay(Replay::of(cluster.control, cluster.signs).redo_lsn);
+        note_set(&set, needed, &mut told, coverage);
         // Segments that wait to be written again and the like are in every pg_wal.
         findings.extend(told.into_iter().filter(|finding| finding.severity == Severity::Problem));
         let (unknown_versions, denied) = (set.unknown_versions().to_vec(), set.denied().to_vec());

@@ -15,7 +15,7 @@ use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::history::WalHistory;
 use crate::analysis::verdict::interest::Interest;
 use crate::analysis::wal::partial::ScanPlan;
-use crate::analysis::wal::set_notes::note_set;
+use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
 use crate::cluster::wal::{WalReadError, WalSet, WalSetError, WalSetOptions};
@@ -58,6 +58,7 @@ impl WalSource {
         let mut options = WalSetOptions::new(&scratch_file);
         options.timeline = request.timeline.or_else(|| span.timeline());
         options.stdin = Some(&mut stdin);
+        options.fifos = true;
         let set = WalSet::open(paths, options).map_err(|error| cannot_open(paths, error))?;
         let (first, last) = span.range(set.geometry().wal_segment_size)?;
         let mut source = Self {
@@ -69,7 +70,8 @@ impl WalSource {
             end: [request.end, last].into_iter().flatten().min(),
             waiting: VecDeque::new(),
         };
-        note_set(&source.set, None, &mut source.findings, &mut source.coverage);
+        let needed = NeededWal { gaps_from: None, segments_from: source.start };
+        note_set(&source.set, needed, &mut source.findings, &mut source.coverage);
         source.confirm_version();
         source.note_two_segments(paths);
         Ok(source)

@@ -1,4 +1,4 @@
-//! Standard input: an archive, or segments.
+//! What can be read only once, standard input or a FIFO: an archive, or segments.
 
 use std::io::{self, Cursor, Read};
 
@@ -12,17 +12,19 @@ use super::scratch::Scratch;
 use super::tar::is_tar;
 
 /// What standard input is called.
-const STDIN_LABEL: &str = "standard input";
+pub(super) const STDIN_LABEL: &str = "standard input";
 
-/// Standard input, unpacked into the scratch file.
-pub(super) struct StdinSource<'i, 'o> {
+/// What can be read only once, unpacked into the scratch file.
+pub(super) struct OnceSource<'i, 'o> {
+    /// What it is called.
+    pub label: &'i str,
     pub found: &'i mut Candidates,
     pub scratch: &'i mut Scratch<'o>,
     pub window_bytes: u32,
 }
 
-impl StdinSource<'_, '_> {
-    /// Reads standard input: an archive, a segment, or several one after the other.
+impl OnceSource<'_, '_> {
+    /// Reads it to its end: an archive, a segment, or several one after the other.
     ///
     /// # Errors
     /// When the scratch file cannot be made or written.
@@ -31,12 +33,12 @@ impl StdinSource<'_, '_> {
             Ok(peeled) => peeled,
             Err(error) => {
                 let what = format!("cannot be read: {error}");
-                self.found.notes.add(NoteLevel::Skipped, NoteKind::CannotUnpack, STDIN_LABEL, what);
+                self.found.notes.add(NoteLevel::Skipped, NoteKind::CannotUnpack, self.label, what);
                 return Ok(());
             }
         };
         if is_tar(&peeled.head) {
-            return read_stream(STDIN_LABEL, peeled.stream, self.found, self.scratch, self.window_bytes);
+            return read_stream(self.label, peeled.stream, self.found, self.scratch, self.window_bytes);
         }
         self.add_concatenated(peeled.stream)
     }
@@ -52,11 +54,11 @@ impl StdinSource<'_, '_> {
             if filled == 0 && number > 1 {
                 if let Some(error) = failed {
                     let what = format!("input stops: {error}");
-                    self.found.notes.add_at(NoteLevel::Problem, NoteKind::Truncated, STDIN_LABEL, at, what);
+                    self.found.notes.add_at(NoteLevel::Problem, NoteKind::Truncated, self.label, at, what);
                 }
                 return Ok(());
             }
-            let label = stream_label(STDIN_LABEL, &number.to_string());
+            let label = stream_label(self.label, &number.to_string());
             let page = self.found.first_page(&label, None, &head, origin);
             if let Some((Some(header), _)) = page {
                 segment_size = Some(header.segment_size);
@@ -90,11 +92,11 @@ impl StdinSource<'_, '_> {
             });
             if let Some(error) = failed {
                 let what = format!("input stops: {error}");
-                self.found.notes.add_at(NoteLevel::Problem, NoteKind::Truncated, STDIN_LABEL, at, what);
+                self.found.notes.add_at(NoteLevel::Problem, NoteKind::Truncated, self.label, at, what);
                 return Ok(());
             }
             if spilled.limit_reached {
-                self.scratch.note_limit(STDIN_LABEL, &mut self.found.notes);
+                self.scratch.note_limit(self.label, &mut self.found.notes);
                 return Ok(());
             }
             if spilled.size_bytes < limit {

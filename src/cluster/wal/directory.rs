@@ -1,0 +1,216 @@
+//! Directories that hold segments: `pg_wal`, and archives as archivers lay them out.
+
+use std::ffi::OsString;
+use std::fs::{self, DirEntry};
+use std::path::{Path, PathBuf};
+
+use super::candidates::Origin;
+use super::error::WalSetError;
+use super::names::{
+    NameKind, history_id_of_directory, is_ignored_directory, is_segment_directory, kind_of_name, without_codec,
+};
+use super::notes::{NoteKind, NoteLevel};
+use super::paths::PathSource;
+use crate::cluster::open::{AccessError, Links};
+
+/// Endings of archives, without what stands for compression.
+const ARCHIVE_SUFFIXES: [&str; 5] = [".tar", ".tgz", ".tbz2", ".txz", ".tzst"];
+
+/// Directories inside each other that are read, or looked through for segments.
+const MAX_DEPTH: usize = 4;
+
+/// Entries that are looked through for segments below one directory.
+const MAX_ENTRIES: usize = 100_000;
+
+/// What becomes of directories of segments below the one that is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Below {
+    /// Those of an archiver are read.
+    Read,
+    /// It is said that they were not examined.
+    Say,
+}
+
+/// What a directory has in it.
+#[derive(Default)]
+struct Listing {
+    /// Files that hold WAL or a history by their names.
+    files: Vec<(PathBuf, Links)>,
+    /// Directories.
+    below: Vec<(OsString, PathBuf)>,
+    /// Names that are not those of WAL.
+    unrecognized: u64,
+    /// One of them.
+    example: Option<String>,
+}
+
+impl PathSource<'_, '_> {
+    /// Lists a directory and takes what holds WAL.
+    ///
+    /// # Errors
+    /// When it cannot be listed, or the scratch file cannot be written.
+    pub(super) fn list(&mut self, directory: &Path, origin: Origin, below: Below) -> Result<(), WalSetError> {
+        let entries = fs::read_dir(directory).map_err(|error| AccessError::io("list", directory, error))?;
+        self.list_entries(directory, entries, origin, below, MAX_DEPTH)
+    }
+
+    fn list_entries(
+        &mut self,
+        directory: &Path,
+        entries: fs::ReadDir,
+        origin: Origin,
+        below: Below,
+        depth: usize,
+    ) -> Result<(), WalSetError> {
+        let label = directory.display().to_string();
+        let mut listing = Listing::default();
+        for entry in entries {
+            match entry {
+                Ok(entry) => self.sort_entry(&entry, &mut listing),
+                Err(error) => {
+                    let what = format!("cannot list: {error}");
+                    self.found.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, &label, what);
+                    break;
+                }
+            }
+        }
+        let directories = self.read_below(&mut listing, below);
+        if let Some(example) = listing.example {
+            let unrecognized = listing.unrecognized;
+            let what =
+                format!("{unrecognized} files whose names are not those of WAL, such as {example}; not examined");
+            self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
+        }
+        listing.files.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let known = self.found.list.len();
+        for (file, links) in listing.files {
+            self.add_file(&file, links, origin)?;
+        }
+        if origin.in_pg_wal && self.found.has_vanished {
+            self.drop_vanished(known);
+        }
+        for path in directories {
+            match fs::read_dir(&path) {
+                Ok(entries) => {
+                    let next = if depth > 1 { below } else { Below::Say };
+                    self.list_entries(&path, entries, origin, next, depth.saturating_sub(1))?;
+                }
+                Err(error) => {
+                    let label = path.display().to_string();
+                    let what = format!("cannot list: {error}");
+                    self.found.notes.add(NoteLevel::Skipped, NoteKind::Unreadable, &label, what);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out by its name what an entry is good for.
+    fn sort_entry(&mut self, entry: &DirEntry, listing: &mut Listing) {
+        let (name, path) = (entry.file_name(), entry.path());
+        let text = name.to_string_lossy();
+        // Segments may be links, so may the directories in which they are.
+        let (is_dir, links) = match entry.file_type() {
+            Ok(kind) if kind.is_symlink() => (path.is_dir(), Links::Follow),
+            Ok(kind) => (kind.is_dir(), Links::Refuse),
+            Err(_) => (false, Links::Refuse),
+        };
+        if is_dir {
+            if !is_ignored_directory(&text) {
+                listing.below.push((name, path));
+            }
+            return;
+        }
+        if ARCHIVE_SUFFIXES.iter().any(|suffix| without_codec(&text).ends_with(suffix)) {
+            let what = "an archive in a directory of segments is not looked into: name it to have it read";
+            let label = path.display().to_string();
+            self.found.notes.add(NoteLevel::Skipped, NoteKind::Unrecognized, &label, what);
+            return;
+        }
+        match kind_of_name(&text) {
+            NameKind::Ignored => {}
+            NameKind::Temporary => {
+                let what = "a temporary file of the server, which removes it when it starts; not examined";
+                let label = path.display().to_string();
+                self.found.notes.add(NoteLevel::Note, NoteKind::Unrecognized, &label, what);
+            }
+            NameKind::Stranger => {
+                listing.unrecognized = listing.unrecognized.saturating_add(1);
+                listing.example.get_or_insert_with(|| text.into_owned());
+            }
+            NameKind::Segment(_) | NameKind::History(_) => listing.files.push((path, links)),
+        }
+    }
+
+    /// Directories that are read, in order. Says of others if there are segments in them.
+    fn read_below(&mut self, listing: &mut Listing, below: Below) -> Vec<PathBuf> {
+        let mut read = Vec::new();
+        let mut stanzas = Vec::new();
+        let mut newest: Option<(u64, PathBuf)> = None;
+        for (name, path) in std::mem::take(&mut listing.below) {
+            let text = name.to_string_lossy();
+            if below == Below::Read && is_segment_directory(&text) {
+                read.push(path);
+            } else if below == Below::Read && text == "archive" {
+                // That of pgBackRest, beside its backups.
+                read.push(path);
+            } else if below == Below::Read && path.join("archive.info").is_file() {
+                stanzas.push(path);
+            } else if below == Below::Read
+                && let Some(id) = history_id_of_directory(&text)
+            {
+                // After an upgrade a stanza holds WAL of two clusters.
+                let older = match &newest {
+                    Some((known, _)) if *known > id => path,
+                    _ => match newest.replace((id, path)) {
+                        Some((_, older)) => older,
+                        None => continue,
+                    },
+                };
+                self.say_not_examined(listing, &text, &older);
+            } else {
+                self.say_not_examined(listing, &text, &path);
+            }
+        }
+        match stanzas.len() {
+            0 | 1 => read.append(&mut stanzas),
+            _ => stanzas.iter().for_each(|path| self.say_not_examined(listing, "", path)),
+        }
+        read.extend(newest.map(|(_, path)| path));
+        read.sort_unstable();
+        read
+    }
+
+    /// Says that a directory was not examined; counted as any other name where there are no segments in it.
+    fn say_not_examined(&mut self, listing: &mut Listing, name: &str, path: &Path) {
+        let mut left = MAX_ENTRIES;
+        let what = match find_segment(path, MAX_DEPTH, &mut left) {
+            Some(found) => format!("holds segments, such as {found}; not examined: name it to have it read"),
+            None if left == 0 => "holds so many files that it was not looked through; not examined".to_owned(),
+            None => {
+                listing.unrecognized = listing.unrecognized.saturating_add(1);
+                listing.example.get_or_insert_with(|| name.to_owned());
+                return;
+            }
+        };
+        self.found.notes.add(NoteLevel::Skipped, NoteKind::Unrecognized, &path.display().to_string(), what);
+    }
+}
+
+/// The name of a segment below a directory; at most `left` entries are looked at. What cannot be listed says so when it is
+/// named.
+fn find_segment(directory: &Path, depth: usize, left: &mut usize) -> Option<String> {
+    let mut below = Vec::new();
+    for entry in fs::read_dir(directory).ok()?.map_while(Result::ok) {
+        *left = left.checked_sub(1)?;
+        let name = entry.file_name();
+        let text = name.to_string_lossy();
+        if matches!(kind_of_name(&text), NameKind::Segment(_)) {
+            return Some(text.into_owned());
+        }
+        if depth > 1 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            below.push(entry.path());
+        }
+    }
+    below.iter().find_map(|path| find_segment(path, depth.saturating_sub(1), left))
+}

@@ -1,0 +1,487 @@
+//! Archives as archivers lay them out, copies of one segment, and that no segment that was given goes missing silently.
+
+mod common;
+#[path = "common/wal_set.rs"]
+mod wal_set;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use common::{Ran, arg, run, unpack};
+use pgforensics::cluster::wal::{NoteKind, NoteLevel, SetNote, WalSet, WalSetError, WalSetOptions};
+use pgforensics::parsers::crc::crc32c_of_two;
+use pgforensics::types::Lsn;
+use proptest::prelude::*;
+use wal_set::*;
+
+const SEGMENT: usize = 1 << 20;
+
+/// A repository of pgBackRest 2.45 with every codec it has, over a promotion. Never changed.
+fn repository() -> PathBuf {
+    unpack::unpack("wal/pgbackrest").unwrap()
+}
+
+/// Records of that WAL by resource manager, as `pg_waldump` counts them, and how many there are in all.
+fn expected_records() -> (BTreeMap<String, u64>, u64) {
+    let mut counts = BTreeMap::new();
+    let text = fs::read_to_string(repository().join("expected/records.txt")).unwrap();
+    for line in text.lines() {
+        let rmgr = line.strip_prefix("rmgr: ").unwrap().split_whitespace().next().unwrap();
+        *counts.entry(rmgr.to_owned()).or_insert(0) += 1;
+    }
+    let total = counts.values().sum();
+    (counts, total)
+}
+
+fn stats(paths: &[&Path], options: &[&str]) -> Ran {
+    let mut args = vec!["stats", "--format", "ndjson"];
+    args.extend(options);
+    args.extend(paths.iter().map(|path| arg(path)));
+    run("pg_walfpi", &args)
+}
+
+fn records(ran: &Ran) -> u64 {
+    ran.of_type("summary")[0]["records"].as_u64().unwrap()
+}
+
+#[test]
+fn repository_of_pgbackrest_is_read_from_any_of_its_directories() {
+    let (by_rmgr, total) = expected_records();
+    assert!(total > 1000);
+    for below in ["", "archive", "archive/main", "archive/main/15-1"] {
+        let ran = stats(&[&repository().join(below)], &["--by", "rmgr"]);
+        assert_eq!((ran.status, records(&ran)), (0, total), "{below}: {}", ran.stdout);
+        for group in ran.of_type("group") {
+            let expected = by_rmgr.get(group["rmgr"].as_str().unwrap()).copied().unwrap_or_default();
+            assert_eq!(group["records"].as_u64(), Some(expected), "{below}: {group}");
+        }
+    }
+    // The segment at which the timeline was left is there in both timelines; that of the older one ends early.
+    let set = open_in_place(&repository().join("archive/main/15-1/0000000100000000"));
+    assert!(set.segments().last().unwrap().partial && set.segments().len() == 8);
+}
+
+#[test]
+fn cluster_before_an_upgrade_is_not_mixed_with_that_after_it() {
+    let temporary = tempfile::tempdir().unwrap();
+    let stanza = temporary.path().join("main");
+    common::copy_tree(&repository().join("archive/main"), &stanza);
+    let older = stanza.join("14-1/0000000100000000");
+    fs::rename(stanza.join("15-1"), stanza.join("15-2")).unwrap();
+    write_all(&older, &originals(14));
+    let ran = stats(&[&stanza], &[]);
+    let skipped = ran.of_type("skipped");
+    assert_eq!((ran.status, records(&ran), skipped.len()), (2, expected_records().1, 1), "{}", ran.stdout);
+    assert!(skipped[0]["what"].as_str().unwrap().ends_with("14-1"), "{skipped:?}");
+    assert_same(&open_in_place(&stanza.join("14-1")), &originals(14));
+    // Two stanzas are two clusters: neither is chosen.
+    fs::rename(&stanza, temporary.path().join("one")).unwrap();
+    common::copy_tree(&repository().join("archive/main"), &temporary.path().join("two"));
+    let ran = stats(&[temporary.path()], &[]);
+    assert!(ran.status == 2 && ran.stderr.contains("holds segments, such as"), "{}", ran.stderr);
+}
+
+fn zstd_of(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
+fn lzma_of(bytes: &[u8]) -> Vec<u8> {
+    let options = lzma_rust2::LzmaOptions::with_preset(1);
+    let mut writer = lzma_rust2::LzmaWriter::new_use_header(Vec::new(), &options, None).unwrap();
+    std::io::Write::write_all(&mut writer, bytes).unwrap();
+    writer.finish().unwrap()
+}
+
+/// A prefix of WAL-G: `wal_005` beside `basebackups_005`, the name of the segment and the codec's ending.
+#[test]
+fn prefix_of_wal_g_is_read() {
+    let temporary = tempfile::tempdir().unwrap();
+    let mut files = BTreeMap::new();
+    for (index, (name, bytes)) in originals(18).into_iter().enumerate() {
+        let lz4 = || through("lz4", &["-q"], &bytes);
+        let (suffix, packed) = match index % 3 {
+            0 => ("lzma", lzma_of(&bytes)),
+            1 => ("zst", zstd_of(&bytes)),
+            _ => lz4().map_or_else(|| ("zst", zstd_of(&bytes)), |packed| ("lz4", packed)),
+        };
+        files.insert(format!("{name}.{suffix}"), packed);
+    }
+    assert!(files.len() > 3);
+    write_all(&temporary.path().join("wal_005"), &files);
+    let backups = temporary.path().join("basebackups_005");
+    fs::create_dir_all(&backups).unwrap();
+    fs::write(backups.join("base_000000010000000000000008_backup_stop_sentinel.json"), "{}").unwrap();
+    for path in [temporary.path().to_owned(), temporary.path().join("wal_005")] {
+        let set = open_in_place(&path);
+        assert_same(&set, &originals(18));
+        assert!(set.notes().iter().all(|note| note.level == NoteLevel::Note), "{:?}", set.notes());
+    }
+}
+
+/// Directories of Barman: `wals` with a directory for each high part of the number and its list, compressed under plain
+/// names, beside `incoming`, `streaming` and the backups.
+#[test]
+fn directory_of_barman_is_read() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path();
+    let mut names = Vec::new();
+    for (index, (name, bytes)) in originals(18).into_iter().enumerate() {
+        let below = match index {
+            0 | 1 => root.join("wals").join(&name[..16]),
+            2 => root.join("incoming"),
+            _ => root.join("streaming"),
+        };
+        let partial = if index > 2 { ".partial" } else { "" };
+        let stored = if index == 1 { gzip(&bytes) } else { bytes };
+        write_all(&below, &BTreeMap::from([(format!("{name}{partial}"), stored)]));
+        names.push(name);
+    }
+    fs::write(root.join("wals/xlog.db"), format!("{}\t1048576\t1700000000.0\tgzip\n", names[0])).unwrap();
+    fs::create_dir_all(root.join("base/20260101T000000")).unwrap();
+    let set = open_in_place(root);
+    assert_same(&set, &originals(18));
+    assert!(set.notes().iter().all(|note| note.level == NoteLevel::Note), "{:?}", set.notes());
+}
+
+#[test]
+fn without_the_history_file_older_timelines_are_not_examined() {
+    let temporary = tempfile::tempdir().unwrap();
+    let archive = temporary.path().join("15-1");
+    common::copy_tree(&repository().join("archive/main/15-1"), &archive);
+    let history = archive.join("00000002.history");
+    let text = fs::read(&history).unwrap();
+    let in_all = expected_records().1;
+    // Files of history may be packed.
+    for (suffix, packed) in [(".gz", gzip(&text)), (".zst", zstd_of(&text))] {
+        fs::remove_file(&history).unwrap_or_default();
+        let other = archive.join(format!("00000002.history{suffix}"));
+        fs::write(&other, packed).unwrap();
+        let ran = stats(&[&archive], &[]);
+        assert_eq!((ran.status, records(&ran)), (0, in_all), "{suffix}");
+        fs::remove_file(other).unwrap();
+    }
+    let ran = stats(&[&archive], &[]);
+    assert_eq!(ran.status, 2, "{}", ran.stdout);
+    let skipped = ran.of_type("skipped");
+    assert!(skipped.len() == 1 && skipped[0]["cause"] == "wal_other_timeline", "{skipped:?}");
+    let reason = skipped[0]["reason"].as_str().unwrap();
+    let named = "7 segments (000000010000000000000008 to 00000001000000000000000E) not examined";
+    assert!(reason.contains(named) && reason.contains("00000002.history"), "{reason}");
+    // The timeline began in segment 0F: from there on nothing of it can be missing.
+    let text = fs::read_to_string(repository().join("expected/records.txt")).unwrap();
+    let is_later = |line: &&str| line.split("lsn: 0/").nth(1).is_some_and(|lsn| lsn >= "00F00000");
+    let ran = stats(&[&archive], &["--start", "0/F00000"]);
+    assert_eq!((ran.status, records(&ran)), (0, text.lines().filter(is_later).count() as u64), "{}", ran.stdout);
+    // The older timeline itself needs no history.
+    assert_eq!(stats(&[&archive], &["--timeline", "1"]).of_type("skipped").len(), 0);
+}
+
+#[test]
+fn segment_of_an_ancestor_in_place_of_a_missing_one_is_not_examined() {
+    let temporary = tempfile::tempdir().unwrap();
+    let archive = temporary.path().join("15-1");
+    common::copy_tree(&repository().join("archive/main/15-1"), &archive);
+    for entry in fs::read_dir(archive.join("0000000200000000")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().to_str().unwrap().starts_with("00000002000000000000000F") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let ran = stats(&[&archive], &[]);
+    let reasons: Vec<String> =
+        ran.of_type("skipped").iter().map(|skipped| skipped["reason"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ran.status, 2, "{}", ran.stdout);
+    assert!(reasons.iter().any(|reason| reason.contains("1 segment (00000001000000000000000F)")), "{reasons:?}");
+}
+
+/// Two directories, the second of which has the same segments but for what `change` does to them.
+fn two_places(change: impl FnOnce(&mut BTreeMap<String, Vec<u8>>)) -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let temporary = tempfile::tempdir().unwrap();
+    let (one, two) = (temporary.path().join("one"), temporary.path().join("two"));
+    let mut files = originals(18);
+    write_all(&one, &files);
+    change(&mut files);
+    write_all(&two, &files);
+    (temporary, one, two)
+}
+
+/// Where records of the fixture start, and how long they are, in order.
+fn record_starts() -> Vec<(u64, u64)> {
+    let text = fs::read_to_string(unpack::unpack("wal/pg18").unwrap().join("expected/records.txt")).unwrap();
+    let number = |text: &str| -> Option<u64> { text.split(['/', ',']).next()?.trim().parse().ok() };
+    let record = |line: &str| {
+        let lsn: Lsn = line.split("lsn: ").nth(1)?.split(',').next()?.parse().ok()?;
+        let length = line.split("len (rec/tot):").nth(1)?.split('/').nth(1)?;
+        Some((lsn.0, number(length)?))
+    };
+    text.lines().filter(|line| line.starts_with("rmgr")).filter_map(record).collect()
+}
+
+fn name_at(lsn: u64) -> String {
+    format!("{:08X}{:08X}{:08X}", 1, lsn >> 32, (lsn & 0xFFFF_FFFF) >> 20)
+}
+
+fn differences(set: &WalSet) -> Vec<&SetNote> {
+    set.notes().iter().filter(|note| note.kind == NoteKind::CopiesDiffer).collect()
+}
+
+#[test]
+fn equal_copies_in_any_form_are_silent() {
+    let (temporary, one, two) = two_places(|files| {
+        let names: Vec<String> = files.keys().cloned().collect();
+        let packed = gzip(&files.remove(&names[0]).unwrap());
+        files.insert(format!("{}.gz", names[0]), packed);
+        let whole = files.remove(&names[1]).unwrap();
+        files.insert(format!("{}.partial", names[1]), whole);
+    });
+    let linked = temporary.path().join("linked");
+    fs::create_dir(&linked).unwrap();
+    for name in originals(18).keys() {
+        symlink(one.join(name), linked.join(name)).unwrap();
+    }
+    for paths in [[&one, &two], [&two, &one], [&one, &linked], [&one, &one]] {
+        let set = open(&[paths[0], paths[1]]);
+        assert_same(&set, &originals(18));
+        assert_eq!(set.notes(), [], "{paths:?}");
+    }
+}
+
+#[test]
+fn sound_copy_wins_and_the_first_difference_is_named() {
+    let starts = record_starts();
+    let size = SEGMENT as u64;
+    let crossing = |(lsn, length): &&(u64, u64)| lsn / size != (lsn + length) / size;
+    let mut hit: Vec<u64> = starts.iter().step_by(starts.len() / 9).map(|(lsn, _)| lsn + 17).collect();
+    // The part of a record that lies in the next segment, after the long header of its first page.
+    let over: Vec<u64> = starts.iter().filter(crossing).map(|(lsn, _)| (lsn / size + 1) * size + 40).collect();
+    assert!(!over.is_empty());
+    hit.extend(over);
+    hit.extend(starts.iter().filter(crossing).map(|(lsn, _)| lsn + 20));
+    let originals = originals(18);
+    for lsn in hit.into_iter().filter(|lsn| originals.contains_key(&name_at(*lsn))) {
+        let name = name_at(lsn);
+        let at = (lsn % size) as usize;
+        let (_kept, one, two) = two_places(|files| files.get_mut(&name).unwrap()[at] ^= 4);
+        for paths in [[&one, &two], [&two, &one]] {
+            let set = open(&[paths[0], paths[1]]);
+            assert_same(&set, &originals);
+            let found = differences(&set);
+            let last = starts.last().unwrap().0;
+            if found.is_empty() && lsn / 8192 == last / 8192 {
+                // In the last page a damaged copy can look like one from before.
+                let note = only(&set, NoteKind::Duplicate);
+                assert!(note.file.as_ref().unwrap().starts_with(arg(&two)), "{note}");
+                continue;
+            }
+            assert_eq!(found.len(), 1, "{lsn:X} {:?}", set.notes());
+            assert!(found[0].level == NoteLevel::Problem && found[0].offset == Some(at as u64), "{}", found[0]);
+            assert!(found[0].what.contains(&Lsn(lsn).to_string()), "{lsn:X} {}", found[0]);
+            assert!(found[0].file.as_ref().unwrap().starts_with(arg(&two)), "{}", found[0]);
+        }
+    }
+}
+
+#[test]
+fn records_of_both_that_differ_are_said() {
+    let starts = record_starts();
+    // A record inside one page, its last byte another one and its CRC right.
+    let (lsn, length) =
+        *starts.iter().skip(500).find(|(lsn, length)| *length > 60 && lsn / 8192 == (lsn + length) / 8192).unwrap();
+    let (from, to) = ((lsn % SEGMENT as u64) as usize, ((lsn + length) % SEGMENT as u64) as usize);
+    let (_kept, one, two) = two_places(|files| {
+        let bytes = files.get_mut(&name_at(lsn)).unwrap();
+        bytes[to - 1] ^= 1;
+        let crc = crc32c_of_two(&bytes[from + 24..to], bytes[from..].first_chunk::<20>().unwrap());
+        bytes[from + 20..from + 24].copy_from_slice(&crc.to_le_bytes());
+    });
+    let set = open(&[&one, &two]);
+    assert_same(&set, &originals(18));
+    let found = differences(&set);
+    assert!(found.len() == 1 && found[0].what.contains("records of both hold"), "{:?}", set.notes());
+    assert!(found[0].what.contains(&Lsn(lsn + 20).to_string()), "{}", found[0]);
+    let ran = stats(&[&one, &two], &[]);
+    assert!(ran.status == 1 && ran.of_type("finding").iter().any(|found| found["kind"] == "wal_copies_differ"));
+}
+
+#[test]
+fn copy_from_before_and_other_bytes_after_the_end_are_no_difference() {
+    let starts = record_starts();
+    let (last_lsn, last_length) = *starts.last().unwrap();
+    let originals = originals(18);
+    let (last_name, _) = originals.last_key_value().unwrap();
+    let end = ((last_lsn + last_length).next_multiple_of(8) % SEGMENT as u64) as usize;
+    assert_eq!(*last_name, name_at(last_lsn));
+    // After the end of WAL a server leaves what it likes.
+    let (_kept, one, two) = two_places(|files| files.get_mut(last_name).unwrap()[end + 8192..].fill(0x5A));
+    let set = open(&[&one, &two]);
+    assert_same(&set, &originals);
+    assert_eq!(set.notes(), []);
+    // A state from before: zeros, or an older segment, from a record on.
+    let (lsn, _) = starts[starts.len() / 3];
+    let (name, cut) = (name_at(lsn), (lsn % SEGMENT as u64) as usize);
+    let older = originals.first_key_value().unwrap().1.clone();
+    for recycled in [false, true] {
+        let (_kept, one, two) = two_places(|files| {
+            let bytes = files.get_mut(&name).unwrap();
+            let page = cut.next_multiple_of(8192);
+            bytes[cut..page].fill(0);
+            if recycled && originals.keys().next() != Some(&name) {
+                bytes[page..].copy_from_slice(&older[page..]);
+            } else {
+                bytes[page..].fill(0);
+            }
+        });
+        for paths in [[&one, &two], [&two, &one]] {
+            let set = open(&[paths[0], paths[1]]);
+            assert_same(&set, &originals);
+            assert_eq!(kinds(&set), [(NoteKind::Duplicate, NoteLevel::Note)], "{:?}", set.notes());
+            let note = only(&set, NoteKind::Duplicate);
+            assert!(note.file.as_ref().unwrap().starts_with(arg(&two)), "{note}");
+        }
+        assert_eq!(stats(&[&two, &one], &[]).status, 0);
+    }
+}
+
+#[test]
+fn whole_copy_is_used_where_the_other_cannot_be_unpacked() {
+    let (first, bytes) = originals(18).pop_first().unwrap();
+    let packed = zstd_of(&bytes);
+    let (_kept, one, two) = two_places(|files| {
+        files.remove(&first);
+        files.insert(format!("{first}.zst"), packed[..packed.len() / 2].to_vec());
+    });
+    for paths in [[&one, &two], [&two, &one]] {
+        let set = open(&[paths[0], paths[1]]);
+        assert_same(&set, &originals(18));
+        let found = differences(&set);
+        assert!(found.len() == 1 && found[0].what.contains("unpacking stops after"), "{:?}", set.notes());
+    }
+}
+
+/// How a segment is given.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Plain,
+    Gzip,
+    Hashed,
+    Partial,
+    Deep,
+    Link,
+    Elsewhere,
+    Packed,
+    Zeros,
+    Foreign,
+    LowerCase,
+    Brotli,
+}
+
+const FORMS: [Form; 12] = [
+    Form::Plain,
+    Form::Gzip,
+    Form::Hashed,
+    Form::Partial,
+    Form::Deep,
+    Form::Link,
+    Form::Elsewhere,
+    Form::Packed,
+    Form::Zeros,
+    Form::Foreign,
+    Form::LowerCase,
+    Form::Brotli,
+];
+
+fn give(root: &Path, name: &str, bytes: &[u8], form: Form) -> PathBuf {
+    let hash = "0123456789abcdef0123456789abcdef01234567";
+    let (below, file, bytes) = match form {
+        Form::Plain | Form::Link => (root.to_owned(), name.to_owned(), bytes.to_vec()),
+        Form::Gzip => (root.to_owned(), format!("{name}.gz"), gzip(bytes)),
+        Form::Hashed => (root.to_owned(), format!("{name}-{hash}"), bytes.to_vec()),
+        Form::Partial => (root.to_owned(), format!("{name}.partial"), bytes.to_vec()),
+        Form::Deep => (root.join(&name[..16]), name.to_owned(), bytes.to_vec()),
+        Form::Elsewhere => (root.join("old"), name.to_owned(), bytes.to_vec()),
+        Form::Packed => (root.join("wal_005"), format!("{name}.zst"), zstd_of(bytes)),
+        Form::Zeros => (root.to_owned(), name.to_owned(), vec![0; SEGMENT]),
+        Form::Foreign => (root.to_owned(), name.to_owned(), [&bytes[..24], &[7; 8], &bytes[32..]].concat()),
+        Form::LowerCase => (root.to_owned(), name.to_lowercase(), bytes.to_vec()),
+        // Brotli cannot be known by its content.
+        Form::Brotli => (root.to_owned(), format!("{name}.br"), vec![0x8B; 4000]),
+    };
+    fs::create_dir_all(&below).unwrap();
+    let path = below.join(&file);
+    if matches!(form, Form::Link) {
+        let target = root.with_file_name("targets");
+        fs::create_dir_all(&target).unwrap();
+        fs::write(target.join(&file), bytes).unwrap();
+        fs::remove_file(&path).unwrap_or_default();
+        symlink(target.join(&file), &path).unwrap();
+    } else {
+        // Not through a link that is there already.
+        fs::remove_file(&path).unwrap_or_default();
+        fs::write(&path, bytes).unwrap();
+    }
+    path
+}
+
+/// Segments of a note such as `3 segments (A to B)`.
+fn segments_of(note: &SetNote) -> Option<(u64, String, String)> {
+    let (count, rest) = note.what.split_once(" segment")?;
+    let inside = rest.split_once('(')?.1.split_once(')')?.0;
+    let (first, last) = inside.split_once(" to ").unwrap_or((inside, inside));
+    Some((count.parse().ok()?, first.to_owned(), last.to_owned()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Every segment file that is given is read, is the same as one that is read, or is named with what became of it.
+    #[test]
+    fn no_segment_is_left_out_silently(
+        given in proptest::collection::vec((0_usize..4, 1_u8..4, 0_usize..FORMS.len()), 1..9),
+        histories in 0_u8..4,
+    ) {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path().join("archive");
+        fs::create_dir_all(&root).unwrap();
+        let originals: Vec<(String, Vec<u8>)> = originals(18).into_iter().collect();
+        let switch = Lsn(u64::from_str_radix(&originals[2].0[16..], 16).unwrap() * SEGMENT as u64 + 0x8000);
+        if histories & 1 == 1 {
+            fs::write(root.join("00000002.history"), format!("1\t{switch}\tx\n")).unwrap();
+        }
+        if histories & 2 == 2 {
+            fs::write(root.join("00000003.history"), format!("2\t{switch}\tx\n")).unwrap();
+        }
+        let mut paths = BTreeSet::new();
+        for (index, tli, form) in given {
+            let (name, bytes) = &originals[index % originals.len()];
+            let name = format!("{tli:08X}{}", &name[8..]);
+            paths.insert(give(&root, &name, bytes, FORMS[form]));
+        }
+        let (segments, notes) = match WalSet::open(std::slice::from_ref(&root), WalSetOptions::new(&scratch)) {
+            Ok(set) => (set.segments().to_vec(), set.notes().to_vec()),
+            Err(WalSetError::NoWal { notes, .. }) => (Vec::new(), notes),
+            Err(error) => panic!("{error}"),
+        };
+        let mut other_timelines = 0;
+        for path in &paths {
+            let label = path.display().to_string();
+            let digits = path.file_name().unwrap().to_str().unwrap()[..24].to_uppercase();
+            let is_read = segments.iter().any(|file| file.label == label);
+            let is_named = notes.iter().any(|note| {
+                let own = note.file.as_ref().is_some_and(|file| *file == label);
+                let directory = note.file.as_ref().is_some_and(|file| label.starts_with(&format!("{file}/")));
+                own || (directory && note.level == NoteLevel::Skipped)
+            });
+            // Another form of the same bytes.
+            let same_is_read = segments.iter().any(|file| file.label.to_uppercase().contains(&digits));
+            let is_of_another = notes.iter().filter_map(segments_of).any(|(_, first, last)| {
+                first <= digits && digits <= last && first[..8] == digits[..8]
+            });
+            other_timelines += u64::from(!is_read && !is_named && is_of_another);
+            prop_assert!(is_read || is_named || same_is_read || is_of_another, "{label}: {segments:?} {notes:?}");
+        }
+        let counted: u64 = notes.iter().filter_map(segments_of).map(|(count, ..)| count).sum();
+        prop_assert!(other_timelines <= counted, "{other_timelines} of {counted}: {notes:?}");
+    }
+}
