@@ -6,6 +6,7 @@ use super::dwb_format::ring_finding::RingFinding;
 use super::error_words::ErrorWords;
 use super::page_links::{BrokenLink, LinkFault};
 use super::verdict::fate::FateUnknown;
+use super::wal::clock::SetBack;
 use super::wal::walk::DamageReason;
 use crate::cluster::wal::NoteKind;
 use crate::parsers::control::{ChecksumState, DbState, SizeFault};
@@ -160,6 +161,8 @@ pub enum FindingKind {
     WalVersion { major: u32, control_version: u32 },
     /// Two segments were named, and those between them are not read.
     TwoSegments { between: u64 },
+    /// A record tells an earlier time than one before it.
+    ClockSetBack(SetBack),
     /// WAL cannot be read up to its end.
     Damage(WalDamage),
     /// WAL changes while it is read.

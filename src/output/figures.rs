@@ -24,6 +24,38 @@ pub fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 
+/// A length of time in at most 6 characters.
+#[must_use]
+pub fn duration(seconds: f64) -> String {
+    if seconds < 9.95 {
+        return format!("{seconds:.1}s");
+    }
+    let whole = seconds.round() as u64;
+    let (days, hours, minutes) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{whole}s"),
+        (0, 0, minutes) => format!("{minutes}m{:02}s", whole % 60),
+        (0, hours, minutes) => format!("{hours}h{minutes:02}m"),
+        (days, hours, _) => format!("{days}d{hours:02}h"),
+    }
+}
+
+/// A rate with as many decimals as it takes to see something.
+#[must_use]
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        rate if rate >= 99.95 => format!("{rate:.0}"),
+        rate if rate >= 9.995 => format!("{rate:.1}"),
+        rate => format!("{rate:.2}"),
+    }
+}
+
+/// Bytes in MB, each 1,048,576 bytes as in the settings of servers.
+#[must_use]
+pub fn megabytes(bytes: f64) -> f64 {
+    bytes / 1_048_576.0
+}
+
 /// Shares, 0 to 1, as a bar each.
 #[must_use]
 pub fn sparkline(shares: &[Option<f64>]) -> String {
@@ -44,6 +76,24 @@ mod tests {
             assert_eq!(size(bytes), text);
         }
         assert!(size(u64::MAX).len() <= 11);
+    }
+
+    #[test]
+    fn durations_and_rates_stay_short() {
+        for (seconds, text) in [
+            (0.04, "0.0s"),
+            (9.94, "9.9s"),
+            (9.96, "10s"),
+            (59.0, "59s"),
+            (61.0, "1m01s"),
+            (3599.6, "1h00m"),
+            (90_000.0, "1d01h"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
+        for (per_second, text) in [(0.004, "0.00"), (1.0, "1.00"), (12.34, "12.3"), (9100.4, "9100")] {
+            assert_eq!(rate(per_second), text);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::figures::{percent, size, sparkline};
+use super::figures::{duration, megabytes, percent, rate, size, sparkline};
 use super::json::wal::Row;
 use super::json::{lsn_text, time_text};
 use crate::analysis::wal::interval::{Interval, IntervalKind};
@@ -70,7 +70,7 @@ pub static COUNTS: &[CountColumn] = &[
     CountColumn {
         field: "records",
         value: |tally| json!(tally.records),
-        interval: Some(number("records", Screens::All, |tally| tally.records.to_string())),
+        interval: Some(number("records", Screens::Wide, |tally| tally.records.to_string())),
         group: Some(GroupCell { heading: "records", number: |tally| tally.records, share: Some(Screens::Wide) }),
     },
     CountColumn {
@@ -180,6 +180,28 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
         follows_counts: false,
     },
     IntervalColumn {
+        field: "duration_s",
+        value: |interval| json!(interval.duration_s().map(rounded)),
+        cells: &[number("lasts", Screens::All, |interval| {
+            interval.duration_s().map_or_else(|| "-".to_owned(), duration)
+        })],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "wal_mb_per_s",
+        value: |interval| json!(wal_mb_per_s(interval).map(rounded)),
+        cells: &[number("MB/s", Screens::All, |interval| wal_mb_per_s(interval).map_or_else(|| "-".to_owned(), rate))],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "images_per_s",
+        value: |interval| json!(images_per_s(interval).map(rounded)),
+        cells: &[number("img/s", Screens::Wide, |interval| {
+            images_per_s(interval).map_or_else(|| "-".to_owned(), rate)
+        })],
+        follows_counts: false,
+    },
+    IntervalColumn {
         field: "distinct_blocks",
         value: |interval| json!(interval.distinct_blocks),
         cells: &[number("blocks", Screens::All, |interval| interval.distinct_blocks.to_string())],
@@ -194,7 +216,26 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
         cells: &[words("decay", Screens::All, |interval| sparkline(&interval.decay))],
         follows_counts: true,
     },
+    IntervalColumn {
+        field: "decay_by",
+        value: |interval| json!(interval.decay_by.name()),
+        cells: &[],
+        follows_counts: true,
+    },
 ];
+
+/// Three decimals.
+pub(super) fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+fn wal_mb_per_s(interval: &Interval) -> Option<f64> {
+    interval.per_second(interval.wal_bytes()).map(megabytes)
+}
+
+fn images_per_s(interval: &Interval) -> Option<f64> {
+    interval.per_second(interval.tally.fpi_count)
+}
 
 fn date_and_time(interval: &Interval) -> String {
     interval.checkpoint.map_or_else(|| "-".to_owned(), |seen| time_text(seen.time_s))

@@ -7,9 +7,13 @@
 use std::ops::Range;
 
 use super::block_set::BlockSet;
+use super::clock::Clock;
+use super::curve::{RecordCurve, TimeCurve, add_to_part, shares_of};
 use super::partial::{CheckpointKind, CheckpointSeen, SegmentCounts, Slice};
-use super::tally::{Decay, Tally};
+use super::since_redo::SinceRedo;
+use super::tally::Tally;
 use crate::cluster::wal::WalReadError;
+use crate::parsers::wal::payload::PgTimestamp;
 use crate::types::Lsn;
 
 /// Memory that the block sets of open chunks may take before the oldest are merged.
@@ -64,8 +68,35 @@ pub struct Interval {
     pub tally: Tally,
     /// Distinct blocks that records of the interval refer to.
     pub distinct_blocks: u64,
+    /// The time of the redo point, or of the first record that tells one; `None` when none does.
+    pub start_time: Option<PgTimestamp>,
+    /// The time of the next redo point, or of the last record that tells one.
+    pub end_time: Option<PgTimestamp>,
     /// Share of images in equal parts of the interval.
     pub decay: Vec<Option<f64>>,
+    /// What the parts are equal by.
+    pub decay_by: DecayBy,
+}
+
+/// What the parts of an interval are equal by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DecayBy {
+    /// Each lasts as long as the others.
+    Time,
+    /// Each has as many records as the others: times are not known, or too coarse.
+    #[default]
+    Records,
+}
+
+impl DecayBy {
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Records => "records",
+        }
+    }
 }
 
 impl Interval {
@@ -74,7 +105,23 @@ impl Interval {
     pub fn wal_bytes(&self) -> u64 {
         self.end_lsn.bytes_since(self.start_lsn).unwrap_or(0)
     }
+
+    /// How long it lasts, in seconds; `None` where times are not known.
+    #[must_use]
+    pub fn duration_s(&self) -> Option<f64> {
+        let (start, end) = self.start_time.zip(self.end_time)?;
+        Some(end.us_since(start).max(0) as f64 / 1e6)
+    }
+
+    /// So much per second; `None` where that is not known.
+    #[must_use]
+    pub fn per_second(&self, amount: u64) -> Option<f64> {
+        self.duration_s().filter(|duration| *duration > 0.0).map(|duration| amount as f64 / duration)
+    }
 }
+
+/// An interval shorter than this is not divided by time: that of a checkpoint is told in whole seconds.
+const MIN_DIVIDED_US: i64 = 1_000_000;
 
 /// A stretch of the open interval.
 #[derive(Debug, Default)]
@@ -82,43 +129,93 @@ struct Chunk {
     segments: Range<usize>,
     start_lsn: Lsn,
     end_lsn: Lsn,
+    /// The time at its start.
+    entering: Option<PgTimestamp>,
+    /// The time at its end.
+    leaving: Option<PgTimestamp>,
     tally: Tally,
-    decay: Decay,
+    by_records: RecordCurve,
+    by_time: TimeCurve,
     blocks: BlockSet,
 }
 
 impl Chunk {
-    fn of(segments: Range<usize>, slice: Slice, end_lsn: Lsn) -> Self {
-        let Slice { start_lsn, tally, decay, blocks } = slice;
-        Self { segments, start_lsn, end_lsn, tally, decay, blocks }
+    /// One without records yet.
+    fn new(segments: Range<usize>, start_lsn: Lsn, end_lsn: Lsn, entering: Option<PgTimestamp>) -> Self {
+        Self { segments, start_lsn, end_lsn, entering, leaving: entering, ..Self::default() }
+    }
+
+    /// Adds a slice that was read by itself.
+    fn add(&mut self, mut slice: Slice) {
+        slice.finish();
+        self.tally.add(&slice.tally);
+        self.by_records.append(&slice.by_records);
+        self.by_time.append(&slice.by_time, self.leaving);
+        self.leaving = self.leaving.max(slice.latest);
+        if self.blocks.is_empty() {
+            self.blocks = slice.blocks;
+        } else {
+            self.blocks.union_with(&slice.blocks);
+        }
     }
 
     fn append(&mut self, next: &Self) {
         self.segments.end = self.segments.end.max(next.segments.end);
         self.end_lsn = next.end_lsn;
+        self.leaving = self.leaving.max(next.leaving);
         self.tally.add(&next.tally);
-        self.decay.append(&next.decay);
+        self.by_records.append(&next.by_records);
+        self.by_time.append(&next.by_time, next.entering);
         self.blocks.union_with(&next.blocks);
     }
+
+    fn approximate_bytes(&self) -> u64 {
+        self.blocks.approximate_bytes().saturating_add(self.by_time.approximate_bytes())
+    }
+}
+
+/// What the last interval that was closed still needs: the time at which the next one began.
+#[derive(Debug)]
+struct Unsettled {
+    by_time: TimeCurve,
+    by_records: RecordCurve,
+    leaving: Option<PgTimestamp>,
 }
 
 /// Reads segments again with cuts; returns their slices in order.
 pub type Rescan<'a> = &'a mut dyn FnMut(Range<usize>, &[Lsn]) -> Result<Vec<Slice>, WalReadError>;
 
 /// Folds segments into intervals.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct IntervalFold {
     redo_lsn: Option<Lsn>,
     checkpoint: Option<CheckpointSeen>,
     chunks: Vec<Chunk>,
     done: Vec<Interval>,
+    unsettled: Option<Unsettled>,
+    clock: Clock,
+    times: TimeCurve,
+    since_redo: SinceRedo,
+}
+
+/// All intervals of some WAL, and what was counted beside them.
+#[derive(Debug)]
+pub struct Folded {
+    /// The intervals, in order.
+    pub intervals: Vec<Interval>,
+    /// The time, and whether it was set back.
+    pub clock: Clock,
+    /// All records by time.
+    pub times: TimeCurve,
+    /// Images by how long after the redo point they were written.
+    pub since_redo: SinceRedo,
 }
 
 impl IntervalFold {
     /// Nothing seen yet.
     #[must_use]
-    pub const fn new() -> Self {
-        Self { redo_lsn: None, checkpoint: None, chunks: Vec::new(), done: Vec::new() }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Takes the next segment of a run. `end_lsn`: where its WAL ends.
@@ -130,11 +227,18 @@ impl IntervalFold {
         let slices = std::mem::take(&mut counts.slices);
         let ends: Vec<Lsn> = slices.iter().skip(1).map(|slice| slice.start_lsn).chain([end_lsn]).collect();
         let mut checkpoints = counts.checkpoints.iter().peekable();
+        let mut now = self.clock.now();
+        self.clock.append(&counts.clock);
         for (at, (slice, slice_end)) in slices.into_iter().zip(ends).enumerate() {
             if at > 0 {
                 self.close(slice.start_lsn, Some(slice.start_lsn));
             }
-            self.chunks.push(Chunk::of(part.index..part.index.saturating_add(1), slice, slice_end));
+            let segments = part.index..part.index.saturating_add(1);
+            let mut chunk = Chunk::new(segments, slice.start_lsn, slice_end, now);
+            chunk.add(slice);
+            self.times.append(&chunk.by_time, now);
+            now = chunk.leaving;
+            self.chunks.push(chunk);
             while let Some(checkpoint) =
                 checkpoints.next_if(|checkpoint| checkpoint.lsn < slice_end || slice_end == end_lsn)
             {
@@ -155,15 +259,49 @@ impl IntervalFold {
 
     /// All intervals, in order.
     #[must_use]
-    pub fn finish(mut self) -> Vec<Interval> {
+    pub fn finish(mut self) -> Folded {
         self.end_run();
-        self.done
+        self.settle(None);
+        let Self { done, clock, times, since_redo, .. } = self;
+        Folded { intervals: done, clock, times, since_redo }
     }
 
-    /// Intervals that are complete so far.
-    #[must_use]
-    pub fn intervals(&self) -> &[Interval] {
-        &self.done
+    /// Takes out the intervals of which all is known.
+    pub fn take_settled(&mut self) -> Vec<Interval> {
+        let settled = self.done.len().saturating_sub(usize::from(self.unsettled.is_some()));
+        self.done.drain(..settled).collect()
+    }
+
+    /// When the open interval began: the time of its redo point.
+    fn start_time(&self) -> Option<PgTimestamp> {
+        let entering = self.chunks.first().and_then(|chunk| chunk.entering);
+        // A checkpoint tells its beginning in whole seconds; no record need have told a later time.
+        let begun = self.checkpoint.map(|seen| PgTimestamp::from_unix_seconds(seen.time_s));
+        entering.max(begun.filter(|_| self.redo_lsn.is_some()))
+    }
+
+    /// Completes the last interval that was closed. `next`: when the interval after it began, if that is known.
+    fn settle(&mut self, next: Option<PgTimestamp>) {
+        let (Some(open), Some(interval)) = (self.unsettled.take(), self.done.last_mut()) else { return };
+        let Unsettled { by_time, by_records, leaving } = open;
+        interval.start_time = interval.start_time.or_else(|| by_time.steps().next().map(|(time, _)| time));
+        interval.end_time = next.or(leaving).max(interval.start_time);
+        let whole = interval.start_time.zip(interval.end_time).filter(|_| by_time.unknown().records == 0);
+        match whole.filter(|(start, end)| end.us_since(*start) >= MIN_DIVIDED_US) {
+            Some((start, end)) => {
+                let mut sums = vec![Tally::default(); DECAY_BUCKETS];
+                let lasts = end.us_since(start).unsigned_abs();
+                for (time, tally) in by_time.steps() {
+                    add_to_part(&mut sums, time.us_since(start).max(0).unsigned_abs(), lasts, tally);
+                }
+                (interval.decay, interval.decay_by) = (shares_of(&sums), DecayBy::Time);
+            }
+            None => (interval.decay, interval.decay_by) = (by_records.shares(DECAY_BUCKETS), DecayBy::Records),
+        }
+        match whole.filter(|_| interval.redo_lsn.is_some()) {
+            Some((redo, end)) => self.since_redo.add(&by_time, redo, end),
+            None => self.since_redo.left_out = self.since_redo.left_out.saturating_add(1),
+        }
     }
 
     fn checkpoint(&mut self, seen: &CheckpointSeen, rescan: Rescan<'_>) -> Result<(), WalReadError> {
@@ -176,8 +314,17 @@ impl IntervalFold {
         }
         if self.redo_lsn == Some(seen.redo_lsn) {
             self.checkpoint = Some(*seen);
+            self.settle_before();
         }
         Ok(())
+    }
+
+    /// Completes the interval before the open one, which begins where that ends.
+    fn settle_before(&mut self) {
+        let start_lsn = self.chunks.first().map(|chunk| chunk.start_lsn);
+        let follows = start_lsn.is_some() && self.done.last().map(|interval| interval.end_lsn) == start_lsn;
+        let next = self.start_time().filter(|_| follows);
+        self.settle(next);
     }
 
     /// Ends the open interval at `redo_lsn`, which lies somewhere inside it.
@@ -186,27 +333,20 @@ impl IntervalFold {
         let mut after: Vec<Chunk> = self.chunks.drain(first_after..).collect();
         let cut = self.chunks.pop_if(|chunk| chunk.end_lsn > redo_lsn);
         if let Some(chunk) = cut {
-            let mut first = Chunk {
-                segments: chunk.segments.clone(),
-                start_lsn: chunk.start_lsn,
-                end_lsn: redo_lsn,
-                ..Chunk::default()
-            };
-            let mut second = Chunk {
-                segments: chunk.segments.clone(),
-                start_lsn: redo_lsn,
-                end_lsn: chunk.end_lsn,
-                ..Chunk::default()
-            };
+            let mut first = Chunk::new(chunk.segments.clone(), chunk.start_lsn, redo_lsn, chunk.entering);
+            let mut second = Chunk::new(chunk.segments.clone(), redo_lsn, chunk.end_lsn, chunk.entering);
             for slice in rescan(chunk.segments.clone(), &[chunk.start_lsn, redo_lsn, chunk.end_lsn])? {
-                let side = match slice.start_lsn {
-                    lsn if lsn < chunk.start_lsn || lsn >= chunk.end_lsn => continue,
-                    lsn if lsn < redo_lsn => &mut first,
-                    _ => &mut second,
-                };
-                side.tally.add(&slice.tally);
-                side.decay.append(&slice.decay);
-                side.blocks.union_with(&slice.blocks);
+                match slice.start_lsn {
+                    lsn if lsn < chunk.start_lsn || lsn >= chunk.end_lsn => {}
+                    lsn if lsn < redo_lsn => first.add(slice),
+                    _ => {
+                        if second.tally.records == 0 {
+                            second.entering = first.leaving;
+                            second.leaving = first.leaving;
+                        }
+                        second.add(slice);
+                    }
+                }
             }
             self.chunks.push(first);
             after.insert(0, second);
@@ -218,6 +358,8 @@ impl IntervalFold {
 
     /// Ends the open interval at `end_lsn` and opens the next with redo point `next_redo`.
     fn close(&mut self, end_lsn: Lsn, next_redo: Option<Lsn>) {
+        self.settle_before();
+        let start_time = self.start_time();
         let mut chunks = std::mem::take(&mut self.chunks).into_iter();
         let redo_lsn = std::mem::replace(&mut self.redo_lsn, next_redo);
         let checkpoint = self.checkpoint.take();
@@ -240,13 +382,18 @@ impl IntervalFold {
             kind,
             tally: whole.tally,
             distinct_blocks: whole.blocks.len(),
-            decay: whole.decay.shares(whole.start_lsn, end_lsn, DECAY_BUCKETS),
+            start_time,
+            end_time: None,
+            decay: Vec::new(),
+            decay_by: DecayBy::Records,
         });
+        self.unsettled =
+            Some(Unsettled { by_time: whole.by_time, by_records: whole.by_records, leaving: whole.leaving });
     }
 
     fn merge_old_chunks(&mut self) {
         loop {
-            let bytes: u64 = self.chunks.iter().map(|chunk| chunk.blocks.approximate_bytes()).sum();
+            let bytes: u64 = self.chunks.iter().map(Chunk::approximate_bytes).sum();
             let count = self.chunks.len();
             if count < 3 || (bytes <= OPEN_BLOCKS_BYTES && count <= OPEN_CHUNKS) {
                 return;
@@ -267,11 +414,5 @@ impl IntervalFold {
             }
             self.chunks = merged;
         }
-    }
-}
-
-impl Default for IntervalFold {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -4,21 +4,20 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block_set::{BlockSet, RecentBlocks};
+use super::clock::{Clock, Told};
+use super::curve::{RecordCurve, TimeCurve};
 use super::group::Groups;
 use super::group_key::Grouping;
 use super::segment::{SegmentRead, Visitor};
 use super::stretch::Stretch;
-use super::tally::{Decay, Tally};
+use super::tally::Tally;
 use crate::cluster::wal::WalSet;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::names::RM_XLOG;
-use crate::parsers::wal::payload::XlogPayload;
+use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::types::{Lsn, TimelineId};
-
-/// Points of the decay curve in one segment.
-const DECAY_POINTS: u64 = 256;
 
 /// What is counted, and over which records.
 #[derive(Clone, Debug)]
@@ -90,10 +89,49 @@ pub struct Slice {
     pub start_lsn: Lsn,
     /// Counts; nothing where records are grouped, which counts them there.
     pub tally: Tally,
-    /// Share of images along the way.
-    pub decay: Decay,
+    /// The same along the records.
+    pub by_records: RecordCurve,
+    /// The same along time, as far as records of this segment tell it.
+    pub by_time: TimeCurve,
+    /// The latest time that was told in this segment up to the end of the slice.
+    pub latest: Option<PgTimestamp>,
     /// Distinct blocks, if they are counted.
     pub blocks: BlockSet,
+    /// What `by_records` has of `tally`.
+    in_records: Tally,
+    /// What `by_time` has of `tally`.
+    in_time: Tally,
+}
+
+impl Slice {
+    fn new(start_lsn: Lsn, latest: Option<PgTimestamp>) -> Self {
+        Self { start_lsn, latest, ..Self::default() }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, record: &Record<'_>) {
+        self.tally.add_record(record);
+        if self.tally.records.saturating_sub(self.in_records.records) >= self.by_records.per_point() {
+            self.mark_records();
+        }
+    }
+
+    fn mark_records(&mut self) {
+        self.by_records.add(&self.tally.since(&self.in_records));
+        self.in_records = self.tally;
+    }
+
+    /// What was counted since the last time was told belongs to that time.
+    fn mark_time(&mut self) {
+        self.by_time.add(self.latest, &self.tally.since(&self.in_time));
+        self.in_time = self.tally;
+    }
+
+    /// Puts what was counted last into the curves.
+    pub(super) fn finish(&mut self) {
+        self.mark_records();
+        self.mark_time();
+    }
 }
 
 /// What one segment counts.
@@ -103,6 +141,8 @@ pub struct Counts {
     pub slices: Vec<Slice>,
     /// Groups, if records are grouped.
     pub groups: Option<Groups>,
+    /// The time, where records are not grouped.
+    pub clock: Clock,
     /// Checkpoint records, in order.
     pub checkpoints: Vec<CheckpointSeen>,
     /// The first record with a right checksum whose payload is not that of its type, so that a checkpoint may be missing.
@@ -117,7 +157,6 @@ pub type SegmentCounts<'a> = SegmentRead<Counter<'a>>;
 pub struct Counter<'a> {
     blocks: bool,
     cuts: &'a [Lsn],
-    grid_bytes: u64,
     recent: RecentBlocks,
     /// What was counted so far.
     pub counts: Counts,
@@ -130,12 +169,11 @@ impl<'a> Counter<'a> {
         let segment_size = set.geometry().wal_segment_size;
         let start_lsn = set.segments()[index].start_lsn.max(plan.start_lsn);
         let counts = Counts {
-            slices: vec![Slice { start_lsn, ..Slice::default() }],
+            slices: vec![Slice::new(start_lsn, None)],
             groups: plan.group.map(|by| Groups::new(by, segment_size, Arc::clone(&plan.redo_points))),
             ..Counts::default()
         };
-        let grid_bytes = u64::from(segment_size) / DECAY_POINTS;
-        Self { blocks: plan.blocks, cuts, grid_bytes, recent: RecentBlocks::default(), counts }
+        Self { blocks: plan.blocks, cuts, recent: RecentBlocks::default(), counts }
     }
 }
 
@@ -159,9 +197,11 @@ impl Visitor for Counter<'_> {
         if let Some(groups) = &mut counts.groups {
             return groups.add(record);
         }
+        if let Some(told) = Told::by(record) {
+            counts.tell(record.start_lsn, told);
+        }
         let Some(slice) = counts.slices.last_mut() else { return };
-        slice.tally.add_record(record);
-        slice.decay.add(record, self.grid_bytes);
+        slice.add(record);
         if self.blocks && record.layout.block_count > 0 {
             for (_, block) in record.block_heads() {
                 if self.recent.is_new(block.rel, block.fork_code(), block.block) {
@@ -176,7 +216,21 @@ impl Counts {
     fn cut(&mut self, at: Lsn) {
         match self.slices.last_mut() {
             Some(last) if last.start_lsn == at => {}
-            _ => self.slices.push(Slice { start_lsn: at, ..Slice::default() }),
+            _ => {
+                let latest = self.clock.now();
+                self.slices.last_mut().into_iter().for_each(Slice::finish);
+                self.slices.push(Slice::new(at, latest));
+            }
+        }
+    }
+
+    /// A record of this slice tells the time.
+    fn tell(&mut self, lsn: Lsn, told: Told) {
+        let before = self.clock.now();
+        self.clock.tell(lsn, told);
+        if let Some(slice) = self.slices.last_mut().filter(|_| self.clock.now() != before) {
+            slice.mark_time();
+            slice.latest = self.clock.now();
         }
     }
 

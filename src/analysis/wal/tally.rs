@@ -1,7 +1,6 @@
 //! Counts over records and images.
 
 use crate::parsers::wal::record::Record;
-use crate::types::Lsn;
 
 /// Sums over some records. All but `records` and `fpi_count` are bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +53,18 @@ impl Tally {
         self.fpi_raw_bytes = self.fpi_raw_bytes.saturating_add(u64::from(raw));
     }
 
+    /// What was counted since it was `before`.
+    #[must_use]
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            records: self.records.saturating_sub(before.records),
+            record_bytes: self.record_bytes.saturating_sub(before.record_bytes),
+            fpi_count: self.fpi_count.saturating_sub(before.fpi_count),
+            fpi_bytes: self.fpi_bytes.saturating_sub(before.fpi_bytes),
+            fpi_raw_bytes: self.fpi_raw_bytes.saturating_sub(before.fpi_raw_bytes),
+        }
+    }
+
     /// Adds another tally.
     pub fn add(&mut self, other: &Self) {
         self.records = self.records.saturating_add(other.records);
@@ -61,81 +72,5 @@ impl Tally {
         self.fpi_count = self.fpi_count.saturating_add(other.fpi_count);
         self.fpi_bytes = self.fpi_bytes.saturating_add(other.fpi_bytes);
         self.fpi_raw_bytes = self.fpi_raw_bytes.saturating_add(other.fpi_raw_bytes);
-    }
-}
-
-/// Most points that a decay curve keeps.
-const MAX_POINTS: usize = 512;
-
-/// How the share of images changes along a stretch of WAL: bytes and image bytes by LSN.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decay {
-    points: Vec<(Lsn, u64, u64)>,
-}
-
-impl Decay {
-    /// Counts a record at its LSN; those closer than `grid_bytes`, a power of two, share a point.
-    #[inline]
-    pub fn add(&mut self, record: &Record<'_>, grid_bytes: u64) {
-        let lsn = Lsn(record.start_lsn.0 & !grid_bytes.saturating_sub(1));
-        let (bytes, images) = (u64::from(record.header.tot_len), u64::from(record.fpi_length()));
-        match self.points.last_mut() {
-            Some((last, all, fpi)) if *last == lsn => {
-                *all = all.saturating_add(bytes);
-                *fpi = fpi.saturating_add(images);
-            }
-            _ => self.points.push((lsn, bytes, images)),
-        }
-    }
-
-    /// Adds what follows this stretch.
-    pub fn append(&mut self, next: &Self) {
-        self.points.extend_from_slice(&next.points);
-        while self.points.len() > MAX_POINTS {
-            let merged = self.points.chunks(2).map(|pair| {
-                let (all, fpi) = pair.iter().fold((0_u64, 0_u64), |(all, fpi), point| {
-                    (all.saturating_add(point.1), fpi.saturating_add(point.2))
-                });
-                (pair[0].0, all, fpi)
-            });
-            self.points = merged.collect();
-        }
-    }
-
-    /// Share of images in `buckets` equal parts of the stretch `start..end`; `None` where a part has no records.
-    #[must_use]
-    pub fn shares(&self, start: Lsn, end: Lsn, buckets: usize) -> Vec<Option<f64>> {
-        let length = end.bytes_since(start).unwrap_or(0).max(1);
-        let mut sums = vec![(0_u64, 0_u64); buckets];
-        for (lsn, all, fpi) in &self.points {
-            let offset = lsn.bytes_since(start).unwrap_or(0).min(length.saturating_sub(1));
-            let bucket =
-                u128::from(offset).saturating_mul(buckets as u128).checked_div(u128::from(length)).unwrap_or_default();
-            if let Some(sum) = sums.get_mut(usize::try_from(bucket).unwrap_or(0)) {
-                *sum = (sum.0.saturating_add(*all), sum.1.saturating_add(*fpi));
-            }
-        }
-        sums.into_iter().map(|(all, fpi)| (all > 0).then(|| fpi as f64 / all as f64)).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_follow_the_lsn() {
-        let decay = Decay { points: vec![(Lsn(0), 100, 100), (Lsn(50), 100, 50), (Lsn(90), 100, 0)] };
-        assert_eq!(decay.shares(Lsn(0), Lsn(100), 4), [Some(1.0), None, Some(0.5), Some(0.0)]);
-    }
-
-    #[test]
-    fn long_curves_are_thinned_without_losing_bytes() {
-        let mut decay = Decay::default();
-        for index in 0..2000 {
-            decay.append(&Decay { points: vec![(Lsn(index * 10), 3, 1)] });
-        }
-        assert!(decay.points.len() <= MAX_POINTS);
-        assert_eq!(decay.points.iter().map(|point| point.1).sum::<u64>(), 6000);
     }
 }

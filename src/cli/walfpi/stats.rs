@@ -29,9 +29,12 @@ use crate::types::Geometry;
 /// bytes are whole pages, before holes are removed and images compressed.
 ///
 /// Columns of checkpoint intervals: WAL is the distance between two redo points, page headers and padding included, so it
-/// is more than the bytes of the records; stored is what the images take up, share what part of the bytes of the records
-/// that is, in percent; blocks are the distinct blocks that records refer to; decay is the share of images in eight equal
-/// parts of the interval, from left to right, each a bar from 0 to 100 %. The total is the sum of its column.
+/// is more than the bytes of the records; lasts is the time from one redo point to the next, as far as commits and
+/// checkpoints tell it, and MB/s (of 1,048,576 bytes) and img/s are WAL and images in that time; stored is what the images
+/// take up, share what part of the bytes of the records that is, in percent; blocks are the distinct blocks that records
+/// refer to; decay is the share of images in eight equal parts of the interval, from left to right, each a bar from 0 to
+/// 100 %. The parts last equally long, or have as many records each where times are not known or the interval is shorter
+/// than a second (decay_by in JSON). The total is the sum of its column.
 ///
 /// With --by relation, fork, block, database or tablespace, data of a block counts for that block, and the rest of a
 /// record for its first block. A record counts once in each group that it touches, so bytes add up to the total and

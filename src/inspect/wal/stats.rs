@@ -12,11 +12,13 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
+use crate::analysis::wal::curve::TimeCurve;
 use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
-use crate::analysis::wal::interval::{Interval, IntervalFold};
+use crate::analysis::wal::interval::{Folded, Interval, IntervalFold};
 use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
 use crate::analysis::wal::segment::read_segment;
+use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
@@ -43,6 +45,10 @@ pub struct WalCounts {
     pub groups: Option<Groups>,
     /// By checkpoint interval, if no group was asked for.
     pub intervals: Vec<Interval>,
+    /// All records by time, if no group was asked for.
+    pub times: TimeCurve,
+    /// Images by how long after the redo point they were written, if no group was asked for.
+    pub since_redo: SinceRedo,
     /// Start of the first record.
     pub from: Option<Lsn>,
     /// End of the last.
@@ -178,7 +184,11 @@ pub(super) fn count(
     for error in undecoded {
         source.findings.push(Finding::problem(FindingKind::Payload(error)));
     }
-    counted.intervals = fold.finish();
+    let Folded { intervals, clock, times, since_redo } = fold.finish();
+    if let Some(back) = clock.set_back() {
+        source.findings.push(Finding::note(FindingKind::ClockSetBack(back)));
+    }
+    (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
     if group.is_none() {
         counted.wal_bytes = counted.intervals.iter().map(Interval::wal_bytes).sum();
     }

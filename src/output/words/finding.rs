@@ -5,6 +5,7 @@ use std::fmt;
 use crate::analysis::finding_kind::{
     DamagedPages, FindingKind, MissingPages, PidHolder, Unrecognized, WalChange, WalDamage, WalRemark,
 };
+use crate::analysis::wal::clock::SetBack;
 
 impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,6 +144,9 @@ impl fmt::Display for FindingKind {
             }
             Self::TwoSegments { between } => {
                 write!(f, "two files were named and these two are read, not the {between} segments between them")
+            }
+            Self::ClockSetBack(SetBack { lsn, back_us }) => {
+                write!(f, "the record at {lsn} tells a time {} s before one told earlier", back_us / 1_000_000)
             }
             Self::Damage(damage) => damage.fmt(f),
             Self::WalChanging(WalChange::ReadLater { at }) => {
@@ -321,6 +325,9 @@ impl FindingKind {
             Self::Wal(remark) => remark.kind().why(),
             Self::Ring(found) => found.why(),
             Self::WalVersion { .. } => "the two are of different versions; records are read by the page magic",
+            Self::ClockSetBack(_) => {
+                "the clock of the server was set back: until it tells a later time again, the latest time before that is used"
+            }
             Self::TwoSegments { .. } => {
                 "with -p DIRECTORY the two names stand for all from the first to the last, as in pg_waldump"
             }

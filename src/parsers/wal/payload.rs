@@ -30,6 +30,24 @@ impl PgTimestamp {
     pub const fn unix_microseconds(self) -> i64 {
         self.0.saturating_add(Self::EPOCH_S.saturating_mul(1_000_000))
     }
+
+    /// The start of a second since 1970-01-01 00:00 UTC.
+    #[must_use]
+    pub const fn from_unix_seconds(seconds: i64) -> Self {
+        Self(seconds.saturating_sub(Self::EPOCH_S).saturating_mul(1_000_000))
+    }
+
+    /// Microseconds since 1970-01-01 00:00 UTC as a time.
+    #[must_use]
+    pub const fn from_unix_us(us: i64) -> Self {
+        Self(us.saturating_sub(Self::EPOCH_S.saturating_mul(1_000_000)))
+    }
+
+    /// Microseconds from `earlier` to this time; negative when it is later.
+    #[must_use]
+    pub const fn us_since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
 }
 
 /// A record of the resource manager XLOG, decoded. Flags that C keeps in a `bool` are bytes here: 0, 1, or damage.

@@ -1,0 +1,162 @@
+//! What time it was as records were written.
+//!
+//! Some records tell it; for those between, it is as late as the last that told it. Clocks can be set back, and commits come into
+//! WAL a little out of order: the time that counts never goes back.
+
+use crate::parsers::wal::names::{RM_XACT, RM_XLOG};
+use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
+use crate::parsers::wal::record::Record;
+use crate::parsers::wal::record_time::record_time;
+use crate::types::Lsn;
+
+/// A clock that goes back by more than this was set back: sessions that commit at once are out of order by less.
+const SET_BACK_US: i64 = 5_000_000;
+
+/// What a record says of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The record was written then.
+    Now(PgTimestamp),
+    /// It was written then or later: a checkpoint tells when it began.
+    Since(PgTimestamp),
+}
+
+impl Told {
+    /// What `record` tells; `None` for most.
+    #[inline]
+    #[must_use]
+    pub fn by(record: &Record<'_>) -> Option<Self> {
+        if !matches!(record.header.rmgr_id, RM_XACT | RM_XLOG) {
+            return None;
+        }
+        // A copy, so that other records need not be in memory as a whole.
+        Self::by_xact_or_xlog(&{ *record })
+    }
+
+    #[inline(never)]
+    fn by_xact_or_xlog(record: &Record<'_>) -> Option<Self> {
+        if let Some(time) = record_time(record) {
+            return Some(Self::Now(time));
+        }
+        if record.header.rmgr_id == RM_XACT || record.header.is_images() {
+            return None;
+        }
+        match XlogPayload::of(record) {
+            Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) => {
+                Some(Self::Since(PgTimestamp::from_unix_seconds(checkpoint.time_s)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The time that is told.
+    #[must_use]
+    pub const fn time(self) -> PgTimestamp {
+        match self {
+            Self::Now(time) | Self::Since(time) => time,
+        }
+    }
+}
+
+/// A record that tells an earlier time than one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetBack {
+    /// The record.
+    pub lsn: Lsn,
+    /// By how much it is earlier, in microseconds.
+    pub back_us: i64,
+}
+
+/// The time along a stretch of WAL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    now: Option<PgTimestamp>,
+    /// The earliest time that a record was written at.
+    lowest: Option<(Lsn, PgTimestamp)>,
+    furthest_back: Option<SetBack>,
+}
+
+impl Clock {
+    /// The time that counts: the latest that was told; `None` before the first.
+    #[must_use]
+    pub const fn now(&self) -> Option<PgTimestamp> {
+        self.now
+    }
+
+    /// Takes what the record at `lsn` tells.
+    pub fn tell(&mut self, lsn: Lsn, told: Told) {
+        if let Told::Now(time) = told {
+            self.note(lsn, time);
+        }
+        self.now = self.now.max(Some(told.time()));
+    }
+
+    /// Takes what the stretch that follows tells, which was read by itself.
+    pub fn append(&mut self, next: &Self) {
+        if let Some((lsn, time)) = next.lowest {
+            self.note(lsn, time);
+        }
+        if let Some(back) = next.furthest_back {
+            self.note_back(back);
+        }
+        self.now = self.now.max(next.now);
+    }
+
+    /// Where the clock was set back the furthest, if it was.
+    #[must_use]
+    pub fn set_back(&self) -> Option<SetBack> {
+        self.furthest_back.filter(|back| back.back_us > SET_BACK_US)
+    }
+
+    fn note(&mut self, lsn: Lsn, time: PgTimestamp) {
+        if let Some(now) = self.now {
+            self.note_back(SetBack { lsn, back_us: now.us_since(time) });
+        }
+        if self.lowest.is_none_or(|(_, lowest)| time < lowest) {
+            self.lowest = Some((lsn, time));
+        }
+    }
+
+    fn note_back(&mut self, back: SetBack) {
+        if back.back_us > 0 && self.furthest_back.is_none_or(|known| back.back_us > known.back_us) {
+            self.furthest_back = Some(back);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(told: &[(u64, i64)]) -> Clock {
+        let mut clock = Clock::default();
+        told.iter().for_each(|(lsn, s)| clock.tell(Lsn(*lsn), Told::Now(PgTimestamp(s * 1_000_000))));
+        clock
+    }
+
+    #[test]
+    fn time_never_goes_back_and_that_is_noted() {
+        let all = clock(&[(1, 100), (2, 98), (3, 40), (4, 101)]);
+        assert_eq!(all.now(), Some(PgTimestamp(101_000_000)));
+        assert_eq!(all.set_back(), Some(SetBack { lsn: Lsn(3), back_us: 60_000_000 }));
+        assert_eq!(clock(&[(1, 100), (2, 96)]).set_back(), None, "commits out of order");
+    }
+
+    #[test]
+    fn stretches_read_apart_say_the_same_as_in_one() {
+        let told = [(1, 100), (2, 98), (3, 200), (4, 40), (5, 60), (6, 120), (7, 201)];
+        let whole = clock(&told);
+        for cut in 0..=told.len() {
+            let (mut first, second) = (clock(&told[..cut]), clock(&told[cut..]));
+            first.append(&second);
+            assert_eq!((first.now(), first.set_back()), (whole.now(), whole.set_back()), "{cut}");
+        }
+    }
+
+    #[test]
+    fn beginning_of_a_checkpoint_is_no_clock_set_back() {
+        let mut clock = clock(&[(1, 400)]);
+        clock.tell(Lsn(2), Told::Since(PgTimestamp(100_000_000)));
+        assert_eq!((clock.now(), clock.set_back()), (Some(PgTimestamp(400_000_000)), None));
+    }
+}

@@ -1,0 +1,318 @@
+//! How images go on along a stretch of WAL: by time and by records, in bounded memory.
+
+use super::tally::Tally;
+use crate::parsers::wal::payload::PgTimestamp;
+
+/// Most points by time: a second each over a quarter of an hour.
+const MAX_TIME_POINTS: usize = 1024;
+
+/// Most points by records.
+const MAX_RECORD_POINTS: usize = 256;
+
+/// The finest steps of time, an eighth of a second: those of 8 and more are whole seconds.
+const FINEST_US: i64 = 125_000;
+
+/// Counts by the time at which records were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeCurve {
+    /// Step of time: the finest, doubled as often as needed.
+    width_us: i64,
+    /// Before any time was told.
+    unknown: Tally,
+    /// By the number of the step, ascending.
+    points: Vec<(i64, Tally)>,
+}
+
+impl Default for TimeCurve {
+    fn default() -> Self {
+        Self { width_us: FINEST_US, unknown: Tally::default(), points: Vec::new() }
+    }
+}
+
+impl TimeCurve {
+    /// Counts `tally` at `time`, which is not before that of anything counted so far.
+    pub fn add(&mut self, time: Option<PgTimestamp>, tally: &Tally) {
+        match time {
+            _ if tally.records == 0 => {}
+            Some(time) => self.add_step(self.step_of(time), tally),
+            None => self.unknown.add(tally),
+        }
+    }
+
+    /// Adds the stretch that follows, which was read by itself, when it was `entering` at its start.
+    pub fn append(&mut self, next: &Self, entering: Option<PgTimestamp>) {
+        while self.width_us < next.width_us {
+            self.coarsen();
+        }
+        self.add(entering, &next.unknown);
+        let first = entering.map_or(i64::MIN, |time| self.step_of(time));
+        for (step, tally) in &next.points {
+            // The time itself is not kept: the start of its step is in the same step here, which is as wide or wider.
+            let own = step.saturating_mul(next.width_us).div_euclid(self.width_us.max(1));
+            self.add_step(own.max(first), tally);
+        }
+    }
+
+    /// The length of a step, in microseconds: how exact its times are.
+    #[must_use]
+    pub const fn width_us(&self) -> i64 {
+        self.width_us
+    }
+
+    /// What was counted before any time was told.
+    #[must_use]
+    pub const fn unknown(&self) -> &Tally {
+        &self.unknown
+    }
+
+    /// Start of each step and what was counted in it, ascending; steps without records are left out.
+    pub fn steps(&self) -> impl Iterator<Item = (PgTimestamp, &Tally)> {
+        self.points.iter().map(|(step, tally)| (PgTimestamp(step.saturating_mul(self.width_us)), tally))
+    }
+
+    /// The window of `window_us`, or as many whole steps, with the most bytes. Windows do not overlap, and begin with
+    /// whole ones since 2000.
+    #[must_use]
+    pub fn peak(&self, window_us: i64) -> Option<Peak> {
+        // Whole steps.
+        let steps = window_us.max(1).saturating_add(self.width_us.saturating_sub(1)).div_euclid(self.width_us.max(1));
+        let window_us = steps.max(1).saturating_mul(self.width_us);
+        let mut best: Option<Peak> = None;
+        let mut current: Option<Peak> = None;
+        for (time, tally) in self.steps() {
+            let start = PgTimestamp(time.0.div_euclid(window_us).saturating_mul(window_us));
+            match current.as_mut().filter(|peak| peak.start == start) {
+                Some(peak) => peak.tally.add(tally),
+                None => {
+                    current = Some(Peak { start, window_us, tally: *tally });
+                }
+            }
+            if current.is_some_and(|peak| best.is_none_or(|best| peak.bytes() > best.bytes())) {
+                best = current;
+            }
+        }
+        best
+    }
+
+    /// Bytes in memory, about.
+    #[must_use]
+    pub fn approximate_bytes(&self) -> u64 {
+        (self.points.capacity() as u64).saturating_mul(size_of::<(i64, Tally)>() as u64)
+    }
+
+    const fn step_of(&self, time: PgTimestamp) -> i64 {
+        match time.0.checked_div_euclid(self.width_us) {
+            Some(step) => step,
+            None => 0,
+        }
+    }
+
+    fn add_step(&mut self, step: i64, tally: &Tally) {
+        match self.points.last_mut() {
+            Some((last, sum)) if *last >= step => sum.add(tally),
+            _ => self.points.push((step, *tally)),
+        }
+        while self.points.len() > MAX_TIME_POINTS {
+            self.coarsen();
+        }
+    }
+
+    fn coarsen(&mut self) {
+        self.width_us = self.width_us.saturating_mul(2);
+        let points = std::mem::take(&mut self.points);
+        for (step, tally) in points {
+            let step = step.div_euclid(2);
+            match self.points.last_mut() {
+                Some((last, sum)) if *last == step => sum.add(&tally),
+                _ => self.points.push((step, tally)),
+            }
+        }
+    }
+}
+
+/// A window of time with many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// When it begins.
+    pub start: PgTimestamp,
+    /// Its length, in microseconds.
+    pub window_us: i64,
+    /// What was counted in it.
+    pub tally: Tally,
+}
+
+impl Peak {
+    /// Bytes of the records in it, with images.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.tally.combined_bytes()
+    }
+
+    /// The same per second.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> f64 {
+        self.bytes() as f64 / (self.window_us.max(1) as f64 / 1e6)
+    }
+}
+
+/// Counts by how many records came before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordCurve {
+    /// Records of a point, at most.
+    per_point: u64,
+    points: Vec<Tally>,
+}
+
+impl Default for RecordCurve {
+    fn default() -> Self {
+        Self { per_point: 1, points: Vec::new() }
+    }
+}
+
+impl RecordCurve {
+    /// Records that one point stands for.
+    #[must_use]
+    pub const fn per_point(&self) -> u64 {
+        self.per_point
+    }
+
+    /// Adds the records that follow.
+    pub fn add(&mut self, tally: &Tally) {
+        if tally.records == 0 {
+            return;
+        }
+        self.push(tally);
+        while self.points.len() > MAX_RECORD_POINTS {
+            self.coarsen(self.per_point.saturating_mul(2));
+        }
+    }
+
+    /// Adds the stretch that follows.
+    pub fn append(&mut self, next: &Self) {
+        if next.per_point > self.per_point {
+            self.coarsen(next.per_point);
+        }
+        next.points.iter().for_each(|tally| self.add(tally));
+    }
+
+    /// Share of images in `parts` parts of as many records; `None` for a part without any.
+    #[must_use]
+    pub fn shares(&self, parts: usize) -> Vec<Option<f64>> {
+        let mut sums = vec![Tally::default(); parts];
+        let all: u64 = self.points.iter().map(|tally| tally.records).sum();
+        let mut before = 0_u64;
+        for tally in &self.points {
+            add_to_part(&mut sums, before, all, tally);
+            before = before.saturating_add(tally.records);
+        }
+        shares_of(&sums)
+    }
+
+    fn push(&mut self, tally: &Tally) {
+        match self.points.last_mut() {
+            Some(last) if last.records.saturating_add(tally.records) <= self.per_point => last.add(tally),
+            _ => self.points.push(*tally),
+        }
+    }
+
+    fn coarsen(&mut self, per_point: u64) {
+        self.per_point = per_point;
+        let points = std::mem::take(&mut self.points);
+        points.iter().for_each(|tally| self.push(tally));
+    }
+}
+
+/// Adds `tally` to the part in which `at` of `whole` lies.
+pub(super) fn add_to_part(sums: &mut [Tally], at: u64, whole: u64, tally: &Tally) {
+    let parts = sums.len() as u128;
+    let part = u128::from(at).saturating_mul(parts).checked_div(u128::from(whole)).unwrap_or_default();
+    let part = part.min(parts.saturating_sub(1));
+    if let Some(sum) = usize::try_from(part).ok().and_then(|part| sums.get_mut(part)) {
+        sum.add(tally);
+    }
+}
+
+/// Share of images in each; `None` where there are no records.
+pub(super) fn shares_of(sums: &[Tally]) -> Vec<Option<f64>> {
+    sums.iter().map(|sum| (sum.records > 0).then(|| sum.fpi_share())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(records: u64, record_bytes: u64, fpi_bytes: u64) -> Tally {
+        Tally { records, record_bytes, fpi_bytes, fpi_count: 1, fpi_raw_bytes: 8192 }
+    }
+
+    fn at(ms: i64) -> Option<PgTimestamp> {
+        Some(PgTimestamp(ms * 1000))
+    }
+
+    #[test]
+    fn long_curves_get_coarser_and_lose_nothing() {
+        let (mut times, mut records) = (TimeCurve::default(), RecordCurve::default());
+        for second in 0..10_000 {
+            times.add(at(second * 1000), &tally(3, 2, 1));
+            records.add(&tally(3, 2, 1));
+        }
+        let points: Vec<_> = times.steps().collect();
+        assert!(points.len() <= MAX_TIME_POINTS && times.width_us() == 16_000_000, "{}", times.width_us());
+        assert_eq!(points.iter().map(|(_, tally)| tally.records).sum::<u64>(), 30_000);
+        assert!(points.windows(2).all(|pair| pair[1].0.0 - pair[0].0.0 == 16_000_000));
+        assert!(records.points.len() <= MAX_RECORD_POINTS);
+        assert_eq!(records.points.iter().map(|tally| tally.records).sum::<u64>(), 30_000);
+    }
+
+    /// However many parts are put together, the first ones are as fine as the last ones.
+    #[test]
+    fn many_parts_are_shown_as_evenly_as_one() {
+        let mut whole = RecordCurve::default();
+        for part in 0..400 {
+            let mut next = RecordCurve::default();
+            // The first half has images only, the second half none.
+            for _ in 0..512 {
+                next.add(&if part < 200 {
+                    tally(1, 0, 10)
+                } else {
+                    Tally { records: 1, record_bytes: 10, ..Tally::default() }
+                });
+            }
+            whole.append(&next);
+        }
+        let shares = whole.shares(8);
+        assert_eq!(shares, [[Some(1.0); 4], [Some(0.0); 4]].concat());
+    }
+
+    #[test]
+    fn parts_read_apart_give_the_same_steps_as_in_one() {
+        let told = [(100, 1), (220, 2), (900, 3), (5_000, 4), (90_000, 5)];
+        let mut whole = TimeCurve::default();
+        told.iter().for_each(|(ms, records)| whole.add(at(*ms), &tally(*records, 1, 1)));
+        for cut in 1..told.len() {
+            let (mut first, mut second) = (TimeCurve::default(), TimeCurve::default());
+            told[..cut].iter().for_each(|(ms, records)| first.add(at(*ms), &tally(*records, 1, 1)));
+            told[cut..].iter().for_each(|(ms, records)| second.add(at(*ms), &tally(*records, 1, 1)));
+            first.append(&second, at(told[cut - 1].0));
+            assert_eq!(first, whole, "{cut}");
+        }
+        // What tells no time yet belongs to the time before; an earlier time does, too.
+        let (mut first, mut second) = (TimeCurve::default(), TimeCurve::default());
+        first.add(at(10_000), &tally(1, 1, 1));
+        second.add(None, &tally(2, 1, 1));
+        second.add(at(4_000), &tally(4, 1, 1));
+        first.append(&second, at(10_000));
+        assert_eq!(first.steps().map(|(time, tally)| (time.0, tally.records)).collect::<Vec<_>>(), [(10_000_000, 7)]);
+    }
+
+    #[test]
+    fn peak_is_the_window_with_most_bytes() {
+        let mut curve = TimeCurve::default();
+        for (second, bytes) in [(0, 10), (59, 10), (60, 15), (61, 15), (130, 25)] {
+            curve.add(at(second * 1000), &tally(1, bytes, 0));
+        }
+        let peak = curve.peak(60_000_000).unwrap();
+        assert_eq!((peak.start, peak.bytes()), (PgTimestamp(60_000_000), 30));
+        assert_eq!(TimeCurve::default().peak(1), None);
+    }
+}
