@@ -24,8 +24,9 @@ use crate::output::check_text::{compared_words, letter, page_title};
 use crate::output::closing::Closing;
 use crate::output::colour::Paint;
 use crate::output::control_facts::control_facts;
+use crate::output::html::Provenance;
 use crate::output::html::crash::{
-    BufferShown, CrashReport, Excerpt, FoundJournals, PageSheet, PlanShown, PlannedBytes, Provenance, WalRun,
+    BufferShown, CrashReport, Excerpt, FoundJournals, PageSheet, PlanShown, PlannedBytes, WalRun,
 };
 use crate::output::json::{BatchJson, FileJson};
 use crate::output::stand_in_text::write_stand_ins;

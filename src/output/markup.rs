@@ -16,7 +16,7 @@ const LINES: [&str; 20] = [
 ];
 
 /// A piece of a document that is being written.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Markup {
     text: String,
 }
@@ -77,7 +77,7 @@ impl Markup {
     }
 
     /// What another piece holds.
-    pub fn piece(&mut self, piece: Self) {
+    pub fn piece(&mut self, piece: &Self) {
         self.text.push_str(&piece.text);
     }
 

@@ -42,7 +42,7 @@ fn setting_time(seconds: u32) -> String {
 }
 
 /// A duration, roughly.
-fn duration(seconds: f64) -> String {
+pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         short if short < 120.0 => format!("{short:.0} s"),
         minutes if minutes < 7200.0 => format!("{:.0} min", minutes / 60.0),
@@ -50,7 +50,8 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-fn setting_name(spacing: Spacing) -> String {
+/// A setting with its value.
+pub(super) fn setting_name(spacing: Spacing) -> String {
     let value = setting_value(spacing);
     match spacing {
         Spacing::Every(_) => format!("every {value} checkpoint"),
@@ -60,7 +61,8 @@ fn setting_name(spacing: Spacing) -> String {
     }
 }
 
-fn setting_value(spacing: Spacing) -> String {
+/// The value of a setting.
+pub(super) fn setting_value(spacing: Spacing) -> String {
     match spacing {
         Spacing::Every(2) => "2nd".to_owned(),
         Spacing::Every(3) => "3rd".to_owned(),

@@ -5,6 +5,7 @@ mod export;
 mod extract;
 mod images;
 mod list;
+mod report;
 mod setting;
 mod stats;
 #[cfg(feature = "tui")]
@@ -49,6 +50,7 @@ enum Command {
     Verify(verify::VerifyArgs),
     #[command(name = "whatif")]
     WhatIf(Box<whatif::WhatIfArgs>),
+    Report(Box<report::ReportArgs>),
     #[cfg(feature = "tui")]
     Tui(Box<tui::TuiArgs>),
     /// Print the SQL query that makes a file for --names
@@ -72,6 +74,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Export(args) => export::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
         Command::WhatIf(args) => whatif::run(&args, out),
+        Command::Report(args) => report::run(&args, out),
         #[cfg(feature = "tui")]
         Command::Tui(args) => tui::run(&args, out),
         Command::NamesQuery => names_query(out),

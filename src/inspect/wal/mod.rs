@@ -5,6 +5,8 @@ pub mod export;
 pub mod images;
 pub mod names;
 pub mod recompress;
+#[cfg(feature = "tables")]
+pub mod report;
 pub mod request;
 pub mod restored;
 pub mod source;

@@ -7,6 +7,7 @@ use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::WhatIfReplay;
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
@@ -53,6 +54,27 @@ pub fn usual_spacings() -> Vec<Spacing> {
     every.into_iter().chain(sizes).chain(timeouts).collect()
 }
 
+impl WalSource {
+    /// Replays the range under other settings, and counts its records.
+    pub fn replay_under(&mut self, settings: &WhatIfPlan, jobs: usize, watch: WatchWal<'_>) -> (WhatIf, Tally) {
+        let (watched, plan) = (self.watched(watch), self.plan());
+        let mut replay = WhatIfReplay::new(settings, &self.set);
+        self.each_run(
+            &watched,
+            |set, run, _| {
+                let watch = |bytes| watched.advance(bytes);
+                (replay.take_run(set, run, &plan, jobs, &watch), ())
+            },
+            |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+        );
+        let (what_if, tally, undecoded) = replay.finish();
+        for error in undecoded {
+            self.findings.push(Finding::problem(FindingKind::Payload(error)));
+        }
+        (what_if, tally)
+    }
+}
+
 /// Replays some WAL under other settings. Damage is a finding, and what could not be read is part of the coverage; when
 /// `watch` breaks it off, the answer is about what was read up to there and the coverage says so.
 ///
@@ -60,20 +82,7 @@ pub fn usual_spacings() -> Vec<Spacing> {
 /// When there is no such WAL, or the range is empty.
 pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfReport, InspectError> {
     let mut source = WalSource::open(&request.wal)?;
-    let (watched, plan) = (source.watched(watch), source.plan());
-    let mut replay = WhatIfReplay::new(&request.plan, &source.set);
-    source.each_run(
-        &watched,
-        |set, run, _| {
-            let watch = |bytes| watched.advance(bytes);
-            (replay.take_run(set, run, &plan, request.wal.jobs, &watch), ())
-        },
-        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
-    );
-    let (what_if, tally, undecoded) = replay.finish();
-    for error in undecoded {
-        source.findings.push(Finding::problem(FindingKind::Payload(error)));
-    }
+    let (what_if, tally) = source.replay_under(&request.plan, request.wal.jobs, watch);
     source.coverage.examined = tally.records;
     source.note_empty_range();
     let WalSource { set, findings, coverage, .. } = source;

@@ -1,7 +1,9 @@
 //! Reports as pages: one file that loads nothing, runs nothing, and can be read on a screen, light or dark, and on paper.
 
+mod closing;
 pub mod crash;
 mod parts;
+pub mod wal;
 
 pub use parts::{Cell, Table, commands, facts, figure, list, note, paragraph, section, strong_box, table};
 
@@ -13,6 +15,15 @@ use super::plot::PLOT_STYLE;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 const STYLE: &str = include_str!("page.css");
+
+/// Who made the report, when, and how.
+#[derive(Clone, Debug)]
+pub struct Provenance {
+    /// The command line.
+    pub command_line: String,
+    /// When the report was made, ISO 8601 in UTC.
+    pub time: String,
+}
 
 /// A page: valid as HTML and as XML. `contents`: the id and the heading of each section.
 #[must_use]

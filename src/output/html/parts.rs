@@ -59,10 +59,10 @@ pub fn commands(parent: &mut Markup, text: &str) {
 }
 
 /// A plot with its numbers below it.
-pub fn figure(parent: &mut Markup, plot: Plot, numbers: impl FnOnce(&mut Markup)) {
+pub fn figure(parent: &mut Markup, plot: &Plot, numbers: impl FnOnce(&mut Markup)) {
     parent.element("figure", &[], |inner| {
         inner.leaf("figcaption", &[], &plot.title);
-        inner.element("div", &[("class", "wide")], |wide| wide.piece(plot.into_part()));
+        inner.element("div", &[("class", "wide")], |wide| wide.piece(&plot.part()));
         numbers(inner);
     });
 }
@@ -121,6 +121,9 @@ impl Cell {
     }
 }
 
+/// Rows of a table that is not broken over pages of paper.
+const MAX_SHORT: usize = 15;
+
 /// A table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -135,7 +138,9 @@ pub struct Table {
 /// Writes a table. It scrolls by itself where it is wider than the page.
 pub fn table(parent: &mut Markup, table: &Table) {
     parent.element("div", &[("class", "wide")], |wide| {
-        wide.element("table", &[], |inner| {
+        let class = [("class", "short")];
+        let attributes = if table.rows.len() <= MAX_SHORT { &class[..] } else { &[] };
+        wide.element("table", attributes, |inner| {
             if !table.caption.is_empty() {
                 inner.leaf("caption", &[], &table.caption);
             }

@@ -85,13 +85,13 @@ pub struct RankedBar {
 const ROW: f64 = 24.0;
 
 /// Room for the label of a lying bar.
-const LABELS: f64 = 260.0;
+const LABELS: f64 = 270.0;
 
 /// Room for its figure.
-const FIGURES: f64 = 130.0;
+const FIGURES: f64 = 120.0;
 
 /// Characters of the label that have room.
-const MAX_LABEL: usize = 36;
+const MAX_LABEL: usize = 34;
 
 /// Bars that lie one below the other, as they are given.
 #[must_use]

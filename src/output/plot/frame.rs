@@ -17,7 +17,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 24.0;
 
 /// Room above, for the legend.
-const TOP: f64 = 44.0;
+const TOP: f64 = 36.0;
 
 /// Room below, for labels and the title of the axis.
 const BOTTOM: f64 = 52.0;
@@ -98,7 +98,7 @@ impl Frame {
 
     /// What the axes stand for: the left one above it, the lower one below it.
     pub(super) fn draw_titles(&self, marks: &mut Markup, left: &str, below: &str) {
-        label(marks, "title", (2.0, self.top - 10.0), "start", left);
+        label(marks, "title", (2.0, self.top - 18.0), "start", left);
         label(marks, "title", (self.x(0.5), self.bottom() + 40.0), "middle", below);
     }
 }

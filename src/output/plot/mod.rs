@@ -7,7 +7,7 @@ mod frame;
 mod lines;
 mod strip;
 
-pub use axis::Unit;
+pub use axis::{Unit, grouped};
 pub use bars::{Bar, Bars, RankedBar, ranked};
 pub use lines::{Line, LineShape, Lines};
 pub use strip::{StripCell, strip};
@@ -19,7 +19,7 @@ use super::markup::Markup;
 pub const PLOT_STYLE: &str = include_str!("plot.css");
 
 /// A plot, drawn.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plot {
     /// Width and height in units of the picture.
     pub size: (f64, f64),
@@ -34,20 +34,21 @@ pub struct Plot {
 impl Plot {
     /// The plot as a part of a page that has [`PLOT_STYLE`].
     #[must_use]
-    pub fn into_part(self) -> Markup {
-        self.into_svg(false)
+    pub fn part(&self) -> Markup {
+        self.svg(false)
     }
 
     /// The plot as a file of its own.
     #[must_use]
-    pub fn into_file(self) -> String {
-        let mut file = self.into_svg(true).finish();
+    pub fn file(&self) -> String {
+        let mut file = self.svg(true).finish();
         file.insert_str(0, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         file
     }
 
-    fn into_svg(self, is_file: bool) -> Markup {
+    fn svg(&self, is_file: bool) -> Markup {
         let Self { size: (width, height), title, description, marks } = self;
+        let (width, height) = (*width, *height);
         let (view, width, height) =
             (format!("0 0 {} {}", number(width), number(height)), number(width), number(height));
         let mut svg = Markup::new();
@@ -61,8 +62,8 @@ impl Plot {
         ];
         let attributes = if is_file { &attributes[..] } else { &attributes[..4] };
         svg.element("svg", attributes, |svg| {
-            svg.leaf("title", &[], &title);
-            svg.leaf("desc", &[], &description);
+            svg.leaf("title", &[], title);
+            svg.leaf("desc", &[], description);
             if is_file {
                 svg.element("style", &[], |style| style.constant(PLOT_STYLE));
                 svg.empty("rect", &[("class", "paper"), ("width", &width), ("height", &height)]);

@@ -248,7 +248,7 @@ fn write_tear(parent: &mut Markup, page: &PageReport, tear: &TearMap) {
     let plot = strip("Tear map", &description, &cells, &marks);
     parent.element("figure", &[], |figure| {
         figure.leaf("figcaption", &[], "Tear map: where each sector of 512 bytes comes from");
-        figure.element("div", &[("class", "wide")], |wide| wide.piece(plot.into_part()));
+        figure.element("div", &[("class", "wide")], |wide| wide.piece(&plot.part()));
         let side = |version: Option<usize>| version.map_or_else(|| "unknown".to_owned(), name);
         let lead = format!("Newer version: {}; older version: {}. ", side(tear.newer), side(tear.older));
         note(figure, &format!("{lead}A letter is the image that the sector equals, = both versions, 0 zeros, . no known version; marks stand at each 4096 bytes."));

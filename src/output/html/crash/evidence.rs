@@ -1,7 +1,8 @@
 //! Where images come from: the double write buffer, and WAL.
 
+use super::super::closing::more;
 use super::super::parts::{Cell, Table, facts, paragraph, section, table};
-use super::{CrashReport, more};
+use super::CrashReport;
 use crate::analysis::dwb_format::{RingFact, RingSummary};
 use crate::output::json::{BatchJson, FileJson};
 use crate::output::markup::Markup;

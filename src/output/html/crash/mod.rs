@@ -9,34 +9,19 @@ pub use damaged::{Excerpt, ExcerptRow, PageSheet};
 pub use evidence::{BufferShown, WalRun};
 pub use repair::{FoundJournals, PlanShown, PlannedBytes};
 
-use super::page;
+use super::closing::{findings_section, origin, skipped_box};
 use super::parts::{Cell, Table, commands, facts, list, note, paragraph, section, strong_box, table};
+use super::{Provenance, page};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::cluster::file_digest::FileDigest;
 use crate::output::check_text::{page_title, replay_words, start_sentence};
-use crate::output::closing::{Closing, VERSION};
+use crate::output::closing::Closing;
 use crate::output::documents::JudgedCluster;
-use crate::output::json::{FindingJson, SkippedJson};
 use crate::output::markup::Markup;
 use crate::output::next_step_text::words_of;
 use crate::types::PageId;
-
-/// Things that were not examined that are listed one by one.
-const MAX_SKIPPED: usize = 200;
-
-/// Findings that are listed one by one.
-const MAX_FINDINGS: usize = 200;
-
-/// Who made the report, when, and how.
-#[derive(Clone, Debug)]
-pub struct Provenance {
-    /// The command line.
-    pub command_line: String,
-    /// When the report was made, ISO 8601 in UTC.
-    pub time: String,
-}
 
 /// Everything that the report shows.
 pub struct CrashReport<'a> {
@@ -114,7 +99,7 @@ impl CrashReport<'_> {
             self.write_steps(main);
             section(main, "state", "State of the cluster", |inner| facts(inner, &self.state));
             self.write_pages(main);
-            self.write_findings(main);
+            findings_section(main, self.closing, "check");
             self.write_buffer(main);
             self.write_wal(main);
             self.write_plan(main);
@@ -134,22 +119,13 @@ impl CrashReport<'_> {
     }
 
     fn write_skipped(&self, main: &mut Markup) {
-        let skipped = &self.closing.skipped;
         if self.is_partial {
             strong_box(main, "bad", "Not examined: most pages", |inner| {
                 paragraph(inner, "Only pages that the double write buffer holds were judged (--dwb-only).");
             });
         }
-        if skipped.is_empty() {
-            return;
-        }
-        let things = if skipped.len() == 1 { "1 thing".to_owned() } else { format!("{} things", skipped.len()) };
-        strong_box(main, "bad", &format!("Not examined: {things}"), |inner| {
-            paragraph(inner, "Nothing in this report says anything about them, and no answer is certain without them.");
-            let line = |skipped: &SkippedJson| format!("{}: {}", skipped.what, skipped.reason);
-            list(inner, skipped.iter().take(MAX_SKIPPED).map(line));
-            more(inner, skipped.len(), MAX_SKIPPED, "check");
-        });
+        let meaning = "Nothing in this report says anything about them, and no answer is certain without them.";
+        skipped_box(main, self.closing, meaning, "check");
     }
 
     fn write_start(&self, main: &mut Markup) {
@@ -212,29 +188,6 @@ impl CrashReport<'_> {
         });
     }
 
-    fn write_findings(&self, main: &mut Markup) {
-        section(main, "findings", "Findings", |inner| {
-            let findings = &self.closing.findings;
-            if findings.is_empty() {
-                return paragraph(inner, "None.");
-            }
-            let row = |finding: &FindingJson| {
-                let class = if finding.severity == "problem" { "bad" } else { "doubt" };
-                let file = finding.file.clone().unwrap_or_default();
-                let at = finding.offset.as_ref().map_or_else(String::new, |offset| format!(" at {offset}"));
-                vec![
-                    Cell::Mark(finding.severity.to_owned(), class),
-                    Cell::Text(format!("{}. {}", finding.what, finding.why)),
-                    Cell::Code(format!("{file}{at}")),
-                ]
-            };
-            let rows = findings.iter().take(MAX_FINDINGS).map(row).collect();
-            let headings = vec!["", "what was found, and why it matters", "where"];
-            table(inner, &Table { caption: String::new(), headings, rows });
-            more(inner, findings.len(), MAX_FINDINGS, "check");
-        });
-    }
-
     fn write_evidence(&self, main: &mut Markup) {
         section(main, "evidence", "Evidence and origin", |inner| {
             let row = |(name, digest): &(String, Result<FileDigest, String>)| match digest {
@@ -248,24 +201,9 @@ impl CrashReport<'_> {
                 let rows = self.digests.iter().map(row).collect();
                 table(inner, &Table { caption, headings: vec!["file", "bytes", "SHA-256"], rows });
             }
-            let made = [
-                ("made by", format!("{} {VERSION}", self.cluster.program)),
-                ("at", self.made.time.clone()),
-                ("exit status", self.answer.status().to_string()),
-            ];
-            facts(inner, &made);
-            commands(inner, &self.made.command_line);
+            origin(inner, self.made, self.cluster.program, self.answer);
             note(inner, "The same answers for programs: check --format json. Nothing was written into the cluster.");
         });
-    }
-}
-
-/// Says how many of a list were left out. `command`: the one that lists them all.
-fn more(parent: &mut Markup, all: usize, shown: usize, command: &str) {
-    if all > shown {
-        let rest = all - shown;
-        let text = format!("And {rest} more, which are not shown here: {command} --format json lists all {all}.");
-        paragraph(parent, &text);
     }
 }
 

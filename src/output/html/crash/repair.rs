@@ -1,7 +1,8 @@
 //! What a repair would write, and what repairs have written.
 
+use super::super::closing::more;
 use super::super::parts::{Cell, Table, facts, note, paragraph, section, table};
-use super::{CrashReport, more};
+use super::CrashReport;
 use crate::output::markup::Markup;
 use crate::repair::blocker::Blocker;
 use crate::repair::journal_seen::{JournalSeen, JournalState};

@@ -1,0 +1,71 @@
+//! `pg_walfpi report`: what stats tells, with plots, as one page.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::PROGRAM;
+use super::args::{NameArgs, SourceArgs};
+use crate::analysis::wal::whatif::compression::{DEFAULT_SAMPLE, SampleSize};
+use crate::cli::context::QuietArg;
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::report_file::{ReportFileArgs, command_line, time_now};
+use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::WalRequest;
+use crate::inspect::error::InspectError;
+use crate::inspect::wal::report::{WalReportRequest, wal_report};
+use crate::output::html::Provenance;
+use crate::repair::export::ExportDir;
+
+/// Write images over time, relations, causes and what other settings would have stored into one page, with plots
+///
+/// A page for any browser, on a screen or on paper, that loads nothing and runs nothing. Below each plot stand its numbers, those
+/// of stats. The WAL is read once for each question: intervals, relations and causes, compression.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    names: NameArgs,
+    #[command(flatten)]
+    file: ReportFileArgs,
+    /// Write each plot as an SVG file into this directory as well
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Images that are compressed again; 0: all
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SAMPLE)]
+    sample: usize,
+    /// Compress no image again
+    #[arg(long, conflicts_with = "sample")]
+    no_compression: bool,
+    #[command(flatten)]
+    quiet: QuietArg,
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    progress: ProgressArg,
+}
+
+pub(super) fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let wal = WalRequest { names: args.names.names.clone(), ..args.source.request(args.jobs)? };
+    // Before hours are spent on what could not be written.
+    let protected = wal.protected()?;
+    let file = args.file.reserve(&protected)?;
+    let directory = args.svg.as_deref().map(|path| ExportDir::create(path, &protected));
+    let directory = directory.transpose().map_err(InspectError::from)?;
+    let size = if args.sample == 0 { SampleSize::All } else { SampleSize::UpTo(args.sample) };
+    let compression = (!args.no_compression).then_some(size);
+    let made = Provenance { command_line: command_line(PROGRAM), time: time_now() };
+    let bar = ByteBar::new(args.progress);
+    let report = wal_report(&WalReportRequest { wal, compression, made }, &|done, total| bar.at(done, total))?;
+    drop(bar);
+    if let Some(directory) = &directory {
+        for (name, svg) in &report.plots {
+            directory.write_new(name, svg.as_bytes()).map_err(InspectError::from)?;
+        }
+    }
+    file.write(&report.page, args.quiet, out)?;
+    Ok(report.answer.into())
+}

@@ -1,0 +1,159 @@
+//! The report on some WAL: one pass for the intervals, one for relations and causes together, one for each question that
+//! needs more.
+
+use rustc_hash::FxHashMap;
+
+use super::names::NameLookup;
+use super::request::WalRequest;
+use super::source::WalSource;
+use super::stats::WalCounts;
+use super::watch::WatchWal;
+use super::whatif::usual_spacings;
+use crate::analysis::verdict::answer::Answer;
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
+use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::whatif::WhatIfPlan;
+use crate::analysis::wal::whatif::compression::SampleSize;
+use crate::inspect::error::InspectError;
+use crate::output::closing::Closing;
+use crate::output::html::Provenance;
+use crate::output::html::wal::{MainCause, RelationRow, WalReport};
+use crate::output::json::wal::Naming;
+use crate::output::wal_text::name_of;
+
+/// Relations that are listed.
+const MAX_RELATIONS: usize = 40;
+
+/// What is reported on.
+#[derive(Clone, Debug)]
+pub struct WalReportRequest {
+    /// Which WAL, and how it is read.
+    pub wal: WalRequest,
+    /// How many images are compressed again; `None`: none are.
+    pub compression: Option<SampleSize>,
+    /// Who makes the report.
+    pub made: Provenance,
+}
+
+/// A report that was made.
+#[derive(Clone, Debug)]
+pub struct MadeWalReport {
+    /// The page.
+    pub page: String,
+    /// Each plot as a file of its own: name and content.
+    pub plots: Vec<(String, String)>,
+    /// What is answered about the WAL.
+    pub answer: Answer,
+}
+
+/// Reads some WAL and reports on its images.
+///
+/// # Errors
+/// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
+pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<MadeWalReport, InspectError> {
+    let names = NameLookup::open(request.wal.names.as_deref())?;
+    let mut source = WalSource::open(&request.wal)?;
+    source.add_name_gaps(&names);
+    let jobs = request.wal.jobs;
+    let counts = source.count(None, jobs, watch);
+    source.coverage.examined = counts.total.records;
+    source.note_empty_range();
+    let pair = Grouping::pair(GroupBy::Relation, GroupBy::Cause);
+    let grouped = once_more(&mut source, |source| source.count(Some(pair), jobs, watch));
+    let compression =
+        request.compression.and_then(|size| once_more(&mut source, |source| source.recompress(size, jobs, watch)));
+    let settings = WhatIfPlan { spacings: usual_spacings(), completion_target: None };
+    let what_if = once_more(&mut source, |source| source.replay_under(&settings, jobs, watch).0);
+    let (relations, causes) = grouped.as_ref().map(|counted| by_relation(counted, &source, &names)).unwrap_or_default();
+    let relations_in_all = relations.len();
+    let paths: Vec<String> = request.wal.paths.iter().map(|path| path.display().to_string()).collect();
+    let block_size = source.set.geometry().block_size;
+    let origin = origin_of(&counts, &source);
+    let closing = Closing::new(source.findings, &source.coverage);
+    let report = WalReport {
+        made: &request.made,
+        paths: &paths.join(" "),
+        origin,
+        closing: &closing,
+        total: counts.total,
+        wal_bytes: counts.wal_bytes,
+        intervals: &counts.intervals,
+        relations: relations.into_iter().take(MAX_RELATIONS).collect(),
+        relations_in_all,
+        causes,
+        compression: compression.as_ref(),
+        what_if: what_if.as_ref(),
+        block_size,
+    };
+    Ok(MadeWalReport { page: report.page(), plots: report.plots(), answer: closing.answer() })
+}
+
+/// Reads the same WAL for another question. What was said of it already is not said again. `None`: the reading was broken
+/// off, now or before.
+fn once_more<T>(source: &mut WalSource, work: impl FnOnce(&mut WalSource) -> T) -> Option<T> {
+    if source.coverage.is_interrupted() {
+        return None;
+    }
+    let (findings, coverage) = (source.findings.clone(), source.coverage.clone());
+    let done = work(source);
+    let found = std::mem::replace(&mut source.findings, findings);
+    for finding in found {
+        if !source.findings.contains(&finding) {
+            source.findings.push(finding);
+        }
+    }
+    let skipped = std::mem::replace(&mut source.coverage, coverage);
+    source.coverage.append_once(skipped);
+    (!source.coverage.is_interrupted()).then_some(done)
+}
+
+/// Relations with their images and the cause of most of them, and the causes, each list by image bytes.
+fn by_relation(
+    counted: &WalCounts,
+    source: &WalSource,
+    names: &NameLookup,
+) -> (Vec<RelationRow>, Vec<(&'static str, Tally)>) {
+    let (relation, database) = (|rel| names.relation(rel), |oid| names.database(oid));
+    let naming = Naming {
+        major: source.set.major(),
+        segment_size: source.set.geometry().wal_segment_size,
+        relation: &relation,
+        database: &database,
+    };
+    let mut relations: FxHashMap<Key, (Tally, MainCause)> = FxHashMap::default();
+    let mut causes: FxHashMap<&'static str, Tally> = FxHashMap::default();
+    for (key, tally) in counted.rows() {
+        let Some(Key::Cause(cause)) = key.second else { continue };
+        causes.entry(cause.name()).or_default().add(&tally);
+        let (sum, most) = relations.entry(key.first).or_default();
+        sum.add(&tally);
+        if most.is_none_or(|(name, bytes)| (tally.fpi_bytes, name) > (bytes, cause.name())) {
+            *most = Some((cause.name(), tally.fpi_bytes));
+        }
+    }
+    let mut rows: Vec<(Key, RelationRow)> = relations
+        .into_iter()
+        .map(|(key, (images, cause))| {
+            (key, RelationRow { name: name_of(GroupBy::Relation, &key, &naming), images, cause })
+        })
+        .collect();
+    rows.sort_unstable_by_key(|(key, row)| (std::cmp::Reverse(row.images.fpi_bytes), *key));
+    let mut causes: Vec<(&'static str, Tally)> = causes.into_iter().collect();
+    causes.sort_unstable_by_key(|(cause, tally)| (std::cmp::Reverse(tally.fpi_bytes), *cause));
+    (rows.into_iter().map(|(_, row)| row).collect(), causes)
+}
+
+/// Where the WAL comes from.
+fn origin_of(counts: &WalCounts, source: &WalSource) -> Vec<(&'static str, String)> {
+    let unknown = || "unknown".to_owned();
+    let set = &source.set;
+    let range = match counts.from.zip(counts.to) {
+        Some((from, to)) => format!("{from} to {to}, timeline {}", set.timeline()),
+        None => "no records in this range".to_owned(),
+    };
+    vec![
+        ("range", range),
+        ("major", set.major().map_or_else(unknown, |major| major.number().to_string())),
+        ("system identifier", set.system_identifier().map_or_else(unknown, |id| id.to_string())),
+    ]
+}
