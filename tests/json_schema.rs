@@ -260,7 +260,7 @@ fn every_line_has_the_documented_fields() {
     ] {
         checker.output(&walfpi(&["stats", "--by", by, "--format", "ndjson", arg(&wal)]), by);
     }
-    for by in ["database", "relation"] {
+    for by in ["database", "relation", "table", "kind", "kind,cause"] {
         let args = ["stats", "--by", by, "--names", arg(&data), "--format", "ndjson", arg(&data)];
         checker.output(&walfpi(&args), "names");
     }

@@ -15,6 +15,8 @@ fn walfpi(args: &[&str]) -> Ran {
 /// A block reference as pg_waldump prints it.
 struct Block {
     rel: String,
+    fork: String,
+    number: u32,
     has_image: bool,
 }
 
@@ -42,7 +44,12 @@ fn records(major: u32) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
     for line in fs::read_to_string(path).unwrap().lines() {
         if let Some(rel) = word_after(line, "blkref #").and_then(|_| word_after(line, ": rel ")) {
-            let block = Block { rel: rel.to_owned(), has_image: line.contains("FPW") };
+            let block = Block {
+                rel: rel.to_owned(),
+                fork: word_after(line, " fork ").unwrap_or("main").to_owned(),
+                number: word_after(line, " blk ").unwrap().trim_end_matches(';').parse().unwrap(),
+                has_image: line.contains("FPW"),
+            };
             records.last_mut().unwrap().blocks.push(block);
         } else if line.starts_with("rmgr: ") {
             let text = line.split_once("desc: ").unwrap().1.to_owned();
@@ -251,4 +258,178 @@ fn keys_are_one_or_two_that_differ() {
     };
     assert_eq!(header("database,relation"), "db_oid,database,spc_oid,rel_number,relation");
     assert_eq!(header("xid,checkpoint"), "xid,redo_lsn");
+}
+
+/// What was done with a relation, as far as the list of records says: changes, images, hint images, whole pages, inserts,
+/// multi-inserts, updates, moved updates, HOT updates, deletes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Work([u64; 10], BTreeSet<(String, u32)>, BTreeSet<String>);
+
+const FIELDS: [&str; 10] = [
+    "changes",
+    "fpi_count",
+    "hint_images",
+    "whole_page_images",
+    "inserts",
+    "multi_inserts",
+    "updates",
+    "moved_updates",
+    "hot_updates",
+    "deletes",
+];
+
+#[test]
+fn work_on_each_relation_is_that_of_its_records() {
+    for major in 10..=19 {
+        let mut expected: BTreeMap<String, Work> = BTreeMap::new();
+        for record in &records(major) {
+            let name = record.name.trim_end_matches("+INIT");
+            let is_images = record.rmgr == "XLOG" && ["FPI", "FPI_FOR_HINT"].contains(&name);
+            for block in &record.blocks {
+                let Work(counts, blocks, rmgrs) = expected.entry(block.rel.clone()).or_default();
+                counts[0] += u64::from(!is_images);
+                counts[1] += u64::from(block.has_image);
+                counts[2] += u64::from(block.has_image && is_images && name == "FPI_FOR_HINT");
+                counts[3] += u64::from(block.has_image && is_images && name == "FPI");
+                blocks.insert((block.fork.clone(), block.number));
+                rmgrs.insert(record.rmgr.clone());
+            }
+            let Some(first) = record.blocks.first() else { continue };
+            let Work(counts, ..) = expected.get_mut(&first.rel).unwrap();
+            match (record.rmgr.as_str(), name) {
+                ("Heap", "INSERT") => counts[4] += 1,
+                ("Heap2", "MULTI_INSERT") => counts[5] += 1,
+                ("Heap", "UPDATE") => {
+                    counts[6] += 1;
+                    counts[7] += u64::from(record.blocks.len() == 2);
+                }
+                ("Heap", "HOT_UPDATE") => counts[8] += 1,
+                ("Heap", "DELETE") => counts[9] += 1,
+                _ => {}
+            }
+        }
+        let rows = rows(major, "relation");
+        for row in rows.iter().filter(|row| !row["rel_number"].is_null()) {
+            let rel = relation_of(row);
+            let Work(counts, blocks, rmgrs) = &expected[&rel];
+            assert_eq!(FIELDS.map(|field| row[field].as_u64().unwrap()), *counts, "{major} {rel}");
+            assert_eq!(row["distinct_blocks"].as_u64(), Some(blocks.len() as u64), "{major} {rel}");
+            let of = |names: &[&str]| names.iter().any(|name| rmgrs.contains(*name));
+            let kinds: Vec<&str> = [
+                (of(&["Heap", "Heap2"]), "table"),
+                (of(&["Btree"]), "btree"),
+                (of(&["Hash"]), "hash"),
+                (of(&["Gin"]), "gin"),
+                (of(&["Gist"]), "gist"),
+                (of(&["SPGist"]), "spgist"),
+                (of(&["BRIN"]), "brin"),
+                (of(&["Sequence"]), "sequence"),
+            ]
+            .into_iter()
+            .filter_map(|(is, kind)| is.then_some(kind))
+            .collect();
+            let own = row["access_method"].as_str().or(row["kind"].as_str()).unwrap();
+            assert_eq!(own, kinds.first().copied().unwrap_or("unknown"), "{major} {rel} {rmgrs:?}");
+            let all = counts[6] + counts[8];
+            let share = row["hot_share"].as_f64();
+            assert_eq!(share.is_some(), all > 0, "{major} {rel}");
+            assert!(share.is_none_or(|share| (share * all as f64 - counts[8] as f64).abs() < 0.01), "{major} {rel}");
+        }
+        assert!(expected.len() > 30 && expected.len() <= rows.len(), "{major}");
+        let hot: u64 = expected.values().map(|work| work.0[8]).sum();
+        assert!(hot > 20, "{major}: {hot} HOT updates");
+    }
+}
+
+#[test]
+fn indexes_and_toast_count_for_their_table() {
+    let case = unpack::data_dir("dwb/checkpoint").unwrap_or_else(|_| unpack::data_dir("dwb/clean").unwrap());
+    let rows = |by: &str| {
+        let ran = walfpi(&["stats", "--by", by, "--names", arg(&case), "--format", "ndjson", arg(&case)]);
+        assert!(!ran.stdout.is_empty(), "{by}: {}", ran.stderr);
+        ran.of_type("group")
+    };
+    let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for row in rows("table,relation") {
+        let sum = sums.entry(text_of(&row["table"])).or_default();
+        *sum = (sum.0 + row["fpi_bytes"].as_u64().unwrap(), sum.1 + row["record_bytes"].as_u64().unwrap());
+        let (table, relation) = (text_of(&row["table"]), text_of(&row["relation"]));
+        // Catalogs are named so that their indexes begin with their name: pg_class_oid_index.
+        if relation.contains(".pg_catalog.pg_class_") {
+            assert!(table.ends_with(".pg_catalog.pg_class"), "{relation} counts for {table}");
+        }
+        // A TOAST table is called pg_toast_OID, and no table of its own.
+        if relation.contains(".pg_toast.") {
+            assert!(!table.contains(".pg_toast."), "{relation} counts for {table}");
+        }
+    }
+    let tables = rows("table");
+    for row in &tables {
+        let own = (row["fpi_bytes"].as_u64().unwrap(), row["record_bytes"].as_u64().unwrap());
+        assert_eq!(Some(&own), sums.get(&text_of(&row["table"])), "{row}");
+        assert_ne!(row["kind"], "index", "{row}");
+    }
+    assert_eq!(tables.len(), sums.len());
+    assert!(tables.len() < rows("relation").len());
+    let ran = walfpi(&["stats", "--by", "table", arg(&case)]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+    assert!(ran.stderr.contains("needs --names"), "{}", ran.stderr);
+}
+
+#[test]
+fn kinds_are_those_of_the_forks_and_relations() {
+    for major in [10, 13, 17, 19] {
+        let records = records(major);
+        let images = |fork: &str| {
+            records
+                .iter()
+                .flat_map(|record| &record.blocks)
+                .filter(|block| block.has_image && block.fork == fork)
+                .count()
+        };
+        let rows = rows(major, "kind");
+        let own = |kind: &str| -> u64 {
+            rows.iter().filter(|row| row["kind"] == kind).map(|row| row["fpi_count"].as_u64().unwrap()).sum()
+        };
+        assert_eq!(own("free_space_map"), images("fsm") as u64, "{major}");
+        assert_eq!(own("visibility_map"), images("vm") as u64, "{major}");
+        assert!(images("vm") > 0, "{major}");
+        let methods: BTreeSet<&str> = rows.iter().filter_map(|row| row["access_method"].as_str()).collect();
+        assert_eq!(methods, BTreeSet::from(["brin", "btree", "gin", "gist", "hash", "spgist"]), "{major}");
+    }
+}
+
+#[test]
+fn names_of_another_cluster_are_refused() {
+    let wal = unpack::data_dir("wal/pg16").unwrap();
+    let other = unpack::data_dir("dwb/clean").unwrap();
+    for command in [&["stats", "--by", "relation"][..], &["list"]] {
+        let ran = walfpi(&[command, &["--names", arg(&other), arg(&wal)]].concat());
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{command:?}");
+        // The WAL's, as pg_controldata of the fixture and every first page of a segment tell it.
+        assert!(
+            ran.stderr.contains("of another cluster") && ran.stderr.contains("7710336502487488329"),
+            "{}",
+            ran.stderr
+        );
+    }
+    let kept = tempfile::tempdir().unwrap();
+    let file = kept.path().join("names.json");
+    let list = |identifier: &str| {
+        format!(
+            r#"[{{"spc_oid":1663,"db_oid":5,"rel_number":16429,"database":"postgres","schema":"public","relation":"items"{identifier}}}]"#
+        )
+    };
+    let with = |identifier: &str| {
+        fs::write(&file, list(identifier)).unwrap();
+        walfpi(&["stats", "--by", "relation", "--names", arg(&file), "--format", "ndjson", arg(&wal)])
+    };
+    let is_named = |ran: &Ran| ran.of_type("group").iter().any(|row| row["relation"] == "postgres.public.items");
+    let is_noted = |ran: &Ran| ran.of_type("finding").iter().any(|row| row["kind"] == "names_of_unknown_cluster");
+    let own = with(r#","system_identifier":"7710336502487488329""#);
+    assert!(own.status == 0 && is_named(&own) && !is_noted(&own), "{}", own.stderr);
+    let old = with("");
+    assert!(old.status == 0 && is_named(&old) && is_noted(&old), "a list that does not say: {}", old.stderr);
+    let other = with(r#","system_identifier":"7710336502487488328""#);
+    assert_eq!((other.status, other.stdout.as_str()), (2, ""));
 }

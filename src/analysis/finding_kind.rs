@@ -163,6 +163,8 @@ pub enum FindingKind {
     TwoSegments { between: u64 },
     /// A record tells an earlier time than one before it.
     ClockSetBack(SetBack),
+    /// Names of relations that do not say which cluster they are of.
+    NamesOfUnknownCluster,
     /// WAL cannot be read up to its end.
     Damage(WalDamage),
     /// WAL changes while it is read.

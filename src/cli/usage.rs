@@ -20,6 +20,9 @@ pub enum UsageError {
     /// More settings than are replayed at once.
     #[error("{0} settings were asked for; at most {max} are replayed at once", max = crate::analysis::wal::whatif::spacing::MAX_SETTINGS)]
     ManySettings(usize),
+    /// Which index belongs to which table is not in WAL.
+    #[error("--by table needs --names: which index belongs to which table is not in the WAL")]
+    TablesWithoutNames,
     /// No data directory to read.
     #[error("no data directory was named: give DATADIR or -D DATADIR, or set PGDATA")]
     NoDataDir,

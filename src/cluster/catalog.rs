@@ -45,6 +45,9 @@ impl RelationNames {
         let mut gaps = Vec::new();
         let layout = dir.major().facts().catalog;
         let mut reader = Reader::new(dir, layout, &mut gaps);
+        if let Some(control) = dir.control().trusted() {
+            reader.names.set_system_identifier(control.prefix.system_identifier);
+        }
         let shared_map = reader.map(Path::new("global"), &mut gaps);
         let databases = reader.databases(&shared_map, &mut gaps);
         let mut further = 0_u64;

@@ -131,6 +131,7 @@ pub struct RelationNames {
     relations: HashMap<RelFileLocator, RelationName>,
     databases: BTreeMap<Oid, Arc<str>>,
     tablespaces: BTreeMap<Oid, Arc<str>>,
+    system_identifier: Option<u64>,
     left_out: u64,
 }
 
@@ -161,6 +162,26 @@ impl RelationNames {
         found
     }
 
+    /// The table of each index, TOAST table and index of a TOAST table, as far as that is known.
+    #[must_use]
+    pub fn tables(&self) -> HashMap<RelFileLocator, RelFileLocator> {
+        let with_oid = self.relations.iter().filter_map(|(rel, name)| Some(((rel.db_oid, name.oid?), *rel)));
+        let by_oid: HashMap<(Oid, Oid), RelFileLocator> = with_oid.collect();
+        let owner = |rel: RelFileLocator| {
+            let owner_oid = self.get(rel)?.owner_oid?;
+            by_oid.get(&(rel.db_oid, owner_oid)).copied()
+        };
+        // An index of a TOAST table is two steps from its table.
+        let table = |rel: RelFileLocator| owner(rel).map(|first| owner(first).unwrap_or(first));
+        self.relations.keys().filter_map(|rel| Some((*rel, table(*rel)?))).collect()
+    }
+
+    /// The cluster that the names are of, where that is known.
+    #[must_use]
+    pub const fn system_identifier(&self) -> Option<u64> {
+        self.system_identifier
+    }
+
     /// Name of a database.
     #[must_use]
     pub fn database(&self, db_oid: Oid) -> Option<&str> {
@@ -188,6 +209,10 @@ impl RelationNames {
     /// All names, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (RelFileLocator, &RelationName)> {
         self.relations.iter().map(|(rel, name)| (*rel, name))
+    }
+
+    pub(super) const fn set_system_identifier(&mut self, system_identifier: u64) {
+        self.system_identifier = Some(system_identifier);
     }
 
     pub(super) fn add_database(&mut self, oid: Oid, name: Arc<str>) {

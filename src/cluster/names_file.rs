@@ -61,12 +61,16 @@ struct Entry {
     oid: Option<Oid>,
     kind: Option<char>,
     persistence: Option<char>,
+    access_method_oid: Option<Oid>,
+    owner_oid: Option<Oid>,
+    /// As text, since numbers of JSON are not exact; negative where the server has no unsigned type for it.
+    system_identifier: Option<String>,
 }
 
 impl RelationNames {
     /// Reads a list of names: one or more JSON arrays of objects with the keys `spc_oid`, `db_oid` (0 when shared),
-    /// `rel_number`, `database` (null when shared), `schema`, `relation`, and optionally `oid`, `kind` and `persistence`
-    /// as in `pg_class`. What the list says is believed; files that it gives two names are reported.
+    /// `rel_number`, `database` (null when shared), `schema`, `relation`, and optionally `oid`, `kind`, `persistence`,
+    /// `access_method_oid` as in `pg_class`, `owner_oid` (the table) and `system_identifier`. What the list says is believed; files that it gives two names are reported.
     ///
     /// # Errors
     /// When the file cannot be read, is longer than 1 GiB, or is not such a list.
@@ -152,6 +156,15 @@ impl List {
 
     fn add(&mut self, entry: Entry) -> Result<(), String> {
         let Entry { spc_oid, db_oid, rel_number, .. } = entry;
+        if let Some(text) = &entry.system_identifier {
+            let wrong = || format!("{text:?} is not a valid system identifier");
+            let own =
+                text.parse::<u64>().or_else(|_| text.parse::<i64>().map(i64::cast_unsigned)).map_err(|_| wrong())?;
+            match self.names.system_identifier() {
+                Some(other) if other != own => return Err(format!("names of two clusters: {other} and {own}")),
+                _ => self.names.set_system_identifier(own),
+            }
+        }
         let code = |letter: Option<char>| {
             letter
                 .map(|letter| u8::try_from(letter).map_err(|_| format!("{letter:?} is not a valid code of pg_class")))
@@ -171,8 +184,8 @@ impl List {
             relation: entry.relation.into(),
             oid: entry.oid,
             kind: kind.map(RelKind),
-            access_method_oid: None,
-            owner_oid: None,
+            access_method_oid: entry.access_method_oid.filter(|_| kind == Some(RelKind::INDEX.0)),
+            owner_oid: entry.owner_oid,
             persistence: persistence.map(Persistence::from_code),
             doubt: None,
             xmin: 0,
@@ -228,6 +241,23 @@ mod tests {
         assert_eq!(text(1663, 5, 16_384).as_deref(), Some("a.b.c"));
         assert_eq!(text(1664, 0, 1262).as_deref(), Some("global.pg_catalog.pg_database"));
         assert_eq!((names.len(), names.database(5), names.database(0)), (2, Some("a"), None));
+    }
+
+    #[test]
+    fn newer_lists_tell_cluster_and_table() {
+        let with = |more: &str| ONE.replace("\"relation\"", &format!("{more},\"relation\""));
+        let own =
+            with(r#""system_identifier":"7710336502487488329","kind":"i","access_method_oid":403,"owner_oid":16380"#);
+        let (names, _) = read(&format!("[{own},{ONE}]")).unwrap();
+        assert_eq!(names.system_identifier(), Some(7_710_336_502_487_488_329));
+        let name = names.get(RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 16_384 }).unwrap();
+        assert_eq!((name.access_method_oid, name.owner_oid), (Some(403), Some(16_380)));
+        let negative = with(r#""system_identifier":"-1""#);
+        assert_eq!(read(&format!("[{negative}]")).unwrap().0.system_identifier(), Some(u64::MAX));
+        assert_eq!(read(&format!("[{ONE}]")).unwrap().0.system_identifier(), None);
+        let error = read(&format!("[{own},{negative}]")).unwrap_err();
+        assert!(error.to_string().contains("names of two clusters"), "{error}");
+        assert!(read(&format!("[{}]", with(r#""system_identifier":"x""#))).is_err());
     }
 
     #[test]

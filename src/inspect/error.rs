@@ -81,6 +81,17 @@ pub enum InspectError {
     /// Of two segments the second is the earlier one.
     #[error("the last segment named comes before the first one")]
     SpanReversed,
+    /// Names of relations of one cluster, WAL of another.
+    #[error(
+        "--names is of another cluster: its system identifier is {names}, that of the WAL is {wal}; numbers of relations mean \
+         other relations there"
+    )]
+    NamesOfOtherCluster {
+        /// System identifier of the names.
+        names: u64,
+        /// System identifier of the WAL.
+        wal: u64,
+    },
     /// A file that was to hold names of relations.
     #[error(transparent)]
     NamesFile(#[from] NamesFileError),

@@ -28,6 +28,7 @@ pub mod page_text;
 pub mod plot;
 #[cfg(feature = "cli")]
 pub mod progress;
+pub mod relation_columns;
 pub mod shell;
 pub mod sink;
 pub mod sql;

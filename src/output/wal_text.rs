@@ -7,10 +7,12 @@ use serde_json::Value;
 use super::escape::printable;
 use super::figures::{percent, size};
 use super::json::wal::{Naming, group_by_name, key_columns, key_row};
+use super::relation_columns;
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
 use super::wal_columns::{COUNTS, GroupCell, INTERVAL_COLUMNS};
-use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
+use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
 
@@ -68,7 +70,7 @@ pub fn write_groups(
     out: &mut dyn Write,
     layout: Layout,
     by: Grouping,
-    rows: &[(RowKey, Tally)],
+    rows: &[GroupRow],
     total: &Tally,
     naming: &Naming<'_>,
 ) -> io::Result<()> {
@@ -82,25 +84,34 @@ pub fn write_groups(
         header.push(cell.heading);
         header.extend(shows_share(cell).then_some("%"));
     }
+    let mut numbers = header.len();
+    let shows_relations = by.is_of_relations() && layout.width >= WIDE;
+    if shows_relations {
+        header.extend(relation_columns::HEADINGS);
+        numbers += relation_columns::NUMBERS;
+    }
     let mut table = plain_table(&header);
-    let mut add = |mut row: Vec<String>, tally: &Tally| {
+    let mut add = |mut row: Vec<String>, tally: &Tally, figures: Option<&RelationFigures>| {
         for cell in cells() {
             let (part, whole) = ((cell.number)(tally), (cell.number)(total));
             row.push(part.to_string());
             let share = || percent(if whole == 0 { 0.0 } else { part as f64 / whole as f64 });
             row.extend(shows_share(cell).then(share));
         }
+        if shows_relations {
+            row.extend(relation_columns::cells(figures));
+        }
         table.add_row(row);
     };
-    for (key, tally) in rows {
+    for GroupRow { key, tally, figures } in rows {
         let first = name_of(by.first, &key.first, naming);
         let second = by.second.zip(key.second).map(|(by, key)| name_of(by, &key, naming));
-        add(std::iter::once(first).chain(second).collect(), tally);
+        add(std::iter::once(first).chain(second).collect(), tally, figures.as_ref());
     }
     let mut sum = vec!["total".to_owned()];
     sum.resize(keys, String::new());
-    add(sum, total);
-    right_align(&mut table, keys..header.len());
+    add(sum, total, None);
+    right_align(&mut table, keys..numbers);
     write_table(out, &table)
 }
 
@@ -114,8 +125,10 @@ pub fn name_of(by: GroupBy, key: &Key, naming: &Naming<'_>) -> String {
             _ => "(no block)".to_owned(),
         };
     }
-    if *key == Key::Checkpoint(None) {
-        return "(before the first)".to_owned();
+    match key {
+        Key::Checkpoint(None) => return "(before the first)".to_owned(),
+        Key::Kind(kind) => return relation_columns::kind_words(*kind),
+        _ => {}
     }
     let row = key_row(key, naming);
     let named = ["relation", "database"].into_iter().find(|name| row.get(*name).is_some_and(Value::is_string));

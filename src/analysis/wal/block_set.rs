@@ -78,6 +78,11 @@ impl BlockSet {
             .flat_map(|((rel, fork_code), bitmap)| bitmap.iter().map(move |block| (*rel, *fork_code, block)))
     }
 
+    /// Each fork with the number of its blocks.
+    pub fn forks(&self) -> impl Iterator<Item = (RelFileLocator, u8, u64)> + '_ {
+        self.bitmaps.iter().map(|((rel, fork_code), bitmap)| (*rel, *fork_code, bitmap.len()))
+    }
+
     /// Number of blocks.
     #[must_use]
     pub const fn len(&self) -> u64 {

@@ -129,6 +129,12 @@ impl Groups {
         }
     }
 
+    /// What rows stand for.
+    #[must_use]
+    pub const fn by(&self) -> Grouping {
+        self.by
+    }
+
     /// Adds the groups of another part.
     pub fn merge(&mut self, other: &Self) {
         for (own, other) in self.dense.iter_mut().zip(&other.dense).filter(|(_, other)| other.records > 0) {
@@ -155,9 +161,16 @@ impl Groups {
     /// Every group with something in it; by resource manager, every one that is built in.
     #[must_use]
     pub fn rows(&self) -> Vec<(RowKey, Tally)> {
+        self.rows_as(&|key| key)
+    }
+
+    /// As [`Self::rows`], with the groups of one name put together: `name` says which they are.
+    #[must_use]
+    pub fn rows_as(&self, name: &dyn Fn(Key) -> Key) -> Vec<(RowKey, Tally)> {
         let mut rows: FxHashMap<RowKey, Tally> = FxHashMap::default();
         let mut add = |first: &Key, second: Option<&Key>, tally: &Tally| {
-            let key = RowKey { first: self.at_top(*first), second: second.map(|second| self.at_top(*second)) };
+            let name = |key: &Key| name(self.at_top(*key));
+            let key = RowKey { first: name(first), second: second.map(name) };
             rows.entry(key).or_default().add(tally);
         };
         self.sparse.iter().for_each(|(key, tally)| add(key, None, tally));
@@ -208,6 +221,8 @@ fn key_of(by: GroupBy, whole: Key, part: Option<&Part<'_>>) -> Key {
     let Some(Part { block, cause, compression }) = part else { return whole };
     match by {
         GroupBy::Relation => Key::Relation(block.rel),
+        GroupBy::Table => Key::Table(block.rel),
+        GroupBy::Kind => Key::RelationFork(block.rel, block.fork_code()),
         GroupBy::Fork => Key::Fork(block.fork_code()),
         GroupBy::Block => Key::Block(block.rel, block.fork_code(), block.block),
         GroupBy::Database => Key::Database(block.rel.db_oid),

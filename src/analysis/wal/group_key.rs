@@ -1,6 +1,7 @@
 //! What rows stand for: the ways to group, and the groups themselves.
 
 use super::cause::Cause;
+use super::relation_kind::RelationKind;
 use crate::parsers::image::Compression;
 use crate::types::{BlockNumber, Lsn, Oid, RelFileLocator, TimelineId};
 
@@ -31,6 +32,10 @@ pub enum GroupBy {
     Checkpoint,
     /// Transaction; those of subtransactions count for the one at the top, where WAL tells it.
     Xid,
+    /// Kind of the relation, or of its fork where that is not the main one.
+    Kind,
+    /// Table, with its indexes and its TOAST table.
+    Table,
 }
 
 /// What a way to group looks at. Later ones are finer.
@@ -49,7 +54,13 @@ impl GroupBy {
     pub(super) const fn grain(self) -> Grain {
         match self {
             Self::Rmgr | Self::Record | Self::Segment | Self::Checkpoint | Self::Xid => Grain::Record,
-            Self::Relation | Self::Fork | Self::Block | Self::Database | Self::Tablespace => Grain::Block,
+            Self::Relation
+            | Self::Fork
+            | Self::Block
+            | Self::Database
+            | Self::Tablespace
+            | Self::Kind
+            | Self::Table => Grain::Block,
             Self::Compression | Self::Cause => Grain::Image,
         }
     }
@@ -69,6 +80,12 @@ impl Grouping {
     #[must_use]
     pub const fn pair(first: GroupBy, second: GroupBy) -> Self {
         Self { first, second: Some(second) }
+    }
+
+    /// True when rows stand for relations and nothing else, so that each can say what was done with it.
+    #[must_use]
+    pub fn is_of_relations(&self) -> bool {
+        self.second.is_none() && matches!(self.first, GroupBy::Relation | GroupBy::Table)
     }
 
     /// True when one of the keys is this one.
@@ -111,6 +128,14 @@ pub enum Key {
     Checkpoint(Option<Lsn>),
     /// Transaction.
     Xid(u32),
+    /// Table that a relation belongs to, or the relation itself.
+    Table(RelFileLocator),
+    /// Kind of a relation's main fork.
+    Kind(RelationKind),
+    /// Another fork of a relation of any kind: its code.
+    KindOfFork(u8),
+    /// Relation and code of a fork, of which the kind is known only in the end.
+    RelationFork(RelFileLocator, u8),
     /// Records without a block, image or transaction to group them by.
     None,
 }

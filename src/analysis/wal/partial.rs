@@ -7,7 +7,8 @@ use super::block_set::{BlockSet, RecentBlocks};
 use super::clock::{Clock, Told};
 use super::curve::{RecordCurve, TimeCurve};
 use super::group::Groups;
-use super::group_key::Grouping;
+use super::group_key::{GroupBy, Grouping};
+use super::relation_use::RelationUses;
 use super::segment::{SegmentRead, Visitor};
 use super::stretch::Stretch;
 use super::tally::Tally;
@@ -45,6 +46,12 @@ impl ScanPlan {
             redo_points: Arc::default(),
             blocks: false,
         }
+    }
+
+    /// True when what was done with each relation is counted: where rows stand for relations, or for their kinds.
+    #[must_use]
+    pub fn counts_uses(&self) -> bool {
+        self.group.is_some_and(|by| by.is_of_relations() || by.has(GroupBy::Kind))
     }
 
     /// The records of `run` that lie in the range.
@@ -143,6 +150,8 @@ pub struct Counts {
     pub groups: Option<Groups>,
     /// The time, where records are not grouped.
     pub clock: Clock,
+    /// What was done with each relation, if that is counted.
+    pub uses: Option<RelationUses>,
     /// Checkpoint records, in order.
     pub checkpoints: Vec<CheckpointSeen>,
     /// The first record with a right checksum whose payload is not that of its type, so that a checkpoint may be missing.
@@ -170,6 +179,7 @@ impl<'a> Counter<'a> {
         let start_lsn = set.segments()[index].start_lsn.max(plan.start_lsn);
         let counts = Counts {
             slices: vec![Slice::new(start_lsn, None)],
+            uses: plan.counts_uses().then(RelationUses::default),
             groups: plan.group.map(|by| Groups::new(by, segment_size, Arc::clone(&plan.redo_points))),
             ..Counts::default()
         };
@@ -195,6 +205,9 @@ impl Visitor for Counter<'_> {
             }
         }
         if let Some(groups) = &mut counts.groups {
+            if let Some(uses) = &mut counts.uses {
+                uses.add(&{ *record }, &mut self.recent);
+            }
             return groups.add(record);
         }
         if let Some(told) = Told::by(record) {

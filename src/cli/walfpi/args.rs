@@ -82,7 +82,8 @@ pub struct NameArgs {
     /// Show names of relations: from a stopped data directory, or from a file (see --help)
     ///
     /// A file is a JSON array of objects with spc_oid, db_oid, rel_number, database, schema and relation. `pg_walfpi
-    /// names-query` prints the query that makes it: run it in each database and write all outputs one after the other.
+    /// names-query` prints the query that makes it: run it in each database and write all outputs one after the other. Names of
+    /// another cluster than that of the WAL are refused.
     #[arg(long, value_name = "DATADIR|FILE")]
     pub names: Option<PathBuf>,
 }

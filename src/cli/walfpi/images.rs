@@ -74,7 +74,7 @@ impl ImageArgs {
         let names = NameLookup::open(request.names.as_deref())?;
         let selection = self.filter.selection(&names)?;
         let mut source = WalSource::open(&request)?;
-        source.add_name_gaps(&names);
+        source.take_names(&names)?;
         Ok(ImageWork { request, names, selection, source })
     }
 }

@@ -161,7 +161,7 @@ struct Written {
 pub fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result<Export, InspectError> {
     let names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open(&request.wal)?;
-    source.add_name_gaps(&names);
+    source.take_names(&names)?;
     let directory = ExportDir::create_empty(&request.directory, &request.wal.protected()?)?;
     // Each byte is read twice.
     let all_bytes = source.total_bytes();

@@ -53,7 +53,7 @@ pub struct MadeWalReport {
 pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<MadeWalReport, InspectError> {
     let names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open(&request.wal)?;
-    source.add_name_gaps(&names);
+    source.take_names(&names)?;
     let jobs = request.wal.jobs;
     let counts = source.count(None, jobs, watch);
     source.coverage.examined = counts.total.records;

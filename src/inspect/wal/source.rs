@@ -102,11 +102,22 @@ impl WalSource {
         }
     }
 
-    /// Counts what could not be read of the names as not examined.
-    pub fn add_name_gaps(&mut self, names: &NameLookup) {
+    /// Compares the cluster of the names with that of the WAL, and counts what could not be read of them as not examined.
+    ///
+    /// # Errors
+    /// When they are names of another cluster.
+    pub fn take_names(&mut self, names: &NameLookup) -> Result<(), InspectError> {
+        if let Some((known, wal)) = names.known().zip(self.set.system_identifier()) {
+            match known.system_identifier() {
+                Some(names) if names != wal => return Err(InspectError::NamesOfOtherCluster { names, wal }),
+                Some(_) => {}
+                None => self.findings.push(Finding::note(FindingKind::NamesOfUnknownCluster)),
+            }
+        }
         for gap in names.gaps() {
             self.coverage.skip(SkippedPart::RelationNames, SkipReason::NameGap(ErrorWords::of_other(gap)));
         }
+        Ok(())
     }
 
     /// The range that was asked for.

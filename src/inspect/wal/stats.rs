@@ -10,13 +10,16 @@ use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::block_set::RecentBlocks;
 use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::curve::TimeCurve;
 use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
+use crate::analysis::wal::group_rows::{GroupRow, group_rows};
 use crate::analysis::wal::interval::{Folded, Interval, IntervalFold};
 use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
+use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::segment::read_segment;
 use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::tally::Tally;
@@ -43,6 +46,8 @@ pub struct WalCounts {
     pub wal_bytes: u64,
     /// By group, if one was asked for.
     pub groups: Option<Groups>,
+    /// What was done with each relation, if rows stand for relations or their kinds.
+    pub uses: Option<RelationUses>,
     /// By checkpoint interval, if no group was asked for.
     pub intervals: Vec<Interval>,
     /// All records by time, if no group was asked for.
@@ -91,6 +96,18 @@ pub struct WalStats {
     pub geometry: Geometry,
 }
 
+impl WalStats {
+    /// Groups in the order of their keys, relations under their tables and kinds where those were asked for; none where no
+    /// groups were asked for.
+    #[must_use]
+    pub fn rows(&self) -> Vec<GroupRow> {
+        self.counts
+            .groups
+            .as_ref()
+            .map_or_else(Vec::new, |groups| group_rows(groups, self.counts.uses.as_ref(), self.names.known()))
+    }
+}
+
 /// Counts the records and full-page images of some WAL. Damage is a finding, and what could not be read is part of the
 /// coverage; when `watch` breaks it off, the counts are those so far and the coverage says so.
 ///
@@ -99,7 +116,7 @@ pub struct WalStats {
 pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalStats, InspectError> {
     let names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open(&request.wal)?;
-    source.add_name_gaps(&names);
+    source.take_names(&names)?;
     let counts = source.count(request.group, request.wal.jobs, watch);
     source.coverage.examined = counts.total.records;
     source.note_empty_range();
@@ -157,6 +174,9 @@ pub(super) fn count(
                 counted.total.add(&counts.total());
                 counted.reach(part.extent.first_lsn, part.extent.last_end_lsn);
                 undecoded.extend(counts.undecoded.take());
+                if let Some(uses) = counts.uses.take() {
+                    counted.uses.get_or_insert_default().merge(&uses);
+                }
                 if let Some(groups) = counts.groups.take() {
                     match &mut counted.groups {
                         Some(all) => all.merge(&groups),
@@ -212,17 +232,22 @@ fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Wat
     let mut groups = Groups::new(by, geometry.wal_segment_size, redo_points);
     let mut causes = Vec::new();
     let mut before: Option<(Lsn, Lsn)> = None;
+    let counts_uses = ScanPlan { group: Some(by), ..plan.clone() }.counts_uses();
+    let (mut uses, mut recent) = (counts_uses.then(RelationUses::default), RecentBlocks::default());
     source.each_record(&plan, false, watched, |_, record| {
         let goes_on = before.filter(|(start, _)| *start == record.header.prev);
         counted.add_stretch(goes_on.map_or(record.start_lsn, |(_, end)| end), record.end_lsn);
         before = Some((record.start_lsn, record.end_lsn));
         classifier.causes(record, &mut causes);
         groups.add_with_causes(record, &causes);
+        if let Some(uses) = &mut uses {
+            uses.add(record, &mut recent);
+        }
         counted.total.add_record(record);
         counted.reach(Some(record.start_lsn), Some(record.end_lsn));
         ControlFlow::Continue(())
     });
-    counted.groups = Some(groups);
+    (counted.groups, counted.uses) = (Some(groups), uses);
     counted
 }
 

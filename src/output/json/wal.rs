@@ -4,9 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::{fill_up, lsn_text};
 use crate::analysis::wal::chain::CheckedRun;
-use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
+use crate::analysis::wal::group_rows::GroupRow;
+use crate::analysis::wal::relation_use::IndexMethod;
 use crate::analysis::wal::walk::{Damage, DamageReason};
+use crate::output::relation_columns::{put_relation, relation_fields};
 use crate::output::wal_columns::{count_fields, interval_fields, put_tally};
 use crate::parsers::wal::end::EndKind;
 use crate::parsers::wal::names::{RecordTypeName, record_type_name, rmgr_name, type_key};
@@ -32,11 +34,14 @@ pub struct Naming<'a> {
 /// Columns of a row in CSV, in order. `None`: by checkpoint.
 #[must_use]
 pub fn stats_columns(by: Option<Grouping>) -> Vec<&'static str> {
-    let Some(Grouping { first, second }) = by else { return interval_fields().collect() };
+    let Some(by @ Grouping { first, second }) = by else { return interval_fields().collect() };
     let mut columns = key_columns(first).to_vec();
     let further = second.map(key_columns).unwrap_or_default();
     columns.extend(further.iter().filter(|column| !key_columns(first).contains(column)));
     columns.extend(count_fields());
+    if by.is_of_relations() {
+        columns.extend(relation_fields());
+    }
     columns
 }
 
@@ -56,6 +61,8 @@ pub const fn key_columns(by: GroupBy) -> &'static [&'static str] {
         GroupBy::Cause => &["cause"],
         GroupBy::Checkpoint => &["redo_lsn"],
         GroupBy::Xid => &["xid"],
+        GroupBy::Kind => &["kind", "access_method"],
+        GroupBy::Table => &["table"],
     }
 }
 
@@ -77,6 +84,7 @@ const GROUP_KEYS: &[&str] = &[
     "cause",
     "redo_lsn",
     "xid",
+    "table",
 ];
 
 /// The word for a way to group.
@@ -95,12 +103,15 @@ pub const fn group_by_name(by: GroupBy) -> &'static str {
         GroupBy::Cause => "cause",
         GroupBy::Checkpoint => "checkpoint",
         GroupBy::Xid => "xid",
+        GroupBy::Kind => "kind",
+        GroupBy::Table => "table",
     }
 }
 
 /// A group as a row.
 #[must_use]
-pub fn group_row(by: Grouping, key: &RowKey, tally: &Tally, naming: &Naming<'_>) -> Row {
+pub fn group_row(by: Grouping, group: &GroupRow, naming: &Naming<'_>) -> Row {
+    let GroupRow { key, tally, figures } = group;
     let mut row = key_row(&key.first, naming);
     let by = match (by.second, key.second) {
         (Some(by_second), Some(second)) => {
@@ -111,7 +122,11 @@ pub fn group_row(by: Grouping, key: &RowKey, tally: &Tally, naming: &Naming<'_>)
     };
     row.insert("by".to_owned(), by);
     put_tally(&mut row, tally);
+    if let Some(figures) = figures {
+        put_relation(&mut row, figures);
+    }
     fill_up(&mut row, GROUP_KEYS);
+    fill_up(&mut row, &relation_fields().collect::<Vec<_>>());
     row
 }
 
@@ -158,9 +173,25 @@ pub fn key_row(key: &Key, naming: &Naming<'_>) -> Row {
         Key::Cause(cause) => drop(put("cause", json!(cause.name()))),
         Key::Checkpoint(redo) => drop(put("redo_lsn", json!(redo.map(lsn_text)))),
         Key::Xid(xid) => drop(put("xid", json!(xid))),
+        Key::Table(rel) => drop(put("table", json!((naming.relation)(*rel).unwrap_or_else(|| rel.to_string())))),
+        Key::Kind(kind) => {
+            put("kind", json!(kind.code()));
+            put("access_method", json!(kind.index_method().map(IndexMethod::name)));
+        }
+        Key::KindOfFork(code) | Key::RelationFork(_, code) => drop(put("kind", json!(kind_of_fork(*code)))),
         Key::None => {}
     }
     row
+}
+
+/// The word for a fork beside kinds of relations.
+fn kind_of_fork(code: u8) -> String {
+    match ForkNumber::from_code(i32::from(code)) {
+        Some(ForkNumber::Fsm) => "free_space_map".to_owned(),
+        Some(ForkNumber::Vm) => "visibility_map".to_owned(),
+        Some(ForkNumber::Init) => "init_fork".to_owned(),
+        _ => format!("fork_{code}"),
+    }
 }
 
 /// Name of a fork by its code; the number for another code.

@@ -148,6 +148,7 @@ impl fmt::Display for FindingKind {
             Self::ClockSetBack(SetBack { lsn, back_us }) => {
                 write!(f, "the record at {lsn} tells a time {} s before one told earlier", back_us / 1_000_000)
             }
+            Self::NamesOfUnknownCluster => f.write_str("the names given do not say which cluster they are of"),
             Self::Damage(damage) => damage.fmt(f),
             Self::WalChanging(WalChange::ReadLater { at }) => {
                 write!(f, "WAL could not be read at {at} at first, and could a moment later")
@@ -330,6 +331,9 @@ impl FindingKind {
             }
             Self::TwoSegments { .. } => {
                 "with -p DIRECTORY the two names stand for all from the first to the last, as in pg_waldump"
+            }
+            Self::NamesOfUnknownCluster => {
+                "of another cluster they would be wrong; the query that `pg_walfpi names-query` prints today tells it"
             }
             Self::Damage(WalDamage::Gap { .. } | WalDamage::Further(_)) => {
                 "records in between are lost; reading resumed at the start of a page"

@@ -92,7 +92,7 @@ fn survey(request: &WalRequest, source: Option<WalSource>, sender: &ActionSender
             ControlFlow::Continue(())
         })
     };
-    source.add_name_gaps(&names);
+    source.take_names(&names)?;
     let counted = count(&mut source, None, "reading WAL");
     source.coverage.examined = counted.total.records;
     source.note_empty_range();

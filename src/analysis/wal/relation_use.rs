@@ -1,0 +1,298 @@
+//! What WAL says was done with each relation: changes, images, and the work that they came from.
+
+use rustc_hash::FxHashMap;
+
+use super::block_set::{BlockSet, RecentBlocks};
+use crate::parsers::page_kind::access_method_name;
+use crate::parsers::wal::names::{
+    RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST, RM_XLOG, XLOG_FPI,
+    XLOG_FPI_FOR_HINT, type_key,
+};
+use crate::parsers::wal::record::Record;
+use crate::types::{Oid, RelFileLocator};
+
+/// Counts over the records that refer to a relation's blocks, in all its forks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelationUse {
+    /// Block references of ordinary records: all but those that are nothing but images.
+    pub changes: u64,
+    /// Images, in records of any kind.
+    pub images: u64,
+    /// Their bytes as stored.
+    pub image_bytes: u64,
+    /// Images that were written for hint bits (`FPI_FOR_HINT`).
+    pub hint_images: u64,
+    /// Images of pages that were logged as a whole (`FPI`), as a build of an index does.
+    pub whole_page_images: u64,
+    /// Images in records of vacuum: freezing, dead rows, the visibility map, deletions from an index.
+    pub vacuum_images: u64,
+    /// Records of vacuum.
+    pub vacuum_records: u64,
+    /// Rows that were inserted one by one.
+    pub inserts: u64,
+    /// Records that insert many rows at once, as `COPY` does.
+    pub multi_inserts: u64,
+    /// Updates that needed new entries in indexes: all that are not HOT.
+    pub updates: u64,
+    /// Those of them whose new row went to another page, for want of room in its own.
+    pub moved_updates: u64,
+    /// Updates within a page that no index had to know of (HOT).
+    pub hot_updates: u64,
+    /// Rows that were deleted.
+    pub deletes: u64,
+    /// Block references of ordinary records that build their page anew.
+    pub new_pages: u64,
+    /// Resource managers whose records touched it: a bit for each of the built-in ones.
+    pub(super) rmgrs: u32,
+}
+
+/// What a relation is, as far as resource managers of records tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StorageKind {
+    /// Rows: a table, a TOAST table, a materialized view or a catalog.
+    Heap,
+    /// An index.
+    Index(IndexMethod),
+    /// A sequence.
+    Sequence,
+}
+
+/// The access method of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IndexMethod {
+    /// B-tree.
+    Btree,
+    /// Hash.
+    Hash,
+    /// GIN.
+    Gin,
+    /// GiST.
+    Gist,
+    /// SP-GiST.
+    SpGist,
+    /// BRIN.
+    Brin,
+}
+
+impl IndexMethod {
+    /// The server's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Btree => "btree",
+            Self::Hash => "hash",
+            Self::Gin => "gin",
+            Self::Gist => "gist",
+            Self::SpGist => "spgist",
+            Self::Brin => "brin",
+        }
+    }
+
+    /// The one with this OID, if it is built in.
+    #[must_use]
+    pub fn of_oid(oid: Oid) -> Option<Self> {
+        let name = access_method_name(oid)?;
+        [Self::Btree, Self::Hash, Self::Gin, Self::Gist, Self::SpGist, Self::Brin]
+            .into_iter()
+            .find(|method| method.name() == name)
+    }
+}
+
+/// Resource managers that write to one kind of relation alone.
+const KINDS: [(u8, StorageKind); 9] = [
+    (RM_HEAP, StorageKind::Heap),
+    (RM_HEAP2, StorageKind::Heap),
+    (RM_BTREE, StorageKind::Index(IndexMethod::Btree)),
+    (RM_HASH, StorageKind::Index(IndexMethod::Hash)),
+    (RM_GIN, StorageKind::Index(IndexMethod::Gin)),
+    (RM_GIST, StorageKind::Index(IndexMethod::Gist)),
+    (RM_SPGIST, StorageKind::Index(IndexMethod::SpGist)),
+    (RM_BRIN, StorageKind::Index(IndexMethod::Brin)),
+    (RM_SEQUENCE, StorageKind::Sequence),
+];
+
+impl RelationUse {
+    /// What it is; `None` where nothing tells, or records contradict each other: a file number was used twice.
+    #[must_use]
+    pub fn kind(&self) -> Option<StorageKind> {
+        let mut kinds = KINDS.iter().filter(|(rmgr_id, _)| self.rmgrs & bit_of(*rmgr_id) != 0).map(|(_, kind)| *kind);
+        let first = kinds.next()?;
+        kinds.all(|kind| kind == first).then_some(first)
+    }
+
+    /// Images for each thousand changes; `None` without changes.
+    #[must_use]
+    pub fn images_per_1000_changes(&self) -> Option<f64> {
+        (self.changes > 0).then(|| self.images as f64 * 1000.0 / self.changes as f64)
+    }
+
+    /// Part of the updates that are HOT, 0 to 1; `None` without updates.
+    #[must_use]
+    pub fn hot_share(&self) -> Option<f64> {
+        let all = self.hot_updates.saturating_add(self.updates);
+        (all > 0).then(|| self.hot_updates as f64 / all as f64)
+    }
+
+    /// Adds other counts.
+    pub fn add(&mut self, other: &Self) {
+        for (own, other) in [
+            (&mut self.changes, other.changes),
+            (&mut self.images, other.images),
+            (&mut self.image_bytes, other.image_bytes),
+            (&mut self.hint_images, other.hint_images),
+            (&mut self.whole_page_images, other.whole_page_images),
+            (&mut self.vacuum_images, other.vacuum_images),
+            (&mut self.vacuum_records, other.vacuum_records),
+            (&mut self.inserts, other.inserts),
+            (&mut self.multi_inserts, other.multi_inserts),
+            (&mut self.updates, other.updates),
+            (&mut self.moved_updates, other.moved_updates),
+            (&mut self.hot_updates, other.hot_updates),
+            (&mut self.deletes, other.deletes),
+            (&mut self.new_pages, other.new_pages),
+        ] {
+            *own = own.saturating_add(other);
+        }
+        self.rmgrs |= other.rmgrs;
+    }
+
+    /// Counts what a record did; once for each relation that it touches.
+    fn add_work(&mut self, work: Work) {
+        let count = match work {
+            Work::Insert => &mut self.inserts,
+            Work::MultiInsert => &mut self.multi_inserts,
+            Work::Update { is_moved } => {
+                self.moved_updates = self.moved_updates.saturating_add(u64::from(is_moved));
+                &mut self.updates
+            }
+            Work::HotUpdate => &mut self.hot_updates,
+            Work::Delete => &mut self.deletes,
+            Work::Vacuum => &mut self.vacuum_records,
+            Work::HintImage | Work::WholePages | Work::Other => return,
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
+const fn bit_of(rmgr_id: u8) -> u32 {
+    if rmgr_id < 32 { 1 << rmgr_id } else { 0 }
+}
+
+/// What a record does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Insert,
+    MultiInsert,
+    /// The old page has a reference of its own where it is another one.
+    Update {
+        is_moved: bool,
+    },
+    HotUpdate,
+    Delete,
+    Vacuum,
+    HintImage,
+    WholePages,
+    Other,
+}
+
+impl Work {
+    /// Types as in the table of names; the bit 0x80 of heap records says that the page is built anew.
+    fn of(record: &Record<'_>) -> Self {
+        let rmgr_id = record.header.rmgr_id;
+        let key = type_key(rmgr_id, record.header.info);
+        match (rmgr_id, key) {
+            (RM_XLOG, XLOG_FPI_FOR_HINT) => Self::HintImage,
+            (RM_XLOG, XLOG_FPI) => Self::WholePages,
+            (RM_HEAP, 0x00 | 0x80) => Self::Insert,
+            (RM_HEAP, 0x10) => Self::Delete,
+            (RM_HEAP, 0x20 | 0xA0) => Self::Update { is_moved: record.layout.block_count > 1 },
+            (RM_HEAP, 0x40 | 0xC0) => Self::HotUpdate,
+            (RM_HEAP2, 0x50 | 0xD0) => Self::MultiInsert,
+            // VACUUM, FREEZE_PAGE, PRUNE_VACUUM_SCAN, PRUNE_VACUUM_CLEANUP and VISIBLE. Not 0x10, which is pruning by
+            // whoever comes across the page: CLEAN, PRUNE, PRUNE_ON_ACCESS.
+            (RM_HEAP2, 0x20..=0x40) => Self::Vacuum,
+            // DELETE, UNLINK_PAGE, UNLINK_PAGE_META, MARK_PAGE_HALFDEAD, VACUUM.
+            (RM_BTREE, 0x70..=0x90 | 0xB0 | 0xC0) => Self::Vacuum,
+            // DELETE, VACUUM_ONE_PAGE.
+            (RM_HASH, 0x90 | 0xC0) => Self::Vacuum,
+            // VACUUM_PAGE, DELETE_PAGE, VACUUM_DATA_LEAF_PAGE.
+            (RM_GIN, 0x40 | 0x50 | 0x90) => Self::Vacuum,
+            // VACUUM_LEAF, VACUUM_ROOT, VACUUM_REDIRECT.
+            (RM_SPGIST, 0x60..=0x80) => Self::Vacuum,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What was done with all relations.
+#[derive(Clone, Debug, Default)]
+pub struct RelationUses {
+    uses: FxHashMap<RelFileLocator, RelationUse>,
+    touched: BlockSet,
+}
+
+impl RelationUses {
+    /// Counts a record. `recent`: blocks that were met since the last [`RecentBlocks::clear`], for this one alone.
+    pub fn add(&mut self, record: &Record<'_>, recent: &mut RecentBlocks) {
+        if record.layout.block_count == 0 {
+            return;
+        }
+        let work = Work::of(record);
+        let is_ordinary = !record.header.is_images();
+        let mut before: Option<RelFileLocator> = None;
+        for (_, block) in record.block_heads() {
+            let of = self.uses.entry(block.rel).or_default();
+            of.rmgrs |= bit_of(record.header.rmgr_id);
+            // References to one relation follow each other, but for records of two relations, which are images alone.
+            if before != Some(block.rel) {
+                of.add_work(work);
+                before = Some(block.rel);
+            }
+            if is_ordinary {
+                of.changes = of.changes.saturating_add(1);
+                of.new_pages = of.new_pages.saturating_add(u64::from(block.will_init()));
+            }
+            if let Some(image) = block.image {
+                of.images = of.images.saturating_add(1);
+                of.image_bytes = of.image_bytes.saturating_add(u64::from(image.length));
+                let count = match work {
+                    Work::HintImage => Some(&mut of.hint_images),
+                    Work::WholePages => Some(&mut of.whole_page_images),
+                    Work::Vacuum => Some(&mut of.vacuum_images),
+                    _ => None,
+                };
+                if let Some(count) = count {
+                    *count = count.saturating_add(1);
+                }
+            }
+            if recent.is_new(block.rel, block.fork_code(), block.block) {
+                self.touched.insert(block.rel, block.fork_code(), block.block);
+            }
+        }
+    }
+
+    /// Adds what another part counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (rel, other) in &other.uses {
+            self.uses.entry(*rel).or_default().add(other);
+        }
+        self.touched.union_with(&other.touched);
+    }
+
+    /// What was done with a relation; nothing where no record refers to it.
+    #[must_use]
+    pub fn of(&self, rel: RelFileLocator) -> RelationUse {
+        self.uses.get(&rel).copied().unwrap_or_default()
+    }
+
+    /// Distinct blocks of each relation, in all its forks.
+    #[must_use]
+    pub fn distinct_blocks(&self) -> FxHashMap<RelFileLocator, u64> {
+        let mut blocks = FxHashMap::default();
+        for (rel, _, count) in self.touched.forks() {
+            let sum: &mut u64 = blocks.entry(rel).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        blocks
+    }
+}
