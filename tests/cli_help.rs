@@ -17,7 +17,10 @@ fn help_of_every_command() {
             "pg_dwbinspect",
             ["", "tui", "check", "page", "repair", "undo", "info", "dump", "batches", "verify", "report"].as_slice(),
         ),
-        ("pg_walfpi", ["", "stats", "whatif", "report", "list", "extract", "export", "verify", "tui"].as_slice()),
+        (
+            "pg_walfpi",
+            ["", "stats", "whatif", "dwb-size", "report", "list", "extract", "export", "verify", "tui"].as_slice(),
+        ),
     ] {
         for command in commands {
             for flag in ["-h", "--help"] {

@@ -274,6 +274,7 @@ fn every_line_has_the_documented_fields() {
     let tables = out.path().join("tables");
     let export = ["export", "--table", "images", "--format", "ndjson", "-o", arg(&tables), arg(&wal)];
     checker.output(&walfpi(&export), "export");
+    checker.output(&walfpi(&["dwb-size", "--format", "ndjson", arg(&wal)]), "dwb-size");
     let pages = out.path().join("pages");
     checker.output(&walfpi(&["extract", "--format", "ndjson", arg(&pages), arg(&wal)]), "extract");
     let broken = out.path().join("broken");

@@ -17,6 +17,9 @@ pub enum UsageError {
     /// Rows can have one key, or two that differ.
     #[error("--by takes one key, or two different ones with a comma between them, such as relation,cause")]
     WrongKeys,
+    /// A size that a double write buffer cannot have.
+    #[error("a double write buffer has 1MB to {max}MB", max = crate::analysis::wal::dwb_size::LARGEST_MB)]
+    NotABufferSize,
     /// More settings than are replayed at once.
     #[error("{0} settings were asked for; at most {max} are replayed at once", max = crate::analysis::wal::whatif::spacing::MAX_SETTINGS)]
     ManySettings(usize),

@@ -9,6 +9,8 @@ pub mod compression_text;
 pub mod control_facts;
 pub mod control_fields;
 pub mod documents;
+#[cfg(feature = "tables")]
+pub mod dwb_size_text;
 pub mod escape;
 pub mod export;
 pub mod figures;
@@ -42,5 +44,6 @@ pub mod wal_columns;
 #[cfg(feature = "tables")]
 pub mod wal_text;
 pub mod ways_on;
+#[cfg(feature = "tables")]
 pub mod whatif_text;
 pub mod words;

@@ -9,6 +9,7 @@ pub mod chain;
 pub mod clock;
 pub mod collect;
 pub mod curve;
+pub mod dwb_size;
 mod feed;
 pub mod forced;
 pub mod group;

@@ -1,6 +1,7 @@
 //! `pg_walfpi`.
 
 mod args;
+mod dwb_size;
 mod export;
 mod extract;
 mod images;
@@ -51,6 +52,7 @@ enum Command {
     #[command(name = "whatif")]
     WhatIf(Box<whatif::WhatIfArgs>),
     Report(Box<report::ReportArgs>),
+    DwbSize(Box<dwb_size::DwbSizeArgs>),
     #[cfg(feature = "tui")]
     Tui(Box<tui::TuiArgs>),
     /// Print the SQL query that makes a file for --names
@@ -75,6 +77,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Verify(args) => verify::run(&args, out),
         Command::WhatIf(args) => whatif::run(&args, out),
         Command::Report(args) => report::run(&args, out),
+        Command::DwbSize(args) => dwb_size::run(&args, out),
         #[cfg(feature = "tui")]
         Command::Tui(args) => tui::run(&args, out),
         Command::NamesQuery => names_query(out),

@@ -1,6 +1,7 @@
 //! WAL read for its own sake: how much of it is full-page images, which images, and where it ends and why.
 
 pub mod chain;
+pub mod dwb_size;
 pub mod export;
 pub mod images;
 pub mod names;

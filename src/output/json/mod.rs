@@ -13,6 +13,7 @@ mod bad_page;
 pub mod certainty;
 pub mod compression;
 mod dwb;
+pub mod dwb_size;
 pub mod export;
 pub mod history;
 pub mod page;
@@ -74,6 +75,9 @@ pub enum Item {
     Spacing(wal::Row),
     Guard(wal::Row),
     Hint(wal::Row),
+    BufferNeed(wal::Row),
+    BufferTrial(wal::Row),
+    Dirtied(wal::Row),
     Damage(wal::Row),
     Compression(wal::Row),
     ExportedFile(wal::Row),
@@ -107,6 +111,9 @@ impl Item {
             Self::Spacing(_) => "spacings",
             Self::Guard(_) => "guards",
             Self::Hint(_) => "hints",
+            Self::BufferNeed(_) => "buffer_needs",
+            Self::BufferTrial(_) => "buffer_trials",
+            Self::Dirtied(_) => "dirtied",
             Self::Damage(_) => "damage",
             Self::Compression(_) => "compressions",
             Self::ExportedFile(_) => "exported_files",

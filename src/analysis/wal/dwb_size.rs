@@ -1,0 +1,272 @@
+//! How large a double write buffer must be: distinct blocks that are dirtied in each checkpoint interval.
+//!
+//! Between two checkpoints each of them goes through the buffer once, and a page that is evicted and changed again goes
+//! through it each time. Where more go through than there are slots, the first images are overwritten while their pages may
+//! not have reached the disk.
+
+use super::block_set::{BlockSet, RecentBlocks};
+use super::segment::Visitor;
+use crate::parsers::dwb::{DwbLayout, LAYOUTS};
+use crate::parsers::wal::names::{RM_XLOG, XLOG_FPI, type_key};
+use crate::parsers::wal::record::Record;
+use crate::types::Lsn;
+
+/// Smallest size that is proposed, in MB: that of the server's own header file.
+const SMALLEST_MB: u32 = 16;
+/// Largest value of `double_write_buffer_size`, in MB.
+pub const LARGEST_MB: u32 = 1024;
+
+/// Blocks that were dirtied in one checkpoint interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtiedInterval {
+    /// Its redo point; `None`: it began before the WAL that was read.
+    pub redo_lsn: Option<Lsn>,
+    /// Where it ends.
+    pub end_lsn: Lsn,
+    /// Distinct blocks.
+    pub blocks: u64,
+    /// Both its ends are redo points.
+    pub is_whole: bool,
+}
+
+/// Blocks of one segment, cut at redo points. Pages that are logged as a whole are left out: bulk writes, which pass the
+/// buffer by.
+#[derive(Debug)]
+pub struct DirtyBlocks<'a> {
+    cuts: &'a [Lsn],
+    recent: RecentBlocks,
+    /// Records seen.
+    pub records: u64,
+    /// Redo point at which each part begins, if it begins at one, and its blocks.
+    pub parts: Vec<(Option<Lsn>, BlockSet)>,
+}
+
+impl<'a> DirtyBlocks<'a> {
+    /// `cuts`: redo points, ascending; those up to `start_lsn` are of no account.
+    #[must_use]
+    pub fn new(cuts: &'a [Lsn], start_lsn: Lsn) -> Self {
+        let cuts = cuts.split_at(cuts.partition_point(|cut| *cut < start_lsn)).1;
+        Self { cuts, recent: RecentBlocks::default(), records: 0, parts: vec![(None, BlockSet::default())] }
+    }
+}
+
+impl Visitor for DirtyBlocks<'_> {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.records = self.records.saturating_add(1);
+        while let Some((cut, rest)) = self.cuts.split_first().filter(|(cut, _)| **cut <= record.start_lsn) {
+            self.parts.push((Some(*cut), BlockSet::default()));
+            self.recent.clear();
+            self.cuts = rest;
+        }
+        let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
+        if record.layout.block_count == 0 || (rmgr_id == RM_XLOG && type_key(rmgr_id, info) == XLOG_FPI) {
+            return;
+        }
+        let Some((_, blocks)) = self.parts.last_mut() else { return };
+        for (_, block) in record.block_heads() {
+            if self.recent.is_new(block.rel, block.fork_code(), block.block) {
+                blocks.insert(block.rel, block.fork_code(), block.block);
+            }
+        }
+    }
+}
+
+/// Puts the parts of segments together to intervals.
+#[derive(Debug, Default)]
+pub struct DirtyFold {
+    redo_lsn: Option<Lsn>,
+    open: BlockSet,
+    done: Vec<DirtiedInterval>,
+}
+
+impl DirtyFold {
+    /// Takes the next segment of a run.
+    pub fn push(&mut self, parts: &[(Option<Lsn>, BlockSet)]) {
+        for (redo_lsn, blocks) in parts {
+            if let Some(redo_lsn) = redo_lsn {
+                self.close(*redo_lsn, true);
+                self.redo_lsn = Some(*redo_lsn);
+            }
+            self.open.union_with(blocks);
+        }
+    }
+
+    /// Ends a run: what follows does not follow in WAL.
+    pub fn end_run(&mut self, end_lsn: Lsn) {
+        self.close(end_lsn, false);
+        self.redo_lsn = None;
+    }
+
+    fn close(&mut self, end_lsn: Lsn, at_redo: bool) {
+        let blocks = std::mem::take(&mut self.open).len();
+        let redo_lsn = self.redo_lsn.take();
+        if blocks > 0 || redo_lsn.is_some() {
+            self.done.push(DirtiedInterval { redo_lsn, end_lsn, blocks, is_whole: redo_lsn.is_some() && at_redo });
+        }
+    }
+
+    /// All intervals, in order.
+    #[must_use]
+    pub fn finish(self) -> Vec<DirtiedInterval> {
+        self.done
+    }
+}
+
+/// How many blocks were dirtied in an interval, over all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtySummary {
+    /// Whole intervals; where there is none, those that are not.
+    pub intervals: u64,
+    /// Most blocks.
+    pub peak: u64,
+    /// So many or fewer in 95 of 100 intervals.
+    pub p95: u64,
+    /// Mean.
+    pub mean: u64,
+    /// Most blocks of an interval that is not whole; it had so many at least.
+    pub peak_of_partial: u64,
+}
+
+impl DirtySummary {
+    /// Over these intervals. Without a whole one those that are not are taken.
+    #[must_use]
+    pub fn of(intervals: &[DirtiedInterval]) -> Self {
+        let partial = || intervals.iter().filter(|interval| !interval.is_whole);
+        let mut blocks: Vec<u64> =
+            intervals.iter().filter(|interval| interval.is_whole).map(|interval| interval.blocks).collect();
+        if blocks.is_empty() {
+            blocks = partial().map(|interval| interval.blocks).collect();
+        }
+        blocks.sort_unstable();
+        let count = blocks.len();
+        // The smallest number that 95 of 100 do not exceed.
+        let at = count.saturating_mul(95).div_ceil(100).saturating_sub(1);
+        let sum = blocks.iter().fold(0_u64, |sum, blocks| sum.saturating_add(*blocks));
+        Self {
+            intervals: count as u64,
+            peak: blocks.last().copied().unwrap_or_default(),
+            p95: blocks.get(at).copied().unwrap_or_default(),
+            mean: sum.checked_div(count as u64).unwrap_or_default(),
+            peak_of_partial: partial().map(|interval| interval.blocks).max().unwrap_or_default(),
+        }
+    }
+}
+
+/// What one layout needs so that an interval with so many blocks does not wrap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayoutNeed {
+    /// Name of the layout.
+    pub layout: &'static str,
+    /// Blocks that must fit.
+    pub blocks: u64,
+    /// The smallest `double_write_buffer_size` that has as many slots, in MB; `None`: not even the largest has.
+    pub setting_mb: Option<u32>,
+    /// Slots under that setting, or under the largest.
+    pub slots: u64,
+}
+
+/// Slots of a layout under a setting.
+fn slots_of(layout: &dyn DwbLayout, setting_mb: u32, block_size: u32) -> Option<u64> {
+    layout.ring(setting_mb, block_size).map(|ring| ring.files.saturating_mul(ring.slots_per_file))
+}
+
+/// What each layout that has a setting needs for so many blocks.
+#[must_use]
+pub fn needs(blocks: u64, block_size: u32) -> Vec<LayoutNeed> {
+    let need = |layout: &&'static dyn DwbLayout| {
+        let slots = |setting_mb| slots_of(*layout, setting_mb, block_size);
+        let fits = (SMALLEST_MB..=LARGEST_MB).find(|mb| slots(*mb).is_some_and(|slots| slots >= blocks));
+        let slots = slots(fits.unwrap_or(LARGEST_MB))?;
+        Some(LayoutNeed { layout: layout.name(), blocks, setting_mb: fits, slots })
+    };
+    LAYOUTS.iter().filter_map(need).collect()
+}
+
+/// How often a buffer of one layout and size would have wrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeTrial {
+    /// Name of the layout.
+    pub layout: &'static str,
+    /// `double_write_buffer_size`, in MB.
+    pub setting_mb: u32,
+    /// Its slots.
+    pub slots: u64,
+    /// Intervals with more blocks than slots, those that are not whole included.
+    pub wrapped: u64,
+    /// All intervals.
+    pub of: u64,
+}
+
+/// Tries sizes on intervals.
+#[must_use]
+pub fn trials(intervals: &[DirtiedInterval], sizes_mb: &[u32], block_size: u32) -> Vec<SizeTrial> {
+    let trial = |layout: &'static dyn DwbLayout, setting_mb: u32| {
+        let slots = slots_of(layout, setting_mb, block_size)?;
+        let wrapped = intervals.iter().filter(|interval| interval.blocks > slots).count() as u64;
+        Some(SizeTrial { layout: layout.name(), setting_mb, slots, wrapped, of: intervals.len() as u64 })
+    };
+    LAYOUTS.iter().flat_map(|layout| sizes_mb.iter().filter_map(|mb| trial(*layout, *mb))).collect()
+}
+
+/// Whether the buffer of a cluster has overwritten images of its current batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferWrap {
+    /// There is no buffer.
+    NoBuffer,
+    /// Its slots are used again only after their pages are durable: it cannot.
+    Never,
+    /// The current batch reaches from the first slot to the last: very probably it has.
+    Likely,
+    /// The current batch ends before the last slot.
+    No,
+    /// No slot is known to belong to the current batch: nothing shows it.
+    Unknown,
+}
+
+impl BufferWrap {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NoBuffer => "no_buffer",
+            Self::Never => "never",
+            Self::Likely => "likely",
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(blocks: u64, is_whole: bool) -> DirtiedInterval {
+        DirtiedInterval { redo_lsn: Some(Lsn(8)), end_lsn: Lsn(16), blocks, is_whole }
+    }
+
+    #[test]
+    fn intervals_that_are_not_whole_do_not_lower_the_mean() {
+        let whole: Vec<_> = (1..=100).map(|blocks| interval(blocks, true)).chain([interval(7, false)]).collect();
+        let expected = DirtySummary { intervals: 100, peak: 100, p95: 95, mean: 50, peak_of_partial: 7 };
+        assert_eq!(DirtySummary::of(&whole), expected);
+        let one = DirtySummary { intervals: 1, peak: 7, p95: 7, mean: 7, peak_of_partial: 7 };
+        assert_eq!(DirtySummary::of(&whole[100..]), one);
+        assert_eq!(DirtySummary::of(&[]).peak, 0);
+    }
+
+    /// Slots by the tables of the patch: 64 MB has 8152 in revision B, 8144 in A, 5460 in C; 1 GB has 130,432 in B.
+    #[test]
+    fn smallest_setting_is_found_by_the_tables_of_the_patch() {
+        let of =
+            |blocks| needs(blocks, 8192).into_iter().map(|need| (need.layout, need.setting_mb)).collect::<Vec<_>>();
+        let (fits_64, fits_65) = (of(8144), of(8153));
+        assert!(fits_64.contains(&("B", Some(64))) && fits_64.contains(&("A", Some(64))));
+        assert!(fits_65.iter().all(|(_, mb)| mb.is_some_and(|mb| mb > 64)));
+        assert!(of(130_433).contains(&("B", None)) && of(1).iter().all(|(_, mb)| *mb == Some(16)));
+        let tried = trials(&[interval(8152, true), interval(8153, true), interval(5461, false)], &[64], 8192);
+        let wrapped: Vec<_> = tried.iter().map(|trial| (trial.layout, trial.slots, trial.wrapped, trial.of)).collect();
+        assert_eq!(wrapped, [("B", 8152, 1, 3), ("A", 8144, 2, 3), ("C", 5460, 3, 3)]);
+    }
+}

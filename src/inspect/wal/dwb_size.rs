@@ -1,0 +1,110 @@
+//! How large a double write buffer must be for some WAL, and whether the one that is there has wrapped.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::images::redo_points;
+use super::request::WalRequest;
+use super::source::WalSource;
+use super::watch::WatchWal;
+use crate::analysis::error_words::ErrorWords;
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::staleness::BatchVerdict;
+use crate::analysis::wal::collect::{collect_run, end_of_part};
+use crate::analysis::wal::dwb_size::{BufferWrap, DirtiedInterval, DirtyBlocks, DirtyFold};
+use crate::inspect::dwb_source::DwbSource;
+use crate::inspect::error::InspectError;
+use crate::parsers::dwb::LAYOUTS;
+use crate::parsers::wal::block::Keep;
+use crate::types::Geometry;
+
+/// What WAL says of a double write buffer.
+#[derive(Debug)]
+pub struct DwbSizeReport {
+    /// Blocks that were dirtied in each interval.
+    pub intervals: Vec<DirtiedInterval>,
+    /// What the buffer of a data directory among the paths shows; `None`: no data directory was named.
+    pub buffer: Option<BufferWrap>,
+    /// What looks wrong or is worth knowing.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not; empty `skipped`: all of it was.
+    pub coverage: Coverage,
+    /// Sizes of pages and segments.
+    pub geometry: Geometry,
+}
+
+/// Counts the blocks that are dirtied in each checkpoint interval, and looks into the buffer of a data directory that was
+/// named. Damage is a finding, and what could not be read is part of the coverage.
+///
+/// # Errors
+/// When there is no such WAL, or the range is empty.
+pub fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeReport, InspectError> {
+    let mut source = WalSource::open(request)?;
+    let (watched, plan) = (source.watched(watch), source.plan());
+    let mut cuts = redo_points(&source.set, &plan, request.jobs, &watched);
+    cuts.sort_unstable();
+    cuts.dedup();
+    let (mut fold, mut records) = (DirtyFold::default(), 0_u64);
+    source.each_run(
+        &watched,
+        |set, run, _| {
+            let stretch = plan.stretch(set, run, Keep::Heads);
+            let start_of = |index: usize| set.segments()[index].start_lsn.max(plan.start_lsn);
+            let begin = |index| DirtyBlocks::new(&cuts, start_of(index));
+            let mut end_lsn = None;
+            let watch = |bytes| watched.advance(bytes);
+            let read = collect_run(&stretch, request.jobs, &watch, begin, |part| {
+                end_lsn = Some(end_of_part(part));
+                records = records.saturating_add(part.found.records);
+                fold.push(&part.found.parts);
+                Ok(())
+            });
+            if let Some(end_lsn) = end_lsn {
+                fold.end_run(end_lsn);
+            }
+            (read, ())
+        },
+        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+    );
+    source.coverage.examined = records;
+    source.note_empty_range();
+    let data_dir = request.paths.iter().find(|path| path.join("PG_VERSION").is_file());
+    let buffer = data_dir.map(|path| buffer_of(path, request.jobs, &mut source.coverage));
+    let WalSource { set, findings, coverage, .. } = source;
+    Ok(DwbSizeReport { intervals: fold.finish(), buffer, findings, coverage, geometry: set.geometry() })
+}
+
+/// Whether the buffer of a data directory has wrapped. What of it cannot be read is not examined.
+fn buffer_of(path: &Path, jobs: usize, coverage: &mut Coverage) -> BufferWrap {
+    let source = match DwbSource::open(&[path.to_owned()]) {
+        Ok(source) => source,
+        Err(error) => {
+            coverage.skip(SkippedPart::DoubleWriteBuffer, SkipReason::Unreadable(ErrorWords::of_other(&error)));
+            return BufferWrap::Unknown;
+        }
+    };
+    if source.set.files.is_empty() && source.set.skipped.is_empty() {
+        return BufferWrap::NoBuffer;
+    }
+    let has_setting = |name: &str| LAYOUTS.iter().any(|layout| layout.name() == name);
+    if !source.set.files.is_empty() && !source.set.files.iter().any(|file| has_setting(file.detection.layout.name())) {
+        return BufferWrap::Never;
+    }
+    let (report, findings) = source.examine_slots(jobs, |_, _| ControlFlow::Continue(()));
+    let mut is_current = false;
+    for (index, file) in source.set.files.iter().enumerate() {
+        is_current |= (0..file.detection.slot_count).any(|slot| {
+            report.staleness.verdict(index, slot).is_some_and(|(verdict, _)| verdict == BatchVerdict::Current)
+        });
+    }
+    coverage.append_once(report.coverage);
+    if findings.iter().any(|finding| matches!(finding.kind, FindingKind::Wrapped)) {
+        BufferWrap::Likely
+    } else if is_current {
+        BufferWrap::No
+    } else {
+        BufferWrap::Unknown
+    }
+}
