@@ -180,6 +180,12 @@ pub enum FindingKind {
     Image { block: BlockNumber, record_lsn: Lsn, error: ImageError },
     /// Images that redo does not apply.
     NotApplied { count: u64 },
+    /// A redo point that no record names, between these addresses: images show it.
+    HiddenRedo { after: Lsn, before: Lsn },
+    /// Images before the first known redo point whose cause depends on the one before them.
+    BeforeFirstRedo { images: u64 },
+    /// Images for hint bits alone in an interval that is not over.
+    HintsSoFar { images: u64 },
 }
 
 /// Who has the number in `postmaster.pid` now.

@@ -33,6 +33,14 @@ impl BlockSet {
         new
     }
 
+    /// Removes a block.
+    pub fn remove(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) {
+        let Some(index) = self.indexes.get(&(rel, fork_code)) else { return };
+        if self.bitmaps.get_mut(*index).is_some_and(|(_, bitmap)| bitmap.remove(block)) {
+            self.count = self.count.saturating_sub(1);
+        }
+    }
+
     /// Adds all blocks of another set.
     pub fn union_with(&mut self, other: &Self) {
         for (fork, bitmap) in &other.bitmaps {
@@ -124,16 +132,28 @@ impl RecentBlocks {
     /// True unless this block is known to have been asked for since the last [`Self::clear`].
     #[inline]
     pub fn is_new(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) -> bool {
-        const SPREAD: u32 = 0x9E37_79B1;
-        let mixed = (rel.rel_number.rotate_left(16) ^ block ^ u32::from(fork_code)).wrapping_mul(SPREAD);
-        let at = usize::try_from(mixed >> u32::BITS.saturating_sub(RECENT.ilog2())).unwrap_or(0);
-        let Some(known) = self.seen.get_mut(at) else { return true };
+        let Some(known) = self.seen.get_mut(Self::slot_of(rel, fork_code, block)) else { return true };
         let own = Some(((rel, fork_code), block));
         let is_new = *known != own;
         if is_new {
             *known = own;
         }
         is_new
+    }
+
+    /// Makes a block new again.
+    pub fn forget(&mut self, rel: RelFileLocator, fork_code: u8, block: BlockNumber) {
+        let known = self.seen.get_mut(Self::slot_of(rel, fork_code, block));
+        if let Some(known) = known.filter(|known| **known == Some(((rel, fork_code), block))) {
+            *known = None;
+        }
+    }
+
+    #[inline]
+    fn slot_of(rel: RelFileLocator, fork_code: u8, block: BlockNumber) -> usize {
+        const SPREAD: u32 = 0x9E37_79B1;
+        let mixed = (rel.rel_number.rotate_left(16) ^ block ^ u32::from(fork_code)).wrapping_mul(SPREAD);
+        usize::try_from(mixed >> u32::BITS.saturating_sub(RECENT.ilog2())).unwrap_or(0)
     }
 
     /// Forgets all.

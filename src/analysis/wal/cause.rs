@@ -1,36 +1,58 @@
-//! Why an image was written, judged from the record, the page's LSN before it, and the redo point in force.
+//! Why an image was written, judged from the record, the page's LSN before it, the redo point in force, and what
+//! [`super::cause_facts`] found out.
+//!
+//! A redo point that no record names (its checkpoint did not end, or its record is not there) is found by its images: one
+//! whose page had an LSN after the known redo point, of a type of record that never forces it, was written because of a
+//! later one. That LSN is the earliest it can be, and the image the latest.
+
+use strum::{EnumIter, IntoEnumIterator};
 
 use super::block_set::BlockSet;
+use super::cause_facts::{CauseFacts, RunStart};
+use super::forced::{always_images, hints_need_page_writes, never_forced};
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockRef;
-use crate::parsers::wal::names::{RM_XLOG, XLOG_FPI, XLOG_FPI_FOR_HINT, type_key};
+use crate::parsers::wal::names::{RM_XLOG, is_hint};
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
 /// Why an image was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumIter)]
 pub enum Cause {
     /// First change of the page after the redo point.
     FirstTouch,
-    /// The same while a base backup was running.
+    /// The same without full-page writes, which only a base backup that was running forced.
     FirstTouchInBackup,
-    /// Hint bits were set on a page not changed since the redo point (`FPI_FOR_HINT`).
-    HintBit,
+    /// Hint bits were set on a page not changed since the redo point (`FPI_FOR_HINT`), and nothing else changed the page
+    /// until the next one: without checksums and hint logging there would be no image.
+    HintOnly,
+    /// The same, but the page was changed later in the interval: that change would have had the image otherwise.
+    HintThenChanged,
+    /// Hint bits, without full-page writes, which only a base backup that was running forced.
+    HintInBackup,
     /// A page that was built anew or copied as a whole (`FPI`).
     NewPage,
-    /// The resource manager demands an image for this change, though the page had been changed since the redo point.
+    /// A page of a map (`FPI`) whose relation was about to be cut short.
+    MapTruncation,
+    /// Records of this type have an image whatever the page's LSN.
     Forced,
     /// Not applied by redo: for `wal_consistency_checking`.
     ConsistencyCheck,
-    /// The block already had an image since the redo point; written anew because the resource manager demands it.
+    /// The block already had an image since the redo point; written anew because records of this type always have one.
     RepeatedForced,
     /// The block already had an image since the redo point; logged again as a whole (`FPI`).
     RepeatedNewPage,
     /// The block already had an image since the redo point and was initialised anew since, which makes its LSN 0.
     RepeatedReinitialised,
+    /// The block already had an image since the redo point, for the same hint bits: two backends wrote one at once.
+    RepeatedHint,
     /// The block already had an image since the redo point; why is not known.
     RepeatedUnknown,
+    /// Written before the first redo point that is known, without which this image cannot be judged.
+    UnknownBeforeStart,
+    /// What is known allows more than one cause.
+    Unknown,
     /// The image could not be restored, so the page's LSN before the change is not known.
     Unreadable,
 }
@@ -42,28 +64,77 @@ impl Cause {
         match self {
             Self::FirstTouch => "first_touch",
             Self::FirstTouchInBackup => "first_touch_in_backup",
-            Self::HintBit => "hint_bit",
+            Self::HintOnly => "hint_only",
+            Self::HintThenChanged => "hint_then_changed",
+            Self::HintInBackup => "hint_in_backup",
             Self::NewPage => "new_page",
+            Self::MapTruncation => "map_truncation",
             Self::Forced => "forced",
             Self::ConsistencyCheck => "consistency_check",
             Self::RepeatedForced => "repeated_forced",
             Self::RepeatedNewPage => "repeated_new_page",
             Self::RepeatedReinitialised => "repeated_reinitialised",
+            Self::RepeatedHint => "repeated_hint",
             Self::RepeatedUnknown => "repeated_unknown",
+            Self::UnknownBeforeStart => "unknown_before_start",
+            Self::Unknown => "unknown",
             Self::Unreadable => "unreadable",
         }
     }
+
+    /// All causes.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::iter()
+    }
+}
+
+/// A redo point that no record names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HiddenRedo {
+    /// The earliest that it can be.
+    pub after: Lsn,
+    /// The latest: start of the first record that shows it. Counting takes it to be here.
+    pub before: Lsn,
+}
+
+/// Most hidden redo points that are kept.
+const MAX_HIDDEN: usize = 100;
+
+/// What the causes that were found leave open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenCauses {
+    /// Redo points that no record names; the first of them, if there are very many.
+    pub hidden: Vec<HiddenRedo>,
+    /// Images that could not be judged for want of a redo point before them.
+    pub before_start: u64,
+    /// Images called [`Cause::HintOnly`] whose interval goes on after what was read.
+    pub hints_so_far: u64,
 }
 
 /// Finds causes; records must come in order.
 #[derive(Debug)]
 pub struct CauseClassifier {
-    /// Redo points, ascending.
-    redo_points: Vec<Lsn>,
+    facts: CauseFacts,
     /// Redo points at or before the current record.
     passed: usize,
+    /// The redo point in force.
+    redo: Option<RedoInForce>,
+    /// Runs that begin at or before the current record.
+    runs_begun: usize,
+    /// The run of the current record.
+    run: Option<RunStart>,
     imaged: BlockSet,
+    /// [`Cause::HintOnly`] of this interval so far.
+    hints_only: u64,
+    open: OpenCauses,
     old_lsns: OldLsns,
+}
+
+/// Between which addresses a redo point lies; the same twice where it is known.
+#[derive(Clone, Copy, Debug)]
+struct RedoInForce {
+    earliest: Lsn,
+    latest: Lsn,
 }
 
 /// Finds the LSN that a page had before the record that holds its image.
@@ -74,12 +145,20 @@ pub struct OldLsns {
 }
 
 impl CauseClassifier {
-    /// `redo_points`: of all checkpoints of the range, those whose record appears later included.
+    /// `facts`: of all WAL from the first record on, of records that follow the last one, too.
     #[must_use]
-    pub fn new(mut redo_points: Vec<Lsn>, block_size: u32) -> Self {
-        redo_points.sort_unstable();
-        redo_points.dedup();
-        Self { redo_points, passed: 0, imaged: BlockSet::default(), old_lsns: OldLsns::new(block_size) }
+    pub fn new(facts: CauseFacts, block_size: u32) -> Self {
+        Self {
+            facts,
+            passed: 0,
+            redo: None,
+            runs_begun: 0,
+            run: None,
+            imaged: BlockSet::default(),
+            hints_only: 0,
+            open: OpenCauses::default(),
+            old_lsns: OldLsns::new(block_size),
+        }
     }
 
     /// Causes of a record's images, in the order of their block references.
@@ -108,12 +187,38 @@ impl CauseClassifier {
         self.cause_of(record, block, image, |_| old_lsn)
     }
 
+    /// What is left open by the images so far.
+    #[must_use]
+    pub fn open(&self) -> OpenCauses {
+        let mut open = self.open.clone();
+        if self.facts.redo_points.len() == self.passed {
+            open.hints_so_far = open.hints_so_far.saturating_add(self.hints_only);
+        }
+        open
+    }
+
     /// Notes the redo points at or before a record.
     fn pass(&mut self, start_lsn: Lsn) {
-        while self.redo_points.get(self.passed).is_some_and(|redo| *redo <= start_lsn) {
-            self.passed = self.passed.saturating_add(1);
+        while let Some(run) = self.facts.runs.get(self.runs_begun).filter(|run| run.first <= start_lsn) {
+            self.runs_begun = self.runs_begun.saturating_add(1);
+            self.run = Some(*run);
+            self.redo = None;
             self.imaged = BlockSet::default();
+            self.open.hints_so_far = self.open.hints_so_far.saturating_add(std::mem::take(&mut self.hints_only));
         }
+        while let Some(redo) = self.facts.redo_points.get(self.passed).copied().filter(|redo| *redo <= start_lsn) {
+            self.passed = self.passed.saturating_add(1);
+            // One that is known from the run before need not be the last before this one.
+            if self.run.and_then(|run| run.last_before).is_none_or(|last| redo > last) {
+                self.begin_interval(RedoInForce { earliest: redo, latest: redo });
+            }
+        }
+    }
+
+    fn begin_interval(&mut self, redo: RedoInForce) {
+        self.redo = Some(redo);
+        self.imaged = BlockSet::default();
+        self.hints_only = 0;
     }
 
     fn cause_of(
@@ -126,26 +231,124 @@ impl CauseClassifier {
         if !image.applies() {
             return Cause::ConsistencyCheck;
         }
-        let repeated = !self.imaged.insert(block.rel, block.fork_code(), block.block);
-        let xlog_type = (record.header.rmgr_id == RM_XLOG).then(|| type_key(record.header.rmgr_id, record.header.info));
-        match (xlog_type, repeated) {
-            (Some(XLOG_FPI), false) => return Cause::NewPage,
-            (Some(XLOG_FPI), true) => return Cause::RepeatedNewPage,
-            (Some(XLOG_FPI_FOR_HINT), false) => return Cause::HintBit,
-            _ => {}
+        let (major, rmgr_id, info) = (record.major, record.header.rmgr_id, record.header.info);
+        let mut repeated = !self.imaged.insert(block.rel, block.fork_code(), block.block);
+        if always_images(major, rmgr_id, info, block.block_id) {
+            return match (rmgr_id, repeated) {
+                (RM_XLOG, _) if self.facts.is_map_truncation(record.start_lsn) => Cause::MapTruncation,
+                (RM_XLOG, false) => Cause::NewPage,
+                (RM_XLOG, true) => Cause::RepeatedNewPage,
+                (_, false) => Cause::Forced,
+                (_, true) => Cause::RepeatedForced,
+            };
         }
-        let Some(old) = old_lsn(&mut self.old_lsns) else { return Cause::Unreadable };
-        let redo = self.passed.checked_sub(1).and_then(|index| self.redo_points.get(index)).copied();
-        // Without a checkpoint in the range the redo point is not known; every image but a forced one is a first touch.
-        let forced = redo.is_some_and(|redo| old > redo);
-        match (forced, repeated) {
-            (true, true) => Cause::RepeatedForced,
-            (true, false) => Cause::Forced,
-            (false, true) if !old.is_valid() => Cause::RepeatedReinitialised,
-            (false, true) => Cause::RepeatedUnknown,
-            (false, false) if record.during_backup() => Cause::FirstTouchInBackup,
-            (false, false) => Cause::FirstTouch,
+        let is_hint = is_hint(rmgr_id, info);
+        // Of hint bits it matters only where a redo point may be hidden.
+        let old = if !is_hint || repeated || !major.facts().marks_redo_points {
+            match old_lsn(&mut self.old_lsns) {
+                Some(old) => old,
+                None if is_hint => return self.hint(record, None, repeated),
+                None => return Cause::Unreadable,
+            }
+        } else {
+            Lsn::INVALID
+        };
+        if never_forced(major, rmgr_id, info, block.block_id) && self.shows_redo(old, record.start_lsn) {
+            self.imaged.insert(block.rel, block.fork_code(), block.block);
+            repeated = false;
         }
+        if is_hint {
+            return self.hint(record, Some(old), repeated);
+        }
+        if never_forced(major, rmgr_id, info, block.block_id) {
+            self.first_touch(record, old, repeated)
+        } else {
+            self.maybe_forced(record, old, repeated)
+        }
+    }
+
+    /// Takes an image that proves a redo point before it and not before `old`; true when that is one not known so far.
+    fn shows_redo(&mut self, old: Lsn, start_lsn: Lsn) -> bool {
+        let known = match &mut self.redo {
+            Some(redo) => {
+                if old > redo.earliest && old <= redo.latest {
+                    redo.earliest = old;
+                    if let Some(hidden) = self.open.hidden.last_mut().filter(|hidden| hidden.before == redo.latest) {
+                        hidden.after = old;
+                    }
+                }
+                redo.latest
+            }
+            None => self.run.map_or(start_lsn, |run| run.first),
+        };
+        // A page from after this record is none that this server wrote in order.
+        if old <= known || old > start_lsn {
+            return false;
+        }
+        if self.open.hidden.len() < MAX_HIDDEN {
+            self.open.hidden.push(HiddenRedo { after: old, before: start_lsn });
+        }
+        self.begin_interval(RedoInForce { earliest: old, latest: start_lsn });
+        true
+    }
+
+    /// An image for hint bits.
+    fn hint(&mut self, record: &Record<'_>, old: Option<Lsn>, repeated: bool) -> Cause {
+        let writes = self.facts.page_writes.at(record.start_lsn);
+        if writes == Some(false) && hints_need_page_writes(record.major) {
+            return if record.during_backup() { Cause::HintInBackup } else { Cause::Unknown };
+        }
+        if repeated {
+            // Up to 14 the page may have got its LSN from the other image, or from a change after a hidden redo point.
+            let is_old = old.zip(self.redo).is_some_and(|(old, redo)| old <= redo.latest);
+            return if is_old || self.redo.is_none() { Cause::RepeatedHint } else { Cause::RepeatedUnknown };
+        }
+        // Without full-page writes a later change would have had no image.
+        if writes != Some(false) && self.facts.is_changed_later(record.start_lsn) {
+            return Cause::HintThenChanged;
+        }
+        self.hints_only = self.hints_only.saturating_add(1);
+        Cause::HintOnly
+    }
+
+    /// An image that was written because of the page's LSN, and because full-page writes were in force.
+    fn first_touch(&mut self, record: &Record<'_>, old: Lsn, repeated: bool) -> Cause {
+        if repeated {
+            return if old.is_valid() { Cause::RepeatedUnknown } else { Cause::RepeatedReinitialised };
+        }
+        match (self.facts.page_writes.at(record.start_lsn), record.during_backup()) {
+            (Some(true), _) | (None, false) => Cause::FirstTouch,
+            (Some(false), true) => Cause::FirstTouchInBackup,
+            (Some(false), false) => Cause::Unknown,
+            (None, true) => self.unknown(),
+        }
+    }
+
+    /// An image of a record that may force it or not.
+    fn maybe_forced(&mut self, record: &Record<'_>, old: Lsn, repeated: bool) -> Cause {
+        let forced = if repeated { Cause::RepeatedForced } else { Cause::Forced };
+        let (earliest, latest) = match (self.redo, self.run) {
+            (Some(redo), _) => (redo.earliest, redo.latest),
+            // Changed in this run, in which no redo point is known yet.
+            (None, Some(run)) => (Lsn::INVALID, run.first),
+            (None, None) => return self.unknown(),
+        };
+        if old > latest {
+            return forced;
+        }
+        match self.facts.page_writes.at(record.start_lsn) {
+            Some(false) if !record.during_backup() => forced,
+            Some(true) if old <= earliest => self.first_touch(record, old, repeated),
+            _ => self.unknown(),
+        }
+    }
+
+    fn unknown(&mut self) -> Cause {
+        if self.redo.is_some() {
+            return Cause::Unknown;
+        }
+        self.open.before_start = self.open.before_start.saturating_add(1);
+        Cause::UnknownBeforeStart
     }
 }
 

@@ -7,11 +7,11 @@
 //!
 //! Sources, in `src/backend/access`: `gin/ginbtree.c` (split), `gin/ginvacuum.c` (leaf of an entry tree),
 //! `hash/hashpage.c` (split), `transam/generic_xlog.c`, `transam/xloginsert.c` (`log_newpage`, `log_newpages`,
-//! `log_newpage_range`, `XLogSaveBufferForHint`, `XLogRecordAssemble`).
+//! `log_newpage_range`, `XLogSaveBufferForHint`, `XLogRecordAssemble`), `hash/hashovfl.c` and `hash/hash.c` (`REGBUF_NO_IMAGE`).
 
 use crate::parsers::wal::names::{
-    RM_GENERIC, RM_GIN, RM_HASH, RM_XLOG, XLOG_FPI, XLOG_GIN_SPLIT, XLOG_GIN_VACUUM_PAGE, XLOG_HASH_SPLIT_PAGE,
-    is_hint, type_key,
+    RM_GENERIC, RM_GIN, RM_HASH, RM_XLOG, XLOG_FPI, XLOG_GIN_SPLIT, XLOG_GIN_VACUUM_PAGE, XLOG_HASH_DELETE,
+    XLOG_HASH_MOVE_PAGE_CONTENTS, XLOG_HASH_SPLIT_PAGE, XLOG_HASH_SQUEEZE_PAGE, is_hint, type_key,
 };
 use crate::parsers::wal::version::{FIRST_CUSTOM_RMGR, Major};
 
@@ -36,13 +36,25 @@ pub const fn always_images(_major: Major, rmgr_id: u8, info: u8, block_id: u8) -
 /// LSN but copies the page after that, when another backend may have set a newer one.
 #[must_use]
 pub fn never_forced(major: Major, rmgr_id: u8, info: u8, block_id: u8) -> bool {
-    let may_be_forced =
-        rmgr_id == RM_GENERIC || rmgr_id >= FIRST_CUSTOM_RMGR || (is_hint(rmgr_id, info) && major <= Major::V14);
+    let may_be_forced = rmgr_id == RM_GENERIC
+        || rmgr_id >= FIRST_CUSTOM_RMGR
+        || (is_hint(rmgr_id, info) && major.facts().hints_force_images);
     !may_be_forced && !always_images(major, rmgr_id, info, block_id)
 }
 
 /// True when a hint image exists only because full-page writes were in force: up to 14 it is written without them, too.
 #[must_use]
-pub fn hints_need_page_writes(major: Major) -> bool {
-    major > Major::V14
+pub const fn hints_need_page_writes(major: Major) -> bool {
+    !major.facts().hints_force_images
+}
+
+/// True when a block reference of this record type never has an image that redo applies, because the page is not changed: a
+/// bucket of a hash index that is only locked.
+#[must_use]
+pub const fn never_images(rmgr_id: u8, info: u8, block_id: u8) -> bool {
+    let is_locked = matches!(
+        (rmgr_id, type_key(rmgr_id, info)),
+        (RM_HASH, XLOG_HASH_MOVE_PAGE_CONTENTS | XLOG_HASH_SQUEEZE_PAGE | XLOG_HASH_DELETE)
+    );
+    is_locked && block_id == 0
 }

@@ -4,6 +4,7 @@
 
 pub mod block_set;
 pub mod cause;
+pub mod cause_facts;
 pub mod certainty;
 pub mod chain;
 pub mod clock;
@@ -18,6 +19,7 @@ pub mod group_rows;
 pub mod interval;
 pub mod likely_cause;
 pub mod page_action;
+pub mod page_writes;
 pub mod partial;
 pub mod relation_kind;
 pub mod relation_use;

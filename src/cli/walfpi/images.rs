@@ -89,6 +89,8 @@ struct ImageFilter {
     #[arg(long, value_name = "RANGE")]
     lsn: Option<Span<Lsn>>,
     /// Why the image was written
+    ///
+    /// hint, repeated and unknown stand for all causes of their kind.
     #[arg(long, value_enum, value_delimiter = ',')]
     cause: Vec<CauseFilter>,
     /// Continue after damage, at the next page on which a record starts
@@ -100,11 +102,17 @@ struct ImageFilter {
 enum CauseFilter {
     FirstTouch,
     FirstTouchInBackup,
-    HintBit,
+    #[value(alias = "hint-bit")]
+    Hint,
+    HintOnly,
+    HintThenChanged,
+    HintInBackup,
     NewPage,
+    MapTruncation,
     Forced,
     ConsistencyCheck,
     Repeated,
+    Unknown,
     Unreadable,
 }
 
@@ -113,13 +121,22 @@ impl CauseFilter {
         match self {
             Self::FirstTouch => &[Cause::FirstTouch],
             Self::FirstTouchInBackup => &[Cause::FirstTouchInBackup],
-            Self::HintBit => &[Cause::HintBit],
+            Self::Hint => &[Cause::HintOnly, Cause::HintThenChanged, Cause::HintInBackup, Cause::RepeatedHint],
+            Self::HintOnly => &[Cause::HintOnly],
+            Self::HintThenChanged => &[Cause::HintThenChanged],
+            Self::HintInBackup => &[Cause::HintInBackup],
             Self::NewPage => &[Cause::NewPage],
+            Self::MapTruncation => &[Cause::MapTruncation],
             Self::Forced => &[Cause::Forced],
             Self::ConsistencyCheck => &[Cause::ConsistencyCheck],
-            Self::Repeated => {
-                &[Cause::RepeatedForced, Cause::RepeatedNewPage, Cause::RepeatedReinitialised, Cause::RepeatedUnknown]
-            }
+            Self::Repeated => &[
+                Cause::RepeatedForced,
+                Cause::RepeatedNewPage,
+                Cause::RepeatedReinitialised,
+                Cause::RepeatedHint,
+                Cause::RepeatedUnknown,
+            ],
+            Self::Unknown => &[Cause::UnknownBeforeStart, Cause::Unknown],
             Self::Unreadable => &[Cause::Unreadable],
         }
     }

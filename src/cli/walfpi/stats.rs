@@ -39,7 +39,8 @@ use crate::types::Geometry;
 /// With --by relation, fork, block, database or tablespace, data of a block counts for that block, and the rest of a
 /// record for its first block. A record counts once in each group that it touches, so bytes add up to the total and
 /// records to more than that. With --by cause, "repeated" means since the redo point or since --start, whichever is
-/// later.
+/// later; images that cannot be judged without the redo point before --start are unknown_before_start. hint_only says that
+/// nothing else changed the page up to the next redo point, as far as there is WAL.
 ///
 /// With two keys the finer one decides what counts where. With relation,cause an image counts for its relation and its
 /// cause, all else that a record says of a block for the relation and no cause, and the rest of the record with its first

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::images::redo_points;
+use super::images::cause_facts;
 use super::request::WalRequest;
 use super::source::WalSource;
 use super::watch::WatchWal;
@@ -43,7 +43,7 @@ pub struct DwbSizeReport {
 pub fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeReport, InspectError> {
     let mut source = WalSource::open(request)?;
     let (watched, plan) = (source.watched(watch), source.plan());
-    let mut cuts = redo_points(&source.set, &plan, request.jobs, &watched);
+    let mut cuts = cause_facts(&source.set, &plan, request.jobs, &watched).redo_points.to_vec();
     cuts.sort_unstable();
     cuts.dedup();
     let (mut fold, mut records) = (DirtyFold::default(), 0_u64);

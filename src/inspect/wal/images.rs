@@ -5,14 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::source::{Notes, WalSource};
 use super::watch::{WatchWal, Watched};
+use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::select::{PageSelection, Span};
-use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns};
+use crate::analysis::wal::cause::{Cause, CauseClassifier, HiddenRedo, OldLsns, OpenCauses};
+use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
 use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::cluster::wal::WalSet;
 use crate::parsers::image::BlockImage;
 use crate::parsers::wal::block::{BlockRef, Keep};
+use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
@@ -64,8 +68,8 @@ impl WalSource {
         mut visit: impl FnMut(&mut Notes<'_>, &FoundImage<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let (plan, watched) = (self.plan(), self.watched(watch));
-        let redo = redo_points(&self.set, &plan, jobs, &watched);
-        let mut classifier = CauseClassifier::new(redo, self.set.geometry().block_size);
+        let facts = cause_facts(&self.set, &plan, jobs, &watched);
+        let mut classifier = CauseClassifier::new(facts, self.set.geometry().block_size);
         let mut causes = Vec::new();
         let mut failed = None;
         self.each_record(&plan, selection.resynchronise, &watched, |notes, record| {
@@ -83,6 +87,7 @@ impl WalSource {
             }
             ControlFlow::Continue(())
         });
+        self.note_causes(&classifier);
         failed.map_or(Ok(()), Err)
     }
 
@@ -102,9 +107,8 @@ impl WalSource {
             return self.each_image(selection, jobs, watch, |_, found| visit(found));
         }
         let (plan, watched) = (self.plan(), self.watched(watch));
-        let redo = redo_points(&self.set, &plan, jobs, &watched);
         let block_size = self.set.geometry().block_size;
-        let mut classifier = CauseClassifier::new(redo, block_size);
+        let mut classifier = CauseClassifier::new(cause_facts(&self.set, &plan, jobs, &watched), block_size);
         let (mut failed, stopped) = (None, AtomicBool::new(false));
         let mut show = |head: &ImageHead| {
             let ImageHead { record, block, image, stored_bytes, old_lsn } = head;
@@ -140,7 +144,22 @@ impl WalSource {
                 false => ControlFlow::Continue(()),
             },
         );
+        self.note_causes(&classifier);
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Says what the causes that were told leave open.
+    pub(super) fn note_causes(&mut self, classifier: &CauseClassifier) {
+        let OpenCauses { hidden, before_start, hints_so_far } = classifier.open();
+        for HiddenRedo { after, before } in hidden {
+            self.findings.push(Finding::note(FindingKind::HiddenRedo { after, before }));
+        }
+        if before_start > 0 {
+            self.findings.push(Finding::note(FindingKind::BeforeFirstRedo { images: before_start }));
+        }
+        if hints_so_far > 0 {
+            self.findings.push(Finding::note(FindingKind::HintsSoFar { images: hints_so_far }));
+        }
     }
 }
 
@@ -209,25 +228,35 @@ impl<S: FnMut(&ImageHead)> Visitor for DirectHeads<S> {
     }
 }
 
-/// Redo points of all checkpoints from the plan's start on, those whose record lies after its end included.
-pub(super) fn redo_points(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &Watched<'_>) -> Vec<Lsn> {
+/// What causes are told by, of all WAL from the plan's start on, that after its end included.
+pub(super) fn cause_facts(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &Watched<'_>) -> CauseFacts {
     let plan = ScanPlan { start_lsn: plan.start_lsn, ..ScanPlan::totals() };
-    let mut points = Vec::new();
+    let mut fold = FactsFold::default();
     for run in set.runs() {
-        let begin = |index| Counter::new(set, index, &plan, &[]);
         // They are read once more, and counted then.
         let watch = |_| watched.advance(0);
+        let begin = |_| SegmentFacts::default();
         let read = collect_run(&plan.stretch(set, &run, Keep::Heads), jobs, &watch, begin, |part| {
-            let counts = &part.found.counts;
-            points.extend(counts.checkpoints.iter().map(|seen| seen.redo_lsn));
-            // Redo points that records mark where they stand, whether or not their checkpoint finished.
-            points.extend(counts.slices.iter().skip(1).map(|slice| slice.start_lsn));
+            fold.push(&part.found);
             Ok(())
         });
         // The walk that follows meets the same errors, and tells them.
         drop(read);
+        fold.end_run();
     }
-    points
+    fold.finish(checkpoint_in_control(set))
+}
+
+/// The checkpoint that `pg_control` names, whose record may be missing here.
+fn checkpoint_in_control(set: &WalSet) -> Option<&CheckPoint> {
+    let checkpoint = &set.control()?.checkpoint;
+    let segment_size = u64::from(set.geometry().wal_segment_size);
+    let mut segments = set.segments().iter();
+    let holds = segments.any(|file| {
+        let offset = checkpoint.redo_lsn.bytes_since(file.start_lsn);
+        file.segment.tli == checkpoint.tli && offset.is_some_and(|offset| offset < segment_size)
+    });
+    holds.then_some(checkpoint)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use super::images::redo_points;
+use super::images::cause_facts;
 use super::names::NameLookup;
 use super::request::WalRequest;
 use super::source::WalSource;
@@ -153,7 +153,7 @@ pub(super) fn count(
 ) -> WalCounts {
     let mut plan = ScanPlan { group, blocks: group.is_none(), ..source.plan() };
     if group.is_some_and(|by| by.has(GroupBy::Checkpoint)) {
-        plan.redo_points = sorted_redo_points(source, &plan, jobs, watched);
+        plan.redo_points = cause_facts(&source.set, &plan, jobs, watched).redo_points;
     }
     // Which subtransactions a transaction had is in the main data.
     let keep = if group.is_some_and(|by| by.has(GroupBy::Xid)) { Keep::Blocks } else { Keep::Heads };
@@ -215,19 +215,12 @@ pub(super) fn count(
     counted
 }
 
-/// Redo points that are known, ascending: those of majors up to 16 only by checkpoints that come later.
-fn sorted_redo_points(source: &WalSource, plan: &ScanPlan, jobs: usize, watched: &Watched<'_>) -> Arc<[Lsn]> {
-    let mut points = redo_points(&source.set, plan, jobs, watched);
-    points.sort_unstable();
-    points.dedup();
-    points.into()
-}
-
 /// Counts by cause, and perhaps another key: redo points first, then every record in order.
 fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Watched<'_>) -> WalCounts {
     let (geometry, plan) = (source.set.geometry(), source.plan());
-    let redo_points = sorted_redo_points(source, &plan, jobs, watched);
-    let mut classifier = CauseClassifier::new(redo_points.to_vec(), geometry.block_size);
+    let facts = cause_facts(&source.set, &plan, jobs, watched);
+    let redo_points = Arc::clone(&facts.redo_points);
+    let mut classifier = CauseClassifier::new(facts, geometry.block_size);
     let mut counted = WalCounts::default();
     let mut groups = Groups::new(by, geometry.wal_segment_size, redo_points);
     let mut causes = Vec::new();
@@ -247,6 +240,7 @@ fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Wat
         counted.reach(Some(record.start_lsn), Some(record.end_lsn));
         ControlFlow::Continue(())
     });
+    source.note_causes(&classifier);
     (counted.groups, counted.uses) = (Some(groups), uses);
     counted
 }

@@ -165,6 +165,15 @@ impl fmt::Display for FindingKind {
             ),
             Self::Image { block, record_lsn, error } => write!(f, "image of block {block} at {record_lsn}: {error}"),
             Self::NotApplied { count } => write!(f, "{count} images that redo does not apply were left out"),
+            Self::HiddenRedo { after, before } => {
+                write!(f, "a checkpoint began between {after} and {before}, and no record here names its redo point")
+            }
+            Self::BeforeFirstRedo { images } => {
+                write!(f, "{images} images before the first known redo point are unknown_before_start")
+            }
+            Self::HintsSoFar { images } => {
+                write!(f, "{images} images are hint_only as far as WAL was read: their interval is not over")
+            }
         }
     }
 }
@@ -355,6 +364,11 @@ impl FindingKind {
             Self::AbortedRecord(_) => "the server crashed while writing it and continued after it; nothing is lost",
             Self::Image { .. } => "the record's checksum is right, so the server would fail on it too",
             Self::NotApplied { .. } => "they serve consistency checks; --raw writes them too",
+            Self::HiddenRedo { .. } => {
+                "the images show it; a new interval is counted from the second address on, which may be a little late"
+            }
+            Self::BeforeFirstRedo { .. } => "start at a redo point, or read more WAL before it, to have their cause",
+            Self::HintsSoFar { .. } => "a later change of the same page would make them hint_then_changed",
         }
     }
 }

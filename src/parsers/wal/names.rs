@@ -78,6 +78,12 @@ pub const XLOG_GIN_SPLIT: u8 = 0x30;
 pub const XLOG_GIN_VACUUM_PAGE: u8 = 0x40;
 /// `xl_info` of a page that a split of a hash bucket filled (`XLOG_HASH_SPLIT_PAGE`, `src/include/access/hash_xlog.h`).
 pub const XLOG_HASH_SPLIT_PAGE: u8 = 0x50;
+/// `xl_info` of entries of a hash index that are moved to another page of their bucket (`XLOG_HASH_MOVE_PAGE_CONTENTS`).
+pub const XLOG_HASH_MOVE_PAGE_CONTENTS: u8 = 0x70;
+/// `xl_info` of a page of a hash bucket that is emptied and freed (`XLOG_HASH_SQUEEZE_PAGE`).
+pub const XLOG_HASH_SQUEEZE_PAGE: u8 = 0x80;
+/// `xl_info` of entries of a hash index that go away (`XLOG_HASH_DELETE`).
+pub const XLOG_HASH_DELETE: u8 = 0x90;
 
 /// True for an image of a page of which only hint bits changed: a page without them lacks nothing.
 #[must_use]

@@ -54,6 +54,10 @@ pub struct MajorFacts {
     pub btree_delete_names_table: bool,
     /// Rows are frozen by plans, each for several rows.
     pub freezes_by_plans: bool,
+    /// `FPI_FOR_HINT` has its image even without full-page writes, of a page that is copied after its LSN was looked at.
+    pub hints_force_images: bool,
+    /// A record stands at each redo point.
+    pub marks_redo_points: bool,
 }
 
 /// Majors 10 and 11: the segment with the last record is not removed at the end.
@@ -171,6 +175,7 @@ majors! {
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: true, freezes_by_plans: false,
+        hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_11,
     }
     /// 11.
@@ -181,6 +186,7 @@ majors! {
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: true, freezes_by_plans: false,
+        hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_11,
     }
     /// 12.
@@ -191,6 +197,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_12,
     }
     /// 13.
@@ -201,6 +208,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::V13,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_14,
     }
     /// 14.
@@ -211,6 +219,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_14,
     }
     /// 15.
@@ -221,6 +230,7 @@ majors! {
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        hints_force_images: false, marks_redo_points: false,
         replay_settings: PLAIN_TO_17,
     }
     /// 16.
@@ -231,6 +241,7 @@ majors! {
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true,
+        hints_force_images: false, marks_redo_points: false,
         replay_settings: PLAIN_TO_17,
     }
     /// 17.
@@ -241,6 +252,7 @@ majors! {
         catalog: &catalog::TO_17, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true,
+        hints_force_images: false, marks_redo_points: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
@@ -251,6 +263,7 @@ majors! {
         catalog: &catalog::SINCE_18, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true,
+        hints_force_images: false, marks_redo_points: true,
         replay_settings: PLAIN_SINCE_18,
     }
     /// Development tree of 19 since January 2026.
@@ -261,6 +274,7 @@ majors! {
         catalog: &catalog::SINCE_18, prune: PruneRecords::Since19, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: true,
         btree_delete_names_table: false, freezes_by_plans: true,
+        hints_force_images: false, marks_redo_points: true,
         replay_settings: PLAIN_SINCE_18,
     }
 }
