@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::catalog_file::CatalogFiles;
 use super::data_dir::DataDir;
 use super::name_gaps::{NameGap, append_bounded};
-use super::names::{MAX_RELATIONS, NameDoubt, RelationName, RelationNames, Trust};
+use super::names::{FIXED_SCHEMAS, MAX_RELATIONS, NameDoubt, RelationName, RelationNames, Trust};
 use super::open::{AccessError, Links, kind_of, read_small, real_directories};
 use super::relation_path::{RelationPaths, tablespace_version_directory};
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
@@ -27,11 +27,6 @@ const MAP_LIMIT_BYTES: u64 = 4096;
 
 /// Most databases, tablespaces and schemas of one database that are kept.
 const MAX_LABELS: usize = 1 << 20;
-
-/// Schemas whose OIDs are the same in every cluster and that cannot be renamed.
-///
-/// Source: `PG_CATALOG_NAMESPACE`, `PG_TOAST_NAMESPACE`, `src/include/catalog/pg_namespace.dat`.
-const FIXED_SCHEMAS: [(Oid, &str); 2] = [(11, "pg_catalog"), (99, "pg_toast")];
 
 impl RelationNames {
     /// Reads the names of all relations in all databases, and what stood in the way.
@@ -320,6 +315,9 @@ impl Reader {
         let mut schemas: HashMap<_, _> = self.named_rows(namespace, "pg_namespace", gaps).into_iter().collect();
         for (oid, name) in FIXED_SCHEMAS {
             schemas.entry(oid).or_insert_with(|| Label { name: name.into(), trust: Trust::default(), more: () });
+        }
+        for (oid, label) in &schemas {
+            self.names.add_schema(database.oid, *oid, Arc::clone(&label.name));
         }
         let called: Arc<str> = database.name.clone().unwrap_or_else(|| database.oid.to_string().into());
         let owners = self.owners(&pending);

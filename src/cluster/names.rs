@@ -5,11 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::name_gaps::NameGap;
-use crate::parsers::catalog::{Persistence, RelKind};
+use crate::parsers::catalog::{ClassRow, DatabaseRow, NamedRow, Persistence, RelKind};
 use crate::types::{Oid, RelFileLocator};
 
 /// Most relations that are kept, in all databases together.
 pub(super) const MAX_RELATIONS: usize = 1 << 24;
+
+/// Schemas whose OIDs are the same in every cluster and that cannot be renamed.
+///
+/// Source: `PG_CATALOG_NAMESPACE`, `PG_TOAST_NAMESPACE`, `src/include/catalog/pg_namespace.dat`.
+pub(super) const FIXED_SCHEMAS: [(Oid, &str); 2] = [(11, "pg_catalog"), (99, "pg_toast")];
 
 /// Stands for a database in front of relations that all databases share, as does the directory that they lie in.
 pub const SHARED_DATABASE: &str = "global";
@@ -26,6 +31,8 @@ pub enum NameDoubt {
     InsertionUnknown,
     /// The row's transaction was unfinished when the server crashed, or finished in WAL that was not replayed.
     InsertionOpen,
+    /// The row stands in WAL; whether it was committed, and whether it was still true later, is not examined.
+    RowInWal,
     /// The file number is a guess, since `pg_filenode.map` cannot be used: that of a catalog never rewritten.
     GuessedNumber,
 }
@@ -37,6 +44,7 @@ impl fmt::Display for NameDoubt {
             Self::PerhapsDeleted => "from a row that may have been deleted",
             Self::InsertionUnknown => "from a row that may never have been committed",
             Self::InsertionOpen => "from a row that was not committed when the server stopped",
+            Self::RowInWal => "from a row in WAL",
             Self::GuessedNumber => "without a usable pg_filenode.map",
         })
     }
@@ -131,6 +139,7 @@ pub struct RelationNames {
     relations: HashMap<RelFileLocator, RelationName>,
     databases: BTreeMap<Oid, Arc<str>>,
     tablespaces: BTreeMap<Oid, Arc<str>>,
+    schemas: HashMap<(Oid, Oid), Arc<str>>,
     system_identifier: Option<u64>,
     left_out: u64,
 }
@@ -209,6 +218,58 @@ impl RelationNames {
     /// All names, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (RelFileLocator, &RelationName)> {
         self.relations.iter().map(|(rel, name)| (*rel, name))
+    }
+
+    /// Adds the name of a database that has none, from a row of `pg_database` in WAL.
+    pub fn add_database_of_wal(&mut self, row: &DatabaseRow) {
+        if self.databases.len() < MAX_RELATIONS {
+            self.databases.entry(row.oid).or_insert_with(|| row.name.text().into());
+        }
+    }
+
+    /// Adds the name of a schema that has none, from a row of `pg_namespace` in WAL.
+    pub fn add_schema_of_wal(&mut self, db_oid: Oid, row: &NamedRow) {
+        self.add_schema(db_oid, row.oid, row.name.text().into());
+    }
+
+    pub(super) fn add_schema(&mut self, db_oid: Oid, oid: Oid, name: Arc<str>) {
+        if self.schemas.len() < MAX_RELATIONS {
+            self.schemas.entry((db_oid, oid)).or_insert(name);
+        }
+    }
+
+    /// Adds files without a name that `of` had before or after, by rows of `pg_class` in WAL. That is doubtful.
+    pub fn add_files_of_wal(&mut self, rel: RelFileLocator, of: RelFileLocator) {
+        if self.relations.contains_key(&rel) || self.relations.len() >= MAX_RELATIONS {
+            return;
+        }
+        if let Some(name) = self.relations.get(&of) {
+            let name = RelationName { doubt: Some(NameDoubt::RowInWal), ..name.clone() };
+            self.relations.insert(rel, name);
+        }
+    }
+
+    /// Adds the name of a relation whose files have none, from a row of `pg_class` in WAL. It is doubtful.
+    pub fn add_relation_of_wal(&mut self, rel: RelFileLocator, row: &ClassRow) {
+        if self.relations.contains_key(&rel) || self.relations.len() >= MAX_RELATIONS {
+            return;
+        }
+        let fixed =
+            || FIXED_SCHEMAS.iter().find(|(oid, _)| *oid == row.namespace_oid).map(|(_, name)| Arc::from(*name));
+        let database = || self.databases.get(&rel.db_oid).cloned().unwrap_or_else(|| rel.db_oid.to_string().into());
+        let name = RelationName {
+            database: (rel.db_oid != 0).then(database),
+            schema: self.schemas.get(&(rel.db_oid, row.namespace_oid)).cloned().or_else(fixed),
+            relation: row.name.text().into(),
+            oid: Some(row.oid),
+            kind: Some(row.kind),
+            access_method_oid: Some(row.access_method_oid).filter(|_| row.kind == RelKind::INDEX),
+            owner_oid: None,
+            persistence: Some(row.persistence),
+            doubt: Some(NameDoubt::RowInWal),
+            xmin: 0,
+        };
+        self.relations.insert(rel, name);
     }
 
     pub(super) const fn set_system_identifier(&mut self, system_identifier: u64) {

@@ -63,6 +63,7 @@ struct Entry {
     persistence: Option<char>,
     access_method_oid: Option<Oid>,
     owner_oid: Option<Oid>,
+    schema_oid: Option<Oid>,
     /// As text, since numbers of JSON are not exact; negative where the server has no unsigned type for it.
     system_identifier: Option<String>,
 }
@@ -70,7 +71,7 @@ struct Entry {
 impl RelationNames {
     /// Reads a list of names: one or more JSON arrays of objects with the keys `spc_oid`, `db_oid` (0 when shared),
     /// `rel_number`, `database` (null when shared), `schema`, `relation`, and optionally `oid`, `kind`, `persistence`,
-    /// `access_method_oid` as in `pg_class`, `owner_oid` (the table) and `system_identifier`. What the list says is believed; files that it gives two names are reported.
+    /// `access_method_oid` as in `pg_class`, `owner_oid` (the table), `schema_oid` and `system_identifier`. What the list says is believed; files that it gives two names are reported.
     ///
     /// # Errors
     /// When the file cannot be read, is longer than 1 GiB, or is not such a list.
@@ -173,6 +174,9 @@ impl List {
         let (kind, persistence) = (code(entry.kind)?, code(entry.persistence)?);
         let database = entry.database.map(|text| self.shared_text(text));
         let schema = entry.schema.map(|text| self.shared_text(text));
+        if let Some((oid, name)) = entry.schema_oid.zip(schema.as_ref()) {
+            self.names.add_schema(db_oid, oid, Arc::clone(name));
+        }
         if let Some(name) = &database
             && db_oid != 0
         {

@@ -10,6 +10,7 @@ SELECT coalesce(json_agg(json_build_object(
          'persistence', c.relpersistence,
          'access_method_oid', c.relam::bigint,
          'owner_oid', coalesce(i.indrelid, t.oid)::bigint,
+         'schema_oid', n.oid::bigint,
          'system_identifier', s.system_identifier::text)), '[]')
   FROM pg_catalog.pg_class AS c
   JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace

@@ -3,6 +3,7 @@
 //! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
 
 pub mod block_set;
+pub mod catalog_rows;
 pub mod cause;
 pub mod cause_facts;
 pub mod certainty;

@@ -79,12 +79,16 @@ impl SourceArgs {
 /// Names that replace numbers.
 #[derive(Debug, Args)]
 pub struct NameArgs {
-    /// Show names of relations: from a stopped data directory, or from a file (see --help)
+    /// Show names of relations: from a stopped data directory, from a file (see --help), or from the WAL alone: wal
     ///
     /// A file is a JSON array of objects with spc_oid, db_oid, rel_number, database, schema and relation. `pg_walfpi
     /// names-query` prints the query that makes it: run it in each database and write all outputs one after the other. Names of
     /// another cluster than that of the WAL are refused.
-    #[arg(long, value_name = "DATADIR|FILE")]
+    ///
+    /// Relations without a name there, which were dropped or rewritten since, are looked up in rows of pg_class in the WAL,
+    /// which is read once more for that. "wal" takes all names from there. A question mark follows such a name: the row may
+    /// never have been committed. A directory of that name is ./wal.
+    #[arg(long, value_name = "DATADIR|FILE|wal")]
     pub names: Option<PathBuf>,
 }
 

@@ -71,10 +71,11 @@ impl ImageArgs {
     /// When there is no such WAL, or a name stands for no relation or for several.
     pub fn open(&self, common: &CommonArgs) -> Result<ImageWork, Stop> {
         let request = common.request(self.jobs)?;
-        let names = NameLookup::open(request.names.as_deref())?;
-        let selection = self.filter.selection(&names)?;
+        let mut names = NameLookup::open(request.names.as_deref())?;
         let mut source = WalSource::open(&request)?;
         source.take_names(&names)?;
+        names.add_from_wal(&source.set, request.jobs);
+        let selection = self.filter.selection(&names)?;
         Ok(ImageWork { request, names, selection, source })
     }
 }

@@ -1,10 +1,16 @@
 //! Names in place of numbers.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
+use crate::analysis::wal::catalog_rows::{CatalogFileNumbers, CatalogRowReader, CatalogRows};
+use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::partial::ScanPlan;
 use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::RelationNames;
+use crate::cluster::wal::WalSet;
 use crate::inspect::error::{InspectError, open_data_dir};
+use crate::parsers::wal::block::Keep;
 use crate::types::RelFileLocator;
 
 /// What is known of names of relations and databases.
@@ -12,7 +18,12 @@ use crate::types::RelFileLocator;
 pub struct NameLookup {
     known: Option<RelationNames>,
     gaps: Vec<NameGap>,
+    /// There is nothing but the WAL to take names from.
+    of_wal_alone: bool,
 }
+
+/// What stands for the WAL itself as the source of names.
+pub const NAMES_OF_WAL: &str = "wal";
 
 impl NameLookup {
     /// Reads the names of a data directory, or those in a file; no path: none are known.
@@ -21,15 +32,44 @@ impl NameLookup {
     /// When they cannot be read at all.
     pub fn open(path: Option<&Path>) -> Result<Self, InspectError> {
         let Some(path) = path else { return Ok(Self::default()) };
+        if path == Path::new(NAMES_OF_WAL) {
+            return Ok(Self { known: Some(RelationNames::default()), gaps: Vec::new(), of_wal_alone: true });
+        }
         let (known, gaps) =
             if path.is_dir() { RelationNames::read(&open_data_dir(path)?) } else { RelationNames::from_json(path)? };
-        Ok(Self { known: Some(known), gaps })
+        Ok(Self { known: Some(known), gaps, of_wal_alone: false })
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
     #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> Option<String> {
         self.known.as_ref()?.full_name(rel)
+    }
+
+    /// True when names come from the WAL alone, so that they are of its cluster.
+    #[must_use]
+    pub const fn is_of_wal_alone(&self) -> bool {
+        self.of_wal_alone
+    }
+
+    /// Adds names that rows of catalogs in the WAL tell, doubtful ones, where names were asked for. The WAL is read once for
+    /// it, as a whole: what a range leaves out may name what lies in it. Whoever reads the WAL tells what is wrong with it.
+    pub fn add_from_wal(&mut self, set: &WalSet, jobs: usize) {
+        let (Some(known), Some(major)) = (&mut self.known, set.major()) else { return };
+        let files = CatalogFileNumbers::of(known);
+        let mut rows = CatalogRows::new(major.facts().catalog, files.clone());
+        let block_size = set.geometry().block_size;
+        for run in set.runs() {
+            let stretch = ScanPlan::totals().stretch(set, &run, Keep::Blocks);
+            let begin = |_| CatalogRowReader::new(&files, block_size);
+            let read = collect_run(&stretch, jobs, &|_| ControlFlow::Continue(()), begin, |part| {
+                rows.push(&mut part.found);
+                Ok(())
+            });
+            // The counts that belong to these names meet the same errors, and tell them.
+            drop(read);
+        }
+        rows.name(known);
     }
 
     /// The names, if any were asked for.

@@ -111,6 +111,7 @@ impl WalSource {
             match known.system_identifier() {
                 Some(names) if names != wal => return Err(InspectError::NamesOfOtherCluster { names, wal }),
                 Some(_) => {}
+                None if names.is_of_wal_alone() => {}
                 None => self.findings.push(Finding::note(FindingKind::NamesOfUnknownCluster)),
             }
         }

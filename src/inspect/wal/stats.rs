@@ -15,7 +15,7 @@ use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::curve::TimeCurve;
 use crate::analysis::wal::group::Groups;
-use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
 use crate::analysis::wal::group_rows::{GroupRow, group_rows};
 use crate::analysis::wal::interval::{Folded, Interval, IntervalFold};
 use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
@@ -71,6 +71,19 @@ impl WalCounts {
         self.wal_bytes = self.wal_bytes.saturating_add(end.bytes_since(start).unwrap_or(0));
     }
 
+    /// True when rows stand for relations or databases of which some have no name.
+    fn has_unnamed(&self, names: &NameLookup) -> bool {
+        let Some(known) = names.known() else { return false };
+        let is_unnamed = |key: &Key| match key {
+            Key::Relation(rel) | Key::Block(rel, ..) | Key::Table(rel) | Key::RelationFork(rel, _) => {
+                known.get(*rel).is_none()
+            }
+            Key::Database(oid) => *oid > 0 && known.database(*oid).is_none(),
+            _ => false,
+        };
+        self.rows().iter().any(|(row, _)| is_unnamed(&row.first) || row.second.as_ref().is_some_and(is_unnamed))
+    }
+
     fn reach(&mut self, from: Option<Lsn>, to: Option<Lsn>) {
         self.from = self.from.or(from);
         self.to = to.or(self.to);
@@ -114,10 +127,13 @@ impl WalStats {
 /// # Errors
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
 pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalStats, InspectError> {
-    let names = NameLookup::open(request.wal.names.as_deref())?;
+    let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open(&request.wal)?;
     source.take_names(&names)?;
     let counts = source.count(request.group, request.wal.jobs, watch);
+    if !source.coverage.is_interrupted() && counts.has_unnamed(&names) {
+        names.add_from_wal(&source.set, request.wal.jobs);
+    }
     source.coverage.examined = counts.total.records;
     source.note_empty_range();
     let WalSource { set, findings, coverage, .. } = source;

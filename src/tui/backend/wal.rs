@@ -85,7 +85,7 @@ pub(super) fn tell_survey(request: &WalRequest, source: Option<WalSource>, sende
 
 fn survey(request: &WalRequest, source: Option<WalSource>, sender: &ActionSender) -> Result<Action, InspectError> {
     let mut source = source.map_or_else(|| WalSource::open(request), Ok)?;
-    let names = NameLookup::open(request.names.as_deref())?;
+    let mut names = NameLookup::open(request.names.as_deref())?;
     let count = |source: &mut WalSource, group, what| {
         source.count(group, request.jobs, &|done, total| {
             sender.progress(Action::WalProgressed, Progress { what, done, total });
@@ -93,6 +93,7 @@ fn survey(request: &WalRequest, source: Option<WalSource>, sender: &ActionSender
         })
     };
     source.take_names(&names)?;
+    names.add_from_wal(&source.set, request.jobs);
     let counted = count(&mut source, None, "reading WAL");
     source.coverage.examined = counted.total.records;
     source.note_empty_range();
