@@ -62,6 +62,12 @@ fn figures_are_those_of_stats_and_what_if() {
             assert_eq!(row[8], format!("{:.1}", interval["fpi_share"].as_f64().unwrap() * 100.0), "{major}");
             assert_eq!(number(&row[9]), interval["distinct_blocks"].as_u64().unwrap());
             assert_eq!(row[2], interval["kind"].as_str().unwrap());
+            let rate = |field: &str| interval[field].as_f64();
+            for (cell, known) in [(&row[10], rate("duration_s")), (&row[11], rate("wal_mb_per_s"))] {
+                let shown = cell.parse::<f64>().ok();
+                assert_eq!(shown.is_some(), known.is_some(), "{major}: {row:?}");
+                assert!(shown.zip(known).is_none_or(|(one, other)| (one - other).abs() <= 0.051), "{major}: {row:?}");
+            }
         }
 
         let images = |rows: &[Vec<String>]| -> Vec<(String, u64, u64)> {

@@ -78,6 +78,7 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
         total: counts.total,
         wal_bytes: counts.wal_bytes,
         intervals: &counts.intervals,
+        since_redo: &counts.since_redo,
         relations: relations.into_iter().take(MAX_RELATIONS).collect(),
         relations_in_all,
         causes,

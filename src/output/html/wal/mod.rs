@@ -11,6 +11,7 @@ use super::parts::{Cell, Table, facts, figure, note, paragraph, section, table};
 use super::{Provenance, page};
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::wal::interval::Interval;
+use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::WhatIf;
 use crate::analysis::wal::whatif::compression::CompressionWhatIf;
@@ -35,6 +36,8 @@ pub struct WalReport<'a> {
     pub wal_bytes: u64,
     /// Checkpoint intervals, in order.
     pub intervals: &'a [Interval],
+    /// Images by how long after the redo point they were written.
+    pub since_redo: &'a SinceRedo,
     /// Relations with images, the most image bytes first.
     pub relations: Vec<RelationRow>,
     /// Relations with images in all.

@@ -3,8 +3,9 @@
 use super::super::parts::{Cell, Table};
 use super::{Figure, Part, WalReport, exact};
 use crate::analysis::wal::interval::{DECAY_BUCKETS, Interval, IntervalKind};
+use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceSpan};
 use crate::analysis::wal::tally::Tally;
-use crate::output::figures::percent;
+use crate::output::figures::{megabytes, percent};
 use crate::output::json::time_text;
 use crate::output::plot::{Bar, Bars, Line, LineShape, Lines, Unit};
 
@@ -19,6 +20,8 @@ struct Stretch {
     time: String,
     wal_bytes: u64,
     tally: Tally,
+    /// How long it lasted, in seconds, where all of it tells.
+    duration_s: Option<f64>,
     /// Of one interval only.
     distinct_blocks: Option<u64>,
 }
@@ -82,7 +85,7 @@ impl WalReport<'_> {
             let blocks = one.distinct_blocks.map_or_else(|| Cell::number("-"), exact);
             vec![
                 Cell::code(&one.first),
-                Cell::text(&one.time),
+                Cell::code(&one.time),
                 Cell::text(&one.kind),
                 exact(one.wal_bytes),
                 exact(one.tally.records),
@@ -91,6 +94,10 @@ impl WalReport<'_> {
                 exact(one.tally.fpi_bytes),
                 Cell::Number(percent(one.tally.fpi_share())),
                 blocks,
+                Cell::Number(one.duration_s.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}"))),
+                Cell::Number(
+                    one.bytes_per_s().map_or_else(|| "-".to_owned(), |rate| format!("{:.3}", megabytes(rate))),
+                ),
             ]
         };
         let numbers = Table {
@@ -106,10 +113,12 @@ impl WalReport<'_> {
                 "image bytes",
                 "share",
                 "blocks",
+                "seconds",
+                "MB/s",
             ],
             rows: stretches.iter().map(counts).collect(),
         };
-        vec![
+        let mut parts = vec![
             Part::Figure(Box::new(Figure { name: "bytes", plot: bytes.draw(), numbers: Some(numbers), notes })),
             Part::Figure(Box::new(Figure {
                 name: "share",
@@ -117,11 +126,90 @@ impl WalReport<'_> {
                 numbers: None,
                 notes: vec!["The numbers are in the column share of the table above.".to_owned()],
             })),
-        ]
+        ];
+        if stretches.iter().any(|one| one.bytes_per_s().is_some()) {
+            let rate = Lines {
+                title: "Rate of WAL by checkpoint interval".to_owned(),
+                description: "For each interval, bytes of WAL in a second".to_owned(),
+                places: stretches.iter().map(|one| one.label.clone()).collect(),
+                lines: vec![Line {
+                    name: "WAL".to_owned(),
+                    values: stretches.iter().map(Stretch::bytes_per_s).collect(),
+                }],
+                shape: LineShape::Steps,
+                unit: Unit::BytesPerSecond,
+                left: "bytes per second".to_owned(),
+                below: below.to_owned(),
+            };
+            let notes = vec!["The numbers are in the column MB/s of the table above, each 1,048,576 bytes.".to_owned()];
+            parts.push(Part::Figure(Box::new(Figure { name: "rate", plot: rate.draw(), numbers: None, notes })));
+        }
+        parts
+    }
+
+    /// Images per second after redo points, and their share in equal parts of the intervals.
+    pub(super) fn after_checkpoints(&self) -> Vec<Part> {
+        self.by_seconds().into_iter().chain(self.by_parts()).collect()
+    }
+
+    /// Images per second by seconds after the redo point, where times are known.
+    fn by_seconds(&self) -> Option<Part> {
+        let since = self.since_redo;
+        if since.spans.iter().all(|span| span.images_per_s().is_none()) {
+            return Some(Part::Absent(
+                "How many seconds after redo points images were written is unknown: no interval tells its times.",
+            ));
+        }
+        let ends = SPAN_STARTS_S.iter().skip(1).map(|end| format!(" to {end} s")).chain([" s and more".to_owned()]);
+        let places: Vec<String> = SPAN_STARTS_S.iter().zip(ends).map(|(start, end)| format!("{start}{end}")).collect();
+        let plot = Bars {
+            title: "Images per second after redo points".to_owned(),
+            description: "How many images were written in a second, by seconds after the redo point".to_owned(),
+            series: vec!["images per second".to_owned()],
+            bars: places
+                .iter()
+                .zip(&since.spans)
+                .map(|(place, span)| Bar { label: place.clone(), values: vec![span.images_per_s().unwrap_or(0.0)] })
+                .collect(),
+            unit: Unit::Count,
+            left: "images per second".to_owned(),
+            below: "seconds after the redo point".to_owned(),
+        };
+        let row = |(place, span): (&String, &SinceSpan)| {
+            let rate = span.images_per_s().map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+            vec![
+                Cell::text(place),
+                exact(span.fpi_count),
+                exact(span.fpi_bytes),
+                exact(span.combined_bytes),
+                Cell::Number(format!("{:.1}", span.observed_us as f64 / 1e6)),
+                Cell::Number(rate),
+            ]
+        };
+        let numbers = Table {
+            caption: format!(
+                "Intervals counted: {}; without a known time or redo point, so not counted: {}",
+                since.intervals, since.left_out
+            ),
+            headings: vec![
+                "after the redo point",
+                "images",
+                "image bytes",
+                "bytes of records",
+                "seconds seen",
+                "images/s",
+            ],
+            rows: places.iter().zip(&since.spans).map(row).collect(),
+        };
+        let step = since.step_us as f64 / 1e6;
+        let notes = vec![format!(
+            "The time of a record is that of the last commit or the like before it; steps of time are up to {step:.1} s long."
+        )];
+        Some(Part::Figure(Box::new(Figure { name: "since_redo", plot: plot.draw(), numbers: Some(numbers), notes })))
     }
 
     /// The share of images in equal parts of the intervals.
-    pub(super) fn after_checkpoints(&self) -> Vec<Part> {
+    fn by_parts(&self) -> Vec<Part> {
         // Of the others the redo point is not known, or the end.
         let whole: Vec<&Interval> = self
             .intervals
@@ -174,8 +262,15 @@ impl WalReport<'_> {
             name: "decay",
             plot: plot.draw(),
             numbers: Some(numbers),
-            notes: Vec::new(),
+            notes: vec!["The parts of an interval last equally long where all of it tells times, else they have equally many records.".to_owned()],
         }))]
+    }
+}
+
+impl Stretch {
+    /// Bytes of WAL in a second, where the duration is known.
+    fn bytes_per_s(&self) -> Option<f64> {
+        self.duration_s.filter(|duration| *duration > 0.0).map(|duration| self.wal_bytes as f64 / duration)
     }
 }
 
@@ -197,6 +292,7 @@ fn stretch(intervals: &[Interval], is_one_day: bool) -> Stretch {
         kind,
         time: time.unwrap_or_else(|| "-".to_owned()),
         wal_bytes: intervals.iter().map(Interval::wal_bytes).sum(),
+        duration_s: intervals.iter().map(Interval::duration_s).sum(),
         tally,
         distinct_blocks: first.filter(|_| only).map(|interval| interval.distinct_blocks),
     }
