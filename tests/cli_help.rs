@@ -19,7 +19,8 @@ fn help_of_every_command() {
         ),
         (
             "pg_walfpi",
-            ["", "stats", "whatif", "dwb-size", "report", "list", "extract", "export", "verify", "tui"].as_slice(),
+            ["", "stats", "merge", "whatif", "dwb-size", "report", "list", "extract", "export", "verify", "tui"]
+                .as_slice(),
         ),
     ] {
         for command in commands {

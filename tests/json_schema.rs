@@ -275,6 +275,9 @@ fn every_line_has_the_documented_fields() {
     let export = ["export", "--table", "images", "--format", "ndjson", "-o", arg(&tables), arg(&wal)];
     checker.output(&walfpi(&export), "export");
     checker.output(&walfpi(&["dwb-size", "--format", "ndjson", arg(&wal)]), "dwb-size");
+    let part = out.path().join("part.json");
+    fs::write(&part, walfpi(&["stats", "--partial", "--by", "relation", arg(&wal)]).stdout).unwrap();
+    checker.output(&walfpi(&["merge", "--format", "ndjson", arg(&part)]), "merge");
     let pages = out.path().join("pages");
     checker.output(&walfpi(&["extract", "--format", "ndjson", arg(&pages), arg(&wal)]), "extract");
     let broken = out.path().join("broken");

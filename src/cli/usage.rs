@@ -49,6 +49,12 @@ pub enum UsageError {
     /// A compression of what is compressed.
     #[error("--zstd is for --as ndjson and --as csv: Parquet is compressed with zstd anyway")]
     ZstdOfParquet,
+    /// Partial results that could not be added up.
+    #[error(
+        "--partial counts what can be added up: not by checkpoint, cause or xid, which depend on WAL of other parts (see \
+         docs/export.md)"
+    )]
+    NotPartial,
     /// A number was to be a block.
     #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
     NotABlock(String),

@@ -6,6 +6,7 @@ use super::page_at::NotThen;
 use super::page_name::PageName;
 use super::relation_name::RelationChoice;
 use super::repair::session::FillError;
+use super::wal::merge::MergeError;
 use crate::analysis::select::TermError;
 use crate::analysis::verdict::fetch::FetchError;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
@@ -70,6 +71,12 @@ pub enum InspectError {
         /// Where it was to end.
         end: Lsn,
     },
+    /// Partial results that cannot be added up.
+    #[error(transparent)]
+    Merge(#[from] MergeError),
+    /// No partial result was named.
+    #[error("no partial result was named")]
+    NoPartial,
     /// No segment has this name.
     #[error("{name} is not a valid name of a segment of {segment_size} bytes")]
     NotASegment {

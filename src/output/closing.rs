@@ -52,6 +52,18 @@ impl Closing {
         }
     }
 
+    /// The same with what other runs found and did not examine.
+    #[must_use]
+    pub fn with(mut self, findings: Vec<FindingJson>, skipped: Vec<SkippedJson>) -> Self {
+        let problems = findings.iter().filter(|finding| finding.severity == "problem").count();
+        let answer = Answer::of_counts(problems, skipped.len());
+        self.problems = self.problems.saturating_add(problems);
+        self.findings.extend(findings);
+        self.findings.sort_by_key(|finding| finding.severity != "problem");
+        self.skipped.extend(skipped);
+        self.answering(answer)
+    }
+
     /// The same for a run that answers more than its findings say.
     #[must_use]
     pub fn answering(self, answer: Answer) -> Self {

@@ -232,7 +232,7 @@ pub fn write_findings(
     let mut shown = BTreeMap::<&str, usize>::new();
     for finding in findings {
         let most = if finding.severity == "problem" { MAX_PROBLEMS } else { MAX_NOTES };
-        let count = shown.entry(finding.kind).or_default();
+        let count = shown.entry(finding.kind.as_ref()).or_default();
         *count += 1;
         if *count > most {
             continue;
@@ -244,10 +244,11 @@ pub fn write_findings(
             (None, _) => String::new(),
         };
         wrapped(out, layout, &format!("  {mark}  "), 11, &format!("{location}{}", printable(&finding.what)))?;
-        wrapped(out, layout, "           ", 11, finding.why)?;
+        wrapped(out, layout, "           ", 11, &finding.why)?;
     }
     for (kind, count) in shown {
-        let severity = findings.iter().find(|finding| finding.kind == kind).map_or("note", |finding| finding.severity);
+        let severity =
+            findings.iter().find(|finding| finding.kind == kind).map_or("note", |finding| finding.severity.as_ref());
         let most = if severity == "problem" { MAX_PROBLEMS } else { MAX_NOTES };
         if count > most {
             let rest = count - most;

@@ -24,6 +24,7 @@ pub mod page_writes;
 pub mod partial;
 pub mod relation_kind;
 pub mod relation_use;
+pub mod seam;
 pub mod segment;
 pub mod set_notes;
 pub mod since_redo;

@@ -6,6 +6,7 @@ mod export;
 mod extract;
 mod images;
 mod list;
+mod merge;
 mod report;
 mod setting;
 mod stats;
@@ -45,6 +46,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Stats(Box<stats::StatsArgs>),
+    Merge(merge::MergeArgs),
     List(Box<list::ListArgs>),
     Extract(Box<extract::ExtractArgs>),
     Export(Box<export::ExportArgs>),
@@ -71,6 +73,7 @@ enum Command {
 pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
         Command::Stats(args) => stats::run(&args, out),
+        Command::Merge(args) => merge::run(&args, out),
         Command::List(args) => list::run(&args, out),
         Command::Extract(args) => extract::run(&args, out),
         Command::Export(args) => export::run(&args, out),

@@ -7,13 +7,16 @@ use serde_json::json;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
-use crate::analysis::wal::group_key::{GroupBy, Grouping};
+use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
+use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::tally::Tally;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::wal::merge::{WalPart, wal_part};
 use crate::inspect::wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
-use crate::output::closing::{Closing, begin};
+use crate::output::closing::{Closing, VERSION, begin};
+use crate::output::json::partial::{PARTIAL_SCHEMA, PartialJson, RunJson, WalJson};
 use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
 use crate::output::json::{Item, lsn_text};
 use crate::output::sink::CsvShape;
@@ -66,6 +69,15 @@ pub struct StatsArgs {
     /// Order of rows [default: by key; for relation, table, block and xid by image bytes]
     #[arg(long, value_enum, value_name = "COLUMN")]
     sort: Option<Sort>,
+    /// Write a partial result, for `merge` to add up with those of other parts
+    ///
+    /// A record counts for the part in which it starts, so a part needs the segment after it for its last record: name that
+    /// with --before. Not by checkpoint, cause or xid, which depend on WAL of other parts.
+    #[arg(long, conflicts_with_all = ["top", "sort"])]
+    partial: bool,
+    /// Count no record that starts in this segment or later; it is read for the end of the record before
+    #[arg(long, value_name = "SEGMENT", requires = "partial")]
+    before: Option<String>,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -182,9 +194,57 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         return Err(UsageError::TablesWithoutNames.into());
     }
     let bar = ByteBar::new(args.progress);
+    if args.partial {
+        return partial(args, &request, &bar, out);
+    }
     let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
     show(args, &request, stats, out)
+}
+
+/// Writes a partial result.
+fn partial(args: &StatsArgs, request: &WalStatsRequest, bar: &ByteBar, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let depends = |by: &Grouping| {
+        [GroupBy::Checkpoint, GroupBy::Cause, GroupBy::Xid, GroupBy::Table].iter().any(|key| by.has(*key))
+    };
+    let Some(by) = request.group.filter(|by| !depends(by)) else { return Err(UsageError::NotPartial.into()) };
+    let WalPart { stats, runs } = wal_part(request, args.before.as_deref(), &|done, total| bar.at(done, total))?;
+    let WalStats { counts, findings, coverage, names, major, system_identifier, geometry } = stats;
+    let naming = Naming {
+        major,
+        segment_size: geometry.wal_segment_size,
+        relation: &|rel| names.relation(rel),
+        database: &|oid| names.database(oid),
+    };
+    let closing = Closing::new(findings, &coverage);
+    let answer = closing.answer();
+    let words = args.by.iter().filter_map(|by| Some(by.to_possible_value()?.get_name().to_owned()));
+    let partial = PartialJson {
+        pgforensics_partial: PARTIAL_SCHEMA,
+        version: VERSION.to_owned(),
+        by: words.collect::<Vec<_>>().join(","),
+        columns: stats_columns(request.group).into_iter().map(str::to_owned).collect(),
+        wal: WalJson {
+            system_identifier,
+            major: major.map(Major::number),
+            wal_segment_size: geometry.wal_segment_size,
+        },
+        runs: runs.iter().map(RunJson::from).collect(),
+        groups: counts.rows().into_iter().map(|row| group_row(by, &sums_of(row), &naming)).collect(),
+        totals: totals_row(&counts, major, system_identifier, geometry),
+        findings: closing.findings,
+        skipped: closing.skipped,
+        examined: coverage.examined,
+    };
+    serde_json::to_writer(&mut *out, &partial).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    out.flush()?;
+    Ok(answer.into())
+}
+
+/// A group without what is told of relations besides: that does not add up.
+const fn sums_of((key, tally): (RowKey, Tally)) -> GroupRow {
+    GroupRow { key, tally, figures: None }
 }
 
 /// Sums, and of which WAL they are.

@@ -4,6 +4,7 @@ pub mod chain;
 pub mod dwb_size;
 pub mod export;
 pub mod images;
+pub mod merge;
 pub mod names;
 pub mod recompress;
 #[cfg(feature = "tables")]

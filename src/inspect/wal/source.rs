@@ -38,6 +38,7 @@ pub struct WalSource {
     pub coverage: Coverage,
     start: Option<Lsn>,
     end: Option<Lsn>,
+    limit: Option<Lsn>,
     /// Runs that are still to be read.
     waiting: VecDeque<Range<usize>>,
 }
@@ -68,6 +69,7 @@ impl WalSource {
             // The narrower of the two that were asked for.
             start: request.start.max(first),
             end: [request.end, last].into_iter().flatten().min(),
+            limit: None,
             waiting: VecDeque::new(),
         };
         let needed = NeededWal { gaps_from: None, segments_from: source.start };
@@ -127,8 +129,14 @@ impl WalSource {
         ScanPlan {
             start_lsn: self.start.unwrap_or_default(),
             end_lsn: self.end.unwrap_or(Lsn(u64::MAX)),
+            limit_lsn: self.limit.unwrap_or(Lsn(u64::MAX)),
             ..ScanPlan::totals()
         }
+    }
+
+    /// Counts no record that starts at `limit` or later, the start of a segment.
+    pub(super) const fn limit_at(&mut self, limit: Lsn) {
+        self.limit = Some(limit);
     }
 
     /// Ends the range at `end`, or where it ends already.

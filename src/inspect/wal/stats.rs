@@ -136,16 +136,23 @@ pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalSt
     }
     source.coverage.examined = counts.total.records;
     source.note_empty_range();
-    let WalSource { set, findings, coverage, .. } = source;
-    Ok(WalStats {
-        counts,
-        findings,
-        coverage,
-        names,
-        major: set.major(),
-        system_identifier: set.system_identifier(),
-        geometry: set.geometry(),
-    })
+    Ok(WalStats::of(source, counts, names))
+}
+
+impl WalStats {
+    /// What was counted of a source, and what was met there.
+    pub(super) fn of(source: WalSource, counts: WalCounts, names: NameLookup) -> Self {
+        let WalSource { set, findings, coverage, .. } = source;
+        Self {
+            counts,
+            findings,
+            coverage,
+            names,
+            major: set.major(),
+            system_identifier: set.system_identifier(),
+            geometry: set.geometry(),
+        }
+    }
 }
 
 impl WalSource {
@@ -183,6 +190,9 @@ pub(super) fn count(
             let begin = |index| Counter::new(set, index, &plan, &[]);
             let watch = |bytes| watched.advance(bytes);
             let read = collect_run(&stretch, jobs, &watch, begin, |part| {
+                if set.segments()[part.index].start_lsn >= plan.limit_lsn {
+                    return Ok(());
+                }
                 each_part(run, part);
                 let end_lsn = end_of_part(part);
                 counted.add_stretch(set.segments()[part.index].start_lsn.max(plan.start_lsn), end_lsn);

@@ -41,7 +41,7 @@ pub(super) fn findings_section(main: &mut Markup, closing: &Closing, command: &s
             let file = finding.file.clone().unwrap_or_default();
             let at = finding.offset.as_ref().map_or_else(String::new, |offset| format!(" at {offset}"));
             vec![
-                Cell::Mark(finding.severity.to_owned(), class),
+                Cell::Mark(finding.severity.to_string(), class),
                 Cell::Text(format!("{}. {}", finding.what, finding.why)),
                 Cell::Code(format!("{file}{at}")),
             ]

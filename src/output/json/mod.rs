@@ -2,7 +2,9 @@
 //!
 //! LSNs and 64-bit identifiers are strings; times are ISO 8601 in UTC.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::analysis::finding::{Finding, Severity};
@@ -19,6 +21,7 @@ pub mod history;
 pub mod page;
 pub mod page_at;
 pub mod page_change;
+pub mod partial;
 mod slot;
 pub mod wal;
 pub mod whatif;
@@ -184,12 +187,12 @@ pub struct ClusterJson {
 }
 
 /// A finding.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingJson {
     /// `problem` or `note`.
-    pub severity: &'static str,
+    pub severity: Cow<'static, str>,
     /// Stable name.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// File, where there is one.
     pub file: Option<String>,
     /// Offset in it, hexadecimal.
@@ -197,45 +200,45 @@ pub struct FindingJson {
     /// What was found.
     pub what: String,
     /// Why it matters.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
 }
 
 impl From<&Finding> for FindingJson {
     fn from(finding: &Finding) -> Self {
         Self {
-            severity: if finding.severity == Severity::Problem { "problem" } else { "note" },
-            kind: finding.kind.code(),
+            severity: if finding.severity == Severity::Problem { "problem" } else { "note" }.into(),
+            kind: finding.kind.code().into(),
             file: finding.file.clone(),
             offset: finding.offset.map(|offset| format!("{offset:#X}")),
             what: finding.kind.to_string(),
-            why: finding.kind.why(),
+            why: finding.kind.why().into(),
         }
     }
 }
 
 /// Something that was not examined.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedJson {
     /// File or part of the input.
     pub what: String,
     /// The same as a word for programs.
-    pub part: &'static str,
+    pub part: Cow<'static, str>,
     /// Why.
     pub reason: String,
     /// What kind of reason it is: `interrupted`, `unreadable` or `not_examined`.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// The reason as a word for programs.
-    pub cause: &'static str,
+    pub cause: Cow<'static, str>,
 }
 
 impl From<&Skipped> for SkippedJson {
     fn from(skipped: &Skipped) -> Self {
         Self {
             what: skipped.what.to_string(),
-            part: skipped.what.code(),
+            part: skipped.what.code().into(),
             reason: skipped.why(),
-            code: skipped.reason.class().code(),
-            cause: skipped.reason.code(),
+            code: skipped.reason.class().code().into(),
+            cause: skipped.reason.code().into(),
         }
     }
 }

@@ -67,7 +67,7 @@ pub const fn key_columns(by: GroupBy) -> &'static [&'static str] {
 }
 
 /// Fields that name a group, whatever it is made by.
-const GROUP_KEYS: &[&str] = &[
+pub(super) const GROUP_KEYS: &[&str] = &[
     "by",
     "rmgr",
     "record",

@@ -105,6 +105,15 @@ impl fmt::Display for SkipReason {
             Self::FileGrown => f.write_str("the file has grown since the directory was listed"),
             Self::FileShorter => f.write_str("the file has become shorter since the directory was listed"),
             Self::ChangedWhileRead => f.write_str("it changed while it was being read"),
+            Self::RecordBetweenParts => f.write_str(
+                "a record starts in one part and ends in the next: count the first part again, with the segment after it",
+            ),
+            Self::EndsInPart => f.write_str(
+                "WAL ends inside a part, and later parts were counted: read in one piece, it would end there",
+            ),
+            Self::PartDoesNotFollow => {
+                f.write_str("the first record of a part does not follow on the last record of the part before")
+            }
             Self::PastSegmentEnd => f.write_str("past the end of a segment, where no server reads"),
             Self::FileEmpty => f.write_str("the file is empty"),
             Self::NotADwb => f.write_str(

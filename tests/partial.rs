@@ -1,0 +1,251 @@
+//! `pg_walfpi stats --partial` and `merge`: whatever the split, the same sums as in one process.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Ran, arg, run, unpack};
+use serde_json::Value;
+
+const GROUPINGS: [&str; 11] = [
+    "rmgr",
+    "record",
+    "relation",
+    "fork",
+    "block",
+    "database",
+    "tablespace",
+    "compression",
+    "segment",
+    "relation,record",
+    "database,fork",
+];
+
+fn walfpi(args: &[&str]) -> Ran {
+    run("pg_walfpi", args)
+}
+
+/// The segments of a fixture that hold WAL of its stream.
+fn segments(major: u32) -> Vec<PathBuf> {
+    let data = unpack::data_dir(&format!("wal/pg{major}")).expect("unpack fixture");
+    let run = walfpi(&["verify", "--format", "ndjson", arg(&data)]).of_type("run").remove(0);
+    let (first, last) = (run["first_segment"].as_str().unwrap(), run["last_segment"].as_str().unwrap());
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(data.join("pg_wal")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| (first..=last).contains(&path.file_name().unwrap().to_str().unwrap()) && path.is_file());
+    found.sort();
+    assert!(found.len() > 1, "{major}");
+    found
+}
+
+fn name(path: &Path) -> &str {
+    &path.file_name().unwrap().to_str().unwrap()[..24]
+}
+
+/// Names and sums of a row: what is told of relations besides does not add up.
+fn sums(row: &Value) -> String {
+    const FIELDS: [&str; 19] = [
+        "rmgr",
+        "record",
+        "spc_oid",
+        "db_oid",
+        "rel_number",
+        "relation",
+        "database",
+        "fork",
+        "block",
+        "compression",
+        "segment",
+        "timeline",
+        "records",
+        "record_bytes",
+        "fpi_count",
+        "fpi_bytes",
+        "fpi_raw_bytes",
+        "combined_bytes",
+        "fpi_share",
+    ];
+    FIELDS.map(|field| row[field].to_string()).join(" ")
+}
+
+/// Rows by everything but order, and the summary without what the command is called.
+fn answer(ran: &Ran) -> (Vec<String>, Value, Vec<Value>, i32) {
+    let mut rows: Vec<String> = ran.of_type("group").iter().map(sums).collect();
+    rows.sort();
+    (rows, ran.of_type("summary").remove(0), ran.of_type("finding"), ran.status)
+}
+
+/// Counts `own` of `all` into a file below `out`.
+fn part(all: &[PathBuf], own: std::ops::Range<usize>, by: &str, out: &Path) -> PathBuf {
+    let mut args = vec!["stats", "--partial", "--by", by];
+    if let Some(next) = all.get(own.end) {
+        args.extend(["--before", name(next)]);
+    }
+    let given = &all[own.start..all.len().min(own.end + 1)];
+    args.extend(given.iter().map(|path| arg(path)));
+    let ran = walfpi(&args);
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{own:?}");
+    let file = out.join(format!("{by}-{}-{}.json", own.start, own.end));
+    fs::write(&file, ran.stdout).unwrap();
+    file
+}
+
+/// Merges the parts that `ends` cut off.
+fn merged(all: &[PathBuf], ends: &[usize], by: &str, out: &Path) -> Ran {
+    let starts = [0].iter().chain(ends);
+    let mut files: Vec<PathBuf> =
+        starts.zip(ends.iter().chain(&[all.len()])).map(|(start, end)| part(all, *start..*end, by, out)).collect();
+    // In any order.
+    files.reverse();
+    let args: Vec<&str> =
+        ["merge", "--format", "ndjson"].into_iter().chain(files.iter().map(|file| arg(file))).collect();
+    walfpi(&args)
+}
+
+#[test]
+fn parts_add_up_to_what_one_process_counts() {
+    for major in [10, 13, 16, 17, 19] {
+        let (all, out) = (segments(major), tempfile::tempdir().unwrap());
+        for (number, by) in GROUPINGS.into_iter().enumerate() {
+            let paths = all.iter().map(|path| arg(path));
+            let one = walfpi(&["stats", "--by", by, "--format", "ndjson"].into_iter().chain(paths).collect::<Vec<_>>());
+            let expected = answer(&one);
+            assert!(!expected.0.is_empty(), "{major} {by}");
+            // Each segment alone, and a split that is another one for each grouping.
+            let each: Vec<usize> = (1..all.len()).collect();
+            let some: Vec<usize> =
+                each.iter().copied().filter(|at| (number * 7 + major as usize) >> at & 1 == 1).collect();
+            for ends in [each, some] {
+                assert_eq!(answer(&merged(&all, &ends, by, out.path())), expected, "{major} {by} {ends:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn compressed_segments_are_parts_too() {
+    let (all, out) = (segments(16), tempfile::tempdir().unwrap());
+    let packed: Vec<PathBuf> = all
+        .iter()
+        .map(|path| {
+            let packed = out.path().join(format!("{}.zst", name(path)));
+            fs::write(&packed, zstd::encode_all(&fs::read(path).unwrap()[..], 1).unwrap()).unwrap();
+            packed
+        })
+        .collect();
+    let paths = all.iter().map(|path| arg(path));
+    let one = walfpi(&["stats", "--by", "record", "--format", "ndjson"].into_iter().chain(paths).collect::<Vec<_>>());
+    let found = merged(&packed, &[1, 2], "record", out.path());
+    assert_eq!((answer(&found).0, answer(&found).1), (answer(&one).0, answer(&one).1));
+}
+
+/// Without the segment after a part, its last record is counted by nobody, and that is said.
+#[test]
+fn record_that_no_part_has_is_not_examined() {
+    let (all, out) = (segments(16), tempfile::tempdir().unwrap());
+    let mut lost = 0;
+    for end in 1..all.len() {
+        let ran = walfpi(
+            &["stats", "--partial", "--by", "rmgr"]
+                .into_iter()
+                .chain(all[..end].iter().map(|path| arg(path)))
+                .collect::<Vec<_>>(),
+        );
+        let (first, second) = (out.path().join("first"), part(&all, end..all.len(), "rmgr", out.path()));
+        fs::write(&first, &ran.stdout).unwrap();
+        let whole = merged(&all, &[end], "rmgr", out.path());
+        let found = walfpi(&["merge", "--format", "ndjson", arg(&first), arg(&second)]);
+        let records = |ran: &Ran| ran.of_type("summary")[0]["records"].as_u64().unwrap();
+        if records(&found) == records(&whole) {
+            assert_eq!(found.status, 0, "{end}");
+        } else {
+            assert_eq!((records(&whole) - records(&found), found.status), (1, 2), "{end}");
+            assert_eq!(found.of_type("skipped")[0]["cause"], "record_between_parts", "{end}");
+            lost += 1;
+        }
+    }
+    assert!(lost > 0);
+}
+
+#[test]
+fn parts_that_do_not_belong_together_are_refused_or_named() {
+    let (all, out) = (segments(16), tempfile::tempdir().unwrap());
+    let part = |own, by| part(&all, own, by, out.path());
+    let merge = |files: &[&PathBuf]| {
+        walfpi(
+            &["merge", "--format", "ndjson"].into_iter().chain(files.iter().map(|file| arg(file))).collect::<Vec<_>>(),
+        )
+    };
+    let (first, middle, last) = (part(0..1, "rmgr"), part(1..2, "rmgr"), part(2..all.len(), "rmgr"));
+    let overlap = merge(&[&first, &part(0..2, "rmgr")]);
+    assert!(overlap.status == 2 && overlap.stderr.contains("counted the same WAL"), "{}", overlap.stderr);
+    let twice = merge(&[&first, &first]);
+    assert!(twice.status == 2 && twice.stderr.contains("counted the same WAL"), "{}", twice.stderr);
+    let gap = merge(&[&first, &last]);
+    assert_eq!((gap.status, gap.of_type("finding")[0]["kind"].as_str()), (1, Some("wal_gap")), "{}", gap.stderr);
+    assert_eq!(merge(&[&first, &middle, &last]).status, 0);
+    let otherwise = merge(&[&first, &part(1..2, "fork")]);
+    assert!(otherwise.status == 2 && otherwise.stderr.contains("grouped by"), "{}", otherwise.stderr);
+    let other = segments(15);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let foreign = merge(&[&first, &self::part(&other, 1..2, "rmgr", elsewhere.path())]);
+    assert!(foreign.status == 2 && foreign.stderr.contains("system identifier"), "{}", foreign.stderr);
+    // Cut off, of another version, or something else.
+    let text = fs::read_to_string(&first).unwrap();
+    for wrong in [&text[..text.len() / 2], &text.replace("partial\":1", "partial\":9"), "{}", ""] {
+        let file = out.path().join("wrong");
+        fs::write(&file, wrong).unwrap();
+        let ran = merge(&[&middle, &file]);
+        assert!(ran.status == 2 && ran.stdout.is_empty() && !ran.stderr.is_empty(), "{wrong}");
+    }
+    // WAL that follows in its address and not in its records.
+    let mut forged: Value = serde_json::from_str(&text).unwrap();
+    forged["runs"][0]["last_lsn"] = 8.into();
+    fs::write(out.path().join("forged"), forged.to_string()).unwrap();
+    let ran = merge(&[&out.path().join("forged"), &middle]);
+    assert_eq!((ran.status, ran.of_type("skipped")[0]["cause"].as_str()), (2, Some("part_does_not_follow")));
+    for by in ["checkpoint", "cause", "xid", "relation,cause"] {
+        let ran = walfpi(&["stats", "--partial", "--by", by, arg(&all[0])]);
+        assert!(ran.status == 2 && ran.stderr.contains("--partial"), "{by}");
+    }
+}
+
+/// The example program in docs/, on compressed segments: what one process counts.
+#[test]
+fn spark_adds_up_to_what_one_process_counts() {
+    let python = std::env::var("PGFORENSICS_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let has_spark = Command::new(&python).args(["-c", "import pyspark"]).output();
+    let has_java = Command::new("java").arg("-version").output().is_ok();
+    if !(has_java && has_spark.is_ok_and(|ran| ran.status.success())) {
+        return common::skipped(&format!("{python} has no pyspark, or there is no Java"));
+    }
+    let (all, out) = (segments(17), tempfile::tempdir().unwrap());
+    let archive = out.path().join("archive");
+    fs::create_dir(&archive).unwrap();
+    for path in &all {
+        let packed = zstd::encode_all(&fs::read(path).unwrap()[..], 1).unwrap();
+        fs::write(archive.join(format!("{}.zst", name(path))), packed).unwrap();
+    }
+    let program = assert_cmd::cargo::cargo_bin("pg_walfpi");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/spark_stats.py");
+    let ran = Command::new(&python)
+        .arg(script)
+        .args(["--program", arg(&program), "--by", "relation", "--group", "2", arg(&archive)])
+        .env("PYSPARK_PYTHON", &python)
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let found: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let one = walfpi(&["stats", "--by", "relation", "--format", "json", arg(&archive)]);
+    let one: Value = serde_json::from_str(&one.stdout).unwrap();
+    let rows = |document: &Value| -> BTreeMap<String, u64> {
+        let groups = document["groups"].as_array().unwrap();
+        groups.iter().map(|row| (sums(row), row["records"].as_u64().unwrap())).collect()
+    };
+    assert!(rows(&one).len() > 5);
+    assert_eq!(rows(&found), rows(&one));
+    assert_eq!(found["summary"]["record_bytes"], one["summary"]["record_bytes"]);
+}
