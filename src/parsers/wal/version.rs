@@ -54,6 +54,10 @@ pub struct MajorFacts {
     pub btree_delete_names_table: bool,
     /// Rows are frozen by plans, each for several rows.
     pub freezes_by_plans: bool,
+    /// Default of `checkpoint_completion_target`.
+    pub completion_target: f64,
+    /// WAL is kept since the checkpoint before the last one, so that checkpoints come more often for one `max_wal_size`.
+    pub keeps_two_checkpoints: bool,
     /// `FPI_FOR_HINT` has its image even without full-page writes, of a page that is copied after its LSN was looked at.
     pub hints_force_images: bool,
     /// A record stands at each redo point.
@@ -175,6 +179,7 @@ majors! {
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: true, freezes_by_plans: false,
+        completion_target: 0.5, keeps_two_checkpoints: true,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_11,
     }
@@ -186,6 +191,7 @@ majors! {
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: true, freezes_by_plans: false,
+        completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_11,
     }
@@ -197,6 +203,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_12,
     }
@@ -208,6 +215,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::V13,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_14,
     }
@@ -219,6 +227,7 @@ majors! {
         catalog: &catalog::TO_14, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_14,
     }
@@ -230,6 +239,7 @@ majors! {
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: false,
+        completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
         replay_settings: PLAIN_TO_17,
     }
@@ -241,6 +251,7 @@ majors! {
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true,
+        completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
         replay_settings: PLAIN_TO_17,
     }
@@ -252,6 +263,7 @@ majors! {
         catalog: &catalog::TO_17, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true,
+        completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
         replay_settings: PLAIN_TO_17,
     }
@@ -263,6 +275,7 @@ majors! {
         catalog: &catalog::SINCE_18, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
         btree_delete_names_table: false, freezes_by_plans: true,
+        completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
         replay_settings: PLAIN_SINCE_18,
     }
@@ -274,6 +287,7 @@ majors! {
         catalog: &catalog::SINCE_18, prune: PruneRecords::Since19, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: true,
         btree_delete_names_table: false, freezes_by_plans: true,
+        completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
         replay_settings: PLAIN_SINCE_18,
     }

@@ -79,16 +79,12 @@ impl RealCheckpoints {
 
 impl Replay {
     pub(super) fn new(plan: &WhatIfPlan, geometry: Geometry, major: Major) -> Self {
-        /// Default of `checkpoint_completion_target` up to major 13, and since.
-        const TARGET_TO_13: f64 = 0.5;
-        const TARGET_SINCE_14: f64 = 0.9;
-        let default = if major >= Major::V14 { TARGET_SINCE_14 } else { TARGET_TO_13 };
-        let completion_target = plan.completion_target.unwrap_or(default);
+        let completion_target = plan.completion_target.unwrap_or(major.facts().completion_target);
         let marks_redo = major.facts().xlog >= XlogFormat::To18;
         let server = Server {
             segment_size: geometry.wal_segment_size,
             completion_target,
-            keeps_two_checkpoints: major == Major::V10,
+            keeps_two_checkpoints: major.facts().keeps_two_checkpoints,
         };
         Self {
             geometry,
