@@ -251,6 +251,8 @@ fn every_line_has_the_documented_fields() {
         "fork",
         "block",
         "cause",
+        "time",
+        "since-redo",
         "xid",
         "relation,checkpoint",
         "segment",

@@ -128,3 +128,96 @@ fn decay_is_by_as_many_records_where_an_interval_is_shorter_than_a_second() {
         }
     }
 }
+
+#[test]
+fn buckets_hold_the_records_that_were_written_in_them() {
+    for major in 10..=19 {
+        let rows = intervals(major);
+        let records = listed(major, &rows);
+        for (bucket, us) in [("1s", 1_000_000), ("200ms", 200_000), ("1h", 3_600_000_000)] {
+            // By the clock: the latest time told so far.
+            let mut expected: std::collections::BTreeMap<Option<i64>, [u64; 4]> = Default::default();
+            let mut now: Option<i64> = None;
+            for record in &records {
+                now = now.max(record.told);
+                let sums = expected.entry(now.map(|now| now.div_euclid(us) * us)).or_default();
+                let counts = [1, record.bytes[1], record.bytes[0] - record.bytes[1], record.images];
+                sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+            let args = |jobs| ["stats", "--by", "time", "--bucket", bucket, "--jobs", jobs, "--format", "ndjson"];
+            let ran = walfpi(&[&args("1")[..], &[arg(&data(major))]].concat());
+            assert_eq!(ran.status, 0, "{major} {bucket}: {}", ran.stderr);
+            let found: std::collections::BTreeMap<Option<i64>, [u64; 4]> = ran
+                .of_type("bucket")
+                .iter()
+                .filter(|row| row["records"] != 0)
+                .map(|row| {
+                    let counts = ["records", "record_bytes", "fpi_bytes", "fpi_count"];
+                    (row["start_time"].as_str().map(unix_us), counts.map(|name| row[name].as_u64().unwrap()))
+                })
+                .collect();
+            assert_eq!(found, expected, "{major} {bucket}");
+            let checkpoints: u64 = ran.of_type("bucket").iter().map(|row| row["checkpoints"].as_u64().unwrap()).sum();
+            assert_eq!(
+                checkpoints,
+                rows.iter().filter(|row| !row["checkpoint_lsn"].is_null()).count() as u64,
+                "{major}"
+            );
+            // However the segments are shared out.
+            let many = walfpi(&[&args("7")[..], &[arg(&data(major))]].concat());
+            assert_eq!(ran.stdout, many.stdout, "{major} {bucket}");
+        }
+    }
+}
+
+#[test]
+fn images_since_redo_points_are_those_of_the_intervals_with_one() {
+    for major in [10, 16, 18] {
+        let ran = walfpi(&["stats", "--by", "since-redo", "--format", "ndjson", arg(&data(major))]);
+        let rows = ran.of_type("since_redo");
+        assert_eq!((ran.status, rows.len()), (0, 5), "{major}");
+        // All of this WAL was written within two seconds.
+        let known = |row: &&Value| !row["redo_lsn"].is_null() && !row["duration_s"].is_null();
+        let whole = intervals(major);
+        let images: u64 = whole.iter().filter(known).map(|row| row["fpi_count"].as_u64().unwrap()).sum();
+        let lasts: f64 = whole.iter().filter(known).map(|row| row["duration_s"].as_f64().unwrap()).sum();
+        assert_eq!(rows[0]["fpi_count"].as_u64(), Some(images), "{major}");
+        assert!((rows[0]["observed_s"].as_f64().unwrap() - lasts).abs() < 0.02, "{major}: {lasts}");
+        assert!(rows[1..].iter().all(|row| row["fpi_count"] == 0 && row["images_per_s"].is_null()), "{major}");
+    }
+}
+
+#[test]
+fn range_of_time_takes_the_records_that_were_written_in_it() {
+    for major in [10, 15, 18] {
+        let rows = intervals(major);
+        let records = listed(major, &rows);
+        let told: Vec<i64> = records.iter().filter_map(|record| record.told).collect();
+        let (first, last) = (*told.iter().min().unwrap(), *told.iter().max().unwrap());
+        let text = |us: i64| jiff::Timestamp::from_microsecond(us).unwrap().to_string();
+        let counted = |args: &[&str]| {
+            let ran = walfpi(&[&["stats", "--by", "rmgr", "--format", "ndjson"], args, &[arg(&data(major))]].concat());
+            let summary = ran.of_type("summary").pop();
+            (ran.status, summary.map(|summary| summary["records"].as_u64().unwrap()), ran.stderr)
+        };
+        for part in [2, 5, 9] {
+            // One of a commit: those of checkpoints are older than what stands before them.
+            let commits: Vec<i64> = told.iter().copied().filter(|time| time % 1_000_000 != 0).collect();
+            let time = commits[commits.len() * part / 10];
+            // From the first record on that tells this time or a later one.
+            let from = records.iter().position(|record| record.told >= Some(time)).unwrap() as u64;
+            let since = counted(&["--since", &text(time)]);
+            assert_eq!((since.0, since.1), (0, Some(records.len() as u64 - from)), "{major} {part}: {}", since.2);
+            let until = counted(&["--until", &text(time)]);
+            assert_eq!((until.0, until.1), (0, Some(from)), "{major} {part}: {}", until.2);
+            // The same time before the end.
+            let before = format!("{}us", last - time);
+            assert_eq!(counted(&["--since", &before]).1, since.1, "{major} {before}");
+        }
+        let (status, _, error) = counted(&["--since", &text(last + 1)]);
+        assert!(status == 2 && error.contains("the last time that this WAL tells is"), "{major}: {error}");
+        let (status, _, error) = counted(&["--until", &text(first)]);
+        assert!(status == 2 && error.contains("the first time that this WAL tells is"), "{major}: {error}");
+        assert_eq!(counted(&["--since", "yesterday"]).0, 2);
+    }
+}

@@ -16,8 +16,10 @@ use crate::cluster::names_file::NamesFileError;
 use crate::cluster::open::AccessError;
 use crate::cluster::tar_backup::TarBackup;
 use crate::cluster::wal::WalSetError;
+use crate::output::json::time_words;
 use crate::output::tar_text::tar_backup_words;
 use crate::output::ways_on::ways_on;
+use crate::parsers::wal::payload::PgTimestamp;
 use crate::rebuild::{NoServer, RebuildError};
 use crate::repair::apply::Stopped;
 use crate::repair::blocker::{Blocker, Overrides};
@@ -77,6 +79,25 @@ pub enum InspectError {
     /// No partial result was named.
     #[error("no partial result was named")]
     NoPartial,
+    /// A range of time was asked for, and nothing says what was written when.
+    #[error("this WAL tells no times (it holds no commit, abort or checkpoint): give --start and --end as LSNs")]
+    NoTimes,
+    /// All WAL is older than what was asked for.
+    #[error("nothing was written at {} or later: the last time that this WAL tells is {}", time_words(*time), time_words(*last))]
+    AllBefore {
+        /// From when on.
+        time: PgTimestamp,
+        /// The last time that is told.
+        last: PgTimestamp,
+    },
+    /// All WAL is newer than what was asked for.
+    #[error("nothing is known to be written before {}: the first time that this WAL tells is {}", time_words(*time), time_words(*first))]
+    AllAfter {
+        /// Before when.
+        time: PgTimestamp,
+        /// The first time that is told.
+        first: PgTimestamp,
+    },
     /// No segment has this name.
     #[error("{name} is not a valid name of a segment of {segment_size} bytes")]
     NotASegment {

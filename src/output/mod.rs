@@ -43,6 +43,8 @@ pub mod text;
 pub mod wal_columns;
 #[cfg(feature = "tables")]
 pub mod wal_text;
+#[cfg(feature = "tables")]
+pub mod wal_times;
 pub mod ways_on;
 #[cfg(feature = "tables")]
 pub mod whatif_text;

@@ -15,8 +15,9 @@ const FINEST_US: i64 = 125_000;
 /// Counts by the time at which records were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeCurve {
-    /// Step of time: the finest, doubled as often as needed.
+    /// Step of time: that of the beginning, doubled as often as needed.
     width_us: i64,
+    max_points: usize,
     /// Before any time was told.
     unknown: Tally,
     /// By the number of the step, ascending.
@@ -25,11 +26,17 @@ pub struct TimeCurve {
 
 impl Default for TimeCurve {
     fn default() -> Self {
-        Self { width_us: FINEST_US, unknown: Tally::default(), points: Vec::new() }
+        Self { width_us: FINEST_US, max_points: MAX_TIME_POINTS, unknown: Tally::default(), points: Vec::new() }
     }
 }
 
 impl TimeCurve {
+    /// One whose steps are as long as this, at least a microsecond, however many there are.
+    #[must_use]
+    pub fn of_width(width_us: i64) -> Self {
+        Self { width_us: width_us.max(1), max_points: usize::MAX, ..Self::default() }
+    }
+
     /// Counts `tally` at `time`, which is not before that of anything counted so far.
     pub fn add(&mut self, time: Option<PgTimestamp>, tally: &Tally) {
         match time {
@@ -100,7 +107,8 @@ impl TimeCurve {
         (self.points.capacity() as u64).saturating_mul(size_of::<(i64, Tally)>() as u64)
     }
 
-    const fn step_of(&self, time: PgTimestamp) -> i64 {
+    /// The number of the step in which a time lies.
+    pub(super) const fn step_of(&self, time: PgTimestamp) -> i64 {
         match time.0.checked_div_euclid(self.width_us) {
             Some(step) => step,
             None => 0,
@@ -112,7 +120,7 @@ impl TimeCurve {
             Some((last, sum)) if *last >= step => sum.add(tally),
             _ => self.points.push((step, *tally)),
         }
-        while self.points.len() > MAX_TIME_POINTS {
+        while self.points.len() > self.max_points {
             self.coarsen();
         }
     }

@@ -31,5 +31,6 @@ pub mod since_redo;
 pub mod stretch;
 pub mod tail;
 pub mod tally;
+pub mod time_buckets;
 pub mod walk;
 pub mod whatif;

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::time_args::time_bound;
 use crate::cli::context::OutputArgs;
 use crate::cli::data_dir_arg::pgdata_of_environment;
 use crate::cli::usage::UsageError;
 use crate::cli::work::JobsArg;
-use crate::inspect::wal::request::{SegmentSpan, WalRequest, is_segment_name};
+use crate::inspect::wal::request::{SegmentSpan, TimeBound, WalRequest, is_segment_name};
 use crate::types::{Lsn, TimelineId};
 
 /// Which WAL is read.
@@ -18,7 +19,7 @@ pub struct SourceArgs {
     /// first and last segment, as for pg_waldump [default: $PGDATA]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Directory with the segments; PATH may then name the first and the last one
+    /// Directory with the segments; PATH may name the first and the last
     #[arg(short = 'p', long = "path", value_name = "PATH")]
     path: Option<PathBuf>,
     /// Data directory to read, instead of -p
@@ -30,7 +31,16 @@ pub struct SourceArgs {
     /// Count no record that ends after this LSN
     #[arg(short = 'e', long, value_name = "LSN", help_heading = "Range")]
     end: Option<Lsn>,
-    /// Follow this timeline [default: the newest one, or that of the first segment named]
+    /// Count nothing written before this time
+    ///
+    /// 2026-11-21, "2026-11-21 14:00" (both in UTC), 2026-11-21T14:00:00+02:00, or 2h: so long before the last time that
+    /// this WAL tells. Commits, aborts and checkpoints tell it; the records between were written when the last of them was.
+    #[arg(long, value_name = "TIME", help_heading = "Range", value_parser = time_bound)]
+    since: Option<TimeBound>,
+    /// Count nothing written at this time or later
+    #[arg(long, value_name = "TIME", help_heading = "Range", value_parser = time_bound)]
+    until: Option<TimeBound>,
+    /// Follow this timeline [default: newest, or that of the first segment named]
     #[arg(short = 't', long, value_name = "TLI", help_heading = "Range", value_parser = clap::value_parser!(u32).range(1..))]
     timeline: Option<u32>,
 }
@@ -47,6 +57,8 @@ impl SourceArgs {
             span,
             start: self.start,
             end: self.end,
+            since: self.since,
+            until: self.until,
             timeline: self.timeline.map(TimelineId),
             names: None,
             jobs: jobs.count(),

@@ -10,6 +10,8 @@ mod merge;
 mod report;
 mod setting;
 mod stats;
+mod time_args;
+mod times;
 #[cfg(feature = "tui")]
 mod tui;
 mod verify;

@@ -7,6 +7,8 @@ use serde_json::json;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
+use super::time_args::length_of_time;
+use super::times::{run_since_redo, run_times};
 use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::tally::Tally;
@@ -45,6 +47,11 @@ use crate::types::Geometry;
 /// later; images that cannot be judged without the redo point before --start are unknown_before_start. hint_only says that
 /// nothing else changed the page up to the next redo point, as far as there is WAL.
 ///
+/// With --by time, a record counts at the time that it tells (commits and aborts do), or at the latest one told before it,
+/// so that a long transaction counts where it is not interrupted by others at the time before. Rows are whole periods of
+/// --bucket, in UTC; rates are those over the whole period, of the bytes of records. With --by since-redo, images are
+/// counted by how long after the redo point they were written, over all intervals whose times are known.
+///
 /// With two keys the finer one decides what counts where. With relation,cause an image counts for its relation and its
 /// cause, all else that a record says of a block for the relation and no cause, and the rest of the record with its first
 /// block. With checkpoint as a key, a record counts for the last redo point at or before it. With xid, subtransactions count
@@ -63,6 +70,9 @@ pub struct StatsArgs {
     /// What each row stands for: one key, or two at once, such as relation,cause
     #[arg(long, value_enum, default_value = "checkpoint", value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
+    /// With --by time: length of a row's period, such as 30s, 5m, 1h or 1d
+    #[arg(long, value_name = "LENGTH", default_value = "5m", value_parser = length_of_time)]
+    bucket: i64,
     /// Show only the first N rows
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -108,6 +118,10 @@ enum By {
     Database,
     /// Tablespaces
     Tablespace,
+    /// Periods of time, see --bucket
+    Time,
+    /// Seconds after redo points
+    SinceRedo,
     /// Transactions, with their subtransactions where the WAL tells whose they are
     Xid,
     /// Kinds of relations: table, index, TOAST table, visibility map and so on
@@ -117,8 +131,9 @@ enum By {
 }
 
 impl By {
-    const fn key(self) -> GroupBy {
-        match self {
+    const fn key(self) -> Option<GroupBy> {
+        Some(match self {
+            Self::Time | Self::SinceRedo => return None,
             Self::Checkpoint => GroupBy::Checkpoint,
             Self::Rmgr => GroupBy::Rmgr,
             Self::Record => GroupBy::Record,
@@ -133,17 +148,21 @@ impl By {
             Self::Xid => GroupBy::Xid,
             Self::Kind => GroupBy::Kind,
             Self::Table => GroupBy::Table,
-        }
+        })
     }
 
     /// What rows are grouped by; `None`: checkpoint intervals.
     fn grouping(keys: &[Self]) -> Result<Option<Grouping>, UsageError> {
-        match *keys {
-            [Self::Checkpoint] => Ok(None),
-            [only] => Ok(Some(only.key().into())),
-            [first, second] if first != second => Ok(Some(Grouping::pair(first.key(), second.key()))),
-            _ => Err(UsageError::WrongKeys),
+        match keys {
+            [Self::Checkpoint] => return Ok(None),
+            [only] => only.key().map(Grouping::from),
+            [first, second] if first != second => {
+                first.key().zip(second.key()).map(|(first, second)| Grouping::pair(first, second))
+            }
+            _ => None,
         }
+        .map(Some)
+        .ok_or(UsageError::WrongKeys)
     }
 }
 
@@ -189,6 +208,12 @@ impl Sort {
 }
 
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let work = (args.jobs, args.progress);
+    match args.by[..] {
+        [By::Time] => return run_times(&args.common, work, args.bucket, args.top, out),
+        [By::SinceRedo] => return run_since_redo(&args.common, work, out),
+        _ => {}
+    }
     let request = WalStatsRequest { wal: args.common.request(args.jobs)?, group: By::grouping(&args.by)? };
     if request.wal.names.is_none() && request.group.is_some_and(|by| by.has(GroupBy::Table)) {
         return Err(UsageError::TablesWithoutNames.into());

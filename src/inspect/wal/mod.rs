@@ -13,5 +13,7 @@ pub mod request;
 pub mod restored;
 pub mod source;
 pub mod stats;
+mod time_range;
+pub mod times;
 pub mod watch;
 pub mod whatif;

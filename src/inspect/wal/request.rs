@@ -7,6 +7,7 @@ use crate::analysis::in_order::all_cores;
 use crate::cluster::data_dir::{DataDir, NotADataDir};
 use crate::cluster::open::AccessError;
 use crate::inspect::error::InspectError;
+use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::{Lsn, TimelineId};
 
@@ -21,6 +22,10 @@ pub struct WalRequest {
     pub start: Option<Lsn>,
     /// No record that ends after this is counted.
     pub end: Option<Lsn>,
+    /// No record that was written before this is counted.
+    pub since: Option<TimeBound>,
+    /// No record that was written then or later is counted.
+    pub until: Option<TimeBound>,
     /// The timeline that is followed; `None`: that of the first segment of `span`, else the newest there is.
     pub timeline: Option<TimelineId>,
     /// Where names of relations are looked up: a stopped data directory, or a file that holds them.
@@ -34,7 +39,17 @@ impl WalRequest {
     #[must_use]
     pub fn of_paths(paths: Vec<PathBuf>) -> Self {
         let span = SegmentSpan::default();
-        Self { paths, span, start: None, end: None, timeline: None, names: None, jobs: all_cores() }
+        Self {
+            paths,
+            span,
+            start: None,
+            end: None,
+            since: None,
+            until: None,
+            timeline: None,
+            names: None,
+            jobs: all_cores(),
+        }
     }
 
     /// The WAL of a data directory and of further paths, with the names of that data directory.
@@ -74,6 +89,18 @@ impl WalRequest {
         }
         Ok(protected)
     }
+}
+
+/// A time that limits what is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeBound {
+    /// This one.
+    At(PgTimestamp),
+    /// So long before the latest time that the WAL tells.
+    BeforeLast {
+        /// In microseconds.
+        us: i64,
+    },
 }
 
 /// Names of the first and last segment to be read, each without a directory.

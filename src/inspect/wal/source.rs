@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::names::NameLookup;
 use super::request::{WalRequest, is_segment_name};
+use super::time_range::lsn_range;
 use super::watch::{WatchWal, Watched};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
@@ -62,13 +63,21 @@ impl WalSource {
         options.fifos = true;
         let set = WalSet::open(paths, options).map_err(|error| cannot_open(paths, error))?;
         let (first, last) = span.range(set.geometry().wal_segment_size)?;
+        let (since, until) = lsn_range(&set, request.since, request.until)?;
+        // The narrowest of those that were asked for.
+        let (start, end) =
+            (request.start.max(first).max(since), [request.end, last, until].into_iter().flatten().min());
+        if let (Some(_), Some(start), Some(end)) = (since.or(until), start, end)
+            && start > end
+        {
+            return Err(InspectError::RangeReversed { start, end });
+        }
         let mut source = Self {
             set,
             findings: Vec::new(),
             coverage: Coverage::default(),
-            // The narrower of the two that were asked for.
-            start: request.start.max(first),
-            end: [request.end, last].into_iter().flatten().min(),
+            start,
+            end,
             limit: None,
             waiting: VecDeque::new(),
         };

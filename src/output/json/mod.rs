@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::skipped::Skipped;
+use crate::parsers::wal::payload::PgTimestamp;
 use crate::types::Lsn;
 
 mod bad_page;
@@ -52,6 +53,13 @@ pub fn time_text(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
+/// A time of the server as ISO 8601 in UTC, with the fraction of a second that it has.
+#[must_use]
+pub fn time_words(time: PgTimestamp) -> String {
+    let us = time.unix_microseconds();
+    jiff::Timestamp::from_microsecond(us).map_or_else(|_| us.to_string(), |time| time.to_string())
+}
+
 /// One line of NDJSON; in JSON, one member of the array of its type.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -72,6 +80,8 @@ pub enum Item {
     Step(wal::Row),
     Left(wal::Row),
     Interval(wal::Row),
+    Bucket(wal::Row),
+    SinceRedo(wal::Row),
     Group(wal::Row),
     Image(wal::Row),
     Run(wal::Row),
@@ -108,6 +118,8 @@ impl Item {
             Self::Step(_) => "steps",
             Self::Left(_) => "left",
             Self::Interval(_) => "intervals",
+            Self::Bucket(_) => "buckets",
+            Self::SinceRedo(_) => "since_redo",
             Self::Group(_) => "groups",
             Self::Image(_) => "images",
             Self::Run(_) => "runs",

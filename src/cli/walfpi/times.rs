@@ -1,0 +1,71 @@
+//! `pg_walfpi stats --by time` and `--by since-redo`.
+
+use std::io::Write;
+
+use super::PROGRAM;
+use super::args::{CommonArgs, path_texts};
+use super::stats::totals_row;
+use crate::cli::exit::{Outcome, Stop};
+use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::wal::stats::{WalCounts, WalStatsRequest, wal_stats};
+use crate::inspect::wal::times::{WalTimesRequest, wal_times};
+use crate::output::closing::{Closing, begin};
+use crate::output::json::Item;
+use crate::output::sink::CsvShape;
+use crate::output::wal_times::{SINCE_COLUMNS, bucket_columns, bucket_row, since_rows, write_buckets, write_since};
+
+/// Counts by periods of `bucket_us`.
+pub(super) fn run_times(
+    common: &CommonArgs,
+    (jobs, progress): (JobsArg, ProgressArg),
+    bucket_us: i64,
+    top: Option<usize>,
+    out: &mut dyn Write,
+) -> Result<Outcome, Stop> {
+    let request = WalTimesRequest { wal: common.request(jobs)?, bucket_us };
+    let bar = ByteBar::new(progress);
+    let mut times = wal_times(&request, &|done, total| bar.at(done, total))?;
+    drop(bar);
+    times.buckets.truncate(top.unwrap_or(usize::MAX));
+    let closing = Closing::new(times.findings, &times.coverage);
+    if let Some(format) = common.output.machine() {
+        let columns = bucket_columns();
+        let shape = CsvShape::Rows { plural: "buckets", columns: &columns };
+        let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
+        for bucket in &times.buckets {
+            sink.item(&Item::Bucket(bucket_row(bucket, times.bucket_us)))?;
+        }
+        let (total, wal_bytes, from, to) = (times.total, times.wal_bytes, times.from, times.to);
+        let counts = WalCounts { total, wal_bytes, from, to, ..WalCounts::default() };
+        let totals = totals_row(&counts, times.major, times.system_identifier, times.geometry);
+        return Ok(closing.end(sink, times.buckets.len() as u64, totals)?.into());
+    }
+    write_buckets(out, &times.buckets, times.bucket_us, &times.total)?;
+    Ok(closing.end_text(out, common.output.layout())?.into())
+}
+
+/// Counts by seconds after redo points.
+pub(super) fn run_since_redo(
+    common: &CommonArgs,
+    (jobs, progress): (JobsArg, ProgressArg),
+    out: &mut dyn Write,
+) -> Result<Outcome, Stop> {
+    let request = WalStatsRequest { wal: common.request(jobs)?, group: None };
+    let bar = ByteBar::new(progress);
+    let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
+    drop(bar);
+    let closing = Closing::new(stats.findings, &stats.coverage);
+    if let Some(format) = common.output.machine() {
+        let shape = CsvShape::Rows { plural: "since_redo", columns: SINCE_COLUMNS };
+        let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
+        let rows = since_rows(&stats.counts.since_redo);
+        let shown = rows.len() as u64;
+        for row in rows {
+            sink.item(&Item::SinceRedo(row))?;
+        }
+        let totals = totals_row(&stats.counts, stats.major, stats.system_identifier, stats.geometry);
+        return Ok(closing.end(sink, shown, totals)?.into());
+    }
+    write_since(out, &stats.counts.since_redo)?;
+    Ok(closing.end_text(out, common.output.layout())?.into())
+}

@@ -1,0 +1,101 @@
+//! WAL by the time at which it was written.
+
+use std::ops::ControlFlow;
+
+use super::request::WalRequest;
+use super::source::WalSource;
+use super::watch::WatchWal;
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::collect::{collect_run, end_of_part};
+use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
+use crate::inspect::error::InspectError;
+use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::version::Major;
+use crate::types::{Geometry, Lsn};
+
+/// Which WAL is counted, in buckets of which length.
+#[derive(Clone, Debug)]
+pub struct WalTimesRequest {
+    /// Which WAL, and how it is read.
+    pub wal: WalRequest,
+    /// Length of a bucket in microseconds; whole buckets since 2000-01-01 00:00 UTC. At least 1.
+    pub bucket_us: i64,
+}
+
+/// WAL by time.
+#[derive(Debug)]
+pub struct WalTimes {
+    /// The buckets with something in them, in the order of time; first what was written before any time was told.
+    pub buckets: Vec<Bucket>,
+    /// Length of a bucket, in microseconds.
+    pub bucket_us: i64,
+    /// All of it.
+    pub total: Tally,
+    /// Bytes of WAL that it lies in, page headers and padding included.
+    pub wal_bytes: u64,
+    /// Start of the first record.
+    pub from: Option<Lsn>,
+    /// End of the last.
+    pub to: Option<Lsn>,
+    /// Major of the server that wrote it, by the page magic.
+    pub major: Option<Major>,
+    /// The cluster that it belongs to.
+    pub system_identifier: Option<u64>,
+    /// Sizes of pages and segments.
+    pub geometry: Geometry,
+    /// What looks wrong or is worth knowing.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not.
+    pub coverage: Coverage,
+}
+
+/// Counts records and images by time. A record counts at the time that it tells, or at the latest one told before it.
+///
+/// # Errors
+/// When there is no such WAL, or the range is empty.
+pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
+    let mut source = WalSource::open(&request.wal)?;
+    let (plan, watched) = (source.plan(), source.watched(watch));
+    let bucket_us = request.bucket_us.max(1);
+    let (mut buckets, mut total) = (TimeBuckets::new(bucket_us), Tally::default());
+    let (mut wal_bytes, mut from, mut to) = (0_u64, None, None);
+    source.each_run(
+        &watched,
+        |set, run, _| {
+            let stretch = plan.stretch(set, run, Keep::Heads);
+            let begin = |_| BucketCounter::new(bucket_us);
+            let read = collect_run(&stretch, request.wal.jobs, &|bytes| watched.advance(bytes), begin, |part| {
+                let start = set.segments()[part.index].start_lsn.max(plan.start_lsn);
+                wal_bytes = wal_bytes.saturating_add(end_of_part(part).bytes_since(start).unwrap_or(0));
+                from = from.or(part.extent.first_lsn);
+                to = part.extent.last_end_lsn.or(to);
+                total.add(&part.found.tally);
+                buckets.push(&mut part.found);
+                Ok(())
+            });
+            (read, ())
+        },
+        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+    );
+    if let Some(back) = buckets.clock.set_back() {
+        source.findings.push(Finding::note(FindingKind::ClockSetBack(back)));
+    }
+    source.coverage.examined = total.records;
+    source.note_empty_range();
+    let WalSource { set, findings, coverage, .. } = source;
+    Ok(WalTimes {
+        buckets: buckets.rows(),
+        bucket_us,
+        total,
+        wal_bytes,
+        from,
+        to,
+        major: set.major(),
+        system_identifier: set.system_identifier(),
+        geometry: set.geometry(),
+        findings,
+        coverage,
+    })
+}
