@@ -221,3 +221,15 @@ fn range_of_time_takes_the_records_that_were_written_in_it() {
         assert_eq!(counted(&["--since", "yesterday"]).0, 2);
     }
 }
+
+/// Records that reach over the end of a segment are counted once, whatever rows stand for.
+#[test]
+fn bytes_of_wal_by_time_are_those_by_checkpoint() {
+    for major in [10, 15, 19] {
+        let of = |by: &str| {
+            let ran = walfpi(&["stats", "--by", by, "--format", "ndjson", arg(&data(major))]);
+            ran.of_type("summary").remove(0)["wal_bytes"].as_u64().unwrap()
+        };
+        assert!(of("time").abs_diff(of("checkpoint")) < 8192, "{major}");
+    }
+}

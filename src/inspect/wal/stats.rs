@@ -195,7 +195,9 @@ pub(super) fn count(
                 }
                 each_part(run, part);
                 let end_lsn = end_of_part(part);
-                counted.add_stretch(set.segments()[part.index].start_lsn.max(plan.start_lsn), end_lsn);
+                // The last record of the segment before may reach into this one.
+                let start_lsn = set.segments()[part.index].start_lsn.max(plan.start_lsn);
+                counted.add_stretch(start_lsn.max(counted.to.unwrap_or(start_lsn)), end_lsn);
                 let counts = &mut part.found.counts;
                 counted.total.add(&counts.total());
                 counted.reach(part.extent.first_lsn, part.extent.last_end_lsn);

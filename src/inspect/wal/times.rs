@@ -67,7 +67,9 @@ pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTi
             let stretch = plan.stretch(set, run, Keep::Heads);
             let begin = |_| BucketCounter::new(bucket_us);
             let read = collect_run(&stretch, request.wal.jobs, &|bytes| watched.advance(bytes), begin, |part| {
+                // The last record of the segment before may reach into this one.
                 let start = set.segments()[part.index].start_lsn.max(plan.start_lsn);
+                let start = start.max(to.unwrap_or(start));
                 wal_bytes = wal_bytes.saturating_add(end_of_part(part).bytes_since(start).unwrap_or(0));
                 from = from.or(part.extent.first_lsn);
                 to = part.extent.last_end_lsn.or(to);
