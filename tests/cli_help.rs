@@ -19,8 +19,11 @@ fn help_of_every_command() {
         ),
         (
             "pg_walfpi",
-            ["", "stats", "merge", "whatif", "dwb-size", "report", "list", "extract", "export", "verify", "tui"]
-                .as_slice(),
+            [
+                "", "advise", "stats", "merge", "whatif", "dwb-size", "report", "list", "extract", "export", "verify",
+                "tui",
+            ]
+            .as_slice(),
         ),
     ] {
         for command in commands {

@@ -273,6 +273,7 @@ fn every_line_has_the_documented_fields() {
     checker.output(&walfpi(&[["whatif"].as_slice(), &sizes].concat()), "whatif");
     checker.output(&walfpi(&["whatif", "--checkpoint-timeout", "1s", "--format", "ndjson", arg(&wal)]), "whatif");
     checker.output(&walfpi(&["whatif", "--format", "ndjson", arg(&wal)]), "whatif");
+    checker.output(&walfpi(&["advise", "--sample", "20", "--format", "ndjson", arg(&wal)]), "advise");
     let tables = out.path().join("tables");
     let export = ["export", "--table", "images", "--format", "ndjson", "-o", arg(&tables), arg(&wal)];
     checker.output(&walfpi(&export), "export");

@@ -1,6 +1,8 @@
 //! Printing: functions take a writer. Computes nothing and judges nothing.
 
 #[cfg(feature = "tables")]
+pub mod advise_text;
+#[cfg(feature = "tables")]
 pub mod check_text;
 pub mod closing;
 pub mod colour;

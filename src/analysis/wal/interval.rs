@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::block_set::BlockSet;
 use super::clock::Clock;
 use super::curve::{RecordCurve, TimeCurve, add_to_part, shares_of};
-use super::partial::{CheckpointKind, CheckpointSeen, SegmentCounts, Slice};
+use super::partial::{CheckpointKind, CheckpointSeen, Counts, Slice};
 use super::since_redo::SinceRedo;
 use super::tally::Tally;
 use crate::cluster::wal::WalReadError;
@@ -222,8 +222,13 @@ impl IntervalFold {
     ///
     /// # Errors
     /// When a segment that must be read again cannot be.
-    pub fn push(&mut self, part: &mut SegmentCounts<'_>, end_lsn: Lsn, rescan: Rescan<'_>) -> Result<(), WalReadError> {
-        let counts = &mut part.found.counts;
+    pub fn push(
+        &mut self,
+        index: usize,
+        counts: &mut Counts,
+        end_lsn: Lsn,
+        rescan: Rescan<'_>,
+    ) -> Result<(), WalReadError> {
         let slices = std::mem::take(&mut counts.slices);
         let ends: Vec<Lsn> = slices.iter().skip(1).map(|slice| slice.start_lsn).chain([end_lsn]).collect();
         let mut checkpoints = counts.checkpoints.iter().peekable();
@@ -233,7 +238,7 @@ impl IntervalFold {
             if at > 0 {
                 self.close(slice.start_lsn, Some(slice.start_lsn));
             }
-            let segments = part.index..part.index.saturating_add(1);
+            let segments = index..index.saturating_add(1);
             let mut chunk = Chunk::new(segments, slice.start_lsn, slice_end, now);
             chunk.add(slice);
             self.times.append(&chunk.by_time, now);

@@ -16,6 +16,15 @@ pub trait Visitor {
     fn record(&mut self, record: &Record<'_>);
 }
 
+/// Both take each record, so that several things are counted while the bytes are read and checked once.
+impl<A: Visitor, B: Visitor> Visitor for (A, B) {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.0.record(record);
+        self.1.record(record);
+    }
+}
+
 /// Given the bytes that were read; breaks reading off. Called from all threads.
 pub type WatchRead<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 

@@ -1,5 +1,6 @@
 //! `pg_walfpi`.
 
+mod advise;
 mod args;
 mod dwb_size;
 mod export;
@@ -47,6 +48,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Advise(Box<advise::AdviseArgs>),
     Stats(Box<stats::StatsArgs>),
     Merge(merge::MergeArgs),
     List(Box<list::ListArgs>),
@@ -74,6 +76,7 @@ enum Command {
 /// Runs the program: results to `out`, notes to `errors`.
 pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
     let result = match cli.command {
+        Command::Advise(args) => advise::run(&args, out),
         Command::Stats(args) => stats::run(&args, out),
         Command::Merge(args) => merge::run(&args, out),
         Command::List(args) => list::run(&args, out),

@@ -1,6 +1,8 @@
 //! WAL read for its own sake: how much of it is full-page images, which images, and where it ends and why.
 
+pub mod advise;
 pub mod chain;
+mod counting;
 pub mod dwb_size;
 pub mod export;
 pub mod images;

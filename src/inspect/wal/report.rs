@@ -91,7 +91,7 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
 
 /// Reads the same WAL for another question. What was said of it already is not said again. `None`: the reading was broken
 /// off, now or before.
-fn once_more<T>(source: &mut WalSource, work: impl FnOnce(&mut WalSource) -> T) -> Option<T> {
+pub(super) fn once_more<T>(source: &mut WalSource, work: impl FnOnce(&mut WalSource) -> T) -> Option<T> {
     if source.coverage.is_interrupted() {
         return None;
     }

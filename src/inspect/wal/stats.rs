@@ -3,13 +3,13 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use super::counting::Counting;
 use super::images::cause_facts;
 use super::names::NameLookup;
 use super::request::WalRequest;
 use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::block_set::RecentBlocks;
 use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
@@ -17,10 +17,9 @@ use crate::analysis::wal::curve::TimeCurve;
 use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
 use crate::analysis::wal::group_rows::{GroupRow, group_rows};
-use crate::analysis::wal::interval::{Folded, Interval, IntervalFold};
+use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
 use crate::analysis::wal::relation_use::RelationUses;
-use crate::analysis::wal::segment::read_segment;
 use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
@@ -67,12 +66,12 @@ impl WalCounts {
         self.groups.as_ref().map(Groups::rows).unwrap_or_default()
     }
 
-    fn add_stretch(&mut self, start: Lsn, end: Lsn) {
+    pub(super) fn add_stretch(&mut self, start: Lsn, end: Lsn) {
         self.wal_bytes = self.wal_bytes.saturating_add(end.bytes_since(start).unwrap_or(0));
     }
 
     /// True when rows stand for relations or databases of which some have no name.
-    fn has_unnamed(&self, names: &NameLookup) -> bool {
+    pub(super) fn has_unnamed(&self, names: &NameLookup) -> bool {
         let Some(known) = names.known() else { return false };
         let is_unnamed = |key: &Key| match key {
             Key::Relation(rel) | Key::Block(rel, ..) | Key::Table(rel) | Key::RelationFork(rel, _) => {
@@ -84,7 +83,7 @@ impl WalCounts {
         self.rows().iter().any(|(row, _)| is_unnamed(&row.first) || row.second.as_ref().is_some_and(is_unnamed))
     }
 
-    fn reach(&mut self, from: Option<Lsn>, to: Option<Lsn>) {
+    pub(super) fn reach(&mut self, from: Option<Lsn>, to: Option<Lsn>) {
         self.from = self.from.or(from);
         self.to = to.or(self.to);
     }
@@ -180,9 +179,7 @@ pub(super) fn count(
     }
     // Which subtransactions a transaction had is in the main data.
     let keep = if group.is_some_and(|by| by.has(GroupBy::Xid)) { Keep::Blocks } else { Keep::Heads };
-    let mut counted = WalCounts::default();
-    let mut fold = IntervalFold::new();
-    let mut undecoded = Vec::new();
+    let mut counting = Counting::new(&plan);
     source.each_run(
         watched,
         |set, run, _| {
@@ -195,52 +192,14 @@ pub(super) fn count(
                 }
                 each_part(run, part);
                 let end_lsn = end_of_part(part);
-                // The last record of the segment before may reach into this one.
-                let start_lsn = set.segments()[part.index].start_lsn.max(plan.start_lsn);
-                counted.add_stretch(start_lsn.max(counted.to.unwrap_or(start_lsn)), end_lsn);
-                let counts = &mut part.found.counts;
-                counted.total.add(&counts.total());
-                counted.reach(part.extent.first_lsn, part.extent.last_end_lsn);
-                undecoded.extend(counts.undecoded.take());
-                if let Some(uses) = counts.uses.take() {
-                    counted.uses.get_or_insert_default().merge(&uses);
-                }
-                if let Some(groups) = counts.groups.take() {
-                    match &mut counted.groups {
-                        Some(all) => all.merge(&groups),
-                        all => *all = Some(groups),
-                    }
-                }
-                if group.is_some() {
-                    return Ok(());
-                }
-                fold.push(part, end_lsn, &mut |segments, cuts| {
-                    let (mut slices, mut buffer) = (Vec::new(), Vec::new());
-                    for index in segments {
-                        let counter = Counter::new(set, index, &plan, cuts);
-                        let part = read_segment(&stretch, index, index, counter, &|_| watch(0), &mut buffer)?;
-                        slices.extend(part.found.counts.slices);
-                    }
-                    Ok(slices)
-                })
+                counting.take(&stretch, (part.index, &part.extent), &mut part.found.counts, end_lsn, watched)
             });
-            fold.end_run();
+            counting.end_run();
             (read, ())
         },
         |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
     );
-    for error in undecoded {
-        source.findings.push(Finding::problem(FindingKind::Payload(error)));
-    }
-    let Folded { intervals, clock, times, since_redo } = fold.finish();
-    if let Some(back) = clock.set_back() {
-        source.findings.push(Finding::note(FindingKind::ClockSetBack(back)));
-    }
-    (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
-    if group.is_none() {
-        counted.wal_bytes = counted.intervals.iter().map(Interval::wal_bytes).sum();
-    }
-    counted
+    counting.finish(&mut source.findings)
 }
 
 /// Counts by cause, and perhaps another key: redo points first, then every record in order.

@@ -23,6 +23,7 @@ pub mod page;
 pub mod page_at;
 pub mod page_change;
 pub mod partial;
+pub mod savings;
 mod slot;
 pub mod wal;
 pub mod whatif;
@@ -85,6 +86,7 @@ pub enum Item {
     Group(wal::Row),
     Image(wal::Row),
     Run(wal::Row),
+    Saving(wal::Row),
     Spacing(wal::Row),
     Guard(wal::Row),
     Hint(wal::Row),
@@ -123,6 +125,7 @@ impl Item {
             Self::Group(_) => "groups",
             Self::Image(_) => "images",
             Self::Run(_) => "runs",
+            Self::Saving(_) => "savings",
             Self::Spacing(_) => "spacings",
             Self::Guard(_) => "guards",
             Self::Hint(_) => "hints",

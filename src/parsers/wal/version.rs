@@ -373,6 +373,15 @@ impl Major {
         };
         table.iter().find(|(flag, _)| bimg_info & flag != 0).map(|&(_, method)| method)
     }
+
+    /// True when `wal_compression` of this major can use the method; whether a server was built with it is another matter.
+    #[must_use]
+    pub fn compresses_with(self, method: Compression) -> bool {
+        match self.facts().images {
+            ImageFlags::To14 => method == Compression::Pglz,
+            ImageFlags::Since15 => true,
+        }
+    }
 }
 
 impl fmt::Display for Major {

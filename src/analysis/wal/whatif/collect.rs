@@ -7,13 +7,16 @@ use super::touches::{Full, GiveUp, TouchList, Touches};
 use super::{WhatIf, WhatIfPlan};
 use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::partial::ScanPlan;
-use crate::analysis::wal::segment::{WatchRead, read_segment};
+use crate::analysis::wal::segment::{Visitor, WatchRead, read_segment};
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
+use crate::types::Lsn;
 
 /// Replays WAL under other settings, run by run.
 #[derive(Debug)]
@@ -29,6 +32,30 @@ impl Full for Directly<'_> {
         self.0.take(list);
         true
     }
+}
+
+/// The touches of one segment, as they come.
+#[derive(Debug)]
+pub struct SegmentTouches(TouchList<GiveUp>);
+
+impl SegmentTouches {
+    /// None yet of segment `index`.
+    #[must_use]
+    pub fn new(stretch: &Stretch<'_>, index: usize) -> Self {
+        Self(list_of(stretch, index, GiveUp))
+    }
+}
+
+impl Visitor for SegmentTouches {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        self.0.record(record);
+    }
+}
+
+fn list_of<F: Full>(stretch: &Stretch<'_>, index: usize, full: F) -> TouchList<F> {
+    let start_lsn = stretch.set.segments()[index].start_lsn.max(stretch.start_lsn);
+    TouchList::new(start_lsn, stretch.set.geometry().wal_segment_size, full)
 }
 
 impl WhatIfReplay {
@@ -52,28 +79,51 @@ impl WhatIfReplay {
         watch: WatchRead<'_>,
     ) -> Result<WalkEnd, WalReadError> {
         let stretch = plan.stretch(set, run, Keep::Heads);
-        let segment_size = set.geometry().wal_segment_size;
-        let base_of = |index: usize| set.segments()[index].start_lsn.max(plan.start_lsn);
-        let begin = |index| TouchList::new(base_of(index), segment_size, GiveUp);
         let mut end_lsn = None;
-        let replay = &mut self.replay;
-        let read = collect_run(&stretch, jobs, watch, begin, |part| {
-            end_lsn = Some(end_of_part(part));
-            if part.found.is_incomplete {
-                let directly = TouchList::new(base_of(part.index), segment_size, Directly(replay));
-                let quiet = |_| watch(0);
-                let read = read_segment(&stretch, part.index, part.from, directly, &quiet, &mut Vec::new())?;
-                let (rest, directly) = read.found.into_parts();
-                directly.0.take(&rest);
-            } else {
-                replay.take(&part.found.list);
-            }
-            Ok(())
-        });
+        let read = collect_run(
+            &stretch,
+            jobs,
+            watch,
+            |index| SegmentTouches::new(&stretch, index),
+            |part| {
+                end_lsn = Some(end_of_part(part));
+                self.take(&stretch, part.index, part.from, &part.found, watch)
+            },
+        );
         if let Some(end_lsn) = end_lsn {
-            self.replay.end_run(end_lsn);
+            self.end_run(end_lsn);
         }
         read
+    }
+
+    /// Takes the touches of the next segment of a run, whose reading began at segment `from`. One with too many is read
+    /// again.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub fn take(
+        &mut self,
+        stretch: &Stretch<'_>,
+        index: usize,
+        from: usize,
+        touches: &SegmentTouches,
+        watch: WatchRead<'_>,
+    ) -> Result<(), WalReadError> {
+        if !touches.0.is_incomplete {
+            self.replay.take(&touches.0.list);
+            return Ok(());
+        }
+        let directly = list_of(stretch, index, Directly(&mut self.replay));
+        let quiet = |_| watch(0);
+        let read = read_segment(stretch, index, from, directly, &quiet, &mut Vec::new())?;
+        let (rest, directly) = read.found.into_parts();
+        directly.0.take(&rest);
+        Ok(())
+    }
+
+    /// Ends a run, whose WAL ends at `end_lsn`: what follows does not follow in WAL.
+    pub fn end_run(&mut self, end_lsn: Lsn) {
+        self.replay.end_run(end_lsn);
     }
 
     /// What came of it, all that was counted, and records whose payload is not that of their type.

@@ -1,0 +1,137 @@
+//! `pg_walfpi advise`: one screen about some WAL.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::PROGRAM;
+use super::args::{CommonArgs, path_texts};
+use crate::analysis::wal::group_key::GroupBy;
+use crate::analysis::wal::group_rows::GroupRow;
+use crate::analysis::wal::overview::Overview;
+use crate::analysis::wal::since_redo::SPAN_STARTS_S;
+use crate::analysis::wal::whatif::compression::{DEFAULT_SAMPLE, SampleSize};
+use crate::cli::exit::{Outcome, Stop};
+use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::wal::advise::{AdviseRequest, WalAdvice, advise};
+use crate::output::advise_text::{write_overview, write_relations, write_savings, write_since_redo};
+use crate::output::closing::{Closing, begin};
+use crate::output::json::savings::{SAVING_COLUMNS, saving_row};
+use crate::output::json::wal::{Naming, group_row};
+use crate::output::json::{Item, lsn_text, time_text};
+use crate::output::sink::CsvShape;
+use crate::output::wal_columns::put_tally;
+use crate::output::wal_text::name_of;
+use crate::parsers::wal::version::Major;
+
+/// Show on one screen what images cost, what would have saved some, whose they are and when they come
+///
+/// Each line has its figure and says how sure it is. What is figured is this WAL under another setting: the same records,
+/// the same blocks. A server under another setting may do other work at other times.
+///
+/// "Checkpoints x2 apart" keeps each second checkpoint only: max_wal_size doubled, or checkpoint_timeout, whichever of them
+/// brings checkpoints about. Its price is what crash recovery has to read. "wal_compression" compresses a sample of the
+/// images again; --no-compression leaves that out, which is quicker. "A double write buffer" is that of the patch for 19: an
+/// ordinary change needs no image, but pages are written twice. "No checksums, no hints" would do without images of pages
+/// that nothing but hint bits changed in their checkpoint interval.
+///
+/// Each figure stands alone: savings do not add up. More of each: whatif, dwb-size, stats --by relation, stats --by
+/// since-redo.
+#[derive(Debug, Args)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+pub struct AdviseArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Show so many relations
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    top: usize,
+    /// Compress no image again
+    #[arg(long)]
+    no_compression: bool,
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    progress: ProgressArg,
+}
+
+pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let sample = (!args.no_compression).then_some(SampleSize::UpTo(DEFAULT_SAMPLE));
+    let request = AdviseRequest { wal: args.common.request(args.jobs)?, sample, completion_target: None };
+    let bar = ByteBar::new(args.progress);
+    let advice = advise(&request, &|done, total| bar.at(done, total))?;
+    drop(bar);
+    let WalAdvice { overview, savings, relations, what_if, findings, coverage, names, major, .. } = advice;
+    let naming = Naming {
+        major,
+        segment_size: advice.geometry.wal_segment_size,
+        relation: &|rel| names.relation(rel),
+        database: &|oid| names.database(oid),
+    };
+    let shown: Vec<&GroupRow> = relations.iter().take(args.top).collect();
+    let closing = Closing::new(findings, &coverage);
+    if let Some(format) = args.common.output.machine() {
+        let shape = CsvShape::Rows { plural: "savings", columns: SAVING_COLUMNS };
+        let mut sink = begin(format, shape, out, (PROGRAM, "advise"), path_texts(&request.wal))?;
+        let items = savings.rows.iter().map(|saving| Item::Saving(saving_row(saving)));
+        let groups = shown.iter().map(|row| Item::Group(group_row(GroupBy::Relation.into(), row, &naming)));
+        let mut number = 0;
+        for item in items.chain(groups) {
+            sink.item(&item)?;
+            number += 1;
+        }
+        let mut totals = figures(&overview);
+        let system = advice.system_identifier.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+        for (name, value) in [
+            ("relations_in_all", json!(relations.len())),
+            ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
+            ("major", json!(major.map(Major::number))),
+            ("system_identifier", json!(system)),
+        ] {
+            totals.insert(name.to_owned(), value);
+        }
+        return Ok(closing.end(sink, number, totals)?.into());
+    }
+    let layout = args.common.output.layout();
+    write_overview(out, layout, &overview)?;
+    if overview.range.is_some() {
+        write_savings(out, layout, &savings, advice.geometry.block_size)?;
+        let named = |row: &&GroupRow| name_of(GroupBy::Relation, &row.key.first, &naming);
+        let rows: Vec<(String, &GroupRow)> = shown.iter().map(|row| (named(row), *row)).collect();
+        write_relations(out, &rows, overview.total.fpi_bytes, relations.len() - shown.len())?;
+        write_since_redo(out, &overview.since_redo)?;
+    }
+    Ok(closing.end_text(out, layout)?.into())
+}
+
+/// Totals of the summary.
+fn figures(overview: &Overview) -> Map<String, Value> {
+    let mut totals = Map::new();
+    put_tally(&mut totals, &overview.total);
+    let time = |time: crate::parsers::wal::payload::PgTimestamp| time_text(time.unix_seconds());
+    let peak = overview.peak.filter(|_| overview.seconds().is_some());
+    let spans = SPAN_STARTS_S.iter().zip(&overview.since_redo.spans).map(|(start, span)| {
+        json!({
+            "from_s": start,
+            "fpi_count": span.fpi_count,
+            "fpi_bytes": span.fpi_bytes,
+            "observed_s": span.observed_us as f64 / 1e6,
+        })
+    });
+    for (name, value) in [
+        ("wal_bytes", json!(overview.wal_bytes)),
+        ("start_lsn", json!(overview.range.map(|(from, _)| lsn_text(from)))),
+        ("end_lsn", json!(overview.range.map(|(_, to)| lsn_text(to)))),
+        ("first_time", json!(overview.times.map(|(first, _)| time(first)))),
+        ("last_time", json!(overview.times.map(|(_, last)| time(last)))),
+        ("duration_s", json!(overview.seconds())),
+        ("peak_bytes_per_s", json!(peak.map(|peak| peak.bytes_per_s().round()))),
+        ("peak_time", json!(peak.map(|peak| time(peak.start)))),
+        ("checkpoints", json!(overview.checkpoints)),
+        ("fpi_bytes_within_60_s", json!(overview.since_redo.fpi_bytes_within_60_s())),
+        ("since_redo", json!(spans.collect::<Vec<_>>())),
+    ] {
+        totals.insert(name.to_owned(), value);
+    }
+    totals
+}

@@ -1,0 +1,146 @@
+//! What one reading of some WAL says of its images: how much there is, whose, when, and what would have saved some.
+
+use std::ops::ControlFlow;
+
+use super::counting::Counting;
+use super::names::NameLookup;
+use super::report::once_more;
+use super::request::WalRequest;
+use super::source::WalSource;
+use super::watch::WatchWal;
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::wal::collect::{collect_run, end_of_part};
+use crate::analysis::wal::group_key::GroupBy;
+use crate::analysis::wal::group_rows::{GroupRow, group_rows};
+use crate::analysis::wal::overview::Overview;
+use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::savings::{SPREADS, Savings};
+use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
+use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
+use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
+use crate::inspect::error::InspectError;
+use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::version::Major;
+use crate::types::Geometry;
+
+/// What is read, and how.
+#[derive(Clone, Debug)]
+pub struct AdviseRequest {
+    /// Which WAL, and how it is read.
+    pub wal: WalRequest,
+    /// How many images are compressed again; `None`: none.
+    pub sample: Option<SampleSize>,
+    /// `checkpoint_completion_target`, which WAL does not tell; `None`: the default of the major.
+    pub completion_target: Option<f64>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct WalAdvice {
+    /// All of it in a few figures.
+    pub overview: Overview,
+    /// What each remedy would have saved.
+    pub savings: Savings,
+    /// Relations, those with the most image bytes first.
+    pub relations: Vec<GroupRow>,
+    /// What other settings would have made of it.
+    pub what_if: WhatIf,
+    /// What compression would have made of its images, if that was asked for.
+    pub compression: Option<CompressionWhatIf>,
+    /// What looks wrong or is worth knowing.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not; empty `skipped`: all of it was.
+    pub coverage: Coverage,
+    /// Names of relations, where they were asked for.
+    pub names: NameLookup,
+    /// Major of the server that wrote it, by the page magic.
+    pub major: Option<Major>,
+    /// The cluster that it belongs to.
+    pub system_identifier: Option<u64>,
+    /// Sizes of pages and segments.
+    pub geometry: Geometry,
+}
+
+/// Reads some WAL once, and once more where images are to be compressed again. Damage is a finding, and what could not be
+/// read is part of the coverage; when `watch` breaks it off, the answer is about what was read up to there and the coverage
+/// says so.
+///
+/// # Errors
+/// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
+pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice, InspectError> {
+    let mut names = NameLookup::open(request.wal.names.as_deref())?;
+    let mut source = WalSource::open(&request.wal)?;
+    source.take_names(&names)?;
+    let by_interval = ScanPlan { blocks: true, ..source.plan() };
+    let by_relation = ScanPlan { group: Some(GroupBy::Relation.into()), ..source.plan() };
+    let (mut intervals, mut relations) = (Counting::new(&by_interval), Counting::new(&by_relation));
+    let spacings = SPREADS.map(Spacing::Every).to_vec();
+    let what_if_plan = WhatIfPlan { spacings, completion_target: request.completion_target };
+    let mut replay = WhatIfReplay::new(&what_if_plan, &source.set);
+    let (watched, jobs) = (source.watched(watch), request.wal.jobs);
+    source.each_run(
+        &watched,
+        |set, run, _| {
+            let stretch = by_interval.stretch(set, run, Keep::Heads);
+            let begin = |index| {
+                let counters =
+                    (Counter::new(set, index, &by_interval, &[]), Counter::new(set, index, &by_relation, &[]));
+                (counters, SegmentTouches::new(&stretch, index))
+            };
+            let watch = |bytes| watched.advance(bytes);
+            let mut run_end = None;
+            let read = collect_run(&stretch, jobs, &watch, begin, |part| {
+                let (end_lsn, segment) = (end_of_part(part), (part.index, &part.extent));
+                run_end = Some(end_lsn);
+                let ((by_interval, by_relation), touches) = &mut part.found;
+                intervals.take(&stretch, segment, &mut by_interval.counts, end_lsn, &watched)?;
+                relations.take(&stretch, segment, &mut by_relation.counts, end_lsn, &watched)?;
+                replay.take(&stretch, part.index, part.from, touches, &watch)
+            });
+            intervals.end_run();
+            if let Some(end_lsn) = run_end {
+                replay.end_run(end_lsn);
+            }
+            (read, ())
+        },
+        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+    );
+    let counts = intervals.finish(&mut source.findings);
+    // The same records again: what was odd about them has been said.
+    let by_relation = relations.finish(&mut Vec::new());
+    if !source.coverage.is_interrupted() && by_relation.has_unnamed(&names) {
+        names.add_from_wal(&source.set, jobs);
+    }
+    let (what_if, _, _) = replay.finish();
+    source.coverage.examined = counts.total.records;
+    source.note_empty_range();
+    let compression =
+        request.sample.and_then(|size| once_more(&mut source, |source| source.recompress(size, jobs, watch)));
+    let groups = by_relation.groups.as_ref();
+    let mut relations =
+        groups.map_or_else(Vec::new, |groups| group_rows(groups, by_relation.uses.as_ref(), names.known()));
+    relations.retain(|row| row.figures.is_some() && row.tally.fpi_bytes > 0);
+    relations.sort_by_key(|row| std::cmp::Reverse(row.tally.fpi_bytes));
+    let WalSource { set, findings, coverage, .. } = source;
+    let overview = Overview::new(
+        counts.total,
+        counts.wal_bytes,
+        counts.from.zip(counts.to),
+        &counts.intervals,
+        &counts.times,
+        counts.since_redo,
+    );
+    Ok(WalAdvice {
+        overview,
+        savings: Savings::of(&what_if, compression.as_ref(), set.major()),
+        relations,
+        what_if,
+        compression,
+        findings,
+        coverage,
+        names,
+        major: set.major(),
+        system_identifier: set.system_identifier(),
+        geometry: set.geometry(),
+    })
+}

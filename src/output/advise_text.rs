@@ -1,0 +1,204 @@
+//! One screen about some WAL: how much of it is images, what would have saved some, whose they are, and when they come.
+
+use std::io::{self, Write};
+
+use super::figures::{duration, megabytes, percent, rate, size};
+use super::json::time_text;
+use super::relation_columns::{kind_words, likely_cause_words};
+use super::table::{plain_table, right_align, write_table};
+use super::text::Layout;
+use crate::analysis::wal::group_rows::GroupRow;
+use crate::analysis::wal::overview::Overview;
+use crate::analysis::wal::savings::{NotFigured, Remedy, Saving, Savings};
+use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
+use crate::analysis::wal::whatif::compression::{CompressionRow, Setting};
+
+/// Writes what was read, in two lines.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Overview) -> io::Result<()> {
+    let Some((from, to)) = overview.range else { return writeln!(out, "no records in this range") };
+    let seconds = overview.seconds();
+    let when = match overview.times {
+        Some((first, last)) => {
+            format!("{} to {}", time_text(first.unix_seconds()), time_text(last.unix_seconds()))
+        }
+        None => format!("{from} to {to}, times unknown"),
+    };
+    let mut wal = format!("{} WAL", size(overview.wal_bytes));
+    if let Some(seconds) = seconds {
+        wal.push_str(&format!(", {} MB/s", rate(megabytes(overview.wal_bytes as f64 / seconds))));
+    }
+    if let Some(peak) = overview.peak.filter(|_| seconds.is_some()) {
+        let at = time_text(peak.start.unix_seconds());
+        let clock = at.get(11..19).unwrap_or(&at);
+        wal.push_str(&format!(" (peak {} at {clock})", rate(megabytes(peak.bytes_per_s()))));
+    }
+    let checkpoints = match (overview.checkpoints, seconds) {
+        (0, _) => "no checkpoint".to_owned(),
+        (1, _) => "1 checkpoint".to_owned(),
+        (number, Some(seconds)) => format!("{number} checkpoints, one per {}", duration(seconds / number as f64)),
+        (number, None) => format!("{number} checkpoints"),
+    };
+    writeln!(out, "{}", layout.paint.heading(&format!("{when}   {wal}   {checkpoints}")))?;
+    let total = &overview.total;
+    write!(
+        out,
+        "{} images, {} ({} % of the records)",
+        total.fpi_count,
+        size(total.fpi_bytes),
+        percent(total.fpi_share())
+    )?;
+    match overview.since_redo.intervals {
+        0 => writeln!(out),
+        _ => {
+            let within = size(overview.since_redo.fpi_bytes_within_60_s());
+            writeln!(out, ", {within} of it within 60 s after a redo point")
+        }
+    }
+}
+
+/// Writes what each remedy would have saved.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, block_size: u32) -> io::Result<()> {
+    writeln!(out)?;
+    if !savings.rows.is_empty() {
+        let mut table = plain_table(&["avoidable by", "saves", "how sure", "why and at what price"]);
+        for saving in &savings.rows {
+            table.add_row([
+                remedy_words(&saving.remedy),
+                signed_size(saving.image_bytes),
+                saving.certainty.to_string(),
+                why(saving, block_size),
+            ]);
+        }
+        right_align(&mut table, 1..2);
+        write_table(out, &table)?;
+    }
+    for left_out in &savings.left_out {
+        let words = match left_out {
+            NotFigured::NoRedoPoint => "checkpoints farther apart: no redo point lies in this WAL",
+            NotFigured::NotCompressed => "wal_compression: images were not compressed again",
+        };
+        writeln!(out, "  {}", layout.paint.faint(words))?;
+    }
+    Ok(())
+}
+
+fn remedy_words(remedy: &Remedy) -> String {
+    match remedy {
+        Remedy::FewerCheckpoints { times, .. } => format!("checkpoints x{times} apart"),
+        Remedy::Compression { best, .. } => format!("wal_compression={}", method(best)),
+        Remedy::DoubleWrite { .. } => "a double write buffer".to_owned(),
+        Remedy::NoHints { .. } => "no checksums, no hints".to_owned(),
+    }
+}
+
+const fn method(row: &CompressionRow) -> &'static str {
+    match row.setting {
+        Setting::On(method) => method.name(),
+        Setting::AsWritten | Setting::Off => "off",
+    }
+}
+
+fn why(saving: &Saving, block_size: u32) -> String {
+    match &saving.remedy {
+        Remedy::FewerCheckpoints { replay_bytes, replay_bytes_now, replay_seconds, .. } => {
+            let time = replay_seconds.map_or_else(String::new, |seconds| format!(" ({} of WAL)", duration(seconds)));
+            format!("recovery reads up to {}{time}, now {}", size(*replay_bytes), size(*replay_bytes_now))
+        }
+        Remedy::Compression { best, others } => {
+            let all = || std::iter::once(best).chain(others);
+            let stored = all().map(|row| format!("{} {}", method(row), size(row.bytes_after))).collect::<Vec<_>>();
+            let seconds = all().map(|row| row.seconds_per_gb.map(rate)).collect::<Option<Vec<_>>>();
+            let cost = seconds.map_or_else(String::new, |all| format!("; CPU {} s per GB", all.join(" / ")));
+            format!("would store {}{cost}", stored.join(", "))
+        }
+        Remedy::DoubleWrite { stay_bytes, pages } => {
+            let twice = size(pages.saturating_mul(u64::from(block_size)));
+            format!("{} of images stay; at least {twice} of pages are written twice", size(*stay_bytes))
+        }
+        Remedy::NoHints { all, then_changed } => format!(
+            "{} are for hint bits, but {} are of pages that change later anyway",
+            size(all.image_bytes),
+            size(then_changed.image_bytes)
+        ),
+    }
+}
+
+/// A size that may be less than nothing.
+fn signed_size(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", size(bytes.unsigned_abs()))
+}
+
+/// Writes whose the most images are.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_relations(
+    out: &mut dyn Write,
+    rows: &[(String, &GroupRow)],
+    image_bytes: u64,
+    further: usize,
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let header = ["who", "images", "share", "kind", "per 1000 changes", "HOT", "likely cause"];
+    let mut table = plain_table(&header);
+    for (name, row) in rows {
+        let figures = row.figures.as_ref();
+        let share = if image_bytes == 0 { 0.0 } else { row.tally.fpi_bytes as f64 / image_bytes as f64 };
+        let per_1000 = figures.and_then(|figures| figures.activity.images_per_1000_changes());
+        let cause = figures.and_then(|figures| figures.likely_cause);
+        table.add_row([
+            name.clone(),
+            size(row.tally.fpi_bytes),
+            format!("{} %", percent(share)),
+            figures.map(|figures| kind_words(figures.kind)).unwrap_or_default(),
+            per_1000.map(|number| format!("{number:.0}")).unwrap_or_default(),
+            figures
+                .and_then(|figures| figures.activity.hot_share())
+                .map(|share| format!("{} %", percent(share)))
+                .unwrap_or_default(),
+            cause.map(|cause| likely_cause_words(&cause).to_owned()).unwrap_or_default(),
+        ]);
+    }
+    right_align(&mut table, 1..3);
+    right_align(&mut table, 4..6);
+    write_table(out, &table)?;
+    match further {
+        0 => Ok(()),
+        1 => writeln!(out, "  and 1 more relation"),
+        more => writeln!(out, "  and {more} more relations"),
+    }
+}
+
+/// Writes at what rate images come after a redo point.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_since_redo(out: &mut dyn Write, since: &SinceRedo) -> io::Result<()> {
+    if since.intervals == 0 {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let ends = SPAN_STARTS_S.iter().skip(1).map(Some).chain([None]);
+    let spans = || SPAN_STARTS_S.iter().zip(ends.clone()).zip(&since.spans).filter(|(_, span)| span.observed_us > 0);
+    let span_words = |start: &u32, end: Option<&u32>| match end {
+        Some(end) => format!("{start}-{end}"),
+        None => format!("{start} on"),
+    };
+    let heads = spans().map(|((start, end), _)| span_words(start, end));
+    let header: Vec<String> = std::iter::once("seconds after redo".to_owned()).chain(heads).collect();
+    let mut table = plain_table(&header);
+    let per_second = spans().map(|(_, span)| span.images_per_s().map_or_else(String::new, rate));
+    table.add_row(std::iter::once("images per second".to_owned()).chain(per_second).collect::<Vec<_>>());
+    right_align(&mut table, 1..header.len());
+    write_table(out, &table)
+}
