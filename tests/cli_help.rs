@@ -20,7 +20,7 @@ fn help_of_every_command() {
         (
             "pg_walfpi",
             [
-                "", "advise", "stats", "merge", "whatif", "dwb-size", "report", "list", "extract", "export", "verify",
+                "", "advise", "stats", "merge", "whatif", "compare", "dwb-size", "report", "list", "extract", "export", "verify",
                 "tui",
             ]
             .as_slice(),

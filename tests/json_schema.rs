@@ -281,6 +281,10 @@ fn every_line_has_the_documented_fields() {
     let part = out.path().join("part.json");
     fs::write(&part, walfpi(&["stats", "--partial", "--by", "relation", arg(&wal)]).stdout).unwrap();
     checker.output(&walfpi(&["merge", "--format", "ndjson", arg(&part)]), "merge");
+    let sample = ["whatif", "--section", "compression", "--sample", "50", "--format", "ndjson", arg(&wal)];
+    checker.output(&walfpi(&sample), "whatif with a sample");
+    let sets = [format!("one={}", arg(&wal)), format!("two={}", arg(&data))];
+    checker.output(&walfpi(&["compare", "--format", "ndjson", &sets[0], &sets[1]]), "compare");
     let pages = out.path().join("pages");
     checker.output(&walfpi(&["extract", "--format", "ndjson", arg(&pages), arg(&wal)]), "extract");
     let broken = out.path().join("broken");

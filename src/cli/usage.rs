@@ -26,6 +26,15 @@ pub enum UsageError {
     /// Which index belongs to which table is not in WAL.
     #[error("--by table needs --names: which index belongs to which table is not in the WAL")]
     TablesWithoutNames,
+    /// What is to be a set of WAL has no name or no path.
+    #[error("\"{0}\" is not a valid set: expected NAME=PATH")]
+    NotASet(String),
+    /// Fewer than two sets.
+    #[error("nothing to compare: give at least two sets, NAME=PATH NAME=PATH")]
+    OneSet,
+    /// Two sets of the same name.
+    #[error("two sets are called \"{0}\": give each another name")]
+    SetTwice(String),
     /// No data directory to read.
     #[error("no data directory was named: give DATADIR or -D DATADIR, or set PGDATA")]
     NoDataDir,

@@ -50,6 +50,14 @@ pub enum InspectError {
     /// A directory with neither `PG_VERSION` nor DWB files.
     #[error("{} is not a data directory (it has no PG_VERSION) and holds no double write buffer files", .0.display())]
     NothingToInspect(PathBuf),
+    /// One of several sets of WAL.
+    #[error("set {name}: {error}")]
+    OfSet {
+        /// What it is called.
+        name: String,
+        /// What is wrong.
+        error: Box<InspectError>,
+    },
     /// The WAL that was named cannot be opened, or is not of this cluster.
     #[error(transparent)]
     Wal(#[from] WalSetError),

@@ -64,6 +64,26 @@ impl Closing {
         self.answering(answer)
     }
 
+    /// One for several inputs, each of which has a name that what belongs to it is shown with.
+    #[must_use]
+    pub fn of_several(parts: Vec<(String, Self)>) -> Self {
+        let mut whole =
+            Self { findings: Vec::new(), skipped: Vec::new(), examined: 0, problems: 0, answer: Answer::Fine };
+        for (name, part) in parts {
+            let in_part =
+                |file: Option<String>| Some(file.map_or_else(|| name.clone(), |file| format!("{name}: {file}")));
+            let findings = part.findings.into_iter();
+            whole.findings.extend(findings.map(|finding| FindingJson { file: in_part(finding.file), ..finding }));
+            let skipped = part.skipped.into_iter();
+            whole.skipped.extend(skipped.map(|skip| SkippedJson { what: format!("{name}: {}", skip.what), ..skip }));
+            whole.examined = whole.examined.saturating_add(part.examined);
+            whole.problems += part.problems;
+            whole.answer = whole.answer.max(part.answer);
+        }
+        whole.findings.sort_by_key(|finding| finding.severity != "problem");
+        whole
+    }
+
     /// The same for a run that answers more than its findings say.
     #[must_use]
     pub fn answering(self, answer: Answer) -> Self {

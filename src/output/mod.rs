@@ -7,6 +7,8 @@ pub mod check_text;
 pub mod closing;
 pub mod colour;
 #[cfg(feature = "tables")]
+pub mod compare_text;
+#[cfg(feature = "tables")]
 pub mod compression_text;
 pub mod control_facts;
 pub mod control_fields;

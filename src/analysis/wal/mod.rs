@@ -10,6 +10,7 @@ pub mod certainty;
 pub mod chain;
 pub mod clock;
 pub mod collect;
+pub mod compare;
 pub mod curve;
 pub mod dwb_size;
 mod feed;

@@ -2,6 +2,7 @@
 
 mod advise;
 mod args;
+mod compare;
 mod dwb_size;
 mod export;
 mod extract;
@@ -59,6 +60,7 @@ enum Command {
     WhatIf(Box<whatif::WhatIfArgs>),
     Report(Box<report::ReportArgs>),
     DwbSize(Box<dwb_size::DwbSizeArgs>),
+    Compare(Box<compare::CompareArgs>),
     #[cfg(feature = "tui")]
     Tui(Box<tui::TuiArgs>),
     /// Print the SQL query that makes a file for --names
@@ -86,6 +88,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::WhatIf(args) => whatif::run(&args, out),
         Command::Report(args) => report::run(&args, out),
         Command::DwbSize(args) => dwb_size::run(&args, out),
+        Command::Compare(args) => compare::run(&args, out),
         #[cfg(feature = "tui")]
         Command::Tui(args) => tui::run(&args, out),
         Command::NamesQuery => names_query(out),

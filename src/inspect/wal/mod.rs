@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod chain;
+pub mod compare;
 mod counting;
 pub mod dwb_size;
 pub mod export;

@@ -95,16 +95,7 @@ pub(super) fn once_more<T>(source: &mut WalSource, work: impl FnOnce(&mut WalSou
     if source.coverage.is_interrupted() {
         return None;
     }
-    let (findings, coverage) = (source.findings.clone(), source.coverage.clone());
-    let done = work(source);
-    let found = std::mem::replace(&mut source.findings, findings);
-    for finding in found {
-        if !source.findings.contains(&finding) {
-            source.findings.push(finding);
-        }
-    }
-    let skipped = std::mem::replace(&mut source.coverage, coverage);
-    source.coverage.append_once(skipped);
+    let done = source.read_again(work);
     (!source.coverage.is_interrupted()).then_some(done)
 }
 

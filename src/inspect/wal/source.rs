@@ -206,6 +206,22 @@ impl WalSource {
         }
     }
 
+    /// Reads the same WAL once more. What is met that was said before is not said again.
+    pub(super) fn read_again<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let findings = std::mem::take(&mut self.findings);
+        let coverage = std::mem::take(&mut self.coverage);
+        let result = read(self);
+        let again = std::mem::replace(&mut self.findings, findings);
+        for finding in again {
+            if !self.findings.contains(&finding) {
+                self.findings.push(finding);
+            }
+        }
+        let coverage_again = std::mem::replace(&mut self.coverage, coverage);
+        self.coverage.append_once(coverage_again);
+        result
+    }
+
     /// Shows every record of the plan in order, until `visit` or the user ends it.
     pub(super) fn each_record(
         &mut self,

@@ -9,6 +9,7 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::WhatIfReplay;
+use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::version::Major;
@@ -21,6 +22,8 @@ pub struct WhatIfRequest {
     pub wal: WalRequest,
     /// Under which settings.
     pub plan: WhatIfPlan,
+    /// How many images are compressed again; `None`: none are.
+    pub compression: Option<SampleSize>,
 }
 
 /// What other settings would have made of some WAL.
@@ -28,6 +31,8 @@ pub struct WhatIfRequest {
 pub struct WhatIfReport {
     /// What came of each.
     pub what_if: WhatIf,
+    /// What each setting of `wal_compression` makes of the images, where that was asked for.
+    pub compression: Option<CompressionWhatIf>,
     /// What looks wrong or is worth knowing.
     pub findings: Vec<Finding>,
     /// What was read and what was not; empty `skipped`: all of it was.
@@ -83,11 +88,14 @@ impl WalSource {
 pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfReport, InspectError> {
     let mut source = WalSource::open(&request.wal)?;
     let (what_if, tally) = source.replay_under(&request.plan, request.wal.jobs, watch);
+    let compression =
+        request.compression.map(|size| source.read_again(|source| source.recompress(size, request.wal.jobs, watch)));
     source.coverage.examined = tally.records;
     source.note_empty_range();
     let WalSource { set, findings, coverage, .. } = source;
     Ok(WhatIfReport {
         what_if,
+        compression,
         findings,
         coverage,
         major: set.major(),

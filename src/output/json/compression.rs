@@ -8,7 +8,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::compression::CompressionRow;
 
 /// Fields of a setting of `wal_compression`, in order.
-pub const COMPRESSION_COLUMNS: [&str; 13] = [
+pub const COMPRESSION_COLUMNS: &[&str] = &[
     "method",
     "level",
     "images",

@@ -14,6 +14,7 @@ use crate::types::Lsn;
 
 mod bad_page;
 pub mod certainty;
+pub mod compare;
 pub mod compression;
 mod dwb;
 pub mod dwb_size;
@@ -96,6 +97,8 @@ pub enum Item {
     Damage(wal::Row),
     Compression(wal::Row),
     ExportedFile(wal::Row),
+    Set(wal::Row),
+    Figure(wal::Row),
     Finding(FindingJson),
     Skipped(SkippedJson),
 }
@@ -135,6 +138,8 @@ impl Item {
             Self::Damage(_) => "damage",
             Self::Compression(_) => "compressions",
             Self::ExportedFile(_) => "exported_files",
+            Self::Set(_) => "sets",
+            Self::Figure(_) => "figures",
             Self::Finding(_) => "findings",
             Self::Skipped(_) => "skipped",
         }

@@ -18,6 +18,9 @@ use crate::types::{BlockNumber, Lsn};
 /// Images of a sample, unless another number is asked for.
 pub const DEFAULT_SAMPLE: usize = 4_000;
 
+/// Most images of a sample: sizes of each are kept.
+pub const MAX_SAMPLE: usize = 1_000_000;
+
 /// Images that are kept to measure how long compression takes.
 pub const TIMED_IMAGES: usize = 256;
 
@@ -363,7 +366,15 @@ impl SegmentSample<'_> {
         {
             self.found.timed.push(Numbered { number, item: raw.to_vec() });
         }
-        let sizes = raw.map(|raw| Sizes::of(&mut self.encoder, raw, image.hole_length > 0));
+        let sizes = raw.map(|raw| {
+            let mut sizes = Sizes::of(&mut self.encoder, raw, image.hole_length > 0);
+            // What a server stored with a method is known better than what this program makes of it.
+            if let Some(index) = Compression::ALL.iter().position(|method| image.compression() == Some(*method)) {
+                sizes.stored[index] = image.bytes.len() as u64;
+                sizes.headers[index] = if image.hole_length > 0 { HOLE_LENGTH_SIZE as u64 } else { 0 };
+            }
+            sizes
+        });
         let sampled = sizes.map_err(|error| Box::new(UnreadableImage { block, record_lsn, error }));
         match (self.limits.size, sampled) {
             (SampleSize::UpTo(_), item) => self.found.sample.push(Numbered { number, item }),
