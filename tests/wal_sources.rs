@@ -485,3 +485,164 @@ proptest! {
         prop_assert!(other_timelines <= counted, "{other_timelines} of {counted}: {notes:?}");
     }
 }
+
+/// A directory of segments with damage in several of them.
+fn damaged(major: u32, every: usize) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().unwrap();
+    let place = temporary.path().join("archive");
+    let mut files = originals(major);
+    let last = files.len() - 1;
+    for (index, bytes) in files.values_mut().enumerate() {
+        if index % every == 0 && index < last {
+            let at = bytes.len() / 3 + 8192 * index + 300;
+            bytes[at] ^= 1;
+            bytes[at + 40_000] ^= 1;
+        }
+    }
+    write_all(&place, &files);
+    (temporary, place)
+}
+
+const GROUPINGS: [&str; 5] = ["checkpoint", "rmgr", "relation", "segment", "cause"];
+
+#[test]
+fn stats_go_on_after_damage_and_count_what_verify_reads() {
+    for major in [10, 13, 15, 18] {
+        let (_kept, place) = damaged(major, 2);
+        let verified = run("pg_walfpi", &["verify", "--resync", "--format", "ndjson", arg(&place)]);
+        let records_of_verify: u64 = verified.of_type("run").iter().map(|run| run["records"].as_u64().unwrap()).sum();
+        let damage = verified.of_type("damage");
+        assert!(damage.len() >= 2, "{}", verified.stdout);
+        let lost: u64 = damage.iter().map(|one| one["bytes"].as_u64().unwrap()).sum();
+        for by in GROUPINGS {
+            let ran = stats(&[&place], &["--resync", "--by", by]);
+            assert_eq!((ran.status, records(&ran)), (1, records_of_verify), "{major} {by}: {}", ran.stdout);
+            assert_eq!(ran.of_type("summary")[0]["damaged_bytes"].as_u64(), Some(lost), "{major} {by}");
+            let found = ran.of_type("finding").iter().filter(|found| found["kind"] == "damage").count();
+            assert_eq!(found, damage.len(), "{major} {by}");
+            if by == "checkpoint" {
+                let rows: u64 = ran.of_type("interval").iter().map(|row| row["records"].as_u64().unwrap()).sum();
+                assert_eq!(rows, records_of_verify, "{major}");
+            }
+        }
+        let stopped = stats(&[&place], &[]);
+        assert!(records(&stopped) < records_of_verify && stopped.status == 1);
+    }
+}
+
+#[test]
+fn sound_wal_counts_the_same_with_and_without_resync() {
+    for major in [12, 17, 18] {
+        for by in GROUPINGS {
+            let place = data(major);
+            let (plain, resync) = (stats(&[&place], &["--by", by]), stats(&[&place], &["--by", by, "--resync"]));
+            let text = resync.stdout.replace("\"damaged_bytes\":0", "\"damaged_bytes\":null");
+            assert_eq!((plain.status, &plain.stdout), (resync.status, &text), "{major} {by}");
+        }
+    }
+}
+
+#[test]
+fn gap_does_not_stop_counting() {
+    let temporary = tempfile::tempdir().unwrap();
+    let place = temporary.path().join("archive");
+    let mut files = originals(18);
+    let second = files.keys().nth(1).unwrap().clone();
+    files.remove(&second);
+    write_all(&place, &files);
+    let plain = stats(&[&place], &[]);
+    let resync = stats(&[&place], &["--resync"]);
+    assert!(records(&plain) > 0 && plain.status == 1, "{}", plain.stdout);
+    assert_eq!((records(&plain), plain.status), (records(&resync), resync.status));
+    assert!(plain.of_type("interval").iter().any(|row| row["start_lsn"].as_str() > Some("0/00A")));
+}
+
+/// Runs a shell script in which `$1` is the program and `$2` a path.
+fn shell(script: &str, path: &Path) -> std::process::Output {
+    let program = assert_cmd::cargo::cargo_bin("pg_walfpi");
+    std::process::Command::new("bash").args(["-c", script, "bash"]).arg(program).arg(path).output().unwrap()
+}
+
+#[test]
+fn fifo_that_is_named_is_read_once() {
+    let temporary = tempfile::tempdir().unwrap();
+    let segments = temporary.path().join("segments");
+    write_all(&segments, &originals(18));
+    let expected = stats(&[&segments], &[]);
+    for script in [
+        "\"$1\" stats --format ndjson <(cat \"$2\"/0*)",
+        "\"$1\" stats --format ndjson <(tar c -C \"$2\" .)",
+        "\"$1\" stats --format ndjson <(gzip -c \"$2\"/0*)",
+        "mkfifo \"$2\"/../pipe; cat \"$2\"/0* > \"$2\"/../pipe & \"$1\" stats --format ndjson \"$2\"/../pipe",
+    ] {
+        let output = shell(script, &segments);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let ran = Ran { status: output.status.code().unwrap(), stdout: text, stderr: String::new() };
+        assert_eq!((ran.status, records(&ran)), (expected.status, records(&expected)), "{script}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn full_device_and_no_rows_are_not_taken_for_success() {
+    let place = data(18);
+    for arguments in ["stats", "verify", "list", "--help"] {
+        let path = if arguments == "--help" { "" } else { "\"$2\"" };
+        let script = format!("\"$1\" {arguments} {path} > /dev/full");
+        let output = shell(&script, &place);
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the output"), "{arguments}");
+    }
+    let ran = run("pg_walfpi", &["stats", "--format", "json", "--start", "0/B3C000", arg(&data(15))]);
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["intervals"], serde_json::json!([]), "{}", ran.stdout);
+}
+
+/// A name must not drive a terminal, nor begin a line that looks like one of ours.
+#[test]
+fn hostile_names_are_escaped_wherever_they_are_printed() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().join("a\nFAKE \u{1b}[31m");
+    common::copy_tree(&data(18), &root);
+    fs::write(root.join("pg_wal/x\nFAKE \u{1b}[2J"), "no WAL").unwrap();
+    fs::write(root.join("pg_wal/000000010000000000000099"), "no WAL").unwrap();
+    let (root, wal, absent) = (arg(&root).to_owned(), root.join("pg_wal"), root.join("absent"));
+    let (wal, absent) = (arg(&wal).to_owned(), arg(&absent).to_owned());
+    let option = format!("--names={absent}");
+    let wal_commands: [&[&str]; 10] = [
+        &["stats", &root],
+        &["stats", &wal],
+        &["stats", &absent],
+        &["stats", "-p", &wal, "b\nFAKE"],
+        &["stats", "--by", "b\nFAKE", &wal],
+        &["stats", "--start", "b\nFAKE", &wal],
+        &["stats", &option, &wal],
+        &["verify", &wal],
+        &["list", &absent],
+        &["extract", &wal, &wal],
+    ];
+    let dwb_commands: [&[&str]; 9] = [
+        &["check", &root],
+        &["check", &absent],
+        &["check", "--wal", &absent, &root],
+        &["info", &root],
+        &["dump", &root],
+        &["verify", &root],
+        &["page", &root, "b\nFAKE", "0"],
+        &["repair", &root, "--journal", &root],
+        &["undo", &absent],
+    ];
+    let all = wal_commands
+        .iter()
+        .map(|args| ("pg_walfpi", args))
+        .chain(dwb_commands.iter().map(|args| ("pg_dwbinspect", args)));
+    let mut seen = 0;
+    for (program, args) in all {
+        let ran = run(program, args);
+        for text in [&ran.stdout, &ran.stderr] {
+            seen += text.matches("\\nFAKE").count();
+            assert!(!text.contains('\u{1b}'), "{program} {args:?}: {text}");
+            assert!(!text.lines().any(|line| line.starts_with("FAKE")), "{program} {args:?}: {text}");
+        }
+    }
+    assert!(seen > 10, "{seen}");
+}

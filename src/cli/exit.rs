@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::usage::UsageError;
 use crate::analysis::verdict::answer::Answer;
 use crate::inspect::error::InspectError;
-use crate::output::escape::printable;
+use crate::output::escape::message;
 #[cfg(feature = "tui")]
 use crate::tui::run::RunError;
 
@@ -85,6 +85,11 @@ pub enum Stop {
     Screen(#[from] RunError),
 }
 
+/// What the user gave that a message may repeat.
+pub(super) fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().skip(1).chain(std::env::var_os("PGDATA")).map(|text| text.to_string_lossy().into_owned())
+}
+
 impl Stop {
     /// The outcome, after telling the user on `errors` where that is due.
     pub fn report(self, program: &str, errors: &mut dyn io::Write) -> Outcome {
@@ -95,8 +100,7 @@ impl Stop {
         }
         // Nobody is left to tell when standard error is closed too; the exit status still says it.
         let text = self.to_string();
-        let lines: Vec<String> = text.lines().map(printable).collect();
-        let told = writeln!(errors, "{program}: {}", lines.join("\n"));
+        let told = writeln!(errors, "{program}: {}", message(&text, arguments()));
         drop(told);
         Outcome::Incomplete
     }

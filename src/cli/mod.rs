@@ -20,7 +20,8 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 
-use exit::Outcome;
+use crate::output::escape::message;
+use exit::{Outcome, Stop, arguments};
 
 /// Reads the command line. What is wrong with it is said as every other error is; help and version are printed.
 ///
@@ -37,11 +38,13 @@ pub fn command_line<C: Parser>(program: &str) -> Result<C, ExitCode> {
     };
     if !error.use_stderr() {
         // As for results: a reader that went away must not look like success.
-        return Err(error.print().map_or(Outcome::PipeClosed, |()| Outcome::Clean).into());
+        let printed = error.print();
+        let status = printed.map_or_else(|error| Stop::from(error).report(program, &mut stderr()), |()| Outcome::Clean);
+        return Err(status.into());
     }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     // Nobody is left to tell when standard error is closed too; the exit status still says it.
-    drop(write!(stderr(), "{program}: {text}"));
+    drop(write!(stderr(), "{program}: {}", message(text, arguments())));
     Err(Outcome::Incomplete.into())
 }

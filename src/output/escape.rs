@@ -18,6 +18,24 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
+/// A message with the arguments that it repeats made harmless. Messages have lines of their own, so a line end in a path must
+/// not look like one of them; a name from disk is escaped where it is read.
+#[must_use]
+pub fn message(text: &str, arguments: impl Iterator<Item = String>) -> String {
+    let hostile = |text: &str| printable(text) != text;
+    let mut arguments: Vec<String> = arguments.filter(|argument| hostile(argument)).collect();
+    // The value of `--option=value` is repeated alone.
+    let values: Vec<String> =
+        arguments.iter().filter_map(|argument| argument.split_once('=')).map(|(_, value)| value.to_owned()).collect();
+    arguments.extend(values.into_iter().filter(|value| hostile(value)));
+    // A directory is repeated without the slash at its end, and the longest one first.
+    arguments.iter_mut().for_each(|argument| argument.truncate(argument.trim_end_matches('/').len()));
+    arguments.sort_by_key(|argument| std::cmp::Reverse(argument.len()));
+    let text = arguments.iter().fold(text.to_owned(), |text, argument| text.replace(argument, &printable(argument)));
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
+    lines.join("\n")
+}
+
 /// One byte for the text column of a hex dump.
 #[must_use]
 pub const fn ascii_or_dot(byte: u8) -> char {
@@ -32,5 +50,13 @@ mod tests {
     fn terminal_sequences_are_disarmed() {
         assert_eq!(printable("a\u{1b}[2Jb\n\u{e9}"), "a\\u{1b}[2Jb\\n\u{e9}");
         assert_eq!(printable("x\u{202e}y"), "x\\u{202e}y");
+    }
+
+    #[test]
+    fn line_ends_of_arguments_are_told_from_those_of_messages() {
+        let arguments = ["/a\nb/", "--names=x\u{1b}[2Jy\n", "plain"].map(str::to_owned);
+        let text = "cannot open /a\nb/pg_wal\nno page was written; x\u{1b}[2Jy\n is plain\r";
+        let expected = "cannot open /a\\nb/pg_wal\nno page was written; x\\u{1b}[2Jy\\n is plain\\r";
+        assert_eq!(message(text, arguments.into_iter()), expected);
     }
 }

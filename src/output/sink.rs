@@ -38,7 +38,7 @@ pub struct Sink<'a> {
 }
 
 enum Kind<'a> {
-    Json { out: &'a mut dyn Write, open: Option<&'static str> },
+    Json { out: &'a mut dyn Write, open: Option<&'static str>, unseen: Option<&'static str> },
     Ndjson(&'a mut dyn Write),
     Csv { writer: Box<csv::Writer<&'a mut dyn Write>>, shape: CsvShape<'a> },
 }
@@ -60,7 +60,12 @@ impl<'a> Sink<'a> {
             Machine::Json => {
                 out.write_all(b"{\"begin\":")?;
                 serde_json::to_writer(&mut *out, begin)?;
-                Kind::Json { out, open: None }
+                // The array of rows is there also when there are none.
+                let unseen = match shape {
+                    CsvShape::Rows { plural, .. } => Some(plural),
+                    CsvShape::Pairs => None,
+                };
+                Kind::Json { out, open: None, unseen }
             }
             Machine::Ndjson => {
                 line(out, &Tagged { r#type: "begin", value: begin })?;
@@ -84,8 +89,9 @@ impl<'a> Sink<'a> {
     /// When the output cannot be written to.
     pub fn item(&mut self, item: &Item) -> io::Result<()> {
         match &mut self.kind {
-            Kind::Json { out, open } => {
+            Kind::Json { out, open, unseen } => {
                 let plural = item.plural();
+                unseen.take_if(|rows| *rows == plural);
                 match open {
                     Some(current) if *current == plural => out.write_all(b",\n")?,
                     Some(_) => write!(out, "],\n\"{plural}\":[\n")?,
@@ -106,7 +112,14 @@ impl<'a> Sink<'a> {
     /// When the output cannot be written to.
     pub fn end(self, summary: &SummaryJson) -> io::Result<()> {
         match self.kind {
-            Kind::Json { out, open } => {
+            Kind::Json { out, open, unseen } => {
+                let open = match unseen {
+                    Some(rows) => {
+                        write!(out, "{},\n\"{rows}\":[", if open.is_some() { "]" } else { "" })?;
+                        Some(rows)
+                    }
+                    None => open,
+                };
                 out.write_all(if open.is_some() { b"],\n\"summary\":" } else { b",\n\"summary\":" })?;
                 serde_json::to_writer(&mut *out, summary)?;
                 out.write_all(b"}\n")?;

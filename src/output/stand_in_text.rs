@@ -41,7 +41,7 @@ pub fn write_stand_ins(
         };
         wrapped(out, layout, "  ", 2, &printable(&format!("{}: {after}", label(page))))?;
         let (path, block) = location_of(page);
-        writeln!(out, "    {}", command(stand_in, &path.display().to_string(), block))?;
+        writeln!(out, "    {}", printable(&command(stand_in, &path.display().to_string(), block)))?;
     }
     Ok(())
 }

@@ -26,6 +26,7 @@ pub mod page_writes;
 pub mod partial;
 pub mod relation_kind;
 pub mod relation_use;
+pub mod resync;
 pub mod savings;
 pub mod seam;
 pub mod segment;

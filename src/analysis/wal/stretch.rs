@@ -74,7 +74,7 @@ impl Extent {
     }
 
     #[inline(always)]
-    fn add(&mut self, record: &Record<'_>) {
+    pub(super) fn add(&mut self, record: &Record<'_>) {
         if self.first_lsn.is_none() {
             self.first_lsn = Some(record.start_lsn);
             self.first_end_lsn = Some(record.end_lsn);

@@ -36,6 +36,10 @@ pub struct WalkEnd {
     pub further_damage: u64,
     /// An LSN at which WAL could not be read at first and could a moment later: a server is writing.
     pub written_since: Option<Lsn>,
+    /// Bytes of WAL from the last good record before damage to the first one after it, of all damage.
+    pub damaged_bytes: u64,
+    /// End of the last good record, while reading goes on after damage.
+    damaged_from: Option<Lsn>,
 }
 
 /// Damaged stretches that are kept one by one.
@@ -88,6 +92,7 @@ impl WalkEnd {
     }
 
     fn add_damage(&mut self, at: Lsn, from: Option<Lsn>, last_record: Option<Lsn>, reason: DamageReason) {
+        self.damaged_from.get_or_insert(from.unwrap_or(at));
         // While nothing good was found, it is the same damage.
         if self.damage.last().is_some_and(|last| last.resumed.is_none()) {
             return;
@@ -100,6 +105,8 @@ impl WalkEnd {
     }
 
     fn resume(&mut self, at: Lsn) {
+        let lost = self.damaged_from.take().and_then(|from| at.bytes_since(from));
+        self.damaged_bytes = self.damaged_bytes.saturating_add(lost.unwrap_or(0));
         if let Some(open) = self.damage.last_mut().filter(|last| last.resumed.is_none()) {
             open.resumed = Some(at);
         }

@@ -14,6 +14,7 @@ use crate::inspect::page_at::{PageAt, PagesAt, PagesAtRequest, pages_at};
 use crate::inspect::page_history::PageHistory;
 use crate::output::check_text::page_and_path;
 use crate::output::closing::{Closing, begin};
+use crate::output::escape::printable;
 use crate::output::hexdump::write_page;
 use crate::output::json::Item;
 use crate::output::json::page::PageLocation;
@@ -71,7 +72,7 @@ pub(super) fn show_page_at(
     }
     write_text(out, view, at, &history, (&server, sandbox.as_deref()))?;
     if let Some(file) = file {
-        writeln!(out, "\nwritten to {file}")?;
+        writeln!(out, "\nwritten to {}", printable(&file))?;
     }
     Ok(closing.end_text(out, view.run.output.layout())?.into())
 }
@@ -103,9 +104,9 @@ fn write_text(
         _ => at.built.records.to_string(),
     };
     writeln!(out, "  records  {records}")?;
-    writeln!(out, "  server   {} ({})", server.version, server.path.display())?;
+    writeln!(out, "  server   {} ({})", server.version, printable(&server.path.display().to_string()))?;
     if let Some(sandbox) = sandbox {
-        writeln!(out, "  sandbox  {}, kept", sandbox.display())?;
+        writeln!(out, "  sandbox  {}, kept", printable(&sandbox.display().to_string()))?;
     }
     let then = PageVersion { of: VersionOf::Then(at.lsn), bytes: at.built.bytes.clone() };
     let disk = history.on_disk(page).ok().map(|bytes| PageVersion { of: VersionOf::Disk, bytes });

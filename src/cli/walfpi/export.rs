@@ -14,6 +14,7 @@ use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::export::{ExportRequest, wal_export};
 use crate::output::closing::{Closing, begin};
+use crate::output::escape::printable;
 use crate::output::export::{FileFormat, Table};
 use crate::output::json::Item;
 use crate::output::json::export::{EXPORTED_FILE_COLUMNS, ManifestFacts, exported_file_row, manifest};
@@ -119,10 +120,10 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         return Ok(closing.end(sink, export.files.len() as u64, counts)?.into());
     }
     for file in &export.files {
-        writeln!(out, "{}  {} rows, {} bytes", file.path, file.rows, file.bytes)?;
+        writeln!(out, "{}  {} rows, {} bytes", printable(&file.path), file.rows, file.bytes)?;
     }
     let state = if export.coverage.is_interrupted() { ": broken off" } else { "" };
-    let (name, files, directory) = (table.name(), export.files.len(), args.directory.display());
+    let (name, files, directory) = (table.name(), export.files.len(), printable(&args.directory.display().to_string()));
     writeln!(out, "\n{rows} rows of {name} in {files} files written to {directory}{state}")?;
     Ok(closing.end_text(out, args.common.output.layout())?.into())
 }

@@ -21,6 +21,7 @@ use crate::inspect::page_target::named_pages;
 use crate::inspect::wal::images::FoundImage;
 use crate::inspect::wal::restored::PageForm;
 use crate::output::closing::{Closing, begin};
+use crate::output::escape::printable;
 use crate::output::json::Item;
 use crate::output::json::page::PageLocation;
 use crate::output::json::page_at::{PAGE_AT_COLUMNS, PageThen, page_at_row};
@@ -87,7 +88,7 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
         target.image(found, &names, Some(&name))
     })?;
     drop(bar);
-    let sentence = format!("{written} pages written to {}", args.directory.display());
+    let sentence = format!("{written} pages written to {}", printable(&args.directory.display().to_string()));
     target.end(source, written, &sentence)
 }
 
@@ -144,9 +145,9 @@ fn extract_at(args: &ExtractArgs, lsn: Lsn, out: &mut dyn Write) -> Result<Outco
     match (sink, text) {
         (Some(sink), _) => Ok(closing.end(sink, written, Row::new())?.into()),
         (None, Some(out)) => {
-            writeln!(out, "\n{written} pages written to {}", args.directory.display())?;
+            writeln!(out, "\n{written} pages written to {}", printable(&args.directory.display().to_string()))?;
             if let Some(sandbox) = sandbox {
-                writeln!(out, "the sandbox was left: {}", sandbox.display())?;
+                writeln!(out, "the sandbox was left: {}", printable(&sandbox.display().to_string()))?;
             }
             Ok(closing.end_text(out, layout)?.into())
         }

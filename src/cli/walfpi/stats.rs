@@ -83,11 +83,14 @@ pub struct StatsArgs {
     ///
     /// A record counts for the part in which it starts, so a part needs the segment after it for its last record: name that
     /// with --before. Not by checkpoint, cause or xid, which depend on WAL of other parts.
-    #[arg(long, conflicts_with_all = ["top", "sort"])]
+    #[arg(long, conflicts_with_all = ["top", "sort", "resync"])]
     partial: bool,
     /// Count no record that starts in this segment or later; it is read for the end of the record before
     #[arg(long, value_name = "SEGMENT", requires = "partial")]
     before: Option<String>,
+    /// Continue after damage, at the next page on which a record starts
+    #[arg(long)]
+    resync: bool,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -214,7 +217,11 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         [By::SinceRedo] => return run_since_redo(&args.common, work, out),
         _ => {}
     }
-    let request = WalStatsRequest { wal: args.common.request(args.jobs)?, group: By::grouping(&args.by)? };
+    let request = WalStatsRequest {
+        wal: args.common.request(args.jobs)?,
+        group: By::grouping(&args.by)?,
+        resynchronise: args.resync,
+    };
     if request.wal.names.is_none() && request.group.is_some_and(|by| by.has(GroupBy::Table)) {
         return Err(UsageError::TablesWithoutNames.into());
     }
@@ -342,7 +349,8 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
                 }
             }
         }
-        let totals = totals_row(&counts, major, system_identifier, geometry);
+        let mut totals = totals_row(&counts, major, system_identifier, geometry);
+        totals.insert("damaged_bytes".to_owned(), json!(counts.damaged_bytes));
         return Ok(closing.end(sink, shown, totals)?.into());
     }
     let layout = args.common.output.layout();
@@ -353,6 +361,9 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
     if let Some((from, to)) = counts.from.zip(counts.to) {
         let major = major.map_or_else(String::new, |major| format!("major {}, ", major.number()));
         writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {system}")?;
+        if let Some(bytes) = counts.damaged_bytes.filter(|bytes| *bytes > 0) {
+            writeln!(out, "{bytes} bytes between good records could not be read")?;
+        }
     } else {
         writeln!(out, "\nno records in this range")?;
     }

@@ -73,7 +73,7 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     source.take_names(&names)?;
     let by_interval = ScanPlan { blocks: true, ..source.plan() };
     let by_relation = ScanPlan { group: Some(GroupBy::Relation.into()), ..source.plan() };
-    let (mut intervals, mut relations) = (Counting::new(&by_interval), Counting::new(&by_relation));
+    let (mut intervals, mut relations) = (Counting::new(&by_interval, false), Counting::new(&by_relation, false));
     let spacings = SPREADS.map(Spacing::Every).to_vec();
     let what_if_plan = WhatIfPlan { spacings, completion_target: request.completion_target };
     let mut replay = WhatIfReplay::new(&what_if_plan, &source.set);

@@ -6,6 +6,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::interval::{Folded, Interval, IntervalFold};
 use crate::analysis::wal::partial::{Counter, Counts, ScanPlan};
+use crate::analysis::wal::resync::collect_resynchronised;
 use crate::analysis::wal::segment::read_segment;
 use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::cluster::wal::WalReadError;
@@ -16,6 +17,8 @@ use crate::types::Lsn;
 #[derive(Debug)]
 pub(super) struct Counting<'p> {
     plan: &'p ScanPlan,
+    /// Reading goes on after damage.
+    resynchronise: bool,
     counted: WalCounts,
     fold: IntervalFold,
     undecoded: Vec<ParseError>,
@@ -23,8 +26,8 @@ pub(super) struct Counting<'p> {
 
 impl<'p> Counting<'p> {
     /// Nothing yet.
-    pub(super) fn new(plan: &'p ScanPlan) -> Self {
-        Self { plan, counted: WalCounts::default(), fold: IntervalFold::new(), undecoded: Vec::new() }
+    pub(super) fn new(plan: &'p ScanPlan, resynchronise: bool) -> Self {
+        Self { plan, resynchronise, counted: WalCounts::default(), fold: IntervalFold::new(), undecoded: Vec::new() }
     }
 
     /// Takes what segment `index` of a run counts, whose WAL ends at `end_lsn`.
@@ -39,7 +42,7 @@ impl<'p> Counting<'p> {
         end_lsn: Lsn,
         watched: &Watched<'_>,
     ) -> Result<(), WalReadError> {
-        let (set, plan, counted) = (stretch.set, self.plan, &mut self.counted);
+        let (set, plan, resynchronise, counted) = (stretch.set, self.plan, self.resynchronise, &mut self.counted);
         // The last record of the segment before may reach into this one.
         let start_lsn = set.segments()[index].start_lsn.max(plan.start_lsn);
         counted.add_stretch(start_lsn.max(counted.to.unwrap_or(start_lsn)), end_lsn);
@@ -60,9 +63,20 @@ impl<'p> Counting<'p> {
         }
         self.fold.push(index, counts, end_lsn, &mut |segments, cuts| {
             let (mut slices, mut buffer) = (Vec::new(), Vec::new());
+            let quiet = |_| watched.advance(0);
             for index in segments {
-                let counter = Counter::new(set, index, plan, cuts);
-                let part = read_segment(stretch, index, index, counter, &|_| watched.advance(0), &mut buffer)?;
+                let counter = |index| Counter::new(set, index, plan, cuts);
+                if resynchronise {
+                    let rest = Stretch { run: index..stretch.run.end, ..stretch.clone() };
+                    let walked = collect_resynchronised(&rest, index, &quiet, counter, |part| {
+                        slices.append(&mut part.found.counts.slices);
+                        Ok(())
+                    });
+                    // What cannot be read was said already.
+                    drop(walked);
+                    continue;
+                }
+                let part = read_segment(stretch, index, index, counter(index), &quiet, &mut buffer)?;
                 slices.extend(part.found.counts.slices);
             }
             Ok(slices)
@@ -76,7 +90,7 @@ impl<'p> Counting<'p> {
 
     /// All that was counted; says what was odd about it.
     pub(super) fn finish(self, findings: &mut Vec<Finding>) -> WalCounts {
-        let Self { plan, mut counted, fold, undecoded } = self;
+        let Self { plan, mut counted, fold, undecoded, .. } = self;
         findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
         let Folded { intervals, clock, times, since_redo } = fold.finish();
         if let Some(back) = clock.set_back() {

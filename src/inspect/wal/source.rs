@@ -37,6 +37,10 @@ pub struct WalSource {
     pub findings: Vec<Finding>,
     /// What was read and what was not.
     pub coverage: Coverage,
+    /// Counting goes on after damage.
+    pub resynchronise: bool,
+    /// Bytes of WAL between good records that could not be read, where reading went on after them.
+    pub damaged_bytes: u64,
     start: Option<Lsn>,
     end: Option<Lsn>,
     limit: Option<Lsn>,
@@ -76,6 +80,8 @@ impl WalSource {
             set,
             findings: Vec::new(),
             coverage: Coverage::default(),
+            resynchronise: false,
+            damaged_bytes: 0,
             start,
             end,
             limit: None,
@@ -188,6 +194,7 @@ impl WalSource {
             let (walked, found) = read(&self.set, &run, &mut notes);
             let flow = match walked {
                 Ok(mut walked) => {
+                    self.damaged_bytes = self.damaged_bytes.saturating_add(walked.damaged_bytes);
                     let tail = self.judge_walk(&run, &mut walked);
                     judged(&self.set, &run, JudgedRun { walked: &walked, tail }, found)
                 }

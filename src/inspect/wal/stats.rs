@@ -20,6 +20,7 @@ use crate::analysis::wal::group_rows::{GroupRow, group_rows};
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
 use crate::analysis::wal::relation_use::RelationUses;
+use crate::analysis::wal::resync::collect_resynchronised;
 use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
@@ -34,6 +35,8 @@ pub struct WalStatsRequest {
     pub wal: WalRequest,
     /// What rows stand for; `None`: checkpoint intervals.
     pub group: Option<Grouping>,
+    /// Counting goes on after damage, at the next page that starts a record.
+    pub resynchronise: bool,
 }
 
 /// What was counted.
@@ -43,6 +46,8 @@ pub struct WalCounts {
     pub total: Tally,
     /// Bytes of WAL that it lies in, page headers and padding included.
     pub wal_bytes: u64,
+    /// Those of them between good records that could not be read; known where counting goes on after damage.
+    pub damaged_bytes: Option<u64>,
     /// By group, if one was asked for.
     pub groups: Option<Groups>,
     /// What was done with each relation, if rows stand for relations or their kinds.
@@ -129,6 +134,7 @@ pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalSt
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open(&request.wal)?;
     source.take_names(&names)?;
+    source.resynchronise = request.resynchronise;
     let counts = source.count(request.group, request.wal.jobs, watch);
     if !source.coverage.is_interrupted() && counts.has_unnamed(&names) {
         names.add_from_wal(&source.set, request.wal.jobs);
@@ -158,10 +164,11 @@ impl WalSource {
     /// Counts all records of the range by `group`, or by checkpoint interval.
     pub fn count(&mut self, group: Option<Grouping>, jobs: usize, watch: WatchWal<'_>) -> WalCounts {
         let watched = self.watched(watch);
-        match group {
+        let counted = match group {
             Some(by) if by.has(GroupBy::Cause) => count_causes(self, by, jobs, &watched),
             _ => count(self, group, jobs, &watched, |_, _| {}),
-        }
+        };
+        WalCounts { damaged_bytes: self.resynchronise.then_some(self.damaged_bytes), ..counted }
     }
 }
 
@@ -179,21 +186,28 @@ pub(super) fn count(
     }
     // Which subtransactions a transaction had is in the main data.
     let keep = if group.is_some_and(|by| by.has(GroupBy::Xid)) { Keep::Blocks } else { Keep::Heads };
-    let mut counting = Counting::new(&plan);
+    let resynchronise = source.resynchronise;
+    let mut counting = Counting::new(&plan, resynchronise);
     source.each_run(
         watched,
         |set, run, _| {
             let stretch = plan.stretch(set, run, keep);
             let begin = |index| Counter::new(set, index, &plan, &[]);
             let watch = |bytes| watched.advance(bytes);
-            let read = collect_run(&stretch, jobs, &watch, begin, |part| {
+            let mut take_up = |part: &mut SegmentCounts<'_>| {
                 if set.segments()[part.index].start_lsn >= plan.limit_lsn {
                     return Ok(());
                 }
                 each_part(run, part);
                 let end_lsn = end_of_part(part);
                 counting.take(&stretch, (part.index, &part.extent), &mut part.found.counts, end_lsn, watched)
-            });
+            };
+            let read = if resynchronise {
+                // After damage, where to go on is only known in order.
+                collect_resynchronised(&stretch, run.end, &watch, begin, &mut take_up)
+            } else {
+                collect_run(&stretch, jobs, &watch, begin, &mut take_up)
+            };
             counting.end_run();
             (read, ())
         },
@@ -214,7 +228,7 @@ fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Wat
     let mut before: Option<(Lsn, Lsn)> = None;
     let counts_uses = ScanPlan { group: Some(by), ..plan.clone() }.counts_uses();
     let (mut uses, mut recent) = (counts_uses.then(RelationUses::default), RecentBlocks::default());
-    source.each_record(&plan, false, watched, |_, record| {
+    source.each_record(&plan, source.resynchronise, watched, |_, record| {
         let goes_on = before.filter(|(start, _)| *start == record.header.prev);
         counted.add_stretch(goes_on.map_or(record.start_lsn, |(_, end)| end), record.end_lsn);
         before = Some((record.start_lsn, record.end_lsn));
@@ -253,9 +267,10 @@ mod tests {
     fn result_of_work_that_was_broken_off_says_so() {
         let at_once = |_: u64, _: u64| ControlFlow::Break(());
         for group in [None, Some(GroupBy::Rmgr.into()), Some(GroupBy::Cause.into())] {
-            let whole = wal_stats(&WalStatsRequest { wal: request(), group }, &unwatched).unwrap();
+            let whole =
+                wal_stats(&WalStatsRequest { wal: request(), group, resynchronise: false }, &unwatched).unwrap();
             assert!(!whole.coverage.is_interrupted() && whole.coverage.examined == RECORDS, "{group:?}");
-            let broken = wal_stats(&WalStatsRequest { wal: request(), group }, &at_once).unwrap();
+            let broken = wal_stats(&WalStatsRequest { wal: request(), group, resynchronise: false }, &at_once).unwrap();
             assert!(broken.coverage.is_interrupted() && broken.counts.total.records < RECORDS, "{group:?}");
         }
         for resynchronise in [false, true] {
@@ -274,7 +289,7 @@ mod tests {
             told.lock().unwrap().push((done, total));
             ControlFlow::Continue(())
         };
-        wal_stats(&WalStatsRequest { wal: request(), group: None }, &watch).unwrap();
+        wal_stats(&WalStatsRequest { wal: request(), group: None, resynchronise: false }, &watch).unwrap();
         let told = told.into_inner().unwrap();
         let total = told[0].1;
         assert!(told.iter().all(|(done, all)| *all == total && done <= all) && total.is_multiple_of(1 << 20));
