@@ -20,8 +20,8 @@ fn help_of_every_command() {
         (
             "pg_walfpi",
             [
-                "", "advise", "stats", "merge", "whatif", "compare", "dwb-size", "report", "list", "extract", "export", "verify",
-                "tui",
+                "", "advise", "stats", "merge", "whatif", "compare", "dwb-size", "report", "list", "extract", "export",
+                "verify", "tui",
             ]
             .as_slice(),
         ),

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
+use super::setting::Sample;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::since_redo::SPAN_STARTS_S;
-use crate::analysis::wal::whatif::compression::{DEFAULT_SAMPLE, SampleSize};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::advise::{AdviseRequest, WalAdvice, advise};
@@ -46,8 +46,11 @@ pub struct AdviseArgs {
     /// Show so many relations
     #[arg(long, value_name = "N", default_value_t = 8)]
     top: usize,
+    /// Images to compress again: a number, or all
+    #[arg(long, value_name = "N|all", default_value_t = Sample::default())]
+    sample: Sample,
     /// Compress no image again
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sample")]
     no_compression: bool,
     #[command(flatten)]
     jobs: JobsArg,
@@ -56,7 +59,7 @@ pub struct AdviseArgs {
 }
 
 pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let sample = (!args.no_compression).then_some(SampleSize::UpTo(DEFAULT_SAMPLE));
+    let sample = (!args.no_compression).then_some(args.sample.0);
     let request = AdviseRequest { wal: args.common.request(args.jobs)?, sample, completion_target: None };
     let bar = ByteBar::new(args.progress);
     let advice = advise(&request, &|done, total| bar.at(done, total))?;

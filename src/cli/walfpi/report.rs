@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::PROGRAM;
 use super::args::{NameArgs, SourceArgs};
-use crate::analysis::wal::whatif::compression::{DEFAULT_SAMPLE, SampleSize};
+use super::setting::Sample;
 use crate::cli::context::QuietArg;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::report_file::{ReportFileArgs, command_line, time_now};
@@ -34,9 +34,9 @@ pub struct ReportArgs {
     /// Write each plot as an SVG file into this directory as well
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
-    /// Images that are compressed again; 0: all
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SAMPLE)]
-    sample: usize,
+    /// Images to compress again: a number, or all
+    #[arg(long, value_name = "N|all", default_value_t = Sample::default())]
+    sample: Sample,
     /// Compress no image again
     #[arg(long, conflicts_with = "sample")]
     no_compression: bool,
@@ -55,8 +55,7 @@ pub(super) fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let file = args.file.reserve(&protected)?;
     let directory = args.svg.as_deref().map(|path| ExportDir::create(path, &protected));
     let directory = directory.transpose().map_err(InspectError::from)?;
-    let size = if args.sample == 0 { SampleSize::All } else { SampleSize::UpTo(args.sample) };
-    let compression = (!args.no_compression).then_some(size);
+    let compression = (!args.no_compression).then_some(args.sample.0);
     let made = Provenance { command_line: command_line(PROGRAM), time: time_now() };
     let bar = ByteBar::new(args.progress);
     let report = wal_report(&WalReportRequest { wal, compression, made }, &|done, total| bar.at(done, total))?;

@@ -1,6 +1,9 @@
-//! Values of settings, written as in `postgresql.conf`.
+//! Values of options: settings written as in `postgresql.conf`, and sizes of samples.
 
+use std::fmt;
 use std::str::FromStr;
+
+use crate::analysis::wal::whatif::compression::{MAX_SAMPLE, SampleSize};
 
 /// A size; without a unit it is in MB, as for `max_wal_size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,31 @@ impl FromStr for Duration {
             number.checked_mul(seconds).and_then(|seconds| u32::try_from(seconds).ok())
         });
         seconds.map(Self).ok_or_else(|| "expected a time such as 30s, 15min or 1h".to_owned())
+    }
+}
+
+/// How many images are compressed again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample(pub SampleSize);
+
+impl FromStr for Sample {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(SampleSize::All));
+        }
+        let number = text.parse().ok().filter(|number| (1..=MAX_SAMPLE).contains(number));
+        number.map(|number| Self(SampleSize::UpTo(number))).ok_or_else(|| format!("expected 1 to {MAX_SAMPLE}, or all"))
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SampleSize::All => f.pad("all"),
+            SampleSize::UpTo(number) => number.fmt(f),
+        }
     }
 }
 

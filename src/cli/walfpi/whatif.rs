@@ -1,16 +1,13 @@
 //! `pg_walfpi whatif`: what other settings would have made of some WAL.
 
-use std::fmt;
 use std::io::Write;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, json};
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
-use super::setting::{Duration, Size};
-use crate::analysis::wal::whatif::compression::{MAX_SAMPLE, SampleSize};
+use super::setting::{Duration, Sample, Size};
 use crate::analysis::wal::whatif::spacing::MAX_SETTINGS;
 use crate::analysis::wal::whatif::{Spacing, WhatIfPlan, knee};
 use crate::cli::exit::{Outcome, Stop};
@@ -64,37 +61,12 @@ pub struct WhatIfArgs {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     completion_target: Option<f64>,
     /// Images to compress again: a number, or all
-    #[arg(long, value_name = "N|all", default_value_t = Sample(SampleSize::default()))]
+    #[arg(long, value_name = "N|all", default_value_t = Sample::default())]
     sample: Sample,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
     progress: ProgressArg,
-}
-
-/// How many images are compressed again.
-#[derive(Clone, Copy, Debug)]
-struct Sample(SampleSize);
-
-impl FromStr for Sample {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "all" {
-            return Ok(Self(SampleSize::All));
-        }
-        let number = text.parse().ok().filter(|number| (1..=MAX_SAMPLE).contains(number));
-        number.map(|number| Self(SampleSize::UpTo(number))).ok_or_else(|| format!("expected 1 to {MAX_SAMPLE}, or all"))
-    }
-}
-
-impl fmt::Display for Sample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            SampleSize::All => f.pad("all"),
-            SampleSize::UpTo(number) => number.fmt(f),
-        }
-    }
 }
 
 /// A part of the answer.
