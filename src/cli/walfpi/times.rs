@@ -50,7 +50,7 @@ pub(super) fn run_since_redo(
     (jobs, progress): (JobsArg, ProgressArg),
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
-    let request = WalStatsRequest { wal: common.request(jobs)?, group: None };
+    let request = WalStatsRequest { wal: common.request(jobs)?, group: None, resynchronise: false };
     let bar = ByteBar::new(progress);
     let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
