@@ -367,7 +367,8 @@ fn indexes_and_toast_count_for_their_table() {
     for row in &tables {
         let own = (row["fpi_bytes"].as_u64().unwrap(), row["record_bytes"].as_u64().unwrap());
         assert_eq!(Some(&own), sums.get(&text_of(&row["table"])), "{row}");
-        assert_ne!(row["kind"], "index", "{row}");
+        // WAL names an index that is gone, and does not say of which table it was.
+        assert!(row["kind"] != "index" || text_of(&row["table"]).ends_with('?'), "{row}");
     }
     assert_eq!(tables.len(), sums.len());
     assert!(tables.len() < rows("relation").len());

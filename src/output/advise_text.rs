@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::figures::{duration, megabytes, percent, rate, size};
+use super::figures::{duration, megabytes, percent, rate, signed_size, size};
 use super::json::time_text;
 use super::relation_columns::{kind_words, likely_cause_words};
 use super::table::{plain_table, right_align, write_table};
@@ -11,7 +11,6 @@ use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::savings::{NotFigured, Remedy, Saving, Savings};
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
-use crate::analysis::wal::whatif::compression::{CompressionRow, Setting};
 
 /// Writes what was read, in two lines.
 ///
@@ -91,16 +90,9 @@ pub fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, blo
 fn remedy_words(remedy: &Remedy) -> String {
     match remedy {
         Remedy::FewerCheckpoints { times, .. } => format!("checkpoints x{times} apart"),
-        Remedy::Compression { best, .. } => format!("wal_compression={}", method(best)),
+        Remedy::Compression { best, .. } => format!("wal_compression={}", best.setting.code()),
         Remedy::DoubleWrite { .. } => "a double write buffer".to_owned(),
         Remedy::NoHints { .. } => "no checksums, no hints".to_owned(),
-    }
-}
-
-const fn method(row: &CompressionRow) -> &'static str {
-    match row.setting {
-        Setting::On(method) => method.name(),
-        Setting::AsWritten | Setting::Off => "off",
     }
 }
 
@@ -112,7 +104,8 @@ fn why(saving: &Saving, block_size: u32) -> String {
         }
         Remedy::Compression { best, others } => {
             let all = || std::iter::once(best).chain(others);
-            let stored = all().map(|row| format!("{} {}", method(row), size(row.bytes_after))).collect::<Vec<_>>();
+            let stored =
+                all().map(|row| format!("{} {}", row.setting.code(), size(row.bytes_after))).collect::<Vec<_>>();
             let seconds = all().map(|row| row.seconds_per_gb.map(rate)).collect::<Option<Vec<_>>>();
             let cost = seconds.map_or_else(String::new, |all| format!("; CPU {} s per GB", all.join(" / ")));
             format!("would store {}{cost}", stored.join(", "))
@@ -127,12 +120,6 @@ fn why(saving: &Saving, block_size: u32) -> String {
             size(then_changed.image_bytes)
         ),
     }
-}
-
-/// A size that may be less than nothing.
-fn signed_size(bytes: i64) -> String {
-    let sign = if bytes < 0 { "-" } else { "" };
-    format!("{sign}{}", size(bytes.unsigned_abs()))
 }
 
 /// Writes whose the most images are.

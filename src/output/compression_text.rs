@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::figures::{percent, size};
+use super::figures::{percent, signed_size, size};
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
 use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf};
@@ -39,10 +39,4 @@ fn error_percent(row: &CompressionRow) -> String {
         Some(error) if row.bytes_after > 0 => percent(error as f64 / row.bytes_after as f64),
         _ => "-".to_owned(),
     }
-}
-
-/// A size that may be less than nothing.
-fn signed_size(bytes: i64) -> String {
-    let sign = if bytes < 0 { "-" } else { "" };
-    format!("{sign}{}", size(bytes.unsigned_abs()))
 }

@@ -18,6 +18,13 @@ pub fn size(bytes: u64) -> String {
     if unit == 0 { bytes.to_string() } else { format!("{value:.1}{}", UNITS[unit]) }
 }
 
+/// A size that may be less than nothing.
+#[must_use]
+pub fn signed_size(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", size(bytes.unsigned_abs()))
+}
+
 /// A share, 0 to 1, in percent with one decimal.
 #[must_use]
 pub fn percent(share: f64) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::figures::{percent, size};
+use super::figures::{duration, percent, size};
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
 use crate::analysis::wal::certainty::Certainty;
@@ -38,15 +38,6 @@ fn setting_time(seconds: u32) -> String {
         hours if hours > 0 && hours.is_multiple_of(3600) => format!("{}h", hours / 3600),
         minutes if minutes > 0 && minutes.is_multiple_of(60) => format!("{}min", minutes / 60),
         seconds => format!("{seconds}s"),
-    }
-}
-
-/// A duration, roughly.
-pub(super) fn duration(seconds: f64) -> String {
-    match seconds {
-        short if short < 120.0 => format!("{short:.0} s"),
-        minutes if minutes < 7200.0 => format!("{:.0} min", minutes / 60.0),
-        hours => format!("{:.1} h", hours / 3600.0),
     }
 }
 

@@ -229,7 +229,7 @@ impl CatalogRows {
         for (rel, row) in self.classes.iter().rev().filter(|(_, row)| !is_transient(row)) {
             names.add_relation_of_wal(*rel, row);
         }
-        // What a rewrite leaves behind has the files of the table that was rewritten, and is that table to whoever reads WAL.
+        // What a rewrite leaves over has the files of the table that was rewritten, and is that table to whoever reads WAL.
         let by_oid: HashMap<(u32, u32), RelFileLocator> =
             names.iter().filter_map(|(rel, name)| Some(((rel.db_oid, name.oid?), rel))).collect();
         for (rel, row) in self.classes.iter().rev() {

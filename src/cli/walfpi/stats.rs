@@ -213,8 +213,10 @@ impl Sort {
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let work = (args.jobs, args.progress);
     match args.by[..] {
-        [By::Time] => return run_times(&args.common, work, args.bucket, args.top, out),
-        [By::SinceRedo] => return run_since_redo(&args.common, work, out),
+        // A part of them cannot be added up with others.
+        [By::Time | By::SinceRedo] if args.partial => return Err(UsageError::WrongKeys.into()),
+        [By::Time] => return run_times(&args.common, work, (args.bucket, args.resync), args.top, out),
+        [By::SinceRedo] => return run_since_redo(&args.common, work, args.resync, out),
         _ => {}
     }
     let request = WalStatsRequest {
@@ -277,6 +279,18 @@ fn partial(args: &StatsArgs, request: &WalStatsRequest, bar: &ByteBar, out: &mut
 /// A group without what is told of relations besides: that does not add up.
 const fn sums_of((key, tally): (RowKey, Tally)) -> GroupRow {
     GroupRow { key, tally, figures: None }
+}
+
+/// Sums for the end of an output of `stats`.
+pub(super) fn totals_of_stats(
+    counts: &WalCounts,
+    major: Option<Major>,
+    system_identifier: Option<u64>,
+    geometry: Geometry,
+) -> Row {
+    let mut totals = totals_row(counts, major, system_identifier, geometry);
+    totals.insert("damaged_bytes".to_owned(), json!(counts.damaged_bytes));
+    totals
 }
 
 /// Sums, and of which WAL they are.
@@ -349,8 +363,7 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
                 }
             }
         }
-        let mut totals = totals_row(&counts, major, system_identifier, geometry);
-        totals.insert("damaged_bytes".to_owned(), json!(counts.damaged_bytes));
+        let totals = totals_of_stats(&counts, major, system_identifier, geometry);
         return Ok(closing.end(sink, shown, totals)?.into());
     }
     let layout = args.common.output.layout();

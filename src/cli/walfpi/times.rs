@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
-use super::stats::totals_row;
+use super::stats::totals_of_stats;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::stats::{WalCounts, WalStatsRequest, wal_stats};
@@ -18,11 +18,11 @@ use crate::output::wal_times::{SINCE_COLUMNS, bucket_columns, bucket_row, since_
 pub(super) fn run_times(
     common: &CommonArgs,
     (jobs, progress): (JobsArg, ProgressArg),
-    bucket_us: i64,
+    (bucket_us, resynchronise): (i64, bool),
     top: Option<usize>,
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
-    let request = WalTimesRequest { wal: common.request(jobs)?, bucket_us };
+    let request = WalTimesRequest { wal: common.request(jobs)?, bucket_us, resynchronise };
     let bar = ByteBar::new(progress);
     let mut times = wal_times(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
@@ -36,8 +36,9 @@ pub(super) fn run_times(
             sink.item(&Item::Bucket(bucket_row(bucket, times.bucket_us)))?;
         }
         let (total, wal_bytes, from, to) = (times.total, times.wal_bytes, times.from, times.to);
-        let counts = WalCounts { total, wal_bytes, from, to, ..WalCounts::default() };
-        let totals = totals_row(&counts, times.major, times.system_identifier, times.geometry);
+        let damaged_bytes = times.damaged_bytes;
+        let counts = WalCounts { total, wal_bytes, from, to, damaged_bytes, ..WalCounts::default() };
+        let totals = totals_of_stats(&counts, times.major, times.system_identifier, times.geometry);
         return Ok(closing.end(sink, times.buckets.len() as u64, totals)?.into());
     }
     write_buckets(out, &times.buckets, times.bucket_us, &times.total)?;
@@ -48,9 +49,10 @@ pub(super) fn run_times(
 pub(super) fn run_since_redo(
     common: &CommonArgs,
     (jobs, progress): (JobsArg, ProgressArg),
+    resynchronise: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
-    let request = WalStatsRequest { wal: common.request(jobs)?, group: None, resynchronise: false };
+    let request = WalStatsRequest { wal: common.request(jobs)?, group: None, resynchronise };
     let bar = ByteBar::new(progress);
     let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
@@ -63,7 +65,7 @@ pub(super) fn run_since_redo(
         for row in rows {
             sink.item(&Item::SinceRedo(row))?;
         }
-        let totals = totals_row(&stats.counts, stats.major, stats.system_identifier, stats.geometry);
+        let totals = totals_of_stats(&stats.counts, stats.major, stats.system_identifier, stats.geometry);
         return Ok(closing.end(sink, shown, totals)?.into());
     }
     write_since(out, &stats.counts.since_redo)?;

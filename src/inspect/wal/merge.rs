@@ -220,6 +220,13 @@ impl Merged {
         Ok(())
     }
 
+    /// Bytes of the last record so far that lie in the first segment of the part that follows, which counts them as well.
+    fn reaches_into(&self, part: &PartialJson) -> u64 {
+        let end: Option<Lsn> = self.end_lsn.as_ref().and_then(|lsn| lsn.parse().ok());
+        let start = part.runs.first().map(|run| PartRun::from(run).start_lsn);
+        end.zip(start).and_then(|(end, start)| end.bytes_since(start)).unwrap_or(0)
+    }
+
     /// Adds a part; parts come in order. `None` when a row lacks its sums.
     fn add(&mut self, part: &PartialJson, groups: &mut BTreeMap<String, (Row, Tally)>) -> Option<()> {
         for row in &part.groups {
@@ -228,7 +235,8 @@ impl Merged {
             groups.entry(name).or_insert_with(|| (keys, Tally::default())).1.add(&tally);
         }
         self.total.add(&tally_of(&part.totals)?);
-        self.wal_bytes = self.wal_bytes.saturating_add(part.totals.get("wal_bytes")?.as_u64()?);
+        let overlap = self.reaches_into(part);
+        self.wal_bytes = self.wal_bytes.saturating_add(part.totals.get("wal_bytes")?.as_u64()?).saturating_sub(overlap);
         let text = |name: &str| part.totals.get(name).and_then(|value| value.as_str()).map(str::to_owned);
         self.start_lsn = self.start_lsn.take().or_else(|| text("start_lsn"));
         self.end_lsn = text("end_lsn").or_else(|| self.end_lsn.take());

@@ -8,6 +8,8 @@ use super::watch::WatchWal;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::collect::{collect_run, end_of_part};
+use crate::analysis::wal::resync::collect_resynchronised;
+use crate::analysis::wal::segment::SegmentRead;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::inspect::error::InspectError;
@@ -22,6 +24,8 @@ pub struct WalTimesRequest {
     pub wal: WalRequest,
     /// Length of a bucket in microseconds; whole buckets since 2000-01-01 00:00 UTC. At least 1.
     pub bucket_us: i64,
+    /// Counting goes on after damage, at the next page that starts a record.
+    pub resynchronise: bool,
 }
 
 /// WAL by time.
@@ -35,6 +39,8 @@ pub struct WalTimes {
     pub total: Tally,
     /// Bytes of WAL that it lies in, page headers and padding included.
     pub wal_bytes: u64,
+    /// Those of them between good records that could not be read; known where counting goes on after damage.
+    pub damaged_bytes: Option<u64>,
     /// Start of the first record.
     pub from: Option<Lsn>,
     /// End of the last.
@@ -66,7 +72,8 @@ pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTi
         |set, run, _| {
             let stretch = plan.stretch(set, run, Keep::Heads);
             let begin = |_| BucketCounter::new(bucket_us);
-            let read = collect_run(&stretch, request.wal.jobs, &|bytes| watched.advance(bytes), begin, |part| {
+            let watch = |bytes| watched.advance(bytes);
+            let mut take_up = |part: &mut SegmentRead<BucketCounter>| {
                 // The last record of the segment before may reach into this one.
                 let start = set.segments()[part.index].start_lsn.max(plan.start_lsn);
                 let start = start.max(to.unwrap_or(start));
@@ -76,7 +83,12 @@ pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTi
                 total.add(&part.found.tally);
                 buckets.push(&mut part.found);
                 Ok(())
-            });
+            };
+            let read = if request.resynchronise {
+                collect_resynchronised(&stretch, run.end, &watch, begin, &mut take_up)
+            } else {
+                collect_run(&stretch, request.wal.jobs, &watch, begin, &mut take_up)
+            };
             (read, ())
         },
         |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
@@ -86,8 +98,10 @@ pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTi
     }
     source.coverage.examined = total.records;
     source.note_empty_range();
+    let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
     let WalSource { set, findings, coverage, .. } = source;
     Ok(WalTimes {
+        damaged_bytes,
         buckets: buckets.rows(),
         bucket_us,
         total,

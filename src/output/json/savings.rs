@@ -6,7 +6,7 @@ use super::certainty::put_certainty;
 use super::fill_up;
 use super::wal::Row;
 use crate::analysis::wal::savings::{Remedy, Saving};
-use crate::analysis::wal::whatif::compression::{CompressionRow, Setting};
+use crate::analysis::wal::whatif::compression::CompressionRow;
 
 /// Fields of a saving, in the order of CSV.
 pub const SAVING_COLUMNS: &[&str] = &[
@@ -31,15 +31,8 @@ pub const SAVING_COLUMNS: &[&str] = &[
     "hint_then_changed_bytes",
 ];
 
-const fn method(row: &CompressionRow) -> &'static str {
-    match row.setting {
-        Setting::On(method) => method.name(),
-        Setting::AsWritten | Setting::Off => "off",
-    }
-}
-
 fn other(row: &CompressionRow) -> Value {
-    json!({ "method": method(row), "image_bytes_stored": row.bytes_after, "cpu_s_per_gb": row.seconds_per_gb })
+    json!({ "method": row.setting.code(), "image_bytes_stored": row.bytes_after, "cpu_s_per_gb": row.seconds_per_gb })
 }
 
 /// A saving as a row.
@@ -60,7 +53,7 @@ pub fn saving_row(saving: &Saving) -> Row {
             put("replay_seconds_max", json!(replay_seconds.map(|seconds| (seconds * 10.0).round() / 10.0)));
         }
         Remedy::Compression { best, others } => {
-            put("method", json!(method(best)));
+            put("method", json!(best.setting.code()));
             put("cpu_s_per_gb", json!(best.seconds_per_gb));
             put("others", json!(others.iter().map(other).collect::<Vec<_>>()));
         }

@@ -6,9 +6,9 @@ use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::whatif::hints::HintImages;
 use crate::analysis::wal::whatif::protection::{Guard, GuardColumn};
 use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
-use crate::output::figures::{percent, size};
+use crate::output::figures::{duration, percent, size};
 use crate::output::plot::{Bar, Bars, Line, LineShape, Lines, Unit, grouped};
-use crate::output::whatif_text::{duration, setting_name, setting_value};
+use crate::output::whatif_text::{setting_name, setting_value};
 
 /// Why there is no answer.
 const BROKEN_OFF: &str = "Other settings were not replayed: the reading was broken off.";
