@@ -4,9 +4,8 @@ use std::ops::ControlFlow;
 
 use super::counting::Counting;
 use super::names::NameLookup;
-use super::report::once_more;
 use super::request::WalRequest;
-use super::source::WalSource;
+use super::source::{WalSource, once_more};
 use super::watch::WatchWal;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::collect::{collect_run, end_of_part};

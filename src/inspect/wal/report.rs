@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::NameLookup;
 use super::request::WalRequest;
-use super::source::WalSource;
+use super::source::{WalSource, once_more};
 use super::stats::WalCounts;
 use super::watch::WatchWal;
 use super::whatif::usual_spacings;
@@ -87,16 +87,6 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
         block_size,
     };
     Ok(MadeWalReport { page: report.page(), plots: report.plots(), answer: closing.answer() })
-}
-
-/// Reads the same WAL for another question. What was said of it already is not said again. `None`: the reading was broken
-/// off, now or before.
-pub(super) fn once_more<T>(source: &mut WalSource, work: impl FnOnce(&mut WalSource) -> T) -> Option<T> {
-    if source.coverage.is_interrupted() {
-        return None;
-    }
-    let done = source.read_again(work);
-    (!source.coverage.is_interrupted()).then_some(done)
 }
 
 /// Relations with their images and the cause of most of them, and the causes, each list by image bytes.

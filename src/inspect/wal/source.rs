@@ -350,6 +350,16 @@ impl WalSource {
     }
 }
 
+/// Reads the same WAL for another question. What was said of it already is not said again. `None`: the reading was broken
+/// off, now or before.
+pub(super) fn once_more<T>(source: &mut WalSource, work: impl FnOnce(&mut WalSource) -> T) -> Option<T> {
+    if source.coverage.is_interrupted() {
+        return None;
+    }
+    let done = source.read_again(work);
+    (!source.coverage.is_interrupted()).then_some(done)
+}
+
 /// A bare segment name that is not a file here is probably meant as `pg_waldump` takes it.
 fn cannot_open(paths: &[PathBuf], error: WalSetError) -> InspectError {
     let is_bare = |path: &PathBuf| path.to_str().is_some_and(is_segment_name) && !path.exists();
