@@ -7,7 +7,7 @@
 //! | [`compression`] | what if images had been compressed in another way? |
 //! | [`hints`] | what do images for hint bits cost that nothing else would have needed? |
 //!
-//! [`touches`] makes lists of touches, a segment each and many at a time; [`replay`] takes them in order.
+//! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order.
 
 mod block_map;
 pub mod collect;
