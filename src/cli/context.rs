@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgAction, Args, ValueEnum};
 
 use super::work::{JobsArg, ProgressArg};
 use crate::output::colour::Paint;
@@ -41,6 +42,9 @@ impl QuietArg {
     }
 }
 
+/// The word for that format.
+const PROMETHEUS: &str = "prometheus";
+
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -52,6 +56,22 @@ pub enum Format {
     Ndjson,
     /// Comma-separated values with a header line.
     Csv,
+    /// The text format of Prometheus; taken where [`with_prometheus`] adds it.
+    #[value(skip)]
+    Prometheus,
+}
+
+/// Adds the text format of Prometheus to the values of `--format`.
+#[must_use]
+pub fn with_prometheus(format: Arg) -> Arg {
+    let usual = Format::value_variants().iter().filter_map(Format::to_possible_value);
+    let prometheus = PossibleValue::new(PROMETHEUS)
+        .help("The text format of Prometheus, for the textfile collector of its node exporter");
+    let values = PossibleValuesParser::new(usual.chain([prometheus]));
+    format.value_parser(values.try_map(|name| match name.as_str() {
+        PROMETHEUS => Ok(Format::Prometheus),
+        name => Format::from_str(name, false),
+    }))
 }
 
 /// When colours are written.
@@ -109,7 +129,7 @@ impl OutputArgs {
     #[must_use]
     pub const fn machine(&self) -> Option<Machine> {
         match self.format {
-            Format::Text => None,
+            Format::Text | Format::Prometheus => None,
             Format::Json => Some(Machine::Json),
             Format::Ndjson => Some(Machine::Ndjson),
             Format::Csv => Some(Machine::Csv),

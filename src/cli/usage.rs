@@ -64,6 +64,11 @@ pub enum UsageError {
          docs/export.md)"
     )]
     NotPartial,
+    /// Sums and groups are what Prometheus is given.
+    #[error(
+        "--format prometheus is not for --by time, --by since-redo and --partial: Prometheus keeps the time itself"
+    )]
+    NotForPrometheus,
     /// A number was to be a block.
     #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
     NotABlock(String),

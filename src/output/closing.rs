@@ -96,6 +96,12 @@ impl Closing {
         self.answer
     }
 
+    /// How many findings are problems.
+    #[must_use]
+    pub const fn problems(&self) -> usize {
+        self.problems
+    }
+
     /// Ends a machine output: findings, skipped, summary.
     ///
     /// # Errors

@@ -34,6 +34,7 @@ pub mod page_text;
 pub mod plot;
 #[cfg(feature = "cli")]
 pub mod progress;
+pub mod prometheus;
 pub mod relation_columns;
 pub mod shell;
 pub mod sink;

@@ -12,6 +12,7 @@ use super::times::{run_since_redo, run_times};
 use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::tally::Tally;
+use crate::cli::context::{Format, with_prometheus};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
@@ -21,6 +22,7 @@ use crate::output::closing::{Closing, VERSION, begin};
 use crate::output::json::partial::{PARTIAL_SCHEMA, PartialJson, RunJson, WalJson};
 use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
 use crate::output::json::{Item, lsn_text};
+use crate::output::prometheus::{Metrics, Parts, write_metrics};
 use crate::output::sink::CsvShape;
 use crate::output::wal_columns::{interval_row, put_tally};
 use crate::output::wal_text::{write_groups, write_intervals};
@@ -57,13 +59,16 @@ use crate::types::Geometry;
 /// block. With checkpoint as a key, a record counts for the last redo point at or before it. With xid, subtransactions count
 /// for the transaction above them where a record says which one that is.
 ///
+/// With --format prometheus, the output is for the textfile collector of the node exporter: sums of the range read, and a
+/// series for each group (--top bounds them), or by checkpoint the last whole interval.
+///
 /// By relation, wide screens, JSON and CSV also show what was done with it: "per 1000" is images per 1000 changes (block
 /// references of records that are more than images), "HOT" the share of HOT updates in all updates. "likely cause" is what
 /// most of the images probably come from, and is left empty where no rule clearly fits: hint bits, built or rewritten,
 /// vacuum, random keys (an index with an image for every 20 changes or fewer), fillfactor (updates go to another page),
 /// indexed columns updated (updates stay in their page and are not HOT).
 #[derive(Debug, Args)]
-#[command(after_help = crate::cli::exit::EXIT_STATUS)]
+#[command(after_help = crate::cli::exit::EXIT_STATUS, mut_arg("format", with_prometheus))]
 pub struct StatsArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -212,6 +217,10 @@ impl Sort {
 
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let work = (args.jobs, args.progress);
+    let for_prometheus = args.common.output.format == Format::Prometheus;
+    if for_prometheus && (args.partial || args.by.iter().any(|by| by.key().is_none())) {
+        return Err(UsageError::NotForPrometheus.into());
+    }
     match args.by[..] {
         // A part of them cannot be added up with others.
         [By::Time | By::SinceRedo] if args.partial => return Err(UsageError::WrongKeys.into()),
@@ -233,7 +242,47 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     }
     let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    show(args, &request, stats, out)
+    if for_prometheus { prometheus(args, &request, stats, out) } else { show(args, &request, stats, out) }
+}
+
+/// The order of rows, and the first of them in it.
+fn ordered_rows(args: &StatsArgs, request: &WalStatsRequest, stats: &WalStats) -> (Sort, Vec<GroupRow>) {
+    let mut rows = stats.rows();
+    let sort = args.sort.unwrap_or_else(|| request.group.map_or(Sort::Key, |by| Sort::usual_of(by.first)));
+    if let (Sort::Key, None, Some(by)) = (sort, args.sort, request.group.and_then(|by| by.second)) {
+        // Within one first key, in the order that is usual for the second.
+        Sort::usual_of(by).order(&mut rows, |row| row.tally);
+        rows.sort_by_key(|row| row.key.first);
+    }
+    if sort != Sort::Key {
+        sort.order(&mut rows, |row| row.tally);
+    }
+    rows.truncate(args.top.unwrap_or(usize::MAX));
+    (sort, rows)
+}
+
+/// Writes sums, and groups or the last whole interval, for Prometheus.
+fn prometheus(
+    args: &StatsArgs,
+    request: &WalStatsRequest,
+    stats: WalStats,
+    out: &mut dyn Write,
+) -> Result<Outcome, Stop> {
+    let (_, rows) = ordered_rows(args, request, &stats);
+    let WalStats { counts, findings, coverage, names, major, system_identifier, geometry } = stats;
+    let naming = Naming {
+        major,
+        segment_size: geometry.wal_segment_size,
+        relation: &|rel| names.relation(rel),
+        database: &|oid| names.database(oid),
+    };
+    let parts = match request.group {
+        Some(by) => Parts::Groups(by, &rows, &naming),
+        None => Parts::Intervals(&counts.intervals),
+    };
+    let (total, wal_bytes, damaged_bytes) = (&counts.total, counts.wal_bytes, counts.damaged_bytes);
+    let metrics = Metrics { total, wal_bytes, damaged_bytes, major, system_identifier, parts };
+    Ok(write_metrics(out, &metrics, &Closing::new(findings, &coverage))?.into())
 }
 
 /// Writes a partial result.
@@ -321,20 +370,12 @@ fn system_text(id: Option<u64>) -> String {
 }
 
 fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let mut rows = stats.rows();
+    let (sort, rows) = ordered_rows(args, request, &stats);
     let WalStats { mut counts, findings, coverage, names, major, system_identifier, geometry } = stats;
     let system = system_text(system_identifier);
-    let sort = args.sort.unwrap_or_else(|| request.group.map_or(Sort::Key, |by| Sort::usual_of(by.first)));
-    if let (Sort::Key, None, Some(by)) = (sort, args.sort, request.group.and_then(|by| by.second)) {
-        // Within one first key, in the order that is usual for the second.
-        Sort::usual_of(by).order(&mut rows, |row| row.tally);
-        rows.sort_by_key(|row| row.key.first);
-    }
     if sort != Sort::Key {
-        sort.order(&mut rows, |row| row.tally);
         sort.order(&mut counts.intervals, |interval| interval.tally);
     }
-    rows.truncate(args.top.unwrap_or(usize::MAX));
     counts.intervals.truncate(args.top.unwrap_or(usize::MAX));
     let naming = Naming {
         major,

@@ -67,7 +67,7 @@ pub const fn key_columns(by: GroupBy) -> &'static [&'static str] {
 }
 
 /// Fields that name a group, whatever it is made by.
-pub(super) const GROUP_KEYS: &[&str] = &[
+pub(in crate::output) const GROUP_KEYS: &[&str] = &[
     "by",
     "rmgr",
     "record",
@@ -108,15 +108,21 @@ pub const fn group_by_name(by: GroupBy) -> &'static str {
     }
 }
 
+/// The words for what rows are grouped by, with a comma between two.
+#[must_use]
+pub fn grouping_name(by: Grouping) -> String {
+    std::iter::once(by.first).chain(by.second).map(group_by_name).collect::<Vec<_>>().join(",")
+}
+
 /// A group as a row.
 #[must_use]
 pub fn group_row(by: Grouping, group: &GroupRow, naming: &Naming<'_>) -> Row {
     let GroupRow { key, tally, figures } = group;
     let mut row = key_row(&key.first, naming);
     let by = match (by.second, key.second) {
-        (Some(by_second), Some(second)) => {
+        (Some(_), Some(second)) => {
             row.append(&mut key_row(&second, naming));
-            json!(format!("{},{}", group_by_name(by.first), group_by_name(by_second)))
+            json!(grouping_name(by))
         }
         _ => json!((key.first != Key::None).then(|| group_by_name(by.first))),
     };
