@@ -1,19 +1,18 @@
 //! What one reading of some WAL says of its images: how much there is, whose, when, and what would have saved some.
 
-use std::ops::ControlFlow;
-
 use super::counting::Counting;
 use super::names::NameLookup;
 use super::request::WalRequest;
-use super::source::{WalSource, once_more};
+use super::segments::{Reading, RunStep};
+use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::group_rows::{GroupRow, group_rows};
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::savings::{SPREADS, Savings};
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
@@ -77,33 +76,26 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     let what_if_plan = WhatIfPlan { spacings, completion_target: request.completion_target };
     let mut replay = WhatIfReplay::new(&what_if_plan, &source.set);
     let (watched, jobs) = (source.watched(watch), request.wal.jobs);
-    source.each_run(
-        &watched,
-        |set, run, _| {
-            let stretch = by_interval.stretch(set, run, Keep::Heads);
-            let begin = |index| {
-                let counters =
-                    (Counter::new(set, index, &by_interval, &[]), Counter::new(set, index, &by_relation, &[]));
-                (counters, SegmentTouches::new(&stretch, index))
-            };
-            let watch = |bytes| watched.advance(bytes);
-            let mut run_end = None;
-            let read = collect_run(&stretch, jobs, &watch, begin, |part| {
-                let (end_lsn, segment) = (end_of_part(part), (part.index, &part.extent));
-                run_end = Some(end_lsn);
-                let ((by_interval, by_relation), touches) = &mut part.found;
-                intervals.take(&stretch, segment, &mut by_interval.counts, end_lsn, &watched)?;
-                relations.take(&stretch, segment, &mut by_relation.counts, end_lsn, &watched)?;
-                replay.take(&stretch, part.index, part.from, touches, &watch)
-            });
-            intervals.end_run();
-            if let Some(end_lsn) = run_end {
-                replay.end_run(end_lsn);
+    let reading = Reading { plan: &by_interval, keep: Keep::Heads, jobs, watched: &watched };
+    let begin = |stretch: &Stretch<'_>, index| {
+        let counter = |plan| Counter::new(stretch.set, index, plan, &[]);
+        ((counter(&by_interval), counter(&by_relation)), SegmentTouches::new(stretch, index))
+    };
+    source.each_segment(&reading, begin, |stretch, step| {
+        let (part, end_lsn) = match step {
+            RunStep::Segment(part, end_lsn) => (part, end_lsn),
+            RunStep::End(end_lsn) => {
+                intervals.end_run();
+                end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
+                return Ok(());
             }
-            (read, ())
-        },
-        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
-    );
+        };
+        let segment = (part.index, &part.extent);
+        let ((by_interval, by_relation), touches) = &mut part.found;
+        intervals.take(stretch, segment, &mut by_interval.counts, end_lsn, &watched)?;
+        relations.take(stretch, segment, &mut by_relation.counts, end_lsn, &watched)?;
+        replay.take(stretch, part.index, part.from, touches, &|bytes| watched.advance(bytes))
+    });
     let counts = intervals.finish(&mut source.findings);
     // The same records again: what was odd about them has been said.
     let by_relation = relations.finish(&mut Vec::new());
@@ -113,8 +105,7 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     let (what_if, _, _) = replay.finish();
     source.coverage.examined = counts.total.records;
     source.note_empty_range();
-    let compression =
-        request.sample.and_then(|size| once_more(&mut source, |source| source.recompress(size, jobs, watch)));
+    let compression = request.sample.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
     let groups = by_relation.groups.as_ref();
     let mut relations =
         groups.map_or_else(Vec::new, |groups| group_rows(groups, by_relation.uses.as_ref(), names.known()));

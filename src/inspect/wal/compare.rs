@@ -3,23 +3,27 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use super::counting::Counting;
 use super::names::NameLookup;
 use super::request::WalRequest;
+use super::segments::{Reading, RunStep};
 use super::source::WalSource;
+use super::stats::WalCounts;
 use super::watch::WatchWal;
 use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::skipped::SkippedPart;
-use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::compare::{IntervalExtent, Part, RelationKey, SetCounter, SetFigures};
 use crate::analysis::wal::group_key::{GroupBy, Key, RowKey};
+use crate::analysis::wal::partial::{Counter, ScanPlan};
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, RelFileLocator};
 
-/// How often each set is read: for its intervals, for what is counted by relation, and in order for causes.
-const PASSES: u64 = 3;
+/// How often each set is read: for all that can be counted in any order, and in order for causes.
+const PASSES: u64 = 2;
 
 /// Some WAL with a name.
 #[derive(Clone, Debug)]
@@ -98,9 +102,8 @@ fn read_set<W: Fn(u64, u64) -> ControlFlow<()> + Sync>(
     watch_of: &mut dyn FnMut(u64) -> W,
 ) -> ReadSet {
     let jobs = named.wal.jobs;
-    let counts = source.count(None, jobs, &watch_of(0));
-    let counter = source.read_again(|source| count_set(source, jobs, &watch_of(1)));
-    let causes = source.read_again(|source| source.count(Some(GroupBy::Cause.into()), jobs, &watch_of(2)));
+    let (counts, counter) = count_set(source, jobs, &watch_of(0));
+    let causes = source.once_more(|source| source.count(Some(GroupBy::Cause.into()), jobs, &watch_of(1)));
     source.coverage.examined = counts.total.records;
     source.note_empty_range();
     // Names do not change what was counted.
@@ -109,7 +112,7 @@ fn read_set<W: Fn(u64, u64) -> ControlFlow<()> + Sync>(
     let mut figures = SetFigures { is_whole: !lacks_wal && !is_wrong, ..SetFigures::default() };
     let intervals: Vec<IntervalExtent> = counts.intervals.iter().map(IntervalExtent::from).collect();
     figures.put_totals(&counts.total, &intervals, &counter.times);
-    figures.put_groups(&causes.rows(), |key| match key {
+    figures.put_groups(&causes.map_or_else(Vec::new, |causes| causes.rows()), |key| match key {
         Key::Cause(cause) => Some(Part::Cause(*cause)),
         _ => None,
     });
@@ -131,31 +134,27 @@ fn read_set<W: Fn(u64, u64) -> ControlFlow<()> + Sync>(
     ReadSet { set, names, relations: counter.relations.rows() }
 }
 
-/// Counts what is not counted by intervals.
-fn count_set(source: &mut WalSource, jobs: usize, watch: WatchWal<'_>) -> SetCounter {
-    let (plan, watched) = (source.plan(), source.watched(watch));
+/// Counts by interval, relation and compression.
+fn count_set(source: &mut WalSource, jobs: usize, watch: WatchWal<'_>) -> (WalCounts, SetCounter) {
+    let watched = source.watched(watch);
+    let plan = ScanPlan { blocks: true, ..source.plan() };
     let segment_size = source.set.geometry().wal_segment_size;
-    let mut counter = SetCounter::new(segment_size);
-    source.each_run(
-        &watched,
-        |set, run, _| {
-            let stretch = plan.stretch(set, run, Keep::Blocks);
-            let watch = |bytes| watched.advance(bytes);
-            let read = collect_run(
-                &stretch,
-                jobs,
-                &watch,
-                |_| SetCounter::new(segment_size),
-                |part| {
-                    counter.merge(&part.found);
-                    Ok(())
-                },
-            );
-            (read, ())
-        },
-        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
-    );
-    counter
+    let (mut counting, mut counter) = (Counting::new(&plan, false), SetCounter::new(segment_size));
+    let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched: &watched };
+    let begin =
+        |stretch: &Stretch<'_>, index| (Counter::new(stretch.set, index, &plan, &[]), SetCounter::new(segment_size));
+    source.each_segment(&reading, begin, |stretch, step| match step {
+        RunStep::Segment(part, end_lsn) => {
+            let (counts, own) = &mut part.found;
+            counter.merge(own);
+            counting.take(stretch, (part.index, &part.extent), &mut counts.counts, end_lsn, &watched)
+        }
+        RunStep::End(_) => {
+            counting.end_run();
+            Ok(())
+        }
+    });
+    (counting.finish(&mut source.findings), counter)
 }
 
 /// Gives the relations of all sets keys that mean the same in each of them.

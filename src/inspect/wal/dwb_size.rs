@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::images::cause_facts;
 use super::request::WalRequest;
+use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::error_words::ErrorWords;
@@ -12,8 +13,8 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::staleness::BatchVerdict;
-use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::dwb_size::{BufferWrap, DirtiedInterval, DirtyBlocks, DirtyFold};
+use crate::analysis::wal::stretch::Stretch;
 use crate::inspect::dwb_source::DwbSource;
 use crate::inspect::error::InspectError;
 use crate::parsers::dwb::LAYOUTS;
@@ -47,27 +48,21 @@ pub fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeRepo
     cuts.sort_unstable();
     cuts.dedup();
     let (mut fold, mut records) = (DirtyFold::default(), 0_u64);
-    source.each_run(
-        &watched,
-        |set, run, _| {
-            let stretch = plan.stretch(set, run, Keep::Heads);
-            let start_of = |index: usize| set.segments()[index].start_lsn.max(plan.start_lsn);
-            let begin = |index| DirtyBlocks::new(&cuts, start_of(index));
-            let mut end_lsn = None;
-            let watch = |bytes| watched.advance(bytes);
-            let read = collect_run(&stretch, request.jobs, &watch, begin, |part| {
-                end_lsn = Some(end_of_part(part));
+    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.jobs, watched: &watched };
+    let begin = |stretch: &Stretch<'_>, index: usize| {
+        DirtyBlocks::new(&cuts, stretch.set.segments()[index].start_lsn.max(stretch.start_lsn))
+    };
+    source.each_segment(&reading, begin, |_, step| {
+        match step {
+            RunStep::Segment(part, _) => {
                 records = records.saturating_add(part.found.records);
                 fold.push(&part.found.parts);
-                Ok(())
-            });
-            if let Some(end_lsn) = end_lsn {
-                fold.end_run(end_lsn);
             }
-            (read, ())
-        },
-        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
-    );
+            RunStep::End(Some(end_lsn)) => fold.end_run(end_lsn),
+            RunStep::End(None) => {}
+        }
+        Ok(())
+    });
     source.coverage.examined = records;
     source.note_empty_range();
     let data_dir = request.paths.iter().find(|path| path.join("PG_VERSION").is_file());

@@ -14,6 +14,7 @@ pub mod recompress;
 pub mod report;
 pub mod request;
 pub mod restored;
+mod segments;
 pub mod source;
 pub mod stats;
 mod time_range;

@@ -1,15 +1,15 @@
 //! Images compressed again, with every method that a server has, and how long that takes.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::whatif::compression::{
     CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize, Setting, UnreadableImage,
 };
@@ -30,25 +30,14 @@ impl WalSource {
         let (plan, watched) = (self.plan(), self.watched(watch));
         let limits = SampleLimits::new(size, self.set.geometry().block_size);
         let mut sampler = CompressionSampler::new(&limits);
-        self.each_run(
-            &watched,
-            |set, run, _| {
-                let stretch = plan.stretch(set, run, Keep::Blocks);
-                let watch = |bytes| watched.advance(bytes);
-                let read = collect_run(
-                    &stretch,
-                    jobs,
-                    &watch,
-                    |_| limits.segment(),
-                    |part| {
-                        sampler.add(&mut part.found);
-                        Ok(())
-                    },
-                );
-                (read, ())
-            },
-            |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
-        );
+        let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched: &watched };
+        let begin = |_: &Stretch<'_>, _| limits.segment();
+        self.each_segment(&reading, begin, |_, step| {
+            if let RunStep::Segment(part, _) = step {
+                sampler.add(&mut part.found);
+            }
+            Ok(())
+        });
         let mut what_if = sampler.finish();
         for UnreadableImage { block, record_lsn, error } in what_if.unreadable.iter().cloned() {
             self.findings.push(Finding::problem(FindingKind::Image { block, record_lsn, error }));

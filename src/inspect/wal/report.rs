@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::NameLookup;
 use super::request::WalRequest;
-use super::source::{WalSource, once_more};
+use super::source::WalSource;
 use super::stats::WalCounts;
 use super::watch::WatchWal;
 use super::whatif::usual_spacings;
@@ -59,11 +59,11 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
     source.coverage.examined = counts.total.records;
     source.note_empty_range();
     let pair = Grouping::pair(GroupBy::Relation, GroupBy::Cause);
-    let grouped = once_more(&mut source, |source| source.count(Some(pair), jobs, watch));
+    let grouped = source.once_more(|source| source.count(Some(pair), jobs, watch));
     let compression =
-        request.compression.and_then(|size| once_more(&mut source, |source| source.recompress(size, jobs, watch)));
+        request.compression.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
     let settings = WhatIfPlan { spacings: usual_spacings(), completion_target: None };
-    let what_if = once_more(&mut source, |source| source.replay_under(&settings, jobs, watch).0);
+    let what_if = source.once_more(|source| source.replay_under(&settings, jobs, watch).0);
     let (relations, causes) = grouped.as_ref().map(|counted| by_relation(counted, &source, &names)).unwrap_or_default();
     let relations_in_all = relations.len();
     let paths: Vec<String> = request.wal.paths.iter().map(|path| path.display().to_string()).collect();

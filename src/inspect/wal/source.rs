@@ -213,11 +213,15 @@ impl WalSource {
         }
     }
 
-    /// Reads the same WAL once more. What is met that was said before is not said again.
-    pub(super) fn read_again<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+    /// Reads the same WAL for another question. What is met that was said before is not said again. `None`: the reading
+    /// was broken off, now or before.
+    pub(super) fn once_more<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.coverage.is_interrupted() {
+            return None;
+        }
         let findings = std::mem::take(&mut self.findings);
         let coverage = std::mem::take(&mut self.coverage);
-        let result = read(self);
+        let done = work(self);
         let again = std::mem::replace(&mut self.findings, findings);
         for finding in again {
             if !self.findings.contains(&finding) {
@@ -226,7 +230,7 @@ impl WalSource {
         }
         let coverage_again = std::mem::replace(&mut self.coverage, coverage);
         self.coverage.append_once(coverage_again);
-        result
+        (!self.coverage.is_interrupted()).then_some(done)
     }
 
     /// Shows every record of the plan in order, until `visit` or the user ends it.
@@ -348,16 +352,6 @@ impl WalSource {
             }
         }
     }
-}
-
-/// Reads the same WAL for another question. What was said of it already is not said again. `None`: the reading was broken
-/// off, now or before.
-pub(super) fn once_more<T>(source: &mut WalSource, work: impl FnOnce(&mut WalSource) -> T) -> Option<T> {
-    if source.coverage.is_interrupted() {
-        return None;
-    }
-    let done = source.read_again(work);
-    (!source.coverage.is_interrupted()).then_some(done)
 }
 
 /// A bare segment name that is not a file here is probably meant as `pg_waldump` takes it.

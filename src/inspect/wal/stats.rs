@@ -7,12 +7,12 @@ use super::counting::Counting;
 use super::images::cause_facts;
 use super::names::NameLookup;
 use super::request::WalRequest;
+use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::block_set::RecentBlocks;
 use crate::analysis::wal::cause::CauseClassifier;
-use crate::analysis::wal::collect::{collect_run, end_of_part};
 use crate::analysis::wal::curve::TimeCurve;
 use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key, RowKey};
@@ -20,8 +20,8 @@ use crate::analysis::wal::group_rows::{GroupRow, group_rows};
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
 use crate::analysis::wal::relation_use::RelationUses;
-use crate::analysis::wal::resync::collect_resynchronised;
 use crate::analysis::wal::since_redo::SinceRedo;
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
@@ -186,33 +186,20 @@ pub(super) fn count(
     }
     // Which subtransactions a transaction had is in the main data.
     let keep = if group.is_some_and(|by| by.has(GroupBy::Xid)) { Keep::Blocks } else { Keep::Heads };
-    let resynchronise = source.resynchronise;
-    let mut counting = Counting::new(&plan, resynchronise);
-    source.each_run(
-        watched,
-        |set, run, _| {
-            let stretch = plan.stretch(set, run, keep);
-            let begin = |index| Counter::new(set, index, &plan, &[]);
-            let watch = |bytes| watched.advance(bytes);
-            let mut take_up = |part: &mut SegmentCounts<'_>| {
-                if set.segments()[part.index].start_lsn >= plan.limit_lsn {
-                    return Ok(());
-                }
-                each_part(run, part);
-                let end_lsn = end_of_part(part);
-                counting.take(&stretch, (part.index, &part.extent), &mut part.found.counts, end_lsn, watched)
-            };
-            let read = if resynchronise {
-                // After damage, where to go on is only known in order.
-                collect_resynchronised(&stretch, run.end, &watch, begin, &mut take_up)
-            } else {
-                collect_run(&stretch, jobs, &watch, begin, &mut take_up)
-            };
+    let mut counting = Counting::new(&plan, source.resynchronise);
+    let reading = Reading { plan: &plan, keep, jobs, watched };
+    let begin = |stretch: &Stretch<'_>, index| Counter::new(stretch.set, index, &plan, &[]);
+    source.each_segment(&reading, begin, |stretch, step| match step {
+        RunStep::Segment(part, _) if stretch.set.segments()[part.index].start_lsn >= plan.limit_lsn => Ok(()),
+        RunStep::Segment(part, end_lsn) => {
+            each_part(&stretch.run, part);
+            counting.take(stretch, (part.index, &part.extent), &mut part.found.counts, end_lsn, watched)
+        }
+        RunStep::End(_) => {
             counting.end_run();
-            (read, ())
-        },
-        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
-    );
+            Ok(())
+        }
+    });
     counting.finish(&mut source.findings)
 }
 

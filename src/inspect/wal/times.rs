@@ -1,15 +1,12 @@
 //! WAL by the time at which it was written.
 
-use std::ops::ControlFlow;
-
 use super::request::WalRequest;
+use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::wal::collect::{collect_run, end_of_part};
-use crate::analysis::wal::resync::collect_resynchronised;
-use crate::analysis::wal::segment::SegmentRead;
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::inspect::error::InspectError;
@@ -63,36 +60,25 @@ pub struct WalTimes {
 /// When there is no such WAL, or the range is empty.
 pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
     let mut source = WalSource::open(&request.wal)?;
+    source.resynchronise = request.resynchronise;
     let (plan, watched) = (source.plan(), source.watched(watch));
     let bucket_us = request.bucket_us.max(1);
     let (mut buckets, mut total) = (TimeBuckets::new(bucket_us), Tally::default());
     let (mut wal_bytes, mut from, mut to) = (0_u64, None, None);
-    source.each_run(
-        &watched,
-        |set, run, _| {
-            let stretch = plan.stretch(set, run, Keep::Heads);
-            let begin = |_| BucketCounter::new(bucket_us);
-            let watch = |bytes| watched.advance(bytes);
-            let mut take_up = |part: &mut SegmentRead<BucketCounter>| {
-                // The last record of the segment before may reach into this one.
-                let start = set.segments()[part.index].start_lsn.max(plan.start_lsn);
-                let start = start.max(to.unwrap_or(start));
-                wal_bytes = wal_bytes.saturating_add(end_of_part(part).bytes_since(start).unwrap_or(0));
-                from = from.or(part.extent.first_lsn);
-                to = part.extent.last_end_lsn.or(to);
-                total.add(&part.found.tally);
-                buckets.push(&mut part.found);
-                Ok(())
-            };
-            let read = if request.resynchronise {
-                collect_resynchronised(&stretch, run.end, &watch, begin, &mut take_up)
-            } else {
-                collect_run(&stretch, request.wal.jobs, &watch, begin, &mut take_up)
-            };
-            (read, ())
-        },
-        |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
-    );
+    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.wal.jobs, watched: &watched };
+    let begin = |_: &Stretch<'_>, _| BucketCounter::new(bucket_us);
+    source.each_segment(&reading, begin, |stretch, step| {
+        let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
+        // The last record of the segment before may reach into this one.
+        let start = stretch.set.segments()[part.index].start_lsn.max(plan.start_lsn);
+        let start = start.max(to.unwrap_or(start));
+        wal_bytes = wal_bytes.saturating_add(end_lsn.bytes_since(start).unwrap_or(0));
+        from = from.or(part.extent.first_lsn);
+        to = part.extent.last_end_lsn.or(to);
+        total.add(&part.found.tally);
+        buckets.push(&mut part.found);
+        Ok(())
+    });
     if let Some(back) = buckets.clock.set_back() {
         source.findings.push(Finding::note(FindingKind::ClockSetBack(back)));
     }

@@ -1,17 +1,17 @@
 //! What other settings would have made of some WAL.
 
-use std::ops::ControlFlow;
-
 use super::request::WalRequest;
+use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::whatif::collect::WhatIfReplay;
+use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
 use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
+use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
 use crate::types::Geometry;
 
@@ -64,14 +64,16 @@ impl WalSource {
     pub fn replay_under(&mut self, settings: &WhatIfPlan, jobs: usize, watch: WatchWal<'_>) -> (WhatIf, Tally) {
         let (watched, plan) = (self.watched(watch), self.plan());
         let mut replay = WhatIfReplay::new(settings, &self.set);
-        self.each_run(
-            &watched,
-            |set, run, _| {
-                let watch = |bytes| watched.advance(bytes);
-                (replay.take_run(set, run, &plan, jobs, &watch), ())
-            },
-            |_, _, run, ()| if run.walked.reached_end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
-        );
+        let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };
+        self.each_segment(&reading, SegmentTouches::new, |stretch, step| match step {
+            RunStep::Segment(part, _) => {
+                replay.take(stretch, part.index, part.from, &part.found, &|bytes| watched.advance(bytes))
+            }
+            RunStep::End(end_lsn) => {
+                end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
+                Ok(())
+            }
+        });
         let (what_if, tally, undecoded) = replay.finish();
         for error in undecoded {
             self.findings.push(Finding::problem(FindingKind::Payload(error)));
@@ -88,8 +90,9 @@ impl WalSource {
 pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfReport, InspectError> {
     let mut source = WalSource::open(&request.wal)?;
     let (what_if, tally) = source.replay_under(&request.plan, request.wal.jobs, watch);
-    let compression =
-        request.compression.map(|size| source.read_again(|source| source.recompress(size, request.wal.jobs, watch)));
+    let compression = request
+        .compression
+        .and_then(|size| source.once_more(|source| source.recompress(size, request.wal.jobs, watch)));
     source.coverage.examined = tally.records;
     source.note_empty_range();
     let WalSource { set, findings, coverage, .. } = source;

@@ -1,19 +1,13 @@
-//! Reads the segments of a run with several threads and replays their touches in order.
-
-use std::ops::Range;
+//! Takes the touches of segments, which are read with several threads, and replays them in order.
 
 use super::replay::Replay;
 use super::touches::{Full, GiveUp, TouchList, Touches};
 use super::{WhatIf, WhatIfPlan};
-use crate::analysis::wal::collect::{collect_run, end_of_part};
-use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::segment::{Visitor, WatchRead, read_segment};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::wal::{WalReadError, WalSet};
 use crate::parsers::error::ParseError;
-use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
@@ -64,36 +58,6 @@ impl WhatIfReplay {
     pub fn new(plan: &WhatIfPlan, set: &WalSet) -> Self {
         let major = set.major().unwrap_or(Major::NEWEST);
         Self { replay: Replay::new(plan, set.geometry(), major) }
-    }
-
-    /// Takes the next run of segments, of which `plan` gives the range.
-    ///
-    /// # Errors
-    /// When the first segment cannot be opened.
-    pub fn take_run(
-        &mut self,
-        set: &WalSet,
-        run: &Range<usize>,
-        plan: &ScanPlan,
-        jobs: usize,
-        watch: WatchRead<'_>,
-    ) -> Result<WalkEnd, WalReadError> {
-        let stretch = plan.stretch(set, run, Keep::Heads);
-        let mut end_lsn = None;
-        let read = collect_run(
-            &stretch,
-            jobs,
-            watch,
-            |index| SegmentTouches::new(&stretch, index),
-            |part| {
-                end_lsn = Some(end_of_part(part));
-                self.take(&stretch, part.index, part.from, &part.found, watch)
-            },
-        );
-        if let Some(end_lsn) = end_lsn {
-            self.end_run(end_lsn);
-        }
-        read
     }
 
     /// Takes the touches of the next segment of a run, whose reading began at segment `from`. One with too many is read
