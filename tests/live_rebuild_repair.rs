@@ -30,12 +30,7 @@ const SUMS: &str = "SELECT count(*), sum(id), md5(string_agg(v, ',' ORDER BY id)
 #[test]
 fn rotten_pages_of_a_stock_cluster_come_back_as_they_were() {
     let Some(server) = Server::create("") else { return };
-    let archive = server.host().join("archive");
-    fs::create_dir(&archive).unwrap();
-    let owner = fs::metadata(server.data()).unwrap();
-    let owner = std::os::unix::fs::MetadataExt::uid(&owner);
-    std::os::unix::fs::chown(&archive, Some(owner), None).unwrap();
-    server.configure(&format!("archive_mode = on\narchive_command = 'cp %p {}/%f'\n", archive.display()));
+    let archive = server.keep_archive();
     assert!(server.launch(&[]), "{}", server.log());
     server.sql(
         "CREATE TABLE t(id int PRIMARY KEY, v text);
@@ -113,11 +108,7 @@ fn rotten_pages_of_a_crashed_cluster_come_back_and_recovery_passes() {
         return;
     };
     server.configure("wal_keep_size = 0\n");
-    let archive = server.host().join("archive");
-    fs::create_dir(&archive).unwrap();
-    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(server.data()).unwrap());
-    std::os::unix::fs::chown(&archive, Some(owner), None).unwrap();
-    server.configure(&format!("archive_mode = on\narchive_command = 'cp %p {}/%f'\n", archive.display()));
+    let archive = server.keep_archive();
     assert!(server.launch(&[]), "{}", server.log());
     server.sql(
         "CREATE TABLE t(id int PRIMARY KEY, v text);

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -126,6 +126,16 @@ impl Server {
         }
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
         Self { bin, client, directory, user }
+    }
+
+    /// Has every finished segment copied to a directory beside the cluster, from the next start on.
+    pub fn keep_archive(&self) -> PathBuf {
+        let archive = self.host().join("archive");
+        fs::create_dir(&archive).expect("archive");
+        let owner = fs::metadata(self.data()).expect("data directory").uid();
+        chown(&archive, Some(owner), None).expect("owner of the archive");
+        self.configure(&format!("archive_mode = on\narchive_command = 'cp %p {}/%f'\n", archive.display()));
+        archive
     }
 
     /// Adds to the configuration.
