@@ -241,6 +241,28 @@ fn what_was_not_examined_stands_first_and_nothing_goes_into_what_is_read() {
     assert!(!temporary.path().join("r.html").exists());
 }
 
+/// Hours of reading must not end with a plot that cannot be written.
+#[test]
+fn directory_of_plots_is_checked_before_wal_is_read() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (file, svg) = (temporary.path().join("r.html"), temporary.path().join("svg"));
+    let ran = walfpi(&["report", arg(&archive(16)), "-o", arg(&file), "--svg", arg(&svg)]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let plots = walk(&svg);
+    assert!(plots.len() >= 7);
+    let missing = temporary.path().join("no WAL here");
+    for plot in plots {
+        let taken = temporary.path().join(plot.file_stem().unwrap());
+        fs::create_dir(&taken).unwrap();
+        fs::write(taken.join(plot.file_name().unwrap()), "mine").unwrap();
+        let ran = walfpi(&["report", arg(&missing), "-o", "-", "--svg", arg(&taken)]);
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+        assert!(ran.stderr.contains(arg(&taken.join(plot.file_name().unwrap()))), "{}", ran.stderr);
+    }
+    let ran = walfpi(&["report", arg(&missing), "-o", "-", "--svg", arg(&temporary.path().join("new"))]);
+    assert!(ran.status == 2 && ran.stderr.contains("no WAL here"), "{}", ran.stderr);
+}
+
 fn walk(directory: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {

@@ -6,6 +6,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::{Ran, arg, run, unpack};
+use pgforensics::analysis::wal::interval_rows::IntervalRow;
+use pgforensics::analysis::wal::tally::Tally;
+use pgforensics::inspect::wal::request::WalRequest;
+use pgforensics::inspect::wal::stats::{WalStatsRequest, wal_stats};
+use pgforensics::inspect::wal::watch::unwatched;
+use pgforensics::output::colour::Paint;
+use pgforensics::output::text::Layout;
+use pgforensics::output::wal_text::write_intervals;
 use serde_json::Value;
 
 fn unpacked(major: u32) -> PathBuf {
@@ -232,4 +240,148 @@ fn bytes_of_wal_by_time_are_those_by_checkpoint() {
         };
         assert!(of("time").abs_diff(of("checkpoint")) < 8192, "{major}");
     }
+}
+
+#[test]
+fn wal_before_the_first_told_time_is_said_to_be_left_out() {
+    for major in [10, 15, 18] {
+        let records = listed(major, &intervals(major));
+        let first = records.iter().find(|record| record.told.is_some()).unwrap();
+        let bytes = first.lsn - records[0].lsn;
+        let note = |args: &[&str]| {
+            let ran = walfpi(&[&["stats", "--format", "ndjson"], args, &[arg(&data(major))]].concat());
+            assert_eq!(ran.status, 0, "{major}: {}", ran.stderr);
+            let found = ran.of_type("finding");
+            let mut notes = found.iter().filter(|finding| finding["kind"] == "time_unknown_before");
+            (notes.next().map(|note| note["what"].as_str().unwrap().to_owned()), ran.of_type("summary").remove(0))
+        };
+        let (said, summary) = note(&["--since", "2020-01-01"]);
+        let start = summary["start_lsn"].as_str().unwrap();
+        assert_eq!(number(start), first.lsn, "{major}");
+        match bytes {
+            0 => assert_eq!(said, None, "{major}"),
+            _ => {
+                let said = said.unwrap_or_else(|| panic!("{major}: {bytes} bytes are left out"));
+                assert!(said.starts_with(&format!("{bytes} bytes of WAL before {start} ")), "{major}: {said}");
+            }
+        }
+        // All that is left out then is known to be older.
+        let commits = records.iter().filter_map(|record| record.told).filter(|time| time % 1_000_000 != 0);
+        let later = jiff::Timestamp::from_microsecond(commits.max().unwrap()).unwrap().to_string();
+        assert_eq!(note(&["--since", &later]).0, None, "{major}");
+        assert_eq!(note(&[]).0, None, "{major}");
+    }
+}
+
+#[test]
+fn rows_by_time_come_in_the_order_asked_for() {
+    let rows = |args: &[&str]| {
+        let start = ["stats", "--by", "time", "--bucket", "200ms", "--format", "ndjson"];
+        let ran = walfpi(&[&start[..], args, &[arg(&data(16))]].concat());
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        ran.of_type("bucket")
+    };
+    let all = rows(&[]);
+    let start = |row: &Value| row["start_time"].as_str().map(unix_us);
+    assert!(all.len() > 4 && all.windows(2).all(|pair| start(&pair[0]) < start(&pair[1])));
+    let mut expected = all.clone();
+    expected.sort_by_key(|row| std::cmp::Reverse(row["fpi_bytes"].as_u64()));
+    assert_ne!(expected, all);
+    assert_eq!(rows(&["--sort", "fpi-bytes"]), expected);
+    assert_eq!(rows(&["--sort", "fpi-bytes", "--top", "2"]), expected[..2]);
+    assert_eq!(rows(&["--sort", "key"]), all);
+    let text = walfpi(&["stats", "--by", "time", "--bucket", "200ms", "--sort", "fpi-bytes", arg(&data(16))]);
+    let timed = all.iter().filter(|row| !row["start_time"].is_null()).count();
+    assert_eq!(text.stdout.lines().filter(|line| line.starts_with("  20")).count(), timed, "{}", text.stdout);
+    for other in [["--top", "2"], ["--sort", "key"]] {
+        let ran = walfpi(&[&["stats", "--by", "since-redo"], &other[..], &[arg(&data(16))]].concat());
+        assert_eq!(ran.status, 2);
+        assert!(ran.stderr.contains("leave out --top and --sort"), "{}", ran.stderr);
+    }
+}
+
+/// The cells of a text table, without the two columns of indentation.
+fn cells(text: &str) -> Vec<Vec<&str>> {
+    text.lines().take_while(|line| !line.is_empty()).map(|line| line.split_whitespace().collect()).collect()
+}
+
+#[test]
+fn neighbours_that_do_not_fit_are_put_together_and_lose_nothing() {
+    for major in [10, 16, 18] {
+        let wal = WalRequest::of_paths(vec![data(major)]);
+        let request = WalStatsRequest { wal, group: None, resynchronise: false };
+        let counts = wal_stats(&request, &unwatched).unwrap().counts;
+        let all = intervals(major);
+        let field = |rows: &[Value], name: &str| -> u64 { rows.iter().map(|row| row[name].as_u64().unwrap()).sum() };
+        for max_rows in [1, 2, 3, 5, all.len(), usize::MAX] {
+            let rows = IntervalRow::of(&counts.intervals, max_rows);
+            assert!(rows.len() <= max_rows && rows.len() <= all.len(), "{major} {max_rows}");
+            assert!(rows.len() == all.len() || max_rows < all.len());
+            let mut rest = &all[..];
+            for row in &rows {
+                let (own, others) = rest.split_at(row.intervals as usize);
+                rest = others;
+                assert_eq!(row.wal_bytes, field(own, "wal_bytes"), "{major} {max_rows}");
+                assert_eq!(row.distinct_blocks, field(own, "distinct_blocks"));
+                let Tally { records, record_bytes, fpi_count, fpi_bytes, fpi_raw_bytes } = row.tally;
+                for (sum, name) in [
+                    (records, "records"),
+                    (record_bytes, "record_bytes"),
+                    (fpi_count, "fpi_count"),
+                    (fpi_bytes, "fpi_bytes"),
+                    (fpi_raw_bytes, "fpi_raw_bytes"),
+                ] {
+                    assert_eq!(sum, field(own, name), "{major} {max_rows} {name}");
+                }
+                let lasts: Option<f64> = own.iter().map(|interval| interval["duration_s"].as_f64()).sum();
+                assert_eq!(row.duration_s.is_some(), lasts.is_some());
+                assert!(lasts.zip(row.duration_s).is_none_or(|(one, other)| (one - other).abs() < 0.02));
+                // Between those of the intervals, part by part.
+                for (part, share) in row.decay().into_iter().enumerate() {
+                    let shares = || own.iter().filter_map(|interval| interval["decay"][part].as_f64());
+                    let (least, most) = (shares().fold(2.0, f64::min), shares().fold(-1.0, f64::max));
+                    assert!(share.is_none_or(|share| (least - 0.001..=most + 0.001).contains(&share)));
+                    assert_eq!(share.is_none(), shares().count() == 0);
+                }
+                let kinds: std::collections::BTreeSet<&str> =
+                    own.iter().map(|interval| interval["kind"].as_str().unwrap()).collect();
+                assert_eq!(row.kind.map(|kind| kind.name()), (kinds.len() == 1).then(|| *kinds.first().unwrap()));
+            }
+            assert!(rest.is_empty());
+            for width in [80, 200] {
+                let mut text = Vec::new();
+                let layout = Layout { width, paint: Paint::new(false) };
+                write_intervals(&mut text, layout, &rows, (&counts.total, counts.wal_bytes)).unwrap();
+                let text = String::from_utf8(text).unwrap();
+                assert_eq!(text.contains("--all"), rows.len() < all.len(), "{major} {max_rows}");
+                let table = cells(&text);
+                assert_eq!(table.len(), rows.len() + 2, "{text}");
+                if rows.len() < all.len() {
+                    assert_eq!(table[0][1], if width == 80 { "n" } else { "intervals" });
+                    assert_eq!(table[1][1], rows[0].intervals.to_string());
+                    assert_eq!(table.last().unwrap()[1], all.len().to_string());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_that_do_not_fit_are_put_together_unless_all_are_asked_for() {
+    let text = |args: &[&str]| {
+        let start = ["stats", "--by", "time", "--bucket", "20ms"];
+        let ran = walfpi(&[&start[..], args, &[arg(&data(16))]].concat());
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    let (few, all, first) = (text(&[]), text(&["--all"]), text(&["--top", "30"]));
+    let (few, all, first) = (cells(&few), cells(&all), cells(&first));
+    assert_eq!(few[0][2], "n");
+    assert!((4..=27).contains(&few.len()) && all.len() > 40 && all[0][2] == "records");
+    assert!(first.len() > 30 && first[0][2] == "records");
+    // What is in the last row, from the records on, is the same: a rate is of no whole.
+    assert_eq!(few.last().unwrap()[2..], all.last().unwrap()[1..]);
+    let whole = ["stats", "--by", "time", "--bucket", "20ms", "--format", "csv"];
+    let machine = |args: &[&str]| walfpi(&[&whole[..], args, &[arg(&data(16))]].concat()).stdout;
+    assert_eq!(machine(&[]), machine(&["--all"]));
 }

@@ -163,6 +163,8 @@ pub enum FindingKind {
     TwoSegments { between: u64 },
     /// A record tells an earlier time than one before it.
     ClockSetBack(SetBack),
+    /// A range that begins with a time leaves out what was written before the first time that WAL tells.
+    TimeUnknownBefore { first_lsn: Lsn, bytes: u64 },
     /// Names of relations that do not say which cluster they are of.
     NamesOfUnknownCluster,
     /// WAL cannot be read up to its end.

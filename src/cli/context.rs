@@ -13,6 +13,15 @@ use crate::output::text::Layout;
 /// Columns that are assumed where there is no terminal to ask.
 const DEFAULT_WIDTH: u16 = 80;
 
+/// Rows of a long table where there is no terminal to ask.
+const USUAL_ROWS: usize = 24;
+
+/// Lines of a screen for all but the rows of a table.
+const OTHER_ROWS: usize = 10;
+
+/// Rows of a long table on a screen that is very low.
+const MIN_ROWS: usize = 8;
+
 /// `-?`, as the server's own programs have it.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct QuestionMark {
@@ -123,6 +132,14 @@ impl OutputArgs {
             || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col >= 40);
         let width = self.width.or_else(|| terminal.then(asked).flatten()).unwrap_or(DEFAULT_WIDTH);
         Layout { width, paint: Paint::new(on) }
+    }
+
+    /// Rows of a table that fit: on a terminal those of the screen that are left when headings and closing lines are shown.
+    #[must_use]
+    pub fn rows_that_fit(&self) -> usize {
+        let size = || rustix::termios::tcgetwinsize(io::stdout()).ok();
+        let rows = io::stdout().is_terminal().then(size).flatten().map(|size| usize::from(size.ws_row));
+        rows.filter(|rows| *rows > 0).map_or(USUAL_ROWS, |rows| rows.saturating_sub(OTHER_ROWS).max(MIN_ROWS))
     }
 
     /// The machine format that was asked for, if one was.

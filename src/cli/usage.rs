@@ -17,6 +17,9 @@ pub enum UsageError {
     /// Rows can have one key, or two that differ.
     #[error("--by takes one key, or two different ones with a comma between them, such as relation,cause")]
     WrongKeys,
+    /// Rows that are always the same.
+    #[error("--by since-redo has the same five rows in the same order for any WAL: leave out --top and --sort")]
+    FixedRows,
     /// A size that a double write buffer cannot have.
     #[error("a double write buffer has 1MB to {max}MB", max = crate::analysis::wal::dwb_size::LARGEST_MB)]
     NotABufferSize,

@@ -6,6 +6,7 @@ use super::figures::{duration, megabytes, percent, rate, size, sparkline};
 use super::json::wal::Row;
 use super::json::{lsn_text, time_text};
 use crate::analysis::wal::interval::{Interval, IntervalKind};
+use crate::analysis::wal::interval_rows::IntervalRow;
 use crate::analysis::wal::tally::Tally;
 
 /// A cell of the table of checkpoint intervals.
@@ -126,7 +127,7 @@ pub struct IntervalColumn {
     /// Its value.
     pub value: fn(&Interval) -> Value,
     /// How it is shown on screens.
-    pub cells: &'static [IntervalCell<Interval>],
+    pub cells: &'static [IntervalCell<IntervalRow>],
     /// It stands to the right of the counts.
     pub follows_counts: bool,
 }
@@ -136,16 +137,16 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
     IntervalColumn {
         field: "redo_lsn",
         value: |interval| json!(interval.redo_lsn.map(lsn_text)),
-        cells: &[words("redo", Screens::All, |interval| {
-            interval.redo_lsn.map_or_else(|| format!("<{}", interval.start_lsn), |lsn| lsn.to_string())
+        cells: &[words("redo", Screens::All, |row| {
+            row.redo_lsn.map_or_else(|| format!("<{}", row.start_lsn), |lsn| lsn.to_string())
         })],
         follows_counts: false,
     },
     IntervalColumn {
         field: "checkpoint_lsn",
         value: |interval| json!(interval.checkpoint.map(|seen| lsn_text(seen.lsn))),
-        cells: &[words("checkpoint", Screens::Wide, |interval| {
-            interval.checkpoint.map_or_else(|| "-".to_owned(), |seen| seen.lsn.to_string())
+        cells: &[words("checkpoint", Screens::Wide, |row| {
+            row.checkpoint.map_or_else(|| "-".to_owned(), |seen| seen.lsn.to_string())
         })],
         follows_counts: false,
     },
@@ -170,50 +171,46 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
     IntervalColumn {
         field: "kind",
         value: |interval| json!(interval.kind.name()),
-        cells: &[words("kind", Screens::Wide, |interval| interval.kind.name().to_owned())],
+        cells: &[words("kind", Screens::Wide, |row| row.kind.map_or("several", IntervalKind::name).to_owned())],
         follows_counts: false,
     },
     IntervalColumn {
         field: "wal_bytes",
         value: |interval| json!(interval.wal_bytes()),
-        cells: &[number("WAL", Screens::All, |interval| size(interval.wal_bytes()))],
+        cells: &[number("WAL", Screens::All, |row| size(row.wal_bytes))],
         follows_counts: false,
     },
     IntervalColumn {
         field: "duration_s",
         value: |interval| json!(interval.duration_s().map(rounded)),
-        cells: &[number("lasts", Screens::All, |interval| {
-            interval.duration_s().map_or_else(|| "-".to_owned(), duration)
-        })],
+        cells: &[number("lasts", Screens::All, |row| row.duration_s.map_or_else(|| "-".to_owned(), duration))],
         follows_counts: false,
     },
     IntervalColumn {
         field: "wal_mb_per_s",
-        value: |interval| json!(wal_mb_per_s(interval).map(rounded)),
-        cells: &[number("MB/s", Screens::All, |interval| wal_mb_per_s(interval).map_or_else(|| "-".to_owned(), rate))],
+        value: |interval| json!(interval.per_second(interval.wal_bytes()).map(megabytes).map(rounded)),
+        cells: &[number("MB/s", Screens::All, |row| rate_or_dash(row.per_second(row.wal_bytes).map(megabytes)))],
         follows_counts: false,
     },
     IntervalColumn {
         field: "images_per_s",
-        value: |interval| json!(images_per_s(interval).map(rounded)),
-        cells: &[number("img/s", Screens::Wide, |interval| {
-            images_per_s(interval).map_or_else(|| "-".to_owned(), rate)
-        })],
+        value: |interval| json!(interval.per_second(interval.tally.fpi_count).map(rounded)),
+        cells: &[number("img/s", Screens::Wide, |row| rate_or_dash(row.per_second(row.tally.fpi_count)))],
         follows_counts: false,
     },
     IntervalColumn {
         field: "distinct_blocks",
         value: |interval| json!(interval.distinct_blocks),
-        cells: &[number("blocks", Screens::All, |interval| interval.distinct_blocks.to_string())],
+        cells: &[number("blocks", Screens::All, |row| row.distinct_blocks.to_string())],
         follows_counts: true,
     },
     IntervalColumn {
         field: "decay",
         value: |interval| {
             let rounded = |share: &Option<f64>| share.map(|share| (share * 1000.0).round() / 1000.0);
-            json!(interval.decay.iter().map(rounded).collect::<Vec<_>>())
+            json!(interval.decay().iter().map(rounded).collect::<Vec<_>>())
         },
-        cells: &[words("decay", Screens::All, |interval| sparkline(&interval.decay))],
+        cells: &[words("decay", Screens::All, |row| sparkline(&row.decay()))],
         follows_counts: true,
     },
     IntervalColumn {
@@ -229,22 +226,18 @@ pub(super) fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-fn wal_mb_per_s(interval: &Interval) -> Option<f64> {
-    interval.per_second(interval.wal_bytes()).map(megabytes)
+fn rate_or_dash(per_second: Option<f64>) -> String {
+    per_second.map_or_else(|| "-".to_owned(), rate)
 }
 
-fn images_per_s(interval: &Interval) -> Option<f64> {
-    interval.per_second(interval.tally.fpi_count)
+fn date_and_time(row: &IntervalRow) -> String {
+    row.checkpoint.map_or_else(|| "-".to_owned(), |seen| time_text(seen.time_s))
 }
 
-fn date_and_time(interval: &Interval) -> String {
-    interval.checkpoint.map_or_else(|| "-".to_owned(), |seen| time_text(seen.time_s))
-}
-
-fn clock(interval: &Interval) -> String {
-    match date_and_time(interval).get(11..19) {
+fn clock(row: &IntervalRow) -> String {
+    match date_and_time(row).get(11..19) {
         Some(clock) => clock.to_owned(),
-        None if interval.kind == IntervalKind::Unfinished => "no end".to_owned(),
+        None if row.kind == Some(IntervalKind::Unfinished) => "no end".to_owned(),
         None => "-".to_owned(),
     }
 }

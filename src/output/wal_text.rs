@@ -10,10 +10,10 @@ use super::json::wal::{Naming, group_by_name, key_columns, key_row};
 use super::relation_columns;
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
-use super::wal_columns::{COUNTS, GroupCell, INTERVAL_COLUMNS};
+use super::wal_columns::{COUNTS, GroupCell, INTERVAL_COLUMNS, IntervalCell, Screens};
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
-use crate::analysis::wal::interval::Interval;
+use crate::analysis::wal::interval_rows::IntervalRow;
 use crate::analysis::wal::tally::Tally;
 
 /// Width from which on a checkpoint row shows everything.
@@ -22,14 +22,24 @@ const WIDE: u16 = 130;
 /// Width from which on groups show all shares.
 const WIDE_GROUPS: u16 = 110;
 
-/// Writes checkpoint intervals and their total.
+/// The column of rows that hold several intervals.
+static INTERVALS_IN_ROW: IntervalCell<IntervalRow> = intervals_in_row("intervals");
+
+/// The same on a screen that is not wide.
+static INTERVALS_IN_NARROW_ROW: IntervalCell<IntervalRow> = intervals_in_row("n");
+
+const fn intervals_in_row(heading: &'static str) -> IntervalCell<IntervalRow> {
+    IntervalCell { heading, screens: Screens::All, text: |row| row.intervals.to_string(), is_number: true }
+}
+
+/// Writes checkpoint intervals and their total, and how many there are where rows hold several.
 ///
 /// # Errors
 /// When the output cannot be written to.
 pub fn write_intervals(
     out: &mut dyn Write,
     layout: Layout,
-    intervals: &[Interval],
+    rows: &[IntervalRow],
     (total, wal_bytes): (&Tally, u64),
 ) -> io::Result<()> {
     let is_wide = layout.width >= WIDE;
@@ -37,21 +47,29 @@ pub fn write_intervals(
         let columns = INTERVAL_COLUMNS.iter().filter(move |column| column.follows_counts == follows);
         columns.flat_map(|column| column.cells).filter(|cell| cell.screens.include(is_wide)).collect::<Vec<_>>()
     };
-    let (before, after) = (own(false), own(true));
+    let (mut before, after) = (own(false), own(true));
+    let is_summed = rows.iter().any(|row| row.intervals > 1);
+    if is_summed {
+        before.insert(1, if is_wide { &INTERVALS_IN_ROW } else { &INTERVALS_IN_NARROW_ROW });
+    }
     let counts =
         || COUNTS.iter().filter_map(|column| column.interval.as_ref()).filter(|cell| cell.screens.include(is_wide));
     let headings = before.iter().map(|cell| (cell.heading, cell.is_number));
     let headings = headings.chain(counts().map(|cell| (cell.heading, cell.is_number)));
     let headings: Vec<_> = headings.chain(after.iter().map(|cell| (cell.heading, cell.is_number))).collect();
     let mut table = plain_table(&headings.iter().map(|(heading, _)| *heading).collect::<Vec<_>>());
-    for interval in intervals {
-        let row = before.iter().map(|cell| (cell.text)(interval));
-        let row = row.chain(counts().map(|cell| (cell.text)(&interval.tally)));
-        table.add_row(row.chain(after.iter().map(|cell| (cell.text)(interval))).collect::<Vec<_>>());
+    for row in rows {
+        let cells = before.iter().map(|cell| (cell.text)(row));
+        let cells = cells.chain(counts().map(|cell| (cell.text)(&row.tally)));
+        table.add_row(cells.chain(after.iter().map(|cell| (cell.text)(row))).collect::<Vec<_>>());
     }
+    let intervals: u64 = rows.iter().map(|row| row.intervals).sum();
     let of_total = |heading: &str| match heading {
         "redo" => "total".to_owned(),
         "WAL" => size(wal_bytes),
+        heading if [INTERVALS_IN_ROW.heading, INTERVALS_IN_NARROW_ROW.heading].contains(&heading) => {
+            intervals.to_string()
+        }
         _ => String::new(),
     };
     let sum = before.iter().map(|cell| of_total(cell.heading));
@@ -59,7 +77,15 @@ pub fn write_intervals(
     for (index, _) in (0..).zip(&headings).filter(|(_, (_, is_number))| *is_number) {
         right_align(&mut table, index..index + 1);
     }
-    write_table(out, &table)
+    write_table(out, &table)?;
+    if is_summed {
+        let heading = if is_wide { String::new() } else { format!(" ({})", INTERVALS_IN_NARROW_ROW.heading) };
+        writeln!(
+            out,
+            "\nrows hold several checkpoint intervals{heading}, their blocks added up; --all shows each by itself"
+        )?;
+    }
+    Ok(())
 }
 
 /// Writes groups and their total.

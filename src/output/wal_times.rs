@@ -9,13 +9,11 @@ use super::json::time_words;
 use super::json::wal::Row;
 use super::table::{plain_table, right_align, write_table};
 use super::wal_columns::{COUNTS, put_tally, rounded};
+use crate::analysis::wal::bucket_rows::{BucketRow, BucketRows};
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::Bucket;
 use crate::parsers::wal::payload::PgTimestamp;
-
-/// Most rows of a table in which buckets without records are shown too.
-const MAX_ROWS_WITH_EMPTY: u64 = 60;
 
 /// Columns of a bucket in CSV, in order.
 #[must_use]
@@ -51,18 +49,29 @@ pub fn bucket_row(bucket: &Bucket, bucket_us: i64) -> Row {
     row
 }
 
-/// Writes buckets and their total. Those without records are shown where that needs few rows, else counted.
+/// Writes buckets and their total.
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_buckets(out: &mut dyn Write, buckets: &[Bucket], bucket_us: i64, total: &Tally) -> io::Result<()> {
-    let heading = ["begins (UTC)", "records", "images", "stored", "bytes", "MB/s", "img/s", "share", "checkpoints"];
+pub fn write_buckets(out: &mut dyn Write, rows: &BucketRows, bucket_us: i64, total: &Tally) -> io::Result<()> {
+    let mut heading =
+        vec!["begins (UTC)", "n", "records", "images", "stored", "bytes", "MB/s", "img/s", "share", "checkpoints"];
+    let is_summed = rows.rows.iter().any(|row| row.periods > 1);
+    let take = |mut cells: Vec<String>| {
+        if !is_summed {
+            cells.remove(1);
+        }
+        cells
+    };
+    if !is_summed {
+        heading.remove(1);
+    }
     let mut table = plain_table(&heading);
-    let lasts = seconds(bucket_us);
-    let cells = |begins: String, tally: &Tally, rates: [String; 2], checkpoints: u64| {
-        let [bytes, images] = rates;
-        [
+    let cells = |first: [String; 2], tally: &Tally, rates: [String; 2], checkpoints: u64| {
+        let ([begins, periods], [bytes, images]) = (first, rates);
+        take(vec![
             begins,
+            periods,
             tally.records.to_string(),
             tally.fpi_count.to_string(),
             size(tally.fpi_bytes),
@@ -71,22 +80,14 @@ pub fn write_buckets(out: &mut dyn Write, buckets: &[Bucket], bucket_us: i64, to
             images,
             percent(tally.fpi_share()),
             checkpoints.to_string(),
-        ]
+        ])
     };
-    let times = || buckets.iter().filter_map(|bucket| bucket.start);
-    let span =
-        times().next().zip(times().next_back()).map_or(0, |(first, last)| last.us_since(first) / bucket_us.max(1) + 1);
-    let empty = u64::try_from(span).unwrap_or(0).saturating_sub(times().count() as u64);
-    let show_empty = span.unsigned_abs() <= MAX_ROWS_WITH_EMPTY;
-    let mut next: Option<PgTimestamp> = None;
-    for bucket in buckets {
-        if let (true, Some(mut at), Some(start)) = (show_empty, next, bucket.start) {
-            while at < start {
-                table.add_row(cells(short_time(at), &Tally::default(), [rate(0.0), rate(0.0)], 0));
-                at = PgTimestamp(at.0.saturating_add(bucket_us.max(1)));
-            }
-        }
-        next = bucket.start.map(|start| PgTimestamp(start.0.saturating_add(bucket_us)));
+    for BucketRow { periods, bucket } in &rows.rows {
+        let lasts = seconds(bucket_us) * *periods as f64;
+        let first = match bucket.start {
+            Some(start) => [short_time(start), periods.to_string()],
+            None => ["unknown".to_owned(), "-".to_owned()],
+        };
         let rates = match bucket.start {
             Some(_) => [
                 rate(megabytes(bucket.tally.combined_bytes() as f64) / lasts),
@@ -94,15 +95,20 @@ pub fn write_buckets(out: &mut dyn Write, buckets: &[Bucket], bucket_us: i64, to
             ],
             None => ["-".to_owned(), "-".to_owned()],
         };
-        let begins = bucket.start.map_or_else(|| "unknown".to_owned(), short_time);
-        table.add_row(cells(begins, &bucket.tally, rates, bucket.checkpoints));
+        table.add_row(cells(first, &bucket.tally, rates, bucket.checkpoints));
     }
-    let checkpoints = buckets.iter().map(|bucket| bucket.checkpoints).sum();
-    table.add_row(cells("total".to_owned(), total, [String::new(), String::new()], checkpoints));
+    let checkpoints = rows.rows.iter().map(|row| row.bucket.checkpoints).sum();
+    let periods: u64 = rows.rows.iter().map(|row| row.periods).sum();
+    let first = ["total".to_owned(), periods.to_string()];
+    table.add_row(cells(first, total, [String::new(), String::new()], checkpoints));
     right_align(&mut table, 1..heading.len());
     write_table(out, &table)?;
-    if empty > 0 && !show_empty {
-        writeln!(out, "\n{empty} further periods of {} without a record", duration(lasts))?;
+    let length = duration(seconds(bucket_us));
+    if is_summed {
+        writeln!(out, "\nrows hold several periods of {length} (n); --all shows each by itself")?;
+    }
+    if rows.left_out > 0 {
+        writeln!(out, "\n{} further periods of {length} without a record", rows.left_out)?;
     }
     Ok(())
 }

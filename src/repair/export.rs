@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags};
 use rustix::io::Errno;
 
 use super::held::HeldDir;
@@ -45,6 +46,23 @@ impl ExportDir {
             true => Ok(created),
             false => Err(AccessError::io("write into", path, Errno::NOTEMPTY.into()).into()),
         }
+    }
+
+    /// Makes sure that files of these names can be made in it: that none of them is there, and that this user may make files.
+    ///
+    /// # Errors
+    /// When one is there, or the system refuses.
+    pub fn check_new<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), AccessError> {
+        for name in names {
+            match self.directory.stat_of(Path::new(name)) {
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+                Ok(_) => return Err(AccessError::io("create", &self.directory.path().join(name), Errno::EXIST.into())),
+            }
+        }
+        let may = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::accessat(self.directory.handle(), ".", may, AtFlags::EACCESS)
+            .map_err(|error| AccessError::io("write into", self.directory.path(), error.into()))
     }
 
     /// Makes a new file below it, and the directories above that file where they do not exist.

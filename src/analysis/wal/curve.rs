@@ -203,9 +203,9 @@ impl RecordCurve {
         next.points.iter().for_each(|tally| self.add(tally));
     }
 
-    /// Share of images in `parts` parts of as many records; `None` for a part without any.
+    /// What was counted in `parts` parts of as many records.
     #[must_use]
-    pub fn shares(&self, parts: usize) -> Vec<Option<f64>> {
+    pub fn parts(&self, parts: usize) -> Vec<Tally> {
         let mut sums = vec![Tally::default(); parts];
         let all: u64 = self.points.iter().map(|tally| tally.records).sum();
         let mut before = 0_u64;
@@ -213,7 +213,7 @@ impl RecordCurve {
             add_to_part(&mut sums, before, all, tally);
             before = before.saturating_add(tally.records);
         }
-        shares_of(&sums)
+        sums
     }
 
     fn push(&mut self, tally: &Tally) {
@@ -288,7 +288,7 @@ mod tests {
             }
             whole.append(&next);
         }
-        let shares = whole.shares(8);
+        let shares = shares_of(&whole.parts(8));
         assert_eq!(shares, [[Some(1.0); 4], [Some(0.0); 4]].concat());
     }
 

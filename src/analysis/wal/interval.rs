@@ -72,8 +72,8 @@ pub struct Interval {
     pub start_time: Option<PgTimestamp>,
     /// The time of the next redo point, or of the last record that tells one.
     pub end_time: Option<PgTimestamp>,
-    /// Share of images in equal parts of the interval.
-    pub decay: Vec<Option<f64>>,
+    /// Counts of equal parts of the interval.
+    pub parts: Vec<Tally>,
     /// What the parts are equal by.
     pub decay_by: DecayBy,
 }
@@ -104,6 +104,12 @@ impl Interval {
     #[must_use]
     pub fn wal_bytes(&self) -> u64 {
         self.end_lsn.bytes_since(self.start_lsn).unwrap_or(0)
+    }
+
+    /// Share of images in each of the equal parts; `None` for one without records.
+    #[must_use]
+    pub fn decay(&self) -> Vec<Option<f64>> {
+        shares_of(&self.parts)
     }
 
     /// How long it lasts, in seconds; `None` where times are not known.
@@ -299,9 +305,9 @@ impl IntervalFold {
                 for (time, tally) in by_time.steps() {
                     add_to_part(&mut sums, time.us_since(start).max(0).unsigned_abs(), lasts, tally);
                 }
-                (interval.decay, interval.decay_by) = (shares_of(&sums), DecayBy::Time);
+                (interval.parts, interval.decay_by) = (sums, DecayBy::Time);
             }
-            None => (interval.decay, interval.decay_by) = (by_records.shares(DECAY_BUCKETS), DecayBy::Records),
+            None => (interval.parts, interval.decay_by) = (by_records.parts(DECAY_BUCKETS), DecayBy::Records),
         }
         match whole.filter(|_| interval.redo_lsn.is_some()) {
             Some((redo, end)) => self.since_redo.add(&by_time, redo, end),
@@ -389,7 +395,7 @@ impl IntervalFold {
             distinct_blocks: whole.blocks.len(),
             start_time,
             end_time: None,
-            decay: Vec::new(),
+            parts: Vec::new(),
             decay_by: DecayBy::Records,
         });
         self.unsettled =

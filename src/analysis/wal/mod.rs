@@ -3,6 +3,7 @@
 //! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
 
 pub mod block_set;
+pub mod bucket_rows;
 pub mod catalog_rows;
 pub mod cause;
 pub mod cause_facts;
@@ -19,6 +20,7 @@ pub mod group;
 pub mod group_key;
 pub mod group_rows;
 pub mod interval;
+pub mod interval_rows;
 pub mod likely_cause;
 pub mod overview;
 pub mod page_action;

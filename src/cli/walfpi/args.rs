@@ -35,6 +35,7 @@ pub struct SourceArgs {
     ///
     /// 2026-11-21, "2026-11-21 14:00" (both in UTC), 2026-11-21T14:00:00+02:00, or 2h: so long before the last time that
     /// this WAL tells. Commits, aborts and checkpoints tell it; the records between were written when the last of them was.
+    /// Those before the first that tells a time are left out, and a note says how many bytes that is.
     #[arg(long, value_name = "TIME", help_heading = "Range", value_parser = time_bound)]
     since: Option<TimeBound>,
     /// Count nothing written at this time or later

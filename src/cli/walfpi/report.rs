@@ -16,12 +16,14 @@ use crate::inspect::WalRequest;
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::report::{WalReportRequest, wal_report};
 use crate::output::html::Provenance;
+use crate::output::html::wal::{PLOT_NAMES, plot_file};
 use crate::repair::export::ExportDir;
 
 /// Write images over time, relations, causes and what other settings would have stored into one page, with plots
 ///
 /// A page for any browser, on a screen or on paper, that loads nothing and runs nothing. Below each plot stand its numbers, those
-/// of stats. The WAL is read once for each question: intervals, relations and causes, compression.
+/// of stats. The WAL is read once for each question: intervals, relations and causes, compression,
+/// other settings.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct ReportArgs {
@@ -55,6 +57,10 @@ pub(super) fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let file = args.file.reserve(&protected)?;
     let directory = args.svg.as_deref().map(|path| ExportDir::create(path, &protected));
     let directory = directory.transpose().map_err(InspectError::from)?;
+    if let Some(directory) = &directory {
+        let names = PLOT_NAMES.map(plot_file);
+        directory.check_new(names.iter().map(String::as_str)).map_err(InspectError::from)?;
+    }
     let compression = (!args.no_compression).then_some(args.sample.0);
     let made = Provenance { command_line: command_line(PROGRAM), time: time_now() };
     let bar = ByteBar::new(args.progress);

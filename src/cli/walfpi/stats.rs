@@ -11,6 +11,7 @@ use super::time_args::length_of_time;
 use super::times::{run_since_redo, run_times};
 use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
 use crate::analysis::wal::group_rows::GroupRow;
+use crate::analysis::wal::interval_rows::IntervalRow;
 use crate::analysis::wal::tally::Tally;
 use crate::cli::context::{Format, with_prometheus};
 use crate::cli::exit::{Outcome, Stop};
@@ -84,14 +85,20 @@ pub struct StatsArgs {
     /// Order of rows [default: by key; for relation, table, block and xid by image bytes]
     #[arg(long, value_enum, value_name = "COLUMN")]
     sort: Option<Sort>,
+    /// Show every row by itself
+    ///
+    /// In text, checkpoint intervals and periods of time that follow each other are put together where there are more than
+    /// fit the terminal, or more than 24 without one. --top and --sort show each by itself, and so do JSON and CSV.
+    #[arg(long)]
+    all: bool,
     /// Write a partial result, for `merge` to add up with those of other parts
     ///
     /// A record counts for the part in which it starts, so a part needs the segment after it for its last record: name that
     /// with --before. Not by checkpoint, cause or xid, which depend on WAL of other parts.
-    #[arg(long, conflicts_with_all = ["top", "sort", "resync"])]
+    #[arg(long, conflicts_with_all = ["top", "sort", "resync"], hide_short_help = true)]
     partial: bool,
     /// Count no record that starts in this segment or later; it is read for the end of the record before
-    #[arg(long, value_name = "SEGMENT", requires = "partial")]
+    #[arg(long, value_name = "SEGMENT", requires = "partial", hide_short_help = true)]
     before: Option<String>,
     /// Continue after damage, at the next page on which a record starts
     #[arg(long)]
@@ -100,6 +107,14 @@ pub struct StatsArgs {
     jobs: JobsArg,
     #[command(flatten)]
     progress: ProgressArg,
+}
+
+impl StatsArgs {
+    /// Most rows in the order of time before neighbours are put together.
+    fn max_rows(&self) -> usize {
+        let each = self.all || self.top.is_some() || self.sort.is_some_and(|sort| sort != Sort::Key);
+        if each { usize::MAX } else { self.common.output.rows_that_fit() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -174,8 +189,19 @@ impl By {
     }
 }
 
+/// Which rows are shown, in which order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShownRows {
+    /// Their order; `None`: the usual one.
+    pub(super) sort: Option<Sort>,
+    /// So many of them at most.
+    pub(super) top: Option<usize>,
+    /// More are put together in text.
+    pub(super) max_rows: usize,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Sort {
+pub(super) enum Sort {
     /// The group itself, or the position in WAL
     Key,
     Records,
@@ -197,7 +223,7 @@ impl Sort {
     }
 
     /// Orders rows, largest first.
-    fn order<T>(self, rows: &mut [T], tally: impl Fn(&T) -> Tally) {
+    pub(super) fn order<T>(self, rows: &mut [T], tally: impl Fn(&T) -> Tally) {
         let number = |row: &T| {
             let tally = tally(row);
             match self {
@@ -224,7 +250,11 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     match args.by[..] {
         // A part of them cannot be added up with others.
         [By::Time | By::SinceRedo] if args.partial => return Err(UsageError::WrongKeys.into()),
-        [By::Time] => return run_times(&args.common, work, (args.bucket, args.resync), args.top, out),
+        [By::Time] => {
+            let shown = ShownRows { sort: args.sort, top: args.top, max_rows: args.max_rows() };
+            return run_times(&args.common, work, (args.bucket, args.resync), shown, out);
+        }
+        [By::SinceRedo] if args.top.is_some() || args.sort.is_some() => return Err(UsageError::FixedRows.into()),
         [By::SinceRedo] => return run_since_redo(&args.common, work, args.resync, out),
         _ => {}
     }
@@ -409,7 +439,11 @@ fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut 
     }
     let layout = args.common.output.layout();
     match request.group {
-        None => write_intervals(out, layout, &counts.intervals, (&counts.total, counts.wal_bytes))?,
+        None => {
+            let max_rows = args.max_rows();
+            let rows = IntervalRow::of(&counts.intervals, max_rows);
+            write_intervals(out, layout, &rows, (&counts.total, counts.wal_bytes))?;
+        }
         Some(by) => write_groups(out, layout, by, &rows, &counts.total, &naming)?,
     }
     if let Some((from, to)) = counts.from.zip(counts.to) {

@@ -4,7 +4,8 @@ use std::io::Write;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
-use super::stats::totals_of_stats;
+use super::stats::{ShownRows, Sort, totals_of_stats};
+use crate::analysis::wal::bucket_rows::BucketRows;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::stats::{WalCounts, WalStatsRequest, wal_stats};
@@ -19,14 +20,18 @@ pub(super) fn run_times(
     common: &CommonArgs,
     (jobs, progress): (JobsArg, ProgressArg),
     (bucket_us, resynchronise): (i64, bool),
-    top: Option<usize>,
+    shown: ShownRows,
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
     let request = WalTimesRequest { wal: common.request(jobs)?, bucket_us, resynchronise };
     let bar = ByteBar::new(progress);
     let mut times = wal_times(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    times.buckets.truncate(top.unwrap_or(usize::MAX));
+    let sort = shown.sort.filter(|sort| *sort != Sort::Key);
+    if let Some(sort) = sort {
+        sort.order(&mut times.buckets, |bucket| bucket.tally);
+    }
+    times.buckets.truncate(shown.top.unwrap_or(usize::MAX));
     let closing = Closing::new(times.findings, &times.coverage);
     if let Some(format) = common.output.machine() {
         let columns = bucket_columns();
@@ -41,7 +46,11 @@ pub(super) fn run_times(
         let totals = totals_of_stats(&counts, times.major, times.system_identifier, times.geometry);
         return Ok(closing.end(sink, times.buckets.len() as u64, totals)?.into());
     }
-    write_buckets(out, &times.buckets, times.bucket_us, &times.total)?;
+    let rows = match sort {
+        Some(_) => BucketRows::each(&times.buckets),
+        None => BucketRows::by_time(&times.buckets, times.bucket_us, shown.max_rows),
+    };
+    write_buckets(out, &rows, times.bucket_us, &times.total)?;
     Ok(closing.end_text(out, common.output.layout())?.into())
 }
 

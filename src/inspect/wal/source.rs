@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::names::NameLookup;
 use super::request::{WalRequest, is_segment_name};
-use super::time_range::lsn_range;
+use super::time_range::{TimedRange, bytes_between, lsn_range};
 use super::watch::{WatchWal, Watched};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
@@ -67,7 +67,8 @@ impl WalSource {
         options.fifos = true;
         let set = WalSet::open(paths, options).map_err(|error| cannot_open(paths, error))?;
         let (first, last) = span.range(set.geometry().wal_segment_size)?;
-        let (since, until) = lsn_range(&set, request.since, request.until)?;
+        let TimedRange { start: since, end: until, leaves_out_unknown } =
+            lsn_range(&set, request.since, request.until)?;
         // The narrowest of those that were asked for.
         let (start, end) =
             (request.start.max(first).max(since), [request.end, last, until].into_iter().flatten().min());
@@ -91,6 +92,12 @@ impl WalSource {
         note_set(&source.set, needed, &mut source.findings, &mut source.coverage);
         source.confirm_version();
         source.note_two_segments(paths);
+        if let Some(since) = since.filter(|_| leaves_out_unknown) {
+            let bytes = bytes_between(&source.set, request.start.max(first), since);
+            if bytes > 0 {
+                source.findings.push(Finding::note(FindingKind::TimeUnknownBefore { first_lsn: since, bytes }));
+            }
+        }
         Ok(source)
     }
 

@@ -14,6 +14,17 @@ use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
 use crate::types::Lsn;
 
+/// What lies in a range of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TimedRange {
+    /// Start of the first record of it; `None`: all from the start on.
+    pub(super) start: Option<Lsn>,
+    /// Start of the first record after it; `None`: all up to the end.
+    pub(super) end: Option<Lsn>,
+    /// The start is the first record that tells a time, so that when those before it were written is unknown.
+    pub(super) leaves_out_unknown: bool,
+}
+
 /// The LSNs between which the records from `since` on and before `until` lie. A record was written at the time that it tells,
 /// or at the latest one told before it. Few segments are read: times are taken to grow from segment to segment.
 ///
@@ -23,10 +34,29 @@ pub(super) fn lsn_range(
     set: &WalSet,
     since: Option<TimeBound>,
     until: Option<TimeBound>,
-) -> Result<(Option<Lsn>, Option<Lsn>), InspectError> {
+) -> Result<TimedRange, InspectError> {
     let start = since.map(|bound| start_of(set, bound)).transpose()?;
     let end = until.map(|bound| end_of(set, bound)).transpose()?;
-    Ok((start, end.flatten()))
+    let leaves_out_unknown = start.is_some() && first_told(set).map(|(lsn, _)| lsn) == start;
+    Ok(TimedRange { start, end: end.flatten(), leaves_out_unknown })
+}
+
+/// Bytes of WAL from `from` up to `to` that the segments hold, from the first record on.
+pub(super) fn bytes_between(set: &WalSet, from: Option<Lsn>, to: Lsn) -> u64 {
+    let size = u64::from(set.geometry().wal_segment_size);
+    let before = set.segments().iter().enumerate().filter(|(_, segment)| segment.start_lsn < to);
+    let mut first_record = None;
+    let mut bytes = 0_u64;
+    for (index, segment) in before {
+        if first_record.is_none() {
+            first_record = read(set, index, Wanted::Start).start;
+        }
+        let Some(first) = first_record else { continue };
+        let start = segment.start_lsn.max(first).max(from.unwrap_or_default());
+        let end = segment.start_lsn.advanced_by(size).min(to);
+        bytes = bytes.saturating_add(end.bytes_since(start).unwrap_or(0));
+    }
+    bytes
 }
 
 fn start_of(set: &WalSet, bound: TimeBound) -> Result<Lsn, InspectError> {
@@ -42,7 +72,7 @@ fn start_of(set: &WalSet, bound: TimeBound) -> Result<Lsn, InspectError> {
 
 fn end_of(set: &WalSet, bound: TimeBound) -> Result<Option<Lsn>, InspectError> {
     let time = absolute(set, bound)?;
-    let first = first_told(set).ok_or(InspectError::NoTimes)?;
+    let (_, first) = first_told(set).ok_or(InspectError::NoTimes)?;
     if first >= time {
         return Err(InspectError::AllAfter { time, first });
     }
@@ -75,8 +105,8 @@ fn first_since(set: &WalSet, time: PgTimestamp) -> Option<Lsn> {
     (last_before..count).find_map(|index| read(set, index, Wanted::Since(time)).first.map(|(lsn, _)| lsn))
 }
 
-fn first_told(set: &WalSet) -> Option<PgTimestamp> {
-    (0..set.segments().len()).find_map(|index| read(set, index, Wanted::First).first.map(|(_, time)| time))
+fn first_told(set: &WalSet) -> Option<(Lsn, PgTimestamp)> {
+    (0..set.segments().len()).find_map(|index| read(set, index, Wanted::First).first)
 }
 
 fn last_told(set: &WalSet) -> Option<PgTimestamp> {
@@ -94,11 +124,14 @@ enum Wanted {
     Since(PgTimestamp),
     /// The latest of all.
     Latest,
+    /// The first record, whether it tells a time or not.
+    Start,
 }
 
 /// What was found in a segment.
 #[derive(Default)]
 struct Times {
+    start: Option<Lsn>,
     first: Option<(Lsn, PgTimestamp)>,
     latest: Option<PgTimestamp>,
 }
@@ -111,6 +144,10 @@ struct Seeker<'a> {
 
 impl Visitor for Seeker<'_> {
     fn record(&mut self, record: &Record<'_>) {
+        self.times.start.get_or_insert(record.start_lsn);
+        if matches!(self.wanted, Wanted::Start) {
+            return self.enough.store(true, Ordering::Relaxed);
+        }
         let Some(told) = Told::by(record).filter(|_| self.times.first.is_none()) else { return };
         let time = told.time();
         let is_it = match self.wanted {
@@ -121,6 +158,7 @@ impl Visitor for Seeker<'_> {
                 self.times.latest = self.times.latest.max(Some(time));
                 false
             }
+            Wanted::Start => false,
         };
         if is_it {
             self.times.first = Some((record.start_lsn, time));

@@ -148,6 +148,9 @@ impl fmt::Display for FindingKind {
             Self::ClockSetBack(SetBack { lsn, back_us }) => {
                 write!(f, "the record at {lsn} tells a time {} s before one told earlier", back_us / 1_000_000)
             }
+            Self::TimeUnknownBefore { first_lsn, bytes } => {
+                write!(f, "{bytes} bytes of WAL before {first_lsn} are left out: when they were written is unknown")
+            }
             Self::NamesOfUnknownCluster => f.write_str("the names given do not say which cluster they are of"),
             Self::Damage(damage) => damage.fmt(f),
             Self::WalChanging(WalChange::ReadLater { at }) => {
@@ -340,6 +343,9 @@ impl FindingKind {
             }
             Self::TwoSegments { .. } => {
                 "with -p DIRECTORY the two names stand for all from the first to the last, as in pg_waldump"
+            }
+            Self::TimeUnknownBefore { .. } => {
+                "that record is the first that tells a time; --start with an LSN instead of --since reads what comes before it"
             }
             Self::NamesOfUnknownCluster => {
                 "of another cluster they would be wrong; the query that `pg_walfpi names-query` prints today tells it"

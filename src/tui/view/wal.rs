@@ -93,7 +93,7 @@ fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
         interval.tally.fpi_count,
         percent(share)
     );
-    let decay: String = interval.decay.iter().map(|share| look.level(*share)).collect();
+    let decay: String = interval.decay().iter().map(|share| look.level(*share)).collect();
     let room = bar_room(state.columns());
     let line = Line::from(vec![
         Span::raw(text),
@@ -110,7 +110,7 @@ fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
     let mut lines = vec![Line::default()];
     if let Some(interval) = wal.intervals.get(state.wal.selected) {
         let parts: Vec<String> = interval
-            .decay
+            .decay()
             .iter()
             .map(|share| {
                 share

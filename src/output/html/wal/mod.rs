@@ -66,6 +66,21 @@ pub struct RelationRow {
     pub cause: MainCause,
 }
 
+/// Names of all plots that a report may have.
+pub const PLOT_NAMES: [&str; 11] = [
+    "bytes",
+    "share",
+    "rate",
+    "since_redo",
+    "decay",
+    "relations",
+    "causes",
+    "max_wal_size",
+    "checkpoint_timeout",
+    "protection",
+    "compression",
+];
+
 /// A plot with its numbers.
 struct Figure {
     /// Name of its file, without the ending.
@@ -112,7 +127,7 @@ impl WalReport<'_> {
     pub fn plots(&self) -> Vec<(String, String)> {
         let parts = self.chapters().into_iter().flat_map(|chapter| chapter.parts);
         let file = |part| match part {
-            Part::Figure(figure) => Some((format!("{}.svg", figure.name), figure.plot.file())),
+            Part::Figure(figure) => Some((plot_file(figure.name), figure.plot.file())),
             Part::Table(..) | Part::Absent(_) => None,
         };
         parts.filter_map(file).collect()
@@ -168,6 +183,12 @@ impl WalReport<'_> {
             }
         });
     }
+}
+
+/// The name of the file of a plot.
+#[must_use]
+pub fn plot_file(name: &str) -> String {
+    format!("{name}.svg")
 }
 
 fn write_part(parent: &mut Markup, part: &Part) {

@@ -215,16 +215,17 @@ impl WalReport<'_> {
             .intervals
             .iter()
             .filter(|interval| interval.redo_lsn.is_some() && interval.kind != IntervalKind::Unknown)
-            .filter(|interval| interval.decay.len() == DECAY_BUCKETS)
+            .filter(|interval| interval.parts.len() == DECAY_BUCKETS)
             .collect();
         if whole.is_empty() {
             return vec![Part::Absent(
                 "No redo point is known in this range, so nothing is known of what comes after one.",
             )];
         }
+        let shares: Vec<_> = whole.iter().map(|interval| interval.decay()).collect();
         let means: Vec<(Option<f64>, usize)> = (0..DECAY_BUCKETS)
             .map(|part| {
-                let known: Vec<f64> = whole.iter().filter_map(|interval| interval.decay[part]).collect();
+                let known: Vec<f64> = shares.iter().filter_map(|shares| shares[part]).collect();
                 let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
                 (mean, known.len())
             })
