@@ -20,7 +20,7 @@ use pgforensics::inspect::check::{CheckRequest, check};
 use pgforensics::tui::action::Action;
 use pgforensics::tui::facts::Survey;
 use pgforensics::tui::keymap::action_of;
-use pgforensics::tui::look::Look;
+use pgforensics::tui::look::{Look, Theme};
 use pgforensics::tui::state::{State, Subject, View};
 use pgforensics::tui::update::{begin, update};
 use pgforensics::tui::view::view;
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         wal_arguments: "/data".to_owned(),
         views: View::ALL.to_vec(),
     };
-    let fine = Look { colour: true, ascii: false };
+    let fine = Look { colour: true, theme: Theme::Dark, ascii: false };
     let survey = Arc::new(survey());
     let Ok(mut terminal) = Terminal::new(TestBackend::new(140, 45));
     let mut out = std::io::stdout().lock();

@@ -16,9 +16,10 @@ use pgforensics::output::check_text::{EvidencePart, evidence_parts};
 use pgforensics::tui::action::Action;
 use pgforensics::tui::export::json_text;
 use pgforensics::tui::facts::{Progress, Survey};
-use pgforensics::tui::look::Look;
+use pgforensics::tui::look::{Look, Theme};
 use pgforensics::tui::view::{next_words, start_words};
-use ratatui::style::Color;
+use ratatui::buffer::Cell;
+use ratatui::style::{Color, Modifier};
 use screen::{Driven, LARGE, SMALL, draw, short_paths, text_of};
 
 /// Views and the keys that lead to them from the triage of a crash.
@@ -132,7 +133,7 @@ fn batches_of_the_screen_are_those_of_the_command() {
 #[test]
 fn nothing_is_said_by_colour_alone() {
     short_paths();
-    let plain = Look { colour: false, ascii: true };
+    let plain = Look { colour: false, theme: Theme::Dark, ascii: true };
     let mut screen = Driven::open(Path::new("checkpoint"), plain, SMALL);
     let mut coloured = Driven::of("checkpoint", SMALL);
     let mut colours = 0;
@@ -142,7 +143,11 @@ fn nothing_is_said_by_colour_alone() {
         assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset), "{name}");
         let buffer = coloured.keys(keys).buffer();
         let sixteen = |colour: Color| !matches!(colour, Color::Rgb(..) | Color::Indexed(_));
-        assert!(buffer.content.iter().all(|cell| sixteen(cell.fg) && cell.bg == Color::Reset), "{name}");
+        assert!(buffer.content.iter().all(|cell| sixteen(cell.fg) && sixteen(cell.bg)), "{name}");
+        // What is drawn as a share of its cell would show the opposite.
+        let is_share = |cell: &Cell| matches!(cell.symbol(), "█" | "░" | "▁" | "▂" | "▃" | "▄" | "▅" | "▆" | "▇");
+        let is_turned = |cell: &&Cell| is_share(cell) && cell.modifier.contains(Modifier::REVERSED);
+        assert_eq!(buffer.content.iter().find(is_turned), None, "{name}");
         colours += buffer.content.iter().filter(|cell| cell.fg != Color::Reset).count();
     }
     assert!(colours > 100, "there are colours where they are wanted");

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::context::ColourChoice;
 use super::exit::{Outcome, Stop};
@@ -14,11 +14,36 @@ use crate::output::escape::printable;
 use crate::output::next_step_text::write_steps;
 use crate::output::text::Layout;
 use crate::tui::command_line::undo_command;
-use crate::tui::look::{Look, pages};
+use crate::tui::look::{Look, Theme, pages};
 use crate::tui::run::{Ended, run};
 use crate::tui::state::Subject;
 use crate::tui::view::start_words;
 use crate::tui::worker::Backend;
+
+/// Which background colours are chosen for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ThemeChoice {
+    Auto,
+    Dark,
+    Light,
+}
+
+impl ThemeChoice {
+    /// Terminals that say which colours they have put them into `COLORFGBG`, the background last.
+    fn theme(self) -> Theme {
+        match self {
+            Self::Dark => Theme::Dark,
+            Self::Light => Theme::Light,
+            Self::Auto => {
+                let colours = std::env::var("COLORFGBG").unwrap_or_default();
+                match colours.rsplit(';').next() {
+                    Some("7" | "15") => Theme::Light,
+                    _ => Theme::Dark,
+                }
+            }
+        }
+    }
+}
 
 /// How the screen looks.
 #[derive(Clone, Copy, Debug, Args)]
@@ -26,6 +51,9 @@ pub struct ScreenArgs {
     /// Draw with ASCII characters only
     #[arg(long, help_heading = "Screen")]
     ascii: bool,
+    /// Colours for a dark or a light background; auto: what COLORFGBG says, else dark
+    #[arg(long, value_name = "THEME", value_enum, default_value_t = ThemeChoice::Auto, help_heading = "Screen")]
+    theme: ThemeChoice,
     /// When to use colours
     #[arg(long = "color", value_name = "WHEN", value_enum, default_value_t = ColourChoice::Auto, help_heading = "Screen")]
     colour: ColourChoice,
@@ -39,7 +67,7 @@ impl ScreenArgs {
             (!value.is_empty()).then(|| value.to_lowercase())
         });
         let utf8 = locale.is_none_or(|locale| locale.contains("utf-8") || locale.contains("utf8"));
-        Look { colour: self.colour.is_on(), ascii: self.ascii || !utf8 }
+        Look { colour: self.colour.is_on(), theme: self.theme.theme(), ascii: self.ascii || !utf8 }
     }
 }
 

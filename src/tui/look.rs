@@ -5,14 +5,27 @@ use std::borrow::Cow;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
+use crate::analysis::verdict::judge::Verdict;
 use crate::output::escape::printable;
 use crate::output::text::wrapping;
+
+/// The background that colours are chosen for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// Light text on a dark background.
+    #[default]
+    Dark,
+    /// Dark text on a light background.
+    Light,
+}
 
 /// How things are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Colours are used.
     pub colour: bool,
+    /// Which colours.
+    pub theme: Theme,
     /// Only ASCII characters are used.
     pub ascii: bool,
 }
@@ -20,6 +33,28 @@ pub struct Look {
 impl Look {
     fn coloured(self, colour: Color) -> Style {
         if self.colour { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    /// One colour on a dark background, another on a light one.
+    fn by_theme(self, dark: Color, light: Color) -> Style {
+        self.coloured(match self.theme {
+            Theme::Dark => dark,
+            Theme::Light => light,
+        })
+    }
+
+    /// How a verdict is painted: no two verdicts that ask for different things look the same.
+    #[must_use]
+    pub fn verdict(self, verdict: Verdict) -> Style {
+        match verdict {
+            Verdict::Restore => self.good(),
+            Verdict::Rebuild => self.by_theme(Color::LightGreen, Color::Green).add_modifier(Modifier::BOLD),
+            Verdict::HealsInReplay => self.by_theme(Color::LightBlue, Color::Blue),
+            Verdict::RestoreUnproven => self.doubt(),
+            Verdict::LosesChanges => self.by_theme(Color::LightMagenta, Color::Magenta).add_modifier(Modifier::BOLD),
+            Verdict::NoImage => self.bad(),
+            Verdict::Leave => self.faint(),
+        }
     }
 
     /// What is right.
@@ -31,7 +66,8 @@ impl Look {
     /// What is not certain.
     #[must_use]
     pub fn doubt(self) -> Style {
-        self.coloured(Color::Yellow)
+        // Yellow cannot be read on white.
+        self.by_theme(Color::Yellow, Color::Magenta)
     }
 
     /// What is wrong.
@@ -49,20 +85,33 @@ impl Look {
     /// A heading.
     #[must_use]
     pub fn heading(self) -> Style {
-        self.coloured(Color::Cyan).add_modifier(Modifier::BOLD)
+        self.by_theme(Color::Cyan, Color::Blue).add_modifier(Modifier::BOLD)
     }
 
     /// The image or batch with this number: neighbours differ. Its letter says which it is.
     #[must_use]
     pub fn number(self, at: usize) -> Style {
-        const COLOURS: [Color; 5] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::Blue, Color::Green];
-        COLOURS.get(at % COLOURS.len()).map_or(Style::new(), |colour| self.coloured(*colour))
+        const DARK: [Color; 5] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::LightBlue, Color::Green];
+        const LIGHT: [Color; 5] = [Color::Blue, Color::Magenta, Color::Red, Color::Black, Color::Green];
+        let at = at % DARK.len();
+        DARK.get(at).zip(LIGHT.get(at)).map_or(Style::new(), |(dark, light)| self.by_theme(*dark, *light))
     }
 
-    /// The selected line.
+    /// An open tab, or a cursor: reversed. Not for text with characters that are a share of their cell.
     #[must_use]
     pub fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// The background of the selected line, under colours that stay as they are. Without colours the pointer before the
+    /// line and bold letters say it: a bar that is reversed shows the opposite of its value.
+    #[must_use]
+    pub fn selected_line(self) -> Style {
+        match (self.colour, self.theme) {
+            (false, _) => Style::new().add_modifier(Modifier::BOLD),
+            (true, Theme::Dark) => Style::new().bg(Color::DarkGray).remove_modifier(Modifier::DIM),
+            (true, Theme::Light) => Style::new().bg(Color::Gray).remove_modifier(Modifier::DIM),
+        }
     }
 
     /// A bar of `width` columns, filled by `share`; anything above zero is at least one column.
@@ -86,6 +135,12 @@ impl Look {
     #[must_use]
     pub const fn pointer(self) -> &'static str {
         if self.ascii { ">" } else { "▶" }
+    }
+
+    /// What is between a list and the detail beside it: three columns.
+    #[must_use]
+    pub const fn divider(self) -> &'static str {
+        if self.ascii { " | " } else { " │ " }
     }
 
     /// What stands for text that was cut off.
@@ -191,8 +246,8 @@ pub fn columns(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    const PLAIN: Look = Look { colour: false, ascii: true };
-    const FINE: Look = Look { colour: true, ascii: false };
+    const PLAIN: Look = Look { colour: false, theme: Theme::Dark, ascii: true };
+    const FINE: Look = Look { colour: true, theme: Theme::Dark, ascii: false };
 
     #[test]
     fn text_is_cut_by_columns_and_disarmed() {

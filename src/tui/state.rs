@@ -9,6 +9,12 @@ use super::query::Query;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::types::PageId;
 
+/// Columns from which on the detail of the selected line is beside the list.
+const DETAIL_FROM: usize = 140;
+
+/// Columns of what is between them.
+const DIVIDER: usize = 3;
+
 /// The views, in the order of the tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum View {
@@ -29,6 +35,12 @@ pub enum View {
 impl View {
     /// All views.
     pub const ALL: [Self; 6] = [Self::Triage, Self::Batches, Self::Slots, Self::Page, Self::Wal, Self::Plan];
+
+    /// On a wide screen, all about the selected line is shown beside the list.
+    #[must_use]
+    pub const fn has_detail(self) -> bool {
+        false
+    }
 
     /// The word on the tab.
     #[must_use]
@@ -349,6 +361,22 @@ impl State {
     #[must_use]
     pub fn columns(&self) -> usize {
         usize::from(self.size.0)
+    }
+
+    /// Columns that the detail of the selected line gets beside the list; 0 where the screen is too narrow, or the open
+    /// view shows no details.
+    #[must_use]
+    pub fn detail_columns(&self) -> usize {
+        if self.columns() < DETAIL_FROM || !self.view.has_detail() { 0 } else { self.columns() * 9 / 20 }
+    }
+
+    /// Columns of the list, without the line between it and the detail.
+    #[must_use]
+    pub fn list_columns(&self) -> usize {
+        match self.detail_columns() {
+            0 => self.columns(),
+            detail => self.columns() - detail - DIVIDER,
+        }
     }
 
     /// The page that the selected line of the open view stands for.

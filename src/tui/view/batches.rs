@@ -3,7 +3,6 @@
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::triage::style_of as style_of_verdict;
 use super::{Body, fact, highlight, waiting};
 use crate::analysis::batches::{Batch, BatchWriter};
 use crate::analysis::slot_facts::Condition;
@@ -113,7 +112,7 @@ fn worst_of(look: Look, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
         slots.iter().filter_map(|row| survey.damaged(row.page?)).map(|report| report.verdict.verdict).collect();
     let worst = VERDICTS.iter().find(|(verdict, _)| verdicts.contains(verdict));
     match worst {
-        Some((verdict, letter)) => (*letter, style_of_verdict(look, *verdict).add_modifier(Modifier::BOLD)),
+        Some((verdict, letter)) => (*letter, look.verdict(*verdict).add_modifier(Modifier::BOLD)),
         None if slots.iter().any(|row| matches!(row.condition, Condition::Torn | Condition::Damaged)) => {
             ('x', look.bad())
         }

@@ -39,6 +39,9 @@ struct Body<'a> {
     count: usize,
     line: MakeLine<'a>,
     foot: Vec<Line<'static>>,
+    /// All about the selected line, right of list and foot where [`State::detail_columns`] gives it room. Empty: the list
+    /// has the whole width.
+    detail: Vec<Line<'static>>,
     /// The selected line of the list, else the first that is shown.
     at: usize,
     has_selection: bool,
@@ -49,12 +52,12 @@ impl<'a> Body<'a> {
     fn text(head: Vec<Line<'static>>, lines: Vec<Line<'static>>, top: usize) -> Self {
         let count = lines.len();
         let line = move |at: usize| lines.get(at).cloned().unwrap_or_default();
-        Self { head, count, line: Box::new(line), foot: Vec::new(), at: top, has_selection: false }
+        Self { head, count, line: Box::new(line), foot: Vec::new(), detail: Vec::new(), at: top, has_selection: false }
     }
 
     /// A list with a selected line.
     fn list(head: Vec<Line<'static>>, count: usize, at: usize, line: impl Fn(usize) -> Line<'static> + 'a) -> Self {
-        Self { head, count, line: Box::new(line), foot: Vec::new(), at, has_selection: true }
+        Self { head, count, line: Box::new(line), foot: Vec::new(), detail: Vec::new(), at, has_selection: true }
     }
 
     /// Rows that head, list and foot get of `rows`.
@@ -84,13 +87,29 @@ impl<'a> Body<'a> {
         format!("{}-{} of {}", top + 1, (top + list).min(self.count), self.count)
     }
 
-    fn lines(&self, rows: usize) -> Vec<Line<'static>> {
+    /// `left`: columns of list and foot where the detail is beside them.
+    fn lines(&self, rows: usize, look: Look, left: usize) -> Vec<Line<'static>> {
         let (head, list, foot) = self.split(rows);
         let top = self.top(rows);
         let mut lines: Vec<Line<'static>> = self.head.iter().take(head).cloned().collect();
         lines.extend((top..self.count.min(top + list)).map(|at| (self.line)(at)));
         lines.resize(head + list, Line::default());
         lines.extend(self.foot.iter().take(foot).cloned());
+        if !self.detail.is_empty() {
+            lines.resize(rows.max(lines.len()), Line::default());
+            for (at, line) in lines.iter_mut().skip(head).enumerate() {
+                let pad = left.saturating_sub(line.width());
+                let (style, mut spans) = (line.style, std::mem::take(&mut line.spans));
+                spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
+                spans.push(Span::raw(" ".repeat(pad)));
+                spans.push(Span::styled(look.divider(), look.faint()));
+                let beside = self.detail.get(at).cloned().unwrap_or_default();
+                spans.extend(
+                    beside.spans.into_iter().map(|span| Span::styled(span.content, beside.style.patch(span.style))),
+                );
+                *line = Line::from(spans);
+            }
+        }
         lines
     }
 }
@@ -126,7 +145,7 @@ pub fn view(state: &State, frame: &mut Frame<'_>) {
     }
     let mut lines = vec![tabs(state)];
     let body = body(state);
-    lines.extend(body.lines(state.body_rows()));
+    lines.extend(body.lines(state.body_rows(), state.look, state.list_columns()));
     lines.push(status(state, &body.shown_range(state.body_rows())));
     lines.push(hints(state));
     frame.render_widget(Paragraph::new(Text::from(lines)), area);
@@ -156,6 +175,7 @@ pub fn whole_text(state: &State) -> String {
     let body = body(state);
     let list = (0..body.count).map(|at| (body.line)(at));
     let lines = body.head.iter().cloned().chain(list).chain(body.foot.iter().cloned());
+    let lines = lines.chain(body.detail.iter().cloned());
     let title = format!("{} {}", state.subject.path, state.view.name());
     let mut text = format!("{}\n\n", state.look.plain(&title));
     for line in lines {
@@ -311,7 +331,14 @@ fn fact(look: Look, width: usize, label: &str, text: &str, style: Style) -> Vec<
 
 /// The line when it is selected, else as it is.
 fn highlight(look: Look, is_selected: bool, line: Line<'static>) -> Line<'static> {
-    if is_selected { line.patch_style(look.selected()) } else { line }
+    if !is_selected {
+        return line;
+    }
+    let Line { style, spans, .. } = line;
+    Line::from_iter(spans.into_iter().map(|span| {
+        let own = style.patch(span.style);
+        span.style(own.patch(look.selected_line()))
+    }))
 }
 
 /// What is said while the check has not ended.

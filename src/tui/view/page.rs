@@ -5,7 +5,7 @@ use std::io;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::triage::{meaning, style_of};
+use super::triage::meaning;
 use super::{Body, columns, waiting};
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::staleness::Confidence;
@@ -129,7 +129,7 @@ fn title(state: &State, sheet: &PageSheet) -> Line<'static> {
     let name = page_and_path(&sheet.examined.called(page), page, &sheet.examined.path_of(page));
     let verdict = report.verdict.verdict;
     let (words, style) = if report.is_wrong {
-        (format!("{}: {}", verdict.name(), meaning(verdict)), style_of(look, verdict))
+        (format!("{}: {}", verdict.name(), meaning(verdict)), look.verdict(verdict))
     } else if report.strength == Confidence::Proven {
         ("nothing is wrong with it".to_owned(), look.good())
     } else {

@@ -115,7 +115,7 @@ fn slot_name(survey: &Survey, row: &SlotRow) -> String {
 /// As triage paints the page; a slot that fails its CRC stands out as well.
 fn style_of(look: Look, survey: &Survey, row: &SlotRow) -> Style {
     if let Some(report) = row.page.and_then(|page| survey.damaged(page)) {
-        return super::triage::style_of(look, report.verdict.verdict);
+        return look.verdict(report.verdict.verdict);
     }
     match row.condition {
         Condition::Empty => look.faint(),

@@ -107,9 +107,9 @@ fn counts(look: Look, width: usize, survey: &Survey) -> Vec<Line<'static>> {
     let shown = Verdict::ALL.into_iter().map(|verdict| (verdict, of(verdict))).filter(|(_, count)| *count > 0);
     let lines = shown.map(|(verdict, count)| {
         Line::from(vec![
-            Span::styled(look.fit(verdict.name(), VERDICT + 1), style_of(look, verdict)),
+            Span::styled(look.fit(verdict.name(), VERDICT + 1), look.verdict(verdict)),
             Span::raw(format!("{count:>6} ")),
-            Span::styled(look.bar(count as f64 / all as f64, room), style_of(look, verdict)),
+            Span::styled(look.bar(count as f64 / all as f64, room), look.verdict(verdict)),
             Span::styled(format!(" {}", meaning(verdict)), look.faint()),
         ])
     });
@@ -126,16 +126,6 @@ pub(super) const fn meaning(verdict: Verdict) -> &'static str {
         Verdict::NoImage => "no usable image",
         Verdict::HealsInReplay => "replay overwrites it",
         Verdict::Leave => "leave it as it is",
-    }
-}
-
-/// How a verdict is painted.
-pub(super) fn style_of(look: Look, verdict: Verdict) -> Style {
-    match verdict {
-        Verdict::Restore | Verdict::Rebuild | Verdict::HealsInReplay => look.good(),
-        Verdict::RestoreUnproven => look.doubt(),
-        Verdict::LosesChanges | Verdict::NoImage => look.bad(),
-        Verdict::Leave => look.faint(),
     }
 }
 
@@ -184,7 +174,7 @@ fn page_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         verdict.name().to_owned(),
         chosen.map_or_else(|| "-".to_owned(), image_words),
     ];
-    highlight(look, is_selected, Line::styled(row(look, state.columns(), &lead, &cells), style_of(look, verdict)))
+    highlight(look, is_selected, Line::styled(row(look, state.columns(), &lead, &cells), look.verdict(verdict)))
 }
 
 /// Problems first, then what was not examined, then notes, as many as there is room for.
