@@ -138,6 +138,10 @@ pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> i
     )
 }
 
+/// Headings of the table of guards against torn pages.
+pub(super) const GUARD_HEADINGS: [&str; 8] =
+    ["guard", "WAL size", "FPI count", "FPI size", "share", "how sure", "buffer pages", "buffer bytes"];
+
 /// Writes guards against torn pages beside each other.
 ///
 /// # Errors
@@ -149,16 +153,7 @@ pub fn write_protection(
     block_size: u32,
 ) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("torn page protection"))?;
-    let mut table = plain_table(&[
-        "guard",
-        "WAL size",
-        "FPI count",
-        "FPI size",
-        "share",
-        "how sure",
-        "buffer pages",
-        "buffer bytes",
-    ]);
+    let mut table = plain_table(&GUARD_HEADINGS);
     for column in &protection.columns {
         let name = match column.guard {
             Guard::FullPageWrites => "full-page writes",

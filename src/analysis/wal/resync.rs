@@ -2,7 +2,7 @@
 //! segment.
 
 use super::segment::{SegmentRead, Visitor, WatchRead};
-use super::stretch::{Extent, Stretch};
+use super::stretch::Stretch;
 use super::walk::{WalkEnd, walk_run};
 use crate::cluster::wal::WalReadError;
 use crate::parsers::wal::end::EndReason;
@@ -50,18 +50,7 @@ where
         let limit = start.advanced_by(u64::from(set.geometry().wal_segment_size));
         let (first, _) = self.stretch.first_page(index);
         let scan = SegmentScan::new(self.stretch.reader_options(), first, limit).map_err(WalReadError::Sizes)?;
-        Ok(SegmentRead {
-            index,
-            from: index,
-            summary: scan.summary().clone(),
-            extent: Extent::default(),
-            aborted: Vec::new(),
-            reached_end: false,
-            interrupted: false,
-            error: None,
-            past_end: None,
-            found: (self.begin)(index),
-        })
+        Ok(SegmentRead::new(index, index, scan.summary().clone(), (self.begin)(index)))
     }
 }
 

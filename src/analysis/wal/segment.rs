@@ -53,6 +53,24 @@ pub struct SegmentRead<V> {
     pub found: V,
 }
 
+impl<V> SegmentRead<V> {
+    /// Nothing of segment `index` was read yet; reading starts at segment `from`.
+    pub(super) fn new(index: usize, from: usize, summary: ScanSummary, found: V) -> Self {
+        Self {
+            index,
+            from,
+            summary,
+            extent: Extent::default(),
+            aborted: Vec::new(),
+            reached_end: false,
+            interrupted: false,
+            error: None,
+            past_end: None,
+            found,
+        }
+    }
+}
+
 /// Shows the records that start in segment `index` to `visitor`.
 ///
 /// `from`: segment at which reading starts, normally `index` itself. Reading from an earlier one checks the link
@@ -75,18 +93,7 @@ pub fn read_segment<V: Visitor>(
     let (first_page, skip) = stretch.first_page(from);
     let mut scan = SegmentScan::new(stretch.reader_options(), first_page, limit_lsn).map_err(WalReadError::Sizes)?;
     let mut shown = Shown::new(stretch.start_lsn.max(segment_start), stretch.end_lsn);
-    let mut read = SegmentRead {
-        index,
-        from,
-        summary: scan.summary().clone(),
-        extent: Extent::default(),
-        aborted: Vec::new(),
-        reached_end: false,
-        interrupted: false,
-        error: None,
-        past_end: None,
-        found: visitor,
-    };
+    let mut read = SegmentRead::new(index, from, scan.summary().clone(), visitor);
     let mut reading = from;
     let fed = feed(set, from..stretch.run.end, skip, index, buffer, |fed| {
         let mut input = match fed {

@@ -8,6 +8,7 @@ use crate::analysis::wal::whatif::protection::{Guard, GuardColumn};
 use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
 use crate::output::figures::{duration, percent, size};
 use crate::output::plot::{Bar, Bars, Line, LineShape, Lines, Unit, grouped};
+use crate::output::whatif_text::GUARD_HEADINGS;
 use crate::output::whatif_text::{setting_name, setting_value};
 
 /// Why there is no answer.
@@ -95,16 +96,7 @@ impl WalReport<'_> {
         };
         let numbers = Table {
             caption: "Guards against torn pages".to_owned(),
-            headings: vec![
-                "guard",
-                "WAL size",
-                "FPI count",
-                "FPI size",
-                "share",
-                "how sure",
-                "buffer pages",
-                "buffer bytes",
-            ],
+            headings: GUARD_HEADINGS.to_vec(),
             rows: columns.iter().map(row).collect(),
         };
         let always = what_if.protection.always;
