@@ -63,8 +63,8 @@ pub enum UsageError {
     ZstdOfParquet,
     /// Partial results that could not be added up.
     #[error(
-        "--partial counts what can be added up: not by checkpoint, cause or xid, which depend on WAL of other parts (see \
-         docs/export.md)"
+        "--partial counts what can be added up: not by checkpoint or since-redo, since a redo point may be told in another \
+         part only (see docs/export.md)"
     )]
     NotPartial,
     /// Sums and groups are what Prometheus is given.

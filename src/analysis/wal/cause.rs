@@ -10,6 +10,7 @@ use strum::{EnumIter, IntoEnumIterator};
 use super::block_set::BlockSet;
 use super::cause_facts::{CauseFacts, RunStart};
 use super::forced::{always_images, hints_need_page_writes, never_forced};
+use super::portable::{BadState, Portable, StateReader};
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::BlockRef;
@@ -85,6 +86,17 @@ impl Cause {
     /// All causes.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::iter()
+    }
+}
+
+impl Portable for Cause {
+    fn put(&self, out: &mut Vec<u8>) {
+        (*self as u8).put(out);
+    }
+
+    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
+        let (at, code) = (*from, u8::get(from)?);
+        Self::all().nth(usize::from(code)).ok_or_else(|| at.wrong("an unknown cause"))
     }
 }
 
@@ -197,8 +209,8 @@ impl CauseClassifier {
         open
     }
 
-    /// Notes the redo points at or before a record.
-    fn pass(&mut self, start_lsn: Lsn) {
+    /// Notes the redo points at or before a record: needed where records without images are not shown.
+    pub fn pass(&mut self, start_lsn: Lsn) {
         while let Some(run) = self.facts.runs.get(self.runs_begun).filter(|run| run.first <= start_lsn) {
             self.runs_begun = self.runs_begun.saturating_add(1);
             self.run = Some(*run);

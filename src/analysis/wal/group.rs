@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::cause::Cause;
 use super::group_key::{Grain, GroupBy, Grouping, Key, RowKey};
+use super::portable::{BadState, Portable, StateReader};
 use super::tally::Tally;
 use crate::parsers::image::Compression;
 use crate::parsers::wal::block::BlockHead;
@@ -129,6 +130,36 @@ impl Groups {
         }
     }
 
+    /// Writes all but what the groups are made by, which whoever reads them knows.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let dense = (0_u32..).zip(&self.dense).filter(|(_, tally)| tally.records > 0);
+        dense.map(|(index, tally)| (index, *tally)).collect::<Vec<_>>().put(out);
+        self.sparse.put(out);
+        self.pairs.put(out);
+        self.others.put(out);
+        self.parents.put(out);
+    }
+
+    /// Adds what [`Self::put`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are not that.
+    pub fn add_from(&mut self, from: &mut StateReader<'_>) -> Result<(), BadState> {
+        let at = *from;
+        let dense: Vec<(u32, Tally)> = Portable::get(from)?;
+        let mut next = Self::new(self.by, 0, Arc::default());
+        for (index, tally) in dense {
+            let own = usize::try_from(index).ok().and_then(|index| next.dense.get_mut(index));
+            *own.ok_or_else(|| at.wrong("an unknown type of record"))? = tally;
+        }
+        next.sparse = Portable::get(from)?;
+        next.pairs = Portable::get(from)?;
+        next.others = Portable::get(from)?;
+        next.parents = Portable::get(from)?;
+        self.merge(&next);
+        Ok(())
+    }
+
     /// What rows stand for.
     #[must_use]
     pub const fn by(&self) -> Grouping {
@@ -148,6 +179,11 @@ impl Groups {
         }
         self.parents.extend(&other.parents);
         self.others.add(&other.others);
+    }
+
+    /// The keys of all groups, one by one; some may come twice.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.sparse.keys().chain(self.pairs.keys().flat_map(|(first, second)| [first, second]))
     }
 
     /// All records that were counted, whatever their group.

@@ -1,5 +1,6 @@
 //! Counts over records and images.
 
+use super::portable::portable;
 use crate::parsers::wal::record::Record;
 
 /// Sums over some records. All but `records` and `fpi_count` are bytes.
@@ -16,6 +17,8 @@ pub struct Tally {
     /// Bytes of the pages that the images hold: before hole removal and compression.
     pub fpi_raw_bytes: u64,
 }
+
+portable!(Tally { records, record_bytes, fpi_count, fpi_bytes, fpi_raw_bytes });
 
 impl Tally {
     /// Bytes of the records with their images.

@@ -4,25 +4,21 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value, json};
 
-use super::PROGRAM;
+use super::stats::{Extra, ShownRows, ShownStats, Sort};
+use super::times::ShownTimes;
+use crate::analysis::wal::group_key::GroupBy;
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
-use crate::inspect::wal::merge::merge;
-use crate::output::closing::{Closing, begin};
-use crate::output::escape::printable;
-use crate::output::json::Item;
-use crate::output::json::wal::Row;
-use crate::output::sink::CsvShape;
-use crate::output::table::{plain_table, write_table};
-use crate::output::wal_columns::put_tally;
+use crate::cli::usage::UsageError;
+use crate::inspect::wal::merge::{Merged, MergedAnswer, merge};
 
 /// Add up partial results of `stats --partial`
 ///
-/// Shows what `stats` would have shown of all parts in one run, rows with most image bytes first. Parts may be given in any
-/// order. Parts that count the same WAL twice, or are of different clusters, are refused; WAL between two parts that nobody
-/// has counted is a finding, and a record that nobody has counted ends with status 2.
+/// Shows what `stats` would have shown of all parts in one process. Parts may be given in any order. A part that is given
+/// twice is counted once; parts that overlap otherwise, or are of different clusters, are refused. WAL between two parts
+/// that nobody has counted is a finding, and a record that nobody has counted ends with status 2; the sums are then "at
+/// least" so much (certainty in JSON).
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS)]
 pub struct MergeArgs {
@@ -32,56 +28,36 @@ pub struct MergeArgs {
     /// Show only the first N rows
     #[arg(long, value_name = "N")]
     top: Option<usize>,
+    /// Order of rows [default: as stats]
+    #[arg(long, value_enum, value_name = "COLUMN")]
+    sort: Option<Sort>,
+    /// By time, show every row, and do not put neighbours together where they do not fit
+    #[arg(long)]
+    all: bool,
+    /// Names of relations: a data directory of the cluster, or a list that `pg_dwbinspect names` wrote [default: those that
+    /// the parts bring]
+    #[arg(long, value_name = "PATH")]
+    names: Option<PathBuf>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 pub(super) fn run(args: &MergeArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let mut merged = merge(&args.files)?;
-    merged.groups.truncate(args.top.unwrap_or(usize::MAX));
-    let first = merged.first;
-    let mut totals = Row::new();
-    put_tally(&mut totals, &merged.total);
-    let system = first.wal.system_identifier.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
-    for (name, value) in [
-        ("wal_bytes", json!(merged.wal_bytes)),
-        ("start_lsn", json!(merged.start_lsn)),
-        ("end_lsn", json!(merged.end_lsn)),
-        ("major", json!(first.wal.major)),
-        ("system_identifier", json!(system)),
-        ("wal_segment_size", json!(first.wal.wal_segment_size)),
-    ] {
-        totals.insert(name.to_owned(), value);
-    }
-    let closing = Closing::new(merged.findings, &merged.coverage).with(first.findings, first.skipped);
-    let columns: Vec<&str> = first.columns.iter().map(String::as_str).collect();
-    if let Some(format) = args.output.machine() {
-        let paths = args.files.iter().map(|path| path.display().to_string()).collect();
-        // The names of columns outlive the output.
-        let known: Vec<&'static str> = crate::output::json::partial::known_columns(&columns);
-        let shape = CsvShape::Rows { plural: "groups", columns: &known };
-        let mut sink = begin(format, shape, out, (PROGRAM, "merge"), paths)?;
-        let shown = merged.groups.len() as u64;
-        for row in merged.groups {
-            sink.item(&Item::Group(row))?;
+    let Merged { answer, findings, skipped, certainty } = merge(&args.files, args.names.as_deref())?;
+    let paths = args.files.iter().map(|path| path.display().to_string()).collect();
+    let extra = Extra { findings, skipped, certainty: Some(certainty) };
+    let (command, output) = ("merge", &args.output);
+    let each = args.all || args.top.is_some() || args.sort.is_some_and(|sort| sort != Sort::Key);
+    let max_rows = if each { usize::MAX } else { output.rows_that_fit() };
+    let rows = ShownRows { sort: args.sort, top: args.top, max_rows };
+    match answer {
+        MergedAnswer::Groups(by, _) if by.has(GroupBy::Table) && args.names.is_none() => {
+            Err(UsageError::TablesWithoutNames.into())
         }
-        return Ok(closing.end(sink, shown, totals)?.into());
+        MergedAnswer::Groups(by, stats) => {
+            let shown = ShownStats { command, paths, by: Some(by), rows, output, extra };
+            shown.write(*stats, out)
+        }
+        MergedAnswer::Times(times) => ShownTimes { command, paths, rows, output, extra }.write(*times, out),
     }
-    let layout = args.output.layout();
-    let mut table = plain_table(&columns);
-    let cell = |row: &Row, column: &str| match row.get(column) {
-        Some(Value::String(text)) => printable(text),
-        Some(Value::Null) | None => "-".to_owned(),
-        Some(value) => value.to_string(),
-    };
-    for row in &merged.groups {
-        table.add_row(columns.iter().map(|column| cell(row, column)).collect::<Vec<_>>());
-    }
-    write_table(out, &table)?;
-    writeln!(out, "\n{} records, {} images", merged.total.records, merged.total.fpi_count)?;
-    if let Some((from, to)) = merged.start_lsn.zip(merged.end_lsn) {
-        writeln!(out, "WAL from {from} to {to}")?;
-    }
-    writeln!(out, "system identifier {system}")?;
-    Ok(closing.end_text(out, layout)?.into())
 }

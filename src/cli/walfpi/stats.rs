@@ -1,28 +1,33 @@
 //! `pg_walfpi stats`: how much of the WAL is images, by checkpoint or by anything else.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
+use data_encoding::BASE64;
 use serde_json::json;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::time_args::length_of_time;
 use super::times::{run_since_redo, run_times};
-use crate::analysis::wal::group_key::{GroupBy, Grouping, RowKey};
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::interval_rows::IntervalRow;
+use crate::analysis::wal::part_state::PartBody;
 use crate::analysis::wal::tally::Tally;
-use crate::cli::context::{Format, with_prometheus};
+use crate::cli::context::{Format, OutputArgs, with_prometheus};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::merge::{WalPart, wal_part};
+use crate::inspect::wal::part::{PartKey, WalPart, wal_part};
 use crate::inspect::wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
 use crate::output::closing::{Closing, VERSION, begin};
-use crate::output::json::partial::{PARTIAL_SCHEMA, PartialJson, RunJson, WalJson};
+use crate::output::json::partial::{NameJson, PARTIAL_SCHEMA, PartialJson, RunJson, WalJson};
 use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
-use crate::output::json::{Item, lsn_text};
+use crate::output::json::{FindingJson, Item, SkippedJson, lsn_text};
 use crate::output::prometheus::{Metrics, Parts, write_metrics};
 use crate::output::sink::CsvShape;
 use crate::output::wal_columns::{interval_row, put_tally};
@@ -94,7 +99,7 @@ pub struct StatsArgs {
     /// Write a partial result, for `merge` to add up with those of other parts
     ///
     /// A record counts for the part in which it starts, so a part needs the segment after it for its last record: name that
-    /// with --before. Not by checkpoint, cause or xid, which depend on WAL of other parts.
+    /// with --before. Not by checkpoint or since-redo: up to major 16, redo points may be told in another part only.
     #[arg(long, conflicts_with_all = ["top", "sort", "resync"], hide_short_help = true)]
     partial: bool,
     /// Count no record that starts in this segment or later; it is read for the end of the record before
@@ -247,9 +252,10 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     if for_prometheus && (args.partial || args.by.iter().any(|by| by.key().is_none())) {
         return Err(UsageError::NotForPrometheus.into());
     }
+    if args.partial {
+        return partial(args, out);
+    }
     match args.by[..] {
-        // A part of them cannot be added up with others.
-        [By::Time | By::SinceRedo] if args.partial => return Err(UsageError::WrongKeys.into()),
         [By::Time] => {
             let shown = ShownRows { sort: args.sort, top: args.top, max_rows: args.max_rows() };
             return run_times(&args.common, work, (args.bucket, args.resync), shown, out);
@@ -267,19 +273,26 @@ pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         return Err(UsageError::TablesWithoutNames.into());
     }
     let bar = ByteBar::new(args.progress);
-    if args.partial {
-        return partial(args, &request, &bar, out);
-    }
     let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    if for_prometheus { prometheus(args, &request, stats, out) } else { show(args, &request, stats, out) }
+    if for_prometheus {
+        return prometheus(args, &request, stats, out);
+    }
+    let rows = ShownRows { sort: args.sort, top: args.top, max_rows: args.max_rows() };
+    let (paths, output) = (path_texts(&request.wal), &args.common.output);
+    let shown = ShownStats { command: "stats", paths, by: request.group, rows, output, extra: Extra::default() };
+    shown.write(stats, out)
 }
 
 /// The order of rows, and the first of them in it.
-fn ordered_rows(args: &StatsArgs, request: &WalStatsRequest, stats: &WalStats) -> (Sort, Vec<GroupRow>) {
+fn ordered_rows(
+    by: Option<Grouping>,
+    (asked, top): (Option<Sort>, Option<usize>),
+    stats: &WalStats,
+) -> (Sort, Vec<GroupRow>) {
     let mut rows = stats.rows();
-    let sort = args.sort.unwrap_or_else(|| request.group.map_or(Sort::Key, |by| Sort::usual_of(by.first)));
-    if let (Sort::Key, None, Some(by)) = (sort, args.sort, request.group.and_then(|by| by.second)) {
+    let sort = asked.unwrap_or_else(|| by.map_or(Sort::Key, |by| Sort::usual_of(by.first)));
+    if let (Sort::Key, None, Some(by)) = (sort, asked, by.and_then(|by| by.second)) {
         // Within one first key, in the order that is usual for the second.
         Sort::usual_of(by).order(&mut rows, |row| row.tally);
         rows.sort_by_key(|row| row.key.first);
@@ -287,7 +300,7 @@ fn ordered_rows(args: &StatsArgs, request: &WalStatsRequest, stats: &WalStats) -
     if sort != Sort::Key {
         sort.order(&mut rows, |row| row.tally);
     }
-    rows.truncate(args.top.unwrap_or(usize::MAX));
+    rows.truncate(top.unwrap_or(usize::MAX));
     (sort, rows)
 }
 
@@ -298,7 +311,7 @@ fn prometheus(
     stats: WalStats,
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
-    let (_, rows) = ordered_rows(args, request, &stats);
+    let (_, rows) = ordered_rows(request.group, (args.sort, args.top), &stats);
     let WalStats { counts, findings, coverage, names, major, system_identifier, geometry } = stats;
     let naming = Naming {
         major,
@@ -316,48 +329,54 @@ fn prometheus(
 }
 
 /// Writes a partial result.
-fn partial(args: &StatsArgs, request: &WalStatsRequest, bar: &ByteBar, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let depends = |by: &Grouping| {
-        [GroupBy::Checkpoint, GroupBy::Cause, GroupBy::Xid, GroupBy::Table].iter().any(|key| by.has(*key))
+fn partial(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let key = match args.by[..] {
+        [By::Time] => PartKey::Times(args.bucket),
+        [By::SinceRedo] => return Err(UsageError::NotPartial.into()),
+        _ => match By::grouping(&args.by)? {
+            Some(by) if !by.has(GroupBy::Checkpoint) => PartKey::Groups(by),
+            _ => return Err(UsageError::NotPartial.into()),
+        },
     };
-    let Some(by) = request.group.filter(|by| !depends(by)) else { return Err(UsageError::NotPartial.into()) };
-    let WalPart { stats, runs } = wal_part(request, args.before.as_deref(), &|done, total| bar.at(done, total))?;
-    let WalStats { counts, findings, coverage, names, major, system_identifier, geometry } = stats;
-    let naming = Naming {
-        major,
-        segment_size: geometry.wal_segment_size,
-        relation: &|rel| names.relation(rel),
-        database: &|oid| names.database(oid),
-    };
+    let (request, bar) = (args.common.request(args.jobs)?, ByteBar::new(args.progress));
+    let part = wal_part(&request, key, args.before.as_deref(), &|done, total| bar.at(done, total))?;
+    drop(bar);
+    let WalPart { state, runs, findings, coverage, names, major, system_identifier, geometry } = part;
     let closing = Closing::new(findings, &coverage);
     let answer = closing.answer();
     let words = args.by.iter().filter_map(|by| Some(by.to_possible_value()?.get_name().to_owned()));
+    let (mut relations, mut databases) = (BTreeMap::new(), BTreeMap::new());
+    if let PartBody::Groups { groups, .. } | PartBody::Causes { groups, .. } = &state.body {
+        for key in groups.keys() {
+            match key {
+                Key::Relation(rel) | Key::Table(rel) | Key::Block(rel, ..) => {
+                    relations.extend(names.relation(*rel).map(|name| (*rel, name)));
+                }
+                Key::Database(oid) => databases.extend(names.database(*oid).map(|name| (*oid, name))),
+                _ => {}
+            }
+        }
+    }
+    let (total, wal_bytes, from, to) = (state.total, state.wal_bytes, state.from, state.to);
+    let counts = WalCounts { total, wal_bytes, from, to, ..WalCounts::default() };
     let partial = PartialJson {
         pgforensics_partial: PARTIAL_SCHEMA,
         version: VERSION.to_owned(),
         by: words.collect::<Vec<_>>().join(","),
-        columns: stats_columns(request.group).into_iter().map(str::to_owned).collect(),
-        wal: WalJson {
-            system_identifier,
-            major: major.map(Major::number),
-            wal_segment_size: geometry.wal_segment_size,
-        },
+        wal: WalJson::new(system_identifier, major.map(Major::number), geometry),
         runs: runs.iter().map(RunJson::from).collect(),
-        groups: counts.rows().into_iter().map(|row| group_row(by, &sums_of(row), &naming)).collect(),
         totals: totals_row(&counts, major, system_identifier, geometry),
         findings: closing.findings,
         skipped: closing.skipped,
         examined: coverage.examined,
+        relations: relations.into_iter().map(|(rel, name)| NameJson::new(rel, name)).collect(),
+        databases: databases.into_iter().collect(),
+        state: BASE64.encode(&state.to_bytes()),
     };
     serde_json::to_writer(&mut *out, &partial).map_err(std::io::Error::from)?;
     writeln!(out)?;
     out.flush()?;
     Ok(answer.into())
-}
-
-/// A group without what is told of relations besides: that does not add up.
-const fn sums_of((key, tally): (RowKey, Tally)) -> GroupRow {
-    GroupRow { key, tally, figures: None }
 }
 
 /// Sums for the end of an output of `stats`.
@@ -399,61 +418,105 @@ fn system_text(id: Option<u64>) -> String {
     id.map_or_else(|| "unknown".to_owned(), |id| id.to_string())
 }
 
-fn show(args: &StatsArgs, request: &WalStatsRequest, stats: WalStats, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let (sort, rows) = ordered_rows(args, request, &stats);
-    let WalStats { mut counts, findings, coverage, names, major, system_identifier, geometry } = stats;
-    let system = system_text(system_identifier);
-    if sort != Sort::Key {
-        sort.order(&mut counts.intervals, |interval| interval.tally);
+/// What a merge adds to what one process says.
+#[derive(Default)]
+pub(super) struct Extra {
+    /// Findings of the parts.
+    pub(super) findings: Vec<FindingJson>,
+    /// What was not examined in the parts.
+    pub(super) skipped: Vec<SkippedJson>,
+    /// How sure the sums are.
+    pub(super) certainty: Option<Certainty>,
+}
+
+impl Extra {
+    /// What every output ends with.
+    pub(super) fn closing(&mut self, findings: Vec<Finding>, coverage: &Coverage) -> Closing {
+        let (met, skipped) = (std::mem::take(&mut self.findings), std::mem::take(&mut self.skipped));
+        Closing::new(findings, coverage).with(met, skipped)
     }
-    counts.intervals.truncate(args.top.unwrap_or(usize::MAX));
-    let naming = Naming {
-        major,
-        segment_size: geometry.wal_segment_size,
-        relation: &|rel| names.relation(rel),
-        database: &|oid| names.database(oid),
-    };
-    let closing = Closing::new(findings, &coverage);
-    if let Some(format) = args.common.output.machine() {
-        let columns = stats_columns(request.group);
-        let shape =
-            CsvShape::Rows { plural: if request.group.is_some() { "groups" } else { "intervals" }, columns: &columns };
-        let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
-        let mut shown = 0;
-        match request.group {
-            Some(by) => {
-                for row in &rows {
-                    sink.item(&Item::Group(group_row(by, row, &naming)))?;
-                    shown += 1;
+
+    /// Puts how sure the sums are into the summary.
+    pub(super) fn put(&self, totals: &mut Row) {
+        totals.extend(self.certainty.map(|certainty| ("certainty".to_owned(), json!(certainty.code()))));
+    }
+}
+
+/// How counts are shown.
+pub(super) struct ShownStats<'a> {
+    /// The command.
+    pub(super) command: &'static str,
+    /// What it was given.
+    pub(super) paths: Vec<String>,
+    /// What rows stand for.
+    pub(super) by: Option<Grouping>,
+    /// Which rows.
+    pub(super) rows: ShownRows,
+    /// The form.
+    pub(super) output: &'a OutputArgs,
+    /// What a merge adds.
+    pub(super) extra: Extra,
+}
+
+impl ShownStats<'_> {
+    /// Writes them.
+    pub(super) fn write(self, stats: WalStats, out: &mut dyn Write) -> Result<Outcome, Stop> {
+        let Self { command, paths, by: group, rows: ShownRows { sort, top, max_rows }, output, mut extra } = self;
+        let (sort, rows) = ordered_rows(group, (sort, top), &stats);
+        let WalStats { mut counts, findings, coverage, names, major, system_identifier, geometry } = stats;
+        let system = system_text(system_identifier);
+        if sort != Sort::Key {
+            sort.order(&mut counts.intervals, |interval| interval.tally);
+        }
+        counts.intervals.truncate(top.unwrap_or(usize::MAX));
+        let naming = Naming {
+            major,
+            segment_size: geometry.wal_segment_size,
+            relation: &|rel| names.relation(rel),
+            database: &|oid| names.database(oid),
+        };
+        let closing = extra.closing(findings, &coverage);
+        if let Some(format) = output.machine() {
+            let columns = stats_columns(group);
+            let shape =
+                CsvShape::Rows { plural: if group.is_some() { "groups" } else { "intervals" }, columns: &columns };
+            let mut sink = begin(format, shape, out, (PROGRAM, command), paths)?;
+            let mut shown = 0;
+            match group {
+                Some(by) => {
+                    for row in &rows {
+                        sink.item(&Item::Group(group_row(by, row, &naming)))?;
+                        shown += 1;
+                    }
+                }
+                None => {
+                    for interval in &counts.intervals {
+                        sink.item(&Item::Interval(interval_row(interval)))?;
+                        shown += 1;
+                    }
                 }
             }
+            let mut totals = totals_of_stats(&counts, major, system_identifier, geometry);
+            extra.put(&mut totals);
+            return Ok(closing.end(sink, shown, totals)?.into());
+        }
+        let layout = output.layout();
+        match group {
             None => {
-                for interval in &counts.intervals {
-                    sink.item(&Item::Interval(interval_row(interval)))?;
-                    shown += 1;
-                }
+                let rows = IntervalRow::of(&counts.intervals, max_rows);
+                write_intervals(out, layout, &rows, (&counts.total, counts.wal_bytes))?;
             }
+            Some(by) => write_groups(out, layout, by, &rows, &counts.total, &naming)?,
         }
-        let totals = totals_of_stats(&counts, major, system_identifier, geometry);
-        return Ok(closing.end(sink, shown, totals)?.into());
-    }
-    let layout = args.common.output.layout();
-    match request.group {
-        None => {
-            let max_rows = args.max_rows();
-            let rows = IntervalRow::of(&counts.intervals, max_rows);
-            write_intervals(out, layout, &rows, (&counts.total, counts.wal_bytes))?;
+        if let Some((from, to)) = counts.from.zip(counts.to) {
+            let major = major.map_or_else(String::new, |major| format!("major {}, ", major.number()));
+            writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {system}")?;
+            if let Some(bytes) = counts.damaged_bytes.filter(|bytes| *bytes > 0) {
+                writeln!(out, "{bytes} bytes between good records could not be read")?;
+            }
+        } else {
+            writeln!(out, "\nno records in this range")?;
         }
-        Some(by) => write_groups(out, layout, by, &rows, &counts.total, &naming)?,
+        Ok(closing.end_text(out, layout)?.into())
     }
-    if let Some((from, to)) = counts.from.zip(counts.to) {
-        let major = major.map_or_else(String::new, |major| format!("major {}, ", major.number()));
-        writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {system}")?;
-        if let Some(bytes) = counts.damaged_bytes.filter(|bytes| *bytes > 0) {
-            writeln!(out, "{bytes} bytes between good records could not be read")?;
-        }
-    } else {
-        writeln!(out, "\nno records in this range")?;
-    }
-    Ok(closing.end_text(out, layout)?.into())
 }

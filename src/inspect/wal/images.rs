@@ -150,17 +150,18 @@ impl WalSource {
 
     /// Says what the causes that were told leave open.
     pub(super) fn note_causes(&mut self, classifier: &CauseClassifier) {
-        let OpenCauses { hidden, before_start, hints_so_far } = classifier.open();
-        for HiddenRedo { after, before } in hidden {
-            self.findings.push(Finding::note(FindingKind::HiddenRedo { after, before }));
-        }
-        if before_start > 0 {
-            self.findings.push(Finding::note(FindingKind::BeforeFirstRedo { images: before_start }));
-        }
-        if hints_so_far > 0 {
-            self.findings.push(Finding::note(FindingKind::HintsSoFar { images: hints_so_far }));
-        }
+        self.findings.extend(open_findings(classifier));
     }
+}
+
+/// What the causes that were told leave open.
+pub(super) fn open_findings(classifier: &CauseClassifier) -> Vec<Finding> {
+    let OpenCauses { hidden, before_start, hints_so_far } = classifier.open();
+    let mut kinds: Vec<FindingKind> = Vec::new();
+    kinds.extend(hidden.into_iter().map(|HiddenRedo { after, before }| FindingKind::HiddenRedo { after, before }));
+    kinds.extend((before_start > 0).then_some(FindingKind::BeforeFirstRedo { images: before_start }));
+    kinds.extend((hints_so_far > 0).then_some(FindingKind::HintsSoFar { images: hints_so_far }));
+    kinds.into_iter().map(Finding::note).collect()
 }
 
 /// Images of one segment that are kept until those before them were shown; with more, the segment is read again.
@@ -244,11 +245,11 @@ pub(super) fn cause_facts(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &
         drop(read);
         fold.end_run();
     }
-    fold.finish(checkpoint_in_control(set))
+    fold.finish(checkpoint_in_control(set).map(|point| (point.redo_lsn, point.full_page_writes != 0)))
 }
 
 /// The checkpoint that `pg_control` names, whose record may be missing here.
-fn checkpoint_in_control(set: &WalSet) -> Option<&CheckPoint> {
+pub(super) fn checkpoint_in_control(set: &WalSet) -> Option<&CheckPoint> {
     let checkpoint = &set.control()?.checkpoint;
     let segment_size = u64::from(set.geometry().wal_segment_size);
     let mut segments = set.segments().iter();

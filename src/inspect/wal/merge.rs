@@ -1,24 +1,41 @@
-//! Sums over parts of some WAL that were read apart from each other, added up.
+//! Parts of some WAL that were counted apart from each other, added up.
 
-use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::source::WalSource;
-use super::stats::{WalStats, WalStatsRequest, count};
-use super::watch::WatchWal;
+use data_encoding::BASE64;
+
+use super::images::open_findings;
+use super::names::{NameLabels, NameLookup};
+use super::stats::{WalCounts, WalStats};
+use super::times::{CountedTimes, WalTimes};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, WalRemark};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::analysis::wal::BadState;
+use crate::analysis::wal::cause::CauseClassifier;
+use crate::analysis::wal::cause_facts::FactsFold;
+use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::group::Groups;
+use crate::analysis::wal::group_key::Grouping;
+use crate::analysis::wal::image_log::{CauseCounter, RecordChain, RunImages};
+use crate::analysis::wal::part_state::{PartBody, PartState};
+use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::seam::{PartRun, Seam};
 use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::time_buckets::TimeBuckets;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::NoteKind;
 use crate::inspect::error::InspectError;
-use crate::inspect::wal::names::NameLookup;
-use crate::output::json::partial::{PARTIAL_SCHEMA, PartialJson, keys_of, merged_row, tally_of};
-use crate::output::json::wal::Row;
-use crate::parsers::wal::timeline::WalSegment;
-use crate::types::Lsn;
+use crate::output::json::partial::{PARTIAL_SCHEMA, PartialJson};
+use crate::output::json::{FindingJson, SkippedJson};
+use crate::parsers::wal::version::Major;
+use crate::types::{Geometry, Lsn};
+
+/// Longest file that is read, in bytes.
+const MAX_PARTIAL_BYTES: u64 = 4 << 30;
 
 /// Why partial results cannot be added up.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +47,28 @@ pub enum MergeError {
         path: PathBuf,
         /// What is wrong with it.
         source: serde_json::Error,
+    },
+    /// What it counted cannot be read.
+    #[error("{} is not a valid partial result: {source}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: BadState,
+    },
+    /// Sizes that no server has, or a major that is not known.
+    #[error("{} is not a valid partial result: it says that {what}", path.display())]
+    Wal {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        what: String,
+    },
+    /// Longer than any.
+    #[error("{} has more than {MAX_PARTIAL_BYTES} bytes: count it in smaller parts", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
     },
     /// Of another version.
     #[error("{} has schema {found}, expected {PARTIAL_SCHEMA}: count that part again with this version", path.display())]
@@ -61,144 +100,269 @@ pub enum MergeError {
     },
 }
 
-/// A part that was counted.
-#[derive(Debug)]
-pub struct WalPart {
-    /// What was counted.
-    pub stats: WalStats,
-    /// Runs of segments.
-    pub runs: Vec<PartRun>,
-}
-
-/// Counts a part of some WAL: records that start before segment `before`. That segment, and those after it, are read only
-/// for the end of the last record.
-///
-/// # Errors
-/// As [`super::stats::wal_stats`], and when no segment has such a name.
-pub fn wal_part(request: &WalStatsRequest, before: Option<&str>, watch: WatchWal<'_>) -> Result<WalPart, InspectError> {
-    let names = NameLookup::open(request.wal.names.as_deref())?;
-    let mut source = WalSource::open(&request.wal)?;
-    source.take_names(&names)?;
-    let segment_size = source.set.geometry().wal_segment_size;
-    if let Some(name) = before {
-        let start = WalSegment::from_file_name(name, segment_size).and_then(|segment| segment.start_lsn(segment_size));
-        let wrong = || InspectError::NotASegment { name: name.to_owned(), segment_size };
-        source.limit_at(start.ok_or_else(wrong)?);
-    }
-    let (watched, start_lsn) = (source.watched(watch), source.plan().start_lsn);
-    let mut runs: Vec<PartRun> = Vec::new();
-    let counts = count(&mut source, request.group, request.wal.jobs, &watched, |_, part| {
-        if !runs.last_mut().is_some_and(|run| run.push(&part.summary)) {
-            runs.push(PartRun::new(&part.summary, start_lsn));
-        }
-    });
-    source.coverage.examined = counts.total.records;
-    source.note_empty_range();
-    Ok(WalPart { stats: WalStats::of(source, counts, names), runs })
-}
-
 /// All parts together.
 #[derive(Debug)]
 pub struct Merged {
-    /// What rows are grouped by, the columns, the cluster, and what was met in the parts.
-    pub first: PartialJson,
-    /// Groups, those with most image bytes first.
-    pub groups: Vec<Row>,
-    /// Sums.
-    pub total: Tally,
-    /// Bytes of WAL.
-    pub wal_bytes: u64,
-    /// Start of the first part's first record, as text.
-    pub start_lsn: Option<String>,
-    /// End of the last part's last record.
-    pub end_lsn: Option<String>,
-    /// What is odd about how the parts lie.
-    pub findings: Vec<Finding>,
-    /// What nobody has counted.
-    pub coverage: Coverage,
+    /// What was counted, and what is odd about how the parts lie.
+    pub answer: MergedAnswer,
+    /// What was met in the parts.
+    pub findings: Vec<FindingJson>,
+    /// What was not examined in the parts.
+    pub skipped: Vec<SkippedJson>,
+    /// At least, where something is missing.
+    pub certainty: Certainty,
 }
 
-/// Adds partial results up.
+/// What one process would have counted.
+#[derive(Debug)]
+pub enum MergedAnswer {
+    /// By groups.
+    Groups(Grouping, Box<WalStats>),
+    /// By time.
+    Times(Box<WalTimes>),
+}
+
+/// A partial result that was read.
+struct Part<'a> {
+    path: &'a Path,
+    json: PartialJson,
+    state: PartState,
+    runs: Vec<PartRun>,
+}
+
+/// Adds partial results up. `names`: a data directory or a list of names, as for `stats`.
 ///
 /// # Errors
 /// When a file cannot be read or is none, or they do not belong together.
-pub fn merge(paths: &[PathBuf]) -> Result<Merged, InspectError> {
-    let parts = paths.iter().map(|path| Ok((path.as_path(), read(path)?))).collect::<Result<Vec<_>, InspectError>>()?;
-    let Some((_, first)) = parts.first() else { return Err(InspectError::NoPartial) };
-    let mut merged = Merged {
-        first: PartialJson { findings: Vec::new(), skipped: Vec::new(), examined: 0, ..first.clone() },
-        groups: Vec::new(),
-        total: Tally::default(),
-        wal_bytes: 0,
-        start_lsn: None,
-        end_lsn: None,
-        findings: Vec::new(),
-        coverage: Coverage::default(),
-    };
-    let mut runs: Vec<(PartRun, usize)> = Vec::new();
-    for (index, (path, part)) in parts.iter().enumerate() {
-        merged.first.agree(parts[0].0, path, part)?;
-        runs.extend(part.runs.iter().map(|run| (PartRun::from(run), index)));
+pub fn merge(paths: &[PathBuf], names: Option<&Path>) -> Result<Merged, InspectError> {
+    let mut parts = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, InspectError>>()?;
+    let Some(first) = parts.first() else { return Err(InspectError::NoPartial) };
+    for part in &parts {
+        first.agree(part)?;
     }
-    runs.sort_by_key(|(run, index)| (run.start_lsn, *index));
+    let (wal, geometry) = (first.json.wal.clone(), first.geometry()?);
+    let major = wal.major.map(|number| first.major(number)).transpose()?;
+    let mut merging = Merging { findings: Vec::new(), coverage: Coverage::default() };
+    merging.drop_repeated(&mut parts);
+    let mut runs: Vec<(PartRun, usize, usize)> = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        runs.extend(part.runs.iter().enumerate().map(|(number, run)| (*run, index, number)));
+    }
+    runs.sort_by_key(|(run, index, _)| (run.start_lsn, *index));
+    let mut goes_on = vec![false];
     for pair in runs.windows(2) {
-        let [(one, of), (other, by)] = pair else { continue };
-        if of != by {
-            merged.join(one, other, (parts[*of].0, parts[*by].0))?;
-        }
+        let [(one, of, _), (other, by, _)] = pair else { continue };
+        goes_on.push(of != by && merging.join(one, other, (parts[*of].path, parts[*by].path))?);
     }
-    let mut order: Vec<usize> = runs.iter().map(|(_, index)| *index).collect();
+    let mut order: Vec<usize> = runs.iter().map(|(_, index, _)| *index).collect();
     order.extend(0..parts.len());
-    let mut groups: BTreeMap<String, (Row, Tally)> = BTreeMap::new();
+    let mut sums = Sums::default();
     let mut done = vec![false; parts.len()];
     for index in order {
         if !std::mem::replace(&mut done[index], true) {
-            let (path, part) = &parts[index];
-            merged.add(part, &mut groups).ok_or_else(|| not_ours(path))?;
+            sums.add(&mut parts[index]);
         }
     }
-    let mut rows: Vec<(String, (Row, Tally))> = groups.into_iter().collect();
-    rows.sort_by_key(|(_, (_, tally))| std::cmp::Reverse(tally.fpi_bytes));
-    merged.groups = rows.into_iter().map(|(_, (keys, tally))| merged_row(keys, &tally)).collect();
-    merged.coverage.examined = merged.first.examined;
-    Ok(merged)
-}
-
-fn read(path: &Path) -> Result<PartialJson, InspectError> {
-    let text = std::fs::read(path).map_err(|source| AccessError::io("read", path, source))?;
-    let part: PartialJson =
-        serde_json::from_slice(&text).map_err(|source| MergeError::NotAPartial { path: path.to_owned(), source })?;
-    match part.pgforensics_partial {
-        PARTIAL_SCHEMA => Ok(part),
-        found => Err(MergeError::Schema { path: path.to_owned(), found }.into()),
+    let mut lookup = NameLookup::open(names)?;
+    lookup.add_labels(std::mem::take(&mut sums.labels));
+    if let Some((known, wal)) =
+        lookup.known().and_then(crate::cluster::names::RelationNames::system_identifier).zip(wal.system_identifier)
+        && known != wal
+    {
+        return Err(InspectError::NamesOfOtherCluster { names: known, wal });
     }
+    let whose = (major, wal.system_identifier, geometry);
+    let Sums { findings: met, skipped, .. } = &mut sums;
+    let (met, skipped) = (std::mem::take(met), std::mem::take(skipped));
+    let pieces: Vec<Piece> =
+        runs.iter().zip(goes_on).map(|((_, part, run), goes_on)| Piece { part: *part, run: *run, goes_on }).collect();
+    let answer = merging.answer(sums, (&parts, &pieces), whose, lookup)?;
+    let is_whole = |coverage: &Coverage, findings: &[Finding]| {
+        let is_gap =
+            |finding: &Finding| matches!(finding.kind, FindingKind::Wal(WalRemark::Note { kind: NoteKind::Gap, .. }));
+        coverage.skipped.is_empty() && !findings.iter().any(is_gap)
+    };
+    let all_there = skipped.is_empty()
+        && match &answer {
+            MergedAnswer::Groups(_, stats) => is_whole(&stats.coverage, &stats.findings),
+            MergedAnswer::Times(times) => is_whole(&times.coverage, &times.findings),
+        };
+    let certainty = if all_there { Certainty::Exact } else { Certainty::AtLeast };
+    Ok(Merged { answer, findings: met, skipped, certainty })
 }
 
-fn not_ours(path: &Path) -> MergeError {
-    let source = <serde_json::Error as serde::de::Error>::custom("a row lacks its sums");
-    MergeError::NotAPartial { path: path.to_owned(), source }
+fn read(path: &Path) -> Result<Part<'_>, InspectError> {
+    let failed = |source| AccessError::io("read", path, source);
+    let mut text = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(MAX_PARTIAL_BYTES.saturating_add(1)).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_PARTIAL_BYTES {
+        return Err(MergeError::TooLong { path: path.to_owned() }.into());
+    }
+    let not_one = |source| MergeError::NotAPartial { path: path.to_owned(), source };
+    // Other schemas have other fields.
+    let Schema { pgforensics_partial: found } = serde_json::from_slice(&text).map_err(not_one)?;
+    if found != PARTIAL_SCHEMA {
+        return Err(MergeError::Schema { path: path.to_owned(), found }.into());
+    }
+    let mut json: PartialJson = serde_json::from_slice(&text).map_err(not_one)?;
+    drop(text);
+    let wrong = |what| MergeError::State { path: path.to_owned(), source: BadState { what, offset: 0 } };
+    let bytes =
+        BASE64.decode(std::mem::take(&mut json.state).as_bytes()).map_err(|_| wrong("base64 that is not valid"))?;
+    let state = PartState::of_bytes(&bytes, json.wal.wal_segment_size)
+        .map_err(|source| MergeError::State { path: path.to_owned(), source })?;
+    if let PartBody::Causes { runs, .. } = &state.body
+        && runs.len() != json.runs.len()
+    {
+        return Err(wrong("another number of runs").into());
+    }
+    let runs = json.runs.iter().map(PartRun::from).collect();
+    Ok(Part { path, json, state, runs })
 }
 
-impl PartialJson {
+/// What every schema has.
+#[derive(serde::Deserialize)]
+struct Schema {
+    pgforensics_partial: u32,
+}
+
+impl Part<'_> {
     /// Makes sure that another part is of the same WAL and counted in the same way.
-    fn agree(&self, own: &Path, path: &Path, other: &Self) -> Result<(), MergeError> {
-        let what = match (&self.wal, &other.wal) {
+    fn agree(&self, other: &Self) -> Result<(), MergeError> {
+        let way = |part: &Self| match &part.state.body {
+            PartBody::Groups { by, .. } => (0, Some(*by), 0),
+            PartBody::Times(times) => (1, None, times.width_us()),
+            PartBody::Causes { by, .. } => (2, Some(*by), 0),
+        };
+        let what = match (&self.json.wal, &other.json.wal) {
             (one, other) if one.system_identifier != other.system_identifier => "the system identifier",
             (one, other) if one.major != other.major => "the major",
             (one, other) if one.wal_segment_size != other.wal_segment_size => "the segment size",
-            _ if self.by != other.by => "what they are grouped by",
+            (one, other) if one != other => "the sizes of pages",
+            _ if self.json.by != other.json.by || way(self) != way(other) => "what they are grouped by",
             _ => return Ok(()),
         };
-        Err(MergeError::Differs { one: own.to_owned(), other: path.to_owned(), what })
+        Err(MergeError::Differs { one: self.path.to_owned(), other: other.path.to_owned(), what })
+    }
+
+    fn geometry(&self) -> Result<Geometry, MergeError> {
+        let what = || "pages or segments have a size that no server uses".to_owned();
+        self.json.wal.geometry().ok_or_else(|| MergeError::Wal { path: self.path.to_owned(), what: what() })
+    }
+
+    fn major(&self, number: u32) -> Result<Major, MergeError> {
+        let what = || format!("the major is {number}");
+        Major::from_number(number).ok_or_else(|| MergeError::Wal { path: self.path.to_owned(), what: what() })
     }
 }
 
-impl Merged {
-    /// Judges how two runs of different parts lie to each other.
-    fn join(&mut self, one: &PartRun, other: &PartRun, (of, by): (&Path, &Path)) -> Result<(), MergeError> {
+/// Sums over all parts so far.
+#[derive(Default)]
+struct Sums {
+    total: Tally,
+    wal_bytes: u64,
+    from: Option<Lsn>,
+    to: Option<Lsn>,
+    groups: Option<Groups>,
+    uses: Option<RelationUses>,
+    times: Option<TimeBuckets>,
+    in_control: Option<(Lsn, bool)>,
+    labels: NameLabels,
+    findings: Vec<FindingJson>,
+    skipped: Vec<SkippedJson>,
+    examined: u64,
+}
+
+impl Sums {
+    /// Adds a part; parts come in order.
+    fn add(&mut self, part: &mut Part<'_>) {
+        // Bytes of the last record so far that lie in the first segment of this part, which counts them as well.
+        let start = part.runs.first().map(|run| run.start_lsn);
+        let overlap = self.to.zip(start).and_then(|(end, start)| end.bytes_since(start)).unwrap_or(0);
+        let state = &mut part.state;
+        self.total.add(&state.total);
+        self.wal_bytes = self.wal_bytes.saturating_add(state.wal_bytes).saturating_sub(overlap);
+        self.from = self.from.or(state.from);
+        self.to = state.to.or(self.to);
+        match &mut state.body {
+            PartBody::Groups { by, groups, uses } | PartBody::Causes { by, groups, uses, .. } => {
+                self.groups
+                    .get_or_insert_with(|| Groups::new(*by, part.json.wal.wal_segment_size, Arc::default()))
+                    .merge(groups);
+                if let Some(uses) = uses {
+                    self.uses.get_or_insert_default().merge(uses);
+                }
+            }
+            PartBody::Times(times) => match &mut self.times {
+                Some(all) => all.append(times),
+                all => *all = Some(times.clone()),
+            },
+        }
+        if let PartBody::Causes { in_control, .. } = &state.body {
+            self.in_control = self.in_control.or(*in_control);
+        }
+        let json = &mut part.json;
+        self.labels.relations.extend(json.relations.iter().map(|name| name.named()));
+        self.labels.databases.extend(json.databases.iter().cloned());
+        for finding in json.findings.drain(..) {
+            if !self.findings.contains(&finding) {
+                self.findings.push(finding);
+            }
+        }
+        for skipped in json.skipped.drain(..) {
+            if !self.skipped.contains(&skipped) {
+                self.skipped.push(skipped);
+            }
+        }
+        self.examined = self.examined.saturating_add(json.examined);
+    }
+}
+
+/// A run of a part, in the order of all.
+struct Piece {
+    part: usize,
+    run: usize,
+    /// It goes on where the one before ends.
+    goes_on: bool,
+}
+
+impl Piece {
+    fn images<'a>(&self, parts: &'a [Part<'_>]) -> Option<&'a RunImages> {
+        match &parts.get(self.part)?.state.body {
+            PartBody::Causes { runs, .. } => runs.get(self.run),
+            _ => None,
+        }
+    }
+}
+
+/// What is odd about how the parts lie.
+struct Merging {
+    findings: Vec<Finding>,
+    coverage: Coverage,
+}
+
+impl Merging {
+    /// Leaves out parts that are there already.
+    fn drop_repeated(&mut self, parts: &mut Vec<Part<'_>>) {
+        let mut kept: Vec<Part<'_>> = Vec::new();
+        for part in parts.drain(..) {
+            let same = kept.iter().find(|known| !part.runs.is_empty() && known.runs == part.runs);
+            let Some(known) = same else {
+                kept.push(part);
+                continue;
+            };
+            let what = format!("{} and {} count the same WAL: counted once", known.path.display(), part.path.display());
+            self.findings.push(Finding::note(FindingKind::Wal(WalRemark::Note { kind: NoteKind::Duplicate, what })));
+        }
+        *parts = kept;
+    }
+
+    /// Judges how two runs of different parts lie to each other; true when the second goes on where the first ends.
+    fn join(&mut self, one: &PartRun, other: &PartRun, (of, by): (&Path, &Path)) -> Result<bool, MergeError> {
         let between = |start, end| SkippedPart::LsnRange { start: Some(start), end: Some(end) };
         match one.seam(other) {
-            Seam::Fits => {}
+            Seam::Fits => return Ok(true),
             Seam::Overlaps => {
                 return Err(MergeError::Overlap { one: of.to_owned(), other: by.to_owned(), lsn: other.start_lsn });
             }
@@ -217,40 +381,65 @@ impl Merged {
                 self.coverage.skip(between(one.limit_lsn, other.start_lsn), SkipReason::PartDoesNotFollow);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// Bytes of the last record so far that lie in the first segment of the part that follows, which counts them as well.
-    fn reaches_into(&self, part: &PartialJson) -> u64 {
-        let end: Option<Lsn> = self.end_lsn.as_ref().and_then(|lsn| lsn.parse().ok());
-        let start = part.runs.first().map(|run| PartRun::from(run).start_lsn);
-        end.zip(start).and_then(|(end, start)| end.bytes_since(start)).unwrap_or(0)
+    /// Puts together what was counted, and tells what only all parts together tell.
+    fn answer(
+        mut self,
+        sums: Sums,
+        (parts, pieces): (&[Part<'_>], &[Piece]),
+        (major, system_identifier, geometry): (Option<Major>, Option<u64>, Geometry),
+        names: NameLookup,
+    ) -> Result<MergedAnswer, InspectError> {
+        self.coverage.examined = sums.examined;
+        let Sums { total, mut wal_bytes, from, to, groups, uses, times, in_control, .. } = sums;
+        if let Some(buckets) = times {
+            let counted = CountedTimes { buckets, total, wal_bytes, from, to };
+            let whose = (major, system_identifier, geometry);
+            return Ok(MergedAnswer::Times(Box::new(WalTimes::of(counted, whose, self.findings, self.coverage))));
+        }
+        let mut groups = groups.ok_or(InspectError::NoPartial)?;
+        let has_causes = parts.iter().any(|part| matches!(part.state.body, PartBody::Causes { .. }));
+        if let Some(major) = major.filter(|_| has_causes) {
+            let (counter, chain) = causes((parts, pieces), groups.by(), in_control, (major, geometry))?;
+            wal_bytes = chain.bytes;
+            self.findings.extend(open_findings(counter.classifier()));
+            groups.merge(&counter.groups);
+        }
+        let by = groups.by();
+        let counts = WalCounts { total, wal_bytes, groups: Some(groups), uses, from, to, ..WalCounts::default() };
+        let Self { findings, coverage } = self;
+        let stats = WalStats { counts, findings, coverage, names, major, system_identifier, geometry };
+        Ok(MergedAnswer::Groups(by, Box::new(stats)))
     }
+}
 
-    /// Adds a part; parts come in order. `None` when a row lacks its sums.
-    fn add(&mut self, part: &PartialJson, groups: &mut BTreeMap<String, (Row, Tally)>) -> Option<()> {
-        for row in &part.groups {
-            let (keys, tally) = (keys_of(row), tally_of(row)?);
-            let name = serde_json::to_string(&keys).ok()?;
-            groups.entry(name).or_insert_with(|| (keys, Tally::default())).1.add(&tally);
+/// Tells the causes of all images: facts of all parts first, then every record with an image in order.
+fn causes(
+    (parts, pieces): (&[Part<'_>], &[Piece]),
+    by: Grouping,
+    in_control: Option<(Lsn, bool)>,
+    (major, geometry): (Major, Geometry),
+) -> Result<(CauseCounter, RecordChain), MergeError> {
+    let (mut fold, mut chain) = (FactsFold::default(), RecordChain::default());
+    for piece in pieces {
+        if !piece.goes_on {
+            fold.end_run();
         }
-        self.total.add(&tally_of(&part.totals)?);
-        let overlap = self.reaches_into(part);
-        self.wal_bytes = self.wal_bytes.saturating_add(part.totals.get("wal_bytes")?.as_u64()?).saturating_sub(overlap);
-        let text = |name: &str| part.totals.get(name).and_then(|value| value.as_str()).map(str::to_owned);
-        self.start_lsn = self.start_lsn.take().or_else(|| text("start_lsn"));
-        self.end_lsn = text("end_lsn").or_else(|| self.end_lsn.take());
-        for finding in &part.findings {
-            if !self.first.findings.contains(finding) {
-                self.first.findings.push(finding.clone());
-            }
+        if let Some(run) = piece.images(parts) {
+            run.segments.iter().for_each(|(facts, _)| fold.push(facts));
+            chain.append(&run.chain);
         }
-        for skipped in &part.skipped {
-            if !self.first.skipped.contains(skipped) {
-                self.first.skipped.push(skipped.clone());
-            }
-        }
-        self.first.examined = self.first.examined.saturating_add(part.examined);
-        Some(())
     }
+    let classifier = CauseClassifier::new(fold.finish(in_control), geometry.block_size);
+    let mut counter = CauseCounter::new(classifier, by, geometry.wal_segment_size);
+    for piece in pieces {
+        if let Some(run) = piece.images(parts) {
+            let path = || parts.get(piece.part).map(|part| part.path.to_owned()).unwrap_or_default();
+            let pushed = counter.push(run, major, geometry.block_size);
+            pushed.map_err(|source| MergeError::State { path: path(), source })?;
+        }
+    }
+    Ok((counter, chain))
 }

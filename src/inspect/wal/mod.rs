@@ -9,6 +9,7 @@ pub mod export;
 pub mod images;
 pub mod merge;
 pub mod names;
+pub mod part;
 pub mod recompress;
 #[cfg(feature = "tables")]
 pub mod report;

@@ -1,5 +1,6 @@
 //! Names in place of numbers.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -20,6 +21,17 @@ pub struct NameLookup {
     gaps: Vec<NameGap>,
     /// There is nothing but the WAL to take names from.
     of_wal_alone: bool,
+    /// Names that come with partial results.
+    labels: NameLabels,
+}
+
+/// Names of relations and databases, ready to be shown.
+#[derive(Clone, Debug, Default)]
+pub struct NameLabels {
+    /// `database.schema.relation`.
+    pub relations: BTreeMap<RelFileLocator, String>,
+    /// Databases.
+    pub databases: BTreeMap<u32, String>,
 }
 
 /// What stands for the WAL itself as the source of names.
@@ -33,17 +45,23 @@ impl NameLookup {
     pub fn open(path: Option<&Path>) -> Result<Self, InspectError> {
         let Some(path) = path else { return Ok(Self::default()) };
         if path == Path::new(NAMES_OF_WAL) {
-            return Ok(Self { known: Some(RelationNames::default()), gaps: Vec::new(), of_wal_alone: true });
+            return Ok(Self {
+                known: Some(RelationNames::default()),
+                gaps: Vec::new(),
+                of_wal_alone: true,
+                ..Self::default()
+            });
         }
         let (known, gaps) =
             if path.is_dir() { RelationNames::read(&open_data_dir(path)?) } else { RelationNames::from_json(path)? };
-        Ok(Self { known: Some(known), gaps, of_wal_alone: false })
+        Ok(Self { known: Some(known), gaps, of_wal_alone: false, ..Self::default() })
     }
 
     /// `database.schema.relation`, where known; a question mark follows a name that may be wrong.
     #[must_use]
     pub fn relation(&self, rel: RelFileLocator) -> Option<String> {
-        self.known.as_ref()?.full_name(rel)
+        let known = self.known.as_ref().and_then(|known| known.full_name(rel));
+        known.or_else(|| self.labels.relations.get(&rel).cloned())
     }
 
     /// True when names come from the WAL alone, so that they are of its cluster.
@@ -81,7 +99,13 @@ impl NameLookup {
     /// Name of a database, where known.
     #[must_use]
     pub fn database(&self, oid: u32) -> Option<String> {
-        self.known.as_ref()?.database(oid).map(str::to_owned)
+        let known = self.known.as_ref().and_then(|known| known.database(oid)).map(str::to_owned);
+        known.or_else(|| self.labels.databases.get(&oid).cloned())
+    }
+
+    /// Uses these names where it knows none itself.
+    pub(super) fn add_labels(&mut self, labels: NameLabels) {
+        self.labels = labels;
     }
 
     /// What could not be read.

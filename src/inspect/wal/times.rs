@@ -3,7 +3,7 @@
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
-use super::watch::WatchWal;
+use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::stretch::Stretch;
@@ -11,6 +11,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::scan::ScanSummary;
 use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn};
 
@@ -61,16 +62,77 @@ pub struct WalTimes {
 pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
     let mut source = WalSource::open(&request.wal)?;
     source.resynchronise = request.resynchronise;
-    let (plan, watched) = (source.plan(), source.watched(watch));
-    let bucket_us = request.bucket_us.max(1);
+    let watched = source.watched(watch);
+    let counted = count_times(&mut source, request.bucket_us, request.wal.jobs, &watched, |_| {});
+    source.coverage.examined = counted.total.records;
+    source.note_empty_range();
+    let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
+    let WalSource { set, findings, coverage, .. } = source;
+    let whose = (set.major(), set.system_identifier(), set.geometry());
+    Ok(WalTimes { damaged_bytes, ..WalTimes::of(counted, whose, findings, coverage) })
+}
+
+/// What was counted by time.
+#[derive(Debug)]
+pub(super) struct CountedTimes {
+    pub(super) buckets: TimeBuckets,
+    pub(super) total: Tally,
+    pub(super) wal_bytes: u64,
+    pub(super) from: Option<Lsn>,
+    pub(super) to: Option<Lsn>,
+}
+
+impl WalTimes {
+    /// What was counted of some WAL, with what was met there.
+    pub(super) fn of(
+        counted: CountedTimes,
+        (major, system_identifier, geometry): (Option<Major>, Option<u64>, Geometry),
+        mut findings: Vec<Finding>,
+        coverage: Coverage,
+    ) -> Self {
+        let CountedTimes { buckets, total, wal_bytes, from, to } = counted;
+        if let Some(back) = buckets.clock.set_back() {
+            findings.push(Finding::note(FindingKind::ClockSetBack(back)));
+        }
+        Self {
+            damaged_bytes: None,
+            buckets: buckets.rows(),
+            bucket_us: buckets.width_us(),
+            total,
+            wal_bytes,
+            from,
+            to,
+            major,
+            system_identifier,
+            geometry,
+            findings,
+            coverage,
+        }
+    }
+}
+
+/// Counts the records of a source that start before its limit. `each_part` is shown every segment, in order.
+pub(super) fn count_times(
+    source: &mut WalSource,
+    bucket_us: i64,
+    jobs: usize,
+    watched: &Watched<'_>,
+    mut each_part: impl FnMut(&ScanSummary),
+) -> CountedTimes {
+    let (plan, bucket_us) = (source.plan(), bucket_us.max(1));
     let (mut buckets, mut total) = (TimeBuckets::new(bucket_us), Tally::default());
     let (mut wal_bytes, mut from, mut to) = (0_u64, None, None);
-    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.wal.jobs, watched: &watched };
+    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched };
     let begin = |_: &Stretch<'_>, _| BucketCounter::new(bucket_us);
     source.each_segment(&reading, begin, |stretch, step| {
         let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
+        let start = stretch.set.segments()[part.index].start_lsn;
+        if start >= plan.limit_lsn {
+            return Ok(());
+        }
+        each_part(&part.summary);
         // The last record of the segment before may reach into this one.
-        let start = stretch.set.segments()[part.index].start_lsn.max(plan.start_lsn);
+        let start = start.max(plan.start_lsn);
         let start = start.max(to.unwrap_or(start));
         wal_bytes = wal_bytes.saturating_add(end_lsn.bytes_since(start).unwrap_or(0));
         from = from.or(part.extent.first_lsn);
@@ -79,25 +141,5 @@ pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTi
         buckets.push(&mut part.found);
         Ok(())
     });
-    if let Some(back) = buckets.clock.set_back() {
-        source.findings.push(Finding::note(FindingKind::ClockSetBack(back)));
-    }
-    source.coverage.examined = total.records;
-    source.note_empty_range();
-    let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
-    let WalSource { set, findings, coverage, .. } = source;
-    Ok(WalTimes {
-        damaged_bytes,
-        buckets: buckets.rows(),
-        bucket_us,
-        total,
-        wal_bytes,
-        from,
-        to,
-        major: set.major(),
-        system_identifier: set.system_identifier(),
-        geometry: set.geometry(),
-        findings,
-        coverage,
-    })
+    CountedTimes { buckets, total, wal_bytes, from, to }
 }

@@ -1,18 +1,14 @@
-//! Sums over a part of some WAL, in a form in which those of all parts can be added up.
+//! What a part of some WAL counted, in a form to which the parts before and after it can be added.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
-use super::wal::{GROUP_KEYS, Row};
-use super::{FindingJson, SkippedJson, fill_up};
+use super::wal::Row;
+use super::{FindingJson, SkippedJson};
 use crate::analysis::wal::seam::PartRun;
-use crate::analysis::wal::tally::Tally;
-use crate::output::relation_columns::relation_fields;
-use crate::output::wal_columns::{count_fields, put_tally};
-use crate::types::Lsn;
+use crate::types::{Geometry, Lsn, RelFileLocator};
 
 /// Number of the schema of partial results.
-pub const PARTIAL_SCHEMA: u32 = 1;
+pub const PARTIAL_SCHEMA: u32 = 2;
 
 /// A partial result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,14 +19,10 @@ pub struct PartialJson {
     pub version: String,
     /// What rows are grouped by.
     pub by: String,
-    /// Columns of a row that is printed.
-    pub columns: Vec<String>,
     /// Facts of the WAL that all parts share.
     pub wal: WalJson,
     /// Runs of segments.
     pub runs: Vec<RunJson>,
-    /// Groups.
-    pub groups: Vec<Row>,
     /// Sums.
     pub totals: Row,
     /// What looks wrong or is worth knowing.
@@ -39,6 +31,37 @@ pub struct PartialJson {
     pub skipped: Vec<SkippedJson>,
     /// Records that were examined.
     pub examined: u64,
+    /// Names of relations in the state.
+    pub relations: Vec<NameJson>,
+    /// Names of databases in the state, by OID.
+    pub databases: Vec<(u32, String)>,
+    /// All that was counted, base64: [`crate::analysis::wal::part_state::PartState::to_bytes`].
+    pub state: String,
+}
+
+/// Name of a relation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NameJson {
+    spc_oid: u32,
+    db_oid: u32,
+    rel_number: u32,
+    name: String,
+}
+
+impl NameJson {
+    /// The name of these files.
+    #[must_use]
+    pub const fn new(rel: RelFileLocator, name: String) -> Self {
+        let RelFileLocator { spc_oid, db_oid, rel_number } = rel;
+        Self { spc_oid, db_oid, rel_number, name }
+    }
+
+    /// The files, and their name.
+    #[must_use]
+    pub fn named(&self) -> (RelFileLocator, String) {
+        let Self { spc_oid, db_oid, rel_number, .. } = *self;
+        (RelFileLocator { spc_oid, db_oid, rel_number }, self.name.clone())
+    }
 }
 
 /// Of which WAL a partial result is.
@@ -48,12 +71,38 @@ pub struct WalJson {
     pub system_identifier: Option<u64>,
     /// Its major.
     pub major: Option<u32>,
-    /// Bytes of a segment.
+    /// Bytes of a data page.
+    pub block_size: u32,
+    /// Blocks in a segment file of a relation.
+    pub rel_segment_blocks: u32,
+    /// Bytes of a WAL page.
+    pub wal_block_size: u32,
+    /// Bytes of a WAL segment.
     pub wal_segment_size: u32,
 }
 
+impl WalJson {
+    /// Of WAL with these sizes.
+    #[must_use]
+    pub const fn new(system_identifier: Option<u64>, major: Option<u32>, geometry: Geometry) -> Self {
+        let Geometry { block_size, rel_segment_blocks, wal_block_size, wal_segment_size } = geometry;
+        Self { system_identifier, major, block_size, rel_segment_blocks, wal_block_size, wal_segment_size }
+    }
+
+    /// The sizes; `None` where a server cannot have such.
+    #[must_use]
+    pub fn geometry(&self) -> Option<Geometry> {
+        let Self { block_size, rel_segment_blocks, wal_block_size, wal_segment_size, .. } = *self;
+        let is_one = |size: u32, (least, most): (u32, u32)| size.is_power_of_two() && (least..=most).contains(&size);
+        let fits = is_one(block_size, (1 << 10, 1 << 15))
+            && is_one(wal_block_size, (1 << 10, 1 << 16))
+            && is_one(wal_segment_size, (1 << 20, 1 << 30));
+        fits.then_some(Geometry { block_size, rel_segment_blocks, wal_block_size, wal_segment_size })
+    }
+}
+
 /// A [`PartRun`]; LSNs are numbers.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunJson {
     start_lsn: u64,
     limit_lsn: u64,
@@ -94,38 +143,4 @@ impl From<&RunJson> for PartRun {
             unfinished: run.unfinished.map(Lsn),
         }
     }
-}
-
-/// The sums of a row; `None` when it lacks one.
-#[must_use]
-pub fn tally_of(row: &Row) -> Option<Tally> {
-    let number = |name: &str| row.get(name).and_then(Value::as_u64);
-    Some(Tally {
-        records: number("records")?,
-        record_bytes: number("record_bytes")?,
-        fpi_count: number("fpi_count")?,
-        fpi_bytes: number("fpi_bytes")?,
-        fpi_raw_bytes: number("fpi_raw_bytes")?,
-    })
-}
-
-/// The fields of a row that name its group.
-#[must_use]
-pub fn keys_of(row: &Row) -> Row {
-    GROUP_KEYS.iter().map(|name| ((*name).to_owned(), row.get(*name).cloned().unwrap_or(json!(null)))).collect()
-}
-
-/// The columns of these names.
-#[must_use]
-pub fn known_columns(names: &[&str]) -> Vec<&'static str> {
-    let known = || GROUP_KEYS.iter().copied().chain(count_fields()).chain(relation_fields());
-    names.iter().filter_map(|name| known().find(|known| known == name)).collect()
-}
-
-/// A group as a row.
-#[must_use]
-pub fn merged_row(mut keys: Row, tally: &Tally) -> Row {
-    put_tally(&mut keys, tally);
-    fill_up(&mut keys, &relation_fields().collect::<Vec<_>>());
-    keys
 }

@@ -237,6 +237,12 @@ fn block_header(
 }
 
 impl BodyLayout {
+    /// Bytes of fragment headers at the start of the body.
+    #[must_use]
+    pub const fn headers_length(&self) -> u32 {
+        self.headers_length
+    }
+
     /// Counts a block reference. Gives the bytes of its image and data.
     #[inline(always)]
     fn add_block(&mut self, head: &BlockHead) -> u32 {

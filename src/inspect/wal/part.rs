@@ -1,0 +1,168 @@
+//! Counts a part of some WAL, for [`super::merge`] to add up with the others.
+
+use super::images::checkpoint_in_control;
+use super::names::NameLookup;
+use super::request::WalRequest;
+use super::segments::{Reading, RunStep};
+use super::source::WalSource;
+use super::stats::{WalCounts, count};
+use super::times::count_times;
+use super::watch::{WatchWal, Watched};
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::group::Groups;
+use crate::analysis::wal::group_key::{GroupBy, Grouping};
+use crate::analysis::wal::image_log::{RecordChain, RunImages, SegmentImages};
+use crate::analysis::wal::part_state::{PartBody, PartState};
+use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::relation_use::RelationUses;
+use crate::analysis::wal::seam::PartRun;
+use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::tally::Tally;
+use crate::inspect::error::InspectError;
+use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::scan::ScanSummary;
+use crate::parsers::wal::timeline::WalSegment;
+use crate::parsers::wal::version::Major;
+use crate::types::{Geometry, Lsn};
+
+/// By what a part is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKey {
+    /// By one or two keys, neither of them the redo point in force.
+    Groups(Grouping),
+    /// By periods of so many microseconds.
+    Times(i64),
+}
+
+/// A part that was counted.
+#[derive(Debug)]
+pub struct WalPart {
+    /// What was counted.
+    pub state: PartState,
+    /// Runs of segments.
+    pub runs: Vec<PartRun>,
+    /// What looks wrong or is worth knowing.
+    pub findings: Vec<Finding>,
+    /// What was read and what was not.
+    pub coverage: Coverage,
+    /// Names of relations, where they were asked for.
+    pub names: NameLookup,
+    /// Major of the server that wrote it.
+    pub major: Option<Major>,
+    /// The cluster that it belongs to.
+    pub system_identifier: Option<u64>,
+    /// Sizes of pages and segments.
+    pub geometry: Geometry,
+}
+
+/// Counts a part of some WAL: records that start before segment `before`. That segment, and those after it, are read only
+/// for the end of the last record.
+///
+/// # Errors
+/// As [`super::stats::wal_stats`], and when no segment has such a name.
+pub fn wal_part(
+    request: &WalRequest,
+    key: PartKey,
+    before: Option<&str>,
+    watch: WatchWal<'_>,
+) -> Result<WalPart, InspectError> {
+    let names = NameLookup::open(request.names.as_deref())?;
+    let mut source = WalSource::open(request)?;
+    source.take_names(&names)?;
+    let segment_size = source.set.geometry().wal_segment_size;
+    if let Some(name) = before {
+        let start = WalSegment::from_file_name(name, segment_size).and_then(|segment| segment.start_lsn(segment_size));
+        let wrong = || InspectError::NotASegment { name: name.to_owned(), segment_size };
+        source.limit_at(start.ok_or_else(wrong)?);
+    }
+    let (watched, start_lsn) = (source.watched(watch), source.plan().start_lsn);
+    let mut runs = Runs { runs: Vec::new(), start_lsn };
+    let state = match key {
+        PartKey::Groups(by) if by.has(GroupBy::Cause) => {
+            count_images(&mut source, by, request.jobs, &watched, &mut runs)
+        }
+        PartKey::Groups(by) => {
+            let counts = count(&mut source, Some(by), request.jobs, &watched, |_, part| {
+                runs.take(&part.summary);
+            });
+            let WalCounts { total, wal_bytes, from, to, groups, uses, .. } = counts;
+            let groups = groups.unwrap_or_else(|| Groups::new(by, segment_size, std::sync::Arc::default()));
+            PartState { total, wal_bytes, from, to, body: PartBody::Groups { by, groups, uses } }
+        }
+        PartKey::Times(bucket_us) => {
+            let counted = count_times(&mut source, bucket_us, request.jobs, &watched, |summary| {
+                runs.take(summary);
+            });
+            let (total, wal_bytes, from, to) = (counted.total, counted.wal_bytes, counted.from, counted.to);
+            PartState { total, wal_bytes, from, to, body: PartBody::Times(counted.buckets) }
+        }
+    };
+    source.coverage.examined = state.total.records;
+    source.note_empty_range();
+    // What the clock says of all parts together is judged by `merge`.
+    source.findings.retain(|finding| !matches!(finding.kind, FindingKind::ClockSetBack(_)));
+    let WalSource { set, findings, coverage, .. } = source;
+    let (major, system_identifier, geometry) = (set.major(), set.system_identifier(), set.geometry());
+    Ok(WalPart { state, runs: runs.runs, findings, coverage, names, major, system_identifier, geometry })
+}
+
+struct Runs {
+    runs: Vec<PartRun>,
+    start_lsn: Lsn,
+}
+
+impl Runs {
+    /// Takes a segment; true when it begins a run.
+    fn take(&mut self, summary: &ScanSummary) -> bool {
+        let begins = !self.runs.last_mut().is_some_and(|run| run.push(summary));
+        if begins {
+            self.runs.push(PartRun::new(summary, self.start_lsn));
+        }
+        begins
+    }
+}
+
+/// Counts all but the images, and keeps what their causes are told by.
+fn count_images(
+    source: &mut WalSource,
+    by: Grouping,
+    jobs: usize,
+    watched: &Watched<'_>,
+    runs: &mut Runs,
+) -> PartState {
+    let (plan, geometry) = (source.plan(), source.set.geometry());
+    let counts_uses = ScanPlan { group: Some(by), ..plan.clone() }.counts_uses();
+    let new_groups = || Groups::new(by, geometry.wal_segment_size, std::sync::Arc::default());
+    let mut groups = new_groups();
+    let mut uses = counts_uses.then(RelationUses::default);
+    let (mut images, mut total, mut chain) = (Vec::<RunImages>::new(), Tally::default(), RecordChain::default());
+    let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched };
+    let begin = |_: &Stretch<'_>, _| SegmentImages::new(new_groups(), counts_uses, geometry.block_size);
+    source.each_segment(&reading, begin, |stretch, step| {
+        let RunStep::Segment(part, _) = step else { return Ok(()) };
+        if stretch.set.segments()[part.index].start_lsn >= plan.limit_lsn {
+            return Ok(());
+        }
+        if runs.take(&part.summary) {
+            images.push(RunImages::default());
+        }
+        let found = &mut part.found;
+        chain.append(&found.chain);
+        total.add(&found.total);
+        groups.merge(&found.groups);
+        if let Some((uses, found)) = uses.as_mut().zip(found.uses.as_ref()) {
+            uses.merge(found);
+        }
+        images.last_mut().into_iter().for_each(|run| run.push(found));
+        Ok(())
+    });
+    let in_control = checkpoint_in_control(&source.set).map(|point| (point.redo_lsn, point.full_page_writes != 0));
+    PartState {
+        total,
+        wal_bytes: chain.bytes,
+        from: chain.first.map(|(start, _)| start),
+        to: chain.last.map(|(_, end)| end),
+        body: PartBody::Causes { by, groups, uses, runs: images, in_control },
+    }
+}
