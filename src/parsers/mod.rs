@@ -40,6 +40,7 @@ pub mod page_kind;
 pub mod page_links;
 pub mod pglz;
 pub mod pglz_compress;
+pub mod portable;
 pub mod restore;
 pub mod sha256;
 pub mod wal;

@@ -3,7 +3,7 @@
 use roaring::RoaringBitmap;
 use rustc_hash::FxHashMap;
 
-use super::portable::{BadState, Portable, StateReader};
+use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::types::{BlockNumber, RelFileLocator};
 
 /// Relation and code of the fork.
@@ -144,7 +144,7 @@ impl Portable for BlockSet {
             for _ in 0..u64::get(from)? {
                 let skipped = u32::get(from)?;
                 let block = after.and_then(|after| after.checked_add(skipped));
-                let block = block.ok_or_else(|| at.wrong("a block number that is too large"))?;
+                let block = block.ok_or_else(|| at.wrong(Wrong::LargeNumber))?;
                 set.insert(rel, fork_code, block);
                 after = block.checked_add(1);
             }

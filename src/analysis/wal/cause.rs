@@ -10,9 +10,9 @@ use strum::{EnumIter, IntoEnumIterator};
 use super::block_set::BlockSet;
 use super::cause_facts::{CauseFacts, RunStart};
 use super::forced::{always_images, hints_need_page_writes, never_forced};
-use super::portable::{BadState, Portable, StateReader};
 use crate::parsers::image::{BlockImage, ImageDecoder};
 use crate::parsers::page::PageHeader;
+use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::{RM_XLOG, is_hint};
 use crate::parsers::wal::record::Record;
@@ -96,7 +96,7 @@ impl Portable for Cause {
 
     fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
         let (at, code) = (*from, u8::get(from)?);
-        Self::all().nth(usize::from(code)).ok_or_else(|| at.wrong("an unknown cause"))
+        Self::all().nth(usize::from(code)).ok_or_else(|| at.wrong(Wrong::Unknown("cause")))
     }
 }
 

@@ -15,8 +15,8 @@ use rustc_hash::FxHashMap;
 use super::block_set::{BlockSet, RecentBlocks};
 use super::forced::{always_images, never_images};
 use super::page_writes::{PageWrites, PageWritesPoint, ToldBy, WritesAfterRedo};
-use super::portable::{BadState, Portable, StateReader};
 use super::segment::Visitor;
+use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_SMGR, RM_XLOG, is_hint};
@@ -278,7 +278,7 @@ impl Portable for Event {
                 (EventKind::MapImage { xid }, lsn)
             }
             4 => (EventKind::Truncated { xid: Portable::get(from)? }, Lsn::INVALID),
-            _ => return Err(at.wrong("an unknown change of a page")),
+            _ => return Err(at.wrong(Wrong::Unknown("change"))),
         };
         Ok(Self { lsn, block: (rel, fork_code, block), kind })
     }

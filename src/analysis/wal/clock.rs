@@ -3,7 +3,7 @@
 //! Some records tell it; for those between, it is as late as the last that told it. Clocks can be set back, and commits come into
 //! WAL a little out of order: the time that counts never goes back.
 
-use super::portable::portable;
+use crate::parsers::portable::portable;
 use crate::parsers::wal::names::{RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
 use crate::parsers::wal::record::Record;

@@ -1,7 +1,7 @@
 //! How images go on along a stretch of WAL: by time and by records, in bounded memory.
 
-use super::portable::{BadState, Portable, StateReader};
 use super::tally::Tally;
+use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::payload::PgTimestamp;
 
 /// Most points by time: a second each over a quarter of an hour.
@@ -151,7 +151,7 @@ impl Portable for TimeCurve {
         let max_points = if is_bounded { MAX_TIME_POINTS } else { usize::MAX };
         let points: Vec<(i64, Tally)> = Portable::get(from)?;
         if width_us < 1 || points.len() > max_points || !points.is_sorted_by(|(one, _), (other, _)| one < other) {
-            return Err(at.wrong("steps of time that are not in order"));
+            return Err(at.wrong(Wrong::Order));
         }
         Ok(Self { width_us, max_points, unknown, points })
     }

@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 
 use super::cause::Cause;
 use super::group_key::{Grain, GroupBy, Grouping, Key, RowKey};
-use super::portable::{BadState, Portable, StateReader};
 use super::tally::Tally;
 use crate::parsers::image::Compression;
+use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::names::type_key;
 use crate::parsers::wal::record::Record;
@@ -150,7 +150,7 @@ impl Groups {
         let mut next = Self::new(self.by, 0, Arc::default());
         for (index, tally) in dense {
             let own = usize::try_from(index).ok().and_then(|index| next.dense.get_mut(index));
-            *own.ok_or_else(|| at.wrong("an unknown type of record"))? = tally;
+            *own.ok_or_else(|| at.wrong(Wrong::Unknown("record type")))? = tally;
         }
         next.sparse = Portable::get(from)?;
         next.pairs = Portable::get(from)?;

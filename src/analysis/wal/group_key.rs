@@ -1,9 +1,9 @@
 //! What rows stand for: the ways to group, and the groups themselves.
 
 use super::cause::Cause;
-use super::portable::{BadState, Portable, StateReader};
 use super::relation_kind::RelationKind;
 use crate::parsers::image::Compression;
+use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::types::{BlockNumber, Lsn, Oid, RelFileLocator, TimelineId};
 
 /// A way to group.
@@ -178,7 +178,7 @@ impl Portable for Key {
                 1 => Some(Compression::Pglz),
                 2 => Some(Compression::Lz4),
                 3 => Some(Compression::Zstd),
-                _ => return Err(at.wrong("an unknown way to compress")),
+                _ => return Err(at.wrong(Wrong::Unknown("compression"))),
             }),
             8 => Self::Segment(Portable::get(from)?, Portable::get(from)?),
             9 => Self::Cause(Portable::get(from)?),
@@ -187,7 +187,7 @@ impl Portable for Key {
             12 => Self::Table(Portable::get(from)?),
             13 => Self::RelationFork(Portable::get(from)?, Portable::get(from)?),
             14 => Self::None,
-            _ => return Err(at.wrong("an unknown kind of group")),
+            _ => return Err(at.wrong(Wrong::Unknown("key"))),
         })
     }
 }

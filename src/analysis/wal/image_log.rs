@@ -9,11 +9,11 @@ use super::cause_facts::SegmentFacts;
 use super::forced::always_images;
 use super::group::Groups;
 use super::group_key::Grouping;
-use super::portable::{BadState, Portable, StateReader};
 use super::relation_use::RelationUses;
 use super::segment::Visitor;
 use super::tally::Tally;
 use crate::parsers::image::BlockImage;
+use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::{BlockHead, BlockRef, BodyLayout, Keep};
 use crate::parsers::wal::record::{Record, RecordHeader};
 use crate::parsers::wal::version::Major;
@@ -33,7 +33,7 @@ pub struct RecordChain {
     pub last: Option<(Lsn, Lsn)>,
 }
 
-super::portable::portable!(RecordChain { bytes, first, last });
+crate::parsers::portable::portable!(RecordChain { bytes, first, last });
 
 impl RecordChain {
     /// Adds what follows.
@@ -120,7 +120,7 @@ impl ImageLog {
             let (info, rmgr_id) = Portable::get(&mut from)?;
             let length = u64::get(&mut from)?;
             let heads = from.take(length)?;
-            let wrong = || at.wrong("a record that is not one");
+            let wrong = || at.wrong(Wrong::Record);
             let body_bytes = usize::try_from(tot_len).ok().and_then(|length| length.checked_sub(RecordHeader::SIZE));
             let body_bytes = body_bytes.filter(|length| *length >= heads.len()).ok_or_else(wrong)?;
             bytes.clear();

@@ -28,7 +28,6 @@ pub mod page_action;
 pub mod page_writes;
 pub mod part_state;
 pub mod partial;
-mod portable;
 pub mod relation_kind;
 pub mod relation_use;
 pub mod resync;
@@ -43,5 +42,3 @@ pub mod tally;
 pub mod time_buckets;
 pub mod walk;
 pub mod whatif;
-
-pub use portable::{BadState, Portable, StateReader};

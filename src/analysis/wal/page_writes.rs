@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::portable::{BadState, Portable, StateReader};
+use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::names::{RM_BTREE, RM_HEAP};
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn, RelFileLocator};
@@ -48,7 +48,7 @@ impl Portable for PageWritesPoint {
             1 => ToldBy::Online,
             2 => ToldBy::Change,
             3 => ToldBy::Shown,
-            _ => return Err(at.wrong("an unknown sign of full-page writes")),
+            _ => return Err(at.wrong(Wrong::Unknown("state"))),
         };
         Ok(Self { lsn, told_by, is_on })
     }

@@ -3,10 +3,10 @@
 use super::group::Groups;
 use super::group_key::{GroupBy, Grouping};
 use super::image_log::RunImages;
-use super::portable::{BadState, Portable, StateReader};
 use super::relation_use::RelationUses;
 use super::tally::Tally;
 use super::time_buckets::TimeBuckets;
+use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::types::Lsn;
 
 /// What a part counted.
@@ -78,11 +78,11 @@ impl Portable for GroupBy {
 
     fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
         let (at, number) = (*from, u8::get(from)?);
-        WAYS.get(usize::from(number)).copied().ok_or_else(|| at.wrong("an unknown way to group"))
+        WAYS.get(usize::from(number)).copied().ok_or_else(|| at.wrong(Wrong::Unknown("grouping")))
     }
 }
 
-super::portable::portable!(Grouping { first, second });
+crate::parsers::portable::portable!(Grouping { first, second });
 
 impl PartState {
     /// The bytes.
@@ -139,10 +139,10 @@ impl PartState {
                 let (runs, in_control) = Portable::get(&mut from)?;
                 PartBody::Causes { by, groups, uses, runs, in_control }
             }
-            _ => return Err(at.wrong("an unknown kind of counts")),
+            _ => return Err(at.wrong(Wrong::Unknown("counts"))),
         };
         if !from.is_at_end() {
-            return Err(from.wrong("bytes after the end"));
+            return Err(from.wrong(Wrong::Trailing));
         }
         Ok(Self { total, wal_bytes, from: first, to: last, body })
     }

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::block_set::{BlockSet, RecentBlocks};
-use super::portable::portable;
 use crate::parsers::page_kind::access_method_name;
+use crate::parsers::portable::portable;
 use crate::parsers::wal::names::{
     RM_BRIN, RM_BTREE, RM_GIN, RM_GIST, RM_HASH, RM_HEAP, RM_HEAP2, RM_SEQUENCE, RM_SPGIST, RM_XLOG, XLOG_FPI,
     XLOG_FPI_FOR_HINT, type_key,

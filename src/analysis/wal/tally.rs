@@ -1,6 +1,6 @@
 //! Counts over records and images.
 
-use super::portable::portable;
+use crate::parsers::portable::portable;
 use crate::parsers::wal::record::Record;
 
 /// Sums over some records. All but `records` and `fpi_count` are bytes.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::clock::{Clock, Told};
 use super::curve::TimeCurve;
-use super::portable::{BadState, Portable, StateReader};
 use super::segment::Visitor;
 use super::tally::Tally;
+use crate::parsers::portable::{BadState, Portable, StateReader};
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
 

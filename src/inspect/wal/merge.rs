@@ -14,7 +14,6 @@ use super::times::{CountedTimes, WalTimes};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, WalRemark};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
-use crate::analysis::wal::BadState;
 use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::cause_facts::FactsFold;
 use crate::analysis::wal::certainty::Certainty;
@@ -31,6 +30,7 @@ use crate::cluster::wal::NoteKind;
 use crate::inspect::error::InspectError;
 use crate::output::json::partial::{PARTIAL_SCHEMA, PartialJson};
 use crate::output::json::{FindingJson, SkippedJson};
+use crate::parsers::portable::{BadState, Wrong};
 use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn};
 
@@ -208,14 +208,13 @@ fn read(path: &Path) -> Result<Part<'_>, InspectError> {
     let mut json: PartialJson = serde_json::from_slice(&text).map_err(not_one)?;
     drop(text);
     let wrong = |what| MergeError::State { path: path.to_owned(), source: BadState { what, offset: 0 } };
-    let bytes =
-        BASE64.decode(std::mem::take(&mut json.state).as_bytes()).map_err(|_| wrong("base64 that is not valid"))?;
+    let bytes = BASE64.decode(std::mem::take(&mut json.state).as_bytes()).map_err(|_| wrong(Wrong::Base64))?;
     let state = PartState::of_bytes(&bytes, json.wal.wal_segment_size)
         .map_err(|source| MergeError::State { path: path.to_owned(), source })?;
     if let PartBody::Causes { runs, .. } = &state.body
         && runs.len() != json.runs.len()
     {
-        return Err(wrong("another number of runs").into());
+        return Err(wrong(Wrong::Runs).into());
     }
     let runs = json.runs.iter().map(PartRun::from).collect();
     Ok(Part { path, json, state, runs })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::parsers::wal::payload::PgTimestamp;
+use super::wal::payload::PgTimestamp;
 use crate::types::{Lsn, RelFileLocator, TimelineId};
 
 /// Bytes that are not what they should be.
@@ -16,9 +16,47 @@ use crate::types::{Lsn, RelFileLocator, TimelineId};
 #[error("{what} at offset {offset:#x} of its state")]
 pub struct BadState {
     /// What is wrong.
-    pub what: &'static str,
+    pub what: Wrong,
     /// Where, in bytes from the beginning.
     pub offset: usize,
+}
+
+/// What is wrong with bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// There are too few.
+    #[error("input ends")]
+    Ends,
+    /// There are too many.
+    #[error("bytes after the end")]
+    Trailing,
+    /// More than fit into any number.
+    #[error("a number of more than 64 bits")]
+    LongNumber,
+    /// More than fits here.
+    #[error("a number that is too large")]
+    LargeNumber,
+    /// Of two values that can be.
+    #[error("neither 0 nor 1")]
+    Flag,
+    /// A key of a list came before.
+    #[error("the same key twice")]
+    Twice,
+    /// A list that is not ascending.
+    #[error("numbers that do not ascend")]
+    Order,
+    /// A code that stands for nothing.
+    #[error("unknown {0}")]
+    Unknown(&'static str),
+    /// Headers of a record that are none.
+    #[error("a WAL record that cannot be decoded")]
+    Record,
+    /// Not base64 at all.
+    #[error("base64 that is not valid")]
+    Base64,
+    /// Not as many runs of segments as are listed.
+    #[error("another number of runs of segments than is listed")]
+    Runs,
 }
 
 /// Reads bytes from the beginning to the end.
@@ -37,7 +75,7 @@ impl<'a> StateReader<'a> {
 
     /// An error here.
     #[must_use]
-    pub const fn wrong(&self, what: &'static str) -> BadState {
+    pub const fn wrong(&self, what: Wrong) -> BadState {
         BadState { what, offset: self.at }
     }
 
@@ -58,7 +96,7 @@ impl<'a> StateReader<'a> {
                 self.at = end;
                 Ok(taken)
             }
-            None => Err(self.wrong("input ends")),
+            None => Err(self.wrong(Wrong::Ends)),
         }
     }
 
@@ -76,7 +114,7 @@ impl<'a> StateReader<'a> {
                 return Ok(number);
             }
         }
-        Err(self.wrong("a number of more than 64 bits"))
+        Err(self.wrong(Wrong::LongNumber))
     }
 }
 
@@ -95,15 +133,15 @@ pub trait Portable: Sized {
 /// Implements [`Portable`] for a struct, field by field.
 macro_rules! portable {
     ($type:ty { $($field:ident),* $(,)? }) => {
-        impl $crate::analysis::wal::portable::Portable for $type {
+        impl $crate::parsers::portable::Portable for $type {
             fn put(&self, out: &mut Vec<u8>) {
-                $($crate::analysis::wal::portable::Portable::put(&self.$field, out);)*
+                $($crate::parsers::portable::Portable::put(&self.$field, out);)*
             }
 
             fn get(
-                from: &mut $crate::analysis::wal::portable::StateReader<'_>,
-            ) -> Result<Self, $crate::analysis::wal::portable::BadState> {
-                $(let $field = $crate::analysis::wal::portable::Portable::get(from)?;)*
+                from: &mut $crate::parsers::portable::StateReader<'_>,
+            ) -> Result<Self, $crate::parsers::portable::BadState> {
+                $(let $field = $crate::parsers::portable::Portable::get(from)?;)*
                 Ok(Self { $($field),* })
             }
         }
@@ -116,10 +154,10 @@ impl Portable for u64 {
     fn put(&self, out: &mut Vec<u8>) {
         let mut rest = *self;
         while rest >= 0x80 {
-            out.push((rest & 0x7F) as u8 | 0x80);
+            out.push((rest & 0x7F).to_le_bytes()[0] | 0x80);
             rest >>= 7;
         }
-        out.push(rest as u8);
+        out.push(rest.to_le_bytes()[0]);
     }
 
     fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
@@ -137,7 +175,7 @@ macro_rules! portable_numbers {
 
             fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
                 let at = *from;
-                Self::try_from(from.number()?).map_err(|_| at.wrong("a number that is too large"))
+                Self::try_from(from.number()?).map_err(|_| at.wrong(Wrong::LargeNumber))
             }
         }
     )*};
@@ -166,7 +204,7 @@ impl Portable for bool {
         match from.number()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(at.wrong("neither 0 nor 1")),
+            _ => Err(at.wrong(Wrong::Flag)),
         }
     }
 }
@@ -253,7 +291,7 @@ impl<K: Portable + Ord + Copy + Hash, V: Portable> Portable for FxHashMap<K, V> 
         for _ in 0..from.number()? {
             let at = *from;
             if items.insert(K::get(from)?, V::get(from)?).is_some() {
-                return Err(at.wrong("the same key twice"));
+                return Err(at.wrong(Wrong::Twice));
             }
         }
         Ok(items)
@@ -285,14 +323,14 @@ mod tests {
     #[test]
     fn numbers_that_say_too_much_are_refused() {
         let long = [0xFF; 10];
-        assert_eq!(u64::get(&mut StateReader::new(&long)).unwrap_err().what, "a number of more than 64 bits");
+        assert_eq!(u64::get(&mut StateReader::new(&long)).unwrap_err().what, Wrong::LongNumber);
         let mut list = Vec::new();
         u64::MAX.put(&mut list);
-        assert_eq!(Vec::<u32>::get(&mut StateReader::new(&list)).unwrap_err().what, "input ends");
-        assert_eq!(u8::get(&mut StateReader::new(&[0x80, 0x02])).unwrap_err().what, "a number that is too large");
+        assert_eq!(Vec::<u32>::get(&mut StateReader::new(&list)).unwrap_err().what, Wrong::Ends);
+        assert_eq!(u8::get(&mut StateReader::new(&[0x80, 0x02])).unwrap_err().what, Wrong::LargeNumber);
         assert_eq!(bool::get(&mut StateReader::new(&[2])).unwrap_err().offset, 0);
         let twice = [2, 1, 0, 1, 0];
         let map = <FxHashMap<u32, u32> as Portable>::get(&mut StateReader::new(&twice));
-        assert_eq!(map.unwrap_err().what, "the same key twice");
+        assert_eq!(map.unwrap_err().what, Wrong::Twice);
     }
 }
