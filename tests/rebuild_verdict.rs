@@ -210,6 +210,20 @@ fn fake_server(directory: &Path) -> PathBuf {
     sign
 }
 
+/// The user believes that pages are rebuilt, or proven, where nothing was asked for that starts a server.
+#[test]
+fn server_that_nothing_starts_is_refused() {
+    let data = unpack::data_dir("dwb/checkpoint").unwrap();
+    for command in [&["check"][..], &["repair"], &["page", arg(&data), "1663/5/1259", "0"]] {
+        let directory: &[&str] = if command.len() == 1 { &[arg(&data)] } else { &[] };
+        for option in [&["--pg-bin", "/nonexistent"][..], &["--sandbox", "/nonexistent"], &["--keep-sandbox"]] {
+            let ran = dwbinspect(&[command, directory, option].concat());
+            assert_eq!(ran.status, 2, "{command:?} {option:?}: {}", ran.stderr);
+            assert!(ran.stdout.is_empty() && ran.stderr.contains("--rebuild"), "{}", ran.stderr);
+        }
+    }
+}
+
 #[test]
 fn nothing_is_started_unless_a_rebuild_is_asked_for() {
     let root = unpack::data_dir("rebuild/pg15_fpwon_gap").unwrap();

@@ -55,6 +55,9 @@ pub enum UsageError {
     /// Flags about journals without a journal.
     #[error("--skip-changed and --allow-old-journal need --resume, or the command undo")]
     NoJournal,
+    /// Which server replays, where nothing is replayed.
+    #[error("--pg-bin, --sandbox and --keep-sandbox are about a server that replays WAL: add {0}")]
+    NoReplay(&'static str),
     /// A hex dump in a machine format.
     #[error("--hex works with --format text only")]
     HexIsText,

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::usage::UsageError;
 use crate::analysis::in_order::all_cores;
 use crate::inspect::check::{Stage, Watch};
 use crate::inspect::replay_server::ReplayOptions;
@@ -54,10 +55,21 @@ pub struct RebuildArg {
 }
 
 impl RebuildArg {
-    /// Which server is started, and where; `None` when nothing is to be started.
-    #[must_use]
-    pub fn with(self, replay: &ServerArgs) -> Option<ReplayOptions> {
-        self.rebuild.then(|| replay.options())
+    /// Which server is started, and where; `None` when nothing is to be started. `otherwise`: another option starts one,
+    /// or could: which options could.
+    ///
+    /// # Errors
+    /// When the server is described, and nothing starts it.
+    pub fn with(
+        self,
+        replay: &ServerArgs,
+        otherwise: (bool, &'static str),
+    ) -> Result<Option<ReplayOptions>, UsageError> {
+        let (starts_otherwise, options) = otherwise;
+        if !(self.rebuild || starts_otherwise || replay.is_default()) {
+            return Err(UsageError::NoReplay(options));
+        }
+        Ok(self.rebuild.then(|| replay.options()))
     }
 }
 
@@ -76,6 +88,12 @@ pub struct ServerArgs {
 }
 
 impl ServerArgs {
+    /// Nothing of it was given.
+    const fn is_default(&self) -> bool {
+        let Self { pg_bin, sandbox, keep_sandbox } = self;
+        pg_bin.is_none() && sandbox.is_none() && !*keep_sandbox
+    }
+
     /// Which server is started, and where.
     #[must_use]
     pub fn options(&self) -> ReplayOptions {

@@ -55,7 +55,7 @@ impl ExamineArgs {
             donors: self.donor.donors.clone(),
             jobs: jobs.count(),
             prove: self.prove.then(|| self.replay.options()),
-            rebuild: self.rebuild.with(&self.replay),
+            rebuild: self.rebuild.with(&self.replay, (self.prove, "--rebuild or --prove"))?,
             ..CheckRequest::of(self.pgdata.choose(self.data_dir.as_deref())?)
         })
     }

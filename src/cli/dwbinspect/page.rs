@@ -132,7 +132,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         wal: args.wal.clone(),
         donors: args.donor.donors.clone(),
         jobs: args.run.jobs.count(),
-        rebuild: args.rebuild.with(&args.replay),
+        rebuild: args.rebuild.with(&args.replay, (false, "--rebuild, --diff, --at or --at-record"))?,
         ..CheckRequest::of(&data_dir)
     };
     let mut examined = check(&request, &Bars::new(args.run.progress))?;

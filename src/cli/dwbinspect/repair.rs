@@ -162,7 +162,7 @@ impl RepairArgs {
             data_dir: self.directory()?,
             wal: self.wal.clone(),
             donors: self.donor.donors.clone(),
-            rebuild: self.rebuild.with(&self.server),
+            rebuild: self.rebuild.with(&self.server, (false, "--rebuild"))?,
             jobs: self.jobs.count(),
             pages: self.page.clone(),
             relations: self.relation.clone(),

@@ -50,7 +50,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     if directory.control().trusted().is_none() {
         return Err(UsageError::NothingCertain(data_dir.display().to_string()).into());
     }
-    let (donors, rebuild) = (&args.donor.donors, args.rebuild.with(&args.replay));
+    let (donors, rebuild) = (&args.donor.donors, args.rebuild.with(&args.replay, (false, "--rebuild"))?);
     let backend = Arc::new(ClusterBackend::new(&data_dir, &args.wal, donors, rebuild, args.jobs.count()));
     let ended = show(backend.subject(), args.screen, backend)?;
     take_leave(&ended, out)
