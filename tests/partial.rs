@@ -305,17 +305,20 @@ fn spark_adds_up_to_what_one_process_counts() {
     }
     let program = assert_cmd::cargo::cargo_bin("pg_walfpi");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/spark_stats.py");
-    let ran = Command::new(&python)
-        .arg(script)
-        .args(["--program", arg(&program), "--by", "relation", "--group", "2", arg(&archive)])
-        .env("PYSPARK_PYTHON", &python)
-        .output()
-        .unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let found: Value = serde_json::from_slice(&ran.stdout).unwrap();
-    let one = walfpi(&["stats", "--by", "relation", "--format", "json", arg(&archive)]);
-    let one: Value = serde_json::from_str(&one.stdout).unwrap();
-    assert!(one["groups"].as_array().unwrap().len() > 5);
-    assert_eq!(found["groups"], one["groups"]);
-    assert_eq!(found["summary"]["record_bytes"], one["summary"]["record_bytes"]);
+    for (by, least) in [("relation", 5), ("cause", 2)] {
+        let ran = Command::new(&python)
+            .arg(&script)
+            .args(["--program", arg(&program), "--by", by, "--group", "2", arg(&archive)])
+            .env("PYSPARK_PYTHON", &python)
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let found: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let one = walfpi(&["stats", "--by", by, "--format", "json", arg(&archive)]);
+        let one: Value = serde_json::from_str(&one.stdout).unwrap();
+        assert!(one["groups"].as_array().unwrap().len() > least, "{by}");
+        assert_eq!(found["groups"], one["groups"], "{by}");
+        assert_eq!(found["findings"], one["findings"], "{by}");
+        assert_eq!(found["summary"]["record_bytes"], one["summary"]["record_bytes"], "{by}");
+    }
 }

@@ -3,7 +3,7 @@
     spark-submit spark_stats.py --by relation /path/to/archive
 
 The archive must be mounted on all workers, and pg_walfpi be there. Segments may be compressed. Prints what
-`pg_walfpi stats --by relation --format json` prints.
+`pg_walfpi stats --by relation --format json` prints; --by cause, xid, time and pairs of keys work as well.
 """
 
 import argparse
