@@ -66,7 +66,7 @@
 //! use pgforensics::inspect::{WalRequest, WalStatsRequest, unwatched, wal_stats};
 //!
 //! let wal = WalRequest::of_paths(vec!["fixtures/wal/pg16.tar.zst".into()]);
-//! let stats = wal_stats(&WalStatsRequest { wal, group: None, resynchronise: false }, &unwatched)?;
+//! let stats = wal_stats(&WalStatsRequest { wal, group: None, resynchronise: false, relations: Vec::new() }, &unwatched)?;
 //! let total = &stats.counts.total;
 //! println!("{} of {} bytes are images", total.fpi_bytes, total.combined_bytes());
 //! // What pg_waldump --stats says of the same segments.

@@ -200,7 +200,7 @@ fn counting_of_wal() {
     let groups = [None, by(GroupBy::Cause), by(GroupBy::Relation), by(GroupBy::Rmgr), pair];
     for group in groups {
         wal_broken_off(&format!("stats by {group:?}"), |watch| {
-            let request = WalStatsRequest { wal: wal_of_clean(), group, resynchronise: false };
+            let request = WalStatsRequest { wal: wal_of_clean(), group, resynchronise: false, relations: Vec::new() };
             let stats = wal_stats(&request, &|_, _| watch.hear()).unwrap_or_else(|error| panic!("{error}"));
             (stats.findings, stats.coverage)
         });

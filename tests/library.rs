@@ -215,7 +215,12 @@ fn a_repair_is_proposed_applied_and_taken_back() {
 fn counts_of_wal_are_those_of_pg_waldump() {
     for major in 10..=19 {
         let path = unpack::fixtures().join(format!("wal/pg{major}.tar.zst"));
-        let request = WalStatsRequest { wal: WalRequest::of_paths(vec![path]), group: None, resynchronise: false };
+        let request = WalStatsRequest {
+            wal: WalRequest::of_paths(vec![path]),
+            group: None,
+            resynchronise: false,
+            relations: Vec::new(),
+        };
         let stats = ok(wal_stats(&request, &unwatched));
         let expected = wal_fixture::expected_totals(&wal_fixture::Fixture::load(major).expected("stats.txt"));
         let total = &stats.counts.total;

@@ -434,3 +434,126 @@ fn names_of_another_cluster_are_refused() {
     let other = with(r#","system_identifier":"7710336502487488328""#);
     assert_eq!((other.status, other.stdout.as_str()), (2, ""));
 }
+
+/// Fields of counts that add up.
+const SUMS: [&str; 4] = ["record_bytes", "fpi_count", "fpi_bytes", "fpi_raw_bytes"];
+
+#[test]
+fn relations_counted_alone_are_the_records_that_refer_to_them() {
+    let keys = [
+        "checkpoint",
+        "rmgr",
+        "record",
+        "relation",
+        "fork",
+        "block",
+        "cause",
+        "segment",
+        "compression",
+        "database",
+        "tablespace",
+        "time",
+        "since-redo",
+        "xid",
+        "kind",
+        "relation,cause",
+        "xid,checkpoint",
+        "rmgr,compression",
+    ];
+    for major in [10, 16] {
+        let path = unpack::unpack(&format!("wal/pg{major}")).unwrap().join(format!("pg{major}"));
+        let listed = records(major);
+        let mut touched: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+        for record in &listed {
+            for rel in record.blocks.iter().map(|block| block.rel.as_str()).collect::<BTreeSet<_>>() {
+                let images = record.blocks.iter().filter(|block| block.rel == rel && block.has_image).count();
+                let sums = touched.entry(rel).or_default();
+                sums[0] += 1;
+                sums[1] += images as u64;
+            }
+        }
+        let mut by_records: Vec<(&str, [u64; 2])> = touched.into_iter().collect();
+        by_records.sort_by_key(|(_, sums)| std::cmp::Reverse(*sums));
+        let all = walfpi(&["stats", "--by", "relation", "--format", "ndjson", arg(&path)]).of_type("group");
+        let own = |rel: &str| {
+            let is_it = |row: &&Value| format!("{}/{}/{}", row["spc_oid"], row["db_oid"], row["rel_number"]) == rel;
+            all.iter().find(is_it).unwrap()
+        };
+        let (first, second) = (by_records[0], by_records[2]);
+        for chosen in [vec![first], vec![first, second]] {
+            let names: Vec<&str> = chosen.iter().map(|(rel, _)| *rel).collect();
+            let images: u64 = chosen.iter().map(|(_, sums)| sums[1]).sum();
+            for by in keys {
+                let args = ["stats", "--by", by, "--relation", &names.join(","), "--format", "ndjson", arg(&path)];
+                let ran = walfpi(&args);
+                assert_eq!(ran.status, 0, "{major} {by}: {}", ran.stderr);
+                let summary = ran.of_type("summary").remove(0);
+                assert_eq!(summary["fpi_count"].as_u64(), Some(images), "{major} {by} {names:?}");
+                if let [(_, [count, _])] = chosen[..] {
+                    assert_eq!(summary["records"].as_u64(), Some(count), "{major} {by}");
+                }
+                for field in SUMS {
+                    let known: u64 = names.iter().map(|rel| own(rel)[field].as_u64().unwrap()).sum();
+                    assert_eq!(summary[field].as_u64(), Some(known), "{major} {by} {field}");
+                    if by != "since-redo" {
+                        let rows: u64 = ["group", "interval", "bucket"]
+                            .iter()
+                            .flat_map(|kind| ran.of_type(kind))
+                            .map(|row| row[field].as_u64().unwrap())
+                            .sum();
+                        assert_eq!(rows, known, "{major} {by} {field}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn relations_are_chosen_by_number_path_and_name() {
+    let path = unpack::unpack("wal/pg16").unwrap().join("pg16");
+    let groups = walfpi(&["stats", "--by", "relation", "--format", "ndjson", arg(&path)]).of_type("group");
+    let row = groups.iter().find(|row| row["spc_oid"] == 1663 && row["fpi_count"] != 0).unwrap();
+    let (db, rel) = (row["db_oid"].to_string(), row["rel_number"].to_string());
+    let other =
+        groups.iter().find(|other| other["spc_oid"] == 1663 && other["rel_number"] != row["rel_number"]).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let names = temporary.path().join("names.json");
+    let name = |row: &Value, relation: &str, oid: u32| {
+        serde_json::json!({"spc_oid": row["spc_oid"], "db_oid": row["db_oid"], "rel_number": row["rel_number"], "oid": oid,
+            "database": "shop", "schema": "public", "relation": relation})
+    };
+    let known = [name(row, "orders", 77), name(other, "lines", 78)];
+    fs::write(&names, serde_json::to_string(&known).unwrap()).unwrap();
+    let images = |args: &[&str]| {
+        let ran = walfpi(&[&["stats", "--by", "rmgr", "--format", "ndjson", arg(&path)], args].concat());
+        (ran.status, ran.of_type("summary").pop().map(|summary| summary["fpi_bytes"].clone()), ran.stderr)
+    };
+    let expected = Some(row["fpi_bytes"].clone());
+    for text in [rel.clone(), format!("{db}/{rel}"), format!("1663/{db}/{rel}"), format!("base/{db}/{rel}")] {
+        let (status, found, error) = images(&["--relation", &text]);
+        assert_eq!((status, &found), (0, &expected), "{text}: {error}");
+    }
+    for text in ["orders", "public.orders", "shop.public.orders", "77"] {
+        let (_, found, error) = images(&["--names", arg(&names), "--relation", text]);
+        assert_eq!(found, expected, "{text}: {error}");
+    }
+    let both = row["fpi_bytes"].as_u64().unwrap() + other["fpi_bytes"].as_u64().unwrap();
+    let (_, found, error) = images(&["--names", arg(&names), "--relation", "orders", "--relation", "lines"]);
+    assert_eq!(found, Some(both.into()), "{error}");
+    for (args, words) in [
+        (&["--relation", "orders"][..], "--names"),
+        (&["--names", arg(&names), "--relation", "order"], "no relation is called \"order\""),
+        (&["--relation", "4123456"], "no record that was read refers to this relation"),
+        (&["--relation", "1/2/3/4"], "1/2/3/4"),
+        (&["--relation", &rel, "--partial"], "--partial"),
+    ] {
+        let ran = walfpi(&[&["stats", "--by", "rmgr", arg(&path)], args].concat());
+        assert_eq!(ran.status, 2, "{args:?}");
+        assert!(
+            format!("{}{}", ran.stdout.split_whitespace().collect::<Vec<_>>().join(" "), ran.stderr).contains(words),
+            "{args:?}: {}",
+            ran.stderr
+        );
+    }
+}

@@ -309,7 +309,7 @@ fn cells(text: &str) -> Vec<Vec<&str>> {
 fn neighbours_that_do_not_fit_are_put_together_and_lose_nothing() {
     for major in [10, 16, 18] {
         let wal = WalRequest::of_paths(vec![data(major)]);
-        let request = WalStatsRequest { wal, group: None, resynchronise: false };
+        let request = WalStatsRequest { wal, group: None, resynchronise: false, relations: Vec::new() };
         let counts = wal_stats(&request, &unwatched).unwrap().counts;
         let all = intervals(major);
         let field = |rows: &[Value], name: &str| -> u64 { rows.iter().map(|row| row[name].as_u64().unwrap()).sum() };

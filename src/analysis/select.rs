@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::types::{BlockNumber, ForkNumber, RelFileLocator};
+use crate::types::{BlockNumber, DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, RelFileLocator};
 
 /// A term that cannot be understood. Holds what was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,28 @@ impl RelationPattern {
     #[must_use]
     pub const fn of(rel: RelFileLocator) -> Self {
         Self { spc_oid: Some(rel.spc_oid), db_oid: Some(rel.db_oid), rel_number: rel.rel_number }
+    }
+
+    /// The relation whose files have this path in a data directory: `base/DB/REL`, `global/REL` or
+    /// `pg_tblspc/SPC/PG_…/DB/REL`.
+    #[must_use]
+    pub fn of_path(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').collect();
+        let (spc_oid, db_oid, rel_number) = match parts[..] {
+            ["base", db, rel] => (DEFAULT_TABLESPACE_OID, db.parse().ok()?, rel),
+            ["global", rel] => (GLOBAL_TABLESPACE_OID, 0, rel),
+            ["pg_tblspc", spc, version, db, rel] if version.starts_with("PG_") => {
+                (spc.parse().ok()?, db.parse().ok()?, rel)
+            }
+            _ => return None,
+        };
+        Some(Self::of(RelFileLocator { spc_oid, db_oid, rel_number: rel_number.parse().ok()? }))
+    }
+
+    /// Its number, when no other was given.
+    #[must_use]
+    pub fn number_alone(&self) -> Option<u32> {
+        (self.spc_oid.is_none() && self.db_oid.is_none()).then_some(self.rel_number)
     }
 
     /// The one relation that it stands for, when all three numbers were given.

@@ -274,6 +274,8 @@ pub enum SkipReason {
     NoSuchDwbFile,
     /// No record lies in the range.
     NoRecordInRange,
+    /// No record of the range refers to the relation.
+    NoRecordOfRelation,
     /// So many pages that replay needs are missing already.
     TooManyMissing {
         /// The limit.

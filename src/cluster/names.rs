@@ -171,6 +171,15 @@ impl RelationNames {
         found
     }
 
+    /// Every relation of this OID, one in each database at most. Sorted.
+    #[must_use]
+    pub fn of_oid(&self, oid: Oid) -> Vec<RelFileLocator> {
+        let mut found: Vec<_> =
+            self.relations.iter().filter(|(_, name)| name.oid == Some(oid)).map(|(rel, _)| *rel).collect();
+        found.sort_unstable();
+        found
+    }
+
     /// The table of each index, TOAST table and index of a TOAST table, as far as that is known.
     #[must_use]
     pub fn tables(&self) -> HashMap<RelFileLocator, RelFileLocator> {

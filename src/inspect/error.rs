@@ -143,6 +143,9 @@ pub enum InspectError {
     /// Names of relations were given, and there is no catalog to look them up in.
     #[error("names can be looked up only in a data directory: give \"{0}\" as numbers (REL, DB/REL or SPC/DB/REL)")]
     NamesUnknown(String),
+    /// The same for WAL, which may be given names.
+    #[error("\"{0}\" is a name, and names are not known: add --names, or give numbers (REL, DB/REL or SPC/DB/REL)")]
+    NamesNotGiven(String),
     /// No relation has this name.
     #[error("no relation is called \"{0}\"")]
     NoSuchRelation(String),

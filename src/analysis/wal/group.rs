@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::cause::Cause;
 use super::group_key::{Grain, GroupBy, Grouping, Key, RowKey};
+use super::relation_filter::RelationFilter;
 use super::tally::Tally;
 use crate::parsers::image::Compression;
 use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
@@ -14,7 +15,7 @@ use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::names::type_key;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::xact_end::SubXacts;
-use crate::types::Lsn;
+use crate::types::{Lsn, RelFileLocator};
 
 /// Tallies by group.
 ///
@@ -36,6 +37,8 @@ pub struct Groups {
     segment_size: u64,
     /// Ascending; empty where nothing is grouped by them.
     redo_points: Arc<[Lsn]>,
+    /// Relations that are counted alone.
+    relations: Option<RelationFilter>,
     /// The transaction above each subtransaction, as far as the records tell.
     parents: FxHashMap<u32, u32>,
 }
@@ -54,8 +57,22 @@ impl Groups {
             others: Tally::default(),
             segment_size: u64::from(segment_size).max(1),
             redo_points,
+            relations: None,
             parents: FxHashMap::default(),
         }
+    }
+
+    /// Counts these relations alone; `None`: all that records say.
+    #[must_use]
+    pub fn of(mut self, relations: Option<RelationFilter>) -> Self {
+        self.relations = relations;
+        self
+    }
+
+    /// True when blocks of a relation are counted.
+    #[must_use]
+    pub fn takes(&self, rel: RelFileLocator) -> bool {
+        self.relations.as_ref().is_none_or(|filter| filter.takes(rel))
     }
 
     /// Counts a record. Causes are not known here: see [`Self::add_with_causes`].
@@ -66,7 +83,7 @@ impl Groups {
             .dense
             .get_mut(usize::from(record.header.rmgr_id).saturating_mul(16).saturating_add(usize::from(key >> 4)))
         {
-            Some(tally) => tally.add_record(record),
+            Some(tally) => tally.add_part(record, self.relations.as_ref()),
             // A copy, so that the record itself need not be in memory where this is not taken.
             None => self.add_with_causes(&{ *record }, &[]),
         }
@@ -75,17 +92,28 @@ impl Groups {
     /// Counts a record whose images have these causes, in the order of the block references that have one.
     #[inline(never)]
     pub fn add_with_causes(&mut self, record: &Record<'_>, causes: &[Cause]) {
-        self.others.add_record(record);
-        let (first, second) = (self.by.first, self.by.second);
+        // Who is above whom, records of other relations tell as well.
         if self.by.has(GroupBy::Xid) {
             self.add_parents(record);
         }
+        let own = self.relations.as_ref().map(|filter| filter.part_of(record));
+        let part = match own {
+            None => None,
+            Some(None) => return,
+            Some(part) => part,
+        };
+        match &part {
+            Some(part) => self.others.add(part),
+            None => self.others.add_record(record),
+        }
+        let (first, second) = (self.by.first, self.by.second);
+        let takes = self.relations.as_ref().zip(part.as_ref());
         let of_record = |by| self.key_of_record(by, record);
         match second {
             None => {
                 let whole = of_record(first);
                 let key_of = |part: Option<&Part<'_>>| key_of(first, whole, part);
-                count(&mut self.sparse, record, causes, first.grain(), key_of);
+                count(&mut self.sparse, (record, takes), causes, first.grain(), key_of);
             }
             Some(second) => {
                 let wholes = (of_record(first), of_record(second));
@@ -93,7 +121,7 @@ impl Groups {
                 // Blocks without an image count for their relation even where images have a key of their own.
                 let has_blocks = first.grain() == Grain::Block || second.grain() == Grain::Block;
                 let grain = if has_blocks { Grain::Block } else { first.grain().max(second.grain()) };
-                count(&mut self.pairs, record, causes, grain, key_of);
+                count(&mut self.pairs, (record, takes), causes, grain, key_of);
             }
         }
     }
@@ -269,18 +297,23 @@ fn key_of(by: GroupBy, whole: Key, part: Option<&Part<'_>>) -> Key {
     }
 }
 
-/// Counts a record in the groups of its parts: see [`Groups`].
+/// Counts a record in the groups of its parts: see [`Groups`]. `takes`: the relations that are counted alone, and what they
+/// have of the record.
 fn count<K: Copy + Eq + Hash>(
     groups: &mut FxHashMap<K, Tally>,
-    record: &Record<'_>,
+    (record, takes): (&Record<'_>, Option<(&RelationFilter, &Tally)>),
     causes: &[Cause],
     grain: Grain,
     key_of: impl Fn(Option<&Part<'_>>) -> K,
 ) {
     if grain == Grain::Record {
-        return groups.entry(key_of(None)).or_default().add_record(record);
+        let tally = groups.entry(key_of(None)).or_default();
+        return match takes {
+            None => tally.add_record(record),
+            Some((_, part)) => tally.add(part),
+        };
     }
-    let mut rest = u64::from(record.length_without_images());
+    let mut rest = takes.map_or_else(|| u64::from(record.length_without_images()), |(_, part)| part.record_bytes);
     let mut causes = causes.iter();
     let (mut first, mut others): (Option<K>, Vec<K>) = (None, Vec::new());
     // Most records without an image are not worth a walk over their blocks where only images have groups.
@@ -290,6 +323,9 @@ fn count<K: Copy + Eq + Hash>(
             continue;
         }
         let cause = block.image.and_then(|_| causes.next()).copied();
+        if takes.is_some_and(|(filter, _)| !filter.takes(block.rel)) {
+            continue;
+        }
         let compression = block.image.and_then(|image| record.major.image_compression(image.bimg_info));
         let key = key_of(Some(&Part { block: &block, cause, compression }));
         let tally = groups.entry(key).or_default();

@@ -73,7 +73,7 @@ pub fn group_rows(groups: &Groups, uses: Option<&RelationUses>, names: Option<&R
     };
     let mut figures: FxHashMap<RelFileLocator, RelationFigures> = FxHashMap::default();
     if let Some(uses) = uses.filter(|_| by.is_of_relations()) {
-        for (rel, blocks) in uses.distinct_blocks() {
+        for (rel, blocks) in uses.distinct_blocks().into_iter().filter(|(rel, _)| groups.takes(*rel)) {
             let own = RelationFigures::new(rel, uses, blocks, names);
             figures.entry(table_of(rel)).and_modify(|sum| sum.add(&own)).or_insert(own);
         }

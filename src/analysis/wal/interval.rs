@@ -346,12 +346,13 @@ impl IntervalFold {
         if let Some(chunk) = cut {
             let mut first = Chunk::new(chunk.segments.clone(), chunk.start_lsn, redo_lsn, chunk.entering);
             let mut second = Chunk::new(chunk.segments.clone(), redo_lsn, chunk.end_lsn, chunk.entering);
+            let mut second_begun = false;
             for slice in rescan(chunk.segments.clone(), &[chunk.start_lsn, redo_lsn, chunk.end_lsn])? {
                 match slice.start_lsn {
                     lsn if lsn < chunk.start_lsn || lsn >= chunk.end_lsn => {}
                     lsn if lsn < redo_lsn => first.add(slice),
                     _ => {
-                        if second.tally.records == 0 {
+                        if !std::mem::replace(&mut second_begun, true) {
                             second.entering = first.leaving;
                             second.leaving = first.leaving;
                         }

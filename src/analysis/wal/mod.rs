@@ -28,6 +28,7 @@ pub mod page_action;
 pub mod page_writes;
 pub mod part_state;
 pub mod partial;
+pub mod relation_filter;
 pub mod relation_kind;
 pub mod relation_use;
 pub mod resync;

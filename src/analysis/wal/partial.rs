@@ -8,6 +8,7 @@ use super::clock::{Clock, Told};
 use super::curve::{RecordCurve, TimeCurve};
 use super::group::Groups;
 use super::group_key::{GroupBy, Grouping};
+use super::relation_filter::RelationFilter;
 use super::relation_use::RelationUses;
 use super::segment::{SegmentRead, Visitor};
 use super::stretch::Stretch;
@@ -35,6 +36,8 @@ pub struct ScanPlan {
     pub redo_points: Arc<[Lsn]>,
     /// Whether distinct blocks are counted.
     pub blocks: bool,
+    /// Relations that are counted alone; `None`: all that records say.
+    pub relations: Option<RelationFilter>,
 }
 
 impl ScanPlan {
@@ -48,6 +51,7 @@ impl ScanPlan {
             group: None,
             redo_points: Arc::default(),
             blocks: false,
+            relations: None,
         }
     }
 
@@ -119,8 +123,8 @@ impl Slice {
     }
 
     #[inline(always)]
-    fn add(&mut self, record: &Record<'_>) {
-        self.tally.add_record(record);
+    fn add(&mut self, record: &Record<'_>, relations: Option<&RelationFilter>) {
+        self.tally.add_part(record, relations);
         if self.tally.records.saturating_sub(self.in_records.records) >= self.by_records.per_point() {
             self.mark_records();
         }
@@ -169,6 +173,7 @@ pub type SegmentCounts<'a> = SegmentRead<Counter<'a>>;
 pub struct Counter<'a> {
     blocks: bool,
     cuts: &'a [Lsn],
+    relations: Option<RelationFilter>,
     recent: RecentBlocks,
     /// What was counted so far.
     pub counts: Counts,
@@ -183,10 +188,13 @@ impl<'a> Counter<'a> {
         let counts = Counts {
             slices: vec![Slice::new(start_lsn, None)],
             uses: plan.counts_uses().then(RelationUses::default),
-            groups: plan.group.map(|by| Groups::new(by, segment_size, Arc::clone(&plan.redo_points))),
+            groups: plan
+                .group
+                .map(|by| Groups::new(by, segment_size, Arc::clone(&plan.redo_points)).of(plan.relations.clone())),
             ..Counts::default()
         };
-        Self { blocks: plan.blocks, cuts, recent: RecentBlocks::default(), counts }
+        let relations = plan.relations.clone();
+        Self { blocks: plan.blocks, cuts, relations, recent: RecentBlocks::default(), counts }
     }
 }
 
@@ -217,10 +225,13 @@ impl Visitor for Counter<'_> {
             counts.tell(record.start_lsn, told);
         }
         let Some(slice) = counts.slices.last_mut() else { return };
-        slice.add(record);
+        let relations = self.relations.as_ref();
+        slice.add(record, relations);
         if self.blocks && record.layout.block_count > 0 {
             for (_, block) in record.block_heads() {
-                if self.recent.is_new(block.rel, block.fork_code(), block.block) {
+                if self.recent.is_new(block.rel, block.fork_code(), block.block)
+                    && relations.is_none_or(|filter| filter.takes(block.rel))
+                {
                     slice.blocks.insert(block.rel, block.fork_code(), block.block);
                 }
             }

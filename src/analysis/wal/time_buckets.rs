@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::clock::{Clock, Told};
 use super::curve::TimeCurve;
+use super::relation_filter::RelationFilter;
 use super::segment::Visitor;
 use super::tally::Tally;
 use crate::parsers::portable::{BadState, Portable, StateReader};
@@ -21,12 +22,13 @@ pub struct BucketCounter {
     curve: TimeCurve,
     /// When the checkpoints began whose records are here.
     checkpoints: Vec<PgTimestamp>,
+    relations: Option<RelationFilter>,
 }
 
 impl BucketCounter {
-    /// Nothing yet, in buckets of `width_us`.
+    /// Nothing yet, in buckets of `width_us`. `relations`: those that are counted alone.
     #[must_use]
-    pub fn new(width_us: i64) -> Self {
+    pub fn new(width_us: i64, relations: Option<RelationFilter>) -> Self {
         let curve = TimeCurve::of_width(width_us);
         Self {
             tally: Tally::default(),
@@ -34,6 +36,7 @@ impl BucketCounter {
             clock: Clock::default(),
             curve,
             checkpoints: Vec::new(),
+            relations,
         }
     }
 
@@ -53,7 +56,7 @@ impl Visitor for BucketCounter {
                 self.checkpoints.push(begun);
             }
         }
-        self.tally.add_record(record);
+        self.tally.add_part(record, self.relations.as_ref());
     }
 }
 

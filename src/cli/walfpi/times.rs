@@ -9,6 +9,7 @@ use crate::analysis::wal::bucket_rows::BucketRows;
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::wal::stats::{WalCounts, WalStatsRequest, wal_stats};
 use crate::inspect::wal::times::{WalTimes, WalTimesRequest, wal_times};
 use crate::output::closing::{Closing, begin};
@@ -21,10 +22,12 @@ pub(super) fn run_times(
     common: &CommonArgs,
     (jobs, progress): (JobsArg, ProgressArg),
     (bucket_us, resynchronise): (i64, bool),
+    relations: &[RelationChoice],
     shown: ShownRows,
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
-    let request = WalTimesRequest { wal: common.request(jobs)?, bucket_us, resynchronise };
+    let request =
+        WalTimesRequest { wal: common.request(jobs)?, bucket_us, resynchronise, relations: relations.to_vec() };
     let bar = ByteBar::new(progress);
     let times = wal_times(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
@@ -83,10 +86,11 @@ impl ShownTimes<'_> {
 pub(super) fn run_since_redo(
     common: &CommonArgs,
     (jobs, progress): (JobsArg, ProgressArg),
-    resynchronise: bool,
+    (resynchronise, relations): (bool, &[RelationChoice]),
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
-    let request = WalStatsRequest { wal: common.request(jobs)?, group: None, resynchronise };
+    let request =
+        WalStatsRequest { wal: common.request(jobs)?, group: None, resynchronise, relations: relations.to_vec() };
     let bar = ByteBar::new(progress);
     let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
     drop(bar);

@@ -16,11 +16,13 @@ use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::history::WalHistory;
 use crate::analysis::verdict::interest::Interest;
 use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::relation_filter::RelationFilter;
 use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::analysis::wal::tail::{Tail, judge_tail};
 use crate::analysis::wal::walk::{Damage, WalkEnd, walk_run};
 use crate::cluster::wal::{WalReadError, WalSet, WalSetError, WalSetOptions};
 use crate::inspect::error::InspectError;
+use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::control_layout::ControlLayout;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::end::EndOfWal;
@@ -41,6 +43,8 @@ pub struct WalSource {
     pub resynchronise: bool,
     /// Bytes of WAL between good records that could not be read, where reading went on after them.
     pub damaged_bytes: u64,
+    /// Relations that are counted alone.
+    relations: Option<RelationFilter>,
     start: Option<Lsn>,
     end: Option<Lsn>,
     limit: Option<Lsn>,
@@ -83,6 +87,7 @@ impl WalSource {
             coverage: Coverage::default(),
             resynchronise: false,
             damaged_bytes: 0,
+            relations: None,
             start,
             end,
             limit: None,
@@ -152,7 +157,41 @@ impl WalSource {
             start_lsn: self.start.unwrap_or_default(),
             end_lsn: self.end.unwrap_or(Lsn(u64::MAX)),
             limit_lsn: self.limit.unwrap_or(Lsn(u64::MAX)),
+            relations: self.relations.clone(),
             ..ScanPlan::totals()
+        }
+    }
+
+    /// Counts these relations alone, where there are any. Names that are not known are looked up in the WAL.
+    ///
+    /// # Errors
+    /// When a name stands for no relation or for several, or names are not known.
+    pub(super) fn take_relations(
+        &mut self,
+        wanted: &[RelationChoice],
+        names: &mut NameLookup,
+        jobs: usize,
+    ) -> Result<(), InspectError> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let patterns = RelationChoice::files_of(wanted, names.known());
+        let patterns = match patterns {
+            Err(InspectError::NoSuchRelation(_)) => {
+                names.add_from_wal(&self.set, jobs);
+                RelationChoice::files_of(wanted, names.known())?
+            }
+            patterns => patterns?,
+        };
+        self.relations = Some(RelationFilter::new(patterns));
+        Ok(())
+    }
+
+    /// Says so when a relation was asked for that no record refers to.
+    pub(super) fn note_unmet_relations(&mut self) {
+        for text in self.relations.iter().flat_map(RelationFilter::unmet) {
+            let part = SkippedPart::Argument { option: "--relation", value: text.to_owned() };
+            self.coverage.skip(part, SkipReason::NoRecordOfRelation);
         }
     }
 

@@ -24,6 +24,7 @@ use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
+use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn};
@@ -37,6 +38,8 @@ pub struct WalStatsRequest {
     pub group: Option<Grouping>,
     /// Counting goes on after damage, at the next page that starts a record.
     pub resynchronise: bool,
+    /// Relations that are counted alone; none: all.
+    pub relations: Vec<RelationChoice>,
 }
 
 /// What was counted.
@@ -135,12 +138,14 @@ pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalSt
     let mut source = WalSource::open(&request.wal)?;
     source.take_names(&names)?;
     source.resynchronise = request.resynchronise;
+    source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
     let counts = source.count(request.group, request.wal.jobs, watch);
     if !source.coverage.is_interrupted() && counts.has_unnamed(&names) {
         names.add_from_wal(&source.set, request.wal.jobs);
     }
     source.coverage.examined = counts.total.records;
     source.note_empty_range();
+    source.note_unmet_relations();
     Ok(WalStats::of(source, counts, names))
 }
 
@@ -210,7 +215,7 @@ fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Wat
     let redo_points = Arc::clone(&facts.redo_points);
     let mut classifier = CauseClassifier::new(facts, geometry.block_size);
     let mut counted = WalCounts::default();
-    let mut groups = Groups::new(by, geometry.wal_segment_size, redo_points);
+    let mut groups = Groups::new(by, geometry.wal_segment_size, redo_points).of(plan.relations.clone());
     let mut causes = Vec::new();
     let mut before: Option<(Lsn, Lsn)> = None;
     let counts_uses = ScanPlan { group: Some(by), ..plan.clone() }.counts_uses();
@@ -224,11 +229,11 @@ fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Wat
         if let Some(uses) = &mut uses {
             uses.add(record, &mut recent);
         }
-        counted.total.add_record(record);
         counted.reach(Some(record.start_lsn), Some(record.end_lsn));
         ControlFlow::Continue(())
     });
     source.note_causes(&classifier);
+    counted.total = groups.total();
     (counted.groups, counted.uses) = (Some(groups), uses);
     counted
 }
@@ -254,10 +259,17 @@ mod tests {
     fn result_of_work_that_was_broken_off_says_so() {
         let at_once = |_: u64, _: u64| ControlFlow::Break(());
         for group in [None, Some(GroupBy::Rmgr.into()), Some(GroupBy::Cause.into())] {
-            let whole =
-                wal_stats(&WalStatsRequest { wal: request(), group, resynchronise: false }, &unwatched).unwrap();
+            let whole = wal_stats(
+                &WalStatsRequest { wal: request(), group, resynchronise: false, relations: Vec::new() },
+                &unwatched,
+            )
+            .unwrap();
             assert!(!whole.coverage.is_interrupted() && whole.coverage.examined == RECORDS, "{group:?}");
-            let broken = wal_stats(&WalStatsRequest { wal: request(), group, resynchronise: false }, &at_once).unwrap();
+            let broken = wal_stats(
+                &WalStatsRequest { wal: request(), group, resynchronise: false, relations: Vec::new() },
+                &at_once,
+            )
+            .unwrap();
             assert!(broken.coverage.is_interrupted() && broken.counts.total.records < RECORDS, "{group:?}");
         }
         for resynchronise in [false, true] {
@@ -276,7 +288,11 @@ mod tests {
             told.lock().unwrap().push((done, total));
             ControlFlow::Continue(())
         };
-        wal_stats(&WalStatsRequest { wal: request(), group: None, resynchronise: false }, &watch).unwrap();
+        wal_stats(
+            &WalStatsRequest { wal: request(), group: None, resynchronise: false, relations: Vec::new() },
+            &watch,
+        )
+        .unwrap();
         let told = told.into_inner().unwrap();
         let total = told[0].1;
         assert!(told.iter().all(|(done, all)| *all == total && done <= all) && total.is_multiple_of(1 << 20));

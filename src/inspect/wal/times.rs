@@ -1,5 +1,6 @@
 //! WAL by the time at which it was written.
 
+use super::names::NameLookup;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
@@ -10,6 +11,7 @@ use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::inspect::error::InspectError;
+use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::scan::ScanSummary;
 use crate::parsers::wal::version::Major;
@@ -24,6 +26,8 @@ pub struct WalTimesRequest {
     pub bucket_us: i64,
     /// Counting goes on after damage, at the next page that starts a record.
     pub resynchronise: bool,
+    /// Relations that are counted alone; none: all.
+    pub relations: Vec<RelationChoice>,
 }
 
 /// WAL by time.
@@ -60,12 +64,16 @@ pub struct WalTimes {
 /// # Errors
 /// When there is no such WAL, or the range is empty.
 pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
+    let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open(&request.wal)?;
+    source.take_names(&names)?;
+    source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
     source.resynchronise = request.resynchronise;
     let watched = source.watched(watch);
     let counted = count_times(&mut source, request.bucket_us, request.wal.jobs, &watched, |_| {});
     source.coverage.examined = counted.total.records;
     source.note_empty_range();
+    source.note_unmet_relations();
     let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
     let WalSource { set, findings, coverage, .. } = source;
     let whose = (set.major(), set.system_identifier(), set.geometry());
@@ -123,7 +131,7 @@ pub(super) fn count_times(
     let (mut buckets, mut total) = (TimeBuckets::new(bucket_us), Tally::default());
     let (mut wal_bytes, mut from, mut to) = (0_u64, None, None);
     let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched };
-    let begin = |_: &Stretch<'_>, _| BucketCounter::new(bucket_us);
+    let begin = |_: &Stretch<'_>, _| BucketCounter::new(bucket_us, plan.relations.clone());
     source.each_segment(&reading, begin, |stretch, step| {
         let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
         let start = stretch.set.segments()[part.index].start_lsn;

@@ -152,6 +152,7 @@ impl fmt::Display for SkipReason {
             Self::NoPathFits => f.write_str("no relation file fits"),
             Self::NoFileFitsAll => f.write_str("no file fits all filters together"),
             Self::NoSuchDwbFile => f.write_str("the buffer has no such file"),
+            Self::NoRecordOfRelation => f.write_str("no record that was read refers to this relation"),
             Self::NoRecordInRange => f.write_str("no record lies in this range"),
             Self::TooManyMissing { limit } => write!(f, "{limit} missing pages are listed, and no more are looked for"),
             Self::NotRebuilt { why } => f.write_str(why),
