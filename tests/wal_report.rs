@@ -96,6 +96,34 @@ fn figures_are_those_of_stats_and_what_if() {
             assert_eq!(known.get(name), Some(&(*count, *bytes)), "{major}: {name}");
         }
         assert!(relations.windows(2).all(|pair| pair[0].2 >= pair[1].2), "{major}: by image bytes");
+        let groups = json(&["stats", arg(&wal), "--by", "relation", "--format", "json"]);
+        for row in &table(by_id(&page, "relations"), "")[1..] {
+            let is_it =
+                |group: &&Value| format!("{}/{}/{}", group["spc_oid"], group["db_oid"], group["rel_number"]) == row[0];
+            let group = list(&groups["groups"]).iter().find(is_it).unwrap();
+            let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+            assert_eq!(
+                row[6],
+                dash(group["hot_share"].as_f64().map(|share| format!("{:.1}", share * 100.0))),
+                "{row:?}"
+            );
+            assert!(
+                row[4].replace(' ', "_").to_lowercase().contains(&group["kind"].as_str().unwrap().to_lowercase()),
+                "{row:?}: {group}"
+            );
+            assert_eq!(row[8] == "-", group["likely_cause"].is_null(), "{row:?}: {group}");
+        }
+        let sizes = json(&["dwb-size", arg(&wal), "--format", "json"]);
+        let needs: Vec<Vec<u64>> = list(&sizes["buffer_needs"])
+            .iter()
+            .map(|need| vec![need["blocks"].as_u64().unwrap(), need["slots"].as_u64().unwrap()])
+            .collect();
+        let shown: Vec<Vec<u64>> = table(by_id(&page, "dwb_size"), "double_write_buffer_size")[1..]
+            .iter()
+            .map(|row| vec![number(&row[1]), number(&row[5])])
+            .collect();
+        assert!(!needs.is_empty());
+        assert_eq!(shown.iter().collect::<std::collections::BTreeSet<_>>(), needs.iter().collect(), "{major}");
 
         let replayed = json(&["whatif", arg(&wal), "--format", "json"]);
         let spacing = table(by_id(&page, "spacing"), "Checkpoints at other distances");

@@ -22,8 +22,8 @@ use crate::repair::export::ExportDir;
 /// Write images over time, relations, causes and what other settings would have stored into one page, with plots
 ///
 /// A page for any browser, on a screen or on paper, that loads nothing and runs nothing. Below each plot stand its numbers, those
-/// of stats. The WAL is read once for each question: intervals, relations and causes, compression,
-/// other settings.
+/// of stats. The WAL is read once for each question: intervals, causes, relations, dirtied blocks,
+/// compression, other settings.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct ReportArgs {

@@ -43,32 +43,40 @@ pub struct DwbSizeReport {
 /// When there is no such WAL, or the range is empty.
 pub fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeReport, InspectError> {
     let mut source = WalSource::open(request)?;
-    let (watched, plan) = (source.watched(watch), source.plan());
-    let mut cuts = cause_facts(&source.set, &plan, request.jobs, &watched).redo_points.to_vec();
-    cuts.sort_unstable();
-    cuts.dedup();
-    let (mut fold, mut records) = (DirtyFold::default(), 0_u64);
-    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: request.jobs, watched: &watched };
-    let begin = |stretch: &Stretch<'_>, index: usize| {
-        DirtyBlocks::new(&cuts, stretch.set.segments()[index].start_lsn.max(stretch.start_lsn))
-    };
-    source.each_segment(&reading, begin, |_, step| {
-        match step {
-            RunStep::Segment(part, _) => {
-                records = records.saturating_add(part.found.records);
-                fold.push(&part.found.parts);
-            }
-            RunStep::End(Some(end_lsn)) => fold.end_run(end_lsn),
-            RunStep::End(None) => {}
-        }
-        Ok(())
-    });
+    let (intervals, records) = source.dirtied(request.jobs, watch);
     source.coverage.examined = records;
     source.note_empty_range();
     let data_dir = request.paths.iter().find(|path| path.join("PG_VERSION").is_file());
     let buffer = data_dir.map(|path| buffer_of(path, request.jobs, &mut source.coverage));
     let WalSource { set, findings, coverage, .. } = source;
-    Ok(DwbSizeReport { intervals: fold.finish(), buffer, findings, coverage, geometry: set.geometry() })
+    Ok(DwbSizeReport { intervals, buffer, findings, coverage, geometry: set.geometry() })
+}
+
+impl WalSource {
+    /// Blocks that were dirtied in each checkpoint interval, and how many records were read.
+    pub(super) fn dirtied(&mut self, jobs: usize, watch: WatchWal<'_>) -> (Vec<DirtiedInterval>, u64) {
+        let (watched, plan) = (self.watched(watch), self.plan());
+        let mut cuts = cause_facts(&self.set, &plan, jobs, &watched).redo_points.to_vec();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let (mut fold, mut records) = (DirtyFold::default(), 0_u64);
+        let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: jobs, watched: &watched };
+        let begin = |stretch: &Stretch<'_>, index: usize| {
+            DirtyBlocks::new(&cuts, stretch.set.segments()[index].start_lsn.max(stretch.start_lsn))
+        };
+        self.each_segment(&reading, begin, |_, step| {
+            match step {
+                RunStep::Segment(part, _) => {
+                    records = records.saturating_add(part.found.records);
+                    fold.push(&part.found.parts);
+                }
+                RunStep::End(Some(end_lsn)) => fold.end_run(end_lsn),
+                RunStep::End(None) => {}
+            }
+            Ok(())
+        });
+        (fold.finish(), records)
+    }
 }
 
 /// Whether the buffer of a data directory has wrapped. What of it cannot be read is not examined.

@@ -11,6 +11,7 @@ use super::watch::WatchWal;
 use super::whatif::usual_spacings;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
+use crate::analysis::wal::group_rows::{RelationFigures, group_rows};
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::WhatIfPlan;
 use crate::analysis::wal::whatif::compression::SampleSize;
@@ -60,11 +61,17 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
     source.note_empty_range();
     let pair = Grouping::pair(GroupBy::Relation, GroupBy::Cause);
     let grouped = source.once_more(|source| source.count(Some(pair), jobs, watch));
+    let by_relation = GroupBy::Relation.into();
+    let used = source.once_more(|source| source.count(Some(by_relation), jobs, watch));
+    let dirtied = source.once_more(|source| source.dirtied(jobs, watch).0);
     let compression =
         request.compression.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
     let settings = WhatIfPlan { spacings: usual_spacings(), completion_target: None };
     let what_if = source.once_more(|source| source.replay_under(&settings, jobs, watch).0);
-    let (relations, causes) = grouped.as_ref().map(|counted| by_relation(counted, &source, &names)).unwrap_or_default();
+    let figures: FxHashMap<Key, RelationFigures> =
+        used.as_ref().map(|counted| figures_of(counted, &names)).unwrap_or_default();
+    let (relations, causes) =
+        grouped.as_ref().map(|counted| relations_and_causes(counted, &figures, &source, &names)).unwrap_or_default();
     let relations_in_all = relations.len();
     let paths: Vec<String> = request.wal.paths.iter().map(|path| path.display().to_string()).collect();
     let block_size = source.set.geometry().block_size;
@@ -84,14 +91,16 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
         causes,
         compression: compression.as_ref(),
         what_if: what_if.as_ref(),
+        dirtied: dirtied.as_deref(),
         block_size,
     };
     Ok(MadeWalReport { page: report.page(), plots: report.plots(), answer: closing.answer() })
 }
 
 /// Relations with their images and the cause of most of them, and the causes, each list by image bytes.
-fn by_relation(
+fn relations_and_causes(
     counted: &WalCounts,
+    figures: &FxHashMap<Key, RelationFigures>,
     source: &WalSource,
     names: &NameLookup,
 ) -> (Vec<RelationRow>, Vec<(&'static str, Tally)>) {
@@ -116,13 +125,21 @@ fn by_relation(
     let mut rows: Vec<(Key, RelationRow)> = relations
         .into_iter()
         .map(|(key, (images, cause))| {
-            (key, RelationRow { name: name_of(GroupBy::Relation, &key, &naming), images, cause })
+            let name = name_of(GroupBy::Relation, &key, &naming);
+            (key, RelationRow { name, images, cause, figures: figures.get(&key).copied() })
         })
         .collect();
     rows.sort_unstable_by_key(|(key, row)| (std::cmp::Reverse(row.images.fpi_bytes), *key));
     let mut causes: Vec<(&'static str, Tally)> = causes.into_iter().collect();
     causes.sort_unstable_by_key(|(cause, tally)| (std::cmp::Reverse(tally.fpi_bytes), *cause));
     (rows.into_iter().map(|(_, row)| row).collect(), causes)
+}
+
+/// What was done with each relation.
+fn figures_of(counted: &WalCounts, names: &NameLookup) -> FxHashMap<Key, RelationFigures> {
+    let Some(groups) = &counted.groups else { return FxHashMap::default() };
+    let rows = group_rows(groups, counted.uses.as_ref(), names.known()).into_iter();
+    rows.filter_map(|row| Some((row.key.first, row.figures?))).collect()
 }
 
 /// Where the WAL comes from.

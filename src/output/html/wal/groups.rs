@@ -5,6 +5,7 @@ use super::{Figure, Part, RelationRow, WalReport, exact, share_of};
 use crate::analysis::wal::tally::Tally;
 use crate::output::figures::{percent, size};
 use crate::output::plot::{RankedBar, ranked};
+use crate::output::relation_columns::cells;
 
 /// Bars of a plot.
 const MAX_BARS: usize = 15;
@@ -26,12 +27,20 @@ impl WalReport<'_> {
                     format!("{} ({} %)", spaced(cause), percent(share))
                 },
             );
+            let [per_1000, hot, kind, likely] = cells(row.figures.as_ref()).map(|cell| match cell.as_str() {
+                "" => "-".to_owned(),
+                _ => cell,
+            });
             vec![
                 Cell::text(&row.name),
                 exact(row.images.fpi_count),
                 exact(row.images.fpi_bytes),
                 share_of(row.images.fpi_bytes, self.total.fpi_bytes),
+                Cell::Text(kind),
+                Cell::Number(per_1000),
+                Cell::Number(hot),
                 Cell::Text(cause),
+                Cell::Text(likely),
             ]
         };
         let (shown, all) = (self.relations.len(), self.relations_in_all);
@@ -42,10 +51,24 @@ impl WalReport<'_> {
         };
         let numbers = Some(Table {
             caption,
-            headings: vec!["relation", "images", "image bytes", "% of images", "most bytes because of"],
+            headings: vec![
+                "relation",
+                "images",
+                "image bytes",
+                "% of images",
+                "kind",
+                "per 1000 changes",
+                "HOT %",
+                "most bytes because of",
+                "likely cause",
+            ],
             rows: self.relations.iter().map(row).collect(),
         });
-        vec![Part::Figure(Box::new(Figure { name: "relations", plot, numbers, notes: Vec::new() }))]
+        let notes = vec![
+            "HOT: share of HOT updates in all updates, in percent. The likely cause is left open where no rule clearly fits."
+                .to_owned(),
+        ];
+        vec![Part::Figure(Box::new(Figure { name: "relations", plot, numbers, notes }))]
     }
 
     /// Why images were written.

@@ -1,6 +1,7 @@
 //! The report on some WAL: how much of it is full-page images, when they were written, of what, why, and what other
 //! settings would have made of it. Every plot stands above its numbers.
 
+mod dirtied;
 mod groups;
 mod settings;
 mod time;
@@ -10,6 +11,8 @@ use super::closing::{findings_section, origin, skipped_box};
 use super::parts::{Cell, Table, facts, figure, note, paragraph, section, table};
 use super::{Provenance, page};
 use crate::analysis::verdict::answer::Answer;
+use crate::analysis::wal::dwb_size::DirtiedInterval;
+use crate::analysis::wal::group_rows::RelationFigures;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::since_redo::SinceRedo;
 use crate::analysis::wal::tally::Tally;
@@ -48,6 +51,8 @@ pub struct WalReport<'a> {
     pub compression: Option<&'a CompressionWhatIf>,
     /// What other checkpoints and guards against torn pages would have made of the WAL.
     pub what_if: Option<&'a WhatIf>,
+    /// Blocks that were dirtied in each checkpoint interval; `None`: they were not counted.
+    pub dirtied: Option<&'a [DirtiedInterval]>,
     /// Bytes of a page.
     pub block_size: u32,
 }
@@ -64,6 +69,8 @@ pub struct RelationRow {
     pub images: Tally,
     /// The cause of most of its image bytes, and these bytes.
     pub cause: MainCause,
+    /// What was done with it, where that is known.
+    pub figures: Option<RelationFigures>,
 }
 
 /// Names of all plots that a report may have.
@@ -117,6 +124,7 @@ impl WalReport<'_> {
             chapter("causes", "Causes", self.by_cause()),
             chapter("spacing", "Other checkpoints", self.by_spacing()),
             chapter("protection", "Torn page protection", self.by_protection()),
+            chapter("dwb_size", "Size of a double write buffer", self.by_dirtied()),
             chapter("hints", "Hint bits", self.by_hints()),
             chapter("compression", "Compression", self.by_compression()),
         ]

@@ -1,0 +1,47 @@
+//! How large a double write buffer must be.
+
+use super::super::parts::{Cell, Table};
+use super::{Part, WalReport, exact};
+use crate::analysis::wal::dwb_size::{DirtySummary, LARGEST_MB, needs};
+use crate::output::figures::size;
+
+impl WalReport<'_> {
+    /// Blocks dirtied in a checkpoint interval, and the setting that holds them.
+    pub(super) fn by_dirtied(&self) -> Vec<Part> {
+        let Some(intervals) = self.dirtied else {
+            return vec![Part::Absent("The reading was broken off before these blocks were counted.")];
+        };
+        if intervals.is_empty() {
+            return vec![Part::Absent("No block was changed in this range.")];
+        }
+        let summary = DirtySummary::of(intervals);
+        let mut rows = Vec::new();
+        for (name, blocks) in [("mean", summary.mean), ("95 of 100", summary.p95), ("peak", summary.peak)] {
+            for need in needs(blocks, self.block_size) {
+                let setting =
+                    need.setting_mb.map_or_else(|| format!("over {LARGEST_MB} MB"), |mb| format!("≥ {mb} MB"));
+                rows.push(vec![
+                    Cell::Text(name.to_owned()),
+                    exact(blocks),
+                    Cell::Number(size(blocks.saturating_mul(u64::from(self.block_size)))),
+                    Cell::Text(need.layout.to_owned()),
+                    Cell::Number(setting),
+                    exact(need.slots),
+                ]);
+            }
+        }
+        let numbers = Table {
+            caption: "double_write_buffer_size that holds the blocks of a checkpoint interval".to_owned(),
+            headings: vec!["interval", "blocks", "bytes", "revision", "setting", "slots"],
+            rows,
+        };
+        let mut note = format!(
+            "Counted over {} intervals, each block once in each. An evicted page goes through the buffer each time, so that a buffer needs as many slots at least.",
+            summary.intervals
+        );
+        if summary.peak_of_partial > summary.peak {
+            note.push_str(&format!(" An interval that is not whole has {} blocks already.", summary.peak_of_partial));
+        }
+        vec![Part::Table(numbers, note)]
+    }
+}
