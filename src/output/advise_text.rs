@@ -112,7 +112,7 @@ fn why(saving: &Saving, block_size: u32) -> String {
         }
         Remedy::DoubleWrite { stay_bytes, pages } => {
             let twice = size(pages.saturating_mul(u64::from(block_size)));
-            format!("{} of images stay; at least {twice} of pages are written twice", size(*stay_bytes))
+            format!("{} of images stay; about {twice} of pages are written twice", size(*stay_bytes))
         }
         Remedy::NoHints { all, then_changed } => format!(
             "{} are for hint bits, but {} are of pages that change later anyway",

@@ -20,10 +20,10 @@ pub fn write_dirtied(out: &mut dyn Write, layout: Layout, summary: &DirtySummary
     }
     writeln!(
         out,
-        "  Counted over {} intervals, each block once in each. An evicted page goes through the buffer each",
+        "  Counted over {} intervals, each block once in each. An evicted page goes through the buffer each time;",
         summary.intervals
     )?;
-    writeln!(out, "  time, so that a buffer needs as many slots at least.")?;
+    writeln!(out, "  one that is changed again before a checkpoint writes it goes through once for two intervals.")?;
     if summary.peak_of_partial > summary.peak {
         let blocks = summary.peak_of_partial;
         writeln!(out, "  An interval that is not whole has {blocks} blocks ({}) already.", bytes(blocks))?;
@@ -48,7 +48,7 @@ pub fn write_needs(out: &mut dyn Write, layout: Layout, needs: &[(NeedFor, Layou
             name.to_owned(),
             need.blocks.to_string(),
             need.layout.to_owned(),
-            need.setting_mb.map_or_else(|| format!("over {LARGEST_MB} MB"), |mb| format!(">= {mb} MB")),
+            need.setting_mb.map_or_else(|| format!("over {LARGEST_MB} MB"), |mb| format!("{mb} MB")),
             need.slots.to_string(),
         ]);
     }
@@ -63,7 +63,7 @@ pub fn write_needs(out: &mut dyn Write, layout: Layout, needs: &[(NeedFor, Layou
 /// # Errors
 /// When the output cannot be written to.
 pub fn write_trials(out: &mut dyn Write, layout: Layout, trials: &[SizeTrial]) -> io::Result<()> {
-    writeln!(out, "{}", layout.paint.heading("intervals in which a size would have wrapped, at least"))?;
+    writeln!(out, "{}", layout.paint.heading("intervals with more blocks than a size has slots"))?;
     let mut table = plain_table(&["setting", "revision", "slots", "wrapped", "of"]);
     for trial in trials {
         table.add_row([

@@ -107,7 +107,7 @@ pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> i
             outcome.replay_seconds_max.map_or_else(String::new, duration),
         ]);
     };
-    add("as it is".to_owned(), &what_if.actual, &Certainty::Exact, false);
+    add("as it is".to_owned(), &what_if.actual, &what_if.certainty, what_if.replay_certainty == Certainty::AtLeast);
     let knee = knee(&what_if.spacing);
     // Settings that come to the same share a row.
     for rows in what_if.spacing.chunk_by(is_alike) {
@@ -140,7 +140,7 @@ pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> i
 
 /// Headings of the table of guards against torn pages.
 pub(super) const GUARD_HEADINGS: [&str; 8] =
-    ["guard", "WAL size", "FPI count", "FPI size", "share", "how sure", "buffer pages", "buffer bytes"];
+    ["guard", "WAL size", "FPI count", "FPI size", "share", "how sure", "buffer pages, about", "buffer bytes, about"];
 
 /// Writes guards against torn pages beside each other.
 ///
@@ -160,7 +160,6 @@ pub fn write_protection(
             Guard::DoubleWrite => "double write buffer",
             Guard::Off => "off",
         };
-        let least = |value: u64, text: String| if value == 0 { text } else { format!(">={text}") };
         let pages = column.buffer_pages;
         table.add_row([
             name.to_owned(),
@@ -169,8 +168,8 @@ pub fn write_protection(
             size(column.image_bytes),
             format!("{}%", percent(column.share())),
             if column.is_actual { "as it is".to_owned() } else { column.certainty.to_string() },
-            pages.map_or_else(String::new, |pages| least(pages, pages.to_string())),
-            pages.map_or_else(String::new, |pages| least(pages, size(pages.saturating_mul(u64::from(block_size))))),
+            pages.map_or_else(String::new, |pages| pages.to_string()),
+            pages.map_or_else(String::new, |pages| size(pages.saturating_mul(u64::from(block_size)))),
         ]);
     }
     right_align(&mut table, 1..5);
@@ -196,7 +195,7 @@ pub fn write_hints(out: &mut dyn Write, layout: Layout, hints: &HintCost) -> io:
     }
     let mut table = plain_table(&["images for hint bits", "images", "stored", "how sure"]);
     for (name, part, certainty) in [
-        ("all", hints.all, Certainty::Exact),
+        ("all", hints.all, hints.all_certainty),
         ("nothing else changed the page", hints.only, hints.certainty),
         ("the page changed later anyway", hints.then_changed, hints.certainty),
         ("the interval is not over", hints.undecided, hints.certainty),

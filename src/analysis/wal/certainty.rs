@@ -33,6 +33,15 @@ impl Certainty {
         }
     }
 
+    /// The certainty of a sum when not all that it is about could be read.
+    #[must_use]
+    pub const fn of_part(self) -> Self {
+        match self {
+            Self::Exact => Self::AtLeast,
+            other => other,
+        }
+    }
+
     /// The certainty of what is worked out of this number and another one. A lower bound and an estimate give an estimate;
     /// so do samples of different things.
     #[must_use]

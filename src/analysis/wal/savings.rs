@@ -35,7 +35,7 @@ pub enum Remedy {
     DoubleWrite {
         /// Images that stay, whatever guards pages.
         stay_bytes: u64,
-        /// Pages that would go through the buffer at least.
+        /// Pages that would go through the buffer, about.
         pages: u64,
     },
     /// Neither checksums nor `wal_log_hints`.

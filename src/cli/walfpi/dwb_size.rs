@@ -24,7 +24,8 @@ use crate::output::sink::CsvShape;
 /// Distinct blocks that records dirty in each checkpoint interval go through the buffer before it begins anew: peak, 95 of
 /// 100 intervals, and mean, and the double_write_buffer_size that has as many slots. Where more go through, the first
 /// images are overwritten while their pages may not have reached the disk. Blocks are counted once in each interval; a page
-/// that is evicted and changed again goes through each time, so these are lower bounds. Pages logged as a whole are left out:
+/// that is evicted and changed again goes through each time, and one that is changed again before a checkpoint writes it goes
+/// through once for two intervals, so these are estimates, mostly too low. Pages logged as a whole are left out:
 /// bulk writes pass the buffer by.
 ///
 /// With a data directory: whether the buffer that is there has overwritten images of its current batch.

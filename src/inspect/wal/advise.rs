@@ -102,10 +102,15 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     if !source.coverage.is_interrupted() && by_relation.has_unnamed(&names) {
         names.add_from_wal(&source.set, jobs);
     }
-    let (what_if, _, _) = replay.finish();
+    let (mut what_if, _, _) = replay.finish();
     source.coverage.examined = counts.total.records;
     source.note_empty_range();
-    let compression = request.sample.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
+    let mut compression =
+        request.sample.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
+    if !source.is_whole() {
+        what_if.mark_part();
+        compression.iter_mut().for_each(CompressionWhatIf::mark_part);
+    }
     let groups = by_relation.groups.as_ref();
     let mut relations =
         groups.map_or_else(Vec::new, |groups| group_rows(groups, by_relation.uses.as_ref(), names.known()));

@@ -10,8 +10,7 @@ use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::stats::WalCounts;
 use super::watch::WatchWal;
-use crate::analysis::finding::{Coverage, Finding, Severity};
-use crate::analysis::skipped::SkippedPart;
+use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::compare::{IntervalExtent, Part, RelationKey, SetCounter, SetFigures};
 use crate::analysis::wal::group_key::{GroupBy, Key, RowKey};
 use crate::analysis::wal::partial::{Counter, ScanPlan};
@@ -106,10 +105,7 @@ fn read_set<W: Fn(u64, u64) -> ControlFlow<()> + Sync>(
     let causes = source.once_more(|source| source.count(Some(GroupBy::Cause.into()), jobs, &watch_of(1)));
     source.coverage.examined = counts.total.records;
     source.note_empty_range();
-    // Names do not change what was counted.
-    let lacks_wal = source.coverage.skipped.iter().any(|skipped| skipped.what != SkippedPart::RelationNames);
-    let is_wrong = source.findings.iter().any(|finding| finding.severity == Severity::Problem);
-    let mut figures = SetFigures { is_whole: !lacks_wal && !is_wrong, ..SetFigures::default() };
+    let mut figures = SetFigures { is_whole: source.is_whole(), ..SetFigures::default() };
     let intervals: Vec<IntervalExtent> = counts.intervals.iter().map(IntervalExtent::from).collect();
     figures.put_totals(&counts.total, &intervals, &counter.times);
     figures.put_groups(&causes.map_or_else(Vec::new, |causes| causes.rows()), |key| match key {

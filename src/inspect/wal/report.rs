@@ -13,8 +13,8 @@ use crate::analysis::verdict::answer::Answer;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::{RelationFigures, group_rows};
 use crate::analysis::wal::tally::Tally;
-use crate::analysis::wal::whatif::WhatIfPlan;
-use crate::analysis::wal::whatif::compression::SampleSize;
+use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
+use crate::analysis::wal::whatif::{WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::output::closing::Closing;
 use crate::output::html::Provenance;
@@ -64,10 +64,14 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
     let by_relation = GroupBy::Relation.into();
     let used = source.once_more(|source| source.count(Some(by_relation), jobs, watch));
     let dirtied = source.once_more(|source| source.dirtied(jobs, watch).0);
-    let compression =
+    let mut compression =
         request.compression.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
     let settings = WhatIfPlan { spacings: usual_spacings(), completion_target: None };
-    let what_if = source.once_more(|source| source.replay_under(&settings, jobs, watch).0);
+    let mut what_if = source.once_more(|source| source.replay_under(&settings, jobs, watch).0);
+    if !source.is_whole() {
+        what_if.iter_mut().for_each(WhatIf::mark_part);
+        compression.iter_mut().for_each(CompressionWhatIf::mark_part);
+    }
     let figures: FxHashMap<Key, RelationFigures> =
         used.as_ref().map(|counted| figures_of(counted, &names)).unwrap_or_default();
     let (relations, causes) =

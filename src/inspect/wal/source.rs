@@ -10,7 +10,7 @@ use super::request::{WalRequest, is_segment_name};
 use super::time_range::{TimedRange, bytes_between, lsn_range};
 use super::watch::{WatchWal, Watched};
 use crate::analysis::error_words::ErrorWords;
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::finding_kind::{FindingKind, WalChange, WalDamage, WalRemark};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::history::WalHistory;
@@ -212,6 +212,13 @@ impl WalSource {
         }
         let range = SkippedPart::LsnRange { start: self.start, end: self.end };
         self.coverage.skip(range, SkipReason::NoRecordInRange);
+    }
+
+    /// True when all that was asked for was read, and nothing is wrong with it. Names do not change what is counted.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let lacks_wal = self.coverage.skipped.iter().any(|skipped| skipped.what != SkippedPart::RelationNames);
+        !lacks_wal && !self.findings.iter().any(|finding| finding.severity == Severity::Problem)
     }
 
     /// Bytes of all segments.

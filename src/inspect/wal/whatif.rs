@@ -89,12 +89,16 @@ impl WalSource {
 /// When there is no such WAL, or the range is empty.
 pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfReport, InspectError> {
     let mut source = WalSource::open(&request.wal)?;
-    let (what_if, tally) = source.replay_under(&request.plan, request.wal.jobs, watch);
-    let compression = request
+    let (mut what_if, tally) = source.replay_under(&request.plan, request.wal.jobs, watch);
+    let mut compression = request
         .compression
         .and_then(|size| source.once_more(|source| source.recompress(size, request.wal.jobs, watch)));
     source.coverage.examined = tally.records;
     source.note_empty_range();
+    if !source.is_whole() {
+        what_if.mark_part();
+        compression.iter_mut().for_each(CompressionWhatIf::mark_part);
+    }
     let WalSource { set, findings, coverage, .. } = source;
     Ok(WhatIfReport {
         what_if,

@@ -46,7 +46,7 @@ pub fn need_row(need: &LayoutNeed, of: NeedFor) -> Row {
         ("layout", json!(need.layout)),
         ("setting_mb", json!(need.setting_mb)),
         ("slots", json!(need.slots)),
-        ("certainty", json!(Certainty::AtLeast.code())),
+        ("certainty", json!(Certainty::Estimate.code())),
     ])
 }
 
@@ -59,7 +59,7 @@ pub fn trial_row(trial: &SizeTrial) -> Row {
         ("slots", json!(trial.slots)),
         ("wrapped", json!(trial.wrapped)),
         ("intervals", json!(trial.of)),
-        ("certainty", json!(Certainty::AtLeast.code())),
+        ("certainty", json!(Certainty::Estimate.code())),
     ])
 }
 

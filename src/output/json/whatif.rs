@@ -82,11 +82,11 @@ pub fn spacing_rows(what_if: &WhatIf) -> Vec<Row> {
         ("images_added", json!(0)),
         ("images_unsure", json!(0)),
         ("is_knee", json!(false)),
-        ("wal_certainty", json!(Certainty::Exact.code())),
-        ("replay_certainty", json!(Certainty::Exact.code())),
+        ("wal_certainty", json!(what_if.certainty.code())),
+        ("replay_certainty", json!(what_if.replay_certainty.code())),
     ]);
     put_outcome(&mut actual, &what_if.actual);
-    actual.insert("certainty".to_owned(), json!(Certainty::Exact.code()));
+    actual.insert("certainty".to_owned(), json!(what_if.certainty.code()));
     let knee = knee(&what_if.spacing);
     let rows = what_if.spacing.iter().map(|row| spacing_row(row, knee));
     std::iter::once(actual).chain(rows).collect()
@@ -131,7 +131,7 @@ pub fn guard_row(column: &GuardColumn, block_size: u32) -> Row {
         ("buffer_pages", json!(column.buffer_pages)),
         ("buffer_bytes", json!(bytes)),
         ("wal_certainty", json!(column.wal_certainty.code())),
-        ("buffer_certainty", json!(column.buffer_pages.map(|_| Certainty::AtLeast.code()))),
+        ("buffer_certainty", json!(column.buffer_pages.map(|_| Certainty::Estimate.code()))),
     ]);
     row.insert("certainty".to_owned(), json!(column.certainty.code()));
     row
@@ -150,7 +150,7 @@ pub fn hint_rows(hints: &HintCost) -> Vec<Row> {
         row
     };
     vec![
-        row("all", hints.all, Certainty::Exact),
+        row("all", hints.all, hints.all_certainty),
         row("hint_only", hints.only, hints.certainty),
         row("hint_then_changed", hints.then_changed, hints.certainty),
         row("undecided", hints.undecided, hints.certainty),

@@ -384,6 +384,13 @@ impl SegmentSample<'_> {
     }
 }
 
+impl CompressionWhatIf {
+    /// Not all WAL of the range could be read: what was counted is part of it.
+    pub fn mark_part(&mut self) {
+        self.rows.iter_mut().for_each(|row| row.certainty = row.certainty.of_part());
+    }
+}
+
 /// A number that looks random, another one for each image.
 const fn number_of(record_lsn: Lsn, block_id: u8) -> u64 {
     // Records begin at multiples of 8, and there are at most 33 blocks in one: their numbers stand in the high bits, which

@@ -16,6 +16,8 @@ pub struct HintCost {
     pub then_changed: HintImages,
     /// Those of an interval that is not over.
     pub undecided: HintImages,
+    /// How sure all of them are.
+    pub all_certainty: Certainty,
     /// How sure the parts are.
     pub certainty: Certainty,
 }

@@ -122,6 +122,10 @@ pub struct SpacingRow {
 pub struct WhatIf {
     /// What the WAL holds.
     pub actual: Outcome,
+    /// How sure its images and its bytes of WAL are.
+    pub certainty: Certainty,
+    /// How sure the bytes are that recovery reads.
+    pub replay_certainty: Certainty,
     /// The first redo point that is known: from there on other settings are replayed. `None`: there is none.
     pub replayed_from: Option<Lsn>,
     /// Bytes of WAL that lie before it, or after a gap and before the next.
@@ -138,6 +142,21 @@ pub struct WhatIf {
     pub seconds: Option<f64>,
     /// Distinct blocks that records refer to.
     pub distinct_blocks: u64,
+}
+
+impl WhatIf {
+    /// Not all WAL of the range could be read: what was counted is part of it.
+    pub fn mark_part(&mut self) {
+        let columns = self.protection.columns.iter_mut();
+        let guards = columns.flat_map(|column| [&mut column.certainty, &mut column.wal_certainty]);
+        let rows = self.spacing.iter_mut();
+        let settings = rows.flat_map(|row| [&mut row.certainty, &mut row.wal_certainty, &mut row.replay_certainty]);
+        let own =
+            [&mut self.certainty, &mut self.replay_certainty, &mut self.hints.all_certainty, &mut self.hints.certainty];
+        for certainty in guards.chain(settings).chain(own) {
+            *certainty = certainty.of_part();
+        }
+    }
 }
 
 /// Points of a curve below which it has no knee.

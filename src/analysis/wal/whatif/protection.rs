@@ -42,7 +42,8 @@ pub struct GuardColumn {
     pub image_bytes: u64,
     /// Bytes of all records with their images.
     pub wal_bytes: u64,
-    /// Pages that would go through the double write buffer at least: distinct blocks of each interval.
+    /// Pages that would go through the double write buffer: distinct blocks of each interval. An estimate: an evicted page
+    /// goes through it each time, and one that is changed again before a checkpoint writes it once for two intervals.
     pub buffer_pages: Option<u64>,
     /// How sure the number of images and their bytes are.
     pub certainty: Certainty,
@@ -102,6 +103,8 @@ pub(super) struct GuardCounts {
     pub(super) hints_in_backup: ImageSum,
     /// First changes without an image.
     pub(super) missing: u64,
+    /// Images of first changes whose records may ask for one whatever the LSN of the page.
+    pub(super) maybe_always: u64,
     /// Blocks dirtied, each once in an interval.
     pub(super) dirtied: u64,
     /// Bytes by which records would be shorter without the images of first changes: images and their headers less the data
@@ -118,6 +121,16 @@ impl GuardCounts {
     /// True when the WAL was written with full-page writes: first changes have images.
     pub(super) const fn writes_images(&self) -> bool {
         self.missing <= self.first.images.saturating_add(self.in_backup.images)
+    }
+
+    /// First changes with an image and others without it, outside base backups: written under more than one guard.
+    pub(super) const fn is_mixed(&self) -> bool {
+        self.missing > 0 && self.first.images > 0
+    }
+
+    /// How sure it is which images a guard writes.
+    const fn certainty(&self) -> Certainty {
+        if self.maybe_always > 0 || self.is_mixed() { Certainty::Estimate } else { Certainty::Exact }
     }
 
     /// Guards beside each other. `images_for_hints_always`: images for hint bits do not depend on the guard; so it was up to
@@ -155,6 +168,7 @@ impl GuardCounts {
                 images: gone.iter().fold(unchanged.images, |sum, gone| sum.saturating_sub(gone.images)),
                 image_bytes: gone.iter().fold(unchanged.image_bytes, |sum, gone| sum.saturating_sub(gone.image_bytes)),
                 wal_bytes: wal_bytes.saturating_add_signed(saved.saturating_neg()),
+                certainty: self.certainty(),
                 wal_certainty: Certainty::Estimate,
                 ..unchanged
             };

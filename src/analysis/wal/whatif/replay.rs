@@ -5,15 +5,15 @@ use rustc_hash::FxHashMap;
 use super::block_map::{BlockMap, BlockState};
 use super::hints::{HintCost, HintImages};
 use super::protection::{GuardCounts, IMAGE_HEADER_BYTES};
-use super::spacing::{OrdinaryImage, Server, SpacingReplay};
+use super::spacing::{OpenImages, OrdinaryImage, Server, SpacingReplay};
 use super::touches::{Event, ForkKey, Kind, Touch, Touches, slice_bytes};
 use super::{Outcome, WhatIf, WhatIfPlan};
 use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::forced::hints_need_page_writes;
+use crate::analysis::wal::forced::{hints_need_page_writes, never_forced};
 use crate::analysis::wal::tally::Tally;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::version::{Major, XlogFormat};
-use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, RelFileLocator};
+use crate::types::{BlockNumber, ForkNumber, Geometry, LONG_WAL_HEADER_BYTES, Lsn, RelFileLocator};
 
 /// Replays a WAL under other settings.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub(super) struct Replay {
     redo_lsn: Option<Lsn>,
     replayed_from: Option<Lsn>,
     not_replayed_bytes: u64,
+    /// Ordinary images that were not replayed.
+    not_replayed_images: u64,
     run_start: Option<Lsn>,
     is_begun: bool,
     tally: Tally,
@@ -64,6 +66,8 @@ struct RealCheckpoints {
     /// Integral of the bytes that recovery reads, over places of a crash, and the bytes of those places.
     area: f64,
     length: f64,
+    /// Recovery after some crash would have begun before the WAL that is there.
+    is_blind: bool,
 }
 
 impl RealCheckpoints {
@@ -105,6 +109,7 @@ impl Replay {
             redo_lsn: None,
             replayed_from: None,
             not_replayed_bytes: 0,
+            not_replayed_images: 0,
             run_start: None,
             is_begun: false,
             tally: Tally::default(),
@@ -186,6 +191,9 @@ impl Replay {
                     self.redo_point(redo_lsn, is_shutdown);
                 }
                 self.real.advance(at);
+                let is_first_record =
+                    self.run_start.and_then(|start| at.bytes_since(start)) <= Some(LONG_WAL_HEADER_BYTES.into());
+                self.real.is_blind |= self.real.completed.is_none() && !is_first_record;
                 self.real.completed = Some((redo_lsn, at));
             }
             Event::Truncated { rel, keeps_blocks } => self.truncate(rel, keeps_blocks),
@@ -290,6 +298,8 @@ impl Replay {
         let wal_bytes = i64::try_from(wal_bytes).unwrap_or(i64::MAX);
         if touch.is_hint() {
             self.hints.all.add(u64::from(bytes));
+            // Whether a later change would have had an image instead follows from the redo point and the settings there.
+            self.hints_unsure |= self.redo_lsn.is_none();
             self.guards.hints.add(bytes);
             if touch.in_backup() {
                 self.guards.hints_in_backup.add(bytes);
@@ -301,12 +311,18 @@ impl Replay {
                 (&mut self.guards.first, &mut self.guards.saved_first)
             };
             sum.add(bytes);
+            let (rmgr_id, info, block_id) = self.kind_data.get(kind).map(|kind| kind.key).unwrap_or_default();
+            if !never_forced(self.major, rmgr_id, info, block_id) {
+                self.guards.maybe_always = self.guards.maybe_always.saturating_add(1);
+            }
             *saved = saved.saturating_add(wal_bytes);
         }
         if self.is_begun {
             let (before, maybe_later) = (old.touched_at(), old.maybe_later());
             let image = OrdinaryImage { lsn: at, before, maybe_later, bytes, wal_bytes };
             self.spacing.image(&image, self.redo_lsn.unwrap_or_default());
+        } else {
+            self.not_replayed_images = self.not_replayed_images.saturating_add(1);
         }
     }
 
@@ -327,6 +343,7 @@ impl Replay {
     /// A run ends: what follows does not follow in WAL.
     pub(super) fn end_run(&mut self, end_lsn: Lsn) {
         self.real.advance(end_lsn);
+        self.real.is_blind |= self.real.completed.is_none();
         self.real.completed = None;
         let (mut undecided, redo_lsn) = (HintImages::default(), self.redo_lsn.unwrap_or_default());
         self.blocks.each(|state| {
@@ -363,7 +380,11 @@ impl Replay {
                 .filter(|_| wal_bytes > 0)
                 .map(|seconds| real.max as f64 * seconds / wal_bytes as f64),
         };
-        let logs_hints = self.hints.all.images > 0;
+        let open = OpenImages {
+            more_hints: self.hints.all.images > 0,
+            not_replayed: self.not_replayed_images > 0,
+            maybe_always: self.guards.maybe_always > 0,
+        };
         let mut parts = self.hints;
         if !self.guards.writes_images() {
             // A later change would have had no image either.
@@ -371,14 +392,16 @@ impl Replay {
         }
         let hints = HintCost {
             only: parts.all.without(parts.then_changed).without(parts.undecided),
-            certainty: if self.hints_unsure { Certainty::Estimate } else { Certainty::Exact },
+            certainty: if self.hints_unsure || self.guards.is_mixed() { Certainty::Estimate } else { Certainty::Exact },
             ..parts
         };
         let what_if = WhatIf {
             actual,
+            certainty: Certainty::Exact,
+            replay_certainty: if real.is_blind { Certainty::AtLeast } else { Certainty::Exact },
             replayed_from: self.replayed_from,
             not_replayed_bytes: self.not_replayed_bytes,
-            spacing: self.spacing.rows(&tally, seconds, logs_hints),
+            spacing: self.spacing.rows(&tally, seconds, open),
             protection: self.guards.protection(&tally, self.geometry.block_size, !hints_need_page_writes(self.major)),
             hints,
             completion_target: self.completion_target,

@@ -172,6 +172,17 @@ pub(super) struct OrdinaryImage {
     pub(super) wal_bytes: i64,
 }
 
+/// What keeps images under other settings from being sure.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OpenImages {
+    /// Images for hint bits are written, of which a shorter distance has more.
+    pub(super) more_hints: bool,
+    /// Some ordinary images lie before the first redo point that is known, and were left as they are.
+    pub(super) not_replayed: bool,
+    /// Some records may ask for an image whatever the LSN of the page.
+    pub(super) maybe_always: bool,
+}
+
 /// Replays all settings.
 #[derive(Debug)]
 pub(super) struct SpacingReplay {
@@ -381,12 +392,12 @@ impl SpacingReplay {
     }
 
     /// What each setting would have done. `actual`: what was counted; `seconds`: how long it took to write it;
-    /// `logs_hints`: images for hint bits are written too, of which a shorter distance has more.
-    pub(super) fn rows(&self, actual: &Tally, seconds: Option<f64>, logs_hints: bool) -> Vec<SpacingRow> {
-        self.settings.iter().map(|setting| self.row(setting, actual, seconds, logs_hints)).collect()
+    /// `open`: what the WAL leaves open.
+    pub(super) fn rows(&self, actual: &Tally, seconds: Option<f64>, open: OpenImages) -> Vec<SpacingRow> {
+        self.settings.iter().map(|setting| self.row(setting, actual, seconds, open)).collect()
     }
 
-    fn row(&self, setting: &Setting, actual: &Tally, seconds: Option<f64>, logs_hints: bool) -> SpacingRow {
+    fn row(&self, setting: &Setting, actual: &Tally, seconds: Option<f64>, open: OpenImages) -> SpacingRow {
         let Setting { avoided, added, .. } = setting;
         let change = |from: u64, less: u64, more: u64| from.saturating_sub(less).saturating_add(more);
         let wal_bytes = actual.combined_bytes().saturating_add_signed(setting.longer_by);
@@ -394,7 +405,10 @@ impl SpacingReplay {
         let images = match setting.spacing {
             // The place of a redo point that never was is simulated.
             Spacing::MaxWalSize { .. } | Spacing::Timeout { .. } | Spacing::Both { .. } => Certainty::Estimate,
-            Spacing::Every(_) if setting.unsure > 0 || (added.count > 0 && logs_hints) => Certainty::AtLeast,
+            Spacing::Every(_) if open.maybe_always => Certainty::Estimate,
+            Spacing::Every(_) if setting.unsure > 0 || (added.count > 0 && open.more_hints) || open.not_replayed => {
+                Certainty::AtLeast
+            }
             Spacing::Every(_) => Certainty::Exact,
         };
         let is_changed = avoided.count > 0 || added.count > 0;

@@ -77,10 +77,6 @@ impl WalReport<'_> {
             below: "guard".to_owned(),
         };
         let row = |column: &GuardColumn| {
-            let least = |value: u64| {
-                let text = grouped(value);
-                if value == 0 { text } else { format!("≥ {text}") }
-            };
             let pages = column.buffer_pages;
             let bytes = pages.map(|pages| pages.saturating_mul(u64::from(self.block_size)));
             vec![
@@ -90,8 +86,8 @@ impl WalReport<'_> {
                 exact(column.image_bytes),
                 Cell::Number(percent(column.share())),
                 Cell::Text(if column.is_actual { "as it is".to_owned() } else { column.certainty.to_string() }),
-                Cell::Number(pages.map_or_else(|| "-".to_owned(), least)),
-                Cell::Number(bytes.map_or_else(|| "-".to_owned(), least)),
+                Cell::Number(pages.map_or_else(|| "-".to_owned(), grouped)),
+                Cell::Number(bytes.map_or_else(|| "-".to_owned(), grouped)),
             ]
         };
         let numbers = Table {
@@ -123,10 +119,10 @@ impl WalReport<'_> {
             caption: "Images for hint bits".to_owned(),
             headings: vec!["part", "images", "image bytes", "how sure"],
             rows: vec![
-                row("all", hints.all, Certainty::Exact),
+                row("all", hints.all, hints.all_certainty),
                 row("of pages that nothing else changed", hints.only, hints.certainty),
                 row("of pages that were changed later in the interval", hints.then_changed, hints.certainty),
-                row("of an interval that is not over", hints.undecided, Certainty::Exact),
+                row("of an interval that is not over", hints.undecided, hints.certainty),
             ],
         };
         let text = "Data checksums or wal_log_hints ask for them. Of pages that were changed later that change would have had the image.";
@@ -172,7 +168,12 @@ fn spacing_table(what_if: &WhatIf) -> Table {
             Cell::Number(outcome.replay_seconds_max.map_or_else(|| "-".to_owned(), duration)),
         ]
     };
-    let actual = cells("as it is".to_owned(), &what_if.actual, Certainty::Exact, false);
+    let actual = cells(
+        "as it is".to_owned(),
+        &what_if.actual,
+        what_if.certainty,
+        what_if.replay_certainty == Certainty::AtLeast,
+    );
     let rows = what_if.spacing.iter().map(|row| {
         let is_least = row.replay_certainty == Certainty::AtLeast;
         cells(setting_name(row.spacing), &row.outcome, row.certainty, is_least)
