@@ -198,6 +198,25 @@ fn signals_leave_a_whole_terminal() {
 }
 
 #[test]
+fn demo_is_gone_however_it_is_left() {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let environment = [("TMPDIR", arg(temporary.path()))];
+    let left = || std::fs::read_dir(temporary.path()).expect("directory").count();
+    for signal in [None, Some(rustix::process::Signal::TERM), Some(rustix::process::Signal::HUP)] {
+        let mut session = Session::start_with("pg_dwbinspect", &["demo"], &environment);
+        session.see("7 damaged");
+        assert_eq!(left(), 1);
+        match signal {
+            Some(signal) => session.signal(signal),
+            None => session.send("q"),
+        }
+        assert_eq!(session.end() == 0, signal.is_none(), "{signal:?}");
+        session.assert_given_back();
+        assert_eq!(left(), 0, "{signal:?}");
+    }
+}
+
+#[test]
 fn suspended_program_gives_the_terminal_back_and_takes_it_again() {
     let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))]);
     session.see("7 damaged");

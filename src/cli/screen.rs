@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use super::context::ColourChoice;
 use super::exit::{Outcome, Stop};
 use super::usage::UsageError;
+use crate::inspect::error::InspectError;
 use crate::inspect::next::step_context;
 use crate::output::colour::Paint;
 use crate::output::escape::printable;
@@ -90,10 +91,25 @@ pub fn need_terminal(instead: &'static str) -> Result<(), UsageError> {
 /// # Errors
 /// When the terminal refuses, or the work that everything rests on fails.
 pub fn show(subject: Subject, args: ScreenArgs, backend: Arc<dyn Backend>) -> Result<Ended, Stop> {
+    show_until(subject, args, backend, || Ok(()))
+}
+
+/// The same; `end` is done when the screen is left, also where a signal ends the program.
+///
+/// # Errors
+/// As [`show`], and when `end` fails.
+pub fn show_until(
+    subject: Subject,
+    args: ScreenArgs,
+    backend: Arc<dyn Backend>,
+    end: impl FnOnce() -> Result<(), InspectError>,
+) -> Result<Ended, Stop> {
     let ended = run(subject, args.look(), Arc::clone(&backend));
-    // Also where a signal ends the program: no server and no sandbox stays.
+    // No server and no sandbox stays.
     backend.leave();
+    let done = end();
     let ended = ended?;
+    done?;
     if let Some(signal) = ended.signal {
         // The terminal is given back: now the signal does what it always does.
         signal_hook::low_level::emulate_default_handler(signal)?;

@@ -58,6 +58,10 @@ pub enum UsageError {
     /// Which server replays, where nothing is replayed.
     #[error("--pg-bin, --sandbox and --keep-sandbox are about a server that replays WAL: add {0}")]
     NoReplay(&'static str),
+    /// A program that was built without the screen shows no demo.
+    #[cfg(not(feature = "tui"))]
+    #[error("this program was built without the screen: name a directory for the demo")]
+    DemoNeedsDirectory,
     /// A hex dump in a machine format.
     #[error("--hex works with --format text only")]
     HexIsText,

@@ -3,6 +3,7 @@
 pub mod apply;
 mod audit;
 pub mod blocker;
+pub mod demo;
 pub mod export;
 mod held;
 pub mod journal;

@@ -3,6 +3,7 @@
 mod bars;
 mod batches;
 mod check;
+mod demo;
 mod dump;
 mod examine_args;
 mod info;
@@ -57,6 +58,7 @@ enum Command {
     Batches(batches::BatchesArgs),
     Verify(Box<verify::VerifyArgs>),
     Report(Box<report::ReportArgs>),
+    Demo(demo::DemoArgs),
     /// Print the manual page
     #[command(hide = true)]
     Man,
@@ -79,6 +81,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Batches(args) => batches::run(&args, out),
         Command::Verify(args) => verify::run(&args, out),
         Command::Report(args) => report::run(&args, out),
+        Command::Demo(args) => demo::run(&args, out),
         Command::Man => generate::man(Cli::command(), out),
         Command::Completions(args) => generate::completions(&args, Cli::command(), out),
     };
