@@ -276,6 +276,11 @@ pub enum SkipReason {
     NoRecordInRange,
     /// No record of the range refers to the relation.
     NoRecordOfRelation,
+    /// It was removed before it could be read.
+    RemovedBeforeRead {
+        /// Bytes of WAL that were not counted.
+        bytes: u64,
+    },
     /// So many pages that replay needs are missing already.
     TooManyMissing {
         /// The limit.

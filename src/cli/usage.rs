@@ -20,6 +20,22 @@ pub enum UsageError {
     /// Rows that are always the same.
     #[error("--by since-redo has the same five rows in the same order for any WAL: leave out --top and --sort")]
     FixedRows,
+    /// Only what comes one after the other is printed line by line.
+    #[error(
+        "--follow prints checkpoint intervals or, with --by time, periods of time; by other keys there are no lines that end"
+    )]
+    FollowedByOther,
+    /// The last segment of what has no end.
+    #[error("--follow goes on after the last segment: name only the first one with -p or -D")]
+    FollowedToSegment,
+    /// What can be read only once.
+    #[error("--follow reads its input again and again: {0} can be read only once")]
+    FollowedOnce(String),
+    /// What has no end has no sums.
+    #[error(
+        "--format prometheus writes sums at an end, which --follow has not: run stats without --follow from time to time"
+    )]
+    FollowedForPrometheus,
     /// A size that a double write buffer cannot have.
     #[error("a double write buffer has 1MB to {max}MB", max = crate::analysis::wal::dwb_size::LARGEST_MB)]
     NotABufferSize,

@@ -35,6 +35,8 @@ pub struct Closing {
     pub skipped: Vec<SkippedJson>,
     examined: u64,
     problems: usize,
+    /// Things that were not examined and are not listed again.
+    skipped_before: usize,
     answer: Answer,
 }
 
@@ -48,8 +50,17 @@ impl Closing {
             findings: findings.iter().map(FindingJson::from).collect(),
             skipped: coverage.skipped.iter().map(SkippedJson::from).collect(),
             examined: coverage.examined,
+            skipped_before: 0,
             answer: Answer::of_findings(&findings, coverage),
         }
+    }
+
+    /// The same after so many problems and things not examined that were shown already.
+    #[must_use]
+    pub fn after(mut self, (problems, skipped): (usize, usize)) -> Self {
+        self.problems = self.problems.saturating_add(problems);
+        self.skipped_before = self.skipped_before.saturating_add(skipped);
+        self.answering(Answer::of_counts(problems, skipped))
     }
 
     /// The same with what other runs found and did not examine.
@@ -67,8 +78,7 @@ impl Closing {
     /// One for several inputs, each of which has a name that what belongs to it is shown with.
     #[must_use]
     pub fn of_several(parts: Vec<(String, Self)>) -> Self {
-        let mut whole =
-            Self { findings: Vec::new(), skipped: Vec::new(), examined: 0, problems: 0, answer: Answer::Fine };
+        let mut whole = Self::new(Vec::new(), &Coverage::default());
         for (name, part) in parts {
             let in_part =
                 |file: Option<String>| Some(file.map_or_else(|| name.clone(), |file| format!("{name}: {file}")));
@@ -78,6 +88,7 @@ impl Closing {
             whole.skipped.extend(skipped.map(|skip| SkippedJson { what: format!("{name}: {}", skip.what), ..skip }));
             whole.examined = whole.examined.saturating_add(part.examined);
             whole.problems += part.problems;
+            whole.skipped_before += part.skipped_before;
             whole.answer = whole.answer.max(part.answer);
         }
         whole.findings.sort_by_key(|finding| finding.severity != "problem");
@@ -113,7 +124,7 @@ impl Closing {
         counts: serde_json::Map<String, serde_json::Value>,
     ) -> io::Result<Answer> {
         let answer = self.answer();
-        let (problems, skipped, examined) = (self.problems, self.skipped.len(), self.examined);
+        let (problems, skipped, examined) = (self.problems, self.skipped.len() + self.skipped_before, self.examined);
         for finding in self.findings {
             sink.item(&Item::Finding(finding))?;
         }

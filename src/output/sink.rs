@@ -106,6 +106,17 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// Hands over what was written so far.
+    ///
+    /// # Errors
+    /// When the output cannot be written to.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match &mut self.kind {
+            Kind::Json { out, .. } | Kind::Ndjson(out) => out.flush(),
+            Kind::Csv { writer, .. } => writer.flush(),
+        }
+    }
+
     /// Ends the output.
     ///
     /// # Errors

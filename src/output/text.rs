@@ -18,7 +18,7 @@ const WIDE: u16 = 120;
 const MAX_PROBLEMS: usize = 20;
 
 /// Notes of one kind that text lists one by one.
-const MAX_NOTES: usize = 2;
+pub const MAX_NOTES: usize = 2;
 
 /// How text is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -237,28 +237,14 @@ pub fn write_findings(
         if *count > most {
             continue;
         }
-        let mark = if finding.severity == "problem" { paint.bad("problem") } else { paint.doubt("note   ") };
-        let location = match (&finding.file, &finding.offset) {
-            (Some(file), Some(offset)) => format!("{} at {offset}: ", printable(file)),
-            (Some(file), None) => format!("{}: ", printable(file)),
-            (None, _) => String::new(),
-        };
-        wrapped(out, layout, &format!("  {mark}  "), 11, &format!("{location}{}", printable(&finding.what)))?;
-        wrapped(out, layout, "           ", 11, &finding.why)?;
+        write_finding(out, layout, finding)?;
     }
     for (kind, count) in shown {
         let severity =
             findings.iter().find(|finding| finding.kind == kind).map_or("note", |finding| finding.severity.as_ref());
         let most = if severity == "problem" { MAX_PROBLEMS } else { MAX_NOTES };
         if count > most {
-            let rest = count - most;
-            wrapped(
-                out,
-                layout,
-                "           ",
-                11,
-                &format!("and {rest} more of kind {kind}; --format json lists them all"),
-            )?;
+            write_further(out, layout, kind, count - most)?;
         }
     }
     if !skipped.is_empty() {
@@ -271,6 +257,40 @@ pub fn write_findings(
         wrapped(out, layout, "  ", 2, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))?;
     }
     Ok(())
+}
+
+/// Writes that there are more findings of a kind than were listed.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_further(out: &mut dyn Write, layout: Layout, kind: &str, rest: usize) -> io::Result<()> {
+    let words = format!("and {rest} more of kind {kind}; --format json lists them all");
+    wrapped(out, layout, "           ", 11, &words)
+}
+
+/// Writes one finding.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_finding(out: &mut dyn Write, layout: Layout, finding: &FindingJson) -> io::Result<()> {
+    let paint = layout.paint;
+    let mark = if finding.severity == "problem" { paint.bad("problem") } else { paint.doubt("note   ") };
+    let location = match (&finding.file, &finding.offset) {
+        (Some(file), Some(offset)) => format!("{} at {offset}: ", printable(file)),
+        (Some(file), None) => format!("{}: ", printable(file)),
+        (None, _) => String::new(),
+    };
+    wrapped(out, layout, &format!("  {mark}  "), 11, &format!("{location}{}", printable(&finding.what)))?;
+    wrapped(out, layout, "           ", 11, &finding.why)
+}
+
+/// Writes one thing that was not examined, among other lines.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_skipped(out: &mut dyn Write, layout: Layout, skipped: &SkippedJson) -> io::Result<()> {
+    let lead = format!("  {}  ", layout.paint.doubt("not examined"));
+    wrapped(out, layout, &lead, 16, &format!("{}: {}", printable(&skipped.what), printable(&skipped.reason)))
 }
 
 /// A label and a value.

@@ -11,6 +11,7 @@ use super::relation_columns;
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
 use super::wal_columns::{COUNTS, GroupCell, INTERVAL_COLUMNS, IntervalCell, Screens};
+use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::{GroupRow, RelationFigures};
 use crate::analysis::wal::interval_rows::IntervalRow;
@@ -86,6 +87,67 @@ pub fn write_intervals(
         )?;
     }
     Ok(())
+}
+
+/// A line of intervals that are printed as they end.
+#[derive(Clone, Copy, Debug)]
+pub enum IntervalLines<'a> {
+    /// What the columns are.
+    Heading,
+    /// An interval.
+    Row(&'a IntervalRow, Certainty),
+    /// All of them: counts, and bytes of WAL.
+    Total(&'a Tally, u64),
+}
+
+/// Least width of a column, as rows that come later are not known.
+const LINE_CELL: usize = 8;
+
+/// Writes one line, in columns that are as wide in every line.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_interval_lines(out: &mut dyn Write, layout: Layout, what: IntervalLines<'_>) -> io::Result<()> {
+    let is_wide = layout.width >= WIDE;
+    let own = |follows: bool| {
+        let columns = INTERVAL_COLUMNS.iter().filter(move |column| column.follows_counts == follows);
+        columns.flat_map(|column| column.cells).filter(move |cell| cell.screens.include(is_wide))
+    };
+    let counts = COUNTS.iter().filter_map(|column| column.interval.as_ref());
+    let counts = counts.filter(|cell| cell.screens.include(is_wide));
+    let of_interval = |cell: &IntervalCell<IntervalRow>| match what {
+        IntervalLines::Heading => cell.heading.to_owned(),
+        IntervalLines::Row(interval, _) => (cell.text)(interval),
+        IntervalLines::Total(_, wal_bytes) => match cell.heading {
+            "redo" => "total".to_owned(),
+            "WAL" => size(wal_bytes),
+            _ => String::new(),
+        },
+    };
+    let cells = own(false).map(|cell| (cell.heading, cell.is_number, of_interval(cell)));
+    let cells = cells.chain(counts.map(|cell| {
+        let text = match what {
+            IntervalLines::Heading => cell.heading.to_owned(),
+            IntervalLines::Row(interval, _) => (cell.text)(&interval.tally),
+            IntervalLines::Total(total, _) => (cell.text)(total),
+        };
+        (cell.heading, cell.is_number, text)
+    }));
+    let mut line = String::new();
+    for (heading, is_number, text) in
+        cells.chain(own(true).map(|cell| (cell.heading, cell.is_number, of_interval(cell))))
+    {
+        let width = LINE_CELL.max(heading.len()).max(if heading == "redo" { 17 } else { 0 });
+        line += &if is_number { format!("  {text:>width$}") } else { format!("  {text:<width$}") };
+    }
+    let certainty = if let IntervalLines::Row(_, certainty) = what { certainty } else { Certainty::Exact };
+    writeln!(out, "{}{}", line.trim_end(), unsure(certainty))
+}
+
+/// What stands after the numbers of a line that are not exact.
+#[must_use]
+pub const fn unsure(certainty: Certainty) -> &'static str {
+    if matches!(certainty, Certainty::AtLeast) { "  (at least)" } else { "" }
 }
 
 /// Writes groups and their total.

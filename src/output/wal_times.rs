@@ -9,7 +9,9 @@ use super::json::time_words;
 use super::json::wal::Row;
 use super::table::{plain_table, right_align, write_table};
 use super::wal_columns::{COUNTS, put_tally, rounded};
+use super::wal_text::unsure;
 use crate::analysis::wal::bucket_rows::{BucketRow, BucketRows};
+use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::since_redo::{SPAN_STARTS_S, SinceRedo};
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::Bucket;
@@ -54,53 +56,24 @@ pub fn bucket_row(bucket: &Bucket, bucket_us: i64) -> Row {
 /// # Errors
 /// When the output cannot be written to.
 pub fn write_buckets(out: &mut dyn Write, rows: &BucketRows, bucket_us: i64, total: &Tally) -> io::Result<()> {
-    let mut heading =
-        vec!["begins (UTC)", "n", "records", "images", "stored", "bytes", "MB/s", "img/s", "share", "checkpoints"];
     let is_summed = rows.rows.iter().any(|row| row.periods > 1);
-    let take = |mut cells: Vec<String>| {
-        if !is_summed {
-            cells.remove(1);
+    let with_periods = |cells: [String; 9], periods: String| {
+        let mut cells = cells.to_vec();
+        if is_summed {
+            cells.insert(1, periods);
         }
         cells
     };
-    if !is_summed {
-        heading.remove(1);
-    }
+    let heading = with_periods(BUCKET_HEADING.map(str::to_owned), "n".to_owned());
     let mut table = plain_table(&heading);
-    let cells = |first: [String; 2], tally: &Tally, rates: [String; 2], checkpoints: u64| {
-        let ([begins, periods], [bytes, images]) = (first, rates);
-        take(vec![
-            begins,
-            periods,
-            tally.records.to_string(),
-            tally.fpi_count.to_string(),
-            size(tally.fpi_bytes),
-            size(tally.combined_bytes()),
-            bytes,
-            images,
-            percent(tally.fpi_share()),
-            checkpoints.to_string(),
-        ])
-    };
     for BucketRow { periods, bucket } in &rows.rows {
         let lasts = seconds(bucket_us) * *periods as f64;
-        let first = match bucket.start {
-            Some(start) => [short_time(start), periods.to_string()],
-            None => ["unknown".to_owned(), "-".to_owned()],
-        };
-        let rates = match bucket.start {
-            Some(_) => [
-                rate(megabytes(bucket.tally.combined_bytes() as f64) / lasts),
-                rate(bucket.tally.fpi_count as f64 / lasts),
-            ],
-            None => ["-".to_owned(), "-".to_owned()],
-        };
-        table.add_row(cells(first, &bucket.tally, rates, bucket.checkpoints));
+        let periods = bucket.start.map_or_else(|| "-".to_owned(), |_| periods.to_string());
+        table.add_row(with_periods(bucket_cells(bucket, lasts), periods));
     }
     let checkpoints = rows.rows.iter().map(|row| row.bucket.checkpoints).sum();
     let periods: u64 = rows.rows.iter().map(|row| row.periods).sum();
-    let first = ["total".to_owned(), periods.to_string()];
-    table.add_row(cells(first, total, [String::new(), String::new()], checkpoints));
+    table.add_row(with_periods(total_cells(total, checkpoints), periods.to_string()));
     right_align(&mut table, 1..heading.len());
     write_table(out, &table)?;
     let length = duration(seconds(bucket_us));
@@ -111,6 +84,69 @@ pub fn write_buckets(out: &mut dyn Write, rows: &BucketRows, bucket_us: i64, tot
         writeln!(out, "\n{} further periods of {length} without a record", rows.left_out)?;
     }
     Ok(())
+}
+
+/// A line of periods that are printed as they end.
+#[derive(Clone, Copy, Debug)]
+pub enum BucketLines<'a> {
+    /// What the columns are.
+    Heading,
+    /// A period.
+    Row(&'a Bucket, Certainty),
+    /// All of them: counts, and how many checkpoints.
+    Total(&'a Tally, u64),
+}
+
+/// Writes one line, in columns that are as wide in every line.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_bucket_lines(out: &mut dyn Write, bucket_us: i64, what: BucketLines<'_>) -> io::Result<()> {
+    let (cells, certainty) = match what {
+        BucketLines::Heading => (BUCKET_HEADING.map(str::to_owned), Certainty::Exact),
+        BucketLines::Row(bucket, certainty) => (bucket_cells(bucket, seconds(bucket_us)), certainty),
+        BucketLines::Total(total, checkpoints) => (total_cells(total, checkpoints), Certainty::Exact),
+    };
+    let widths = [TIME_WIDTH, 8, 8, 8, 8, 8, 8, 8, 11];
+    let row = cells.iter().zip(widths).enumerate();
+    let line: String = row
+        .map(|(at, (text, width))| if at == 0 { format!("  {text:<width$}") } else { format!("  {text:>width$}") })
+        .collect();
+    writeln!(out, "{}{}", line.trim_end(), unsure(certainty))
+}
+
+const BUCKET_HEADING: [&str; 9] =
+    ["begins (UTC)", "records", "images", "stored", "bytes", "MB/s", "img/s", "share", "checkpoints"];
+
+/// Columns of a time with a fraction of a second.
+const TIME_WIDTH: usize = 19;
+
+fn bucket_cells(bucket: &Bucket, lasts: f64) -> [String; 9] {
+    let tally = &bucket.tally;
+    let rates = match bucket.start {
+        Some(_) => [rate(megabytes(tally.combined_bytes() as f64) / lasts), rate(tally.fpi_count as f64 / lasts)],
+        None => ["-".to_owned(), "-".to_owned()],
+    };
+    let begins = bucket.start.map_or_else(|| "unknown".to_owned(), short_time);
+    count_cells(begins, tally, rates, bucket.checkpoints)
+}
+
+fn total_cells(total: &Tally, checkpoints: u64) -> [String; 9] {
+    count_cells("total".to_owned(), total, [String::new(), String::new()], checkpoints)
+}
+
+fn count_cells(begins: String, tally: &Tally, [bytes, images]: [String; 2], checkpoints: u64) -> [String; 9] {
+    [
+        begins,
+        tally.records.to_string(),
+        tally.fpi_count.to_string(),
+        size(tally.fpi_bytes),
+        size(tally.combined_bytes()),
+        bytes,
+        images,
+        percent(tally.fpi_share()),
+        checkpoints.to_string(),
+    ]
 }
 
 /// A time without its zone.

@@ -238,7 +238,7 @@ impl IntervalFold {
         let slices = std::mem::take(&mut counts.slices);
         let ends: Vec<Lsn> = slices.iter().skip(1).map(|slice| slice.start_lsn).chain([end_lsn]).collect();
         let mut checkpoints = counts.checkpoints.iter().peekable();
-        let mut now = self.clock.now();
+        let (mut now, mut result) = (self.clock.now(), Ok(()));
         self.clock.append(&counts.clock);
         for (at, (slice, slice_end)) in slices.into_iter().zip(ends).enumerate() {
             if at > 0 {
@@ -253,11 +253,12 @@ impl IntervalFold {
             while let Some(checkpoint) =
                 checkpoints.next_if(|checkpoint| checkpoint.lsn < slice_end || slice_end == end_lsn)
             {
-                self.checkpoint(checkpoint, rescan)?;
+                // What comes after it is counted all the same.
+                result = result.and(self.checkpoint(checkpoint, rescan));
             }
         }
         self.merge_old_chunks();
-        Ok(())
+        result
     }
 
     /// Ends a run: what follows does not follow in WAL.
@@ -344,10 +345,19 @@ impl IntervalFold {
         let mut after: Vec<Chunk> = self.chunks.drain(first_after..).collect();
         let cut = self.chunks.pop_if(|chunk| chunk.end_lsn > redo_lsn);
         if let Some(chunk) = cut {
+            let slices = match rescan(chunk.segments.clone(), &[chunk.start_lsn, redo_lsn, chunk.end_lsn]) {
+                Ok(slices) => slices,
+                Err(error) => {
+                    // Nothing is lost: the interval goes on.
+                    self.chunks.push(chunk);
+                    self.chunks.append(&mut after);
+                    return Err(error);
+                }
+            };
             let mut first = Chunk::new(chunk.segments.clone(), chunk.start_lsn, redo_lsn, chunk.entering);
             let mut second = Chunk::new(chunk.segments.clone(), redo_lsn, chunk.end_lsn, chunk.entering);
             let mut second_begun = false;
-            for slice in rescan(chunk.segments.clone(), &[chunk.start_lsn, redo_lsn, chunk.end_lsn])? {
+            for slice in slices {
                 match slice.start_lsn {
                     lsn if lsn < chunk.start_lsn || lsn >= chunk.end_lsn => {}
                     lsn if lsn < redo_lsn => first.add(slice),

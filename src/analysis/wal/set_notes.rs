@@ -3,7 +3,7 @@
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, WalRemark};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
-use crate::cluster::wal::{NoteKind, NoteLevel, WalSet};
+use crate::cluster::wal::{NoteKind, NoteLevel, SetNote, WalSet};
 use crate::types::Lsn;
 
 /// From where on WAL is needed; `None`: all of it.
@@ -26,7 +26,12 @@ impl NeededWal {
 
 /// Turns the notes of a set into findings, and what was left out of it into gaps of the coverage.
 pub fn note_set(set: &WalSet, needed: NeededWal, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
-    for note in set.notes() {
+    note_all(set.notes(), needed, findings, coverage);
+}
+
+/// The same of notes of which there may be no set.
+pub fn note_all(notes: &[SetNote], needed: NeededWal, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+    for note in notes {
         let ends_before = |needed: Option<Lsn>| note.wal_end.zip(needed).is_some_and(|(end, needed)| end <= needed);
         let part = note.file.as_ref().map_or(SkippedPart::Wal, SkippedPart::file);
         let what = note.what.clone();

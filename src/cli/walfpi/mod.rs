@@ -6,6 +6,7 @@ mod compare;
 mod dwb_size;
 mod export;
 mod extract;
+mod follow;
 mod images;
 mod list;
 mod merge;

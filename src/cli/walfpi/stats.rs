@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
+use super::follow::{FollowArgs, run_follow};
 use super::time_args::length_of_time;
 use super::times::{run_since_redo, run_times};
 use crate::analysis::finding::{Coverage, Finding};
@@ -23,6 +24,7 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::relation_name::RelationChoice;
+use crate::inspect::wal::follow::FollowBy;
 use crate::inspect::wal::part::{PartKey, WalPart, wal_part};
 use crate::inspect::wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
 use crate::output::closing::{Closing, VERSION, begin};
@@ -116,6 +118,8 @@ pub struct StatsArgs {
     /// Continue after damage, at the next page on which a record starts
     #[arg(long)]
     resync: bool,
+    #[command(flatten)]
+    follow: FollowArgs,
     #[command(flatten)]
     jobs: JobsArg,
     #[command(flatten)]
@@ -255,6 +259,14 @@ impl Sort {
 }
 
 pub(super) fn run(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    if args.follow.follow {
+        let by = match args.by[..] {
+            [By::Checkpoint] => FollowBy::Checkpoint,
+            [By::Time] => FollowBy::Time { bucket_us: args.bucket },
+            _ => return Err(UsageError::FollowedByOther.into()),
+        };
+        return run_follow(&args.common, args.jobs, (args.follow, by), out);
+    }
     let work = (args.jobs, args.progress);
     let for_prometheus = args.common.output.format == Format::Prometheus;
     if for_prometheus && (args.partial || args.by.iter().any(|by| by.key().is_none())) {

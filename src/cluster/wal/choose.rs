@@ -44,6 +44,8 @@ pub struct WalSegmentFile {
     pub partial: bool,
     /// Named by the user as a file, not found in a directory or archive.
     pub named: bool,
+    /// Found in the `pg_wal` of a server, which removes segments that it does not need any more.
+    pub in_pg_wal: bool,
     pub(super) stored_at: StoredAt,
 }
 
@@ -338,6 +340,7 @@ impl Chooser<'_> {
             codecs: candidate.codecs,
             partial,
             named: candidate.origin.named,
+            in_pg_wal: candidate.origin.in_pg_wal,
             stored_at: candidate.stored_at,
             label: candidate.label,
         })

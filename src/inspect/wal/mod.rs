@@ -6,6 +6,7 @@ pub mod compare;
 mod counting;
 pub mod dwb_size;
 pub mod export;
+pub mod follow;
 pub mod images;
 pub mod merge;
 pub mod names;

@@ -58,6 +58,14 @@ impl WalSource {
     /// # Errors
     /// When no path holds WAL, or the range is empty.
     pub fn open(request: &WalRequest) -> Result<Self, InspectError> {
+        Self::open_for(request, Wanted::default())
+    }
+
+    /// The same, of WAL that is `wanted`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) fn open_for(request: &WalRequest, wanted: Wanted) -> Result<Self, InspectError> {
         if let (Some(start), Some(end)) = (request.start, request.end)
             && start > end
         {
@@ -67,6 +75,7 @@ impl WalSource {
         let mut stdin = io::stdin();
         let mut options = WalSetOptions::new(&scratch_file);
         options.timeline = request.timeline.or_else(|| span.timeline());
+        options.system_identifier = wanted.system_identifier;
         options.stdin = Some(&mut stdin);
         options.fifos = true;
         let set = WalSet::open(paths, options).map_err(|error| cannot_open(paths, error))?;
@@ -93,7 +102,7 @@ impl WalSource {
             limit: None,
             waiting: VecDeque::new(),
         };
-        let needed = NeededWal { gaps_from: None, segments_from: source.start };
+        let needed = NeededWal { gaps_from: None, segments_from: wanted.from.or(source.start) };
         note_set(&source.set, needed, &mut source.findings, &mut source.coverage);
         source.confirm_version();
         source.note_two_segments(paths);
@@ -411,6 +420,15 @@ impl WalSource {
 fn cannot_open(paths: &[PathBuf], error: WalSetError) -> InspectError {
     let is_bare = |path: &PathBuf| path.to_str().is_some_and(is_segment_name) && !path.exists();
     if paths.iter().any(is_bare) { InspectError::SegmentWithoutDirectory(error) } else { error.into() }
+}
+
+/// Which WAL is wanted of that which the paths stand for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    /// That of this cluster alone; `None`: of the one that most is of.
+    pub(super) system_identifier: Option<u64>,
+    /// What ends before is left out without a loss; `None`: before the range that is read.
+    pub(super) from: Option<Lsn>,
 }
 
 /// Where a visitor says what is wrong.

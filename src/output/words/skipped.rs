@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::super::figures::size;
 use crate::analysis::skipped::{ByteRange, ControlDoubt, Lacking, NoPageSize, SkipReason, Skipped, SkippedPart};
 use crate::types::Lsn;
 
@@ -154,6 +155,9 @@ impl fmt::Display for SkipReason {
             Self::NoSuchDwbFile => f.write_str("the buffer has no such file"),
             Self::NoRecordOfRelation => f.write_str("no record that was read refers to this relation"),
             Self::NoRecordInRange => f.write_str("no record lies in this range"),
+            Self::RemovedBeforeRead { bytes } => {
+                write!(f, "{} of WAL removed before it was read, and not counted", size(*bytes))
+            }
             Self::TooManyMissing { limit } => write!(f, "{limit} missing pages are listed, and no more are looked for"),
             Self::NotRebuilt { why } => f.write_str(why),
             Self::NoRoomForRecords { from } => {

@@ -1,0 +1,315 @@
+//! The lines of WAL that is followed: checkpoint intervals or periods of time, each given out when all of it is known.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::clock::Clock;
+use crate::analysis::wal::collect::collect_run;
+use crate::analysis::wal::interval::{Folded, Interval, IntervalFold};
+use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts, Slice};
+use crate::analysis::wal::segment::{SegmentRead, WatchRead, read_segment};
+use crate::analysis::wal::stretch::{Extent, Stretch};
+use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
+use crate::analysis::wal::walk::WalkEnd;
+use crate::cluster::open::AccessError;
+use crate::cluster::wal::{WalReadError, WalSet};
+use crate::inspect::wal::stats::WalCounts;
+use crate::inspect::wal::watch::unwatched;
+use crate::parsers::error::ParseError;
+use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::payload::PgTimestamp;
+use crate::types::Lsn;
+
+/// What lines stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowBy {
+    /// Checkpoint intervals.
+    Checkpoint,
+    /// Periods of time.
+    Time {
+        /// How long each is, in microseconds. At least 1.
+        bucket_us: i64,
+    },
+}
+
+/// A line, and how sure its counts are.
+#[derive(Clone, Debug)]
+pub struct FollowedLine {
+    /// What it stands for, with the counts.
+    pub row: FollowedRow,
+    /// [`Certainty::AtLeast`] where WAL beside it could not be read.
+    pub certainty: Certainty,
+}
+
+/// What a line stands for.
+#[derive(Clone, Debug)]
+pub enum FollowedRow {
+    /// A checkpoint interval.
+    Interval(Box<Interval>),
+    /// A period of time.
+    Bucket(Bucket),
+}
+
+/// What was counted so far.
+#[derive(Debug)]
+pub(super) struct Lines {
+    kind: Kind,
+    counted: WalCounts,
+    /// WAL that is missing and lies beside lines that were not given out yet.
+    gaps: Vec<Range<Lsn>>,
+    /// Where counting goes on: the end of the last whole record.
+    next: Option<Lsn>,
+    undecoded: Vec<ParseError>,
+    lost_redo: Option<WalReadError>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Intervals(Box<IntervalFold>),
+    Buckets(Buckets),
+}
+
+/// The periods that are not over.
+#[derive(Debug)]
+struct Buckets {
+    width_us: i64,
+    clock: Clock,
+    open: BTreeMap<Option<PgTimestamp>, (Bucket, Certainty)>,
+    /// WAL is missing since a time was told last.
+    is_after_gap: bool,
+}
+
+impl Buckets {
+    /// Start of the period that is not over.
+    fn open_since(&self) -> Option<PgTimestamp> {
+        self.start_of(self.clock.now()?)
+    }
+
+    fn start_of(&self, time: PgTimestamp) -> Option<PgTimestamp> {
+        let step = time.0.checked_div_euclid(self.width_us)?;
+        Some(PgTimestamp(step.saturating_mul(self.width_us)))
+    }
+
+    fn push(&mut self, part: &mut BucketCounter) {
+        let entered = self.open_since();
+        let mut one = TimeBuckets::new(self.width_us);
+        one.clock = std::mem::take(&mut self.clock);
+        one.push(part);
+        self.clock = std::mem::take(&mut one.clock);
+        for mut bucket in one.rows() {
+            // What a checkpoint says of its beginning comes when its line may have been given out.
+            if entered.is_some() && bucket.start < entered {
+                bucket.start = entered;
+            }
+            let is_first_since = self.is_after_gap && bucket.start != entered;
+            let certainty = if self.is_after_gap { Certainty::AtLeast } else { Certainty::Exact };
+            self.is_after_gap &= !is_first_since;
+            let fresh = Bucket { start: bucket.start, ..Bucket::default() };
+            let (open, sure) = self.open.entry(bucket.start).or_insert((fresh, Certainty::Exact));
+            open.tally.add(&bucket.tally);
+            open.checkpoints = open.checkpoints.saturating_add(bucket.checkpoints);
+            *sure = sure.and(certainty);
+        }
+    }
+
+    /// What comes next does not follow.
+    fn gap(&mut self) {
+        self.is_after_gap = true;
+        if let Some((_, sure)) = self.open.get_mut(&self.open_since()) {
+            *sure = Certainty::AtLeast;
+        }
+    }
+
+    fn take_settled(&mut self) -> Vec<FollowedLine> {
+        let open = self.open.split_off(&self.open_since());
+        lines_of(std::mem::replace(&mut self.open, open))
+    }
+}
+
+fn lines_of(buckets: BTreeMap<Option<PgTimestamp>, (Bucket, Certainty)>) -> Vec<FollowedLine> {
+    let line = |(bucket, certainty)| FollowedLine { row: FollowedRow::Bucket(bucket), certainty };
+    buckets.into_values().map(line).collect()
+}
+
+impl Lines {
+    pub(super) fn new(by: FollowBy) -> Self {
+        let kind = match by {
+            FollowBy::Checkpoint => Kind::Intervals(Box::new(IntervalFold::new())),
+            FollowBy::Time { bucket_us } => Kind::Buckets(Buckets {
+                width_us: bucket_us.max(1),
+                clock: Clock::default(),
+                open: BTreeMap::new(),
+                is_after_gap: false,
+            }),
+        };
+        let counted = WalCounts::default();
+        Self { kind, counted, gaps: Vec::new(), next: None, undecoded: Vec::new(), lost_redo: None }
+    }
+
+    /// Where counting goes on; `None` before the first record.
+    pub(super) const fn next(&self) -> Option<Lsn> {
+        self.next
+    }
+
+    /// Counts the whole records of a run.
+    pub(super) fn read(
+        &mut self,
+        stretch: &Stretch<'_>,
+        jobs: usize,
+        watch: WatchRead<'_>,
+        plan: &ScanPlan,
+    ) -> Result<WalkEnd, WalReadError> {
+        let set = stretch.set;
+        match &self.kind {
+            Kind::Intervals(_) => {
+                let begin = |index| Counter::new(set, index, plan, &[]);
+                collect_run(stretch, jobs, watch, begin, |part| {
+                    self.take_segment(set, part);
+                    Ok(())
+                })
+            }
+            Kind::Buckets(buckets) => {
+                let width_us = buckets.width_us;
+                collect_run(
+                    stretch,
+                    jobs,
+                    watch,
+                    |_| BucketCounter::new(width_us, None),
+                    |part| {
+                        self.take_times(set.segments()[part.index].start_lsn.max(plan.start_lsn), part);
+                        Ok(())
+                    },
+                )
+            }
+        }
+    }
+
+    /// Takes the whole records that start in a segment: where they end, if there are any.
+    fn reach(&mut self, extent: &Extent) -> Option<Lsn> {
+        self.counted.reach(extent.first_lsn, extent.last_end_lsn);
+        self.next = extent.last_end_lsn.or(self.next);
+        extent.last_end_lsn
+    }
+
+    fn take_segment(&mut self, set: &WalSet, part: &mut SegmentCounts<'_>) {
+        let Some(end_lsn) = self.reach(&part.extent) else { return };
+        let counts = &mut part.found.counts;
+        self.counted.total.add(&counts.total());
+        self.undecoded.extend(counts.undecoded.take());
+        // Numbers of segments stay what they are from round to round.
+        let number = number_of(set, part.index);
+        let mut rescan = |segments: Range<usize>, cuts: &[Lsn]| read_again(set, segments, cuts);
+        let Kind::Intervals(fold) = &mut self.kind else { return };
+        if let Err(error) = fold.push(number, counts, end_lsn, &mut rescan) {
+            // The redo point lies in a segment that is gone: two intervals stay one.
+            self.lost_redo.get_or_insert(error);
+        }
+    }
+
+    fn take_times(&mut self, begin: Lsn, part: &mut SegmentRead<BucketCounter>) {
+        let start = self.next.unwrap_or(begin);
+        let Some(end_lsn) = self.reach(&part.extent) else { return };
+        self.counted.total.add(&part.found.tally);
+        self.counted.add_stretch(start, end_lsn);
+        if let Kind::Buckets(buckets) = &mut self.kind {
+            buckets.push(&mut part.found);
+        }
+    }
+
+    /// Goes on at `lsn`, after WAL that is missing.
+    pub(super) fn skip_to(&mut self, lsn: Lsn) {
+        let from = self.next.replace(lsn).unwrap_or(lsn);
+        self.gaps.push(from..lsn);
+        match &mut self.kind {
+            Kind::Intervals(fold) => fold.end_run(),
+            Kind::Buckets(buckets) => buckets.gap(),
+        }
+    }
+
+    /// Goes on at `lsn`, where another timeline begins.
+    pub(super) fn go_on_at(&mut self, lsn: Lsn) {
+        self.next = Some(lsn);
+        if let Kind::Intervals(fold) = &mut self.kind {
+            fold.end_run();
+        }
+    }
+
+    /// Records with a right checksum whose payload is not that of their type, since it was asked before.
+    pub(super) fn take_undecoded(&mut self) -> Vec<ParseError> {
+        std::mem::take(&mut self.undecoded)
+    }
+
+    /// Why a redo point could not be found, since it was asked before.
+    pub(super) const fn take_lost_redo(&mut self) -> Option<WalReadError> {
+        self.lost_redo.take()
+    }
+
+    /// The lines of which all is known.
+    pub(super) fn take_settled(&mut self) -> Vec<FollowedLine> {
+        match &mut self.kind {
+            Kind::Intervals(fold) => {
+                let intervals = fold.take_settled();
+                let last = intervals.last().map(|interval| interval.end_lsn);
+                let lines = intervals.into_iter().map(|interval| self.line(interval)).collect();
+                self.gaps.retain(|gap| last.is_none_or(|last| gap.end >= last));
+                lines
+            }
+            Kind::Buckets(buckets) => {
+                self.gaps.clear();
+                buckets.take_settled()
+            }
+        }
+    }
+
+    fn line(&mut self, interval: Interval) -> FollowedLine {
+        self.counted.wal_bytes = self.counted.wal_bytes.saturating_add(interval.wal_bytes());
+        let is_beside = |gap: &Range<Lsn>| interval.end_lsn >= gap.start && interval.start_lsn <= gap.end;
+        let certainty = if self.gaps.iter().any(is_beside) { Certainty::AtLeast } else { Certainty::Exact };
+        FollowedLine { row: FollowedRow::Interval(Box::new(interval)), certainty }
+    }
+
+    /// The lines that are left, as far as they were read, all counts, and what is odd about the times.
+    pub(super) fn finish(mut self) -> (Vec<FollowedLine>, WalCounts, Option<Finding>) {
+        let placeholder = Kind::Intervals(Box::new(IntervalFold::new()));
+        let (lines, clock) = match std::mem::replace(&mut self.kind, placeholder) {
+            Kind::Intervals(fold) => {
+                let Folded { intervals, clock, times, since_redo } = fold.finish();
+                (self.counted.times, self.counted.since_redo) = (times, since_redo);
+                (intervals.into_iter().map(|interval| self.line(interval)).collect(), clock)
+            }
+            Kind::Buckets(buckets) => (lines_of(buckets.open), buckets.clock),
+        };
+        let set_back = clock.set_back().map(|back| Finding::note(FindingKind::ClockSetBack(back)));
+        (lines, self.counted, set_back)
+    }
+}
+
+fn number_of(set: &WalSet, index: usize) -> usize {
+    usize::try_from(set.segments()[index].segment.number).unwrap_or(usize::MAX)
+}
+
+/// Reads segments, by their numbers, once more with cuts.
+fn read_again(set: &WalSet, numbers: Range<usize>, cuts: &[Lsn]) -> Result<Vec<Slice>, WalReadError> {
+    let start_lsn = cuts.first().copied().unwrap_or_default();
+    let plan = ScanPlan { start_lsn, blocks: true, ..ScanPlan::totals() };
+    let quiet = |_| unwatched(0, 0);
+    let (mut slices, mut buffer) = (Vec::new(), Vec::new());
+    for number in numbers {
+        let index = (0..set.segments().len()).find(|index| number_of(set, *index) == number);
+        let run = index.and_then(|index| set.runs().into_iter().find(|run| run.contains(&index)));
+        let Some((index, run)) = index.zip(run) else {
+            let gone = io::Error::from(io::ErrorKind::NotFound);
+            let name = format!("segment number {number}");
+            return Err(WalReadError::Access(AccessError::io("read", Path::new(&name), gone)));
+        };
+        let stretch = plan.stretch(set, &run, Keep::Heads);
+        let part = read_segment(&stretch, index, index, Counter::new(set, index, &plan, cuts), &quiet, &mut buffer)?;
+        slices.extend(part.found.counts.slices);
+    }
+    Ok(slices)
+}
