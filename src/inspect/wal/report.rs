@@ -52,7 +52,7 @@ pub struct MadeWalReport {
 /// # Errors
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
 pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<MadeWalReport, InspectError> {
-    let names = NameLookup::open(request.wal.names.as_deref())?;
+    let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open(&request.wal)?;
     source.take_names(&names)?;
     let jobs = request.wal.jobs;
@@ -71,6 +71,9 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
     if !source.is_whole() {
         what_if.iter_mut().for_each(WhatIf::mark_part);
         compression.iter_mut().for_each(CompressionWhatIf::mark_part);
+    }
+    if used.as_ref().is_some_and(|counted| counted.has_unnamed(&names)) {
+        names.add_from_wal(&source.set, jobs);
     }
     let figures: FxHashMap<Key, RelationFigures> =
         used.as_ref().map(|counted| figures_of(counted, &names)).unwrap_or_default();

@@ -55,17 +55,17 @@ impl WalReport<'_> {
                 "relation",
                 "images",
                 "image bytes",
-                "% of images",
+                "%",
                 "kind",
-                "per 1000 changes",
+                "per 1000",
                 "HOT %",
-                "most bytes because of",
+                "main cause",
                 "likely cause",
             ],
             rows: self.relations.iter().map(row).collect(),
         });
         let notes = vec![
-            "HOT: share of HOT updates in all updates, in percent. The likely cause is left open where no rule clearly fits."
+            "%: of all image bytes. Per 1000: images per 1000 changes. HOT: share of HOT updates in all updates, in percent. Main cause: that of most image bytes. The likely cause is left open where no rule clearly fits."
                 .to_owned(),
         ];
         vec![Part::Figure(Box::new(Figure { name: "relations", plot, numbers, notes }))]
