@@ -155,7 +155,7 @@ fn rows_carry_everything_that_leads_to_the_page() {
     let page = pages.iter().find(|page| page["block"] == 1409).unwrap();
     let expected = serde_json::json!({
         "type": "damaged_page", "spc_oid": 16384, "db_oid": 5, "rel_number": 16400,
-        "relation": "postgres.public.pgbench_accounts", "fork": "main", "block": 1409,
+        "relation": "postgres.public.pgbench_accounts", "database": "postgres", "fork": "main", "block": 1409,
         "path": "pg_tblspc/16384/PG_19_202602051/5/16400", "offset": "0xB02000", "disk": "damaged",
         "checksum_stored": 0xF945, "checksum_computed": 0x9451, "server_rejects": true, "unlogged": false, "faults": [],
         "fault_codes": [],

@@ -158,6 +158,18 @@ impl RelationNames {
         Some(if name.doubt.is_some() { format!("{name}?") } else { name.to_string() })
     }
 
+    /// Name of the database of a relation, whether or not the relation has a name; `None` for shared relations and where
+    /// it is not known.
+    #[must_use]
+    pub fn database_of(&self, rel: RelFileLocator) -> Option<&str> {
+        let by_relation = || {
+            let label = self.get(rel)?.database.as_deref()?;
+            // The OID stands for a database without a name.
+            (label.parse() != Ok(rel.db_oid)).then_some(label)
+        };
+        self.database(rel.db_oid).or_else(by_relation)
+    }
+
     /// Every relation that is called so: by its name, with or without schema and database in front, and with or without
     /// the question mark of [`Self::full_name`]. Sorted.
     #[must_use]

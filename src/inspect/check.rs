@@ -51,6 +51,7 @@ use crate::cluster::page_source::RelationPages;
 use crate::cluster::running::ServerSign;
 use crate::output::shell::quoted;
 use crate::parsers::control::ControlFile;
+use crate::repair::blocker::{Overrides, find_blockers};
 use crate::types::{PageId, RelFileLocator};
 
 /// Which cluster is examined, and how much of it.
@@ -171,6 +172,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let state = ClusterCondition::of(cluster.control, &cluster.server, &cluster.signs);
     let (paths, block_size) = (files.paths, files.block_size);
     let scanned = scanned_files;
+    let blockers = find_blockers(directory, Overrides::default());
     let mut examined = Examination {
         source,
         names,
@@ -185,6 +187,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         coverage,
         block_size,
         state,
+        blockers,
         scanned,
         proof,
         built: BuiltPages::default(),

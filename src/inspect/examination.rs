@@ -18,6 +18,7 @@ use crate::cluster::donor::Donor;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
 use crate::parsers::control::ChecksumState;
+use crate::repair::blocker::Blocker;
 use crate::types::{PageId, RelFileLocator};
 
 /// A data directory, read and judged.
@@ -48,6 +49,8 @@ pub struct Examination {
     pub block_size: usize,
     /// What happened to the cluster.
     pub state: ClusterCondition,
+    /// What forbids a repair that overrides nothing, as it was when the cluster was examined.
+    pub blockers: Vec<Blocker>,
     /// How much the page scan read, if it ran.
     pub scanned: Option<ScannedFiles>,
     /// How the proofs by replay went, if they were asked for.

@@ -20,7 +20,6 @@ use crate::output::sql::quoted_name;
 use crate::parsers::catalog::{FIRST_NORMAL_OID, RelKind};
 use crate::parsers::control::ControlFile;
 use crate::parsers::page_kind::access_method_name;
-use crate::repair::blocker::is_shut_down;
 use crate::types::{Oid, RelFileLocator};
 
 /// Steps for all damaged pages of the cluster.
@@ -51,13 +50,8 @@ fn denied_files(examined: &Examination) -> usize {
 
 /// What words of steps need to know.
 pub fn step_context<'a>(examined: &'a Examination, data_dir: &'a str) -> StepContext<'a> {
-    let control = examined.source.directory.as_ref().and_then(|directory| directory.control().trusted());
-    StepContext {
-        data_dir,
-        evidence: &examined.evidence,
-        block_size: examined.block_size,
-        is_shut_down: control.is_some_and(is_shut_down),
-    }
+    let (evidence, blockers) = (&examined.evidence, &examined.blockers);
+    StepContext { data_dir, evidence, block_size: examined.block_size, blockers }
 }
 
 /// The cluster as documents need it. `data_dir`: as it was named.

@@ -113,6 +113,12 @@ impl PageHistory {
         self.names.full_name(page.rel)
     }
 
+    /// Name of the database of a page, where it is known.
+    #[must_use]
+    pub fn database_name(&self, page: PageId) -> Option<&str> {
+        self.names.database_of(page.rel)
+    }
+
     /// The timeline that wrote the WAL at `lsn`.
     #[must_use]
     pub fn timeline_at(&self, lsn: Lsn) -> TimelineId {

@@ -71,6 +71,8 @@ pub struct DamagedPage<'a> {
     pub damage: &'a PageDamage,
     /// Name of its relation, where it is known.
     pub relation: Option<String>,
+    /// Name of its database, where it is known.
+    pub database: Option<String>,
     /// The relation is unlogged: recovery after a crash empties it.
     pub is_unlogged: bool,
     /// Bytes that are there of a page that its file ends inside of.
@@ -122,6 +124,10 @@ impl LazyNames {
     /// A question mark follows a name that may be wrong.
     fn of(&mut self, directory: &DataDir, rel: RelFileLocator) -> Option<String> {
         self.read(directory).full_name(rel)
+    }
+
+    fn database_of(&mut self, directory: &DataDir, rel: RelFileLocator) -> Option<String> {
+        self.read(directory).database_of(rel).map(str::to_owned)
     }
 
     /// None are known.
@@ -354,12 +360,14 @@ impl Shown<'_> {
     fn show(&mut self, held: &HeldPage, fate: Option<&ReplayFate>) -> ControlFlow<()> {
         let path = self.plan.path_of(held.file);
         let relation = self.names.of(self.directory, held.page.rel);
+        let database = self.names.database_of(self.directory, held.page.rel);
         (self.visit)(&DamagedPage {
             page: held.page,
             path: &path,
             offset: held.offset,
             damage: &held.damage,
             relation,
+            database,
             is_unlogged: held.is_unlogged,
             have_bytes: held.have_bytes,
             fate,

@@ -115,7 +115,11 @@ impl JudgedCluster<'_> {
     fn named<T>(&self, page: PageId, make: impl FnOnce(&PageLocation<'_>) -> T) -> T {
         let (path, _) = self.paths.path_and_block(page);
         let relation = self.names.full_name(page.rel);
-        make(&PageLocation { path: &path.display().to_string(), relation: relation.as_deref() })
+        make(&PageLocation {
+            path: &path.display().to_string(),
+            relation: relation.as_deref(),
+            database: self.names.database_of(page.rel),
+        })
     }
 
     fn counts(&self) -> Map<String, Value> {

@@ -1,5 +1,6 @@
 //! What to do next, in words, each step with its risk and the commands that do it.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use super::escape::printable;
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
 use crate::analysis::verdict::next_step::{Affected, Lost, NamedRelation, NextStep, Owner, Rebuilt, UnknownVersion};
+use crate::repair::blocker::Blocker;
 use crate::types::BlockNumber;
 
 /// Rows of a page that are named when nothing says how many there are: as many as fit without a byte of data.
@@ -29,8 +31,33 @@ pub struct StepContext<'a> {
     pub evidence: &'a str,
     /// Bytes of a page.
     pub block_size: usize,
-    /// The cluster was shut down cleanly, which a repair refuses unless it is told that this is known.
-    pub is_shut_down: bool,
+    /// What forbids a repair: each has the flag that overrides it, or makes a repair impossible for now.
+    pub blockers: &'a [Blocker],
+}
+
+impl StepContext<'_> {
+    /// The flags without which a repair is refused, as arguments: ` --allow-shut-down`, or nothing.
+    #[must_use]
+    pub fn flags(&self) -> String {
+        let flags: BTreeSet<&str> = self.blockers.iter().filter_map(|blocker| blocker.flag).collect();
+        flags.iter().map(|flag| format!(" {flag}")).collect()
+    }
+
+    /// Why a repair needs those flags, or cannot be carried out for now; empty when nothing forbids it.
+    #[must_use]
+    pub fn repair_words(&self) -> String {
+        let word = |blocker: &Blocker| match blocker.flag {
+            Some(flag) => format!(" A repair needs {flag}, since {}; {}.", blocker.what, blocker.advice),
+            None => format!(" For now a repair is refused: {}; {}.", blocker.what, blocker.advice),
+        };
+        self.blockers.iter().map(word).collect()
+    }
+
+    /// No flag lets a repair write.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.blockers.iter().any(|blocker| blocker.flag.is_none())
+    }
 }
 
 /// One step: sentences, and commands that belong to them.
@@ -51,6 +78,23 @@ impl Words {
 
     fn with(mut self, command: impl Into<String>) -> Self {
         self.commands.push(command.into());
+        self
+    }
+
+    /// The command that shows what a repair does, if it is to be shown, and the one that carries it out, where it can be.
+    fn with_repair(mut self, arguments: &str, is_shown: bool, context: StepContext<'_>) -> Self {
+        let begin = format!("pg_dwbinspect repair {arguments}{}", context.flags());
+        let why = context.repair_words();
+        if !why.is_empty() {
+            let sentence = self.sentence.trim_end_matches(':');
+            self.sentence = format!("{}.{why}", sentence.trim_end_matches('.'));
+        }
+        if is_shown || context.is_refused() {
+            self.commands.push(begin.clone());
+        }
+        if !context.is_refused() {
+            self.commands.push(format!("{begin} --apply"));
+        }
         self
     }
 }
@@ -116,8 +160,6 @@ fn count(pages: usize) -> String {
 #[must_use]
 pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
     let dir = quoted(context.data_dir) + context.evidence;
-    // Without it the command would be refused.
-    let allow = if context.is_shut_down { " --allow-shut-down" } else { "" };
     match step {
         NextStep::StopServer => Words::new(
             "Stop the server, or examine a copy or snapshot: while files change, nothing said about them is certain.",
@@ -158,18 +200,15 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
              second carries it out:",
             count(*pages)
         ))
-        .with(format!("pg_dwbinspect repair {dir}{allow}"))
-        .with(format!("pg_dwbinspect repair {dir}{allow} --apply")),
+        .with_repair(&dir, true, context),
         NextStep::RebuildPages { pages } => {
-            let begin = format!("pg_dwbinspect repair {dir} --rebuild{allow}");
             Words::new(format!(
                 "Do not start the server yet: {} can be rebuilt from older copies and WAL, which loses nothing. It takes the \
                  server program of this major, which replays in a temporary directory of its own. The first command shows \
                  the plan, the second carries it out:",
                 count(*pages)
             ))
-            .with(begin.clone())
-            .with(format!("{begin} --apply"))
+            .with_repair(&format!("{dir} --rebuild"), true, context)
         }
         NextStep::RebuildAgain { pages } => Words::new(format!(
             "Do not start the server yet, and give up no page: {} could be rebuilt from older copies and WAL, which loses \
@@ -207,7 +246,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
              it, VACUUM the tables, then CHECKPOINT):",
             count(*pages)
         ))
-        .with(format!("pg_dwbinspect repair {dir} --blank-maps{allow} --apply")),
+        .with_repair(&format!("{dir} --blank-maps"), false, context),
         NextStep::RunAsOwner { files } => Words::new(format!(
             "Run this as the owner of the data directory: the system does not let this user open {} (see \"Not examined\"), \
              which may change every answer. What the owner may not open either is closed to the server as well: make it \
@@ -402,7 +441,7 @@ mod tests {
     }
 
     const CONTEXT: StepContext<'_> =
-        StepContext { data_dir: "/my data", evidence: "", block_size: 8192, is_shut_down: false };
+        StepContext { data_dir: "/my data", evidence: "", block_size: 8192, blockers: &[] };
 
     #[test]
     fn commands_are_whole_words_of_a_shell() {

@@ -98,8 +98,7 @@ fn guard_server(sign: &ServerSign, blockers: &mut Vec<Blocker>) {
 }
 
 /// The cluster was shut down cleanly: only `--allow-shut-down` lets a repair write into it.
-#[must_use]
-pub fn is_shut_down(control: &ControlFile) -> bool {
+fn is_shut_down(control: &ControlFile) -> bool {
     control.prefix.state == DbState::SHUT_DOWN
 }
 

@@ -3,6 +3,7 @@
 use super::facts::{AppliedSheet, Survey};
 use super::state::{State, View};
 use crate::analysis::verdict::judge::Verdict;
+use crate::inspect::next::step_context;
 use crate::output::shell::quoted;
 use crate::types::PageId;
 
@@ -36,7 +37,9 @@ pub fn command_line(state: &State) -> String {
         View::Plan => {
             let pages = state.plan.sheet.as_ref().map_or(&[][..], |sheet| &sheet.pages);
             let selection = state.survey().map_or_else(String::new, |survey| repair_selection(survey, pages));
-            format!("{program} repair {all}{selection}")
+            // Without them the command would be refused.
+            let flags = state.survey().map_or_else(String::new, |survey| step_context(&survey.examined, "").flags());
+            format!("{program} repair {all}{selection}{flags}")
         }
     }
 }

@@ -88,7 +88,12 @@ pub struct Driven {
 impl Driven {
     /// A screen of a data directory before any work is done.
     pub fn before(data_dir: &Path, look: Look, size: (u16, u16)) -> Self {
-        let backend = Arc::new(ClusterBackend::new(data_dir, &[], &[], None, 2));
+        Self::on(ClusterBackend::new(data_dir, &[], &[], None, 2), look, size)
+    }
+
+    /// A screen with this backend before any work is done.
+    pub fn on(backend: ClusterBackend, look: Look, size: (u16, u16)) -> Self {
+        let backend = Arc::new(backend);
         let (sender, events) = channel();
         let state = State::new(backend.subject(), look, size);
         Self { state, asked: Vec::new(), backend, sender: ActionSender::new(sender), events }
@@ -96,10 +101,15 @@ impl Driven {
 
     /// The same after all of it.
     pub fn open(data_dir: &Path, look: Look, size: (u16, u16)) -> Self {
-        let mut driven = Self::before(data_dir, look, size);
+        Self::before(data_dir, look, size).begun()
+    }
+
+    /// The same after all of it.
+    pub fn begun(mut self) -> Self {
+        let driven = &mut self;
         let effects = begin(&mut driven.state);
         driven.work(effects);
-        driven
+        self
     }
 
     /// The screen of a fixture under its short name.

@@ -278,9 +278,10 @@ fn show_slots(
                 return Ok(());
             }
             shown += 1;
-            let relation = names.filter(|_| facts.condition != Condition::Empty);
-            let relation = relation.and_then(|names| names.full_name(facts.header.rel));
-            let json = SlotJson::new(file, facts, *batch, page_path(paths.as_ref(), facts), relation);
+            let names = names.filter(|_| facts.condition != Condition::Empty);
+            let relation = names.and_then(|names| names.full_name(facts.header.rel));
+            let database = names.and_then(|names| names.database_of(facts.header.rel)).map(str::to_owned);
+            let json = SlotJson::new(file, facts, *batch, page_path(paths.as_ref(), facts), relation, database);
             show(target, slot, facts, json).map_err(Some)?;
             if let Some(export) = export.filter(|_| has_image(facts)) {
                 let name = image_file_name(timeline, facts.page.lsn, &file.name, slot);

@@ -59,7 +59,8 @@ pub(super) fn show_page_at(
         let shown = request.data_dir.display().to_string();
         let mut sink = begin(format, shape, out, (PROGRAM, "page"), vec![shown])?;
         let (path, relation) = (history.path_of(page), history.relation_name(page));
-        let location = PageLocation { path: &path, relation: relation.as_deref() };
+        let location =
+            PageLocation { path: &path, relation: relation.as_deref(), database: history.database_name(page) };
         let row = PageThen {
             lsn: at.lsn,
             plan: &at.plan,

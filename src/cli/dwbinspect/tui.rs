@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::undo::OverrideArgs;
 use crate::cli::data_dir_arg::PgDataToWrite;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::screen::{ScreenArgs, need_terminal, show, take_leave};
@@ -40,6 +41,8 @@ pub struct TuiArgs {
     jobs: JobsArg,
     #[command(flatten)]
     screen: ScreenArgs,
+    #[command(flatten)]
+    overrides: OverrideArgs,
 }
 
 pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
@@ -51,7 +54,8 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
         return Err(UsageError::NothingCertain(data_dir.display().to_string()).into());
     }
     let (donors, rebuild) = (&args.donor.donors, args.rebuild.with(&args.replay, (false, "--rebuild"))?);
-    let backend = Arc::new(ClusterBackend::new(&data_dir, &args.wal, donors, rebuild, args.jobs.count()));
+    let backend = ClusterBackend::new(&data_dir, &args.wal, donors, rebuild, args.jobs.count());
+    let backend = Arc::new(backend.overriding(args.overrides.overrides()));
     let ended = show(backend.subject(), args.screen, backend)?;
     take_leave(&ended, out)
 }

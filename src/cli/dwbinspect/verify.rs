@@ -104,6 +104,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         let location = BadPageLocation {
             page: page.page,
             relation: page.relation.as_deref(),
+            database: page.database.as_deref(),
             path: page.path,
             offset: page.offset,
             have_bytes: page.have_bytes,

@@ -135,7 +135,8 @@ fn extract_at(args: &ExtractArgs, lsn: Lsn, out: &mut dyn Write) -> Result<Outco
         }
         if let (Some(sink), Some(server)) = (&mut sink, &server) {
             let (path, relation) = (history.path_of(page), history.relation_name(page));
-            let location = PageLocation { path: &path, relation: relation.as_deref() };
+            let location =
+                PageLocation { path: &path, relation: relation.as_deref(), database: history.database_name(page) };
             let (version, sandbox) = (&server.version, sandbox.as_deref());
             let then = PageThen { lsn: at.lsn, plan: &at.plan, built: &at.built, server: version, sandbox };
             sink.item(&Item::PageAt(page_at_row(&then, &location, Some(&name))))?;

@@ -39,6 +39,8 @@ pub struct BadPageLocation<'a> {
     pub page: PageId,
     /// Name of its relation, where it is known.
     pub relation: Option<&'a str>,
+    /// Name of its database, where it is known.
+    pub database: Option<&'a str>,
     /// Its file, relative to the data directory.
     pub path: &'a str,
     /// Where it starts in that file.
@@ -57,6 +59,7 @@ pub fn bad_page_row(location: &BadPageLocation<'_>, damage: &PageDamage, fate: O
         ("db_oid", json!(page.rel.db_oid)),
         ("rel_number", json!(page.rel.rel_number)),
         ("relation", json!(location.relation)),
+        ("database", json!(location.database)),
         ("fork", json!(page.fork.name())),
         ("block", json!(page.block)),
         ("path", json!(location.path)),

@@ -58,6 +58,8 @@ pub struct PageLocation<'a> {
     pub path: &'a str,
     /// Name of the relation, where it is known.
     pub relation: Option<&'a str>,
+    /// Name of its database, where it is known.
+    pub database: Option<&'a str>,
 }
 
 /// Which page a row is about, without names.
@@ -76,6 +78,7 @@ pub(super) fn put_page(row: &mut Row, page: PageId) {
 pub(super) fn identity(row: &mut Row, page: PageId, location: &PageLocation<'_>) {
     put_page(row, page);
     row.insert("relation".to_owned(), json!(location.relation));
+    row.insert("database".to_owned(), json!(location.database));
     row.insert("path".to_owned(), json!(location.path));
 }
 

@@ -25,6 +25,8 @@ pub struct SlotJson {
     pub rel_number: u32,
     /// Name of the relation, where it is known.
     pub relation: Option<String>,
+    /// Name of its database, where it is known.
+    pub database: Option<String>,
     /// `main`, `fsm`, `vm` or `init`; the number for another code; `null` for an empty slot.
     pub fork: Option<String>,
     /// Block within the fork.
@@ -117,7 +119,7 @@ pub const SLOT_COLUMNS: &[&str] = &[
 ];
 
 impl SlotJson {
-    /// Puts a slot's facts and its batch together. `path`: file of the page, `relation`: its name, where known.
+    /// Puts a slot's facts and its batch together. `path`: file of the page, `relation` and `database`: their names, where known.
     #[must_use]
     pub fn new(
         file: &DwbFile,
@@ -125,6 +127,7 @@ impl SlotJson {
         batch: Option<(BatchVerdict, BatchReason)>,
         path: Option<String>,
         relation: Option<String>,
+        database: Option<String>,
     ) -> Self {
         let header = &facts.header;
         let mut faults: Vec<String> = Vec::new();
@@ -158,6 +161,7 @@ impl SlotJson {
             db_oid: header.rel.db_oid,
             rel_number: header.rel.rel_number,
             relation,
+            database,
             fork: used.then(|| header.fork().map_or_else(|| header.fork_code.to_string(), |fork| fork.to_string())),
             block: header.block,
             slot_lsn: lsn_text(header.lsn),

@@ -18,9 +18,7 @@ impl fmt::Display for ClusterCondition {
             Self::WalWasReset => {
                 f.write_str("pg_resetwal was run: no replay will happen, and changes that were only in WAL are lost.")
             }
-            Self::ShutDown => {
-                f.write_str("Shut down cleanly: every page was written to its file, no replay will happen.")
-            }
+            Self::ShutDown => f.write_str("Shut down cleanly: no replay will happen."),
             Self::StandbyShutDown { redo_lsn } => {
                 write!(f, "A standby that was stopped cleanly: replay continues from {redo_lsn}.")
             }

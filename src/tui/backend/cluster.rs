@@ -22,6 +22,7 @@ use crate::inspect::repair::{self, RepairRequest, Written};
 use crate::inspect::replay_server::ReplayOptions;
 use crate::inspect::wal::request::WalRequest;
 use crate::output::shell::quoted;
+use crate::repair::blocker::Overrides;
 use crate::repair::plan::Plan;
 use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::DWBINSPECT;
@@ -44,6 +45,8 @@ pub struct ClusterBackend {
     at_work: Mutex<()>,
     /// Threads that read.
     jobs: usize,
+    /// Guards that a repair does not heed.
+    overrides: Overrides,
     /// The last examination of everything.
     examined: Mutex<Option<Arc<Examination>>>,
     stamps: Mutex<FileStamps>,
@@ -138,10 +141,17 @@ impl ClusterBackend {
             is_left: AtomicBool::new(false),
             at_work: Mutex::default(),
             jobs,
+            overrides: Overrides::default(),
             examined: Mutex::default(),
             stamps: Mutex::default(),
             wanted_page: AtomicU64::new(0),
         }
+    }
+
+    /// The same with guards that a repair does not heed.
+    #[must_use]
+    pub fn overriding(self, overrides: Overrides) -> Self {
+        Self { overrides, ..self }
     }
 
     /// What the screen is about.
@@ -258,6 +268,7 @@ impl ClusterBackend {
             jobs: self.jobs,
             pages: names,
             allow_unproven: unproven,
+            overrides: self.overrides,
             ..RepairRequest::default()
         }
     }

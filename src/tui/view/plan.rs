@@ -3,7 +3,7 @@
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::{Body, fact, waiting};
+use super::{Body, fact, next_words, waiting};
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep};
 use crate::tui::command_line::{command_line, undo_command};
 use crate::tui::look::pages;
@@ -47,6 +47,11 @@ pub(super) fn body(state: &State) -> Body<'_> {
     };
     if !how.is_empty() {
         head.extend(fact(look, width, "to do", how, Style::new()));
+    }
+    if count == 0
+        && let Some(survey) = state.survey()
+    {
+        head.extend(fact(look, width, "next step", &next_words(survey, &state.subject.path), Style::new()));
     }
     head.extend(fact(look, width, "command", &command_line(state), look.faint()));
     head.push(Line::default());

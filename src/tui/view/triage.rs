@@ -53,8 +53,14 @@ pub(super) fn body(state: &State) -> Body<'_> {
         matches!(page.verdict.verdict, Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven)
     };
     if survey.pages().iter().any(can_be_restored) {
-        let words = "enter: why, page by page; 6: the repair plan";
-        head.extend(fact(look, width, "here", words, Style::new()));
+        let flags = step_context(&survey.examined, "").flags();
+        let words = match flags.as_str() {
+            "" => "enter: why, page by page; 6: the repair plan".to_owned(),
+            _ => {
+                format!("enter: why, page by page; 6: the repair plan, to be applied from a screen opened with{flags}")
+            }
+        };
+        head.extend(fact(look, width, "here", &words, Style::new()));
     }
     if state.body_rows() > 30 {
         let replay = replay_words(&report.replay).unwrap_or_else(|| "where replay begins is unknown".to_owned());
