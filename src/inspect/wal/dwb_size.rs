@@ -60,7 +60,7 @@ impl WalSource {
         cuts.sort_unstable();
         cuts.dedup();
         let (mut fold, mut records) = (DirtyFold::default(), 0_u64);
-        let reading = Reading { plan: &plan, keep: Keep::Heads, jobs: jobs, watched: &watched };
+        let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };
         let begin = |stretch: &Stretch<'_>, index: usize| {
             DirtyBlocks::new(&cuts, stretch.set.segments()[index].start_lsn.max(stretch.start_lsn))
         };
