@@ -14,6 +14,9 @@ use pgforensics::tui::command_line::command_line;
 use pgforensics::tui::view::next_words;
 use screen::{Driven, FINE, SMALL};
 
+/// Puts a cluster into a state.
+type MakeState = fn(&Path);
+
 /// States of a cluster that forbid a repair unless it is told that they are known, or as they are.
 fn make_shut_down(data: &Path) {
     // State 1 at byte 16.
@@ -102,7 +105,7 @@ fn every_cluster() {
 
 #[test]
 fn states_that_a_repair_refuses() {
-    let states: [(&str, fn(&Path)); 3] =
+    let states: [(&str, MakeState); 3] =
         [("shut down", make_shut_down), ("standby", make_standby), ("base backup", make_base_backup)];
     for case in ["checkpoint", "nochecksums"] {
         for (name, make) in states {
