@@ -10,6 +10,7 @@ use std::path::Path;
 use common::{cluster, copy_tree, dwbinspect};
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::command_line::undo_command;
+use pgforensics::tui::export_text::whole_text;
 use pgforensics::tui::keymap::KEYS;
 use pgforensics::tui::state::{Column, PagePart, PromptKind, State, View};
 use screen::{Driven, FINE, SMALL, short_paths};
@@ -92,8 +93,11 @@ const TABLE: &[Row] = &[
     (&["6", "a", "y", "enter"], "another word writes nothing", |s| !s.plan.is_applying && s.plan.applied.is_none() && s.message.as_ref().is_some_and(|m| m.words.contains("nothing was written"))),
     (&["6", "a", "esc"], "left", |s| s.prompt.is_none() && s.plan.applied.is_none()),
     (&["r"], "read again", |s| !s.cluster.is_reading && s.cluster.survey.is_some()),
-    (&["x"], "a key without meaning", |s| s.view == View::Triage && s.message.is_none()),
-    (&["a"], "apply is for the plan only", |s| s.prompt.is_none()),
+    (&["x"], "a key without meaning", |s| s.message.as_ref().is_some_and(|m| m.words.contains("x is not a key here"))),
+    (&["a"], "apply is for the plan only", |s| s.prompt.is_none() && s.message.as_ref().is_some_and(|m| m.words.contains("in Plan: apply the plan"))),
+    (&["up"], "says why nothing moved", |s| s.message.as_ref().is_some_and(|m| m.words == "this is the first line")),
+    (&["?", "q"], "closes the help", |s| !s.help.is_open),
+    (&["j", "m", "q"], "does not forget marks", |s| s.plan.marks.len() == 1 && s.message.as_ref().is_some_and(|m| m.is_bad)),
 ];
 
 #[test]
@@ -159,6 +163,87 @@ fn copied_commands_run() {
     }
     assert_eq!(shown[0].of_type("slot").len(), driven.state.slots.order.len());
     assert_eq!(shown[1].of_type("step").len(), 1);
+}
+
+#[test]
+fn no_key_is_silent() {
+    let (_temporary, data) = copy_of("checkpoint");
+    let fresh = Driven::open(&data, FINE, SMALL);
+    let before = Driven::before(&data, FINE, SMALL);
+    let mut pressed = 0;
+    for start in [&fresh, &before] {
+        for view in ["1", "2", "3", "4", "5", "6"] {
+            for name in
+                ["x", "F", "0", "ctrl-x", "up", "left", "right", "enter", "esc", "i", "n", "N", "f", "s", "S", "m"]
+                    .into_iter()
+                    .chain(["d", "w", "a", "p", "P", "y", "/", "home", "end", " ", "k", "j", view])
+            {
+                let mut driven = start.again(start.state.clone());
+                driven.keys(&[view]);
+                driven.asked.clear();
+                let shown = driven.picture();
+                let message = driven.state.message.take();
+                driven.keys(&[name]);
+                let says = driven.state.message.is_some() || !driven.asked.is_empty() || driven.picture() != shown;
+                assert!(says, "{name} in {view} after {message:?}\n{}", driven.picture());
+                pressed += 1;
+            }
+        }
+    }
+    assert!(pressed > 300);
+}
+
+#[test]
+fn marks_are_not_lost_by_one_key() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    driven.keys(&["j", "m", "q", "j", "q"]);
+    assert!(driven.asked.is_empty(), "another key in between: asked again");
+    driven.keys(&["q"]);
+    assert_eq!(driven.asked, [Effect::Quit]);
+}
+
+#[test]
+fn what_is_exported_is_what_the_command_prints() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    let page = ["page", "checkpoint", "base/5/1259", "0", "--hex"];
+    for (keys, command) in [
+        (&["1"][..], &["check", "--explain", "checkpoint"][..]),
+        (&["2"], &["batches", "checkpoint"]),
+        (&["1", "j", "enter"], &page),
+        (&["6"], &["repair", "checkpoint"]),
+    ] {
+        driven.keys(keys);
+        let text = whole_text(&driven.state);
+        let text = text.split_once("\n\n").expect("title").1;
+        let printed = dwbinspect(&[command, &["--width", "160"]].concat()).stdout;
+        assert!(text.trim().len() > 200 && printed.contains(text.trim()), "{command:?}:\n{text}\n---\n{printed}");
+    }
+    driven.keys(&["3"]);
+    let text = whole_text(&driven.state);
+    let rows = dwbinspect(&["dump", "checkpoint", "--format", "ndjson"]).of_type("slot");
+    let lines: Vec<Vec<&str>> =
+        text.lines().skip(3).map(|line| line.split_whitespace().collect()).take(rows.len()).collect();
+    for (row, line) in rows.iter().zip(lines).filter(|(row, _)| row["state"] == "used") {
+        let of = |name: &str| row[name].as_str().unwrap_or("-").to_owned();
+        let name = row["relation"].as_str().map(str::to_owned);
+        assert_eq!(line[1], row["slot_index"].to_string());
+        assert!(name.is_none_or(|name| line[2] == name), "{line:?}");
+        assert_eq!([line[3], line[5], line[6]], [of("fork"), of("slot_lsn"), of("page_lsn")], "{line:?}");
+    }
+    driven.state.size = (60, 16);
+    assert_eq!(whole_text(&driven.state), text, "whatever the width of the screen");
+    assert!(!text.contains('…'));
+}
+
+#[test]
+fn a_command_that_shows_something_else_is_not_copied() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    driven.keys(&["3", "/"]).enter("pg_class").keys(&["f", "y"]);
+    assert!(driven.asked.is_empty(), "{:?}", driven.asked);
+    assert!(driven.picture().contains("no command shows these slots"), "{}", driven.picture());
+    driven.keys(&["/"]).enter("batch=current").keys(&["y"]);
+    let copied = "pg_dwbinspect dump --batch current checkpoint".to_owned();
+    assert_eq!(driven.asked, [Effect::Copy(copied)]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::names::{RelationName, RelationNames};
+use crate::output::check_document::CheckText;
 use crate::output::documents::JudgedCluster;
 use crate::output::next_step_text::StepContext;
 use crate::output::sql::quoted_name;
@@ -65,6 +66,16 @@ pub fn judged_cluster<'a>(examined: &'a Examination, program: &'static str, data
         unproven_pages: examined.unproven_pages(),
         proof: examined.proof.as_ref(),
         context: step_context(examined, data_dir),
+    }
+}
+
+/// The same with what `check` prints besides.
+pub fn check_text<'a>(examined: &'a Examination, program: &'static str, data_dir: &'a str) -> CheckText<'a> {
+    CheckText {
+        cluster: judged_cluster(examined, program, data_dir),
+        state: &examined.state,
+        checksums: examined.checksums(),
+        scanned: examined.scanned.as_ref(),
     }
 }
 

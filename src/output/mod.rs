@@ -3,6 +3,7 @@
 #[cfg(feature = "tables")]
 pub mod advise_text;
 #[cfg(feature = "tables")]
+pub mod check_document;
 pub mod check_text;
 pub mod closing;
 pub mod colour;
@@ -28,9 +29,11 @@ pub mod json;
 pub mod markup;
 pub mod next_step_text;
 pub mod page_change_text;
+pub mod page_document;
 pub mod page_parts;
 #[cfg(feature = "tables")]
 pub mod page_text;
+pub mod plan_text;
 pub mod plot;
 #[cfg(feature = "cli")]
 pub mod progress;

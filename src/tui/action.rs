@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ratatui::crossterm::event::KeyEvent;
+
 use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
 use super::state::View;
 use crate::analysis::cluster_condition::ClusterCondition;
@@ -83,6 +85,8 @@ pub enum Command {
 /// Something that happened.
 #[derive(Clone)]
 pub enum Action {
+    /// A key that does nothing in the open view.
+    Idle(KeyEvent),
     /// A key of the table.
     Do(Command),
     /// A character for the open prompt.

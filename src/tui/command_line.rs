@@ -1,7 +1,7 @@
 //! The commands that show, do and undo what the screen does.
 
 use super::facts::{AppliedSheet, Survey};
-use super::state::{State, View};
+use super::state::{Column, State, View};
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
 use crate::output::shell::quoted;
@@ -41,6 +41,20 @@ pub fn command_line(state: &State) -> String {
             let flags = state.survey().map_or_else(String::new, |survey| step_context(&survey.examined, "").flags());
             format!("{program} repair {all}{selection}{flags}")
         }
+    }
+}
+
+/// What the command line of the open view shows otherwise than the screen, if anything.
+#[must_use]
+pub fn differs(state: &State) -> Option<String> {
+    match state.view {
+        View::Slots if state.slots.only && state.query.arguments().is_none() => Some(format!(
+            "no command shows these slots: dump has no option for \"{}\"; e exports them",
+            state.query.text()
+        )),
+        View::Slots if state.slots.column != Column::Slot || state.slots.descending => Some("in file order".to_owned()),
+        View::Triage if !state.query.is_empty() => Some("of every damaged page".to_owned()),
+        _ => None,
     }
 }
 

@@ -80,7 +80,7 @@ fn page_document(state: &State, sheet: &PageSheet) -> String {
 }
 
 /// What is written, as text.
-fn text_of<T>(write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> String {
+pub(super) fn text_of<T>(write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> String {
     let mut text = Vec::new();
     match write(&mut text) {
         Ok(_) => String::from_utf8_lossy(&text).into_owned(),

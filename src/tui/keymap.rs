@@ -170,14 +170,18 @@ impl Binding {
     }
 }
 
-/// The action of a key; `None` for a key without meaning.
+/// A key as the table has it.
+fn key_of(event: KeyEvent) -> Key {
+    match event.code {
+        KeyCode::Char(c) if event.modifiers.contains(KeyModifiers::CONTROL) => Key::Control(c.to_ascii_lowercase()),
+        code => Key::Plain(code),
+    }
+}
+
+/// The action of a key; `None` for one that cannot be typed into a prompt.
 #[must_use]
 pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
-    let control = event.modifiers.contains(KeyModifiers::CONTROL);
-    let key = match event.code {
-        KeyCode::Char(c) if control => Key::Control(c.to_ascii_lowercase()),
-        code => Key::Plain(code),
-    };
+    let key = key_of(event);
     if state.prompt.is_some() {
         return match key {
             Key::Plain(KeyCode::Char(c)) => Some(Action::Type(c)),
@@ -189,8 +193,42 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
         };
     }
     let binding =
-        KEYS.iter().find(|binding| binding.keys.contains(&key) && binding.applies(state.view, &state.subject.views))?;
-    Some(Action::Do(binding.command))
+        KEYS.iter().find(|binding| binding.keys.contains(&key) && binding.applies(state.view, &state.subject.views));
+    Some(binding.map_or(Action::Idle(event), |binding| Action::Do(binding.command)))
+}
+
+/// Why a key does nothing in the open view: where it does something, and what.
+#[must_use]
+pub fn idle_words(event: KeyEvent, state: &State) -> String {
+    let key = key_of(event);
+    let views = &state.subject.views;
+    let elsewhere = views.iter().filter(|view| **view != state.view);
+    let found: Vec<(&Binding, View)> = elsewhere
+        .filter_map(|view| {
+            let mut bindings = KEYS.iter().filter(|binding| binding.keys.contains(&key));
+            Some((bindings.find(|binding| binding.applies(*view, views))?, *view))
+        })
+        .collect();
+    let name = key_name(key);
+    let Some((first, _)) = found.first() else { return format!("{name} is not a key here: ? lists those that are") };
+    let same = found.iter().filter(|(binding, _)| std::ptr::eq(*binding, *first));
+    let names: Vec<&str> = same.map(|(_, view)| view.name()).collect();
+    let names = match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.join(""),
+    };
+    format!("{name} does nothing in {}; in {names}: {}", state.view.name(), first.help)
+}
+
+/// How a key is written.
+fn key_name(key: Key) -> String {
+    match key {
+        Key::Control(c) => format!("ctrl-{c}"),
+        Key::Plain(KeyCode::Char(' ')) => "space".to_owned(),
+        Key::Plain(KeyCode::Char(c)) => c.to_string(),
+        Key::Plain(KeyCode::F(number)) => format!("F{number}"),
+        Key::Plain(code) => code.to_string().to_lowercase(),
+    }
 }
 
 #[cfg(test)]

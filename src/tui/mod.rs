@@ -6,6 +6,7 @@ pub mod action;
 pub mod backend;
 pub mod command_line;
 pub mod export;
+pub mod export_text;
 pub mod facts;
 pub mod keymap;
 pub mod look;

@@ -318,6 +318,8 @@ pub struct State {
     pub wal: WalState,
     /// The repair.
     pub plan: PlanState,
+    /// The key that leaves was pressed although pages are marked.
+    pub is_leaving: bool,
 }
 
 impl State {
@@ -342,6 +344,7 @@ impl State {
             page: PageState::new(view),
             wal: WalState::default(),
             plan: PlanState::default(),
+            is_leaving: false,
         }
     }
 

@@ -1,7 +1,6 @@
 //! `pg_dwbinspect check`: which pages are torn, and which image may be put back.
 
 use std::io::Write;
-use std::path::Path;
 
 use clap::Args;
 
@@ -12,17 +11,8 @@ use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::inspect::check::check;
-use crate::inspect::examination::Examination;
-use crate::inspect::next::{judged_cluster, step_context, steps_of};
-use crate::output::check_text::{
-    page_title, write_counts, write_evidence, write_outlook, write_pages, write_slot_counts, write_slots,
-};
+use crate::inspect::next::{check_text, judged_cluster, steps_of};
 use crate::output::closing::Closing;
-use crate::output::next_step_text::write_steps;
-use crate::output::stand_in_text::write_stand_ins;
-use crate::output::text::{Layout, write_fact};
-use crate::output::words::cluster::checksum_words;
-use crate::types::PageId;
 
 /// Find torn pages and say which image may be put back without losing anything
 ///
@@ -84,62 +74,15 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
         let cluster = judged_cluster(&examined, PROGRAM, &shown);
         return Ok(cluster.write_check(out, format, &steps_of(&examined), args.all, closing)?.into());
     }
+    let shown = data_dir.display().to_string();
     let layout = args.output.layout();
-    write_text(args, &data_dir, &examined, out, layout)?;
-    closing.write_text(out, layout)?;
-    // Last, where it stays in view.
-    write_verdict(&data_dir, &examined, out, layout)?;
+    check_text(&examined, PROGRAM, &shown).write(
+        out,
+        layout,
+        (args.explain, args.all),
+        &closing,
+        &steps_of(&examined),
+    )?;
     out.flush()?;
     Ok(closing.answer().into())
-}
-
-fn write_text(
-    args: &CheckArgs,
-    data_dir: &Path,
-    examined: &Examination,
-    out: &mut dyn Write,
-    layout: Layout,
-) -> std::io::Result<()> {
-    let report = &examined.report;
-    let name = |page: PageId| examined.called(page);
-    let title = |page: PageId| page_title(&examined.called(page), page);
-    writeln!(out, "{}", layout.paint.heading("State"))?;
-    let shown = data_dir.display().to_string();
-    write_fact(out, layout, "data directory", &shown)?;
-    write_fact(out, layout, "what happened", &examined.state.to_string())?;
-    write_fact(out, layout, "data checksums", &checksum_words(examined.checksums()))?;
-    if let Some(scanned) = &examined.scanned {
-        write_fact(out, layout, "pages checked", &scanned.to_string())?;
-    }
-    if let Some(proof) = &examined.proof {
-        write_fact(out, layout, "proven by replay", &proof.to_string())?;
-    }
-    write_slot_counts(out, layout, &report.slots)?;
-    write_pages(out, layout, &report.pages, &name)?;
-    let location_of = |page: PageId| {
-        let (path, block) = examined.paths.path_and_block(page);
-        (data_dir.join(path), block)
-    };
-    write_stand_ins(out, layout, &report.pages, &title, &location_of)?;
-    if args.explain {
-        for page in &report.pages {
-            let title = format!("{} ({})", title(page.page), examined.path_of(page.page));
-            write_evidence(out, layout, page, &title)?;
-        }
-    }
-    if args.all {
-        write_slots(out, layout, &report.slots, &name, &|file| examined.file_name(file))?;
-    }
-    Ok(())
-}
-
-/// What a start brings, and what to do.
-fn write_verdict(data_dir: &Path, examined: &Examination, out: &mut dyn Write, layout: Layout) -> std::io::Result<()> {
-    let report = &examined.report;
-    let title = |page: PageId| page_title(&examined.called(page), page);
-    writeln!(out, "\n{}", layout.paint.heading("Verdict"))?;
-    write_outlook(out, layout, &report.replay, &report.outlook, &report.pages, &title)?;
-    write_counts(out, layout, &report.pages)?;
-    let shown = data_dir.display().to_string();
-    write_steps(out, layout, &steps_of(examined), step_context(examined, &shown))
 }

@@ -19,14 +19,14 @@ use crate::output::closing::begin;
 use crate::output::escape::printable;
 use crate::output::json::{Item, SkippedJson, SummaryJson, fill_up};
 use crate::output::next_step_text;
+use crate::output::plan_text::{write_left, write_plan_text, write_steps};
 use crate::output::shell::quoted;
 use crate::output::sink::CsvShape;
-use crate::output::table::{plain_table, write_table};
-use crate::output::text::{Layout, wrapped, write_command, write_fact, write_findings};
+use crate::output::text::{wrapped, write_command, write_fact, write_findings};
 use crate::repair::apply::{Applied, Direction, Left, LeftWhy};
 use crate::repair::blocker::{Blocker, Overrides};
 use crate::repair::journal::Journal;
-use crate::repair::plan::{Plan, PlanPage, PlanStep};
+use crate::repair::plan::{Plan, PlanStep};
 
 /// Columns of a step in CSV.
 const STEP_COLUMNS: &[&str] = &[
@@ -116,12 +116,6 @@ fn machine(
     Ok(true)
 }
 
-fn page_label(page: &PlanPage, relation: Option<&str>) -> String {
-    let fork = if page.fork == "main" { String::new() } else { format!(" {}", printable(&page.fork)) };
-    let rel = relation.map_or_else(|| format!("{}/{}/{}", page.spc_oid, page.db_oid, page.rel_number), printable);
-    format!("{rel}{fork} block {}", page.block)
-}
-
 /// A plan that was not carried out.
 pub(super) fn write_plan(
     out: &mut dyn Write,
@@ -146,21 +140,7 @@ pub(super) fn write_plan(
         return Ok(());
     }
     let layout = output.layout();
-    let paint = layout.paint;
-    let title = if plan.steps.is_empty() { "Nothing to write" } else { "Plan (nothing was written)" };
-    writeln!(out, "{}", paint.heading(title))?;
-    if plan.steps.is_empty() {
-        write_fact(out, layout, "pages to write", "none")?;
-    } else {
-        write_steps(out, layout, plan)?;
-    }
-    write_left(out, layout, plan)?;
-    if !blockers.is_empty() {
-        writeln!(out, "\n{}", paint.heading("What forbids --apply"))?;
-        for blocker in blockers {
-            write_fact(out, layout, blocker.kind, &blocker.to_string())?;
-        }
-    }
+    write_plan_text(out, layout, plan, blockers)?;
     if let Some(path) = saved {
         writeln!(out, "\nThe plan was saved as {}.", printable(&path.display().to_string()))?;
     }
@@ -173,55 +153,11 @@ pub(super) fn write_plan(
                 "If you have checked what forbids it and accept the risk, this carries the plan out and keeps the old bytes in a journal:"
             }
         };
-        writeln!(out, "\n{}", paint.heading("What to do next"))?;
+        writeln!(out, "\n{}", layout.paint.heading("What to do next"))?;
         wrapped(out, layout, "  ", 2, what)?;
         writeln!(out, "       {}", printable(command))?;
     }
     out.flush()?;
-    Ok(())
-}
-
-fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Result<()> {
-    let mut table = plain_table(&["page", "image", "LSN", "verdict"]);
-    for step in &plan.steps {
-        table.add_row([
-            page_label(&step.page, step.relation.as_deref()),
-            printable(&step.image.to_string()),
-            printable(&step.page_lsn),
-            printable(&step.verdict),
-        ]);
-    }
-    write_table(out, &table)?;
-    for step in plan.steps.iter().filter(|step| !step.warnings.is_empty()) {
-        writeln!(
-            out,
-            "\n  {}",
-            layout.paint.bad(&format!("WARNING: {}", page_label(&step.page, step.relation.as_deref())))
-        )?;
-        for warning in &step.warnings {
-            write_fact(out, layout, "may be lost or wrong", warning)?;
-        }
-    }
-    Ok(())
-}
-
-fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> std::io::Result<()> {
-    if plan.left.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\n{}", layout.paint.heading("Damaged pages that are left as they are"))?;
-    // Pages that are left for the same reasons stand together.
-    let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
-    for left in &plan.left {
-        let (reason, label) = (left.reasons.join("; "), page_label(&left.page, left.relation.as_deref()));
-        match groups.iter_mut().find(|(verdict, same, _)| *verdict == left.verdict && *same == reason) {
-            Some((_, _, labels)) => labels.push(label),
-            None => groups.push((&left.verdict, reason, vec![label])),
-        }
-    }
-    for (verdict, reason, labels) in groups {
-        write_fact(out, layout, &printable(verdict), &format!("{}: {reason}", labels.join(", ")))?;
-    }
     Ok(())
 }
 

@@ -4,15 +4,53 @@ use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, move_by, open, show, sideways, step_part, step_view};
 use super::{begin, repair};
 use crate::tui::action::{Command, Effect};
-use crate::tui::command_line::command_line;
+use crate::tui::command_line::{command_line, differs};
 use crate::tui::export::json_text;
-use crate::tui::state::{PagePart, Prompt, PromptKind, State};
+use crate::tui::export_text::whole_text;
+use crate::tui::look::pages;
+use crate::tui::state::{PagePart, Prompt, PromptKind, State, View};
 use crate::tui::view;
+
+/// Does what a key stands for. One that changes nothing on the screen says why.
+pub(super) fn press(state: &mut State, command: Command) -> Vec<Effect> {
+    state.message = None;
+    let before = view::picture(state);
+    let effects = carry_out(state, command);
+    if command != Command::Quit {
+        state.is_leaving = false;
+    }
+    if effects.is_empty() && state.message.is_none() && view::picture(state) == before {
+        state.tell(unchanged(state, command));
+    }
+    effects
+}
+
+/// Why a key changed nothing.
+fn unchanged(state: &State, command: Command) -> String {
+    let is_read = state.view == View::Wal || state.survey().is_some();
+    match command {
+        Command::Back => "nothing is open and nothing is filtered: q leaves the program".to_owned(),
+        Command::Show(view) => format!("{} is open", view.name()),
+        _ if !is_read => "nothing to show yet: the cluster is being read".to_owned(),
+        Command::Up | Command::PageUp | Command::First => "this is the first line".to_owned(),
+        Command::Down | Command::PageDown | Command::Last => "this is the last line".to_owned(),
+        Command::Left => "nothing is further left".to_owned(),
+        Command::Right => "nothing is further right".to_owned(),
+        Command::NextImage => "there is no other image".to_owned(),
+        _ => "there is nothing here that this key could do something with".to_owned(),
+    }
+}
 
 pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
     match command {
         Command::Quit if state.plan.is_applying => {
             state.warn("a repair is in progress: wait until it has ended");
+        }
+        Command::Quit if state.help.is_open => state.help.is_open = false,
+        Command::Quit if !state.plan.marks.is_empty() && !state.is_leaving => {
+            state.is_leaving = true;
+            let marked = pages(state.plan.marks.len());
+            state.warn(format!("{marked} marked: w in Plan saves the plan; q once more leaves without it"));
         }
         Command::Quit => return vec![Effect::Quit],
         Command::Help => {
@@ -57,12 +95,18 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Mark => repair::mark(state),
         Command::Copy => {
             let text = command_line(state);
-            state.tell(format!("copied: {text}"));
-            return vec![Effect::Copy(text)];
+            match differs(state) {
+                Some(why) if state.slots.only && state.view == View::Slots => state.warn(why),
+                other => {
+                    let note = other.map_or_else(String::new, |why| format!(" ({why})"));
+                    state.tell(format!("copied{note}: {text}"));
+                    return vec![Effect::Copy(text)];
+                }
+            }
         }
         Command::Export => {
             let name = format!("{}_{}", state.subject.program, state.view.name().to_lowercase());
-            return vec![Effect::Export { name, text: view::whole_text(state), json: json_text(state) }];
+            return vec![Effect::Export { name, text: whole_text(state), json: json_text(state) }];
         }
         Command::Save => return repair::save(state),
         Command::DryRun => return repair::rehearse(state),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::action::{Action, Effect};
 use super::facts::{Survey, WalSurvey};
+use super::keymap::idle_words;
 use super::state::{PromptKind, State, View};
 use lists::{order_slots, search};
 use navigate::{clamp, click, move_by};
@@ -16,10 +17,8 @@ use navigate::{clamp, click, move_by};
 /// Changes the state; returns what is to be done outside.
 pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
-        Action::Do(command) => {
-            state.message = None;
-            return command::carry_out(state, command);
-        }
+        Action::Idle(key) => state.tell(idle_words(key, state)),
+        Action::Do(command) => return command::press(state, command),
         Action::Type(c) => {
             if let Some(prompt) = &mut state.prompt {
                 prompt.text.push(c);

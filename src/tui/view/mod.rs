@@ -143,12 +143,18 @@ pub fn view(state: &State, frame: &mut Frame<'_>) {
         // The terminal was resized and the state does not know yet: drawn anew at once.
         return;
     }
+    frame.render_widget(Paragraph::new(Text::from(picture(state))), area);
+}
+
+/// Every line of the screen.
+#[must_use]
+pub fn picture(state: &State) -> Vec<Line<'static>> {
     let mut lines = vec![tabs(state)];
     let body = body(state);
     lines.extend(body.lines(state.body_rows(), state.look, state.list_columns()));
     lines.push(status(state, &body.shown_range(state.body_rows())));
     lines.push(hints(state));
-    frame.render_widget(Paragraph::new(Text::from(lines)), area);
+    lines
 }
 
 /// How many positions scrolling has in the open view.
@@ -167,23 +173,6 @@ pub fn line_at(state: &State, row: u16) -> Option<usize> {
     let (head, list, _) = body.split(rows);
     let in_list = usize::from(row).checked_sub(1 + head).filter(|at| *at < list)?;
     Some(body.top(rows) + in_list).filter(|at| body.has_selection && *at < body.count)
-}
-
-/// Everything that the open view could show at this width, as text.
-#[must_use]
-pub fn whole_text(state: &State) -> String {
-    let body = body(state);
-    let list = (0..body.count).map(|at| (body.line)(at));
-    let lines = body.head.iter().cloned().chain(list).chain(body.foot.iter().cloned());
-    let lines = lines.chain(body.detail.iter().cloned());
-    let title = format!("{} {}", state.subject.path, state.view.name());
-    let mut text = format!("{}\n\n", state.look.plain(&title));
-    for line in lines {
-        let plain: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
-        text.push_str(plain.trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 /// Bytes in a row of the hex dump.

@@ -1,0 +1,38 @@
+//! Everything about one page as text: for the command, and for what the screen exports.
+
+use std::io::{self, Write};
+
+use super::check_text::write_evidence;
+use super::documents::{JudgedCluster, events_of};
+use super::page_text::{write_difference, write_headers, write_history, write_items};
+use super::text::Layout;
+use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
+use crate::analysis::verdict::survey::PageReport;
+
+/// Writes evidence and verdict, the page on disk beside its images, and its records in WAL. `hex`: also the bytes that
+/// differ.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_page_text(
+    out: &mut dyn Write,
+    layout: Layout,
+    (cluster, title): (JudgedCluster<'_>, &str),
+    found: &PageReport,
+    versions: &[PageVersion],
+    hex: bool,
+) -> io::Result<()> {
+    let page = found.page;
+    write_evidence(out, layout, found, title)?;
+    if !versions.is_empty() {
+        write_headers(out, layout, page, versions)?;
+        write_items(out, layout, page, versions)?;
+    }
+    if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.of == VersionOf::Disk) {
+        for image in images {
+            write_difference(out, layout, disk, image, hex)?;
+        }
+    }
+    let report = cluster.report;
+    write_history(out, layout, events_of(report, page), report.history.major, report.replay.redo_lsn)
+}

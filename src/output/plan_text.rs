@@ -1,0 +1,90 @@
+//! A repair plan as text: for the command, and for what the screen exports.
+
+use std::io::{self, Write};
+
+use super::escape::printable;
+use super::table::{plain_table, write_table};
+use super::text::{Layout, write_fact};
+use crate::repair::blocker::Blocker;
+use crate::repair::plan::{Plan, PlanPage};
+
+/// A plan that was not carried out, and what forbids it.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_plan_text(out: &mut dyn Write, layout: Layout, plan: &Plan, blockers: &[Blocker]) -> io::Result<()> {
+    let paint = layout.paint;
+    let title = if plan.steps.is_empty() { "Nothing to write" } else { "Plan (nothing was written)" };
+    writeln!(out, "{}", paint.heading(title))?;
+    if plan.steps.is_empty() {
+        write_fact(out, layout, "pages to write", "none")?;
+    } else {
+        write_steps(out, layout, plan)?;
+    }
+    write_left(out, layout, plan)?;
+    if !blockers.is_empty() {
+        writeln!(out, "\n{}", paint.heading("What forbids --apply"))?;
+        for blocker in blockers {
+            write_fact(out, layout, blocker.kind, &blocker.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// The pages that a plan writes, and what may be wrong with them.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_steps(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Result<()> {
+    let mut table = plain_table(&["page", "image", "LSN", "verdict"]);
+    for step in &plan.steps {
+        table.add_row([
+            page_label(&step.page, step.relation.as_deref()),
+            printable(&step.image.to_string()),
+            printable(&step.page_lsn),
+            printable(&step.verdict),
+        ]);
+    }
+    write_table(out, &table)?;
+    for step in plan.steps.iter().filter(|step| !step.warnings.is_empty()) {
+        writeln!(
+            out,
+            "\n  {}",
+            layout.paint.bad(&format!("WARNING: {}", page_label(&step.page, step.relation.as_deref())))
+        )?;
+        for warning in &step.warnings {
+            write_fact(out, layout, "may be lost or wrong", warning)?;
+        }
+    }
+    Ok(())
+}
+
+/// Damaged pages that a plan leaves as they are, and why.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_left(out: &mut dyn Write, layout: Layout, plan: &Plan) -> io::Result<()> {
+    if plan.left.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", layout.paint.heading("Damaged pages that are left as they are"))?;
+    // Pages that are left for the same reasons stand together.
+    let mut groups: Vec<(&str, String, Vec<String>)> = Vec::new();
+    for left in &plan.left {
+        let (reason, label) = (left.reasons.join("; "), page_label(&left.page, left.relation.as_deref()));
+        match groups.iter_mut().find(|(verdict, same, _)| *verdict == left.verdict && *same == reason) {
+            Some((_, _, labels)) => labels.push(label),
+            None => groups.push((&left.verdict, reason, vec![label])),
+        }
+    }
+    for (verdict, reason, labels) in groups {
+        write_fact(out, layout, &printable(verdict), &format!("{}: {reason}", labels.join(", ")))?;
+    }
+    Ok(())
+}
+
+fn page_label(page: &PlanPage, relation: Option<&str>) -> String {
+    let fork = if page.fork == "main" { String::new() } else { format!(" {}", printable(&page.fork)) };
+    let rel = relation.map_or_else(|| format!("{}/{}/{}", page.spc_oid, page.db_oid, page.rel_number), printable);
+    format!("{rel}{fork} block {}", page.block)
+}
