@@ -91,6 +91,9 @@ const TABLE: &[Row] = &[
     (&["6", "down"], "plan is scrolled", |s| s.plan.top <= 1),
     (&["6", "a"], "asks for the word", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Apply)),
     (&["6", "a", "y", "enter"], "another word writes nothing", |s| !s.plan.is_applying && s.plan.applied.is_none() && s.message.as_ref().is_some_and(|m| m.words.contains("nothing was written"))),
+    (&["?", "q"], "q closes the help", |s| !s.help.is_open && !s.is_leaving),
+    (&["j", "m", "q"], "asks before marks are lost", |s| s.is_leaving && s.message.is_some()),
+    (&["j", "m", "q", "j"], "another key stays", |s| !s.is_leaving && s.plan.marks.len() == 1),
     (&["6", "a", "esc"], "left", |s| s.prompt.is_none() && s.plan.applied.is_none()),
     (&["r"], "read again", |s| !s.cluster.is_reading && s.cluster.survey.is_some()),
     (&["x"], "a key without meaning", |s| s.message.as_ref().is_some_and(|m| m.words.contains("x is not a key here"))),
@@ -380,4 +383,58 @@ fn repair_is_finished_before_the_program_ends() {
     let mut driven = Driven::of("checkpoint", SMALL);
     driven.act(Action::Terminate);
     assert_eq!(driven.asked, [Effect::Quit]);
+}
+
+#[test]
+fn leaving_with_marks_is_asked_about_once() {
+    for last in ["q", "y", "ctrl-c"] {
+        let mut driven = Driven::of("checkpoint", SMALL);
+        driven.keys(&["j", "m", "q"]);
+        assert!(driven.asked.is_empty(), "{:?}", driven.asked);
+        assert!(
+            driven.picture().contains("1 page marked: w in Plan saves the plan; q or y leaves"),
+            "{}",
+            driven.picture()
+        );
+        driven.keys(&[last]);
+        assert_eq!(driven.asked, [Effect::Quit], "{last}");
+    }
+    // What was saved is not lost.
+    let mut driven = Driven::of("checkpoint", SMALL);
+    driven.keys(&["j", "m", "6", "w", "q"]);
+    assert_eq!(driven.asked, [Effect::Quit]);
+}
+
+#[test]
+fn unproven_page_takes_its_own_words_and_mark() {
+    let (_temporary, data) = copy_of("checkpoint");
+    // Without WAL nothing proves an image.
+    fs::remove_dir_all(data.join("pg_wal")).expect("remove");
+    let mut driven = Driven::open(&data, FINE, SMALL);
+    let survey = driven.state.cluster.survey.clone().expect("survey");
+    let unproven = |page: &pgforensics::analysis::verdict::survey::PageReport| {
+        page.verdict.verdict == pgforensics::analysis::verdict::judge::Verdict::RestoreUnproven
+    };
+    let at = survey.pages().iter().position(unproven).expect("an unproven page");
+    driven.state.triage.selected = at;
+    driven.keys(&["m"]);
+    assert!(driven.picture().contains("1 page is marked (?)"), "{}", driven.picture());
+    let marked = driven.picture().lines().find(|line| line.contains('▶')).expect("the selected line").to_owned();
+    assert!(marked.starts_with("▶?"), "{marked}");
+    assert_eq!(driven.state.mark_sign(survey.pages()[at].page), "?");
+    driven.keys(&["6"]);
+    let file = data.join(survey.examined.path_of(survey.pages()[at].page));
+    let before = fs::read(&file).expect("read");
+    assert!(driven.state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose() && sheet.plan.steps.len() == 1));
+    driven.act(Action::Resize(140, 45));
+    let picture = driven.picture();
+    assert!(picture.contains("unproven 1") && picture.contains("may be lost or wrong: "), "{picture}");
+    for word in ["apply", "unproven", "Apply unproven", "apply  unproven"] {
+        driven.keys(&["a"]).enter(word);
+        assert!(driven.state.plan.applied.is_none(), "{word}");
+        assert_eq!(fs::read(&file).expect("read"), before, "{word}");
+    }
+    driven.keys(&["a"]).enter("apply unproven");
+    assert!(driven.state.plan.applied.is_some(), "{}", driven.picture());
+    assert_ne!(fs::read(&file).expect("read"), before);
 }

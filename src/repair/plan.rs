@@ -170,6 +170,45 @@ pub struct PlanStep {
     pub warning_codes: Vec<String>,
 }
 
+/// How sure it is that what a step writes is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StepKind {
+    /// An image that is proven.
+    Proven,
+    /// A page that was built by replay, and is proven.
+    Rebuilt,
+    /// Zeros over a page of a map.
+    Blank,
+    /// An image whose proof has a gap.
+    Unproven,
+    /// An image that lacks committed changes.
+    LosesChanges,
+}
+
+impl StepKind {
+    /// The kind of a step for the page of `report`. A source that the report does not know proves nothing.
+    #[must_use]
+    pub fn of(report: Option<&PageReport>, step: &PlanStep) -> Self {
+        if step.image == PlanSource::Blank {
+            return Self::Blank;
+        }
+        let candidates = report.map_or(&[][..], |report| &report.verdict.candidates);
+        let judged = candidates.iter().find(|judged| PlanSource::of(&judged.candidate.source) == step.image);
+        match judged.map(|judged| (judged.outcome, judged.rebuilt().is_some())) {
+            Some((CandidateOutcome::Safe, false)) => Self::Proven,
+            Some((CandidateOutcome::Safe, true)) => Self::Rebuilt,
+            Some((CandidateOutcome::LosesChanges, _)) => Self::LosesChanges,
+            Some((CandidateOutcome::Unproven | CandidateOutcome::Unusable, _)) | None => Self::Unproven,
+        }
+    }
+
+    /// Something may be lost by writing it.
+    #[must_use]
+    pub const fn may_lose(self) -> bool {
+        matches!(self, Self::Unproven | Self::LosesChanges)
+    }
+}
+
 /// One page that is left alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftPage {

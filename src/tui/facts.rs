@@ -23,7 +23,7 @@ use crate::inspect::next::steps_of;
 use crate::inspect::page_versions::page_versions;
 use crate::output::json::TOP_RELATIONS;
 use crate::repair::blocker::Blocker;
-use crate::repair::plan::Plan;
+use crate::repair::plan::{Plan, PlanStep, StepKind};
 use crate::types::{PageId, RelFileLocator};
 
 /// A checked cluster.
@@ -173,6 +173,47 @@ pub struct PlanSheet {
     pub plan: Plan,
     /// Reasons not to write.
     pub blockers: Vec<Blocker>,
+    /// What is known of each step, in the order of the plan.
+    pub facts: Vec<StepFacts>,
+}
+
+impl PlanSheet {
+    /// Steps of this kind.
+    #[must_use]
+    pub fn count(&self, kind: StepKind) -> usize {
+        self.facts.iter().filter(|facts| facts.kind == kind).count()
+    }
+
+    /// Something may be lost by carrying it out.
+    #[must_use]
+    pub fn may_lose(&self) -> bool {
+        self.facts.iter().any(|facts| facts.kind.may_lose())
+    }
+}
+
+/// What is known of a step.
+#[derive(Clone, Debug)]
+pub struct StepFacts {
+    /// How sure it is.
+    pub kind: StepKind,
+    /// What may be lost or wrong, where it is not proven.
+    pub reasons: Vec<String>,
+}
+
+impl StepFacts {
+    /// Of a step for the page of `report`.
+    #[must_use]
+    pub fn of(report: Option<&PageReport>, step: &PlanStep) -> Self {
+        let kind = StepKind::of(report, step);
+        let reasons = match report {
+            _ if !kind.may_lose() => Vec::new(),
+            Some(report) if step.warnings.is_empty() => {
+                report.verdict.reasons.iter().map(ToString::to_string).collect()
+            }
+            _ => step.warnings.clone(),
+        };
+        Self { kind, reasons }
+    }
 }
 
 /// What was written, and where the old bytes are.

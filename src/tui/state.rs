@@ -7,6 +7,7 @@ use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurv
 use super::look::Look;
 use super::query::Query;
 use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::verdict::judge::Verdict;
 use crate::types::PageId;
 
 /// Columns from which on the detail of the selected line is beside the list.
@@ -264,6 +265,10 @@ pub struct PlanState {
     pub is_rehearsing: bool,
     /// A repair is being carried out.
     pub is_applying: bool,
+    /// The plan of the marked pages was saved.
+    pub is_saved: bool,
+    /// Why the last dry run or repair did not come to its end.
+    pub failure: Option<String>,
 }
 
 impl PlanState {
@@ -395,6 +400,27 @@ impl State {
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
             View::Batches | View::Wal | View::Plan => None,
         }
+    }
+
+    /// What stands beside a page that is marked for repair: `*`, or `?` where its image is not proven. A blank for one that
+    /// is not marked.
+    #[must_use]
+    pub fn mark_sign(&self, page: PageId) -> &'static str {
+        if !self.plan.marks.contains(&page) {
+            return " ";
+        }
+        let report = self.survey().and_then(|survey| survey.damaged(page));
+        match report.map(|report| report.verdict.verdict) {
+            Some(Verdict::Restore | Verdict::Rebuild) => "*",
+            _ => "?",
+        }
+    }
+
+    /// Marked pages, and how many of them have no proven image.
+    #[must_use]
+    pub fn marked_counts(&self) -> (usize, usize) {
+        let marks = &self.plan.marks;
+        (marks.len(), marks.iter().filter(|page| self.mark_sign(**page) == "?").count())
     }
 
     /// Tells something.

@@ -26,7 +26,7 @@ use crate::repair::blocker::Overrides;
 use crate::repair::plan::Plan;
 use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::DWBINSPECT;
-use crate::tui::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey};
+use crate::tui::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, StepFacts, Survey};
 use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
 use crate::types::PageId;
@@ -276,7 +276,12 @@ impl ClusterBackend {
     fn plan(&self, pages: Vec<PageId>) -> Result<PlanSheet, WorkError> {
         let examined = self.examination()?;
         let (plan, blockers) = repair::plan_for(&self.repair_request(&examined, &pages), &examined)?;
-        Ok(PlanSheet { pages, plan, blockers })
+        let report = |page: PageId| {
+            let found = examined.report.pages.binary_search_by_key(&page, |report| report.page).ok();
+            found.and_then(|at| examined.report.pages.get(at))
+        };
+        let facts = plan.steps.iter().map(|step| StepFacts::of(step.page.page_id().and_then(report), step)).collect();
+        Ok(PlanSheet { pages, plan, blockers, facts })
     }
 
     /// Directories that nothing is written into, asked for anew: also when the examination failed.

@@ -47,12 +47,13 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
             state.warn("a repair is in progress: wait until it has ended");
         }
         Command::Quit if state.help.is_open => state.help.is_open = false,
-        Command::Quit if !state.plan.marks.is_empty() && !state.is_leaving => {
+        Command::Quit if !state.plan.marks.is_empty() && !state.plan.is_saved && !state.is_leaving => {
             state.is_leaving = true;
             let marked = pages(state.plan.marks.len());
-            state.warn(format!("{marked} marked: w in Plan saves the plan; q once more leaves without it"));
+            state.warn(format!("{marked} marked: w in Plan saves the plan; q or y leaves without it"));
         }
         Command::Quit => return vec![Effect::Quit],
+        Command::Copy if state.is_leaving => return vec![Effect::Quit],
         Command::Help => {
             state.help.is_open = !state.help.is_open;
             state.help.top = 0;

@@ -63,13 +63,18 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             }
         }
         Action::Planned(plan) => repair::planned(state, plan),
-        Action::PlanSaved(path) => state.tell(format!("plan saved: {}", path.display())),
+        Action::PlanSaved(path) => {
+            state.plan.is_saved = true;
+            state.tell(format!("plan saved: {}", path.display()));
+        }
         Action::Exported(path) => state.tell(format!("written: {} and the same as .json", path.display())),
         Action::Failed(words) => state.warn(words),
         Action::Refused(words) => {
             state.plan.is_applying = false;
             state.plan.is_rehearsing = false;
-            state.warn(words);
+            state.warn(words.lines().next().unwrap_or_default());
+            state.plan.failure = Some(words);
+            state.plan.top = 0;
             return end_if_wanted(state);
         }
         Action::Rehearsed(count) => repair::rehearsed(state, count),

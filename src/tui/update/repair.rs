@@ -8,8 +8,11 @@ use crate::tui::facts::{AppliedSheet, PlanSheet};
 use crate::tui::look::pages;
 use crate::tui::state::{Prompt, PromptKind, State};
 
-/// The word that has to be typed before anything is written.
+/// What has to be typed before anything is written.
 const APPLY_WORD: &str = "apply";
+
+/// The same where an image is not proven.
+const APPLY_UNPROVEN_WORDS: &str = "apply unproven";
 
 /// Marks the selected page for repair, or takes the mark away.
 pub(super) fn mark(state: &mut State) {
@@ -32,10 +35,13 @@ pub(super) fn mark(state: &mut State) {
         state.plan.marks.insert(page);
     }
     state.plan.sheet = None;
-    state.tell(match state.plan.marks.len() {
-        0 => "no page is marked: the plan contains every proven page".to_owned(),
-        1 => "1 page is marked: the plan contains only this page".to_owned(),
-        count => format!("{count} pages are marked: the plan contains only these"),
+    state.plan.is_saved = false;
+    state.tell(match state.marked_counts() {
+        (0, _) => "no page is marked: the plan contains every proven page".to_owned(),
+        (1, 0) => "1 page is marked: the plan contains only this page".to_owned(),
+        (1, _) => "1 page is marked (?): its image is not proven, changes may be lost".to_owned(),
+        (count, 0) => format!("{count} pages are marked: the plan contains only these"),
+        (count, unproven) => format!("{count} pages are marked, {unproven} of them unproven (?): changes may be lost"),
     });
 }
 
@@ -59,6 +65,7 @@ pub(super) fn save(state: &mut State) -> Vec<Effect> {
 pub(super) fn rehearse(state: &mut State) -> Vec<Effect> {
     let Some(sheet) = plan_to_write(state) else { return Vec::new() };
     state.plan.is_rehearsing = true;
+    state.plan.failure = None;
     state.tell("dry run: checking once more; nothing is written");
     vec![Effect::DryRun(sheet.plan.clone(), sheet.pages.clone())]
 }
@@ -78,12 +85,14 @@ pub(super) fn ask_for_word(state: &mut State) {
 
 /// Begins to carry out the plan when the word was typed.
 pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
-    if typed != APPLY_WORD {
-        state.tell("nothing was written: the word to type is apply");
+    let Some(sheet) = plan_to_write(state) else { return Vec::new() };
+    let wanted = if sheet.may_lose() { APPLY_UNPROVEN_WORDS } else { APPLY_WORD };
+    if typed != wanted {
+        state.tell(format!("nothing was written: what to type is {wanted}"));
         return Vec::new();
     }
-    let Some(sheet) = plan_to_write(state) else { return Vec::new() };
     state.plan.is_applying = true;
+    state.plan.failure = None;
     state.tell("checking once more, then writing");
     vec![Effect::ApplyPlan(sheet.plan.clone(), sheet.pages.clone())]
 }

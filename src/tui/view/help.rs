@@ -33,6 +33,6 @@ pub(super) fn body(state: &State) -> Body<'_> {
         })
         .collect();
     lines.push(Line::default());
-    lines.push(Line::raw("Only Plan writes into the data directory, and only after you type the word apply."));
+    lines.push(Line::raw("Only Plan writes into the data directory, and only after you type apply."));
     Body::text(head, lines, state.help.top)
 }

@@ -239,6 +239,9 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     if let Some(Prompt { kind, text }) = &state.prompt {
         let lead = match kind {
             PromptKind::Search => "search (enter: find, esc: cancel): ",
+            PromptKind::Apply if state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose()) => {
+                "changes may be lost! type apply unproven, then enter: "
+            }
             PromptKind::Apply => "write these pages? type apply, then enter: ",
         };
         return Line::from(vec![
@@ -272,7 +275,10 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
         words.push(format!("search: {} (n: next, esc: clear)", state.query.text()));
     }
     if !state.plan.marks.is_empty() {
-        words.push(format!("{} marked", state.plan.marks.len()));
+        words.push(match state.marked_counts() {
+            (count, 0) => format!("{count} marked"),
+            (count, unproven) => format!("{count} marked, {unproven} of them unproven (?)"),
+        });
     }
     Line::styled(look.cut(&words.join("; "), width), look.faint())
 }

@@ -125,7 +125,11 @@ fn title(state: &State, sheet: &PageSheet) -> Line<'static> {
     let look = state.look;
     let report = &sheet.report;
     let page = report.page;
-    let mark = if state.plan.marks.contains(&page) { " *marked*" } else { "" };
+    let mark = match state.mark_sign(page) {
+        "*" => " *marked*",
+        "?" => " ?marked, unproven?",
+        _ => "",
+    };
     let name = page_and_path(&sheet.examined.called(page), page, &sheet.examined.path_of(page));
     let verdict = report.verdict.verdict;
     let (words, style) = if report.is_wrong {

@@ -3,11 +3,16 @@
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::{Body, fact, next_words, waiting};
-use crate::repair::plan::{LeftPage, PlanPage, PlanStep};
+use super::{Body, fact, next_words, start_words, waiting};
+use crate::analysis::verdict::judge::Verdict;
+use crate::repair::plan::{LeftPage, PlanPage, PlanStep, StepKind};
 use crate::tui::command_line::{command_line, undo_command};
-use crate::tui::look::pages;
+use crate::tui::facts::StepFacts;
+use crate::tui::look::{Look, pages};
 use crate::tui::state::State;
+
+/// Lines of the plan that are seen below what is said of it as a whole.
+const LEAST_LINES: usize = 4;
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
@@ -27,6 +32,12 @@ pub(super) fn body(state: &State) -> Body<'_> {
         let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal.display());
         head.extend(fact(look, width, "repaired", &words, look.good()));
         head.extend(fact(look, width, "undo", &undo_command(state.subject.program, applied), Style::new()));
+        if let Some(survey) = state.survey().filter(|_| !state.cluster.is_reading) {
+            head.extend(fact(look, width, "if started", &start_words(survey), Style::new()));
+        }
+    }
+    for (at, line) in state.plan.failure.iter().flat_map(|words| words.lines()).enumerate() {
+        head.extend(fact(look, width, if at == 0 { "failed" } else { "" }, line, look.bad()));
     }
     let which = if state.plan.marks.is_empty() { "every proven page" } else { "the marked pages" };
     let count = plan.steps.len();
@@ -35,11 +46,25 @@ pub(super) fn body(state: &State) -> Body<'_> {
         _ => format!("{} would be overwritten ({which})", pages(count)),
     };
     head.extend(fact(look, width, "plan", &words, if count == 0 { look.doubt() } else { Style::new() }));
+    if count > 0 {
+        let of = |kind| sheet.count(kind);
+        let words = format!(
+            "proven {}, rebuilt {}, unproven {}, losing changes {}",
+            of(StepKind::Proven) + of(StepKind::Blank),
+            of(StepKind::Rebuilt),
+            of(StepKind::Unproven),
+            of(StepKind::LosesChanges)
+        );
+        head.extend(fact(look, width, "of these", &words, if sheet.may_lose() { look.doubt() } else { Style::new() }));
+    }
     for blocker in &sheet.blockers {
         head.extend(fact(look, width, "refused", &blocker.to_string(), look.bad()));
     }
     let how = match (count, sheet.blockers.is_empty()) {
         (0, _) => "",
+        (_, true) if sheet.may_lose() => {
+            "d: dry run; a: apply it, after you type apply unproven: changes may be lost, the reasons stand below; w: save it"
+        }
         (_, true) => {
             "d: dry run; a: apply it, after you type the word apply (the old bytes go into a journal first); w: save it"
         }
@@ -56,8 +81,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     head.extend(fact(look, width, "command", &command_line(state), look.faint()));
     head.push(Line::default());
     let mut lines = Vec::new();
-    for step in &plan.steps {
-        lines.extend(step_lines(state, step));
+    for (step, facts) in plan.steps.iter().zip(&sheet.facts) {
+        lines.extend(step_lines(state, step, facts));
     }
     if !plan.left.is_empty() {
         lines.push(Line::default());
@@ -65,6 +90,10 @@ pub(super) fn body(state: &State) -> Body<'_> {
         for left in &plan.left {
             lines.extend(left_lines(state, left));
         }
+    }
+    if head.len() + LEAST_LINES > state.body_rows() {
+        // What stands above the list would be cut off: it is scrolled with the list.
+        lines.splice(0..0, std::mem::take(&mut head));
     }
     Body::text(head, lines, state.plan.top)
 }
@@ -75,30 +104,39 @@ fn page_words(page: &PlanPage, relation: Option<&str>) -> String {
     format!("{} block {fork}{}", relation.unwrap_or(&numbers), page.block)
 }
 
-fn step_lines(state: &State, step: &PlanStep) -> Vec<Line<'static>> {
+fn step_lines(state: &State, step: &PlanStep, facts: &StepFacts) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
-    let is_safe = step.warnings.is_empty();
-    let words = format!("{}:{} {} from {}", step.path, step.page.block, step.verdict, step.image);
-    let mut lines = vec![Line::styled(look.cut(&words, width), if is_safe { look.good() } else { look.doubt() })];
+    let (sign, style) = match facts.kind {
+        StepKind::Proven | StepKind::Blank => ("*", look.good()),
+        StepKind::Rebuilt => ("*", look.verdict(Verdict::Rebuild)),
+        StepKind::Unproven => ("?", look.doubt()),
+        StepKind::LosesChanges => ("?", look.verdict(Verdict::LosesChanges)),
+    };
+    let words = format!("{sign} {}:{} {} from {}", step.path, step.page.block, step.verdict, step.image);
+    let mut lines = wrapped(look, &words, width, "", style);
     let name = page_words(&step.page, step.relation.as_deref());
-    let words = format!("    LSN {}, CRC {} becomes {}, {name}", step.page_lsn, step.before_crc, step.after_crc);
-    lines.push(Line::styled(look.cut(&words, width), look.faint()));
-    for warning in &step.warnings {
-        let wrapped = look.wrap(&format!("not proven: {warning}"), width.saturating_sub(5));
-        lines.extend(wrapped.into_iter().map(|line| Line::styled(format!("    {line}"), look.doubt())));
+    let words = format!("{name}: LSN {}, CRC {} becomes {}", step.page_lsn, step.before_crc, step.after_crc);
+    lines.extend(wrapped(look, &words, width, "    ", look.faint()));
+    for reason in &facts.reasons {
+        lines.extend(wrapped(look, &format!("may be lost or wrong: {reason}"), width, "    ", style));
     }
     lines
+}
+
+/// A sentence in as many lines as it needs, each after `lead`.
+fn wrapped(look: Look, words: &str, width: usize, lead: &str, style: Style) -> Vec<Line<'static>> {
+    let lines = look.wrap(words, width.saturating_sub(lead.len() + 1));
+    lines.into_iter().map(|line| Line::styled(format!("{lead}{line}"), style)).collect()
 }
 
 fn left_lines(state: &State, left: &LeftPage) -> Vec<Line<'static>> {
     let look = state.look;
     let width = state.columns();
     let words = format!("{}: {}", page_words(&left.page, left.relation.as_deref()), left.verdict);
-    let mut lines = vec![Line::raw(look.cut(&words, width))];
+    let mut lines = wrapped(look, &words, width, "", Style::new());
     for reason in &left.reasons {
-        let wrapped = look.wrap(reason, width.saturating_sub(5));
-        lines.extend(wrapped.into_iter().map(|line| Line::styled(format!("    {line}"), look.faint())));
+        lines.extend(wrapped(look, reason, width, "    ", look.faint()));
     }
     lines
 }

@@ -79,8 +79,8 @@ fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         return Line::default();
     };
     let is_selected = at == state.slots.selected;
-    let marked = row.page.is_some_and(|page| state.plan.marks.contains(&page));
-    let lead = format!("{}{}", if is_selected { look.pointer() } else { " " }, if marked { "*" } else { " " });
+    let mark = row.page.map_or(" ", |page| state.mark_sign(page));
+    let lead = format!("{}{}", if is_selected { look.pointer() } else { " " }, mark);
     let [crc, batch, disk, by, _] = slot_words(row);
     let is_empty = row.condition == Condition::Empty;
     let known = |text: String| if is_empty { String::new() } else { text };

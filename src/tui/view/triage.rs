@@ -167,7 +167,7 @@ fn page_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
     let look = state.look;
     let Some(report) = survey.pages().get(at) else { return Line::default() };
     let is_selected = at == state.triage.selected;
-    let mark = if state.plan.marks.contains(&report.page) { "*" } else { " " };
+    let mark = state.mark_sign(report.page);
     let lead = format!("{}{mark}", if is_selected { look.pointer() } else { " " });
     let verdict = report.verdict.verdict;
     let chosen = report.verdict.chosen.and_then(|index| report.verdict.candidates.get(index));
