@@ -198,6 +198,35 @@ fn signals_leave_a_whole_terminal() {
 }
 
 #[test]
+fn crash_report_is_written_with_what_was_pressed() {
+    let data = cluster("checkpoint");
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
+    session.see("7 damaged");
+    session.send("j3");
+    session.see("slot");
+    session.send("R");
+    session.see("crash report written");
+    session.send("q");
+    assert_eq!(session.end(), 1);
+    let read = |name: &str| std::fs::read_to_string(session.directory.path().join(name)).expect("report");
+    let (page, markdown) = (read("crash_report.html"), read("crash_report.md"));
+    assert!(page.starts_with("<!DOCTYPE html>"));
+    // Counts by verdict are those of the command, and the keys stand there in their views.
+    let check = common::dwbinspect(&["check", arg(&data), "--format", "ndjson"]);
+    let verdicts = &check.of_type("summary")[0]["verdicts"];
+    for (name, count) in verdicts.as_object().expect("verdicts").iter().filter(|(_, count)| **count != 0) {
+        let row = format!("| **{}** | {count} |", name.replace('_', "\\_"));
+        assert!(markdown.contains(&row), "{row}\n{markdown}");
+    }
+    for (view, key) in [("Triage", "j"), ("Triage", "3"), ("Slots", "R")] {
+        assert!(markdown.contains(&format!("| {view} | `{key}` |")), "{view} {key}\n{markdown}");
+    }
+    // What is in one is in the other.
+    let sections = page.matches("<h2>").count();
+    assert!(sections > 8 && markdown.matches("\n## ").count() + markdown.matches("\n**").count() >= sections - 1);
+}
+
+#[test]
 fn demo_is_gone_however_it_is_left() {
     let temporary = tempfile::tempdir().expect("temporary directory");
     let environment = [("TMPDIR", arg(temporary.path()))];

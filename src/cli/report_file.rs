@@ -9,13 +9,15 @@ use super::context::QuietArg;
 use super::exit::Stop;
 use crate::inspect::error::InspectError;
 use crate::output::escape::printable;
+use crate::output::markdown::markdown_of;
 use crate::output::shell::quoted;
 use crate::repair::new_file::NewFile;
 
 /// Where a report goes.
 #[derive(Clone, Debug, Args)]
 pub struct ReportFileArgs {
-    /// New file for the report, not inside what is read; "-" for standard output
+    /// New file for the report, not inside what is read: Markdown where its name ends with .md, else HTML; "-" for
+    /// standard output, as HTML
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     output: PathBuf,
 }
@@ -51,7 +53,8 @@ impl ReportFile {
         match self {
             Self::Output => out.write_all(text.as_bytes())?,
             Self::New(path, new) => {
-                new.write(text.as_bytes()).map_err(InspectError::from)?;
+                let markdown = path.extension().is_some_and(|ending| ending == "md").then(|| markdown_of(text));
+                new.write(markdown.as_deref().unwrap_or(text).as_bytes()).map_err(InspectError::from)?;
                 if !quiet.is_on() {
                     writeln!(out, "The report was written to {}.", printable(&path.display().to_string()))?;
                 }
@@ -65,9 +68,4 @@ impl ReportFile {
 pub fn command_line(program: &str) -> String {
     let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
     std::iter::once(program.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// Now, to the second, in UTC.
-pub fn time_now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

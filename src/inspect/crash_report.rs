@@ -26,7 +26,7 @@ use crate::output::colour::Paint;
 use crate::output::control_facts::control_facts;
 use crate::output::html::Provenance;
 use crate::output::html::crash::{
-    BufferShown, CrashReport, Excerpt, FoundJournals, PageSheet, PlanShown, PlannedBytes, WalRun,
+    BufferShown, CrashReport, Excerpt, FoundJournals, PageSheet, PlanShown, PlannedBytes, Pressed, WalRun,
 };
 use crate::output::json::{BatchJson, FileJson};
 use crate::output::stand_in_text::write_stand_ins;
@@ -58,6 +58,8 @@ pub struct CrashReportRequest {
     pub program: &'static str,
     /// Who makes it.
     pub made: Provenance,
+    /// What was pressed on the screen, and when, in order; nothing where there was no screen.
+    pub pressed: Vec<Pressed>,
 }
 
 /// A crash report that was made.
@@ -74,29 +76,35 @@ pub struct MadeReport {
 /// # Errors
 /// As [`check`].
 pub fn crash_report(request: &CrashReportRequest, watch: &dyn Watch) -> Result<MadeReport, InspectError> {
-    let examined = check(&request.check, watch)?;
+    Ok(report_on(&check(&request.check, watch)?, request, watch))
+}
+
+/// Reports on a cluster that was examined.
+#[must_use]
+pub fn report_on(examined: &Examination, request: &CrashReportRequest, watch: &dyn Watch) -> MadeReport {
     let answer = examined.answer();
     let closing = Closing::new(examined.findings.clone(), &examined.coverage).answering(answer);
     let shown = request.check.data_dir.display().to_string();
-    let steps = steps_of(&examined);
+    let steps = steps_of(examined);
     let pages = &examined.report.pages;
     let report = CrashReport {
         made: &request.made,
-        cluster: judged_cluster(&examined, request.program, &shown),
+        cluster: judged_cluster(examined, request.program, &shown),
         answer: closing.answer(),
         is_partial: request.check.scope != Scope::All,
-        state: state_of(&examined, &shown),
+        state: state_of(examined, &shown),
         closing: &closing,
         steps: &steps,
-        stand_ins: stand_ins_of(&examined, &request.check.data_dir),
-        sheets: pages.iter().take(request.sheets).map(|page| sheet_of(&examined, page)).collect(),
-        buffer: buffer_of(&examined, request.check.jobs, watch),
-        wal: wal_of(&examined),
-        plan: plan_of(request, &examined),
-        journals: journals_of(&examined),
-        digests: digests_of(&examined, watch),
+        stand_ins: stand_ins_of(examined, &request.check.data_dir),
+        sheets: pages.iter().take(request.sheets).map(|page| sheet_of(examined, page)).collect(),
+        buffer: buffer_of(examined, request.check.jobs, watch),
+        wal: wal_of(examined),
+        plan: plan_of(request, examined),
+        journals: journals_of(examined),
+        digests: digests_of(examined, watch),
+        pressed: &request.pressed,
     };
-    Ok(MadeReport { page: report.page(), answer: report.answer })
+    MadeReport { page: report.page(), answer: report.answer }
 }
 
 /// The state of the cluster, as `check` and `info` tell it.

@@ -13,6 +13,7 @@ pub mod examination;
 pub mod file_filter;
 pub mod info;
 pub mod next;
+pub mod now;
 pub mod page_at;
 pub mod page_changes;
 pub mod page_history;

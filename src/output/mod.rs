@@ -26,6 +26,8 @@ pub mod history_text;
 #[cfg(feature = "tables")]
 pub mod html;
 pub mod json;
+#[cfg(feature = "tables")]
+pub mod markdown;
 pub mod markup;
 pub mod next_step_text;
 pub mod page_change_text;

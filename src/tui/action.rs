@@ -8,6 +8,7 @@ use ratatui::crossterm::event::KeyEvent;
 use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
 use super::state::View;
 use crate::analysis::cluster_condition::ClusterCondition;
+use crate::output::html::crash::Pressed;
 use crate::repair::plan::Plan;
 use crate::types::PageId;
 
@@ -80,6 +81,8 @@ pub enum Command {
     Suspend,
     /// Draw everything anew.
     Redraw,
+    /// Write the crash report.
+    Report,
 }
 
 /// Something that happened.
@@ -131,6 +134,8 @@ pub enum Action {
     Rehearsed(usize),
     /// Pages were written.
     Applied(Arc<AppliedSheet>),
+    /// The crash report was written: the page, and Markdown beside it.
+    Reported(PathBuf),
     /// Files have changed since they were read.
     FilesChanged,
     /// The program is to end as soon as nothing is being written.
@@ -162,6 +167,8 @@ pub enum Effect {
     DryRun(Plan, Vec<PageId>),
     /// Carry out this plan. The pages are those that were marked.
     ApplyPlan(Plan, Vec<PageId>),
+    /// Write the crash report as a page and as Markdown into new files; what was pressed so far.
+    Report(Vec<Pressed>),
     /// Hand a text to the terminal's clipboard.
     Copy(String),
     /// Write the view as text and as JSON into new files with this name.

@@ -41,6 +41,9 @@ const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots];
 
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
 
+/// What there is of a cluster, and not of WAL alone.
+const CLUSTER: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page, View::Plan];
+
 /// Every key.
 pub const KEYS: &[Binding] = &[
     bind(&[char_key('?'), Key::Plain(KeyCode::F(1))], Command::Help, &[], "?", "this help", "help"),
@@ -143,6 +146,14 @@ pub const KEYS: &[Binding] = &[
     bind(&[char_key('e')], Command::Export, &[], "e", "export this view to new files, as text and JSON", "export"),
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
+    bind(
+        &[char_key('R')],
+        Command::Report,
+        CLUSTER,
+        "R",
+        "write the crash report to new files, as a page and as Markdown",
+        "",
+    ),
     bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw the screen", ""),
 ];
 

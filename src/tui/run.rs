@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
-use ratatui::crossterm::event::{self, KeyEventKind, MouseButton, MouseEventKind};
+use ratatui::crossterm::event::{self, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
@@ -16,6 +16,7 @@ use super::state::{State, Subject};
 use super::terminal::Screen;
 use super::update::{begin, update};
 use super::worker::{Backend, Event, start, watch};
+use crate::inspect::now::now_text;
 
 /// Lines that a turn of the wheel moves.
 const WHEEL_LINES: isize = 3;
@@ -80,7 +81,14 @@ fn turn(
         for event in resized.into_iter().chain([first]).chain(received.try_iter()) {
             let action = match event {
                 Event::Action(action) => Some(action),
-                Event::Input(input) => action_of_input(&input, state),
+                Event::Input(input) => {
+                    if let event::Event::Key(key) = &input
+                        && key.kind != KeyEventKind::Release
+                    {
+                        state.note_pressed(now_text(), key_label(key));
+                    }
+                    action_of_input(&input, state)
+                }
                 Event::InputFailed(error) => return Err(error.into()),
                 Event::Panicked => return Err(RunError::Panicked),
                 Event::Signal(SIGTSTP) => {
@@ -111,6 +119,12 @@ fn turn(
         screen.draw(state)?;
     }
     Ok(ended_by)
+}
+
+/// A key as it is called.
+fn key_label(key: &KeyEvent) -> String {
+    let held = key.modifiers - KeyModifiers::SHIFT;
+    if held.is_empty() { key.code.to_string() } else { format!("{held}-{}", key.code) }
 }
 
 fn action_of_input(input: &event::Event, state: &State) -> Option<Action> {

@@ -8,6 +8,7 @@ use super::look::Look;
 use super::query::Query;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::verdict::judge::Verdict;
+use crate::output::html::crash::Pressed;
 use crate::types::PageId;
 
 /// Columns from which on the detail of the selected line is beside the list.
@@ -15,6 +16,9 @@ const DETAIL_FROM: usize = 140;
 
 /// Columns of what is between them.
 const DIVIDER: usize = 3;
+
+/// Keys that are kept for the crash report.
+const MAX_PRESSED: usize = 2000;
 
 /// The views, in the order of the tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -309,6 +313,8 @@ pub struct State {
     pub message: Option<Message>,
     /// The program ends when nothing is being written any more.
     pub is_ending: bool,
+    /// The keys that were pressed, the last of them if there were very many.
+    pub pressed: Vec<Pressed>,
     /// What is known of the cluster.
     pub cluster: ClusterState,
     /// Damaged pages.
@@ -342,6 +348,7 @@ impl State {
             query: Query::default(),
             message: None,
             is_ending: false,
+            pressed: Vec::new(),
             cluster: ClusterState::default(),
             triage: TriageState::default(),
             batches: BatchesState::default(),
@@ -357,6 +364,14 @@ impl State {
     #[must_use]
     pub fn survey(&self) -> Option<&Survey> {
         self.cluster.survey.as_deref()
+    }
+
+    /// Keeps what was pressed, for the crash report.
+    pub fn note_pressed(&mut self, time: String, key: String) {
+        if self.pressed.len() == MAX_PRESSED {
+            self.pressed.remove(0);
+        }
+        self.pressed.push(Pressed { time, view: self.view.name(), key });
     }
 
     /// Rows between the tabs and the two lines at the bottom.

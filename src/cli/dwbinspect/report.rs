@@ -9,12 +9,13 @@ use super::bars::Bars;
 use super::examine_args::ExamineArgs;
 use crate::cli::context::QuietArg;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::report_file::{ReportFileArgs, command_line, time_now};
+use crate::cli::report_file::{ReportFileArgs, command_line};
 use crate::cli::work::{JobsArg, ProgressArg};
 use crate::inspect::WalRequest;
 use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, crash_report};
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::open_data_dir;
+use crate::inspect::now::now_text;
 use crate::output::html::Provenance;
 
 /// Write what check finds, with all proofs, into one file to attach to a ticket
@@ -48,8 +49,8 @@ pub(super) fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let mut protected = WalRequest::of_paths(elsewhere).protected()?;
     protected.extend(protected_of(&open_data_dir(&check.data_dir)?)?);
     let file = args.file.reserve(&protected)?;
-    let made = Provenance { command_line: command_line(PROGRAM), time: time_now() };
-    let request = CrashReportRequest { check, sheets: args.pages, program: PROGRAM, made };
+    let made = Provenance { command_line: command_line(PROGRAM), time: now_text() };
+    let request = CrashReportRequest { check, sheets: args.pages, program: PROGRAM, made, pressed: Vec::new() };
     let report = crash_report(&request, &Bars::new(args.progress))?;
     file.write(&report.page, args.quiet, out)?;
     Ok(report.answer.into())

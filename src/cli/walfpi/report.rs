@@ -10,10 +10,11 @@ use super::args::{NameArgs, SourceArgs};
 use super::setting::Sample;
 use crate::cli::context::QuietArg;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::report_file::{ReportFileArgs, command_line, time_now};
+use crate::cli::report_file::{ReportFileArgs, command_line};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::WalRequest;
 use crate::inspect::error::InspectError;
+use crate::inspect::now::now_text;
 use crate::inspect::wal::report::{WalReportRequest, wal_report};
 use crate::output::html::Provenance;
 use crate::output::html::wal::{PLOT_NAMES, plot_file};
@@ -62,7 +63,7 @@ pub(super) fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         directory.check_new(names.iter().map(String::as_str)).map_err(InspectError::from)?;
     }
     let compression = (!args.no_compression).then_some(args.sample.0);
-    let made = Provenance { command_line: command_line(PROGRAM), time: time_now() };
+    let made = Provenance { command_line: command_line(PROGRAM), time: now_text() };
     let bar = ByteBar::new(args.progress);
     let report = wal_report(&WalReportRequest { wal, compression, made }, &|done, total| bar.at(done, total))?;
     drop(bar);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::new_files::{absolute, export, save_plan};
+use super::new_files::{absolute, export, save_plan, write_all};
 use super::stamps::FileStamps;
 use super::wal::tell_survey;
 use super::{WorkError, hand_over, lock, quoted_paths};
@@ -14,13 +14,18 @@ use crate::analysis::dwb_format::directories;
 use crate::analysis::verdict::judge::Verdict;
 use crate::cluster::data_dir::DataDir;
 use crate::inspect::check::{CheckRequest, Scope, Stage, Watch, check};
+use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, report_on};
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
+use crate::inspect::now::now_text;
 use crate::inspect::page_name::PageName;
 use crate::inspect::repair::{self, RepairRequest, Written};
 use crate::inspect::replay_server::ReplayOptions;
 use crate::inspect::wal::request::WalRequest;
+use crate::output::html::Provenance;
+use crate::output::html::crash::Pressed;
+use crate::output::markdown::markdown_of;
 use crate::output::shell::quoted;
 use crate::repair::blocker::Overrides;
 use crate::repair::plan::Plan;
@@ -113,6 +118,10 @@ impl Backend for ClusterBackend {
             Effect::Export { name, text, json } => {
                 let written = self.protected().and_then(|protected| export(&name, &text, &json, &protected));
                 hand_over(sender, Action::Failed, written.map(Action::Exported));
+            }
+            Effect::Report(pressed) => {
+                let written = self.report(pressed, sender);
+                hand_over(sender, Action::Failed, written.map(Action::Reported));
             }
             Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
         }
@@ -247,6 +256,25 @@ impl ClusterBackend {
             let found = examined.report.pages.first().cloned().ok_or(WorkError::PageUnknown)?;
             Ok(PageSheet::of(Arc::new(examined), found))
         })
+    }
+
+    /// Writes the crash report of what was examined last.
+    fn report(&self, pressed: Vec<Pressed>, sender: &ActionSender) -> Result<PathBuf, WorkError> {
+        let examined = self.examination()?;
+        let request = CrashReportRequest {
+            check: self.check_request(Scope::All),
+            sheets: USUAL_SHEETS,
+            program: DWBINSPECT,
+            made: Provenance {
+                command_line: format!("{DWBINSPECT} tui {}", self.subject().arguments),
+                time: now_text(),
+            },
+            pressed,
+        };
+        let watch = ScreenWatch { sender, wanted: &|| self.is_wanted() };
+        let page = report_on(&examined, &request, &watch).page;
+        let parts = [("html", page.as_str()), ("md", &markdown_of(&page))];
+        Ok(write_all("crash_report", &parts, &self.protected()?)?)
     }
 
     /// The repair of these pages, or of every proven one when there are none.

@@ -12,11 +12,23 @@ const MAX_OF_A_NAME: u32 = 1000;
 
 /// Writes a view as text and as JSON, and returns the path of the text. Nothing is written into `protected` directories.
 pub(super) fn export(name: &str, text: &str, json: &str, protected: &[PathBuf]) -> Result<PathBuf, InspectError> {
+    write_all(name, &[("txt", text), ("json", json)], protected)
+}
+
+/// Writes new files of one name, each with its ending, and returns the path of the first. Nothing is written into `protected`
+/// directories.
+pub(super) fn write_all(name: &str, parts: &[(&str, &str)], protected: &[PathBuf]) -> Result<PathBuf, InspectError> {
     let directory = ExportDir::create(Path::new("."), protected)?;
-    let stem = free_name(name, &["txt", "json"]);
-    let text = directory.write_new(&format!("{stem}.txt"), text.as_bytes())?;
-    directory.write_new(&format!("{stem}.json"), json.as_bytes())?;
-    Ok(absolute(&text))
+    let endings: Vec<&str> = parts.iter().map(|(ending, _)| *ending).collect();
+    let stem = free_name(name, &endings);
+    let mut first = PathBuf::new();
+    for (at, (ending, text)) in parts.iter().enumerate() {
+        let path = directory.write_new(&format!("{stem}.{ending}"), text.as_bytes())?;
+        if at == 0 {
+            first = path;
+        }
+    }
+    Ok(absolute(&first))
 }
 
 /// Saves a plan, and returns its path.

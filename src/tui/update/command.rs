@@ -121,6 +121,13 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         }
         Command::Suspend => return vec![Effect::Suspend],
         Command::Redraw => return vec![Effect::Redraw],
+        Command::Report if state.cluster.survey.is_none() => {
+            state.warn("the cluster is still being read: press R again after that")
+        }
+        Command::Report => {
+            state.tell("the crash report is being written");
+            return vec![Effect::Report(state.pressed.clone())];
+        }
     }
     Vec::new()
 }

@@ -68,6 +68,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             state.tell(format!("plan saved: {}", path.display()));
         }
         Action::Exported(path) => state.tell(format!("written: {} and the same as .json", path.display())),
+        Action::Reported(path) => state.tell(format!("crash report written: {} and the same as .md", path.display())),
         Action::Failed(words) => state.warn(words),
         Action::Refused(words) => {
             state.plan.is_applying = false;

@@ -23,6 +23,17 @@ use crate::output::markup::Markup;
 use crate::output::next_step_text::words_of;
 use crate::types::PageId;
 
+/// A key that was pressed on the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pressed {
+    /// When: ISO 8601 in UTC.
+    pub time: String,
+    /// The view that was open.
+    pub view: &'static str,
+    /// The key.
+    pub key: String,
+}
+
 /// Everything that the report shows.
 pub struct CrashReport<'a> {
     /// Who made it.
@@ -53,10 +64,12 @@ pub struct CrashReport<'a> {
     pub journals: FoundJournals,
     /// Files that the answers rest on, each with what identifies it or why it could not be read.
     pub digests: Vec<(String, Result<FileDigest, String>)>,
+    /// What was pressed on the screen before the report was made.
+    pub pressed: &'a [Pressed],
 }
 
 /// The sections, in order.
-const CONTENTS: [(&str, &str); 10] = [
+const CONTENTS: [(&str, &str); 11] = [
     ("start", "If the server is started now"),
     ("next", "What to do next"),
     ("state", "State of the cluster"),
@@ -66,6 +79,7 @@ const CONTENTS: [(&str, &str); 10] = [
     ("wal", "WAL"),
     ("plan", "Repair plan"),
     ("journals", "Journals of repairs"),
+    ("pressed", "What was done on the screen"),
     ("evidence", "Evidence and origin"),
 ];
 
@@ -104,6 +118,7 @@ impl CrashReport<'_> {
             self.write_wal(main);
             self.write_plan(main);
             self.write_journals(main);
+            self.write_pressed(main);
             self.write_evidence(main);
         })
     }
@@ -185,6 +200,19 @@ impl CrashReport<'_> {
                 }
             });
             commands(inner, &self.stand_ins);
+        });
+    }
+
+    fn write_pressed(&self, main: &mut Markup) {
+        section(main, "pressed", "What was done on the screen", |inner| {
+            if self.pressed.is_empty() {
+                return paragraph(inner, "The report was made by a command, without the screen.");
+            }
+            let row =
+                |pressed: &Pressed| vec![Cell::text(&pressed.time), Cell::text(pressed.view), Cell::code(&pressed.key)];
+            let caption = "Keys, in the order in which they were pressed".to_owned();
+            let rows = self.pressed.iter().map(row).collect();
+            table(inner, &Table { caption, headings: vec!["time (UTC)", "view", "key"], rows });
         });
     }
 
