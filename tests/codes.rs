@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pgforensics::analysis::page_rows::RowFate;
 use pgforensics::analysis::verdict::doubt::Doubt;
 use pgforensics::analysis::verdict::evidence::Statement;
 use pgforensics::analysis::verdict::fate::ReplayFate;
@@ -13,7 +14,7 @@ use pgforensics::cluster::donor::DonorGap;
 use pgforensics::repair::plan::LeftReason;
 
 /// A heading of the documentation, and the codes of the table below it.
-fn families() -> [(&'static str, Vec<&'static str>); 9] {
+fn families() -> [(&'static str, Vec<&'static str>); 10] {
     [
         ("### Doubts", Doubt::codes().collect()),
         ("### Evidence", Statement::codes().collect()),
@@ -22,6 +23,7 @@ fn families() -> [(&'static str, Vec<&'static str>); 9] {
         ("### Rebuild", NotRebuildable::codes().chain(BuildFailure::codes()).collect()),
         ("### Replay", ReplayFate::codes().collect()),
         ("### Damage", Symptom::codes().collect()),
+        ("### Rows", RowFate::ALL.map(RowFate::code).to_vec()),
         ("### Next steps", NextStep::codes().collect()),
         ("### Repair", LeftReason::codes().collect()),
     ]

@@ -119,6 +119,7 @@ fn every_line_has_the_documented_fields() {
         for args in [
             &["check", "--all"][..],
             &["page", "pg_catalog.pg_class", "0"],
+            &["page", "base/5/1259", "0", "--rows"],
             &["info"],
             &["dump"],
             &["batches"],

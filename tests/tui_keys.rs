@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{cluster, copy_tree, dwbinspect};
+use pgforensics::analysis::page_rows::RowFate;
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::command_line::undo_command;
 use pgforensics::tui::export_text::whole_text;
@@ -46,12 +47,30 @@ const TABLE: &[Row] = &[
     (&[" ", "pageup"], "and up", |s| s.triage.selected == 0),
     (&["enter"], "opens the page", |s| s.view == View::Page && s.page.wanted == s.cluster.survey.as_ref().map(|v| v.pages()[0].page)),
     (&["j", "enter", "esc"], "and goes back", |s| s.view == View::Triage && s.triage.selected == 1),
-    (&["enter", "p"], "next part", |s| s.page.part == PagePart::Bytes),
+    (&["enter", "p"], "next part", |s| s.page.part == PagePart::Rows),
     (&["enter", "P"], "part before", |s| s.page.part == PagePart::Wal),
-    (&["enter", "p", "right", "l", "left"], "byte to the right", |s| s.page.cursor == 1),
-    (&["enter", "p", "down", "j", "k"], "row down", |s| s.page.cursor == 8),
-    (&["enter", "p", "h"], "first byte stays", |s| s.page.cursor == 0),
-    (&["enter", "p", "end"], "last row", |s| s.page.cursor == 8191),
+    (&["enter", "p", "p", "right", "l", "left"], "byte to the right", |s| s.page.cursor == 1),
+    (&["j", "enter", "p", "p", "z", "down", "j", "k"], "row down", |s| s.page.is_unfolded && s.page.cursor == 8),
+    (&["j", "enter", "p", "p", "end", "k"], "over a thousand rows that are equal", |s| !s.page.is_unfolded && s.page.cursor == 0x57),
+    (&["j", "enter", "p", "p", "z", "z"], "folded again", |s| !s.page.is_unfolded),
+    (&["enter", "z"], "nothing to fold", |s| !s.page.is_unfolded && s.message.is_some()),
+    (&["enter", "p", "p", "h"], "first byte stays", |s| s.page.cursor == 0),
+    (&["enter", "p", "p", "end"], "last row", |s| s.page.cursor == 8191),
+    (&["j", "enter", "p", "p", "end", "home"], "first byte", |s| s.page.cursor == 0),
+    (&["j", "enter", "p", "]"], "row that differs", |s| s.page.part == PagePart::Rows && {
+        let rows = s.page.sheet.as_ref().expect("page").rows(0).expect("rows").rows;
+        rows.pairs[s.page.row].fate != RowFate::Same
+    }),
+    (&["j", "enter", "p", "p", "]"], "byte that differs", |s| {
+        let sheet = s.page.sheet.as_ref().expect("page");
+        sheet.versions[0].bytes[s.page.cursor] != sheet.versions[1].bytes[s.page.cursor]
+    }),
+    (&["j", "enter", "p", "p", "]", "]", "["], "and back", |s| s.page.part == PagePart::Bytes && s.page.cursor > 0),
+    (&["enter", "p", "enter"], "all about the row", |s| s.page.is_open && s.view == View::Page),
+    (&["enter", "p", "enter", "esc"], "the list again", |s| !s.page.is_open && s.view == View::Page),
+    (&["enter", "enter"], "nothing to open in the verdict", |s| !s.page.is_open && s.message.is_some()),
+    (&["enter", "p", "}"], "next damaged page", |s| s.triage.selected == 1 && s.page.part == PagePart::Rows && s.page.wanted == s.survey().map(|v| v.pages()[1].page)),
+    (&["enter", "{"], "round the end", |s| s.triage.selected == 6 && s.page.sheet.as_ref().map(|p| p.report.page) == s.page.wanted),
     (&["j", "enter", "n"], "byte that differs", |s| s.page.part == PagePart::Bytes && {
         let sheet = s.page.sheet.as_ref().expect("page");
         sheet.versions[0].bytes[s.page.cursor] != sheet.versions[1].bytes[s.page.cursor]

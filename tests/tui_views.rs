@@ -23,11 +23,12 @@ use ratatui::style::{Color, Modifier};
 use screen::{Driven, LARGE, SMALL, draw, short_paths, text_of};
 
 /// Views and the keys that lead to them from the triage of a crash.
-const WALK: [(&str, &[&str]); 10] = [
+const WALK: [(&str, &[&str]); 11] = [
     ("triage", &[]),
     ("batches", &["2"]),
     ("slots", &["3", "n"]),
     ("page_verdict", &["1", "j", "enter"]),
+    ("page_rows", &["p", "]"]),
     ("page_bytes", &["p", "n"]),
     ("page_header", &["p"]),
     ("page_records", &["p"]),

@@ -16,6 +16,7 @@ pub mod page_diff;
 pub mod page_links;
 pub mod page_mask;
 mod page_read;
+pub mod page_rows;
 pub mod page_scan;
 pub mod page_size;
 pub mod provable;

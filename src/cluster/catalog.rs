@@ -133,7 +133,7 @@ struct Pending {
     trust: Trust,
 }
 
-struct Reader {
+pub(super) struct Reader {
     files: CatalogFiles,
     layout: &'static CatalogLayout,
     xacts: XactLog,
@@ -145,7 +145,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(dir: &DataDir, layout: &'static CatalogLayout, gaps: &mut Vec<NameGap>) -> Self {
+    pub(super) fn new(dir: &DataDir, layout: &'static CatalogLayout, gaps: &mut Vec<NameGap>) -> Self {
         let control = dir.control().trusted();
         let Geometry { block_size, rel_segment_blocks, .. } =
             control.map_or(Geometry::USUAL, |control| control.geometry);
@@ -196,7 +196,7 @@ impl Reader {
     }
 
     /// Rows of a catalog that are part of it, with how far they are to be trusted.
-    fn live_rows(
+    pub(super) fn live_rows(
         &mut self,
         rel: RelFileLocator,
         catalog: &'static str,

@@ -5,6 +5,7 @@
 pub mod backup_files;
 pub mod catalog;
 mod catalog_file;
+pub mod columns;
 pub mod control_file;
 pub mod data_dir;
 pub mod donor;

@@ -18,6 +18,8 @@ pub mod page_at;
 pub mod page_changes;
 pub mod page_history;
 pub mod page_name;
+#[cfg(feature = "tables")]
+pub mod page_rows;
 pub mod page_rules;
 pub mod page_target;
 pub mod page_versions;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::closing::{Closing, begin};
 use super::json::page::{PAGE_COLUMNS, PageLocation, compared_row, event_row, outlook_value, page_row};
+use super::json::wal::Row;
 use super::json::{Item, lsn_text};
 use super::next_step_text::{StepContext, steps_value};
 use super::sink::{CsvShape, Machine};
@@ -84,7 +85,7 @@ impl JudgedCluster<'_> {
         closing.end(sink, shown, counts)
     }
 
-    /// Writes what `page` says of these pages.
+    /// Writes what `page` says of these pages, and of their rows where they were asked for.
     ///
     /// # Errors
     /// When the output cannot be written to.
@@ -93,6 +94,7 @@ impl JudgedCluster<'_> {
         out: &mut dyn Write,
         format: Machine,
         pages: &[&PageReport],
+        rows: Vec<Row>,
         closing: Closing,
     ) -> io::Result<Answer> {
         let shape = CsvShape::Rows { plural: "pages", columns: PAGE_COLUMNS };
@@ -104,6 +106,9 @@ impl JudgedCluster<'_> {
             for event in events_of(self.report, found.page) {
                 sink.item(&Item::Event(event_row(found.page, event, self.report.history.major)))?;
             }
+        }
+        for row in rows {
+            sink.item(&Item::PageRow(row))?;
         }
         closing.end(sink, pages.len() as u64, Map::new())
     }

@@ -34,6 +34,8 @@ pub mod page_change_text;
 pub mod page_document;
 pub mod page_parts;
 #[cfg(feature = "tables")]
+pub mod page_rows;
+#[cfg(feature = "tables")]
 pub mod page_text;
 pub mod plan_text;
 pub mod plot;

@@ -14,6 +14,8 @@ use crate::types::{BlockNumber, Oid};
 pub mod infomask {
     /// A null bitmap follows the header.
     pub const HAS_NULLS: u16 = 0x0001;
+    /// All hints of how transactions ended: they may differ between copies of a row.
+    pub const HINTS: u16 = 0x0F00;
     /// The row's OID stands before the user data (majors 10 and 11).
     pub const HAS_OID: u16 = 0x0008;
     /// `t_xmax` is an exclusive locker.

@@ -43,4 +43,5 @@ pub mod pglz_compress;
 pub mod portable;
 pub mod restore;
 pub mod sha256;
+pub mod tuple;
 pub mod wal;

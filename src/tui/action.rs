@@ -83,6 +83,16 @@ pub enum Command {
     Redraw,
     /// Write the crash report.
     Report,
+    /// To the next stretch or row in which disk and image differ.
+    NextDifference,
+    /// To the one before.
+    PreviousDifference,
+    /// The next damaged page.
+    NextDamaged,
+    /// The damaged page before.
+    PreviousDamaged,
+    /// Show bytes that are equal, or only say how many they are.
+    Fold,
 }
 
 /// Something that happened.

@@ -1,7 +1,7 @@
 //! The commands that show, do and undo what the screen does.
 
 use super::facts::{AppliedSheet, Survey};
-use super::state::{Column, State, View};
+use super::state::{Column, PagePart, State, View};
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
 use crate::output::shell::quoted;
@@ -29,7 +29,8 @@ pub fn command_line(state: &State) -> String {
         View::Page => match &state.page.sheet {
             Some(sheet) => {
                 let page = sheet.report.page;
-                format!("{program} page {all} {} {}", quoted(&sheet.examined.path_of(page)), page.block)
+                let rows = if state.page.part == PagePart::Rows { " --rows" } else { "" };
+                format!("{program} page{rows} {all} {} {}", quoted(&sheet.examined.path_of(page)), page.block)
             }
             None => format!("{program} check --all {all}"),
         },

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::facts::{PageSheet, Survey};
 use super::query::slot_words;
-use super::state::{State, View};
+use super::state::{PagePart, State, View};
 use super::view::wal_notes;
 use crate::analysis::finding::Coverage;
 use crate::analysis::slot_row::SlotRow;
@@ -76,7 +76,9 @@ fn check_document(state: &State, survey: &Survey) -> String {
 fn page_document(state: &State, sheet: &PageSheet) -> String {
     let closing = Closing::new(Vec::new(), &Coverage::default());
     let cluster = judged_cluster(&sheet.examined, state.subject.program, &state.subject.path);
-    text_of(|out| cluster.write_pages(out, Machine::Json, &[&sheet.report], closing))
+    let with_rows = state.page.part == PagePart::Rows;
+    let rows = if with_rows { sheet.rows.json(sheet.report.page, &sheet.versions) } else { Vec::new() };
+    text_of(|out| cluster.write_pages(out, Machine::Json, &[&sheet.report], rows, closing))
 }
 
 /// What is written, as text.

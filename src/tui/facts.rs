@@ -20,8 +20,10 @@ use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::examination::Examination;
 use crate::inspect::next::steps_of;
+use crate::inspect::page_rows::{RowSets, disk_and_images};
 use crate::inspect::page_versions::page_versions;
 use crate::output::json::TOP_RELATIONS;
+use crate::output::page_rows::RowsOf;
 use crate::repair::blocker::Blocker;
 use crate::repair::plan::{Plan, PlanStep, StepKind};
 use crate::types::{PageId, RelFileLocator};
@@ -136,6 +138,8 @@ pub struct PageSheet {
     pub report: PageReport,
     /// The disk first, where there is such a page, then the images.
     pub versions: Vec<PageVersion>,
+    /// Its rows.
+    pub rows: RowSets,
 }
 
 impl PageSheet {
@@ -143,7 +147,36 @@ impl PageSheet {
     #[must_use]
     pub fn of(examined: Arc<Examination>, report: PageReport) -> Self {
         let versions = page_versions(&examined, &report);
-        Self { examined, report, versions }
+        let rows = RowSets::of(&examined, report.page, &versions);
+        Self { examined, report, versions, rows }
+    }
+
+    /// The page on disk, where there is one.
+    #[must_use]
+    pub fn disk(&self) -> Option<&PageVersion> {
+        disk_and_images(&self.versions).0
+    }
+
+    /// Its images.
+    #[must_use]
+    pub fn images(&self) -> &[PageVersion] {
+        disk_and_images(&self.versions).1
+    }
+
+    /// The page on disk and the image with this index; the image alone on the left where the disk has none.
+    #[must_use]
+    pub fn sides(&self, image: usize) -> (&[u8], Option<&[u8]>) {
+        let image = self.images().get(image).map(|image| image.bytes.as_slice());
+        match self.disk() {
+            Some(disk) => (&disk.bytes, image),
+            None => (image.unwrap_or_default(), None),
+        }
+    }
+
+    /// The rows of the page on disk against those of the image with this index.
+    #[must_use]
+    pub fn rows(&self, image: usize) -> Option<RowsOf<'_>> {
+        self.rows.get(&self.versions, image)
     }
 }
 

@@ -37,7 +37,7 @@ const fn char_key(c: char) -> Key {
 
 const LISTS: &[View] = &[View::Triage, View::Slots];
 
-const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots];
+const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page];
 
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
 
@@ -61,7 +61,7 @@ pub const KEYS: &[Binding] = &[
         Command::Open,
         OPENING,
         "enter",
-        "open the page, or the slots of the batch",
+        "open the page, the slots of the batch, or all about the row",
         "open",
     ),
     bind(&[Key::Plain(KeyCode::Esc)], Command::Back, &[], "esc", "close or go back", ""),
@@ -78,7 +78,14 @@ pub const KEYS: &[Binding] = &[
     ),
     bind(&[Key::Plain(KeyCode::Home), char_key('g')], Command::First, &[], "home, g", "first line", ""),
     bind(&[Key::Plain(KeyCode::End), char_key('G')], Command::Last, &[], "end, G", "last line", ""),
-    bind(&[char_key('p')], Command::NextPart, &[View::Page], "p", "next part: verdict, bytes, header, records", "part"),
+    bind(
+        &[char_key('p')],
+        Command::NextPart,
+        &[View::Page],
+        "p",
+        "next part: verdict, rows, bytes, header, records",
+        "part",
+    ),
     bind(&[char_key('P')], Command::PreviousPart, &[View::Page], "P", "previous part", ""),
     bind(
         &[Key::Plain(KeyCode::Left), char_key('h')],
@@ -104,6 +111,18 @@ pub const KEYS: &[Binding] = &[
         "compare the page on disk with the next image",
         "image",
     ),
+    bind(
+        &[char_key(']')],
+        Command::NextDifference,
+        &[View::Page],
+        "]",
+        "next bytes, or in rows the next row, that differ between disk and image",
+        "differs",
+    ),
+    bind(&[char_key('[')], Command::PreviousDifference, &[View::Page], "[", "the ones before", ""),
+    bind(&[char_key('}')], Command::NextDamaged, &[View::Page], "}", "next damaged page", "page"),
+    bind(&[char_key('{')], Command::PreviousDamaged, &[View::Page], "{", "damaged page before", ""),
+    bind(&[char_key('z')], Command::Fold, &[View::Page], "z", "in bytes: show equal bytes, or fold them", "fold"),
     bind(&[char_key('/')], Command::Search, LISTS, "/", "search: 5/1259:0, names, words, options of dump", "search"),
     bind(
         &[char_key('n')],

@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod backend;
+pub mod byte_rows;
 pub mod command_line;
 pub mod export;
 pub mod export_text;

@@ -44,7 +44,7 @@ impl View {
     /// On a wide screen, all about the selected line is shown beside the list.
     #[must_use]
     pub const fn has_detail(self) -> bool {
-        false
+        matches!(self, Self::Page)
     }
 
     /// The word on the tab.
@@ -66,6 +66,8 @@ impl View {
 pub enum PagePart {
     /// Evidence and verdict.
     Verdict,
+    /// Rows on disk against rows in the image.
+    Rows,
     /// Bytes side by side.
     Bytes,
     /// Header and line pointers.
@@ -76,17 +78,24 @@ pub enum PagePart {
 
 impl PagePart {
     /// All parts, from left to right.
-    pub const ALL: [Self; 4] = [Self::Verdict, Self::Bytes, Self::Header, Self::Wal];
+    pub const ALL: [Self; 5] = [Self::Verdict, Self::Rows, Self::Bytes, Self::Header, Self::Wal];
 
     /// The word above it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Verdict => "verdict",
+            Self::Rows => "rows",
             Self::Bytes => "bytes",
             Self::Header => "header",
             Self::Wal => "records",
         }
+    }
+
+    /// It is a list of which one line is selected.
+    #[must_use]
+    pub const fn is_list(self) -> bool {
+        matches!(self, Self::Rows)
     }
 }
 
@@ -228,6 +237,12 @@ pub struct PageState {
     pub cursor: usize,
     /// The image that the disk is compared with, from 0.
     pub image: usize,
+    /// Index of the selected row, among those of the image.
+    pub row: usize,
+    /// Everything about the selected line is shown instead of the list.
+    pub is_open: bool,
+    /// Bytes that are equal are shown, too.
+    pub is_unfolded: bool,
 }
 
 impl PageState {
@@ -235,7 +250,19 @@ impl PageState {
     #[must_use]
     pub const fn new(came_from: View) -> Self {
         let part = PagePart::Verdict;
-        Self { came_from, wanted: None, sheet: None, part, top: 0, left: 0, cursor: 0, image: 0 }
+        Self {
+            came_from,
+            wanted: None,
+            sheet: None,
+            part,
+            top: 0,
+            left: 0,
+            cursor: 0,
+            image: 0,
+            row: 0,
+            is_open: false,
+            is_unfolded: false,
+        }
     }
 }
 
@@ -390,7 +417,9 @@ impl State {
     /// view shows no details.
     #[must_use]
     pub fn detail_columns(&self) -> usize {
-        if self.columns() < DETAIL_FROM || !self.view.has_detail() { 0 } else { self.columns() * 9 / 20 }
+        let is_page = self.view == View::Page;
+        let has_detail = self.view.has_detail() && (!is_page || (self.page.part.is_list() && !self.page.is_open));
+        if self.columns() < DETAIL_FROM || !has_detail { 0 } else { self.columns() * 9 / 20 }
     }
 
     /// Columns of the list, without the line between it and the detail.

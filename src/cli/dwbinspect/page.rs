@@ -22,13 +22,15 @@ use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
 use crate::inspect::page_at::{Moment, PagesAtRequest};
 use crate::inspect::page_history::HistoryRequest;
+use crate::inspect::page_rows::{RowSets, disk_and_images};
 use crate::inspect::page_target::{demand_page, find_relation};
 use crate::inspect::page_versions::page_versions;
 use crate::output::check_text::{page_and_path, write_evidence};
 use crate::output::closing::Closing;
 use crate::output::documents::events_of;
 use crate::output::next_step_text::write_steps;
-use crate::output::page_text::{write_difference, write_headers, write_history, write_items};
+use crate::output::page_rows::write_rows;
+use crate::output::page_text::{version_title, write_difference, write_headers, write_history, write_items};
 use crate::output::text::Layout;
 use crate::types::{BlockNumber, ForkNumber, Lsn, MAX_BLOCK_NUMBER, PageId};
 
@@ -57,8 +59,12 @@ pub struct PageArgs {
     /// Show the bytes that differ between disk and images, in hex
     #[arg(long)]
     hex: bool,
+    /// Show the rows, or entries of an index, that come back, are lost or change when an image is put back, with their
+    /// columns; with --format json all of them
+    #[arg(long)]
+    rows: bool,
     /// List all records of WAL that touched the page, with what each did, instead
-    #[arg(long, conflicts_with = "hex")]
+    #[arg(long, conflicts_with_all = ["hex", "rows"])]
     history: bool,
     /// With --history: what the last 20 records changed in the page, which is built by replay in a sandbox
     #[arg(long, requires = "history")]
@@ -142,11 +148,16 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     if let Some(format) = args.run.output.machine() {
         let found: Vec<&PageReport> = examined.report.pages.iter().collect();
         let shown = data_dir.display().to_string();
-        return Ok(judged_cluster(&examined, PROGRAM, &shown).write_pages(out, format, &found, closing)?.into());
+        let mut rows = Vec::new();
+        for report in found.iter().filter(|_| args.rows) {
+            let versions = page_versions(&examined, report);
+            rows.extend(RowSets::of(&examined, report.page, &versions).json(report.page, &versions));
+        }
+        return Ok(judged_cluster(&examined, PROGRAM, &shown).write_pages(out, format, &found, rows, closing)?.into());
     }
     let layout = args.run.output.layout();
     if let Some(found) = examined.report.pages.first() {
-        write_text(out, layout, found, &examined, args.hex)?;
+        write_text(out, layout, found, &examined, args)?;
     }
     closing.write_text(out, layout)?;
     if let Some(found) = examined.report.pages.first().filter(|found| found.is_wrong) {
@@ -182,7 +193,7 @@ fn write_text(
     layout: Layout,
     found: &PageReport,
     examined: &Examination,
-    hex: bool,
+    args: &PageArgs,
 ) -> Result<(), Stop> {
     let page = found.page;
     write_evidence(out, layout, found, &page_and_path(&examined.called(page), page, &examined.path_of(page)))?;
@@ -191,9 +202,22 @@ fn write_text(
         write_headers(out, layout, page, &versions)?;
         write_items(out, layout, page, &versions)?;
     }
+    if args.rows {
+        let sets = RowSets::of(examined, page, &versions);
+        let (disk, images) = disk_and_images(&versions);
+        for index in 0.. {
+            let Some(of) = sets.get(&versions, index) else { break };
+            let title = match (disk, images.get(index)) {
+                (Some(_), Some(image)) => format!("Rows on disk compared with {}", version_title(image)),
+                (None, Some(image)) => format!("Rows of {}", version_title(image)),
+                (_, None) => "Rows on disk".to_owned(),
+            };
+            write_rows(out, layout, &title, &of)?;
+        }
+    }
     if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.of == VersionOf::Disk) {
         for image in images {
-            write_difference(out, layout, disk, image, hex)?;
+            write_difference(out, layout, disk, image, args.hex)?;
         }
     }
     let report = &examined.report;

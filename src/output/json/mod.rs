@@ -23,6 +23,8 @@ pub mod history;
 pub mod page;
 pub mod page_at;
 pub mod page_change;
+#[cfg(feature = "tables")]
+pub mod page_row;
 pub mod partial;
 pub mod savings;
 mod slot;
@@ -77,6 +79,7 @@ pub enum Item {
     History(wal::Row),
     PageAt(wal::Row),
     PageChange(wal::Row),
+    PageRow(wal::Row),
     Comparison(wal::Row),
     DamagedPage(wal::Row),
     Step(wal::Row),
@@ -118,6 +121,7 @@ impl Item {
             Self::History(_) => "history",
             Self::PageAt(_) => "pages_at",
             Self::PageChange(_) => "page_changes",
+            Self::PageRow(_) => "page_rows",
             Self::Comparison(_) => "comparisons",
             Self::DamagedPage(_) => "damaged_pages",
             Self::Step(_) => "steps",

@@ -17,6 +17,8 @@ mod rebuild;
 mod repair;
 mod replay;
 pub mod ring;
+pub mod rows;
 mod select;
 mod skipped;
+mod value;
 pub mod wal;

@@ -2,7 +2,7 @@
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, move_by, open, show, sideways, step_part, step_view};
-use super::{begin, repair};
+use super::{begin, page, repair};
 use crate::tui::action::{Command, Effect};
 use crate::tui::command_line::{command_line, differs};
 use crate::tui::export::json_text;
@@ -72,10 +72,12 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Right => sideways(state, 1),
         Command::NextPart => step_part(state, 1),
         Command::PreviousPart => step_part(state, PagePart::ALL.len() - 1),
-        Command::NextImage => {
-            let images = state.page.sheet.as_ref().map_or(0, |sheet| sheet.versions.len().saturating_sub(1));
-            state.page.image = if images == 0 { 0 } else { (state.page.image + 1) % images };
-        }
+        Command::NextImage => page::next_image(state),
+        Command::NextDifference => page::find_difference(state, true),
+        Command::PreviousDifference => page::find_difference(state, false),
+        Command::NextDamaged => return page::step_damaged(state, true),
+        Command::PreviousDamaged => return page::step_damaged(state, false),
+        Command::Fold => page::fold(state),
         Command::Open => return open(state),
         Command::Search => state.prompt = Some(Prompt { kind: PromptKind::Search, text: String::new() }),
         Command::NextMatch => find(state, true, false),

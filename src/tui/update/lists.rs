@@ -1,10 +1,9 @@
 //! Lists: their order, and going from match to match.
 
 use crate::analysis::slot_row::SlotRow;
-use crate::output::page_text::version_title;
 use crate::tui::facts::Survey;
 use crate::tui::query::{Query, slot_words};
-use crate::tui::state::{Column, PagePart, State, View};
+use crate::tui::state::{Column, State, View};
 
 /// Puts slots into the order that was asked for; the selected one stays selected.
 pub(super) fn order_slots(state: &mut State) {
@@ -58,7 +57,7 @@ pub(super) fn search(state: &mut State, typed: &str) {
 /// selected line may be it.
 pub(super) fn find(state: &mut State, forward: bool, here: bool) {
     if state.view == View::Page {
-        return find_difference(state, forward);
+        return super::page::find_difference(state, forward);
     }
     let Some(survey) = state.cluster.survey.clone() else { return };
     let found = match state.view {
@@ -94,26 +93,14 @@ fn is_damaged(row: &SlotRow, survey: &Survey) -> bool {
 }
 
 /// The next index of `count` that fits, from `at` on and past the end from the start. `here`: `at` itself may be it.
-fn next_index(at: usize, count: usize, forward: bool, here: bool, fits: &dyn Fn(usize) -> bool) -> Option<usize> {
+pub(super) fn next_index(
+    at: usize,
+    count: usize,
+    forward: bool,
+    here: bool,
+    fits: &dyn Fn(usize) -> bool,
+) -> Option<usize> {
     let mut steps = if here { 0..count } else { 1..count + 1 };
     let index = |step: usize| if forward { (at + step) % count } else { (at + count - step % count) % count };
     steps.find_map(|step| Some(index(step)).filter(|at| fits(*at)))
-}
-
-/// Puts the cursor on the next stretch of bytes in which disk and image differ.
-fn find_difference(state: &mut State, forward: bool) {
-    let Some(sheet) = state.page.sheet.clone() else { return };
-    let pair = sheet.versions.first().zip(sheet.versions.get(state.page.image + 1));
-    let Some((disk, image)) = pair else {
-        return state.warn("there is no image to compare with");
-    };
-    let differs = |at: usize| disk.bytes.get(at) != image.bytes.get(at);
-    let begins = |at: usize| differs(at) && (at == 0 || !differs(at - 1));
-    match next_index(state.page.cursor, disk.bytes.len(), forward, false, &begins) {
-        Some(at) => {
-            state.page.cursor = at;
-            state.page.part = PagePart::Bytes;
-        }
-        None => state.tell(format!("disk and image {} are the same", version_title(image))),
-    }
 }

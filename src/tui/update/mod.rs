@@ -3,6 +3,7 @@
 mod command;
 mod lists;
 mod navigate;
+mod page;
 mod repair;
 
 use std::sync::Arc;

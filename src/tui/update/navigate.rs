@@ -1,6 +1,7 @@
 //! Going from view to view and from line to line.
 
 use super::lists::order_slots;
+use super::page;
 use crate::tui::action::Effect;
 use crate::tui::query::Query;
 use crate::tui::state::{Column, PagePart, PageState, State, View};
@@ -14,6 +15,8 @@ pub(super) fn back(state: &mut State) {
     }
     if state.help.is_open {
         state.help.is_open = false;
+    } else if state.view == View::Page && state.page.is_open {
+        state.page.is_open = false;
     } else if state.view == View::Page {
         state.view = state.page.came_from;
     } else if state.slots.only {
@@ -57,6 +60,10 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     if state.view == View::Batches {
         return open_batch(state);
     }
+    if state.view == View::Page && state.page.sheet.is_some() {
+        page::open_line(state);
+        return Vec::new();
+    }
     match state.selected_page() {
         Some(page) => open_page(state, page),
         None if state.cluster.survey.is_some() => {
@@ -79,7 +86,7 @@ fn open_batch(state: &mut State) -> Vec<Effect> {
     show(state, View::Slots)
 }
 
-fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
+pub(super) fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
     state.help.is_open = false;
     state.page.came_from = state.view;
     state.view = View::Page;
@@ -94,25 +101,20 @@ pub(super) fn step_part(state: &mut State, step: usize) {
     let page = &mut state.page;
     let at = PagePart::ALL.iter().position(|part| *part == page.part).unwrap_or(0);
     page.part = PagePart::ALL.get((at + step) % PagePart::ALL.len()).copied().unwrap_or(PagePart::Verdict);
-    (page.top, page.left) = (0, 0);
+    (page.top, page.left, page.is_open) = (0, 0, false);
 }
 
 /// Moves the cursor by bytes, or a wide part by columns.
 pub(super) fn sideways(state: &mut State, by: isize) {
     const COLUMNS: isize = 8;
     if state.page.part == PagePart::Bytes {
-        move_cursor(state, by);
+        page::move_cursor(state, by);
     } else {
         state.page.left = state.page.left.saturating_add_signed(by * COLUMNS).min(view::widest(state));
     }
 }
 
-fn move_cursor(state: &mut State, by: isize) {
-    let disk = state.page.sheet.as_ref().and_then(|sheet| sheet.versions.first());
-    state.page.cursor = moved(state.page.cursor, by, disk.map_or(0, |disk| disk.bytes.len()));
-}
-
-fn moved(at: usize, by: isize, count: usize) -> usize {
+pub(super) fn moved(at: usize, by: isize, count: usize) -> usize {
     at.saturating_add_signed(by).min(count.saturating_sub(1))
 }
 
@@ -137,8 +139,9 @@ pub(super) fn move_by(state: &mut State, by: isize) {
             state.batches.selected = moved(state.batches.selected, by, count);
         }
         View::Page if state.page.part == PagePart::Bytes => {
-            move_cursor(state, by.saturating_mul(view::row_bytes(state) as isize));
+            page::move_lines(state, by);
         }
+        View::Page if state.page.part.is_list() => page::move_rows(state, by),
         View::Page => state.page.top = moved(state.page.top, by, view::scroll_range(state)),
         View::Plan => state.plan.top = moved(state.plan.top, by, view::scroll_range(state)),
     }
@@ -165,6 +168,7 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         View::Batches => &mut state.batches.selected,
         View::Slots => &mut state.slots.selected,
         View::Wal => &mut state.wal.selected,
+        View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
         View::Page | View::Plan => return Vec::new(),
     };
     // A second press on the same line opens it.

@@ -5,6 +5,8 @@
 mod batches;
 mod help;
 mod page;
+mod page_bytes;
+mod page_rows;
 mod plan;
 mod slots;
 mod triage;

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::triage::meaning;
-use super::{Body, columns, waiting};
+use super::{Body, columns, page_bytes, page_rows, waiting};
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::evidence::Weight;
@@ -15,13 +15,14 @@ use crate::analysis::verdict::sectors::SectorMarks;
 use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_path, weight_mark};
 use crate::output::colour::Paint;
 use crate::output::documents::events_of;
-use crate::output::escape::ascii_or_dot;
-use crate::output::page_parts::part_at;
-use crate::output::page_text::{version_title, write_headers, write_history, write_items};
+use crate::output::page_text::{write_headers, write_history, write_items};
 use crate::output::text::Layout;
 use crate::tui::facts::PageSheet;
 use crate::tui::look::Look;
 use crate::tui::state::{PagePart, State};
+
+/// Rows from which on the map of sectors is shown above lists, too.
+const LOW: usize = 24;
 
 /// Width from which on 16 bytes stand on each side.
 const WIDE: usize = 138;
@@ -46,9 +47,12 @@ pub(super) fn body(state: &State) -> Body<'_> {
         return Body::text(lines, Vec::new(), 0);
     };
     let width = state.columns();
-    let mut head = vec![title(state, sheet)];
-    head.extend(sector_map(look, sheet));
-    head.extend(legend(look, sheet, width));
+    let mut head = title(state, sheet);
+    // On a low screen lists get the room: the map of sectors is above the verdict.
+    if state.page.part == PagePart::Verdict || usize::from(state.size.1) >= LOW {
+        head.extend(sector_map(look, sheet, width));
+        head.extend(legend(look, sheet, width));
+    }
     head.push(parts(state));
     let lines = match state.page.part {
         PagePart::Verdict => {
@@ -59,7 +63,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
             let lines = table_lines(state.page.part, sheet);
             lines.iter().map(|line| cut_left(look, line, state.page.left, width)).collect()
         }
-        PagePart::Bytes => return bytes(state, sheet, head),
+        PagePart::Bytes => return page_bytes::body(state, sheet, head),
+        PagePart::Rows => return page_rows::body(state, sheet, head),
     };
     Body::text(head, lines, state.page.top)
 }
@@ -86,7 +91,7 @@ fn table_lines(part: PagePart, sheet: &PageSheet) -> Vec<String> {
             let events = events_of(report, sheet.report.page);
             write_history(&mut text, ENDLESS, events, report.history.major, report.replay.redo_lsn)
         }
-        PagePart::Verdict | PagePart::Bytes => Ok(()),
+        PagePart::Verdict | PagePart::Rows | PagePart::Bytes => Ok(()),
     };
     let mut lines: Vec<String> = String::from_utf8_lossy(&text).lines().skip(1).map(str::to_owned).collect();
     // Memory takes everything that is written to it.
@@ -121,7 +126,8 @@ fn legend(look: Look, sheet: &PageSheet, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn title(state: &State, sheet: &PageSheet) -> Line<'static> {
+/// The page and its verdict, on one line where both fit.
+fn title(state: &State, sheet: &PageSheet) -> Vec<Line<'static>> {
     let look = state.look;
     let report = &sheet.report;
     let page = report.page;
@@ -139,22 +145,29 @@ fn title(state: &State, sheet: &PageSheet) -> Line<'static> {
     } else {
         ("nothing wrong was found, but it is not proven whole".to_owned(), look.doubt())
     };
-    // A long name is cut before the verdict is.
-    let room = state.columns().saturating_sub(columns(&words) + columns(mark) + 2);
-    let name = format!("{}{mark}  ", look.cut(&name, room));
-    Line::from(vec![Span::styled(name, look.heading()), Span::styled(words, style)])
+    let name = format!("{name}{mark}");
+    if columns(&look.plain(&name)) + columns(&words) + 2 <= state.columns() {
+        let name = format!("{}  ", look.plain(&name));
+        return vec![Line::from(vec![Span::styled(name, look.heading()), Span::styled(words, style)])];
+    }
+    // The end of a long name says more than its beginning: file and block.
+    let name = look.fit_end(&name, state.columns());
+    let mut lines = vec![Line::styled(name, look.heading())];
+    lines.extend(look.wrap(&words, state.columns()).into_iter().map(|words| Line::styled(words, style)));
+    lines
 }
 
 /// Sectors of the page on disk, each with the letters of the images that it equals.
-fn sector_map(look: Look, sheet: &PageSheet) -> Vec<Line<'static>> {
-    const CELLS: usize = 16;
+fn sector_map(look: Look, sheet: &PageSheet, width: usize) -> Vec<Line<'static>> {
+    const LABEL: usize = 12;
+    const CELL: usize = 4;
+    let cells = if width >= LABEL + 16 * CELL { 16 } else { 8 };
     let mut lines = Vec::new();
     let sectors = sectors_of(&sheet.versions);
-    for (row, cells) in sectors.chunks(CELLS).enumerate() {
-        let first = row * CELLS;
-        let ruler: String = (0..cells.len()).map(|at| look.fit(&format!("{}", first + at), 4)).collect();
-        lines.push(Line::styled(format!("{}{ruler}", look.fit("sector", 12)), look.faint()));
-        let mut spans = vec![Span::styled(look.fit("on disk", 12), look.heading())];
+    for (first, cells) in (0..).step_by(cells).zip(sectors.chunks(cells)) {
+        let ruler: String = (0..cells.len()).map(|at| look.fit(&format!("{}", first + at), CELL)).collect();
+        lines.push(Line::styled(format!("{}{ruler}", look.fit("sector", LABEL)), look.faint()));
+        let mut spans = vec![Span::styled(look.fit("on disk", LABEL), look.heading())];
         for Sector { images, is_zero } in cells {
             let letters: String = images.iter().map(|index| letter(*index)).collect();
             let (letters, style) = match images.first() {
@@ -168,7 +181,7 @@ fn sector_map(look: Look, sheet: &PageSheet) -> Vec<Line<'static>> {
         lines.push(Line::from(spans));
     }
     let words = format!("{:12}letters: images with the same {SECTOR_BYTES} bytes; 0 all zero; . none", "");
-    lines.push(Line::styled(words, look.faint()));
+    lines.push(Line::styled(look.cut(&words, width), look.faint()));
     lines
 }
 
@@ -242,61 +255,4 @@ fn cut_left(look: Look, line: &str, left: usize, width: usize) -> Line<'static> 
     let style = if line.starts_with(' ') { Style::new() } else { look.heading() };
     let rest: String = line.chars().skip(left).collect();
     Line::styled(look.cut(&rest, width), style)
-}
-
-fn bytes<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Line<'static>>) -> Body<'a> {
-    let look = state.look;
-    let row_bytes = row_bytes(state);
-    let Some(disk) = sheet.versions.first() else { return Body::text(head, Vec::new(), 0) };
-    let image = sheet.versions.get(state.page.image + 1);
-    let side = row_bytes * 4;
-    let right = image.map_or_else(|| "no image".to_owned(), |image| format!("image {}", version_title(image)));
-    let words = if image.is_some() { "  (! and underlined: they differ)" } else { "" };
-    let heading = format!("      {}   {right}{words}", look.fit(&version_title(disk), side));
-    head.push(Line::styled(look.cut(&heading, state.columns()), look.heading()));
-    let line = move |at: usize| {
-        let start = at * row_bytes;
-        let range = start..(start + row_bytes).min(disk.bytes.len());
-        let left = disk.bytes.get(range.clone()).unwrap_or_default();
-        let right = image.and_then(|image| image.bytes.get(range));
-        hex_line(look, start, left, right, side, state.page.cursor)
-    };
-    let mut body = Body::list(head, disk.bytes.len().div_ceil(row_bytes), state.page.cursor / row_bytes, line);
-    let at = state.page.cursor;
-    let what = |bytes: &[u8]| part_at(bytes, sheet.report.page, at);
-    let (on_disk, in_image) = (what(&disk.bytes), image.map(|image| what(&image.bytes)));
-    let mut words = format!("{at:#06x} in sector {}: {on_disk}", at / SECTOR_BYTES);
-    let mut second = None;
-    if let Some((in_image, image)) = in_image.zip(image).filter(|(in_image, _)| *in_image != on_disk) {
-        words.push_str(" on disk");
-        second = Some(format!("{:8}in image {}: {in_image}", "", version_title(image)));
-    }
-    let lines = std::iter::once(words).chain(second);
-    body.foot = lines.map(|words| Line::styled(look.cut(&words, state.columns()), look.heading())).collect();
-    body
-}
-
-fn hex_line(look: Look, start: usize, left: &[u8], right: Option<&[u8]>, side: usize, cursor: usize) -> Line<'static> {
-    let differs = |at: usize| right.is_some_and(|right| right.get(at) != left.get(at));
-    let any = (0..left.len()).any(differs);
-    let mark = if any { '!' } else { ' ' };
-    let mut spans = vec![Span::styled(format!("{start:04x}{mark} "), if any { look.bad() } else { look.faint() })];
-    let show = |bytes: &[u8], style: Style, spans: &mut Vec<Span<'static>>| {
-        for (at, byte) in bytes.iter().enumerate() {
-            let style =
-                if differs(at) { style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED) } else { Style::new() };
-            let is_here = start + at == cursor;
-            let style = if is_here { style.patch(look.selected()) } else { style };
-            spans.push(Span::styled(format!("{byte:02x}"), style));
-            spans.push(Span::raw(" "));
-        }
-        let text: String = bytes.iter().map(|byte| ascii_or_dot(*byte)).collect();
-        spans.push(Span::styled(look.fit(&text, side - bytes.len() * 3), look.faint()));
-    };
-    show(left, look.bad(), &mut spans);
-    if let Some(right) = right {
-        spans.push(Span::raw(" | "));
-        show(right, look.good(), &mut spans);
-    }
-    Line::from(spans)
 }

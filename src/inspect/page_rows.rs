@@ -1,0 +1,80 @@
+//! What is needed to show the rows of a page: the columns of its relation, and its items on disk against those of each image.
+
+use super::examination::Examination;
+use crate::analysis::page_rows::PageRows;
+use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
+use crate::cluster::columns::{NoColumns, RelationColumns};
+use crate::output::json::page_row::page_row_row;
+use crate::output::json::wal::Row;
+use crate::output::page_rows::RowsOf;
+use crate::types::PageId;
+
+/// The columns of the relation that a page is of.
+fn columns_of(examined: &Examination, page: PageId) -> Result<RelationColumns, NoColumns> {
+    let directory = examined.source.directory.as_ref().ok_or(NoColumns::NoCatalog)?;
+    RelationColumns::read(directory, &examined.names, page.rel)
+}
+
+/// The version on disk, where there is one, and the others.
+#[must_use]
+pub fn disk_and_images(versions: &[PageVersion]) -> (Option<&PageVersion>, &[PageVersion]) {
+    match versions.split_first() {
+        Some((first, images)) if first.of == VersionOf::Disk => (Some(first), images),
+        _ => (None, versions),
+    }
+}
+
+/// The rows of a page: what it takes to show them.
+pub struct RowSets {
+    /// The columns of its relation.
+    columns: Result<RelationColumns, NoColumns>,
+    /// Its items, on disk against each image; on disk alone where there is no image.
+    sets: Vec<PageRows>,
+}
+
+impl RowSets {
+    /// Compares the versions of a page, and reads the columns of its relation where there is something to show of them.
+    #[must_use]
+    pub fn of(examined: &Examination, page: PageId, versions: &[PageVersion]) -> Self {
+        let (disk, images) = disk_and_images(versions);
+        let disk = disk.map(|disk| disk.bytes.as_slice());
+        let sets: Vec<PageRows> = if images.is_empty() {
+            disk.map(|disk| PageRows::compare(page, Some(disk), None)).into_iter().collect()
+        } else {
+            // A page that is not there has no rows: all of the image come back.
+            let disk = Some(disk.unwrap_or_default());
+            images.iter().map(|image| PageRows::compare(page, disk, Some(&image.bytes))).collect()
+        };
+        let has_items = sets.iter().any(|set| !set.pairs.is_empty());
+        let columns = if has_items { columns_of(examined, page) } else { Err(NoColumns::NoRows) };
+        Self { columns, sets }
+    }
+
+    /// The rows of the page on disk against those of the image with this index. `versions` are those that were compared.
+    #[must_use]
+    pub fn get<'a>(&'a self, versions: &'a [PageVersion], image: usize) -> Option<RowsOf<'a>> {
+        let (disk, images) = disk_and_images(versions);
+        Some(RowsOf {
+            rows: self.sets.get(image)?,
+            disk: disk.map_or(&[][..], |disk| &disk.bytes),
+            image: images.get(image).map_or(&[][..], |image| &image.bytes),
+            columns: &self.columns,
+        })
+    }
+
+    /// Every row as JSON.
+    #[must_use]
+    pub fn json(&self, page: PageId, versions: &[PageVersion]) -> Vec<Row> {
+        let images = disk_and_images(versions).1;
+        let mut rows = Vec::new();
+        for set in 0..self.sets.len() {
+            let Some(of) = self.get(versions, set) else { continue };
+            let candidate = images.get(set).and_then(|image| match image.of {
+                VersionOf::Image(index) => Some(index),
+                VersionOf::Disk | VersionOf::Then(_) => None,
+            });
+            rows.extend((0..of.rows.pairs.len()).map(|index| page_row_row(page, &of, candidate, index)));
+        }
+        rows
+    }
+}

@@ -1,0 +1,99 @@
+//! Lines of the bytes of a page: rows of bytes, and between them lines that stand for rows which are the same on both sides.
+
+use std::ops::Range;
+
+/// Equal rows beside one that differs that are shown.
+const CONTEXT: usize = 1;
+
+/// Fewest rows that a line may stand for: one row needs as much room as the line.
+const SHORTEST_FOLD: usize = 2;
+
+/// A line of the bytes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ByteRow {
+    /// The row with this number.
+    Bytes(usize),
+    /// Rows that are the same on both sides.
+    Equal(Range<usize>),
+}
+
+impl ByteRow {
+    /// Number of the first row that it stands for.
+    #[must_use]
+    pub const fn first(&self) -> usize {
+        match self {
+            Self::Bytes(row) => *row,
+            Self::Equal(rows) => rows.start,
+        }
+    }
+}
+
+/// The lines for two versions of a page, with so many bytes in a row. Without a second version, and where both are the same,
+/// every row is shown.
+#[must_use]
+pub fn byte_rows(left: &[u8], right: Option<&[u8]>, row_bytes: usize, is_unfolded: bool) -> Vec<ByteRow> {
+    let count = left.len().div_ceil(row_bytes.max(1));
+    let bytes = |row: usize| row * row_bytes..((row + 1) * row_bytes).min(left.len());
+    let differs = |row: usize| right.is_some_and(|right| right.get(bytes(row)) != left.get(bytes(row)));
+    let mut is_shown = vec![false; count];
+    for row in (0..count).filter(|row| differs(*row)) {
+        is_shown[row.saturating_sub(CONTEXT)..(row + CONTEXT + 1).min(count)].fill(true);
+    }
+    if is_unfolded || !is_shown.contains(&true) {
+        return (0..count).map(ByteRow::Bytes).collect();
+    }
+    let mut lines = Vec::new();
+    let mut row = 0;
+    for run in is_shown.chunk_by(|one, other| one == other) {
+        let rows = row..row + run.len();
+        row = rows.end;
+        if run.first() == Some(&true) || rows.len() < SHORTEST_FOLD {
+            lines.extend(rows.map(ByteRow::Bytes));
+        } else {
+            lines.push(ByteRow::Equal(rows));
+        }
+    }
+    lines
+}
+
+/// Index of the line that shows the byte at this offset, or stands for it.
+#[must_use]
+pub fn line_of(lines: &[ByteRow], row: usize) -> usize {
+    lines.partition_point(|line| line.first() <= row).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_rows_are_one_line_and_those_beside_a_difference_are_shown() {
+        let left = vec![0; 80];
+        let mut right = left.clone();
+        right[40] = 1;
+        let lines = byte_rows(&left, Some(&right), 8, false);
+        let expected =
+            [ByteRow::Equal(0..4), ByteRow::Bytes(4), ByteRow::Bytes(5), ByteRow::Bytes(6), ByteRow::Equal(7..10)];
+        assert_eq!(lines, expected);
+        assert_eq!([0, 3, 4, 6, 9].map(|row| line_of(&lines, row)), [0, 0, 1, 3, 4]);
+        assert_eq!(byte_rows(&left, Some(&right), 8, true).len(), 10);
+        assert_eq!(byte_rows(&left, Some(&left), 8, false).len(), 10, "nothing to look for");
+        assert_eq!(byte_rows(&left, None, 8, false).len(), 10);
+        assert_eq!(byte_rows(&left[..12], Some(&right), 8, false).len(), 2, "the rest of a short page");
+        assert_eq!(byte_rows(&[], Some(&right), 8, false), []);
+    }
+
+    #[test]
+    fn every_row_is_in_one_line() {
+        let left: Vec<u8> = vec![0; 8192];
+        let right: Vec<u8> = (0..8192_u32).map(|at| u8::from(at % 701 == 0)).collect();
+        let rows: Vec<usize> = byte_rows(&left, Some(&right), 16, false)
+            .into_iter()
+            .flat_map(|line| match line {
+                ByteRow::Bytes(row) => row..row + 1,
+                ByteRow::Equal(rows) => rows,
+            })
+            .collect();
+        assert!(rows.into_iter().eq(0..512));
+    }
+}

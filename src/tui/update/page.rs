@@ -1,0 +1,147 @@
+//! Going about in one page: its parts, its bytes, its rows.
+
+use super::navigate::{clamp, moved, open_page};
+use crate::output::page_text::version_title;
+use crate::tui::action::Effect;
+use crate::tui::byte_rows::{byte_rows, line_of};
+use crate::tui::state::{PagePart, State};
+use crate::tui::view;
+use crate::{analysis::page_rows::RowFate, tui::byte_rows::ByteRow};
+
+/// Moves the cursor by bytes.
+pub(super) fn move_cursor(state: &mut State, by: isize) {
+    let (left, _) = sides(state);
+    state.page.cursor = moved(state.page.cursor, by, left.len());
+}
+
+/// Moves the cursor by lines, of which one may stand for many equal rows.
+pub(super) fn move_lines(state: &mut State, by: isize) {
+    let row_bytes = view::row_bytes(state);
+    let (left, right) = sides(state);
+    let length = left.len();
+    let lines = byte_rows(left, right, row_bytes, state.page.is_unfolded);
+    let at = line_of(&lines, state.page.cursor / row_bytes);
+    let to = moved(at, by, lines.len());
+    if to == at {
+        // The first and the last line end at the first and the last byte.
+        state.page.cursor = match by {
+            0 => state.page.cursor,
+            ..0 => 0,
+            _ => length,
+        };
+    } else {
+        let row = match lines.get(to) {
+            Some(ByteRow::Equal(rows)) if by == isize::MAX => rows.end.saturating_sub(1),
+            Some(line) => line.first(),
+            None => 0,
+        };
+        let column = if by == isize::MAX { row_bytes - 1 } else { state.page.cursor % row_bytes };
+        state.page.cursor = row * row_bytes + if by == isize::MIN { 0 } else { column };
+    }
+    state.page.cursor = state.page.cursor.min(length.saturating_sub(1));
+}
+
+/// The bytes on the left and those they are compared with.
+fn sides(state: &State) -> (&[u8], Option<&[u8]>) {
+    state.page.sheet.as_deref().map_or((&[], None), |sheet| sheet.sides(state.page.image))
+}
+
+/// Moves in the list of rows, or scrolls what is open.
+pub(super) fn move_rows(state: &mut State, by: isize) {
+    if state.page.is_open {
+        state.page.top = moved(state.page.top, by, view::scroll_range(state));
+        return;
+    }
+    let sheet = state.page.sheet.as_deref();
+    let count = sheet.and_then(|sheet| sheet.rows(state.page.image)).map_or(0, |of| of.rows.pairs.len());
+    state.page.row = moved(state.page.row, by, count);
+}
+
+/// Compares with the next image.
+pub(super) fn next_image(state: &mut State) {
+    let images = state.page.sheet.as_ref().map_or(0, |sheet| sheet.images().len());
+    match images {
+        0 => state.warn("there is no image to compare with"),
+        1 => state.tell("there is only one image"),
+        _ => state.page.image = (state.page.image + 1) % images,
+    }
+    clamp(state);
+}
+
+/// Shows or folds equal bytes.
+pub(super) fn fold(state: &mut State) {
+    if state.page.part != PagePart::Bytes {
+        return state.tell("there is nothing to fold here: p goes to the bytes");
+    }
+    state.page.is_unfolded = !state.page.is_unfolded;
+}
+
+/// Shows everything about the selected line, or the list again.
+pub(super) fn open_line(state: &mut State) {
+    if !state.page.part.is_list() {
+        return state.tell("there is nothing to open here: p goes to the rows");
+    }
+    state.page.is_open = !state.page.is_open;
+    state.page.top = 0;
+}
+
+/// Goes to the next damaged page, and past the last one to the first. The part that is open stays open.
+pub(super) fn step_damaged(state: &mut State, forward: bool) -> Vec<Effect> {
+    let Some(survey) = state.cluster.survey.clone() else {
+        state.warn("the cluster has not been read yet");
+        return Vec::new();
+    };
+    let pages = survey.pages();
+    let Some(wanted) = state.page.wanted.filter(|_| !pages.is_empty()) else {
+        state.warn("no damaged page");
+        return Vec::new();
+    };
+    // A page in order stands between two damaged ones.
+    let at = pages.binary_search_by_key(&wanted, |report| report.page);
+    let next = match (at, forward) {
+        (Ok(at), true) => at + 1,
+        (Err(at), true) => at,
+        (Ok(at) | Err(at), false) => at + pages.len() - 1,
+    } % pages.len();
+    let Some(report) = pages.get(next) else { return Vec::new() };
+    if report.page == wanted {
+        state.tell("this is the only damaged page");
+        return Vec::new();
+    }
+    let (part, came_from) = (state.page.part, state.page.came_from);
+    let effects = open_page(state, report.page);
+    state.page.part = part;
+    state.page.came_from = came_from;
+    state.triage.selected = next;
+    state.tell(format!("damaged page {} of {}", next + 1, pages.len()));
+    effects
+}
+
+/// Goes to the next stretch of bytes, or in the list of rows to the next row, in which disk and image differ.
+pub(super) fn find_difference(state: &mut State, forward: bool) {
+    let Some(sheet) = state.page.sheet.clone() else { return };
+    let Some(image) = sheet.images().get(state.page.image).filter(|_| sheet.disk().is_some()) else {
+        return state.warn("there are not two versions to compare");
+    };
+    let title = version_title(image);
+    if state.page.part == PagePart::Rows && !state.page.is_open {
+        let pairs = sheet.rows(state.page.image).map_or(&[][..], |of| &of.rows.pairs);
+        let differs = |at: usize| pairs.get(at).is_some_and(|pair| pair.fate != RowFate::Same);
+        match super::lists::next_index(state.page.row, pairs.len(), forward, false, &differs) {
+            Some(at) => state.page.row = at,
+            None => state.tell(format!("disk and image {title} have the same rows")),
+        }
+        return;
+    }
+    let (left, right) = sheet.sides(state.page.image);
+    let differs = |at: usize| right.is_some_and(|right| left.get(at) != right.get(at));
+    let begins = |at: usize| differs(at) && (at == 0 || !differs(at - 1));
+    match super::lists::next_index(state.page.cursor, left.len(), forward, false, &begins) {
+        Some(at) => {
+            state.page.cursor = at;
+            state.page.part = PagePart::Bytes;
+            state.page.is_open = false;
+        }
+        None => state.tell(format!("disk and image {title} are the same")),
+    }
+}
