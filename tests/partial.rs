@@ -1,4 +1,4 @@
-//! `pg_walfpi stats --partial` and `merge`: whatever the split, the same sums as in one process.
+//! `pg_walfpi stats --partial`, `whatif --partial` and `merge`: whatever the split, the same answers as in one process.
 
 mod common;
 
@@ -58,16 +58,16 @@ fn name(path: &Path) -> &str {
 
 /// All that is said of rows, and the summary.
 fn answer(ran: &Ran) -> (Vec<Value>, Value, Vec<Value>, i32) {
-    let rows = [ran.of_type("group"), ran.of_type("bucket")].concat();
+    let rows = ran.of_types(&["group", "bucket", "spacing", "guard", "hint"]);
     let mut summary = ran.of_type("summary").remove(0);
     // How sure it is, is said of sums over parts.
     assert!(!matches!(summary.as_object_mut().unwrap().remove("certainty"), Some(known) if known != "exact"));
     (rows, summary, ran.of_type("finding"), ran.status)
 }
 
-/// Counts `own` of `all` into a file below `out`.
+/// Counts `own` of `all` into a file below `out`, or keeps touches where `by` is `whatif`.
 fn part(all: &[PathBuf], own: std::ops::Range<usize>, by: &str, out: &Path) -> PathBuf {
-    let mut args = vec!["stats", "--partial", "--by", by];
+    let mut args = if by == "whatif" { vec!["whatif", "--partial"] } else { vec!["stats", "--partial", "--by", by] };
     if let Some(next) = all.get(own.end) {
         args.extend(["--before", name(next)]);
     }
@@ -141,6 +141,120 @@ fn every_split_adds_up() {
             assert_eq!(merge("text").stdout, text, "{major} {by} {split:?}");
         }
     }
+}
+
+/// Checkpoint intervals, hints, and simulated redo points reach over any split; settings are asked for when all is there.
+#[test]
+fn every_split_is_replayed_as_one() {
+    const ASKED: [&[&str]; 3] = [
+        &[],
+        &["--max-wal-size", "1MB,3MB,40MB", "--checkpoint-timeout", "1s,2s", "--completion-target", "0.7"],
+        &["--max-wal-size", "2MB,8MB,32MB,128MB"],
+    ];
+    const SECTIONS: [&str; 2] = ["--section", "spacing,protection,hints"];
+    for major in [10, 13, 16, 17, 19] {
+        let (all, out) = (segments(major), tempfile::tempdir().unwrap());
+        let end = all.len();
+        let mut splits: Vec<Vec<usize>> = (1..end).map(|at| vec![0, at, end]).collect();
+        splits.push((0..=end).collect());
+        for (number, asked) in ASKED.into_iter().enumerate() {
+            let one = |format: &'static str| {
+                let paths = all.iter().map(|path| arg(path));
+                let asked = ["whatif", "--format", format].into_iter().chain(SECTIONS).chain(asked.iter().copied());
+                walfpi(&asked.chain(paths).collect::<Vec<_>>())
+            };
+            let (rows, text, csv) = (answer(&one("ndjson")), one("text").stdout, one("csv").stdout);
+            assert!(rows.0.len() > 8, "{major}");
+            for split in &splits {
+                let mut files: Vec<PathBuf> = split
+                    .windows(2)
+                    .map(|ends| match out.path().join(format!("whatif-{}-{}.json", ends[0], ends[1])) {
+                        known if number > 0 => known,
+                        _ => part(&all, ends[0]..ends[1], "whatif", out.path()),
+                    })
+                    .collect();
+                files.reverse();
+                let files: Vec<&str> = files.iter().map(|file| arg(file)).collect();
+                let merge = |format| walfpi(&[&["merge", "--format", format], &SECTIONS[..], asked, &files].concat());
+                assert_eq!(answer(&merge("ndjson")), rows, "{major} {asked:?} {split:?}");
+                assert_eq!(merge("text").stdout, text, "{major} {asked:?} {split:?}");
+                assert_eq!(merge("csv").stdout, csv, "{major} {asked:?} {split:?}");
+            }
+        }
+    }
+}
+
+/// A figure that lacks WAL is not exact, and what does not belong together or cannot be asked is refused.
+#[test]
+fn touches_that_do_not_belong_together_are_refused_or_named() {
+    let (all, out) = (segments(16), tempfile::tempdir().unwrap());
+    let part = |own, by| part(&all, own, by, out.path());
+    let merge = |args: &[&str], files: &[&PathBuf]| {
+        let files: Vec<&str> = files.iter().map(|file| arg(file)).collect();
+        walfpi(&[&["merge", "--format", "ndjson"], args, &files].concat())
+    };
+    let end = all.len();
+    let (first, middle, last) = (part(0..1, "whatif"), part(1..2, "whatif"), part(2..end, "whatif"));
+    let whole = merge(&[], &[&first, &middle, &last]);
+    assert_eq!((whole.status, &whole.of_type("summary")[0]["certainty"]), (0, &Value::from("exact")));
+    assert_eq!(whole.of_type("guard")[0]["certainty"], "exact");
+    let gap = merge(&[], &[&first, &last]);
+    assert_eq!((gap.status, gap.of_type("finding")[0]["kind"].as_str()), (1, Some("wal_gap")), "{}", gap.stderr);
+    for row in gap.of_types(&["spacing", "guard", "hint"]) {
+        assert_ne!(row["certainty"], "exact", "{row}");
+    }
+    let twice = merge(&[], &[&first, &last, &middle, &first]);
+    assert_eq!(twice.of_type("finding")[0]["kind"], "wal_duplicate");
+    assert_eq!((twice.status, answer(&twice).0), (0, answer(&whole).0));
+    let counts = part(1..2, "rmgr");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let foreign = self::part(&segments(15), 1..2, "whatif", elsewhere.path());
+    let overlap = part(0..2, "whatif");
+    for (args, files, words) in [
+        (&[][..], [&first, &overlap], "counted the same WAL"),
+        (&[], [&first, &foreign], "system identifier"),
+        (&[], [&first, &counts], "the command that wrote them"),
+        (&["--top", "3"], [&first, &middle], "--top"),
+        (&["--section", "compression"], [&first, &middle], "no images"),
+        (&["--max-wal-size", "1GB"], [&counts, &counts], "parts of stats"),
+    ] {
+        let ran = merge(args, &files);
+        assert!(ran.status == 2 && ran.stdout.is_empty() && ran.stderr.contains(words), "{words}: {}", ran.stderr);
+    }
+    for option in ["--section=hints", "--max-wal-size=1GB", "--checkpoint-timeout=1min", "--sample=all"] {
+        let ran = walfpi(&["whatif", "--partial", option, arg(&all[0])]);
+        let name = option.split('=').next().unwrap();
+        assert!(ran.status == 2 && ran.stderr.contains(name), "{option}: {}", ran.stderr);
+    }
+}
+
+/// Touches are read when they are replayed: whatever they are, there is an answer or a message.
+#[test]
+fn forged_touches_are_refused() {
+    let (all, out) = (segments(17), tempfile::tempdir().unwrap());
+    let text = fs::read_to_string(part(&all, 0..all.len(), "whatif", out.path())).unwrap();
+    let mut forged: Value = serde_json::from_str(&text).unwrap();
+    let state = data_encoding::BASE64.decode(forged["state"].as_str().unwrap().as_bytes()).unwrap();
+    let file = out.path().join("forged.json");
+    let mut merge = |state: &[u8]| {
+        forged["state"] = data_encoding::BASE64.encode(state).into();
+        fs::write(&file, forged.to_string()).unwrap();
+        walfpi(&["merge", "--format", "ndjson", arg(&file)])
+    };
+    assert_eq!(merge(&state).status, 0);
+    for length in (0..state.len()).step_by(state.len() / 30 + 1) {
+        let ran = merge(&state[..length]);
+        assert!(ran.status == 2 && ran.stderr.contains("is not a valid partial result"), "{length}: {}", ran.stderr);
+    }
+    let mut refused = 0;
+    for at in (0..state.len()).step_by(state.len() / 150 + 1) {
+        let mut flipped = state.clone();
+        flipped[at] ^= 0x85;
+        let ran = merge(&flipped);
+        assert!((0..=2).contains(&ran.status) && !ran.stderr.contains("panicked"), "{at}: {}", ran.stderr);
+        refused += u32::from(ran.stderr.contains("is not a valid partial result"));
+    }
+    assert!(refused > 20, "{refused}");
 }
 
 /// Whatever is in a file, it is refused with a message.

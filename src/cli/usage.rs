@@ -90,6 +90,19 @@ pub enum UsageError {
          part only (see docs/export.md)"
     )]
     NotPartial,
+    /// Partial results keep no images.
+    #[error(
+        "--section compression: partial results of whatif keep no images to compress; ask `whatif` without --partial"
+    )]
+    CompressionOfParts,
+    /// Counts are not replayed.
+    #[error(
+        "these are parts of stats: --section, --max-wal-size, --checkpoint-timeout and --completion-target are for parts of whatif"
+    )]
+    SettingsOfStats,
+    /// The answer has few rows, in an order of their own.
+    #[error("these are parts of whatif: --top, --sort, --all and --names are for parts of stats")]
+    RowsOfWhatIf,
     /// Sums and groups are what Prometheus is given.
     #[error(
         "--format prometheus is not for --by time, --by since-redo and --partial: Prometheus keeps the time itself"

@@ -6,6 +6,7 @@ use super::image_log::RunImages;
 use super::relation_use::RelationUses;
 use super::tally::Tally;
 use super::time_buckets::TimeBuckets;
+use super::whatif::touch_log::RunTouches;
 use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::types::Lsn;
 
@@ -51,6 +52,8 @@ pub enum PartBody {
         /// Redo point of the checkpoint that `pg_control` names, and its setting `full_page_writes`.
         in_control: Option<(Lsn, bool)>,
     },
+    /// Touches of blocks, run by run, which are replayed under any setting later.
+    Touches(Vec<RunTouches>),
 }
 
 /// All ways to group, by the number that stands for each.
@@ -109,6 +112,10 @@ impl PartState {
                 runs.put(&mut out);
                 in_control.put(&mut out);
             }
+            PartBody::Touches(runs) => {
+                3_u8.put(&mut out);
+                runs.put(&mut out);
+            }
         }
         out
     }
@@ -139,6 +146,7 @@ impl PartState {
                 let (runs, in_control) = Portable::get(&mut from)?;
                 PartBody::Causes { by, groups, uses, runs, in_control }
             }
+            3 => PartBody::Touches(Portable::get(&mut from)?),
             _ => return Err(at.wrong(Wrong::Unknown("counts"))),
         };
         if !from.is_at_end() {

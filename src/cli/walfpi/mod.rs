@@ -10,6 +10,7 @@ mod follow;
 mod images;
 mod list;
 mod merge;
+mod partial;
 mod report;
 mod setting;
 mod stats;

@@ -1,23 +1,21 @@
 //! `pg_walfpi stats`: how much of the WAL is images, by checkpoint or by anything else.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use data_encoding::BASE64;
 use serde_json::json;
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::follow::{FollowArgs, run_follow};
+use super::partial::write_partial;
 use super::time_args::length_of_time;
 use super::times::{run_since_redo, run_times};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::certainty::Certainty;
-use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
+use crate::analysis::wal::group_key::{GroupBy, Grouping};
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::interval_rows::IntervalRow;
-use crate::analysis::wal::part_state::PartBody;
 use crate::analysis::wal::tally::Tally;
 use crate::cli::context::{Format, OutputArgs, with_prometheus};
 use crate::cli::exit::{Outcome, Stop};
@@ -25,10 +23,9 @@ use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::wal::follow::FollowBy;
-use crate::inspect::wal::part::{PartKey, WalPart, wal_part};
+use crate::inspect::wal::part::{PartKey, wal_part};
 use crate::inspect::wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
-use crate::output::closing::{Closing, VERSION, begin};
-use crate::output::json::partial::{NameJson, PARTIAL_SCHEMA, PartialJson, RunJson, WalJson};
+use crate::output::closing::{Closing, begin};
 use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
 use crate::output::json::{FindingJson, Item, SkippedJson, lsn_text};
 use crate::output::prometheus::{Metrics, Parts, write_metrics};
@@ -362,42 +359,8 @@ fn partial(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let (request, bar) = (args.common.request(args.jobs)?, ByteBar::new(args.progress));
     let part = wal_part(&request, key, args.before.as_deref(), &|done, total| bar.at(done, total))?;
     drop(bar);
-    let WalPart { state, runs, findings, coverage, names, major, system_identifier, geometry } = part;
-    let closing = Closing::new(findings, &coverage);
-    let answer = closing.answer();
     let words = args.by.iter().filter_map(|by| Some(by.to_possible_value()?.get_name().to_owned()));
-    let (mut relations, mut databases) = (BTreeMap::new(), BTreeMap::new());
-    if let PartBody::Groups { groups, .. } | PartBody::Causes { groups, .. } = &state.body {
-        for key in groups.keys() {
-            match key {
-                Key::Relation(rel) | Key::Table(rel) | Key::Block(rel, ..) => {
-                    relations.extend(names.relation(*rel).map(|name| (*rel, name)));
-                }
-                Key::Database(oid) => databases.extend(names.database(*oid).map(|name| (*oid, name))),
-                _ => {}
-            }
-        }
-    }
-    let (total, wal_bytes, from, to) = (state.total, state.wal_bytes, state.from, state.to);
-    let counts = WalCounts { total, wal_bytes, from, to, ..WalCounts::default() };
-    let partial = PartialJson {
-        pgforensics_partial: PARTIAL_SCHEMA,
-        version: VERSION.to_owned(),
-        by: words.collect::<Vec<_>>().join(","),
-        wal: WalJson::new(system_identifier, major.map(Major::number), geometry),
-        runs: runs.iter().map(RunJson::from).collect(),
-        totals: totals_row(&counts, major, system_identifier, geometry),
-        findings: closing.findings,
-        skipped: closing.skipped,
-        examined: coverage.examined,
-        relations: relations.into_iter().map(|(rel, name)| NameJson::new(rel, name)).collect(),
-        databases: databases.into_iter().collect(),
-        state: BASE64.encode(&state.to_bytes()),
-    };
-    serde_json::to_writer(&mut *out, &partial).map_err(std::io::Error::from)?;
-    writeln!(out)?;
-    out.flush()?;
-    Ok(answer.into())
+    write_partial(part, words.collect::<Vec<_>>().join(","), out)
 }
 
 /// Sums for the end of an output of `stats`.
@@ -435,7 +398,7 @@ pub(super) fn totals_row(
 }
 
 /// A system identifier in words.
-fn system_text(id: Option<u64>) -> String {
+pub(super) fn system_text(id: Option<u64>) -> String {
     id.map_or_else(|| "unknown".to_owned(), |id| id.to_string())
 }
 

@@ -7,14 +7,18 @@ use serde_json::{Map, json};
 
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
+use super::partial::write_partial;
 use super::setting::{Duration, Sample, Size};
+use super::stats::{Extra, system_text};
 use crate::analysis::wal::whatif::spacing::MAX_SETTINGS;
 use crate::analysis::wal::whatif::{Spacing, WhatIfPlan, knee};
+use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::inspect::wal::part::{PartKey, wal_part};
 use crate::inspect::wal::whatif::{WhatIfReport, WhatIfRequest, usual_spacings, what_if};
-use crate::output::closing::{Closing, begin};
+use crate::output::closing::begin;
 use crate::output::compression_text::write_compression;
 use crate::output::json::compression::{COMPRESSION_COLUMNS, compression_row};
 use crate::output::json::whatif::{GUARD_COLUMNS, HINT_COLUMNS, SPACING_COLUMNS, guard_row, hint_rows, spacing_rows};
@@ -48,6 +52,34 @@ use crate::parsers::wal::version::Major;
 pub struct WhatIfArgs {
     #[command(flatten)]
     common: CommonArgs,
+    #[command(flatten)]
+    replay: ReplayArgs,
+    /// Images to compress again: a number, or all
+    #[arg(long, value_name = "N|all", default_value_t = Sample::default())]
+    sample: Sample,
+    /// Write a partial result, for `merge` to replay with those of other parts
+    ///
+    /// It keeps which blocks were touched when, so that `merge` is told the settings and the sections. Compression is left out.
+    /// A record counts for the part in which it starts, so a part needs the segment after it for its last record: name that with
+    /// --before.
+    #[arg(
+        long,
+        conflicts_with_all = ["section", "max_wal_size", "checkpoint_timeout", "completion_target", "sample"],
+        hide_short_help = true
+    )]
+    partial: bool,
+    /// Keep no record that starts in this segment or later; it is read for the end of the record before
+    #[arg(long, value_name = "SEGMENT", requires = "partial", hide_short_help = true)]
+    before: Option<String>,
+    #[command(flatten)]
+    jobs: JobsArg,
+    #[command(flatten)]
+    progress: ProgressArg,
+}
+
+/// What is replayed, and what is shown of it.
+#[derive(Debug, Default, Args)]
+pub(super) struct ReplayArgs {
     /// Sections to show [default: all; with --format csv: spacing]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "SECTION")]
     section: Vec<Section>,
@@ -60,13 +92,6 @@ pub struct WhatIfArgs {
     /// checkpoint_completion_target, which WAL does not tell [default: 0.9; for majors up to 13: 0.5]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     completion_target: Option<f64>,
-    /// Images to compress again: a number, or all
-    #[arg(long, value_name = "N|all", default_value_t = Sample::default())]
-    sample: Sample,
-    #[command(flatten)]
-    jobs: JobsArg,
-    #[command(flatten)]
-    progress: ProgressArg,
 }
 
 /// A part of the answer.
@@ -88,7 +113,18 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "expected a number from 0 to 1".to_owned())
 }
 
-impl WhatIfArgs {
+impl ReplayArgs {
+    /// Settings that are replayed.
+    pub(super) fn plan(&self) -> Result<WhatIfPlan, UsageError> {
+        Ok(WhatIfPlan { spacings: self.spacings()?, completion_target: self.completion_target })
+    }
+
+    /// True when something was asked for.
+    pub(super) fn asks(&self) -> bool {
+        let Self { section, max_wal_size, checkpoint_timeout, completion_target } = self;
+        !(section.is_empty() && max_wal_size.is_empty() && checkpoint_timeout.is_empty()) || completion_target.is_some()
+    }
+
     fn spacings(&self) -> Result<Vec<Spacing>, UsageError> {
         let (sizes, times) = (&self.max_wal_size, &self.checkpoint_timeout);
         let spacings: Vec<Spacing> = match (sizes.is_empty(), times.is_empty()) {
@@ -104,6 +140,11 @@ impl WhatIfArgs {
             return Err(UsageError::ManySettings(spacings.len()));
         }
         Ok(spacings)
+    }
+
+    /// True when compression is shown and nothing else can be meant.
+    pub(super) fn asks_compression(&self) -> bool {
+        self.section.contains(&Section::Compression)
     }
 
     /// True when a section is shown.
@@ -124,73 +165,103 @@ impl WhatIfArgs {
 }
 
 pub(super) fn run(args: &WhatIfArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let plan = WhatIfPlan { spacings: args.spacings()?, completion_target: args.completion_target };
-    let compression = args.shows(Section::Compression).then_some(args.sample.0);
-    let request = WhatIfRequest { wal: args.common.request(args.jobs)?, plan, compression };
+    let wal = args.common.request(args.jobs)?;
+    if args.partial {
+        let bar = ByteBar::new(args.progress);
+        let part = wal_part(&wal, PartKey::Touches, args.before.as_deref(), &|done, total| bar.at(done, total))?;
+        drop(bar);
+        return write_partial(part, "whatif".to_owned(), out);
+    }
+    let compression = args.replay.shows(Section::Compression).then_some(args.sample.0);
+    let request = WhatIfRequest { wal, plan: args.replay.plan()?, compression };
     let bar = ByteBar::new(args.progress);
     let report = what_if(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let WhatIfReport { what_if, compression, findings, coverage, major, system_identifier, geometry } = report;
-    let system = system_identifier.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
-    let closing = Closing::new(findings, &coverage);
-    if let Some(format) = args.common.output.machine() {
-        let mut sink = begin(format, args.csv_shape(), out, (PROGRAM, "whatif"), path_texts(&request.wal))?;
-        let spacing = spacing_rows(&what_if).into_iter().map(Item::Spacing);
-        let guards = what_if.protection.columns.iter().map(|guard| Item::Guard(guard_row(guard, geometry.block_size)));
-        let hints = hint_rows(&what_if.hints).into_iter().map(Item::Hint);
-        let settings = compression.iter().flat_map(|compression| {
-            compression.rows.iter().map(|row| Item::Compression(compression_row(row, &compression.written)))
-        });
-        let mut shown = 0;
-        for item in spacing
-            .filter(|_| args.shows(Section::Spacing))
-            .chain(guards.filter(|_| args.shows(Section::Protection)))
-            .chain(hints.filter(|_| args.shows(Section::Hints)))
-            .chain(settings)
-        {
-            sink.item(&item)?;
-            shown += 1;
+    let (paths, output) = (path_texts(&request.wal), &args.common.output);
+    ShownWhatIf { command: "whatif", paths, replay: &args.replay, output, extra: Extra::default() }.write(report, out)
+}
+
+/// How the answer is shown.
+pub(super) struct ShownWhatIf<'a> {
+    /// The command.
+    pub(super) command: &'static str,
+    /// What it was given.
+    pub(super) paths: Vec<String>,
+    /// What of it.
+    pub(super) replay: &'a ReplayArgs,
+    /// The form.
+    pub(super) output: &'a OutputArgs,
+    /// What a merge adds.
+    pub(super) extra: Extra,
+}
+
+impl ShownWhatIf<'_> {
+    /// Writes it.
+    pub(super) fn write(self, report: WhatIfReport, out: &mut dyn Write) -> Result<Outcome, Stop> {
+        let Self { command, paths, replay, output, mut extra } = self;
+        let WhatIfReport { what_if, compression, findings, coverage, major, system_identifier, geometry } = report;
+        let closing = extra.closing(findings, &coverage);
+        if let Some(format) = output.machine() {
+            let mut sink = begin(format, replay.csv_shape(), out, (PROGRAM, command), paths)?;
+            let spacing = spacing_rows(&what_if).into_iter().map(Item::Spacing);
+            let guards =
+                what_if.protection.columns.iter().map(|guard| Item::Guard(guard_row(guard, geometry.block_size)));
+            let hints = hint_rows(&what_if.hints).into_iter().map(Item::Hint);
+            let settings = compression.iter().flat_map(|compression| {
+                compression.rows.iter().map(|row| Item::Compression(compression_row(row, &compression.written)))
+            });
+            let mut shown = 0;
+            for item in spacing
+                .filter(|_| replay.shows(Section::Spacing))
+                .chain(guards.filter(|_| replay.shows(Section::Protection)))
+                .chain(hints.filter(|_| replay.shows(Section::Hints)))
+                .chain(settings)
+            {
+                sink.item(&item)?;
+                shown += 1;
+            }
+            let mut totals: Map<_, _> = [
+                ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
+                ("not_replayed_bytes", json!(what_if.not_replayed_bytes)),
+                ("completion_target", json!(what_if.completion_target)),
+                ("seconds", json!(what_if.seconds)),
+                ("distinct_blocks", json!(what_if.distinct_blocks)),
+                ("knee_max_wal_size_bytes", json!(knee(&what_if.spacing))),
+                ("images_always", json!(what_if.protection.always.images)),
+                ("image_bytes_always", json!(what_if.protection.always.image_bytes)),
+                ("images_in_backup", json!(what_if.protection.in_backup.images)),
+                ("images_missing", json!(what_if.protection.missing)),
+                ("major", json!(major.map(Major::number))),
+                ("system_identifier", json!(system_text(system_identifier))),
+            ]
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+            extra.put(&mut totals);
+            return Ok(closing.end(sink, shown, totals)?.into());
         }
-        let totals: Map<_, _> = [
-            ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
-            ("not_replayed_bytes", json!(what_if.not_replayed_bytes)),
-            ("completion_target", json!(what_if.completion_target)),
-            ("seconds", json!(what_if.seconds)),
-            ("distinct_blocks", json!(what_if.distinct_blocks)),
-            ("knee_max_wal_size_bytes", json!(knee(&what_if.spacing))),
-            ("images_always", json!(what_if.protection.always.images)),
-            ("image_bytes_always", json!(what_if.protection.always.image_bytes)),
-            ("images_in_backup", json!(what_if.protection.in_backup.images)),
-            ("images_missing", json!(what_if.protection.missing)),
-            ("major", json!(major.map(Major::number))),
-            ("system_identifier", json!(system)),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-        return Ok(closing.end(sink, shown, totals)?.into());
+        let layout = output.layout();
+        let mut is_first = true;
+        let mut separate = |out: &mut dyn Write| {
+            let blank = if std::mem::take(&mut is_first) { "" } else { "\n" };
+            out.write_all(blank.as_bytes())
+        };
+        if replay.shows(Section::Spacing) {
+            separate(out)?;
+            write_spacing(out, layout, &what_if)?;
+        }
+        if replay.shows(Section::Protection) {
+            separate(out)?;
+            write_protection(out, layout, &what_if.protection, geometry.block_size)?;
+        }
+        if replay.shows(Section::Hints) {
+            separate(out)?;
+            write_hints(out, layout, &what_if.hints)?;
+        }
+        if let Some(compression) = &compression {
+            separate(out)?;
+            write_compression(out, layout, compression)?;
+        }
+        Ok(closing.end_text(out, layout)?.into())
     }
-    let layout = args.common.output.layout();
-    let mut is_first = true;
-    let mut separate = |out: &mut dyn Write| {
-        let blank = if std::mem::take(&mut is_first) { "" } else { "\n" };
-        out.write_all(blank.as_bytes())
-    };
-    if args.shows(Section::Spacing) {
-        separate(out)?;
-        write_spacing(out, layout, &what_if)?;
-    }
-    if args.shows(Section::Protection) {
-        separate(out)?;
-        write_protection(out, layout, &what_if.protection, geometry.block_size)?;
-    }
-    if args.shows(Section::Hints) {
-        separate(out)?;
-        write_hints(out, layout, &what_if.hints)?;
-    }
-    if let Some(compression) = &compression {
-        separate(out)?;
-        write_compression(out, layout, compression)?;
-    }
-    Ok(closing.end_text(out, layout)?.into())
 }

@@ -74,7 +74,7 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     let (mut intervals, mut relations) = (Counting::new(&by_interval, false), Counting::new(&by_relation, false));
     let spacings = SPREADS.map(Spacing::Every).to_vec();
     let what_if_plan = WhatIfPlan { spacings, completion_target: request.completion_target };
-    let mut replay = WhatIfReplay::new(&what_if_plan, &source.set);
+    let mut replay = WhatIfReplay::new(&what_if_plan, source.set.geometry(), source.set.major());
     let (watched, jobs) = (source.watched(watch), request.wal.jobs);
     let reading = Reading { plan: &by_interval, keep: Keep::Heads, jobs, watched: &watched };
     let begin = |stretch: &Stretch<'_>, index| {

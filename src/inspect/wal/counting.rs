@@ -43,11 +43,8 @@ impl<'p> Counting<'p> {
         watched: &Watched<'_>,
     ) -> Result<(), WalReadError> {
         let (set, plan, resynchronise, counted) = (stretch.set, self.plan, self.resynchronise, &mut self.counted);
-        // The last record of the segment before may reach into this one.
-        let start_lsn = set.segments()[index].start_lsn.max(plan.start_lsn);
-        counted.add_stretch(start_lsn.max(counted.to.unwrap_or(start_lsn)), end_lsn);
+        counted.follow(set.segments()[index].start_lsn.max(plan.start_lsn), end_lsn, extent);
         counted.total.add(&counts.total());
-        counted.reach(extent.first_lsn, extent.last_end_lsn);
         self.undecoded.extend(counts.undecoded.take());
         if let Some(uses) = counts.uses.take() {
             counted.uses.get_or_insert_default().merge(&uses);

@@ -11,7 +11,8 @@ use super::images::open_findings;
 use super::names::{NameLabels, NameLookup};
 use super::stats::{WalCounts, WalStats};
 use super::times::{CountedTimes, WalTimes};
-use crate::analysis::finding::{Coverage, Finding};
+use super::whatif::WhatIfReport;
+use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::finding_kind::{FindingKind, WalRemark};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::wal::cause::CauseClassifier;
@@ -25,6 +26,8 @@ use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::seam::{PartRun, Seam};
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::TimeBuckets;
+use crate::analysis::wal::whatif::WhatIfPlan;
+use crate::analysis::wal::whatif::collect::WhatIfReplay;
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::NoteKind;
 use crate::inspect::error::InspectError;
@@ -120,6 +123,8 @@ pub enum MergedAnswer {
     Groups(Grouping, Box<WalStats>),
     /// By time.
     Times(Box<WalTimes>),
+    /// What other settings would have made of it.
+    WhatIf(Box<WhatIfReport>),
 }
 
 /// A partial result that was read.
@@ -130,11 +135,12 @@ struct Part<'a> {
     runs: Vec<PartRun>,
 }
 
-/// Adds partial results up. `names`: a data directory or a list of names, as for `stats`.
+/// Adds partial results up. `names`: a data directory or a list of names, as for `stats`; `settings`: those that are replayed,
+/// where the parts keep touches.
 ///
 /// # Errors
 /// When a file cannot be read or is none, or they do not belong together.
-pub fn merge(paths: &[PathBuf], names: Option<&Path>) -> Result<Merged, InspectError> {
+pub fn merge(paths: &[PathBuf], names: Option<&Path>, settings: &WhatIfPlan) -> Result<Merged, InspectError> {
     let mut parts = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, InspectError>>()?;
     let Some(first) = parts.first() else { return Err(InspectError::NoPartial) };
     for part in &parts {
@@ -176,7 +182,12 @@ pub fn merge(paths: &[PathBuf], names: Option<&Path>) -> Result<Merged, InspectE
     let (met, skipped) = (std::mem::take(met), std::mem::take(skipped));
     let pieces: Vec<Piece> =
         runs.iter().zip(goes_on).map(|((_, part, run), goes_on)| Piece { part: *part, run: *run, goes_on }).collect();
-    let answer = merging.answer(sums, (&parts, &pieces), whose, lookup)?;
+    let keeps_touches = parts.iter().any(|part| matches!(part.state.body, PartBody::Touches(_)));
+    let mut answer = if keeps_touches {
+        merging.replay(sums.examined, (&mut parts, &pieces), whose, settings)?
+    } else {
+        merging.answer(sums, (&parts, &pieces), whose, lookup)?
+    };
     let is_whole = |coverage: &Coverage, findings: &[Finding]| {
         let is_gap =
             |finding: &Finding| matches!(finding.kind, FindingKind::Wal(WalRemark::Note { kind: NoteKind::Gap, .. }));
@@ -186,7 +197,16 @@ pub fn merge(paths: &[PathBuf], names: Option<&Path>) -> Result<Merged, InspectE
         && match &answer {
             MergedAnswer::Groups(_, stats) => is_whole(&stats.coverage, &stats.findings),
             MergedAnswer::Times(times) => is_whole(&times.coverage, &times.findings),
+            MergedAnswer::WhatIf(report) => is_whole(&report.coverage, &report.findings),
         };
+    if let MergedAnswer::WhatIf(report) = &mut answer {
+        let own = &report.findings;
+        let has_problem = met.iter().any(|finding| finding.severity == "problem")
+            || own.iter().any(|finding| finding.severity == Severity::Problem);
+        if !all_there || has_problem {
+            report.what_if.mark_part();
+        }
+    }
     let certainty = if all_there { Certainty::Exact } else { Certainty::AtLeast };
     Ok(Merged { answer, findings: met, skipped, certainty })
 }
@@ -211,9 +231,12 @@ fn read(path: &Path) -> Result<Part<'_>, InspectError> {
     let bytes = BASE64.decode(std::mem::take(&mut json.state).as_bytes()).map_err(|_| wrong(Wrong::Base64))?;
     let state = PartState::of_bytes(&bytes, json.wal.wal_segment_size)
         .map_err(|source| MergeError::State { path: path.to_owned(), source })?;
-    if let PartBody::Causes { runs, .. } = &state.body
-        && runs.len() != json.runs.len()
-    {
+    let kept = match &state.body {
+        PartBody::Causes { runs, .. } => Some(runs.len()),
+        PartBody::Touches(runs) => Some(runs.len()),
+        PartBody::Groups { .. } | PartBody::Times(_) => None,
+    };
+    if kept.is_some_and(|runs| runs != json.runs.len()) {
         return Err(wrong(Wrong::Runs).into());
     }
     let runs = json.runs.iter().map(PartRun::from).collect();
@@ -233,12 +256,14 @@ impl Part<'_> {
             PartBody::Groups { by, .. } => (0, Some(*by), 0),
             PartBody::Times(times) => (1, None, times.width_us()),
             PartBody::Causes { by, .. } => (2, Some(*by), 0),
+            PartBody::Touches(_) => (3, None, 0),
         };
         let what = match (&self.json.wal, &other.json.wal) {
             (one, other) if one.system_identifier != other.system_identifier => "the system identifier",
             (one, other) if one.major != other.major => "the major",
             (one, other) if one.wal_segment_size != other.wal_segment_size => "the segment size",
             (one, other) if one != other => "the sizes of pages",
+            _ if (way(self).0 == 3) != (way(other).0 == 3) => "the command that wrote them",
             _ if self.json.by != other.json.by || way(self) != way(other) => "what they are grouped by",
             _ => return Ok(()),
         };
@@ -297,6 +322,7 @@ impl Sums {
                 Some(all) => all.append(times),
                 all => *all = Some(times.clone()),
             },
+            PartBody::Touches(_) => {}
         }
         if let PartBody::Causes { in_control, .. } = &state.body {
             self.in_control = self.in_control.or(*in_control);
@@ -381,6 +407,36 @@ impl Merging {
             }
         }
         Ok(false)
+    }
+
+    /// Replays the touches of all parts, in order.
+    fn replay(
+        mut self,
+        examined: u64,
+        (parts, pieces): (&mut [Part<'_>], &[Piece]),
+        (major, system_identifier, geometry): (Option<Major>, Option<u64>, Geometry),
+        settings: &WhatIfPlan,
+    ) -> Result<MergedAnswer, InspectError> {
+        self.coverage.examined = examined;
+        let mut replay = WhatIfReplay::new(settings, geometry, major);
+        let mut end_lsn = None;
+        for piece in pieces {
+            let Some(part) = parts.get_mut(piece.part) else { continue };
+            let PartBody::Touches(runs) = &mut part.state.body else { continue };
+            // Memory is given back as blocks become known.
+            let Some(run) = runs.get_mut(piece.run).map(std::mem::take) else { continue };
+            if !piece.goes_on {
+                end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
+            }
+            run.replay(&mut replay).map_err(|source| MergeError::State { path: part.path.to_owned(), source })?;
+            end_lsn = Some(run.end_lsn());
+        }
+        end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
+        let (what_if, ..) = replay.finish();
+        let Self { findings, coverage } = self;
+        let report =
+            WhatIfReport { what_if, compression: None, findings, coverage, major, system_identifier, geometry };
+        Ok(MergedAnswer::WhatIf(Box::new(report)))
     }
 
     /// Puts together what was counted, and tells what only all parts together tell.

@@ -19,6 +19,7 @@ use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::seam::PartRun;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::whatif::touch_log::{RunTouches, SegmentTouchLog};
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::scan::ScanSummary;
@@ -33,6 +34,8 @@ pub enum PartKey {
     Groups(Grouping),
     /// By periods of so many microseconds.
     Times(i64),
+    /// Not at all: what other settings are replayed with is kept.
+    Touches,
 }
 
 /// A part that was counted.
@@ -97,6 +100,7 @@ pub fn wal_part(
             let (total, wal_bytes, from, to) = (counted.total, counted.wal_bytes, counted.from, counted.to);
             PartState { total, wal_bytes, from, to, body: PartBody::Times(counted.buckets) }
         }
+        PartKey::Touches => keep_touches(&mut source, request.jobs, &watched, &mut runs),
     };
     source.coverage.examined = state.total.records;
     source.note_empty_range();
@@ -164,5 +168,67 @@ fn count_images(
         from: chain.first.map(|(start, _)| start),
         to: chain.last.map(|(_, end)| end),
         body: PartBody::Causes { by, groups, uses, runs: images, in_control },
+    }
+}
+
+/// Keeps what other settings are replayed with.
+fn keep_touches(source: &mut WalSource, jobs: usize, watched: &Watched<'_>, runs: &mut Runs) -> PartState {
+    let plan = source.plan();
+    let (mut kept, mut counts, mut undecoded) = (Vec::<RunTouches>::new(), WalCounts::default(), Vec::new());
+    let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched };
+    source.each_segment(&reading, SegmentTouchLog::new, |stretch, step| {
+        let RunStep::Segment(part, end_lsn) = step else { return Ok(()) };
+        let start_lsn = stretch.set.segments()[part.index].start_lsn;
+        if start_lsn >= plan.limit_lsn {
+            return Ok(());
+        }
+        if runs.take(&part.summary) {
+            kept.push(RunTouches::default());
+        }
+        counts.follow(start_lsn.max(plan.start_lsn), end_lsn, &part.extent);
+        if let Some(run) = kept.last_mut() {
+            let (total, error) = run.push(&mut part.found, end_lsn);
+            counts.total.add(&total);
+            undecoded.extend(error);
+        }
+        Ok(())
+    });
+    source.findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
+    let WalCounts { total, wal_bytes, from, to, .. } = counts;
+    PartState { total, wal_bytes, from, to, body: PartBody::Touches(kept) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::analysis::wal::whatif::WhatIfPlan;
+    use crate::analysis::wal::whatif::collect::WhatIfReplay;
+    use crate::inspect::wal::watch::unwatched;
+    use crate::inspect::wal::whatif::{WhatIfRequest, usual_spacings, what_if};
+
+    /// Lists are so short in unit tests that each segment fills many.
+    #[test]
+    fn touches_that_were_written_are_replayed_as_those_that_were_read() {
+        for major in [10, 15, 18] {
+            let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/wal/pg{major}.tar.zst"));
+            let wal = WalRequest { jobs: 2, ..WalRequest::of_paths(vec![archive]) };
+            let plan = WhatIfPlan { spacings: usual_spacings(), completion_target: None };
+            let part = wal_part(&wal, PartKey::Touches, None, &unwatched).unwrap();
+            let bytes = part.state.to_bytes();
+            let state = PartState::of_bytes(&bytes, part.geometry.wal_segment_size).unwrap();
+            assert_eq!(state.to_bytes(), bytes);
+            let PartBody::Touches(runs) = state.body else { panic!("{:?}", state.body) };
+            let mut replay = WhatIfReplay::new(&plan, part.geometry, part.major);
+            for run in &runs {
+                run.replay(&mut replay).unwrap();
+                replay.end_run(run.end_lsn());
+            }
+            let (found, tally, _) = replay.finish();
+            assert_eq!(tally, state.total);
+            let read = what_if(&WhatIfRequest { wal, plan, compression: None }, &unwatched).unwrap();
+            assert_eq!(format!("{found:?}"), format!("{:?}", read.what_if), "{major}");
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts};
 use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::since_redo::SinceRedo;
-use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
@@ -72,6 +72,13 @@ impl WalCounts {
     #[must_use]
     pub fn rows(&self) -> Vec<(RowKey, Tally)> {
         self.groups.as_ref().map(Groups::rows).unwrap_or_default()
+    }
+
+    /// Counts the bytes of a segment whose WAL goes from `start_lsn` to `end_lsn`, and its records.
+    pub(super) fn follow(&mut self, start_lsn: Lsn, end_lsn: Lsn, extent: &Extent) {
+        // The last record of the segment before may reach into this one.
+        self.add_stretch(start_lsn.max(self.to.unwrap_or(start_lsn)), end_lsn);
+        self.reach(extent.first_lsn, extent.last_end_lsn);
     }
 
     pub(super) fn add_stretch(&mut self, start: Lsn, end: Lsn) {

@@ -63,7 +63,7 @@ impl WalSource {
     /// Replays the range under other settings, and counts its records.
     pub fn replay_under(&mut self, settings: &WhatIfPlan, jobs: usize, watch: WatchWal<'_>) -> (WhatIf, Tally) {
         let (watched, plan) = (self.watched(watch), self.plan());
-        let mut replay = WhatIfReplay::new(settings, &self.set);
+        let mut replay = WhatIfReplay::new(settings, self.set.geometry(), self.set.major());
         let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };
         self.each_segment(&reading, SegmentTouches::new, |stretch, step| match step {
             RunStep::Segment(part, _) => {

@@ -17,7 +17,7 @@ pub struct PartialJson {
     pub pgforensics_partial: u32,
     /// Version of the program that wrote it.
     pub version: String,
-    /// What rows are grouped by.
+    /// What rows are grouped by, or `whatif`: touches of blocks are kept.
     pub by: String,
     /// Facts of the WAL that all parts share.
     pub wal: WalJson,

@@ -6,11 +6,11 @@ use super::{WhatIf, WhatIfPlan};
 use crate::analysis::wal::segment::{Visitor, WatchRead, read_segment};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
-use crate::cluster::wal::{WalReadError, WalSet};
+use crate::cluster::wal::WalReadError;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::version::Major;
-use crate::types::Lsn;
+use crate::types::{Geometry, Lsn};
 
 /// Replays WAL under other settings, run by run.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl SegmentTouches {
     /// None yet of segment `index`.
     #[must_use]
     pub fn new(stretch: &Stretch<'_>, index: usize) -> Self {
-        Self(list_of(stretch, index, GiveUp))
+        Self(TouchList::of_segment(stretch, index, GiveUp))
     }
 }
 
@@ -47,17 +47,16 @@ impl Visitor for SegmentTouches {
     }
 }
 
-fn list_of<F: Full>(stretch: &Stretch<'_>, index: usize, full: F) -> TouchList<F> {
-    let start_lsn = stretch.set.segments()[index].start_lsn.max(stretch.start_lsn);
-    TouchList::new(start_lsn, stretch.set.geometry().wal_segment_size, full)
-}
-
 impl WhatIfReplay {
     /// Nothing was taken yet.
     #[must_use]
-    pub fn new(plan: &WhatIfPlan, set: &WalSet) -> Self {
-        let major = set.major().unwrap_or(Major::NEWEST);
-        Self { replay: Replay::new(plan, set.geometry(), major) }
+    pub fn new(plan: &WhatIfPlan, geometry: Geometry, major: Option<Major>) -> Self {
+        Self { replay: Replay::new(plan, geometry, major.unwrap_or(Major::NEWEST)) }
+    }
+
+    /// Takes the next list of a run.
+    pub(super) fn take_list(&mut self, list: &Touches) {
+        self.replay.take(list);
     }
 
     /// Takes the touches of the next segment of a run, whose reading began at segment `from`. One with too many is read
@@ -77,7 +76,7 @@ impl WhatIfReplay {
             self.replay.take(&touches.0.list);
             return Ok(());
         }
-        let directly = list_of(stretch, index, Directly(&mut self.replay));
+        let directly = TouchList::of_segment(stretch, index, Directly(&mut self.replay));
         let quiet = |_| watch(0);
         let read = read_segment(stretch, index, from, directly, &quiet, &mut Vec::new())?;
         let (rest, directly) = read.found.into_parts();

@@ -7,7 +7,8 @@
 //! | [`compression`] | what if images had been compressed in another way? |
 //! | [`hints`] | what do images for hint bits cost that nothing else would have needed? |
 //!
-//! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order.
+//! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order. `touch_log` keeps
+//! them as bytes for another process to replay.
 
 mod block_map;
 pub mod collect;
@@ -16,6 +17,7 @@ pub mod hints;
 pub mod protection;
 mod replay;
 pub mod spacing;
+pub mod touch_log;
 mod touches;
 
 use self::hints::HintCost;

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::wal::forced::always_images;
 use crate::analysis::wal::segment::Visitor;
+use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::parsers::error::ParseError;
 use crate::parsers::wal::block::BlockHead;
@@ -67,6 +68,21 @@ const NEW_PAGE: u8 = 32;
 const MARKS_VISIBLE: u8 = 64;
 
 impl Touch {
+    /// A touch at this offset of this block; index of its fork and of its kind, with what [`Self::flags`] gave; bytes of its
+    /// image and of its data.
+    pub(super) const fn of_parts(
+        (offset, block): (u32, BlockNumber),
+        (fork, kind, flags): (u16, u8, u8),
+        (image_bytes, data_bytes): (u16, u16),
+    ) -> Self {
+        Self { offset, block, fork, image_bytes, data_bytes, kind, flags }
+    }
+
+    /// All that one bit says.
+    pub(super) const fn flags(&self) -> u8 {
+        self.flags
+    }
+
     /// It has an image that redo applies.
     pub(super) const fn has_image(&self) -> bool {
         self.image_bytes > 0
@@ -204,7 +220,18 @@ impl<F: Full> TouchList<F> {
         }
     }
 
-    /// What the list is handed to when it is full.
+    /// For segment `index` of a stretch.
+    pub(super) fn of_segment(stretch: &Stretch<'_>, index: usize, full: F) -> Self {
+        let start_lsn = stretch.set.segments()[index].start_lsn.max(stretch.start_lsn);
+        Self::new(start_lsn, stretch.set.geometry().wal_segment_size, full)
+    }
+
+    /// The list, and what it is handed to when it is full.
+    pub(super) const fn parts(&mut self) -> (&mut Touches, &mut F) {
+        (&mut self.list, &mut self.full)
+    }
+
+    /// The same.
     pub(super) fn into_parts(self) -> (Touches, F) {
         (self.list, self.full)
     }
