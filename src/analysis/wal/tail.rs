@@ -78,7 +78,9 @@ pub fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Ta
 }
 
 fn judge_once(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
-    let complete = end.reason.kind() == EndKind::Complete && end.unfinished.is_none();
+    // A file that ends between two records, too early, looks complete: what the segments after it hold tells.
+    let in_last = run.clone().next_back().is_none_or(|last| set.segments()[last].start_lsn <= end.at);
+    let complete = end.reason.kind() == EndKind::Complete && end.unfinished.is_none() && in_last;
     let known_lsn = missing_by_control(set, end.end_of_last.unwrap_or(failure_lsn(end)));
     if !complete && let Some(found) = find_after(set, run, end)? {
         let was_synced = found.in_later_segment || known_lsn.is_some();
