@@ -12,6 +12,7 @@ use std::sync::Arc;
 use roaring::RoaringTreemap;
 use rustc_hash::FxHashMap;
 
+use super::block_map::BlockMap;
 use super::block_set::{BlockSet, RecentBlocks};
 use super::forced::{always_images, never_images};
 use super::page_writes::{PageWrites, PageWritesPoint, ToldBy, WritesAfterRedo};
@@ -287,14 +288,6 @@ impl Portable for Event {
 /// Most bytes of WAL between two images for the same hint bits, written by two backends at once.
 const MAX_RACE_BYTES: u64 = 16 << 20;
 
-/// A hint image after which its page was not changed yet.
-#[derive(Clone, Copy, Debug)]
-struct PendingHint {
-    lsn: Lsn,
-    /// The one before, of the same page, if it is near.
-    before: Option<Lsn>,
-}
-
 /// Puts together what segments tell, in order.
 #[derive(Debug, Default)]
 pub struct FactsFold {
@@ -303,7 +296,10 @@ pub struct FactsFold {
     last: Option<Lsn>,
     redo_points: Vec<Lsn>,
     page_writes: Vec<PageWritesPoint>,
-    pending: FxHashMap<BlockKey, PendingHint>,
+    /// The last hint image of each page that was not changed since.
+    hints: BlockMap<Lsn>,
+    /// The one before that, where it is near: of few pages.
+    hints_before: BlockMap<Lsn>,
     /// The last images of map pages of a relation, by transaction.
     map_images: FxHashMap<(RelFileLocator, u32), [Option<Lsn>; 2]>,
     /// Hint images of a page that another one follows, with that one: the same change holds for both, unless a redo point
@@ -329,29 +325,33 @@ impl FactsFold {
     }
 
     fn event(&mut self, event: &Event) {
-        let Event { lsn, block, kind } = *event;
+        let Event { lsn, block: (rel, fork_code, block), kind } = *event;
         match kind {
             EventKind::Hint => {
-                let known = self.pending.get(&block).map(|hint| hint.lsn);
-                let before = known.filter(|known| lsn.bytes_since(*known).is_some_and(|bytes| bytes <= MAX_RACE_BYTES));
-                self.pending.insert(block, PendingHint { lsn, before });
+                let fork = self.hints.fork(rel, fork_code);
+                let before = self.hints.insert(fork, block, lsn);
+                match before.filter(|before| lsn.bytes_since(*before).is_some_and(|bytes| bytes <= MAX_RACE_BYTES)) {
+                    Some(before) => self.hints_before.insert(fork, block, before),
+                    None => self.hints_before.remove(fork, block),
+                };
             }
-            EventKind::Changed if self.pending.is_empty() => {}
-            EventKind::Changed => {
-                if let Some(hint) = self.pending.remove(&block) {
-                    self.hints_then_changed.insert(key_of(hint.lsn));
-                    self.pairs.extend(hint.before.map(|before| (before, hint.lsn)));
+            EventKind::Changed | EventKind::Imaged => {
+                let Some(fork) = self.hints.known_fork(rel, fork_code) else { return };
+                let (Some(hint), before) = (self.hints.remove(fork, block), self.hints_before.remove(fork, block))
+                else {
+                    return;
+                };
+                if kind == EventKind::Changed {
+                    self.hints_then_changed.insert(key_of(hint));
+                    self.pairs.extend(before.map(|before| (before, hint)));
                 }
             }
-            EventKind::Imaged => {
-                self.pending.remove(&block);
-            }
             EventKind::MapImage { xid } => {
-                let images = self.map_images.entry((block.0, xid)).or_default();
+                let images = self.map_images.entry((rel, xid)).or_default();
                 *images = [images[1], Some(lsn)];
             }
             EventKind::Truncated { xid } => {
-                let images = self.map_images.remove(&(block.0, xid)).unwrap_or_default();
+                let images = self.map_images.remove(&(rel, xid)).unwrap_or_default();
                 self.map_truncations.extend(images.into_iter().flatten().map(key_of));
             }
         }
@@ -360,7 +360,8 @@ impl FactsFold {
     /// Ends a run: what follows does not follow in WAL.
     pub fn end_run(&mut self) {
         self.is_inside_run = false;
-        self.pending.clear();
+        self.hints.clear();
+        self.hints_before.clear();
         self.map_images.clear();
     }
 

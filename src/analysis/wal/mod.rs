@@ -2,6 +2,7 @@
 //!
 //! Every segment is read on its own; the parts are put together in order. See [`collect`] for how.
 
+mod block_map;
 pub mod block_set;
 pub mod bucket_rows;
 pub mod catalog_rows;
@@ -28,6 +29,7 @@ pub mod page_action;
 pub mod page_writes;
 pub mod part_state;
 pub mod partial;
+pub mod redo_points;
 pub mod relation_filter;
 pub mod relation_kind;
 pub mod relation_use;

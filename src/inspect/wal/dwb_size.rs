@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::images::cause_facts;
+use super::images::redo_points;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
@@ -56,9 +56,7 @@ impl WalSource {
     /// Blocks that were dirtied in each checkpoint interval, and how many records were read.
     pub(super) fn dirtied(&mut self, jobs: usize, watch: WatchWal<'_>) -> (Vec<DirtiedInterval>, u64) {
         let (watched, plan) = (self.watched(watch), self.plan());
-        let mut cuts = cause_facts(&self.set, &plan, jobs, &watched).redo_points.to_vec();
-        cuts.sort_unstable();
-        cuts.dedup();
+        let cuts = redo_points(&self.set, &plan, jobs, &watched);
         let (mut fold, mut records) = (DirtyFold::default(), 0_u64);
         let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };
         let begin = |stretch: &Stretch<'_>, index: usize| {

@@ -12,6 +12,7 @@ use crate::analysis::wal::cause::{Cause, CauseClassifier, HiddenRedo, OldLsns, O
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::redo_points::RedoPoints;
 use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::cluster::wal::WalSet;
 use crate::parsers::image::BlockImage;
@@ -231,21 +232,52 @@ impl<S: FnMut(&ImageHead)> Visitor for DirectHeads<S> {
 
 /// What causes are told by, of all WAL from the plan's start on, that after its end included.
 pub(super) fn cause_facts(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &Watched<'_>) -> CauseFacts {
-    let plan = ScanPlan { start_lsn: plan.start_lsn, ..ScanPlan::totals() };
     let mut fold = FactsFold::default();
+    read_ahead(set, plan, jobs, watched, |facts: Option<&mut SegmentFacts>| match facts {
+        Some(facts) => fold.push(facts),
+        None => fold.end_run(),
+    });
+    fold.finish(checkpoint_in_control(set).map(|point| (point.redo_lsn, point.full_page_writes != 0)))
+}
+
+/// Redo points that are named in all WAL from the plan's start on, that after its end included, ascending.
+pub(super) fn redo_points(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &Watched<'_>) -> Vec<Lsn> {
+    let mut points: Vec<Lsn> = checkpoint_in_control(set).map(|point| point.redo_lsn).into_iter().collect();
+    read_ahead(set, plan, jobs, watched, |found: Option<&mut RedoPoints>| {
+        points.extend(found.into_iter().flat_map(|found| &found.points));
+    });
+    points.sort_unstable();
+    points.dedup();
+    points
+}
+
+/// Reads all WAL from the plan's start on before the walk that counts it, and that tells what cannot be read. `take` gets each
+/// segment in order; `None`: what follows does not follow in WAL.
+fn read_ahead<V: Visitor + Default + Send>(
+    set: &WalSet,
+    plan: &ScanPlan,
+    jobs: usize,
+    watched: &Watched<'_>,
+    mut take: impl FnMut(Option<&mut V>),
+) {
+    let plan = ScanPlan { start_lsn: plan.start_lsn, ..ScanPlan::totals() };
     for run in set.runs() {
         // They are read once more, and counted then.
         let watch = |_| watched.advance(0);
-        let begin = |_| SegmentFacts::default();
-        let read = collect_run(&plan.stretch(set, &run, Keep::Heads), jobs, &watch, begin, |part| {
-            fold.push(&part.found);
-            Ok(())
-        });
+        let read = collect_run(
+            &plan.stretch(set, &run, Keep::Heads),
+            jobs,
+            &watch,
+            |_| V::default(),
+            |part| {
+                take(Some(&mut part.found));
+                Ok(())
+            },
+        );
         // The walk that follows meets the same errors, and tells them.
         drop(read);
-        fold.end_run();
+        take(None);
     }
-    fold.finish(checkpoint_in_control(set).map(|point| (point.redo_lsn, point.full_page_writes != 0)))
 }
 
 /// The checkpoint that `pg_control` names, whose record may be missing here.

@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use super::counting::Counting;
-use super::images::cause_facts;
+use super::images::{cause_facts, redo_points};
 use super::names::NameLookup;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
@@ -194,7 +194,7 @@ pub(super) fn count(
 ) -> WalCounts {
     let mut plan = ScanPlan { group, blocks: group.is_none(), ..source.plan() };
     if group.is_some_and(|by| by.has(GroupBy::Checkpoint)) {
-        plan.redo_points = cause_facts(&source.set, &plan, jobs, watched).redo_points;
+        plan.redo_points = redo_points(&source.set, &plan, jobs, watched).into();
     }
     // Which subtransactions a transaction had is in the main data.
     let keep = if group.is_some_and(|by| by.has(GroupBy::Xid)) { Keep::Blocks } else { Keep::Heads };

@@ -10,7 +10,7 @@
 //! `touches` makes lists of touches, a segment each and many at a time; `replay` takes them in order. `touch_log` keeps
 //! them as bytes for another process to replay.
 
-mod block_map;
+mod block_state;
 pub mod collect;
 pub mod compression;
 pub mod hints;

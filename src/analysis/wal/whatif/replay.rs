@@ -2,12 +2,13 @@
 
 use rustc_hash::FxHashMap;
 
-use super::block_map::{BlockMap, BlockState};
+use super::block_state::BlockState;
 use super::hints::{HintCost, HintImages};
 use super::protection::{GuardCounts, IMAGE_HEADER_BYTES};
 use super::spacing::{OpenImages, OrdinaryImage, Server, SpacingReplay};
 use super::touches::{Event, ForkKey, Kind, Touch, Touches, slice_bytes};
 use super::{Outcome, WhatIf, WhatIfPlan};
+use crate::analysis::wal::block_map::BlockMap;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::forced::{hints_need_page_writes, never_forced};
 use crate::analysis::wal::tally::Tally;
@@ -23,12 +24,11 @@ pub(super) struct Replay {
     completion_target: f64,
     slice_bytes: u64,
     next_slice: Lsn,
-    forks: FxHashMap<ForkKey, u32>,
     /// Images of each fork, to guess the size of further ones.
     fork_images: Vec<(u64, u64)>,
     kinds: FxHashMap<(u8, u8, u8), usize>,
     kind_data: Vec<Kind>,
-    blocks: BlockMap,
+    blocks: BlockMap<BlockState>,
     forgotten_blocks: u64,
     spacing: SpacingReplay,
     guards: GuardCounts,
@@ -96,11 +96,10 @@ impl Replay {
             completion_target,
             slice_bytes: slice_bytes(geometry.wal_segment_size).max(1),
             next_slice: Lsn::INVALID,
-            forks: FxHashMap::default(),
             fork_images: Vec::new(),
             kinds: FxHashMap::default(),
             kind_data: Vec::new(),
-            blocks: BlockMap::new(),
+            blocks: BlockMap::default(),
             forgotten_blocks: 0,
             spacing: SpacingReplay::new(&plan.spacings, server, marks_redo),
             guards: GuardCounts::default(),
@@ -144,7 +143,7 @@ impl Replay {
 
     fn fork(&mut self, key: ForkKey) -> u32 {
         let next = u32::try_from(self.fork_images.len()).unwrap_or(u32::MAX);
-        let index = *self.forks.entry(key).or_insert(next);
+        let index = self.blocks.fork(key.0, key.1);
         if index == next {
             self.fork_images.push((0, 0));
         }
@@ -226,9 +225,9 @@ impl Replay {
     fn truncate(&mut self, rel: RelFileLocator, keeps_blocks: BlockNumber) {
         for (fork, first) in [(ForkNumber::Main, keeps_blocks), (ForkNumber::Fsm, 0), (ForkNumber::Vm, 0)] {
             let Some(code) = u8::try_from(fork.code()).ok() else { continue };
-            if let Some(index) = self.forks.get(&(rel, code)) {
+            if let Some(index) = self.blocks.known_fork(rel, code) {
                 let before = self.blocks.len();
-                self.blocks.forget(*index, first);
+                self.blocks.forget(index, first);
                 self.forgotten_blocks = self.forgotten_blocks.saturating_add(before.saturating_sub(self.blocks.len()));
             }
         }
@@ -346,11 +345,8 @@ impl Replay {
         self.real.is_blind |= self.real.completed.is_none();
         self.real.completed = None;
         let (mut undecided, redo_lsn) = (HintImages::default(), self.redo_lsn.unwrap_or_default());
-        self.blocks.each(|state| {
-            if let Some(bytes) = state.hint_bytes().filter(|_| state.touched_at() >= Some(redo_lsn)) {
-                undecided.add(bytes);
-            }
-        });
+        let unchanged = self.blocks.values().filter(|state| state.touched_at() >= Some(redo_lsn));
+        unchanged.filter_map(|state| state.hint_bytes()).for_each(|bytes| undecided.add(bytes));
         self.hints.undecided.images = self.hints.undecided.images.saturating_add(undecided.images);
         self.hints.undecided.image_bytes = self.hints.undecided.image_bytes.saturating_add(undecided.image_bytes);
         if !self.is_begun {
