@@ -6,11 +6,16 @@ mod wal_set;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use common::{Ran, arg, run, unpack};
 use pgforensics::cluster::wal::{NoteKind, NoteLevel, SetNote, WalSet, WalSetError, WalSetOptions};
+use pgforensics::inspect::WalRequest;
+use pgforensics::inspect::error::InspectError;
+use pgforensics::inspect::wal::source::WalSource;
 use pgforensics::parsers::crc::crc32c_of_two;
 use pgforensics::types::Lsn;
 use proptest::prelude::*;
@@ -281,6 +286,49 @@ fn sound_copy_wins_and_the_first_difference_is_named() {
             assert!(found[0].file.as_ref().unwrap().starts_with(arg(&two)), "{}", found[0]);
         }
     }
+}
+
+#[test]
+fn comparing_copies_is_told_to_its_end_and_can_be_broken_off_at_any_time() {
+    let names: Vec<String> = originals(18).keys().cloned().collect();
+    // One differs early and its rest is not read, one is another form of the same bytes.
+    let (temporary, one, two) = two_places(|files| {
+        files.get_mut(&names[0]).unwrap()[9000] ^= 4;
+        let packed = gzip(&files.remove(&names[1]).unwrap());
+        files.insert(format!("{}.gz", names[1]), packed);
+    });
+    let linked = temporary.path().join("linked");
+    fs::create_dir(&linked).unwrap();
+    symlink(one.join(&names[0]), linked.join(&names[0])).unwrap();
+    let total = 2 * (SEGMENT * (names.len() + 1)) as u64;
+    let paths = [one, two, linked];
+    let open_until = |last_call: usize| {
+        let told = Mutex::new(Vec::new());
+        let watch = |done, total| {
+            let mut told = told.lock().unwrap();
+            told.push((done, total));
+            if told.len() > last_call { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let scratch = || panic!("nothing here is unpacked first");
+        let set = WalSet::open(&paths, WalSetOptions { watch: &watch, ..WalSetOptions::new(&scratch) });
+        (set, told.into_inner().unwrap())
+    };
+    let (set, told) = open_until(usize::MAX);
+    assert_same(&set.unwrap(), &originals(18));
+    assert!(told.iter().all(|(done, all)| *all == total && *done <= total), "{told:?}");
+    assert!(told.iter().any(|(done, _)| *done == total) && told.iter().any(|(done, _)| *done < total / 2), "{told:?}");
+    for last_call in [0, 1, told.len() / 2, told.len() - 1] {
+        let (set, told) = open_until(last_call);
+        assert!(matches!(set, Err(WalSetError::Interrupted)), "{last_call}: {set:?}");
+        // Once it is broken off nobody is asked again, but for threads that were about to.
+        assert!(told.len() <= last_call + 9, "{last_call}: {}", told.len());
+    }
+    let request = WalRequest::of_paths(paths.to_vec());
+    let at_once = |_, _| ControlFlow::Break(());
+    let opened = WalSource::open_watched(&request, &at_once).err();
+    assert!(matches!(opened, Some(InspectError::Wal(WalSetError::Interrupted))), "{opened:?}");
+    // Alone it is opened without being told anything.
+    assert!(WalSource::open_watched(&WalRequest::of_paths(paths[..1].to_vec()), &at_once).is_ok());
 }
 
 #[test]

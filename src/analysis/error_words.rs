@@ -158,7 +158,9 @@ impl Caused for WalSetError {
             Self::Access(error) => error.what_failed(),
             Self::NoMatch(pattern) | Self::Pattern { pattern, .. } => ErrorCause::of(CauseKind::NoneThere, pattern),
             Self::Scratch(error) => ErrorCause::unnamed(CauseKind::of_system(error)),
-            Self::DataDir(_) | Self::Stdin | Self::NoWal { .. } => ErrorCause::unnamed(CauseKind::NoneThere),
+            Self::DataDir(_) | Self::Stdin | Self::Interrupted | Self::NoWal { .. } => {
+                ErrorCause::unnamed(CauseKind::NoneThere)
+            }
         }
     }
 }

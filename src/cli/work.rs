@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -145,24 +145,32 @@ pub fn until_interrupted() -> impl Fn() -> ControlFlow<()> {
 /// be left at once.
 pub struct ByteBar {
     asked_for: bool,
-    shown: OnceLock<(Progress, Arc<AtomicBool>)>,
+    interrupted: OnceLock<Arc<AtomicBool>>,
+    /// The bar, and the total that it shows.
+    shown: Mutex<Option<(u64, Progress)>>,
 }
 
 impl ByteBar {
     /// Nothing is shown yet.
     #[must_use]
     pub const fn new(progress: ProgressArg) -> Self {
-        Self { asked_for: progress.progress, shown: OnceLock::new() }
+        Self { asked_for: progress.progress, interrupted: OnceLock::new(), shown: Mutex::new(None) }
     }
 
-    /// Shows how far the work is; whether to go on. A total of 0 says nothing of how far it is.
+    /// Shows how far the work is; whether to go on. Another total is another bar. A total of 0 says nothing of how far it is.
     pub fn at(&self, done: u64, total: u64) -> ControlFlow<()> {
         if total == 0 {
-            let interrupted = self.shown.get().is_some_and(|(_, interrupted)| interrupted.load(Ordering::Relaxed));
+            let interrupted = self.interrupted.get().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));
             return if interrupted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         }
-        let (bar, interrupted) = self.shown.get_or_init(|| (Progress::bytes(total, self.asked_for), interrupt_flag()));
-        bar.done(done);
+        let interrupted = self.interrupted.get_or_init(interrupt_flag);
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.as_ref().is_none_or(|(of, _)| *of != total) {
+            // The one before is taken away before the next one comes.
+            *shown = None;
+            *shown = Some((total, Progress::bytes(total, self.asked_for)));
+        }
+        shown.iter().for_each(|(_, bar)| bar.done(done));
         if interrupted.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -122,7 +122,9 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let mut donors = open_donors(&request.donors, directory, cluster.control)?;
     let elsewhere: Vec<PathBuf> =
         request.wal.iter().cloned().chain(donors.iter().filter_map(Donor::wal_path)).collect();
-    let mut wal = WalSources::open(&request.data_dir, cluster.control, redo_lsn, &elsewhere, findings, coverage)?;
+    let copies = |done, total| watch.at(Stage::Wal, done, total);
+    let of_cluster = (request.data_dir.as_path(), cluster.control, redo_lsn);
+    let mut wal = WalSources::open(of_cluster, &elsewhere, (findings, coverage), &copies)?;
     wal.has_archive = !request.wal.is_empty();
     follow_timelines(&mut donors, cluster.control, &wal)?;
     let mut scanned = scan(&cluster, &files, &mut slots, request, watch, &mut told);

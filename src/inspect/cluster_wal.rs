@@ -7,7 +7,7 @@ use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::wal::set_notes::{NeededWal, note_set};
-use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
+use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions, WatchOpen};
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
 use crate::types::Lsn;
@@ -32,19 +32,18 @@ impl WalSources {
     /// `coverage`.
     ///
     /// # Errors
-    /// When a path that was named holds no WAL of this cluster.
+    /// When a path that was named holds no WAL of this cluster, and when `watch` breaks off comparing copies of segments.
     pub fn open(
-        data_dir: &Path,
-        control: Option<&ControlFile>,
-        redo_lsn: Option<Lsn>,
+        (data_dir, control, redo_lsn): (&Path, Option<&ControlFile>, Option<Lsn>),
         elsewhere: &[PathBuf],
-        findings: &mut Vec<Finding>,
-        coverage: &mut Coverage,
+        (findings, coverage): (&mut Vec<Finding>, &mut Coverage),
+        watch: WatchOpen<'_>,
     ) -> Result<Self, InspectError> {
         let options = || {
             let mut options = WalSetOptions::new(&scratch_file);
             options.system_identifier = control.map(|control| control.prefix.system_identifier);
             options.timeline = control.map(Replay::timeline);
+            options.watch = watch;
             options
         };
         let mut sources = Self::default();

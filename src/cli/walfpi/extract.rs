@@ -69,12 +69,12 @@ pub(super) fn run(args: &ExtractArgs, out: &mut dyn Write) -> Result<Outcome, St
     if let Some(lsn) = args.at {
         return extract_at(args, lsn, out);
     }
-    let ImageWork { request, names, selection, mut source } = args.images.open(&args.common)?;
+    let bar = ByteBar::new(args.images.progress);
+    let watch = |done, total| bar.at(done, total);
+    let ImageWork { request, names, selection, mut source } = args.images.open(&args.common, &watch)?;
     let export = ExportDir::create(&args.directory, &request.protected()?).map_err(InspectError::from)?;
     let mut target = Target::begin(&request, &args.common.output, out, "extract", true)?;
     let form = if args.raw { PageForm::AsStored } else { PageForm::AfterRedo };
-    let bar = ByteBar::new(args.images.progress);
-    let watch = |done, total| bar.at(done, total);
     let mut written = 0;
     source.each_page(&selection, form, request.jobs, &watch, |notes, found, page| {
         let name = file_name(found);

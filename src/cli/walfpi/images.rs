@@ -18,6 +18,7 @@ use crate::inspect::wal::images::{FoundImage, ImageSelection};
 use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::source::WalSource;
+use crate::inspect::wal::watch::WatchWal;
 use crate::output::closing::{Closing, begin};
 use crate::output::escape::printable;
 use crate::output::json::wal::{Row, fork_name};
@@ -69,10 +70,10 @@ impl ImageArgs {
     ///
     /// # Errors
     /// When there is no such WAL, or a name stands for no relation or for several.
-    pub fn open(&self, common: &CommonArgs) -> Result<ImageWork, Stop> {
+    pub fn open(&self, common: &CommonArgs, watch: WatchWal<'_>) -> Result<ImageWork, Stop> {
         let request = common.request(self.jobs)?;
         let mut names = NameLookup::open(request.names.as_deref())?;
-        let mut source = WalSource::open(&request)?;
+        let mut source = WalSource::open_watched(&request, watch)?;
         source.take_names(&names)?;
         names.add_from_wal(&source.set, request.jobs);
         let selection = self.filter.selection(&names)?;

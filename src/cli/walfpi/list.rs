@@ -23,11 +23,12 @@ pub struct ListArgs {
 }
 
 pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let ImageWork { request, names, selection, mut source } = args.images.open(&args.common)?;
+    let bar = ByteBar::new(args.images.progress);
+    let watch = |done, total| bar.at(done, total);
+    let ImageWork { request, names, selection, mut source } = args.images.open(&args.common, &watch)?;
     let mut target = Target::begin(&request, &args.common.output, out, "list", false)?;
     let mut shown = 0;
-    let bar = ByteBar::new(args.images.progress);
-    source.each_image_head(&selection, request.jobs, &|done, total| bar.at(done, total), |found| {
+    source.each_image_head(&selection, request.jobs, &watch, |found| {
         shown += 1;
         target.image(found, &names, None)
     })?;

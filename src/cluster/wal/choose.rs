@@ -7,9 +7,10 @@ use std::ops::Bound;
 use super::bytes::StoredAt;
 use super::candidates::{Candidates, DeniedFile, SegmentCandidate, UnknownVersionSegment};
 use super::codec::Codec;
-use super::copies::Copies;
+use super::copies::{Copies, Interrupted};
 use super::first_page::SegmentHeader;
 use super::notes::{NoteKind, NoteLevel, Notes, SetNote};
+use super::options::WatchOpen;
 use super::other_timelines::OtherTimelines;
 use crate::parsers::control::ControlFile;
 use crate::parsers::wal::timeline::{TimelineHistory, WalSegment};
@@ -114,6 +115,8 @@ pub(super) struct WalAccess<'a> {
     pub scratch: Option<&'a File>,
     /// Largest window of a compressed file.
     pub window_bytes: u32,
+    /// Told how far copies are compared.
+    pub watch: WatchOpen<'a>,
 }
 
 /// Chooses one file for each segment. `system_identifier`: of the wanted cluster; `timeline`: the wanted one.
@@ -122,16 +125,19 @@ pub(super) fn choose(
     access: WalAccess<'_>,
     system_identifier: Option<u64>,
     timeline: Option<TimelineId>,
-) -> Chosen {
+) -> Result<Chosen, Interrupted> {
     let Candidates { notes, list, histories, control, data_major, unknown_versions, denied, .. } = candidates;
     let mut chooser = Chooser { notes, candidates: list, histories, unknown_versions, denied, access };
-    let set = chooser.agree(control.as_ref(), data_major, system_identifier).and_then(|common| {
-        let (segments, timeline, history) = chooser.choose(&common, timeline)?;
-        (!segments.is_empty()).then_some(ChosenSet { common, segments, timeline, history })
-    });
+    let common = chooser.agree(control.as_ref(), data_major, system_identifier);
+    let chosen = common.map(|common| chooser.choose(&common, timeline)).transpose()?.flatten();
+    let set = common.zip(chosen).filter(|(_, (segments, ..))| !segments.is_empty());
+    let set = set.map(|(common, (segments, timeline, history))| ChosenSet { common, segments, timeline, history });
     let Chooser { notes, unknown_versions, denied, .. } = chooser;
-    Chosen { notes: notes.finish(), control, unknown_versions, denied, set }
+    Ok(Chosen { notes: notes.finish(), control, unknown_versions, denied, set })
 }
+
+/// The segments of a timeline and its history.
+type OfTimeline = (Vec<WalSegmentFile>, TimelineId, Option<TimelineHistory>);
 
 /// Candidates that are still in question.
 struct Chooser<'a> {
@@ -249,15 +255,11 @@ impl Chooser<'_> {
         Some(Numbered { candidate, segment: content, wrong_name: true })
     }
 
-    /// One file for each segment of the timeline, in order.
-    fn choose(
-        &mut self,
-        common: &Common,
-        wanted: Option<TimelineId>,
-    ) -> Option<(Vec<WalSegmentFile>, TimelineId, Option<TimelineHistory>)> {
+    /// One file for each segment of the timeline, in order; `None` without any.
+    fn choose(&mut self, common: &Common, wanted: Option<TimelineId>) -> Result<Option<OfTimeline>, Interrupted> {
         let numbered = self.number(common);
         let present = numbered.iter().map(|numbered| numbered.segment.tli).max();
-        let target = wanted.or(present)?;
+        let Some(target) = wanted.or(present) else { return Ok(None) };
         let history = self.history_of(target);
         let size = common.segment_size;
         let mut best: BTreeMap<u64, Numbered> = BTreeMap::new();
@@ -284,8 +286,8 @@ impl Chooser<'_> {
         }
         if !rivals.is_empty() {
             let timelines = history.as_ref().map(TimelineHistory::timelines).unwrap_or_default();
-            let WalAccess { scratch, window_bytes } = self.access;
-            Copies { common: *common, timelines, scratch, window_bytes }.settle(&mut best, rivals, &mut self.notes);
+            let copies = Copies::new(*common, timelines, self.access, &rivals);
+            copies.settle(&mut best, rivals, &mut self.notes)?;
         }
         let first_used = best.keys().next().copied().unwrap_or(u64::MAX);
         let other_timelines = OtherTimelines { target, history: history.as_ref(), size };
@@ -294,7 +296,7 @@ impl Chooser<'_> {
         }
         let files: Vec<_> = best.into_values().filter_map(|numbered| self.segment_file(numbered, size)).collect();
         self.note_gaps(&files, size);
-        Some((files, target, history))
+        Ok(Some((files, target, history)))
     }
 
     fn history_of(&mut self, target: TimelineId) -> Option<TimelineHistory> {

@@ -2,12 +2,12 @@
 //! records hold further. Memory: some pieces of both copies for each thread.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::bytes::{SegmentBytes, StoredAt, WalReadError};
-use super::choose::{Common, Numbered};
+use super::choose::{Common, Numbered, WalAccess};
 use super::notes::{NoteKind, NoteLevel, Notes, SetNote};
 use crate::cluster::open::ReadFile;
 use crate::parsers::wal::end::EndReason;
@@ -23,10 +23,23 @@ const SAME_BYTES: usize = 32;
 
 /// What all copies have in common, and how they are read.
 pub(super) struct Copies<'a> {
-    pub common: Common,
-    pub timelines: Vec<TimelineId>,
-    pub scratch: Option<&'a File>,
-    pub window_bytes: u32,
+    common: Common,
+    timelines: Vec<TimelineId>,
+    access: WalAccess<'a>,
+    progress: CopyProgress,
+}
+
+/// The user broke off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interrupted;
+
+/// How far comparing is.
+#[derive(Default)]
+struct CopyProgress {
+    /// Bytes of all copies, each counted with the one that it is compared with.
+    total: u64,
+    done: AtomicU64,
+    interrupted: AtomicBool,
 }
 
 /// Two copies beside each other.
@@ -56,14 +69,38 @@ struct Neighbours<'n> {
     after: Option<&'n Numbered>,
 }
 
-impl Copies<'_> {
+impl<'a> Copies<'a> {
+    /// `rivals`: the copies that will be compared with the better ones.
+    pub(super) fn new(
+        common: Common,
+        timelines: Vec<TimelineId>,
+        access: WalAccess<'a>,
+        rivals: &BTreeMap<u64, Vec<Numbered>>,
+    ) -> Self {
+        let pairs: usize = rivals.values().map(Vec::len).sum();
+        let total = u64::from(common.segment_size).saturating_mul(2).saturating_mul(pairs as u64);
+        Self { common, timelines, access, progress: CopyProgress { total, ..CopyProgress::default() } }
+    }
+
+    /// So many more bytes are done: whether to go on. Once interrupted, always interrupted.
+    fn advance(&self, bytes: u64) -> ControlFlow<()> {
+        let CopyProgress { total, done, interrupted } = &self.progress;
+        if interrupted.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        let done = done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes).min(*total);
+        let flow = (self.access.watch)(done, *total);
+        interrupted.fetch_or(flow.is_break(), Ordering::Relaxed);
+        flow
+    }
+
     /// Settles which copy of each segment is used. `best`: the better one by appearance; `rivals`: all others.
     pub(super) fn settle(
         &self,
         best: &mut BTreeMap<u64, Numbered>,
         rivals: BTreeMap<u64, Vec<Numbered>>,
         notes: &mut Notes,
-    ) {
+    ) -> Result<(), Interrupted> {
         let mut compared = self.compare_all(best, &rivals);
         for (number, others) in rivals {
             for (index, other) in others.into_iter().enumerate() {
@@ -75,6 +112,9 @@ impl Copies<'_> {
                 };
                 let label = used.candidate.label.clone();
                 let used = self.better(used, other, &beside, neighbours, notes);
+                if self.advance(0).is_break() {
+                    return Err(Interrupted);
+                }
                 if used.candidate.label != label {
                     // The copies that are left were compared with the other one.
                     compared.retain(|(of, _), _| *of != number);
@@ -82,6 +122,7 @@ impl Copies<'_> {
                 best.insert(number, used);
             }
         }
+        Ok(())
     }
 
     /// Compares each of `rivals` with the one in `best`, several at a time.
@@ -113,21 +154,39 @@ impl Copies<'_> {
     fn open(&self, copy: &Numbered) -> Result<SegmentBytes<'_>, WalReadError> {
         let candidate = &copy.candidate;
         let size = u64::from(self.common.segment_size);
-        SegmentBytes::open(&candidate.label, &candidate.stored_at, self.scratch, size, self.window_bytes, Vec::new())
+        SegmentBytes::open(
+            &candidate.label,
+            &candidate.stored_at,
+            self.access.scratch,
+            size,
+            self.access.window_bytes,
+            Vec::new(),
+        )
     }
 
+    /// Where they differ. What it says after an interruption is of no account.
     fn compare(&self, used: &Numbered, other: &Numbered) -> Compared {
+        let both = u64::from(self.common.segment_size).saturating_mul(2);
+        let (compared, bytes) = self.compare_bytes(used, other);
+        // The rest of them is not read.
+        let _ = self.advance(both.saturating_sub(bytes));
+        compared
+    }
+
+    /// The same, and how many bytes were told as done.
+    fn compare_bytes(&self, used: &Numbered, other: &Numbered) -> (Compared, u64) {
         if is_same_file(&used.candidate.stored_at, &other.candidate.stored_at) {
-            return Compared::default();
+            return (Compared::default(), 0);
         }
         let (mut used_bytes, mut other_bytes) = match (self.open(used), self.open(other)) {
             (Ok(used), Ok(other)) => (used, other),
             (used, other) => {
-                return Compared {
+                let compared = Compared {
                     differs_at: Some(0),
                     used_failed: used.err().map(|error| error.to_string()),
                     other_failed: other.err().map(|error| error.to_string()),
                 };
+                return (compared, 0);
             }
         };
         let mut compared = Compared::default();
@@ -141,11 +200,12 @@ impl Copies<'_> {
                     compared.used_failed = one.err();
                     compared.other_failed = two.err();
                     compared.differs_at = Some(offset);
-                    return compared;
+                    return (compared, offset.saturating_mul(2));
                 }
             };
-            if one.is_empty() && two.is_empty() {
-                return compared;
+            let pieces = (one.len() as u64).saturating_add(two.len() as u64);
+            if pieces == 0 || self.advance(pieces).is_break() {
+                return (compared, offset.saturating_mul(2));
             }
             if one != two {
                 let same = one.iter().zip(two).take_while(|(one, two)| one == two).count();
@@ -153,7 +213,7 @@ impl Copies<'_> {
                 compared.differs_at = Some(offset.saturating_add(same as u64));
                 compared.used_failed = next_piece(&mut used_bytes).err().filter(|_| one_ends);
                 compared.other_failed = next_piece(&mut other_bytes).err().filter(|_| two_ends);
-                return compared;
+                return (compared, offset.saturating_mul(2).saturating_add(pieces));
             }
             offset = offset.saturating_add(one.len() as u64);
         }

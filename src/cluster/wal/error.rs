@@ -33,6 +33,9 @@ pub enum WalSetError {
     /// The temporary file cannot be made or written.
     #[error("cannot make a temporary file for unpacked WAL: {0}")]
     Scratch(io::Error),
+    /// The user broke off while copies of the same segment were compared.
+    #[error("interrupted while copies of the same WAL segments were compared")]
+    Interrupted,
     /// No segment of the wanted cluster and timeline was found; the notes say what was found instead.
     #[error("no WAL segment found{}", first_reason(.notes))]
     NoWal {

@@ -33,5 +33,5 @@ pub use choose::WalSegmentFile;
 pub use codec::{Codec, MAX_LAYERS, fill};
 pub use error::WalSetError;
 pub use notes::{MAX_NOTES_OF_A_KIND, NoteKind, NoteLevel, SetNote};
-pub use options::{DEFAULT_SPILL_BYTES, DEFAULT_WINDOW_BYTES, WalSetOptions};
+pub use options::{DEFAULT_SPILL_BYTES, DEFAULT_WINDOW_BYTES, WalSetOptions, WatchOpen};
 pub use set::WalSet;

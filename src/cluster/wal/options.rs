@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 
 use crate::parsers::control::ControlFile;
 use crate::types::TimelineId;
@@ -12,6 +13,9 @@ pub const DEFAULT_WINDOW_BYTES: u32 = 128 << 20;
 
 /// Bytes that are unpacked into the scratch file in all by default.
 pub const DEFAULT_SPILL_BYTES: u64 = 64 << 30;
+
+/// Told the bytes that are done and those in all, now and then and from all threads; breaks off.
+pub type WatchOpen<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// What to look for, and what may be used to do so.
 pub struct WalSetOptions<'a> {
@@ -32,6 +36,8 @@ pub struct WalSetOptions<'a> {
     pub spill_bytes: u64,
     /// Largest window of a compressed file, in bytes; each reader may need about twice as much.
     pub window_bytes: u32,
+    /// Told how far copies of the same segment are compared: bytes of all copies. Without any it is not called.
+    pub watch: WatchOpen<'a>,
 }
 
 impl std::fmt::Debug for WalSetOptions<'_> {
@@ -58,6 +64,7 @@ impl<'a> WalSetOptions<'a> {
             fifos: false,
             spill_bytes: DEFAULT_SPILL_BYTES,
             window_bytes: DEFAULT_WINDOW_BYTES,
+            watch: &|_, _| ControlFlow::Continue(()),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::bytes::{SegmentBytes, WalReadError};
 use super::candidates::{DeniedFile, UnknownVersionSegment};
 use super::choose::{Chosen, ChosenSet, Common, WalAccess, WalSegmentFile, choose};
+use super::copies::Interrupted;
 use super::error::WalSetError;
 use super::notes::SetNote;
 use super::options::WalSetOptions;
@@ -40,11 +41,11 @@ impl WalSet {
     /// [`WalSetError`]; [`WalSetError::NoWal`] when no segment is left.
     pub fn open(paths: &[PathBuf], options: WalSetOptions<'_>) -> Result<Self, WalSetError> {
         let (timeline, system_identifier) = (options.timeline, options.system_identifier);
-        let window_bytes = options.window_bytes;
+        let (window_bytes, watch) = (options.window_bytes, options.watch);
         let (candidates, scratch) = read_sources(paths, options)?;
-        let access = WalAccess { scratch: scratch.as_ref(), window_bytes };
+        let access = WalAccess { scratch: scratch.as_ref(), window_bytes, watch };
         let Chosen { notes, control, unknown_versions, denied, set } =
-            choose(candidates, access, system_identifier, timeline);
+            choose(candidates, access, system_identifier, timeline).map_err(|Interrupted| WalSetError::Interrupted)?;
         let Some(ChosenSet { common, segments, timeline, history }) = set else {
             return Err(WalSetError::NoWal { notes, unknown_versions, denied });
         };

@@ -67,7 +67,7 @@ pub struct WalAdvice {
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
 pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice, InspectError> {
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
-    let mut source = WalSource::open(&request.wal)?;
+    let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     let by_interval = ScanPlan { blocks: true, ..source.plan() };
     let by_relation = ScanPlan { group: Some(GroupBy::Relation.into()), ..source.plan() };

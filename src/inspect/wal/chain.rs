@@ -42,7 +42,7 @@ pub struct WalChain {
 /// # Errors
 /// When there is no such WAL, or the range is empty.
 pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalChain, InspectError> {
-    let mut source = WalSource::open(&request.wal)?;
+    let mut source = WalSource::open_watched(&request.wal, watch)?;
     let (plan, watched) = (source.plan(), source.watched(watch));
     let (mut runs, mut damage, mut records) = (Vec::new(), Vec::new(), 0_u64);
     source.each_run(

@@ -73,7 +73,7 @@ pub fn wal_compare(sets: &[NamedWal], watch: WatchWal<'_>) -> Result<Vec<Compare
     let mut opened = Vec::new();
     for named in sets {
         let names = NameLookup::open(named.wal.names.as_deref()).map_err(|error| of_set(named, error))?;
-        let mut source = WalSource::open(&named.wal).map_err(|error| of_set(named, error))?;
+        let mut source = WalSource::open_watched(&named.wal, watch).map_err(|error| of_set(named, error))?;
         source.take_names(&names).map_err(|error| of_set(named, error))?;
         opened.push((named, names, source));
     }

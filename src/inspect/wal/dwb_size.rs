@@ -42,7 +42,7 @@ pub struct DwbSizeReport {
 /// # Errors
 /// When there is no such WAL, or the range is empty.
 pub fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeReport, InspectError> {
-    let mut source = WalSource::open(request)?;
+    let mut source = WalSource::open_watched(request, watch)?;
     let (intervals, records) = source.dirtied(request.jobs, watch);
     source.coverage.examined = records;
     source.note_empty_range();

@@ -160,7 +160,7 @@ struct Written {
 /// lies inside what is read, or a file cannot be written.
 pub fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result<Export, InspectError> {
     let names = NameLookup::open(request.wal.names.as_deref())?;
-    let mut source = WalSource::open(&request.wal)?;
+    let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     let directory = ExportDir::create_empty(&request.directory, &request.wal.protected()?)?;
     // Each byte is read twice.

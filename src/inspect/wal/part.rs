@@ -71,7 +71,7 @@ pub fn wal_part(
     watch: WatchWal<'_>,
 ) -> Result<WalPart, InspectError> {
     let names = NameLookup::open(request.names.as_deref())?;
-    let mut source = WalSource::open(request)?;
+    let mut source = WalSource::open_watched(request, watch)?;
     source.take_names(&names)?;
     let segment_size = source.set.geometry().wal_segment_size;
     if let Some(name) = before {

@@ -53,7 +53,7 @@ pub struct MadeWalReport {
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
 pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<MadeWalReport, InspectError> {
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
-    let mut source = WalSource::open(&request.wal)?;
+    let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     let jobs = request.wal.jobs;
     let counts = source.count(None, jobs, watch);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::names::NameLookup;
 use super::request::{WalRequest, is_segment_name};
 use super::time_range::{TimedRange, bytes_between, lsn_range};
-use super::watch::{WatchWal, Watched};
+use super::watch::{WatchWal, Watched, unwatched};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::finding_kind::{FindingKind, WalChange, WalDamage, WalRemark};
@@ -58,14 +58,22 @@ impl WalSource {
     /// # Errors
     /// When no path holds WAL, or the range is empty.
     pub fn open(request: &WalRequest) -> Result<Self, InspectError> {
-        Self::open_for(request, Wanted::default())
+        Self::open_for(request, Wanted::default(), &unwatched)
+    }
+
+    /// The same. `watch` is told how far copies of the same segments are compared, where there are any.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and when `watch` breaks it off.
+    pub fn open_watched(request: &WalRequest, watch: WatchWal<'_>) -> Result<Self, InspectError> {
+        Self::open_for(request, Wanted::default(), watch)
     }
 
     /// The same, of WAL that is `wanted`.
     ///
     /// # Errors
-    /// As [`Self::open`].
-    pub(super) fn open_for(request: &WalRequest, wanted: Wanted) -> Result<Self, InspectError> {
+    /// As [`Self::open_watched`].
+    pub(super) fn open_for(request: &WalRequest, wanted: Wanted, watch: WatchWal<'_>) -> Result<Self, InspectError> {
         if let (Some(start), Some(end)) = (request.start, request.end)
             && start > end
         {
@@ -78,6 +86,7 @@ impl WalSource {
         options.system_identifier = wanted.system_identifier;
         options.stdin = Some(&mut stdin);
         options.fifos = true;
+        options.watch = watch;
         let set = WalSet::open(paths, options).map_err(|error| cannot_open(paths, error))?;
         let (first, last) = span.range(set.geometry().wal_segment_size)?;
         let TimedRange { start: since, end: until, leaves_out_unknown } =

@@ -142,7 +142,7 @@ impl WalStats {
 /// When there is no such WAL, the range is empty, or names were asked for that cannot be read.
 pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalStats, InspectError> {
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
-    let mut source = WalSource::open(&request.wal)?;
+    let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     source.resynchronise = request.resynchronise;
     source.take_relations(&request.relations, &mut names, request.wal.jobs)?;

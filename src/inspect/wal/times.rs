@@ -65,7 +65,7 @@ pub struct WalTimes {
 /// When there is no such WAL, or the range is empty.
 pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTimes, InspectError> {
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
-    let mut source = WalSource::open(&request.wal)?;
+    let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
     source.resynchronise = request.resynchronise;

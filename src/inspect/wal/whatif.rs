@@ -88,7 +88,7 @@ impl WalSource {
 /// # Errors
 /// When there is no such WAL, or the range is empty.
 pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfReport, InspectError> {
-    let mut source = WalSource::open(&request.wal)?;
+    let mut source = WalSource::open_watched(&request.wal, watch)?;
     let (mut what_if, tally) = source.replay_under(&request.plan, request.wal.jobs, watch);
     let mut compression = request
         .compression

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::request::{SegmentSpan, WalRequest};
 use super::source::{WalSource, Wanted};
 use super::stats::WalCounts;
-use super::watch::Watched;
+use super::watch::{Watched, unwatched};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, WalRemark};
@@ -182,7 +182,8 @@ impl WalFollow {
         let wal = &self.request.wal;
         let request = WalRequest { start: from.or(wal.start), ..wal.clone() };
         let system_identifier = self.source.and_then(|source| source.system_identifier);
-        let mut source = match WalSource::open_for(&request, Wanted { system_identifier, from: wal.start }) {
+        let mut source = match WalSource::open_for(&request, Wanted { system_identifier, from: wal.start }, &unwatched)
+        {
             Ok(source) => source,
             Err(error) if self.source.is_some() => return Ok(self.closed(error)),
             Err(error) => return Err(error),
