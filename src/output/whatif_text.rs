@@ -135,6 +135,11 @@ pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> i
         "  What recovery reads at most and on average, and the time in which the server wrote as much, assume\n  \
          checkpoint_completion_target = {}; for the WAL as it is they are measured.",
         what_if.completion_target
+    )?;
+    writeln!(
+        out,
+        "  A server too busy to end a checkpoint before the next one is due has fewer than its settings ask for, and writes\n  \
+         fewer images than are shown here."
     )
 }
 

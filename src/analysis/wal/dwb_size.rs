@@ -1,8 +1,8 @@
 //! How large a double write buffer must be: distinct blocks that are dirtied in each checkpoint interval.
 //!
 //! Each of them goes through the buffer once, a page that is evicted and changed again each time, and one that is changed
-//! again before a checkpoint writes it once for two intervals. Where more go through than there are slots, the first images are overwritten while their pages may
-//! not have reached the disk.
+//! again before a checkpoint writes it once for two intervals. Where more go through than there are slots, the first images
+//! are overwritten while their pages may not have reached the disk.
 
 use super::block_set::{BlockSet, RecentBlocks};
 use super::segment::Visitor;

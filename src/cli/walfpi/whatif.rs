@@ -35,6 +35,8 @@ use crate::parsers::wal::version::Major;
 ///
 /// Checkpoint spacing: each second, fourth and eighth checkpoint kept, then max_wal_size and checkpoint_timeout, each on
 /// its own. Images that are kept or avoided are counted; added images have the mean size of those of their relation. The
+/// A server too busy to end a checkpoint before the next one is due has fewer than its settings ask for, and writes fewer
+/// images than are foretold; with few checkpoints in the WAL, one more or less changes much. The
 /// price is what crash recovery has to read. The knee is the max_wal_size whose image bytes lie farthest below the straight
 /// line from the first value to the last, sizes by their logarithm.
 ///

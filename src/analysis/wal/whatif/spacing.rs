@@ -444,3 +444,7 @@ fn eighths(lsn: Lsn, base: Lsn) -> u32 {
     let distance = lsn.bytes_since(base).unwrap_or(0) >> 3;
     u32::try_from(distance).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+#[path = "spacing_tests.rs"]
+mod tests;

@@ -36,7 +36,7 @@ impl WalReport<'_> {
             rows,
         };
         let mut note = format!(
-            "Counted over {} intervals, each block once in each. An evicted page goes through the buffer each time, so that a buffer needs as many slots at least.",
+            "Counted over {} intervals, each block once in each. An evicted page goes through the buffer each time, and one that is changed again before a checkpoint writes it goes through once for two intervals: the settings are an estimate.",
             summary.intervals
         );
         if summary.peak_of_partial > summary.peak {
