@@ -169,8 +169,10 @@ impl<'a> Copies<'a> {
         let both = u64::from(self.common.segment_size).saturating_mul(2);
         let (compared, bytes) = self.compare_bytes(used, other);
         // The rest of them is not read.
-        let _ = self.advance(both.saturating_sub(bytes));
-        compared
+        match self.advance(both.saturating_sub(bytes)) {
+            ControlFlow::Continue(()) => compared,
+            ControlFlow::Break(()) => Compared::default(),
+        }
     }
 
     /// The same, and how many bytes were told as done.
