@@ -171,8 +171,9 @@ mod tests {
                 });
             },
         );
-        let safe = "a\\|b\\*c\\_d\\`e\\<script\\>\\&\\[x\\](y) \\# no";
-        let code = "``a\\|b*c_d`e<script>&[x](y) # no``";
+        // The page shows a line break in a name as an escape.
+        let safe = "a\\|b\\*c\\_d\\`e\\<script\\>\\&\\[x\\](y)\\\\n\\# no";
+        let code = "``a\\|b*c_d`e<script>&[x](y)\\n# no``";
         let expected = format!(
             "# Title\n\n## One\n\n{safe}\n\n- **label**: {safe}\n\n- {safe}\n\n````\nls `x`\n```\nend\n````\n\n*c*\n\n\
              | h | n |\n| --- | --- |\n| {code} | 3 |\n\n"

@@ -240,7 +240,7 @@ impl TouchBytes {
         for _ in 0..u64::get(from)? {
             let (offset, at) = (starts.get(from)?, *from);
             let shape = usize::try_from(u64::get(from)?).ok().and_then(|index| shapes.get(index).copied());
-            let (fork, (kind, flags)) = shape.ok_or_else(|| at.wrong(Wrong::Unknown("kind of touch")))?;
+            let (fork, (kind, flags)) = shape.ok_or_else(|| at.wrong(Wrong::Unknown("touch")))?;
             let (before, at) = (blocks.before(fork), *from);
             let block = i64::from(*before).checked_add(i64::get(from)?).and_then(|block| u32::try_from(block).ok());
             *before = block.ok_or_else(|| at.wrong(Wrong::LargeNumber))?;
