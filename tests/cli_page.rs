@@ -79,7 +79,7 @@ fn wrong_input_is_refused() {
     let data = cluster("checkpoint");
     for (args, words) in [
         (&["no_such_table", "0"][..], "no relation is called \"no_such_table\""),
-        (&["base/5/999999", "0"], "no relation"),
+        (&["base/5/999999", "0"], "has no such file"),
         (&["5/999999", "0"], "no relation"),
         (&["base/5", "0"], "no relation"),
         (&["../../etc/passwd", "0"], "no relation"),

@@ -17,10 +17,12 @@ fn verify(path: &Path, more: &[&str]) -> Ran {
     dwbinspect(&[&["verify", "--format", "ndjson", arg(path)], more].concat())
 }
 
-/// Everything that an answer says of pages, apart from names of relations, links between pages, and what only a directory has.
+/// Everything that an answer says of pages, apart from names of relations and databases, links between pages, and what only a directory has.
 fn answer(ran: &Ran) -> Value {
     let mut pages = ran.of_type("damaged_page");
-    pages.iter_mut().for_each(|page| page["relation"] = Value::Null);
+    for name in ["relation", "database"] {
+        pages.iter_mut().for_each(|page| page[name] = Value::Null);
+    }
     // `tablespace_map` is a file of archives.
     let of_directories = ["recovery_signal", "names", "stale_pid_file", "links_uncertain", "links_of_damaged_pages"];
     let findings: Vec<Value> = ran

@@ -90,6 +90,7 @@ pub const SLOT_COLUMNS: &[&str] = &[
     "db_oid",
     "rel_number",
     "relation",
+    "database",
     "fork",
     "block",
     "slot_lsn",
