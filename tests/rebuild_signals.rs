@@ -267,6 +267,9 @@ fn a_signal_at_any_moment_leaves_nothing() {
         if ended.status.signal().is_some() {
             // Before it had begun.
             assert!(ended.lines.is_empty(), "{what}");
+        } else if ended.lines.is_empty() {
+            // While copies of WAL segments were compared: nothing is known by then.
+            assert!(ended.status.code() == Some(2) && ended.errors.contains("interrupted"), "{what}: {}", ended.errors);
         } else if ended.has("skipped", "code", "interrupted") {
             assert_broken_off(&ended, &what);
             broken_off += 1;

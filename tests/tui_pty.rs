@@ -180,7 +180,8 @@ fn first_picture_and_answers_come_at_once() {
     session.send("?");
     session.see("Keys in Triage");
     let answer = start.elapsed();
-    session.send("q");
+    // The first closes the help.
+    session.send("qq");
     session.end();
     // Far more than is wanted, for a machine that is busy with other tests: the bench measures.
     assert!(first < Duration::from_secs(5) && answer < Duration::from_secs(2), "{first:?} {answer:?}");

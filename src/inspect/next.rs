@@ -14,6 +14,7 @@ use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::names::{RelationName, RelationNames};
+#[cfg(feature = "tables")]
 use crate::output::check_document::CheckText;
 use crate::output::documents::JudgedCluster;
 use crate::output::next_step_text::StepContext;
@@ -70,6 +71,7 @@ pub fn judged_cluster<'a>(examined: &'a Examination, program: &'static str, data
 }
 
 /// The same with what `check` prints besides.
+#[cfg(feature = "tables")]
 pub fn check_text<'a>(examined: &'a Examination, program: &'static str, data_dir: &'a str) -> CheckText<'a> {
     CheckText {
         cluster: judged_cluster(examined, program, data_dir),

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::json::page::outcome_name;
+#[cfg(feature = "tables")]
 use super::table::{plain_table, write_table};
 use super::text::{Layout, wrapped, write_fact};
 use crate::analysis::verdict::backup::BackupEnd;
@@ -235,6 +236,7 @@ pub fn write_counts(out: &mut dyn Write, layout: Layout, pages: &[PageReport]) -
 ///
 /// # Errors
 /// When the output cannot be written to.
+#[cfg(feature = "tables")]
 pub fn write_pages(out: &mut dyn Write, layout: Layout, pages: &[PageReport], name: Label<'_>) -> io::Result<()> {
     if pages.is_empty() {
         return Ok(());
@@ -487,6 +489,7 @@ pub fn page_and_path(called: &str, page: PageId, path: &str) -> String {
 ///
 /// # Errors
 /// When the output cannot be written to.
+#[cfg(feature = "tables")]
 pub fn write_slots(
     out: &mut dyn Write,
     layout: Layout,

@@ -31,12 +31,14 @@ pub mod markdown;
 pub mod markup;
 pub mod next_step_text;
 pub mod page_change_text;
+#[cfg(feature = "tables")]
 pub mod page_document;
 pub mod page_parts;
 #[cfg(feature = "tables")]
 pub mod page_rows;
 #[cfg(feature = "tables")]
 pub mod page_text;
+#[cfg(feature = "tables")]
 pub mod plan_text;
 pub mod plot;
 #[cfg(feature = "cli")]
