@@ -2,7 +2,7 @@
 //!
 //! A round begins where the last whole record ended, so that no record is counted twice or lost. What is odd at the end of
 //! WAL may be a record that is just being written, and a file that is too short one that is just arriving: both are said
-//! only when they stay as they are, see [`sightings`].
+//! only when they stay as they are, see `sightings`.
 
 mod lines;
 mod sightings;
