@@ -122,7 +122,7 @@ fn main() -> ExitCode {
         ("search a name that is not there", search("nowhere")),
         ("search customers_19", search("customers_19")),
         ("n: next match", vec![c('n')]),
-        ("f: only matches, or all", vec![c('f')]),
+        ("f: all, or only matches", vec![c('f')]),
         ("search lsn=0/7000-0/8000 batch=stale", search("lsn=0/7000-0/8000 batch=stale")),
         ("1, then search in triage", [vec![c('1')], search("customers_19")].concat()),
     ] {

@@ -37,7 +37,7 @@ const TABLE: &[Row] = &[
     (&["j", "j", "k"], "two down, one up", |s| s.triage.selected == 1),
     (&["up"], "the first stays", |s| s.triage.selected == 0),
     (&["end"], "the last", |s| s.triage.selected == 6),
-    (&["G", "g"], "and the first", |s| s.triage.selected == 0),
+    (&["G", "home"], "and the first", |s| s.triage.selected == 0),
     (&["j", "home"], "the first", |s| s.triage.selected == 0),
     (&["3", "n"], "slot of a damaged page", |s| {
         let survey = s.cluster.survey.as_ref().expect("survey");
@@ -93,8 +93,8 @@ const TABLE: &[Row] = &[
     (&["/", "a", "=", "b", "enter"], "a wrong term is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad && m.words.contains("is not a term"))),
     (&["n"], "next damaged page", |s| s.triage.selected == 1),
     (&["3", "f"], "search first", |s| !s.slots.only && s.message.is_some()),
-    (&["3", "/", "t", "o", "r", "n", "enter", "f"], "only matches", |s| s.slots.only && s.slots.order.len() < 20 && !s.slots.order.is_empty()),
-    (&["3", "/", "t", "o", "r", "n", "enter", "f", "esc"], "all again", |s| !s.slots.only && s.slots.order.len() == 3057),
+    (&["3", "/", "t", "o", "r", "n", "enter"], "only matches", |s| s.slots.only && s.slots.order.len() < 20 && !s.slots.order.is_empty()),
+    (&["3", "/", "t", "o", "r", "n", "enter", "f"], "all again", |s| !s.slots.only && s.slots.order.len() == 3057),
     (&["3", "s"], "sorted by page", |s| s.slots.column == Column::Page && {
         let slots = s.survey().expect("survey").slots();
         s.slots.order.windows(2).all(|w| slots[w[0]].rel <= slots[w[1]].rel)
@@ -105,7 +105,27 @@ const TABLE: &[Row] = &[
     }),
     (&["3", "s", "s", "s", "s", "s", "s"], "all columns, then the first", |s| s.slots.column == Column::Slot),
     (&["3", "end", "enter"], "opens the page of the slot", |s| s.view == View::Page),
-    (&["2", "enter"], "slots of the batch", |s| s.view == View::Slots),
+    (&["3", "/", "t", "o", "r", "n"], "filtered while typing", |s| s.slots.only && s.slots.order.len() < 20 && s.prompt.is_some()),
+    (&["3", "/", "t", "o", "r", "n", "esc"], "and not any more", |s| !s.slots.only && s.slots.order.len() == 3057 && s.query.is_empty()),
+    (&["2", "enter"], "slots of the batch", |s| s.view == View::Slots && s.slots.batch == Some(0)),
+    (&["2", "enter", "esc"], "and back", |s| s.view == View::Batches && s.slots.batch.is_none() && s.slots.order.len() == 3057),
+    (&["2", "enter", "end", "enter", "esc", "esc"], "from the page as well", |s| s.view == View::Batches),
+    (&["2", "l", "right", "h"], "cell to the right", |s| s.batches.cursor > 0 && s.batches.cursor < 20),
+    (&["2", "J"], "row down", |s| s.batches.cursor > 60),
+    (&["2", "J", "J", "K", "left"], "row up and a cell left", |s| s.batches.cursor > 60),
+    (&["2", "K"], "not past the first row", |s| s.batches.cursor == 0 && s.message.is_some()),
+    (&["2", "J", "enter"], "slot under the cursor", |s| s.view == View::Slots && s.slots.order[s.slots.selected] == s.batches.cursor),
+    (&["2", " "], "played", |s| s.batches.played.is_some()),
+    (&["2", " ", "x"], "and stopped", |s| s.batches.played.is_none()),
+    (&["2", " ", "3"], "by any key", |s| s.batches.played.is_none() && s.view == View::Batches),
+    (&["g"], "asks where to go", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::GoTo)),
+    (&["b", "'"], "kept and listed", |s| s.bookmarks.len() == 1 && s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Bookmarks)),
+    (&["b", "3", "end", "b", "1", "'", "down", "enter"], "goes to what was kept", |s| s.view == View::Slots && s.slots.order[s.slots.selected] == 3056),
+    (&["b", "3", "'", "1", "enter"], "and to a page", |s| s.view == View::Page),
+    (&["'", "enter"], "nothing was kept", |s| s.prompt.is_none() && s.view == View::Triage),
+    (&[":"], "commands", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Palette)),
+    (&["3", ":", "r", "e", "v", "e", "r", "s", "e", "enter"], "runs one", |s| s.slots.descending && s.prompt.is_none()),
+    (&[":", "q", "z", "x", "enter"], "none is called so", |s| s.prompt.is_none() && s.view == View::Triage),
     (&["5", "down"], "next interval", |s| s.wal.selected == 1),
     (&["6", "down"], "plan is scrolled", |s| s.plan.top <= 1),
     (&["6", "a"], "asks for the word", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Apply)),
@@ -173,7 +193,7 @@ fn keys_that_ask_for_something_outside() {
 #[test]
 fn copied_commands_run() {
     let mut driven = Driven::of("checkpoint", SMALL);
-    driven.keys(&["j", "m", "3", "/"]).enter("5/1259:0 batch=current").keys(&["f", "y"]);
+    driven.keys(&["j", "m", "3", "/"]).enter("5/1259:0 batch=current").keys(&["y"]);
     driven.keys(&["6", "y"]);
     let commands: Vec<&Effect> = driven.asked.iter().collect();
     assert_eq!(commands.len(), 2);
@@ -198,7 +218,10 @@ fn no_key_is_silent() {
             for name in
                 ["x", "F", "0", "ctrl-x", "up", "left", "right", "enter", "esc", "i", "n", "N", "f", "s", "S", "m"]
                     .into_iter()
-                    .chain(["d", "w", "a", "p", "P", "y", "/", "home", "end", " ", "k", "j", view])
+                    .chain([
+                        "d", "g", "b", "'", ":", "J", "K", "w", "a", "p", "P", "y", "/", "home", "end", " ", "k", "j",
+                        view,
+                    ])
             {
                 let mut driven = start.again(start.state.clone());
                 driven.keys(&[view]);
@@ -260,12 +283,85 @@ fn what_is_exported_is_what_the_command_prints() {
 #[test]
 fn a_command_that_shows_something_else_is_not_copied() {
     let mut driven = Driven::of("checkpoint", SMALL);
-    driven.keys(&["3", "/"]).enter("pg_class").keys(&["f", "y"]);
+    driven.keys(&["3", "/"]).enter("pg_class").keys(&["y"]);
     assert!(driven.asked.is_empty(), "{:?}", driven.asked);
     assert!(driven.picture().contains("no command shows these slots"), "{}", driven.picture());
     driven.keys(&["/"]).enter("batch=current").keys(&["y"]);
     let copied = "pg_dwbinspect dump --batch current checkpoint".to_owned();
     assert_eq!(driven.asked, [Effect::Copy(copied)]);
+    driven.asked.clear();
+    driven.keys(&["esc", "esc", "2", "enter", "y"]);
+    let [Effect::Copy(text)] = &driven.asked[..] else { panic!("{:?}", driven.asked) };
+    let words: Vec<&str> = text.split(' ').skip(1).collect();
+    let shown = dwbinspect(&[&words[..], &["--format", "ndjson"]].concat());
+    assert_eq!(shown.of_type("slot").len(), driven.state.slots.order.len(), "{text}");
+}
+
+#[test]
+fn what_is_typed_is_gone_to() {
+    let fresh = Driven::of("checkpoint", SMALL);
+    let row = fresh.state.survey().expect("survey").slots()[100];
+    let lsn = row.page_lsn.to_string();
+    let at = |typed: &str| {
+        let mut driven = fresh.again(fresh.state.clone());
+        driven.keys(&["g"]).enter(typed);
+        driven.state
+    };
+    for typed in ["slot 100", "slot100"] {
+        let state = at(typed);
+        assert_eq!((state.view, state.slots.selected), (View::Slots, 100), "{typed}");
+    }
+    for typed in ["5/1259:7", "postgres.pg_catalog.pg_class:7"] {
+        let page = at(typed).page.wanted.unwrap_or_else(|| panic!("{typed}"));
+        assert_eq!((page.rel.rel_number, page.block), (1259, 7), "{typed}");
+    }
+    let state = at(&lsn);
+    let selected = state.survey().expect("survey").slots()[state.slots.order[state.slots.selected]];
+    assert_eq!((state.view, selected.page_lsn), (View::Slots, row.page_lsn));
+    let end = fresh.state.wal.survey.as_ref().expect("WAL").intervals.last().expect("interval").start_lsn;
+    assert!(matches!(at(&end.to_string()).view, View::Wal | View::Slots));
+    // The class of each database is called so.
+    for wrong in ["pg_class:7", "", "slot x", "slot 99999", "nowhere:3", "1259", "FFFF/0", "5/1259:x"] {
+        let state = at(wrong);
+        assert!(state.message.is_some_and(|message| message.is_bad), "{wrong}");
+        assert_eq!(state.view, View::Triage, "{wrong}");
+    }
+    let mut driven = fresh.again(fresh.state.clone());
+    driven.keys(&["2", "g"]).enter("slot 100").keys(&["esc"]);
+    assert_eq!(driven.state.view, View::Batches, "esc comes back");
+}
+
+#[test]
+fn ring_is_shown_as_it_was_written_and_ends() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    driven.keys(&["2", " "]);
+    assert_eq!(driven.asked, [Effect::Tick]);
+    let empty = driven.picture();
+    let mut ticks = 0;
+    while driven.state.batches.played.is_some() {
+        driven.act(Action::Tick);
+        ticks += 1;
+        assert!(ticks < 1000);
+    }
+    assert!(ticks > 100 && driven.asked.len() == ticks, "{ticks}");
+    assert_ne!(driven.picture(), empty);
+    driven.act(Action::Tick);
+    assert!(driven.state.batches.played.is_none(), "a late tick does nothing");
+}
+
+#[test]
+fn mouse_knows_the_ring_and_the_detail() {
+    let mut driven = Driven::of("checkpoint", SMALL);
+    driven.keys(&["2"]);
+    // The first row of the map is below the tabs and the scale.
+    driven.act(Action::Click(18, 2));
+    let cursor = driven.state.batches.cursor;
+    assert!(cursor > 0, "{}", driven.picture());
+    driven.act(Action::Click(18, 2));
+    assert_eq!((driven.state.view, driven.state.slots.order[driven.state.slots.selected]), (View::Slots, cursor));
+    driven.keys(&["2"]);
+    driven.act(Action::Click(3, 2));
+    assert_eq!(driven.state.view, View::Batches, "the numbers in front are no cells");
 }
 
 #[test]

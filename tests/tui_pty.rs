@@ -144,7 +144,7 @@ fn open_look_around_save_a_plan_and_leave() {
     session.see("7 damaged");
     session.send("3");
     session.see("3057 of 3057 slots");
-    session.send("/torn\rf");
+    session.send("/torn\r");
     session.see("match \"torn\"");
     session.send("?");
     session.see("Keys in Slots");
@@ -262,7 +262,7 @@ fn suspended_program_gives_the_terminal_back_and_takes_it_again() {
     session.see("7 damaged");
     assert!(session.screen.lock().expect("screen").screen().alternate_screen());
     session.send("2");
-    session.see("A current");
+    session.see("a current");
     session.send("q");
     assert_eq!(session.end(), 1);
     session.assert_given_back();

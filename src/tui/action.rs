@@ -93,6 +93,20 @@ pub enum Command {
     PreviousDamaged,
     /// Show bytes that are equal, or only say how many they are.
     Fold,
+    /// Type where to go.
+    GoTo,
+    /// Pick a command while typing.
+    Palette,
+    /// Keep the selected line.
+    Bookmark,
+    /// Pick one of those.
+    Bookmarks,
+    /// A row of the map up.
+    RowUp,
+    /// A row of the map down.
+    RowDown,
+    /// Show the ring as it was written, or stop that.
+    Play,
 }
 
 /// Something that happened.
@@ -150,6 +164,8 @@ pub enum Action {
     FilesChanged,
     /// The program is to end as soon as nothing is being written.
     Terminate,
+    /// Some time has passed since it was asked for.
+    Tick,
 }
 
 /// Something to be done outside of the state.
@@ -159,6 +175,8 @@ pub enum Effect {
     Quit,
     /// End the program with this error.
     Fail(String),
+    /// Say when a twentieth of a second has passed.
+    Tick,
     /// Stop until continued.
     Suspend,
     /// Draw everything anew.

@@ -2,6 +2,7 @@
 
 use super::facts::{AppliedSheet, Survey};
 use super::state::{Column, PagePart, State, View};
+use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
 use crate::output::shell::quoted;
@@ -13,6 +14,9 @@ pub const DWBINSPECT: &str = "pg_dwbinspect";
 /// The program that looks at WAL.
 pub const WALFPI: &str = "pg_walfpi";
 
+/// How a sentence begins that says that no command shows what the screen does.
+pub const NO_COMMAND: &str = "no command shows";
+
 /// The command line of the open view.
 #[must_use]
 pub fn command_line(state: &State) -> String {
@@ -22,6 +26,9 @@ pub fn command_line(state: &State) -> String {
     match state.view {
         View::Triage => format!("{program} check --explain {all}"),
         View::Batches => format!("{program} batches {path}"),
+        View::Slots if state.slots.batch.is_some() => {
+            format!("{program} dump{} {path}", batch_arguments(state).unwrap_or_default())
+        }
         View::Slots => match state.query.arguments().filter(|_| state.slots.only) {
             Some(arguments) => format!("{program} dump{arguments} {path}"),
             None => format!("{program} dump {path}"),
@@ -45,14 +52,31 @@ pub fn command_line(state: &State) -> String {
     }
 }
 
+/// The arguments of `dump` that take the slots of the batch that is listed; `None` where no arguments do.
+fn batch_arguments(state: &State) -> Option<String> {
+    let survey = state.survey()?;
+    let batch = &survey.batches.get(state.slots.batch?)?.batch;
+    let ((file, first), (last_file, last)) = (batch.first, batch.last);
+    let is_of = |row: &&SlotRow| {
+        let is_here = row.file == file && (first..=last).contains(&row.index);
+        is_here && row.batch.is_some_and(|(verdict, _)| verdict == batch.verdict)
+    };
+    let count = survey.slots().iter().filter(is_of).count() as u64;
+    let name = quoted(survey.file_name(file)?);
+    let arguments = format!(" --file {name} --slots {first}-{last} --batch {}", batch.verdict.name());
+    (file == last_file && count == batch.slots && !state.slots.only).then_some(arguments)
+}
+
 /// What the command line of the open view shows otherwise than the screen, if anything.
 #[must_use]
 pub fn differs(state: &State) -> Option<String> {
     match state.view {
-        View::Slots if state.slots.only && state.query.arguments().is_none() => Some(format!(
-            "no command shows these slots: dump has no option for \"{}\"; e exports them",
-            state.query.text()
-        )),
+        View::Slots if state.slots.batch.is_some() && batch_arguments(state).is_none() => {
+            Some(format!("{NO_COMMAND} just these slots of the batch; e exports them"))
+        }
+        View::Slots if state.slots.only && state.query.arguments().is_none() => {
+            Some(format!("{NO_COMMAND} these slots: dump has no option for \"{}\"; e exports them", state.query.text()))
+        }
         View::Slots if state.slots.column != Column::Slot || state.slots.descending => Some("in file order".to_owned()),
         View::Triage if !state.query.is_empty() => Some("of every damaged page".to_owned()),
         _ => None,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::query::Lists;
+use super::ring::Ring;
 use crate::analysis::batches::{Batch, find_batches};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::in_order::all_cores;
@@ -42,6 +43,8 @@ pub struct Survey {
     pub files: Vec<String>,
     /// Batches of the double write buffer.
     pub batches: Vec<ListedBatch>,
+    /// All its slots on a map.
+    pub ring: Ring,
 }
 
 impl Survey {
@@ -62,12 +65,14 @@ impl Survey {
             });
         let batches = batches.unwrap_or_default();
         let listed = |batch: Batch| ListedBatch { top_relations: batch.top_relations(TOP_RELATIONS), batch };
+        let batches: Vec<ListedBatch> = batches.into_iter().map(listed).collect();
         Self {
+            ring: Ring::of(&examined.rows, &batches, &examined.report.pages),
             answer: examined.answer(),
             steps: steps_of(&examined),
             names,
             files: source.set.files.iter().map(|file| file.name.clone()).collect(),
-            batches: batches.into_iter().map(listed).collect(),
+            batches,
             examined,
         }
     }

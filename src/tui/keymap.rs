@@ -37,6 +37,8 @@ const fn char_key(c: char) -> Key {
 
 const LISTS: &[View] = &[View::Triage, View::Slots];
 
+const SCROLLED: &[View] = &[View::Triage, View::Slots, View::Page, View::Wal, View::Plan];
+
 const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page];
 
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
@@ -69,14 +71,23 @@ pub const KEYS: &[Binding] = &[
     bind(&[Key::Plain(KeyCode::Down), char_key('j')], Command::Down, &[], "down, j", "one line down", ""),
     bind(&[Key::Plain(KeyCode::PageUp), Key::Control('b')], Command::PageUp, &[], "page up", "one screen up", ""),
     bind(
-        &[Key::Plain(KeyCode::PageDown), Key::Control('f'), char_key(' ')],
+        &[Key::Plain(KeyCode::PageDown), Key::Control('f')],
         Command::PageDown,
         &[],
-        "page down, space",
+        "page down",
         "one screen down",
         "",
     ),
-    bind(&[Key::Plain(KeyCode::Home), char_key('g')], Command::First, &[], "home, g", "first line", ""),
+    bind(&[char_key(' ')], Command::PageDown, SCROLLED, "space", "one screen down", ""),
+    bind(
+        &[char_key(' ')],
+        Command::Play,
+        &[View::Batches],
+        "space",
+        "show the ring as it was written; any key stops",
+        "play",
+    ),
+    bind(&[Key::Plain(KeyCode::Home)], Command::First, &[], "home", "first line", ""),
     bind(&[Key::Plain(KeyCode::End), char_key('G')], Command::Last, &[], "end, G", "last line", ""),
     bind(
         &[char_key('p')],
@@ -87,6 +98,24 @@ pub const KEYS: &[Binding] = &[
         "part",
     ),
     bind(&[char_key('P')], Command::PreviousPart, &[View::Page], "P", "previous part", ""),
+    bind(
+        &[Key::Plain(KeyCode::Left), char_key('h')],
+        Command::Left,
+        &[View::Batches],
+        "left, h",
+        "one cell of the ring left",
+        "",
+    ),
+    bind(
+        &[Key::Plain(KeyCode::Right), char_key('l')],
+        Command::Right,
+        &[View::Batches],
+        "right, l",
+        "one cell of the ring right",
+        "",
+    ),
+    bind(&[char_key('K')], Command::RowUp, &[View::Batches], "K", "one row of the ring up", ""),
+    bind(&[char_key('J')], Command::RowDown, &[View::Batches], "J", "one row of the ring down", ""),
     bind(
         &[Key::Plain(KeyCode::Left), char_key('h')],
         Command::Left,
@@ -123,7 +152,14 @@ pub const KEYS: &[Binding] = &[
     bind(&[char_key('}')], Command::NextDamaged, &[View::Page], "}", "next damaged page", "page"),
     bind(&[char_key('{')], Command::PreviousDamaged, &[View::Page], "{", "damaged page before", ""),
     bind(&[char_key('z')], Command::Fold, &[View::Page], "z", "in bytes: show equal bytes, or fold them", "fold"),
-    bind(&[char_key('/')], Command::Search, LISTS, "/", "search: 5/1259:0, names, words, options of dump", "search"),
+    bind(
+        &[char_key('/')],
+        Command::Search,
+        LISTS,
+        "/",
+        "filter while typing: 5/1259:0, names, words, options of dump",
+        "search",
+    ),
     bind(
         &[char_key('n')],
         Command::NextMatch,
@@ -163,6 +199,17 @@ pub const KEYS: &[Binding] = &[
     ),
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
     bind(&[char_key('e')], Command::Export, &[], "e", "export this view to new files, as text and JSON", "export"),
+    bind(
+        &[char_key('g')],
+        Command::GoTo,
+        &[],
+        "g",
+        "go to a block, slot or LSN: 5/1259:7, slot 123, 0/1F00000",
+        "go to",
+    ),
+    bind(&[char_key('b')], Command::Bookmark, &[], "b", "keep the selected line", ""),
+    bind(&[char_key('\'')], Command::Bookmarks, &[], "'", "go to one that was kept", ""),
+    bind(&[char_key(':')], Command::Palette, &[], ":", "pick a command by letters of its words", ""),
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
     bind(
@@ -218,6 +265,8 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
             Key::Plain(KeyCode::Backspace) | Key::Control('h') => Some(Action::Erase),
             Key::Plain(KeyCode::Enter) => Some(Action::Enter),
             Key::Plain(KeyCode::Esc) | Key::Control('c') => Some(Action::Do(Command::Back)),
+            Key::Plain(KeyCode::Up) => Some(Action::Do(Command::Up)),
+            Key::Plain(KeyCode::Down) => Some(Action::Do(Command::Down)),
             Key::Control('z') => Some(Action::Do(Command::Suspend)),
             _ => None,
         };

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
+use std::time::Duration;
 
 use ratatui::crossterm::event::{self, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
@@ -20,6 +21,9 @@ use crate::inspect::now::now_text;
 
 /// Lines that a turn of the wheel moves.
 const WHEEL_LINES: isize = 3;
+
+/// Time between two pictures of what moves by itself.
+const TICK: Duration = Duration::from_millis(50);
 
 /// Why the screen ended otherwise than by the user's wish.
 #[derive(Debug, thiserror::Error)]
@@ -109,6 +113,7 @@ fn turn(
                 match effect {
                     Effect::Quit => return Ok(ended_by),
                     Effect::Fail(why) => return Err(RunError::Work(why)),
+                    Effect::Tick => tick(events),
                     Effect::Suspend => screen.suspend()?,
                     Effect::Redraw => screen.clear()?,
                     Effect::Copy(text) => screen.copy(&text)?,
@@ -125,6 +130,16 @@ fn turn(
 fn key_label(key: &KeyEvent) -> String {
     let held = key.modifiers - KeyModifiers::SHIFT;
     if held.is_empty() { key.code.to_string() } else { format!("{held}-{}", key.code) }
+}
+
+/// Tells when the time of a tick has passed.
+fn tick(events: &Sender<Event>) {
+    let events = events.clone();
+    thread::spawn(move || {
+        thread::sleep(TICK);
+        // Nobody listens any more when the program is ending.
+        drop(events.send(Event::Action(Action::Tick)));
+    });
 }
 
 fn action_of_input(input: &event::Event, state: &State) -> Option<Action> {

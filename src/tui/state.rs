@@ -139,6 +139,12 @@ pub enum PromptKind {
     Search,
     /// The word that has to be typed before a repair.
     Apply,
+    /// Where to go.
+    GoTo,
+    /// Letters of a command.
+    Palette,
+    /// Letters of a bookmark.
+    Bookmarks,
 }
 
 /// An open prompt.
@@ -201,6 +207,10 @@ pub struct TriageState {
 pub struct BatchesState {
     /// Index of the selected batch in the survey.
     pub selected: usize,
+    /// The slot under the cursor of the ring, as an index into the slots of the survey.
+    pub cursor: usize,
+    /// How many slots of the ring are shown while it is shown as it was written.
+    pub played: Option<usize>,
 }
 
 /// The list of slots.
@@ -216,6 +226,8 @@ pub struct SlotsState {
     pub descending: bool,
     /// Only slots that match the query.
     pub only: bool,
+    /// Only slots of this batch, by its index in the survey.
+    pub batch: Option<usize>,
 }
 
 /// One page and its images.
@@ -310,6 +322,19 @@ impl PlanState {
     }
 }
 
+/// A line that was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bookmark {
+    /// The view that it was in.
+    pub view: View,
+    /// The page that it is about.
+    pub page: Option<PageId>,
+    /// The slot, as an index into the slots of the survey.
+    pub slot: Option<usize>,
+    /// What it is called.
+    pub name: String,
+}
+
 /// Something to tell in the status line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -358,6 +383,12 @@ pub struct State {
     pub plan: PlanState,
     /// The key that leaves was pressed although pages are marked.
     pub is_leaving: bool,
+    /// Views from which others were opened: `esc` goes back to the last one.
+    pub trail: Vec<View>,
+    /// What was kept.
+    pub bookmarks: Vec<Bookmark>,
+    /// Line that is selected in the list to pick from.
+    pub picked: usize,
 }
 
 impl State {
@@ -384,6 +415,9 @@ impl State {
             wal: WalState::default(),
             plan: PlanState::default(),
             is_leaving: false,
+            trail: Vec::new(),
+            bookmarks: Vec::new(),
+            picked: 0,
         }
     }
 

@@ -127,7 +127,7 @@ impl Driven {
     fn work(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {
+                Effect::Quit | Effect::Fail(_) | Effect::Tick | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {
                     self.asked.push(effect);
                 }
                 work => self.backend.work(work, &self.sender),

@@ -123,7 +123,7 @@ impl Backend for ClusterBackend {
                 let written = self.report(pressed, sender);
                 hand_over(sender, Action::Failed, written.map(Action::Reported));
             }
-            Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
+            Effect::Quit | Effect::Fail(_) | Effect::Tick | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
         }
     }
 

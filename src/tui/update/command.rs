@@ -2,9 +2,9 @@
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, move_by, open, show, sideways, step_part, step_view};
-use super::{begin, page, repair};
+use super::{begin, goto, page, repair, ring};
 use crate::tui::action::{Command, Effect};
-use crate::tui::command_line::{command_line, differs};
+use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
 use crate::tui::export_text::whole_text;
 use crate::tui::look::pages;
@@ -14,6 +14,9 @@ use crate::tui::view;
 /// Does what a key stands for. One that changes nothing on the screen says why.
 pub(super) fn press(state: &mut State, command: Command) -> Vec<Effect> {
     state.message = None;
+    if ring::stop(state) {
+        return Vec::new();
+    }
     let before = view::picture(state);
     let effects = carry_out(state, command);
     if command != Command::Quit {
@@ -33,6 +36,8 @@ fn unchanged(state: &State, command: Command) -> String {
         Command::Show(view) => format!("{} is open", view.name()),
         _ if !is_read => "nothing to show yet: the cluster is being read".to_owned(),
         Command::Up | Command::PageUp | Command::First => "this is the first line".to_owned(),
+        Command::RowUp => "this is the first row".to_owned(),
+        Command::RowDown => "this is the last row".to_owned(),
         Command::Down | Command::PageDown | Command::Last => "this is the last line".to_owned(),
         Command::Left => "nothing is further left".to_owned(),
         Command::Right => "nothing is further right".to_owned(),
@@ -61,7 +66,10 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Back => back(state),
         Command::NextView => return step_view(state, 1),
         Command::PreviousView => return step_view(state, -1),
-        Command::Show(view) => return show(state, view),
+        Command::Show(view) => {
+            state.trail.clear();
+            return show(state, view);
+        }
         Command::Up => move_by(state, -1),
         Command::Down => move_by(state, 1),
         Command::PageUp => move_by(state, -(state.body_rows() as isize)),
@@ -99,7 +107,7 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Copy => {
             let text = command_line(state);
             match differs(state) {
-                Some(why) if state.slots.only && state.view == View::Slots => state.warn(why),
+                Some(why) if why.starts_with(NO_COMMAND) => state.warn(why),
                 other => {
                     let note = other.map_or_else(String::new, |why| format!(" ({why})"));
                     state.tell(format!("copied{note}: {text}"));
@@ -121,6 +129,16 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
             state.tell("reading again");
             return begin(state);
         }
+        Command::GoTo => state.prompt = Some(Prompt { kind: PromptKind::GoTo, text: String::new() }),
+        Command::Palette | Command::Bookmarks => {
+            let kind = if command == Command::Palette { PromptKind::Palette } else { PromptKind::Bookmarks };
+            state.picked = 0;
+            state.prompt = Some(Prompt { kind, text: String::new() });
+        }
+        Command::Bookmark => goto::bookmark(state),
+        Command::RowUp => ring::move_rows(state, -1),
+        Command::RowDown => ring::move_rows(state, 1),
+        Command::Play => return ring::play(state),
         Command::Suspend => return vec![Effect::Suspend],
         Command::Redraw => return vec![Effect::Redraw],
         Command::Report if state.cluster.survey.is_none() => {

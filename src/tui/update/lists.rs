@@ -12,7 +12,10 @@ pub(super) fn order_slots(state: &mut State) {
     let slots = survey.slots();
     let fits = state.query.slots(survey.lists());
     let only = state.slots.only;
-    let mut order: Vec<usize> = (0..).zip(slots).filter(|(_, row)| !only || fits(row)).map(|(at, _)| at).collect();
+    let batch = state.slots.batch;
+    let is_listed =
+        |at: usize, row: &SlotRow| (batch.is_none() || survey.ring.batch(at) == batch) && (!only || fits(row));
+    let mut order: Vec<usize> = (0..).zip(slots).filter(|(at, row)| is_listed(*at, row)).map(|(at, _)| at).collect();
     let row = |at: usize| slots.get(at);
     match state.slots.column {
         Column::Slot => {}
@@ -37,12 +40,25 @@ pub(super) fn reverse_slots(state: &mut State) {
     list.selected = list.order.len().saturating_sub(list.selected + 1);
 }
 
+/// Lists the slots that match what is being typed; while it cannot be read, what matched before.
+pub(super) fn filter_slots(state: &mut State) {
+    let typed = state.prompt.as_ref().map_or("", |prompt| &prompt.text);
+    if let Ok(query) = Query::parse(typed) {
+        state.slots.only = !query.is_empty();
+        state.query = query;
+        order_slots(state);
+    }
+}
+
 /// Takes what was typed as the new search and goes to the first match.
 pub(super) fn search(state: &mut State, typed: &str) {
     match Query::parse(typed) {
         Ok(query) => {
             state.query = query;
-            if state.slots.only {
+            if state.view == View::Slots {
+                state.slots.only = !state.query.is_empty();
+            }
+            if state.slots.only || state.view == View::Slots {
                 order_slots(state);
             }
             if !state.query.is_empty() {

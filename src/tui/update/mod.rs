@@ -1,16 +1,19 @@
 //! The only place where the state changes. Pure: work is asked for by returning effects.
 
 mod command;
+mod goto;
 mod lists;
 mod navigate;
 mod page;
 mod repair;
+mod ring;
 
 use std::sync::Arc;
 
 use super::action::{Action, Effect};
 use super::facts::{Survey, WalSurvey};
 use super::keymap::idle_words;
+use super::picker::{self, Choice};
 use super::state::{PromptKind, State, View};
 use lists::{order_slots, search};
 use navigate::{clamp, click, move_by};
@@ -18,12 +21,14 @@ use navigate::{clamp, click, move_by};
 /// Changes the state; returns what is to be done outside.
 pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
+        Action::Idle(_) if ring::stop(state) => {}
         Action::Idle(key) => state.tell(idle_words(key, state)),
         Action::Do(command) => return command::press(state, command),
         Action::Type(c) => {
             if let Some(prompt) = &mut state.prompt {
                 prompt.text.push(c);
             }
+            typed(state);
         }
         Action::Erase => {
             if let Some(prompt) = &mut state.prompt
@@ -31,6 +36,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             {
                 state.prompt = None;
             }
+            typed(state);
         }
         Action::Enter => return enter(state),
         Action::Click(column, row) => return click(state, column, row),
@@ -86,6 +92,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             effects.extend(read_cluster(state));
             return effects;
         }
+        Action::Tick => return ring::tick(state),
         Action::FilesChanged => state.cluster.has_changed = !state.cluster.is_reading && !state.plan.is_applying,
         Action::Terminate => {
             state.is_ending = true;
@@ -94,6 +101,15 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
         }
     }
     Vec::new()
+}
+
+/// A list is filtered while something is typed.
+fn typed(state: &mut State) {
+    state.picked = 0;
+    let is_search = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Search);
+    if is_search && state.view == View::Slots {
+        lists::filter_slots(state);
+    }
 }
 
 /// What a program has to do first.
@@ -130,6 +146,9 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.batches.selected = state.batches.selected.min(survey.batches.len().saturating_sub(1));
     state.plan.marks.retain(|page| survey.damaged(*page).is_some());
     state.plan.sheet = None;
+    state.batches.cursor = state.batches.cursor.min(survey.ring.count().saturating_sub(1));
+    state.batches.played = None;
+    state.slots.batch = None;
     state.cluster.survey = Some(survey);
     order_slots(state);
     let mut effects = Vec::new();
@@ -161,6 +180,17 @@ fn enter(state: &mut State) -> Vec<Effect> {
         PromptKind::Search => {
             search(state, &prompt.text);
             Vec::new()
+        }
+        PromptKind::GoTo => goto::go_to(state, &prompt.text),
+        PromptKind::Palette | PromptKind::Bookmarks => {
+            state.prompt = Some(prompt);
+            let picked = picker::items(state).and_then(|items| items.into_iter().nth(state.picked));
+            state.prompt = None;
+            match picked.map(|item| item.choice) {
+                Some(Choice::Command(command)) => command::press(state, command),
+                Some(Choice::Bookmark(at)) => goto::go_to_bookmark(state, at),
+                None => Vec::new(),
+            }
         }
         PromptKind::Apply => repair::apply(state, &prompt.text),
     }

@@ -3,14 +3,21 @@
 use super::lists::order_slots;
 use super::page;
 use crate::tui::action::Effect;
+use crate::tui::picker;
 use crate::tui::query::Query;
-use crate::tui::state::{Column, PagePart, PageState, State, View};
+use crate::tui::state::{PagePart, PageState, PromptKind, State, View};
 use crate::tui::view;
 use crate::types::PageId;
 
 /// Closes what is open, or goes back.
 pub(super) fn back(state: &mut State) {
-    if state.prompt.take().is_some() {
+    if let Some(prompt) = state.prompt.take() {
+        // What was typed has filtered the list.
+        if prompt.kind == PromptKind::Search && state.view == View::Slots {
+            state.slots.only = false;
+            state.query = Query::default();
+            order_slots(state);
+        }
         return;
     }
     if state.help.is_open {
@@ -19,8 +26,16 @@ pub(super) fn back(state: &mut State) {
         state.page.is_open = false;
     } else if state.view == View::Page {
         state.view = state.page.came_from;
-    } else if state.slots.only {
+    } else if state.view == View::Slots && state.slots.only {
         state.slots.only = false;
+        order_slots(state);
+    } else if let Some(view) = state.trail.pop() {
+        if state.slots.batch.take().is_some() {
+            order_slots(state);
+        }
+        state.view = view;
+        clamp(state);
+    } else if state.view == View::Slots && state.slots.batch.take().is_some() {
         order_slots(state);
     } else {
         state.query = Query::default();
@@ -58,7 +73,7 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
 /// Opens what the selected line stands for.
 pub(super) fn open(state: &mut State) -> Vec<Effect> {
     if state.view == View::Batches {
-        return open_batch(state);
+        return super::ring::open(state);
     }
     if state.view == View::Page && state.page.sheet.is_some() {
         page::open_line(state);
@@ -74,21 +89,11 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     }
 }
 
-/// Goes to the first slot of the selected batch.
-fn open_batch(state: &mut State) -> Vec<Effect> {
-    let Some(survey) = state.cluster.survey.clone() else { return Vec::new() };
-    let Some(batch) = survey.batches.get(state.batches.selected) else { return Vec::new() };
-    state.slots.only = false;
-    state.slots.column = Column::Slot;
-    state.slots.descending = false;
-    order_slots(state);
-    state.slots.selected = survey.slots().iter().position(|row| batch.holds(row)).unwrap_or(0);
-    show(state, View::Slots)
-}
-
 pub(super) fn open_page(state: &mut State, page: PageId) -> Vec<Effect> {
     state.help.is_open = false;
-    state.page.came_from = state.view;
+    if state.view != View::Page {
+        state.page.came_from = state.view;
+    }
     state.view = View::Page;
     if state.page.wanted != Some(page) {
         state.page = PageState { wanted: Some(page), ..PageState::new(state.page.came_from) };
@@ -106,6 +111,9 @@ pub(super) fn step_part(state: &mut State, step: usize) {
 
 /// Moves the cursor by bytes, or a wide part by columns.
 pub(super) fn sideways(state: &mut State, by: isize) {
+    if state.view == View::Batches {
+        return super::ring::move_cells(state, by);
+    }
     const COLUMNS: isize = 8;
     if state.page.part == PagePart::Bytes {
         page::move_cursor(state, by);
@@ -120,6 +128,10 @@ pub(super) fn moved(at: usize, by: isize, count: usize) -> usize {
 
 /// Moves the selection, or what is scrolled, by so many lines.
 pub(super) fn move_by(state: &mut State, by: isize) {
+    if let Some(items) = picker::items(state) {
+        state.picked = moved(state.picked, by, items.len());
+        return;
+    }
     if state.help.is_open {
         state.help.top = moved(state.help.top, by, view::scroll_range(state));
         return;
@@ -136,7 +148,11 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         }
         View::Batches => {
             let count = state.survey().map_or(0, |survey| survey.batches.len());
-            state.batches.selected = moved(state.batches.selected, by, count);
+            let selected = moved(state.batches.selected, by, count);
+            if selected != state.batches.selected {
+                state.batches.selected = selected;
+                super::ring::cursor_to_batch(state);
+            }
         }
         View::Page if state.page.part == PagePart::Bytes => {
             page::move_lines(state, by);
@@ -162,7 +178,15 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         state.help.is_open = false;
         return Vec::new();
     }
-    let Some(at) = view::line_at(state, row) else { return Vec::new() };
+    if state.view == View::Batches
+        && let Some(slot) = view::slot_at(state, column, row)
+    {
+        let again = state.batches.cursor == slot;
+        super::ring::set_cursor(state, slot);
+        return if again { open(state) } else { Vec::new() };
+    }
+    let is_beside = state.detail_columns() > 0 && usize::from(column) >= state.list_columns();
+    let Some(at) = view::line_at(state, row).filter(|_| !is_beside) else { return Vec::new() };
     let selected = match state.view {
         View::Triage => &mut state.triage.selected,
         View::Batches => &mut state.batches.selected,

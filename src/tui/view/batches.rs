@@ -1,41 +1,23 @@
 //! What was written between completed checkpoints, and where it is in the buffer.
 
-use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::style::Style;
+use ratatui::text::Line;
 
-use super::{Body, fact, highlight, waiting};
+use super::{Body, fact, highlight, ring, waiting};
 use crate::analysis::batches::{Batch, BatchWriter};
-use crate::analysis::slot_facts::Condition;
-use crate::analysis::slot_row::SlotRow;
 use crate::analysis::staleness::BatchVerdict;
-use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::partial::CheckpointSeen;
-use crate::output::check_text::letter;
 use crate::output::json::time_text;
 use crate::parsers::dwb::patch::short_name;
 use crate::tui::facts::{ListedBatch, Survey};
 use crate::tui::look::Look;
 use crate::tui::state::State;
 
-/// Columns in front of the strip.
-const LEAD: usize = 9;
-
 /// Width from which on first and last slot have columns.
 const WIDE: usize = 110;
 
 /// Width from which on the time has a column.
 const WIDER: usize = 130;
-
-/// Letters by which verdicts are called in the strip, the worst first.
-const VERDICTS: [(Verdict, char); 7] = [
-    (Verdict::NoImage, 'N'),
-    (Verdict::LosesChanges, 'L'),
-    (Verdict::RestoreUnproven, 'U'),
-    (Verdict::Rebuild, 'B'),
-    (Verdict::Restore, 'R'),
-    (Verdict::HealsInReplay, 'H'),
-    (Verdict::Leave, 'l'),
-];
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
@@ -45,7 +27,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         let words = "This cluster has no double write buffer, or it holds no slots.";
         return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
     }
-    let mut head = strip(state, survey);
+    let mut head = ring::lines(state, survey);
     head.push(Line::default());
     let names =
         ["", "batch", "sure", "slots", "LSN from", "to", "by", "first slot", "last slot", "time (UTC)", "relations"];
@@ -57,68 +39,6 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let mut body = Body::list(head, survey.batches.len(), state.batches.selected, line);
     body.foot = foot(state, survey);
     body
-}
-
-/// The whole buffer in two lines: by batch, and by what is wrong with the pages.
-fn strip(state: &State, survey: &Survey) -> Vec<Line<'static>> {
-    let look = state.look;
-    let width = state.columns();
-    let room = width.saturating_sub(LEAD + 1).max(1);
-    let count = survey.slots().len();
-    let cells = room.min(count.max(1));
-    let slots_of =
-        |cell: usize| survey.slots().get(cell * count / cells..(cell + 1) * count / cells).unwrap_or_default();
-    let mut batch = vec![Span::styled(look.fit("batch", LEAD), look.heading())];
-    let mut pages = vec![Span::styled(look.fit("pages", LEAD), look.heading())];
-    for cell in 0..cells {
-        let (letter, style) = batch_of(state, survey, slots_of(cell));
-        batch.push(Span::styled(letter.to_string(), style));
-        let (letter, style) = worst_of(look, survey, slots_of(cell));
-        pages.push(Span::styled(letter.to_string(), style));
-    }
-    let per = count.div_ceil(cells.max(1));
-    let scale = format!("{count} slots in file order, up to {per} per column; . never written");
-    let verdicts = "R restore  U unproven  L loses changes  N no image  H heals  l leave  x slot fails its CRC";
-    vec![
-        Line::styled(look.cut(&scale, width), look.faint()),
-        Line::from(batch),
-        Line::from(pages),
-        Line::styled(look.cut(verdicts, width), look.faint()),
-    ]
-}
-
-/// The batch that most of some slots belong to; a current one is never hidden.
-fn batch_of(state: &State, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
-    let look = state.look;
-    let count = |listed: &ListedBatch| slots.iter().filter(|row| listed.holds(row)).count();
-    let held: Vec<(usize, usize)> =
-        survey.batches.iter().map(count).enumerate().filter(|(_, count)| *count > 0).collect();
-    let is_current =
-        |at: usize| survey.batches.get(at).is_some_and(|listed| listed.batch.verdict == BatchVerdict::Current);
-    let current = held.iter().find(|(at, _)| is_current(*at));
-    match current.or_else(|| held.iter().max_by_key(|(_, count)| *count)) {
-        Some((at, _)) => {
-            let bold = if *at == state.batches.selected { look.selected() } else { Style::new() };
-            (letter(*at), look.number(*at).patch(bold))
-        }
-        None if slots.iter().all(|row| row.condition == Condition::Empty) => ('.', look.faint()),
-        None => ('?', look.doubt()),
-    }
-}
-
-/// The worst that is known of some slots and their pages.
-fn worst_of(look: Look, survey: &Survey, slots: &[SlotRow]) -> (char, Style) {
-    let verdicts: Vec<Verdict> =
-        slots.iter().filter_map(|row| survey.damaged(row.page?)).map(|report| report.verdict.verdict).collect();
-    let worst = VERDICTS.iter().find(|(verdict, _)| verdicts.contains(verdict));
-    match worst {
-        Some((verdict, letter)) => (*letter, look.verdict(*verdict).add_modifier(Modifier::BOLD)),
-        None if slots.iter().any(|row| matches!(row.condition, Condition::Torn | Condition::Damaged)) => {
-            ('x', look.bad())
-        }
-        None if slots.iter().all(|row| row.condition == Condition::Empty) => ('.', look.faint()),
-        None => ('-', look.faint()),
-    }
 }
 
 fn cells(look: Look, width: usize, cells: &[String; 11]) -> String {
@@ -171,7 +91,7 @@ fn batch_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         short_name(&name).to_owned()
     };
     let words = [
-        format!("{} {}", if is_selected { look.pointer() } else { " " }, letter(at)),
+        format!("{} {}", if is_selected { look.pointer() } else { " " }, ring::batch_letter(at)),
         batch.verdict.name().to_owned(),
         batch.confidence.name().to_owned(),
         batch.slots.to_string(),

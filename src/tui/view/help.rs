@@ -33,6 +33,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
         })
         .collect();
     lines.push(Line::default());
+    let mouse =
+        "Mouse: a tab opens its view, a line or a cell of the ring is selected, once more opens it, the wheel moves.";
+    lines.extend(look.wrap(mouse, state.columns().saturating_sub(1)).into_iter().map(Line::raw));
     lines.push(Line::raw("Only Plan writes into the data directory, and only after you type apply."));
     Body::text(head, lines, state.help.top)
 }

@@ -7,7 +7,9 @@ mod help;
 mod page;
 mod page_bytes;
 mod page_rows;
+mod picker;
 mod plan;
+mod ring;
 mod slots;
 mod triage;
 mod wal;
@@ -23,6 +25,7 @@ use ratatui::widgets::Paragraph;
 use super::facts::Progress;
 use super::keymap::KEYS;
 use super::look::{Look, columns};
+use super::ring::Grid;
 use super::state::{Message, Prompt, PromptKind, State, View, list_top};
 use crate::output::figures::size;
 
@@ -117,6 +120,9 @@ impl<'a> Body<'a> {
 }
 
 fn body(state: &State) -> Body<'_> {
+    if let Some(items) = super::picker::items(state) {
+        return picker::body(state, items);
+    }
     if state.help.is_open {
         return help::body(state);
     }
@@ -175,6 +181,18 @@ pub fn line_at(state: &State, row: u16) -> Option<usize> {
     let (head, list, _) = body.split(rows);
     let in_list = usize::from(row).checked_sub(1 + head).filter(|at| *at < list)?;
     Some(body.top(rows) + in_list).filter(|at| body.has_selection && *at < body.count)
+}
+
+/// How the ring is laid out; `None` as long as there is none.
+#[must_use]
+pub fn ring_grid(state: &State) -> Option<Grid> {
+    state.survey().map(|survey| ring::grid(state, survey))
+}
+
+/// The slot of the ring at this column and row of the screen.
+#[must_use]
+pub fn slot_at(state: &State, column: u16, row: u16) -> Option<usize> {
+    ring::slot_at(state, state.survey()?, usize::from(column), usize::from(row).checked_sub(1)?)
 }
 
 /// Bytes in a row of the hex dump.
@@ -244,6 +262,9 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Apply if state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose()) => {
                 "changes may be lost! type apply unproven, then enter: "
             }
+            PromptKind::GoTo => "go to (5/1259:7, name:7, slot 123, 0/1F00000): ",
+            PromptKind::Palette => "command: ",
+            PromptKind::Bookmarks => "kept: ",
             PromptKind::Apply => "write these pages? type apply, then enter: ",
         };
         return Line::from(vec![

@@ -25,6 +25,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
     }
     let list = &state.slots;
     let mut title = format!("{} of {} slots", list.order.len(), survey.slots().len());
+    if let Some(batch) = list.batch {
+        title.push_str(&format!(", of batch {} (esc: back)", super::ring::batch_letter(batch)));
+    }
     if list.only {
         title.push_str(&format!(" match \"{}\" (f: all)", state.query.text()));
     }

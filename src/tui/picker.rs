@@ -1,0 +1,86 @@
+//! A list to pick from while typing: the commands of the open view, or what was kept.
+
+use super::action::Command;
+use super::keymap::KEYS;
+use super::state::{PromptKind, State};
+
+/// What is picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// A command of the table of keys.
+    Command(Command),
+    /// A bookmark, by number.
+    Bookmark(usize),
+}
+
+/// A line to pick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its key, or its number.
+    pub key: String,
+    /// What it is.
+    pub words: String,
+    /// What it does.
+    pub choice: Choice,
+}
+
+/// The lines that match what was typed so far, the best first; `None` when nothing is picked from.
+#[must_use]
+pub fn items(state: &State) -> Option<Vec<Item>> {
+    let prompt = state.prompt.as_ref()?;
+    let mut items: Vec<(usize, Item)> = match prompt.kind {
+        PromptKind::Palette => {
+            let own = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views));
+            let own = own.filter(|binding| binding.command != Command::Palette);
+            let item = |key: &str, words: &str, choice| Item { key: key.to_owned(), words: words.to_owned(), choice };
+            own.map(|binding| item(binding.label, binding.help, Choice::Command(binding.command)))
+                .filter_map(|item| Some((rank(&prompt.text, &item.words)?, item)))
+                .collect()
+        }
+        PromptKind::Bookmarks => {
+            let all = state.bookmarks.iter().enumerate();
+            all.map(|(at, one)| Item {
+                key: (at + 1).to_string(),
+                words: format!("{}, in {}", one.name, one.view.name()),
+                choice: Choice::Bookmark(at),
+            })
+            .filter_map(|item| Some((rank(&prompt.text, &format!("{} {}", item.key, item.words))?, item)))
+            .collect()
+        }
+        PromptKind::Search | PromptKind::Apply | PromptKind::GoTo => return None,
+    };
+    // Stable: equals stay in the order of the table.
+    items.sort_by_key(|(rank, _)| *rank);
+    Some(items.into_iter().map(|(_, item)| item).collect())
+}
+
+/// How well letters fit some words: the span in which they stand one after the other, the shortest first. `None`: they do
+/// not.
+fn rank(typed: &str, words: &str) -> Option<usize> {
+    let words: Vec<char> = words.to_lowercase().chars().collect();
+    let typed: Vec<char> = typed.to_lowercase().chars().filter(|c| !c.is_whitespace()).collect();
+    let Some((first, rest)) = typed.split_first() else { return Some(0) };
+    let starts = words.iter().enumerate().filter(|(_, c)| *c == first).map(|(at, _)| at);
+    let span = |start: usize| {
+        let mut at = start;
+        for wanted in rest {
+            at = (at + 1..words.len()).find(|next| words.get(*next) == Some(wanted))?;
+        }
+        Some(at - start)
+    };
+    starts.filter_map(span).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_in_a_row_are_the_best_match() {
+        assert_eq!(rank("", "anything"), Some(0));
+        assert_eq!(rank("dry", "dry run: every check"), Some(2));
+        assert_eq!(rank("Dry RUN", "dry run: every check"), Some(6));
+        assert!(rank("sort", "sort by the next column") < rank("sort", "show other rest"));
+        assert_eq!(rank("xyz", "dry run"), None);
+    }
+}

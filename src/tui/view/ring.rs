@@ -1,0 +1,194 @@
+//! The double write buffer as a map: rows of cells with batches, damaged pages, the next write and a cursor.
+
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::fact;
+use crate::analysis::verdict::judge::Verdict;
+use crate::output::check_text::{letter, page_title};
+use crate::tui::facts::Survey;
+use crate::tui::look::{Look, pages};
+use crate::tui::ring::{Grid, Mark, WORST_LAST};
+use crate::tui::state::State;
+
+/// Columns in front of the map: number of the first slot of the row.
+const LEAD: usize = 8;
+
+/// Most rows of the map.
+const MAX_ROWS: usize = 24;
+
+/// Damaged pages of a cell that are named.
+const MAX_NAMED: usize = 3;
+
+/// The row of the screen body in which the map begins.
+pub(super) const FIRST_ROW: usize = 1;
+
+/// How the slots are laid out on this screen.
+pub(super) fn grid(state: &State, survey: &Survey) -> Grid {
+    let columns = state.columns().saturating_sub(LEAD + 1);
+    Grid::fit(survey.ring.count(), columns, (state.body_rows() * 2 / 5).clamp(2, MAX_ROWS))
+}
+
+/// The slot at this column and row of the body; `None` beside the map.
+pub(super) fn slot_at(state: &State, survey: &Survey, column: usize, row: usize) -> Option<usize> {
+    let grid = grid(state, survey);
+    let (row, column) = (row.checked_sub(FIRST_ROW)?, column.checked_sub(LEAD)?);
+    let cell = grid.cell(row, column);
+    Some(cell.start).filter(|_| row < grid.rows && column < grid.columns && !cell.is_empty())
+}
+
+/// The letter of a batch: small, since large ones are verdicts.
+pub(super) fn batch_letter(at: usize) -> char {
+    letter(at).to_ascii_lowercase()
+}
+
+/// The letter of a verdict.
+const fn verdict_letter(verdict: Verdict) -> char {
+    match verdict {
+        Verdict::NoImage => 'N',
+        Verdict::LosesChanges => 'L',
+        Verdict::RestoreUnproven => 'U',
+        Verdict::Rebuild => 'B',
+        Verdict::Restore => 'R',
+        Verdict::HealsInReplay => 'H',
+        Verdict::Leave => 'O',
+    }
+}
+
+/// The map, what its letters mean, and what is under the cursor.
+pub(super) fn lines(state: &State, survey: &Survey) -> Vec<Line<'static>> {
+    let (look, width, grid) = (state.look, state.columns(), grid(state, survey));
+    let each = if grid.per_cell == 1 { "1 slot".to_owned() } else { format!("{} slots", grid.per_cell) };
+    let scale = match state.batches.played {
+        Some(played) => {
+            format!(
+                "as it was written, the oldest first: {played} of {} slots (any key stops)",
+                survey.ring.order.len()
+            )
+        }
+        None => format!("{} slots in file order, {each} a cell", grid.slots),
+    };
+    let mut lines = vec![Line::styled(look.cut(&scale, width), look.faint())];
+    for row in 0..grid.rows {
+        let first = grid.cell(row, 0).start;
+        let mut spans = vec![Span::styled(format!("{first:>width$} ", width = LEAD - 1), look.faint())];
+        spans.extend((0..grid.columns).filter_map(|column| cell(state, survey, grid.cell(row, column))));
+        lines.push(Line::from(spans));
+    }
+    for words in look.wrap(&legend(state, survey), width.saturating_sub(1)) {
+        lines.push(Line::styled(words, look.faint()));
+    }
+    lines.extend(fact(look, width, "cursor", &cursor_words(state, survey, &grid), Style::new()));
+    lines
+}
+
+/// One cell; `None` past the end of the buffer.
+fn cell(state: &State, survey: &Survey, slots: std::ops::Range<usize>) -> Option<Span<'static>> {
+    let (look, ring) = (state.look, &survey.ring);
+    let marks = ring.marks.get(slots.clone()).filter(|marks| !marks.is_empty())?;
+    let is_shown = |slot: usize| match state.batches.played {
+        Some(played) => ring.ranks.get(slot).copied().flatten().is_some_and(|rank| rank < played),
+        None => true,
+    };
+    let worst = slots.clone().zip(marks).filter(|(slot, _)| is_shown(*slot)).map(|(_, mark)| *mark).max();
+    let (symbol, mut style) = match worst.unwrap_or(Mark::Empty) {
+        Mark::Damaged(at) => {
+            let verdict = WORST_LAST.get(usize::from(at)).copied().unwrap_or(Verdict::NoImage);
+            (verdict_letter(verdict), look.verdict(verdict).add_modifier(Modifier::BOLD))
+        }
+        Mark::Fails => ('x', look.bad()),
+        Mark::Sound => batch_cell(look, survey, slots.clone().filter(|slot| is_shown(*slot))),
+        Mark::Empty => ('.', look.faint()),
+    };
+    let begins = slots.start > 0 && ring.batch(slots.start) != ring.batch(slots.start - 1);
+    let ends = ring.current_end.is_some_and(|next| slots.contains(&next)) && state.batches.played.is_none();
+    let symbol = if ends && !matches!(worst, Some(Mark::Damaged(_))) { '>' } else { symbol };
+    if begins || ends {
+        style = style.add_modifier(Modifier::UNDERLINED);
+    }
+    if slots.contains(&state.batches.cursor) {
+        style = style.patch(look.selected());
+    }
+    Some(Span::styled(symbol.to_string(), style))
+}
+
+/// The batch that most slots of a cell belong to.
+fn batch_cell(look: Look, survey: &Survey, slots: impl Iterator<Item = usize>) -> (char, Style) {
+    let mut counts: Vec<(usize, usize)> = Vec::new();
+    for batch in slots.filter_map(|slot| survey.ring.batch(slot)) {
+        match counts.iter_mut().find(|(one, _)| *one == batch) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((batch, 1)),
+        }
+    }
+    match counts.iter().max_by_key(|(batch, count)| (*count, std::cmp::Reverse(*batch))) {
+        Some((batch, _)) => (batch_letter(*batch), look.number(*batch)),
+        None => ('?', look.doubt()),
+    }
+}
+
+/// What the characters mean that are on the map.
+fn legend(state: &State, survey: &Survey) -> String {
+    let marks = &survey.ring.seen;
+    let mut words = vec!["small letters: batches, underlined where one begins".to_owned()];
+    if survey.ring.current_end.is_some() {
+        words.push("> after the current batch".to_owned());
+    }
+    if marks.contains(&Mark::Empty) || state.batches.played.is_some() {
+        words.push(". never written".to_owned());
+    }
+    if marks.contains(&Mark::Fails) {
+        words.push("x slot fails its CRC".to_owned());
+    }
+    for (at, verdict) in WORST_LAST.iter().enumerate().rev() {
+        if marks.contains(&Mark::Damaged(u8::try_from(at).unwrap_or(u8::MAX))) {
+            words.push(format!("{} {}", verdict_letter(*verdict), verdict.name()));
+        }
+    }
+    words.join("; ")
+}
+
+/// What is under the cursor.
+fn cursor_words(state: &State, survey: &Survey, grid: &Grid) -> String {
+    let ring = &survey.ring;
+    let slots = grid.cell_of(state.batches.cursor);
+    let name = |slot: usize| {
+        let row = survey.slots().get(slot);
+        row.map_or_else(String::new, |row| format!("{}:{}", survey.file_name(row.file).unwrap_or("?"), row.index))
+    };
+    let mut words = match slots.len() {
+        0 => return "there are no slots".to_owned(),
+        1 => vec![format!("slot {}", name(slots.start))],
+        _ => vec![format!("slots {} to {}", name(slots.start), name(slots.end - 1))],
+    };
+    let mut batches: Vec<usize> = slots.clone().filter_map(|slot| ring.batch(slot)).collect();
+    batches.dedup();
+    batches.sort_unstable();
+    batches.dedup();
+    for batch in batches {
+        let verdict = survey.batches.get(batch).map_or("?", |listed| listed.batch.verdict.name());
+        words.push(format!("batch {} ({verdict})", batch_letter(batch)));
+    }
+    let marks = ring.marks.get(slots.clone()).unwrap_or_default();
+    let failing = marks.iter().filter(|mark| **mark == Mark::Fails).count();
+    if failing > 0 {
+        words.push(format!("{failing} not usable: CRC"));
+    }
+    if ring.current_end.is_some_and(|next| slots.contains(&next)) {
+        words.push("the current batch ends before it".to_owned());
+    }
+    let mut damaged: Vec<_> = survey.slots().get(slots).unwrap_or_default().iter().filter_map(|row| row.page).collect();
+    damaged.retain(|page| survey.damaged(*page).is_some());
+    damaged.sort_unstable();
+    damaged.dedup();
+    if !damaged.is_empty() {
+        let named = damaged.iter().take(MAX_NAMED).map(|page| {
+            let verdict = survey.damaged(*page).map_or("?", |report| report.verdict.verdict.name());
+            format!("{} ({verdict})", page_title(&survey.relation(page.rel), *page))
+        });
+        let named: Vec<String> = named.collect();
+        let more = if damaged.len() > MAX_NAMED { ", and more" } else { "" };
+        words.push(format!("{} damaged: {}{more}", pages(damaged.len()), named.join(", ")));
+    }
+    words.join("; ")
+}
