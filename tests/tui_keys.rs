@@ -76,7 +76,9 @@ const TABLE: &[Row] = &[
         sheet.versions[0].bytes[s.page.cursor] != sheet.versions[1].bytes[s.page.cursor]
     }),
     (&["j", "enter", "i"], "next image, round the end", |s| s.page.image < s.page.sheet.as_ref().expect("page").versions.len() - 1),
-    (&["enter", "P", "right"], "sideways only where it is wide", |s| s.page.left <= 8),
+    (&["enter", "P", "P", "right"], "sideways only where it is wide", |s| s.page.left <= 8),
+    (&["j", "enter", "P", "j", "j", "k"], "next record", |s| s.page.part == PagePart::Wal && s.page.record == 1),
+    (&["j", "enter", "P", "j", "enter"], "all about the record", |s| s.page.is_open && s.page.record == 1),
     (&["m"], "a page that heals is not marked", |s| s.plan.marks.is_empty() && s.message.is_some()),
     (&["j", "m"], "marked", |s| s.plan.marks.len() == 1),
     (&["j", "m", "m"], "unmarked", |s| s.plan.marks.is_empty()),

@@ -95,7 +95,7 @@ impl PagePart {
     /// It is a list of which one line is selected.
     #[must_use]
     pub const fn is_list(self) -> bool {
-        matches!(self, Self::Rows)
+        matches!(self, Self::Rows | Self::Wal)
     }
 }
 
@@ -255,6 +255,8 @@ pub struct PageState {
     pub is_open: bool,
     /// Bytes that are equal are shown, too.
     pub is_unfolded: bool,
+    /// Index of the selected record.
+    pub record: usize,
 }
 
 impl PageState {
@@ -274,6 +276,7 @@ impl PageState {
             row: 0,
             is_open: false,
             is_unfolded: false,
+            record: 0,
         }
     }
 }

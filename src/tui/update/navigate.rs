@@ -193,6 +193,7 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         View::Slots => &mut state.slots.selected,
         View::Wal => &mut state.wal.selected,
         View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
+        View::Page if state.page.part == PagePart::Wal => &mut state.page.record,
         View::Page | View::Plan => return Vec::new(),
     };
     // A second press on the same line opens it.

@@ -1,6 +1,7 @@
 //! Going about in one page: its parts, its bytes, its rows.
 
 use super::navigate::{clamp, moved, open_page};
+use crate::output::documents::events_of;
 use crate::output::page_text::version_title;
 use crate::tui::action::Effect;
 use crate::tui::byte_rows::{byte_rows, line_of};
@@ -46,13 +47,18 @@ fn sides(state: &State) -> (&[u8], Option<&[u8]>) {
     state.page.sheet.as_deref().map_or((&[], None), |sheet| sheet.sides(state.page.image))
 }
 
-/// Moves in the list of rows, or scrolls what is open.
+/// Moves in the list of rows or records, or scrolls what is open.
 pub(super) fn move_rows(state: &mut State, by: isize) {
     if state.page.is_open {
         state.page.top = moved(state.page.top, by, view::scroll_range(state));
         return;
     }
     let sheet = state.page.sheet.as_deref();
+    if state.page.part == PagePart::Wal {
+        let count = sheet.map_or(0, |sheet| events_of(&sheet.examined.report, sheet.report.page).len());
+        state.page.record = moved(state.page.record, by, count);
+        return;
+    }
     let count = sheet.and_then(|sheet| sheet.rows(state.page.image)).map_or(0, |of| of.rows.pairs.len());
     state.page.row = moved(state.page.row, by, count);
 }
@@ -79,7 +85,7 @@ pub(super) fn fold(state: &mut State) {
 /// Shows everything about the selected line, or the list again.
 pub(super) fn open_line(state: &mut State) {
     if !state.page.part.is_list() {
-        return state.tell("there is nothing to open here: p goes to the rows");
+        return state.tell("there is nothing to open here: p goes to the rows and the records");
     }
     state.page.is_open = !state.page.is_open;
     state.page.top = 0;

@@ -6,6 +6,7 @@ mod batches;
 mod help;
 mod page;
 mod page_bytes;
+mod page_records;
 mod page_rows;
 mod picker;
 mod plan;

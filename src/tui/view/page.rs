@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::triage::meaning;
-use super::{Body, columns, page_bytes, page_rows, waiting};
+use super::{Body, columns, page_bytes, page_records, page_rows, waiting};
 use crate::analysis::slot_facts::SECTOR_BYTES;
 use crate::analysis::staleness::Confidence;
 use crate::analysis::verdict::evidence::Weight;
@@ -14,8 +14,7 @@ use crate::analysis::verdict::fetch::{PageVersion, VersionOf};
 use crate::analysis::verdict::sectors::SectorMarks;
 use crate::output::check_text::{EvidencePart, evidence_parts, letter, page_and_path, weight_mark};
 use crate::output::colour::Paint;
-use crate::output::documents::events_of;
-use crate::output::page_text::{write_headers, write_history, write_items};
+use crate::output::page_text::{write_headers, write_items};
 use crate::output::text::Layout;
 use crate::tui::facts::PageSheet;
 use crate::tui::look::Look;
@@ -59,12 +58,13 @@ pub(super) fn body(state: &State) -> Body<'_> {
             let parts = evidence_parts(&sheet.report);
             parts.iter().flat_map(|part| evidence(look, part, width)).collect()
         }
-        PagePart::Header | PagePart::Wal => {
+        PagePart::Header => {
             let lines = table_lines(state.page.part, sheet);
             lines.iter().map(|line| cut_left(look, line, state.page.left, width)).collect()
         }
         PagePart::Bytes => return page_bytes::body(state, sheet, head),
         PagePart::Rows => return page_rows::body(state, sheet, head),
+        PagePart::Wal => return page_records::body(state, sheet, head),
     };
     Body::text(head, lines, state.page.top)
 }
@@ -86,12 +86,7 @@ fn table_lines(part: PagePart, sheet: &PageSheet) -> Vec<String> {
     let mut text = Vec::new();
     let written = match part {
         PagePart::Header => write_header_tables(&mut text, sheet),
-        PagePart::Wal => {
-            let report = &sheet.examined.report;
-            let events = events_of(report, sheet.report.page);
-            write_history(&mut text, ENDLESS, events, report.history.major, report.replay.redo_lsn)
-        }
-        PagePart::Verdict | PagePart::Rows | PagePart::Bytes => Ok(()),
+        PagePart::Verdict | PagePart::Rows | PagePart::Bytes | PagePart::Wal => Ok(()),
     };
     let mut lines: Vec<String> = String::from_utf8_lossy(&text).lines().skip(1).map(str::to_owned).collect();
     // Memory takes everything that is written to it.

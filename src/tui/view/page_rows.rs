@@ -187,7 +187,7 @@ fn details(look: Look, of: &RowsOf<'_>, selected: usize, image: &str, width: usi
 }
 
 /// A name and what it stands for, wrapped beside it; below it where the name is long.
-fn labelled(look: Look, name: &str, value: &str, width: usize, style: Style) -> Vec<Line<'static>> {
+pub(super) fn labelled(look: Look, name: &str, value: &str, width: usize, style: Style) -> Vec<Line<'static>> {
     let name = look.plain(name);
     let mut lines = Vec::new();
     let mut lead = look.fit(&name, NAME);
