@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{DWB_CASES, Ran, arg, cluster, copy_tree, dwbinspect, unpack};
+use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
+use pgforensics::types::{Geometry, Lsn};
 use serde_json::Value;
 
 /// Crashed clusters beside those of [`DWB_CASES`].
@@ -137,6 +139,23 @@ fn segments_in(archive: &Path, lsn: u64) -> PathBuf {
     names.filter(|path| path.file_name().unwrap().len() == 24).find(|path| number(path) == lsn >> 20).unwrap()
 }
 
+/// Where the last record that begins in the first 800 KiB of a segment does; nothing looks wrong with a file that ends there.
+fn between_records(path: &Path, bytes: &[u8]) -> usize {
+    let start = Lsn(number(path) << 20);
+    let geometry = Geometry { wal_segment_size: 1 << 20, ..Geometry::usual_with(8192) };
+    let mut reader = WalReader::new(ReaderOptions::new(geometry), start).unwrap();
+    let (mut rest, mut cut) = (bytes, None);
+    while let Some(event) = reader.next(&mut rest) {
+        if let Event::Record(record) = event {
+            let offset = usize::try_from(record.start_lsn.0 - start.0).unwrap();
+            // At the start of a page its header stands before the record.
+            cut = Some(offset).filter(|offset| *offset < 800 << 10 && offset % 8192 > 64).or(cut);
+        }
+    }
+    // A leftover holds none.
+    cut.unwrap_or(bytes.len() / 2)
+}
+
 /// A missing or broken segment never makes a page better off: what was settled before it stays, the rest is unknown.
 #[test]
 fn gap_leaves_later_pages_unknown_and_names_the_segment() {
@@ -150,13 +169,17 @@ fn gap_leaves_later_pages_unknown_and_names_the_segment() {
     let whole = verify(data, &["--replay"]);
     let (redo, before) = (lsn(&summary(&whole)["redo_lsn"]), fates(&whole));
     type Spoil = fn(&Path);
-    let ways: [(&str, Spoil); 4] = [
+    let ways: [(&str, Spoil); 5] = [
         ("missing", |path| fs::remove_file(path).unwrap()),
         ("garbage", |path| fs::write(path, vec![0xA5; 1 << 20]).unwrap()),
         ("zeros", |path| fs::write(path, vec![0; 1 << 20]).unwrap()),
         ("cut", |path| {
             let bytes = fs::read(path).unwrap();
             fs::write(path, &bytes[..100_000]).unwrap();
+        }),
+        ("cut between records", |path| {
+            let bytes = fs::read(path).unwrap();
+            fs::write(path, &bytes[..between_records(path, &bytes)]).unwrap();
         }),
     ];
     let (mut kept_words, mut codes) = (0, BTreeSet::new());

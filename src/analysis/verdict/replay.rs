@@ -9,7 +9,7 @@ use super::history::WalHistory;
 use super::interest::Interest;
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::wal::segment::WatchRead;
-use crate::analysis::wal::tail::{Tail, judge_tail};
+use crate::analysis::wal::tail::{Tail, ends_in_last_file, judge_tail};
 use crate::analysis::wal::walk::WalkEnd;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
@@ -262,7 +262,8 @@ impl Replay {
         let last = run.clone().last().and_then(|index| set.segments().get(index)).filter(is_whole);
         let is_input_end = matches!(end.reason, EndReason::InputEnds | EndReason::CutShort { .. });
         self.ends_with_files = is_input_end;
-        let next = last.filter(|_| is_input_end && part.error.is_none());
+        // A file cut short before the last one lacks its own rest, not what comes after the last one.
+        let next = last.filter(|_| is_input_end && part.error.is_none() && ends_in_last_file(set, run, end));
         self.broken_at = Some(next.map_or(end.at, |file| file.start_lsn.advanced_by(size)));
         match judge_tail(set, run, end)? {
             Tail::RecordsFollow { first_lsn, was_synced: true } => {

@@ -77,10 +77,17 @@ pub fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Ta
     Ok(Tail::Changing { end_lsn: last.end_of_last.unwrap_or(last.at) })
 }
 
+/// True when reading ended in the last file of a run. A file before it that ends too early, perhaps between two records,
+/// looks complete: what the segments after it hold tells.
+#[must_use]
+pub fn ends_in_last_file(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> bool {
+    let last = run.clone().next_back().and_then(|last| set.segments().get(last));
+    last.is_none_or(|last| last.start_lsn <= end.at)
+}
+
 fn judge_once(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
-    // A file that ends between two records, too early, looks complete: what the segments after it hold tells.
-    let in_last = run.clone().next_back().is_none_or(|last| set.segments()[last].start_lsn <= end.at);
-    let complete = end.reason.kind() == EndKind::Complete && end.unfinished.is_none() && in_last;
+    let complete =
+        end.reason.kind() == EndKind::Complete && end.unfinished.is_none() && ends_in_last_file(set, run, end);
     let known_lsn = missing_by_control(set, end.end_of_last.unwrap_or(failure_lsn(end)));
     if !complete && let Some(found) = find_after(set, run, end)? {
         let was_synced = found.in_later_segment || known_lsn.is_some();
