@@ -227,6 +227,23 @@ fn crash_report_is_written_with_what_was_pressed() {
     assert!(sections > 8 && markdown.matches("\n## ").count() + markdown.matches("\n**").count() >= sections - 1);
 }
 
+/// Its digests would be those of other files than the ones that were examined.
+#[test]
+fn crash_report_of_files_that_changed_since_is_not_written() {
+    let kept = tempfile::tempdir().expect("temporary directory");
+    let data = kept.path().join("data");
+    copy_tree(&cluster("checkpoint"), &data);
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
+    session.see("7 damaged");
+    let control = data.join("global/pg_control");
+    std::fs::write(&control, std::fs::read(&control).expect("file")).expect("file");
+    session.send("R");
+    session.see("files have changed: r reads them again, then R writes the report");
+    session.send("q");
+    session.end();
+    assert!(!session.directory.path().join("crash_report.html").exists());
+}
+
 #[test]
 fn demo_is_gone_however_it_is_left() {
     let temporary = tempfile::tempdir().expect("temporary directory");

@@ -53,7 +53,8 @@ pub struct ClusterBackend {
     /// Guards that a repair does not heed.
     overrides: Overrides,
     /// The last examination of everything.
-    examined: Mutex<Option<Arc<Examination>>>,
+    /// The last examination of everything, and when it was begun.
+    examined: Mutex<Option<(Arc<Examination>, String)>>,
     stamps: Mutex<FileStamps>,
     /// Number of the page that was asked for last: reading another one is interrupted.
     wanted_page: AtomicU64,
@@ -193,9 +194,10 @@ impl ClusterBackend {
         !self.is_left.load(Ordering::SeqCst)
     }
 
-    /// The last examination of everything.
+    /// What was examined last.
     fn examination(&self) -> Result<Arc<Examination>, WorkError> {
-        lock(&self.examined).clone().ok_or(WorkError::NotReadYet)
+        let examined = lock(&self.examined).as_ref().map(|(examined, _)| Arc::clone(examined));
+        examined.ok_or(WorkError::NotReadYet)
     }
 
     fn check_request(&self, scope: Scope) -> CheckRequest {
@@ -207,6 +209,7 @@ impl ClusterBackend {
     fn survey(&self, sender: &ActionSender) -> Result<Action, InspectError> {
         *lock(&self.stamps) = self.stamps_of_files(None);
         let request = CheckRequest { keep_slots: true, ..self.check_request(Scope::All) };
+        let time = now_text();
         if let Ok(directory) = DataDir::open(&self.data_dir) {
             let condition = ClusterCondition::of_data_dir(&directory);
             if condition.is_known() {
@@ -219,7 +222,7 @@ impl ClusterBackend {
         drop(at_work);
         *lock(&self.stamps) = self.stamps_of_files(Some(&examined));
         let examined = Arc::new(examined);
-        *lock(&self.examined) = Some(Arc::clone(&examined));
+        *lock(&self.examined) = Some((Arc::clone(&examined), time));
         Ok(Action::Surveyed(Arc::new(Survey::of(examined))))
     }
 
@@ -241,7 +244,7 @@ impl ClusterBackend {
     fn page(&self, page: PageId, sender: &ActionSender) -> Option<Result<PageSheet, WorkError>> {
         let turn = self.wanted_page.fetch_add(1, Ordering::SeqCst) + 1;
         let is_wanted = || self.wanted_page.load(Ordering::SeqCst) == turn;
-        if let Some(examined) = lock(&self.examined).clone()
+        if let Ok(examined) = self.examination()
             && let Ok(index) = examined.report.pages.binary_search_by_key(&page, |report| report.page)
             && let Some(found) = examined.report.pages.get(index).cloned()
         {
@@ -260,19 +263,20 @@ impl ClusterBackend {
 
     /// Writes the crash report of what was examined last.
     fn report(&self, pressed: Vec<Pressed>, sender: &ActionSender) -> Result<PathBuf, WorkError> {
-        let examined = self.examination()?;
+        let (examined, time) = lock(&self.examined).clone().ok_or(WorkError::NotReadYet)?;
         let request = CrashReportRequest {
             check: self.check_request(Scope::All),
             sheets: USUAL_SHEETS,
             program: DWBINSPECT,
-            made: Provenance {
-                command_line: format!("{DWBINSPECT} tui {}", self.subject().arguments),
-                time: now_text(),
-            },
+            made: Provenance { command_line: format!("{DWBINSPECT} tui {}", self.subject().arguments), time },
             pressed,
         };
         let watch = ScreenWatch { sender, wanted: &|| self.is_wanted() };
         let page = report_on(&examined, &request, &watch).page;
+        // Its digests of the evidence were made just now: they are those of what was examined only where nothing changed.
+        if self.has_changed() {
+            return Err(WorkError::ChangedSince);
+        }
         let parts = [("html", page.as_str()), ("md", &markdown_of(&page))];
         Ok(write_all("crash_report", &parts, &self.protected()?)?)
     }

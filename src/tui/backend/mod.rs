@@ -22,6 +22,8 @@ enum WorkError {
     NotReadYet,
     #[error("nothing is known about this page")]
     PageUnknown,
+    #[error("files have changed: r reads them again, then R writes the report")]
+    ChangedSince,
 }
 
 /// Hands over what came of some work; failures as `failed` says.
