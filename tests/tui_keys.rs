@@ -130,12 +130,16 @@ const TABLE: &[Row] = &[
     (&[":", "q", "z", "x", "enter"], "none is called so", |s| s.prompt.is_none() && s.view == View::Triage),
     (&["5", "down"], "next interval", |s| s.wal.selected == 1),
     (&["6", "down"], "plan is scrolled", |s| s.plan.top <= 1),
-    (&["6", "a"], "asks for the word", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Apply)),
-    (&["6", "a", "y", "enter"], "another word writes nothing", |s| !s.plan.is_applying && s.plan.applied.is_none() && s.message.as_ref().is_some_and(|m| m.words.contains("nothing was written"))),
+    (&["6", "a"], "what it would meet", |s| s.view == View::Apply && s.prompt.is_none() && s.plan.before.as_ref().is_some_and(|b| b.is_ready())),
+    (&["6", "a", "esc"], "back to the plan", |s| s.view == View::Plan),
+    (&["6", "a", "c"], "asks for a directory", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Journal && p.text.contains("pgforensics_undo_"))),
+    (&["6", "a", "o"], "nothing is refused", |s| s.prompt.is_none() && s.message.as_ref().is_some_and(|m| m.is_bad)),
+    (&["6", "a", "a"], "asks for the word", |s| s.prompt.as_ref().is_some_and(|p| p.kind == PromptKind::Apply)),
+    (&["6", "a", "a", "y", "enter"], "another word writes nothing", |s| !s.plan.is_applying && s.plan.applied.is_none() && s.message.as_ref().is_some_and(|m| m.words.contains("nothing was written"))),
     (&["?", "q"], "q closes the help", |s| !s.help.is_open && !s.is_leaving),
     (&["j", "m", "q"], "asks before marks are lost", |s| s.is_leaving && s.message.is_some()),
     (&["j", "m", "q", "j"], "another key stays", |s| !s.is_leaving && s.plan.marks.len() == 1),
-    (&["6", "a", "esc"], "left", |s| s.prompt.is_none() && s.plan.applied.is_none()),
+    (&["6", "a", "a", "esc"], "left", |s| s.prompt.is_none() && s.plan.applied.is_none()),
     (&["r"], "read again", |s| !s.cluster.is_reading && s.cluster.survey.is_some()),
     (&["x"], "a key without meaning", |s| s.message.as_ref().is_some_and(|m| m.words.contains("x is not a key here"))),
     (&["a"], "apply is for the plan only", |s| s.prompt.is_none() && s.message.as_ref().is_some_and(|m| m.words.contains("in Plan: apply the plan"))),
@@ -437,7 +441,7 @@ fn page_that_changed_since_the_plan_is_not_written() {
     assert!(driven.has_changed(), "the change is noticed");
     driven.act(Action::FilesChanged);
     assert!(driven.picture().contains("files have changed"), "{}", driven.picture());
-    driven.keys(&["a"]).enter("apply");
+    driven.keys(&["a", "a"]).enter("apply");
     assert!(driven.state.plan.applied.is_none() && driven.picture().contains("changed"), "{}", driven.picture());
     assert_eq!(fs::read(&file).expect("read"), bytes);
     driven.keys(&["r"]);
@@ -456,7 +460,7 @@ fn guards_of_the_command_hold() {
     assert!(driven.state.prompt.is_none());
     // One that comes up after the plan was made.
     fs::remove_file(data.join("recovery.signal")).expect("remove");
-    driven.keys(&["1", "r", "6", "a"]);
+    driven.keys(&["1", "r", "6", "a", "a"]);
     fs::write(data.join("recovery.signal"), "").expect("write");
     let before = page_0_of_pg_class(&data);
     driven.enter("apply");
@@ -524,7 +528,9 @@ fn leaving_with_marks_is_asked_about_once() {
     }
     // What was saved is not lost.
     let mut driven = Driven::of("checkpoint", SMALL);
-    driven.keys(&["j", "m", "6", "w", "q"]);
+    driven.keys(&["j", "m", "6"]);
+    driven.act(Action::PlanSaved("plan.json".into()));
+    driven.keys(&["q"]);
     assert_eq!(driven.asked, [Effect::Quit]);
 }
 
@@ -552,6 +558,12 @@ fn unproven_page_takes_its_own_words_and_mark() {
     driven.act(Action::Resize(140, 45));
     let picture = driven.picture();
     assert!(picture.contains("unproven 1") && picture.contains("may be lost or wrong: "), "{picture}");
+    driven.keys(&["a"]);
+    assert!(
+        driven.picture().contains("? base/") && driven.picture().contains("then type: apply unproven"),
+        "{}",
+        driven.picture()
+    );
     for word in ["apply", "unproven", "Apply unproven", "apply  unproven"] {
         driven.keys(&["a"]).enter(word);
         assert!(driven.state.plan.applied.is_none(), "{word}");
@@ -560,4 +572,48 @@ fn unproven_page_takes_its_own_words_and_mark() {
     driven.keys(&["a"]).enter("apply unproven");
     assert!(driven.state.plan.applied.is_some(), "{}", driven.picture());
     assert_ne!(fs::read(&file).expect("read"), before);
+}
+
+#[test]
+fn journal_is_chosen_and_guards_are_allowed_before_anything_is_written() {
+    let (kept, data) = copy_of("checkpoint");
+    let mut driven = Driven::open(&data, FINE, (140, 45));
+    driven.keys(&["6", "a"]);
+    let picture = driven.picture();
+    for words in
+        ["6: an image that is proven", "new, writable", "passed: no server runs", "afterwards  replay", "dry run"]
+    {
+        assert!(picture.contains(words), "{words}: {picture}");
+    }
+    // A directory that cannot be used is said at once, and nothing can be written.
+    let choose = |driven: &mut Driven, path: &Path| {
+        driven.keys(&["c"]);
+        driven.state.prompt.as_mut().expect("prompt").text.clear();
+        driven.enter(path.to_str().expect("path"));
+    };
+    choose(&mut driven, &data.join("journal"));
+    assert!(driven.picture().contains("NOT USABLE"), "{}", driven.picture());
+    driven.keys(&["a"]);
+    assert!(driven.state.prompt.is_none());
+    driven.keys(&["d"]);
+    assert!(driven.picture().contains("failed  ") && driven.state.plan.rehearsed.is_none(), "{}", driven.picture());
+    choose(&mut driven, &kept.path().join("kept"));
+    assert!(driven.picture().contains("new, writable"), "{}", driven.picture());
+    // A guard that a flag overrides is allowed by that flag alone.
+    fs::write(data.join("recovery.signal"), "").expect("write");
+    driven.keys(&["esc", "a"]);
+    assert!(driven.picture().contains("REFUSED: recovery.signal"), "{}", driven.picture());
+    driven.keys(&["a", "o"]).enter("--allow-other-user");
+    assert!(driven.picture().contains("REFUSED"), "{}", driven.picture());
+    driven.keys(&["o"]).enter("--allow-standby");
+    assert!(driven.picture().contains("allowed by --allow-standby"), "{}", driven.picture());
+    driven.keys(&["d"]);
+    assert!(driven.picture().contains("passed: 6 pages could be written"), "{}", driven.picture());
+    assert!(!kept.path().join("kept").exists());
+    driven.keys(&["a"]).enter("apply");
+    let applied = driven.state.plan.applied.clone().expect("applied");
+    assert_eq!(applied.journal, kept.path().join("kept"));
+    // Checked again: what a start would do now, and the plan of what remains.
+    assert!(driven.state.view == View::Plan && driven.picture().contains("if started"), "{}", driven.picture());
+    assert!(driven.picture().contains("no page would be written"), "{}", driven.picture());
 }

@@ -201,6 +201,12 @@ pub enum InspectError {
     /// A journal cannot be made.
     #[error("{0}\nno page was written")]
     JournalNotBegun(#[source] JournalError),
+    /// A page or an image is no longer what a plan says.
+    #[error("{0}\nno page was written")]
+    Unfit(#[source] FillError),
+    /// Files of pages cannot be written.
+    #[error("{}\nno page was written", files_closed(.0))]
+    FilesClosed(Vec<AccessError>),
     /// A journal was begun and not finished.
     #[error("{source}\nno page was written; {} holds an unfinished journal", journal.display())]
     JournalNotFilled {
@@ -324,6 +330,14 @@ impl InspectError {
 /// When the path is not a data directory.
 pub fn open_data_dir(path: &Path) -> Result<DataDir, InspectError> {
     DataDir::open(path).map_err(|error| InspectError::not_a_data_dir(path, error))
+}
+
+fn files_closed(errors: &[AccessError]) -> String {
+    let named: Vec<String> = errors.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+    match errors.len().saturating_sub(MAX_NAMED) {
+        0 => named.join("\n"),
+        more => format!("{}\nand {more} more files", named.join("\n")),
+    }
 }
 
 fn refusals(blockers: &[Blocker]) -> String {

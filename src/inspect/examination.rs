@@ -59,16 +59,32 @@ pub struct Examination {
     pub built: BuiltPages,
 }
 
+/// Damaged pages that a repair leaves, and what a start would do with them.
+#[derive(Clone, Debug)]
+pub struct Remaining {
+    /// The pages.
+    pub pages: Vec<PageReport>,
+    /// The start.
+    pub outlook: Outlook,
+}
+
 impl Examination {
+    /// What is left once the pages that `is_repaired` names are sound, and what a start would do then.
+    #[must_use]
+    pub fn without(&self, is_repaired: impl Fn(PageId) -> bool) -> Remaining {
+        let report = &self.report;
+        let pages: Vec<PageReport> = report.pages.iter().filter(|page| !is_repaired(page.page)).cloned().collect();
+        let mut outlook = Outlook::of(&pages, &report.replay, report.outlook.given);
+        outlook.refused_by = report.outlook.refused_by;
+        Remaining { pages, outlook }
+    }
+
     /// What is answered about the cluster once the pages that `is_repaired` names are sound, with what was not examined
     /// counted in; findings may be about those pages and do not count.
     #[must_use]
     pub fn answer_without(&self, is_repaired: impl Fn(PageId) -> bool) -> Answer {
-        let report = &self.report;
-        let left: Vec<PageReport> = report.pages.iter().filter(|page| !is_repaired(page.page)).cloned().collect();
-        let mut outlook = Outlook::of(&left, &report.replay, report.outlook.given);
-        outlook.refused_by = report.outlook.refused_by;
-        let of_left = Answer::of(&left, &report.replay.doubts, Some(&outlook), self.has_unseen_tears());
+        let Remaining { pages, outlook } = self.without(is_repaired);
+        let of_left = Answer::of(&pages, &self.report.replay.doubts, Some(&outlook), self.has_unseen_tears());
         of_left.max(Answer::of_findings(&[], &self.coverage))
     }
 

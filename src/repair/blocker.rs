@@ -48,6 +48,26 @@ pub struct Overrides {
 }
 
 impl Overrides {
+    /// What either of them overrides.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            shut_down: self.shut_down || other.shut_down,
+            standby: self.standby || other.standby,
+            other_user: self.other_user || other.other_user,
+        }
+    }
+
+    /// The same with what this flag overrides.
+    #[must_use]
+    pub fn with_flag(self, flag: &str) -> Self {
+        Self {
+            shut_down: self.shut_down || flag == "--allow-shut-down",
+            standby: self.standby || flag == "--allow-standby",
+            other_user: self.other_user || flag == "--allow-other-user",
+        }
+    }
+
     /// The flags, as arguments of a command that meets the same blockers: ` --allow-shut-down`, or nothing.
     #[must_use]
     pub fn arguments(self) -> String {

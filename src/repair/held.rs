@@ -6,7 +6,7 @@ use std::fs::{File, Metadata};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::cluster::open::{AccessError, kind_of};
@@ -130,6 +130,16 @@ impl HeldDir {
     pub(super) fn free_bytes(&self) -> Result<u64, AccessError> {
         let room = rustix::fs::fstatvfs(&self.handle).map_err(|error| self.failed("examine", Path::new(""), error))?;
         Ok(room.f_bavail.saturating_mul(room.f_frsize))
+    }
+
+    /// Fails when this user cannot make anything in it. Nothing is made to find that out.
+    pub(super) fn demand_writable(&self) -> Result<(), AccessError> {
+        let failed = |error| self.failed("write into", Path::new(""), error);
+        rustix::fs::accessat(&self.handle, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
+            .map_err(failed)?;
+        let room = rustix::fs::fstatvfs(&self.handle).map_err(failed)?;
+        // A file system without a count of its files has no limit of them.
+        if room.f_files > 0 && room.f_favail == 0 { Err(failed(Errno::NOSPC)) } else { Ok(()) }
     }
 
     /// Waits until its entries are on disk.

@@ -96,6 +96,51 @@ pub enum JournalError {
     Gone(PathBuf),
 }
 
+/// Makes sure, without making anything, that a journal can be made: see [`NewJournal::create`]. Gives the bytes that are
+/// free there.
+///
+/// # Errors
+/// Those that making it would end with.
+pub fn examine_site(directory: &Path, protected: &[PathBuf], needed_bytes: u64) -> Result<u64, JournalError> {
+    let (parent, name) = open_parent(directory, protected)?;
+    let free_bytes = match parent.stat_of(name) {
+        Err(error) if error.is_not_found() => {
+            parent.demand_writable()?;
+            parent.free_bytes()?
+        }
+        _ => {
+            let held = parent.subdirectory(name, true)?.called(directory);
+            check(&held, None, protected)?;
+            let held = JournalDir::take(held, &[rustix::process::geteuid().as_raw()])?;
+            if !held.held().is_empty()? {
+                return Err(JournalError::NotEmpty(directory.to_owned()));
+            }
+            held.held().demand_writable()?;
+            held.held().free_bytes()?
+        }
+    };
+    if free_bytes < needed_bytes {
+        return Err(JournalError::NoRoom { directory: directory.to_owned(), free_bytes, needed_bytes });
+    }
+    Ok(free_bytes)
+}
+
+/// Makes sure that a manifest of these entries can be read back.
+///
+/// # Errors
+/// When it would be too long.
+pub fn demand_short(entries: &[JournalEntry]) -> Result<(), JournalError> {
+    let mut manifest_bytes = 0_u64;
+    for (pages, entry) in entries.iter().enumerate() {
+        let length = serde_json::to_string(entry).map_or(0, |text| text.len() as u64);
+        manifest_bytes = manifest_bytes.saturating_add(length).saturating_add(1);
+        if manifest_bytes > MANIFEST_LIMIT_BYTES {
+            return Err(JournalError::TooManyPages { pages, limit_bytes: MANIFEST_LIMIT_BYTES });
+        }
+    }
+    Ok(())
+}
+
 /// A journal that is being made.
 #[derive(Debug)]
 pub struct NewJournal {

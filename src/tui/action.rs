@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use ratatui::crossterm::event::KeyEvent;
 
-use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
+use super::facts::{AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
 use super::state::View;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::output::html::crash::Pressed;
+use crate::repair::blocker::Overrides;
 use crate::repair::plan::Plan;
 use crate::types::PageId;
 
@@ -75,6 +76,10 @@ pub enum Command {
     DryRun,
     /// Carry the plan out.
     Apply,
+    /// Choose another directory for the journal.
+    ChooseJournal,
+    /// Allow what a guard refuses.
+    Allow,
     /// Read everything again.
     Reload,
     /// Stop the program until the shell continues it.
@@ -160,12 +165,27 @@ pub enum Action {
     Applied(Arc<AppliedSheet>),
     /// The crash report was written: the page, and Markdown beside it.
     Reported(PathBuf),
+    /// What carrying out a plan would meet is known.
+    LookedBefore(Arc<BeforeSheet>),
     /// Files have changed since they were read.
     FilesChanged,
     /// The program is to end as soon as nothing is being written.
     Terminate,
     /// Some time has passed since it was asked for.
     Tick,
+}
+
+/// A plan that is to be carried out, or rehearsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepairOrder {
+    /// The plan.
+    pub plan: Plan,
+    /// The pages that were marked.
+    pub pages: Vec<PageId>,
+    /// Where the journal goes; `None`: beside the data directory.
+    pub journal: Option<PathBuf>,
+    /// What was allowed on the screen, besides what the command line allows.
+    pub allowed: Overrides,
 }
 
 /// Something to be done outside of the state.
@@ -191,12 +211,14 @@ pub enum Effect {
     MakePlan(Vec<PageId>),
     /// Save this plan as a new file.
     SavePlan(Plan),
-    /// Do everything that carrying out this plan does, but write nothing. The pages are those that were marked.
-    DryRun(Plan, Vec<PageId>),
-    /// Carry out this plan. The pages are those that were marked.
-    ApplyPlan(Plan, Vec<PageId>),
     /// Write the crash report as a page and as Markdown into new files; what was pressed so far.
     Report(Vec<Pressed>),
+    /// Do everything that carrying out this plan does, but write nothing.
+    DryRun(RepairOrder),
+    /// Carry out this plan.
+    ApplyPlan(RepairOrder),
+    /// Find out what carrying out this plan would meet.
+    LookBefore(RepairOrder),
     /// Hand a text to the terminal's clipboard.
     Copy(String),
     /// Write the view as text and as JSON into new files with this name.

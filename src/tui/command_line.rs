@@ -42,7 +42,7 @@ pub fn command_line(state: &State) -> String {
             None => format!("{program} check --all {all}"),
         },
         View::Wal => format!("{WALFPI} stats {}", state.subject.wal_arguments),
-        View::Plan => {
+        View::Plan | View::Apply => {
             let pages = state.plan.sheet.as_ref().map_or(&[][..], |sheet| &sheet.pages);
             let selection = state.survey().map_or_else(String::new, |survey| repair_selection(survey, pages));
             // Without them the command would be refused.

@@ -47,7 +47,7 @@ pub fn json_text(state: &State) -> String {
             json!({"slots": rows})
         }
         View::Wal => wal_value(state),
-        View::Plan => json!({
+        View::Plan | View::Apply => json!({
             "plan": state.plan.sheet.as_ref().map(|sheet| json!(sheet.plan)),
             "blockers": state.plan.sheet.as_ref().map(|sheet| {
                 sheet.blockers.iter().map(ToString::to_string).collect::<Vec<_>>()

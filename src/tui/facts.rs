@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::action::RepairOrder;
 use super::query::Lists;
 use super::ring::Ring;
 use crate::analysis::batches::{Batch, find_batches};
@@ -23,6 +24,7 @@ use crate::inspect::examination::Examination;
 use crate::inspect::next::steps_of;
 use crate::inspect::page_rows::{RowSets, disk_and_images};
 use crate::inspect::page_versions::page_versions;
+use crate::inspect::repair::readiness::{BeforeRepair, Guard, GuardState};
 use crate::output::json::TOP_RELATIONS;
 use crate::output::page_rows::RowsOf;
 use crate::repair::blocker::Blocker;
@@ -251,6 +253,44 @@ impl StepFacts {
             _ => step.warnings.clone(),
         };
         Self { kind, reasons }
+    }
+}
+
+/// What was found before a plan is carried out.
+#[derive(Debug)]
+pub struct BeforeSheet {
+    /// The plan that it is about, with where its journal goes and what is allowed.
+    pub order: RepairOrder,
+    /// Guards, journal, files; or why they could not be examined.
+    pub found: Result<BeforeRepair, String>,
+    /// Version of the data directory.
+    pub version: String,
+    /// What a start would do after the repair.
+    pub start_after: String,
+}
+
+impl BeforeSheet {
+    /// Nothing is known to be in the way.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.found.as_ref().is_ok_and(|found| {
+            let is_refused = |guard: &Guard| matches!(guard.state, GuardState::Refused(_));
+            let ready = found.ready.as_ref().is_ok_and(|ready| ready.site.is_ok() && ready.closed.is_empty());
+            ready && !found.guards.iter().any(is_refused)
+        })
+    }
+
+    /// Flags that allow what refuses now.
+    #[must_use]
+    pub fn flags(&self) -> Vec<&'static str> {
+        let guards = self.found.as_ref().map_or(&[][..], |found| &found.guards);
+        let flag = |guard: &Guard| match &guard.state {
+            GuardState::Refused(blocker) => blocker.flag,
+            _ => None,
+        };
+        let mut flags: Vec<_> = guards.iter().filter_map(flag).collect();
+        flags.dedup();
+        flags
     }
 }
 

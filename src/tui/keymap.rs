@@ -183,7 +183,7 @@ pub const KEYS: &[Binding] = &[
     bind(
         &[char_key('d')],
         Command::DryRun,
-        &[View::Plan],
+        &[View::Plan, View::Apply],
         "d",
         "dry run: every check, but nothing is written",
         "dry run",
@@ -192,34 +192,29 @@ pub const KEYS: &[Binding] = &[
     bind(
         &[char_key('a')],
         Command::Apply,
-        &[View::Plan],
+        &[View::Plan, View::Apply],
         "a",
-        "apply the plan, after you type the word apply",
+        "apply the plan: what it meets, then the word",
         "apply",
+    ),
+    bind(&[char_key('c')], Command::ChooseJournal, &[View::Apply], "c", "another directory for the journal", "journal"),
+    bind(
+        &[char_key('o')],
+        Command::Allow,
+        &[View::Apply],
+        "o",
+        "allow what a guard refuses, by typing its flag",
+        "allow",
     ),
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
     bind(&[char_key('e')], Command::Export, &[], "e", "export this view to new files, as text and JSON", "export"),
-    bind(
-        &[char_key('g')],
-        Command::GoTo,
-        &[],
-        "g",
-        "go to a block, slot or LSN: 5/1259:7, slot 123, 0/1F00000",
-        "go to",
-    ),
+    bind(&[char_key('g')], Command::GoTo, &[], "g", "go to a block, slot or LSN: 5/1259:7, slot 123", "go to"),
     bind(&[char_key('b')], Command::Bookmark, &[], "b", "keep the selected line", ""),
     bind(&[char_key('\'')], Command::Bookmarks, &[], "'", "go to one that was kept", ""),
     bind(&[char_key(':')], Command::Palette, &[], ":", "pick a command by letters of its words", ""),
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
-    bind(
-        &[char_key('R')],
-        Command::Report,
-        CLUSTER,
-        "R",
-        "write the crash report to new files, as a page and as Markdown",
-        "",
-    ),
+    bind(&[char_key('R')], Command::Report, CLUSTER, "R", "write the crash report, as a page and as Markdown", ""),
     bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw the screen", ""),
 ];
 
@@ -241,7 +236,7 @@ impl Binding {
         let here = self.views.is_empty() || self.views.contains(&view);
         let there = match self.command {
             Command::Show(shown) => views.contains(&shown),
-            _ => self.views.is_empty() || self.views.iter().any(|view| views.contains(view)),
+            _ => self.views.is_empty() || self.views.iter().any(|view| views.contains(&view.tab())),
         };
         here && there
     }
@@ -316,7 +311,7 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_in_one_view() {
-        for view in View::ALL {
+        for view in View::ALL.into_iter().chain([View::Apply]) {
             let mut seen = Vec::new();
             for binding in KEYS.iter().filter(|binding| binding.applies(view, &View::ALL)) {
                 for key in binding.keys {

@@ -47,7 +47,9 @@ pub fn items(state: &State) -> Option<Vec<Item>> {
             .filter_map(|item| Some((rank(&prompt.text, &format!("{} {}", item.key, item.words))?, item)))
             .collect()
         }
-        PromptKind::Search | PromptKind::Apply | PromptKind::GoTo => return None,
+        PromptKind::Search | PromptKind::Apply | PromptKind::GoTo | PromptKind::Journal | PromptKind::Allow => {
+            return None;
+        }
     };
     // Stable: equals stay in the order of the table.
     items.sort_by_key(|(rank, _)| *rank);

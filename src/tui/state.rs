@@ -1,14 +1,16 @@
 //! What the screen shows.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
+use super::facts::{AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
 use super::look::Look;
 use super::query::Query;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::verdict::judge::Verdict;
 use crate::output::html::crash::Pressed;
+use crate::repair::blocker::Overrides;
 use crate::types::PageId;
 
 /// Columns from which on the detail of the selected line is beside the list.
@@ -35,6 +37,8 @@ pub enum View {
     Wal,
     /// What a repair would do.
     Plan,
+    /// The last look before a plan is carried out: no tab, opened from the plan.
+    Apply,
 }
 
 impl View {
@@ -57,6 +61,16 @@ impl View {
             Self::Page => "Page",
             Self::Wal => "WAL",
             Self::Plan => "Plan",
+            Self::Apply => "Apply",
+        }
+    }
+
+    /// The view on whose tab it is.
+    #[must_use]
+    pub const fn tab(self) -> Self {
+        match self {
+            Self::Apply => Self::Plan,
+            view => view,
         }
     }
 }
@@ -145,6 +159,10 @@ pub enum PromptKind {
     Palette,
     /// Letters of a bookmark.
     Bookmarks,
+    /// Where the journal goes.
+    Journal,
+    /// The flag of what is to be allowed.
+    Allow,
 }
 
 /// An open prompt.
@@ -315,6 +333,16 @@ pub struct PlanState {
     pub is_saved: bool,
     /// Why the last dry run or repair did not come to its end.
     pub failure: Option<String>,
+    /// Where the user wants the journal; `None`: beside the data directory.
+    pub journal: Option<PathBuf>,
+    /// What the user allowed on the screen.
+    pub allowed: Overrides,
+    /// What was found before the plan is carried out.
+    pub before: Option<Arc<BeforeSheet>>,
+    /// First line of it that is shown.
+    pub before_top: usize,
+    /// Pages of the last dry run that came to its end.
+    pub rehearsed: Option<usize>,
 }
 
 impl PlanState {
@@ -479,7 +507,7 @@ impl State {
                 survey.slots().get(*index)?.page
             }
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
-            View::Batches | View::Wal | View::Plan => None,
+            View::Batches | View::Wal | View::Plan | View::Apply => None,
         }
     }
 

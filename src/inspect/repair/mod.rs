@@ -1,13 +1,16 @@
 //! Repairs: proven images put back with a journal, and journals carried out again or taken back.
 
 pub mod lock;
+pub mod readiness;
 pub mod replay;
 pub mod select;
 pub mod session;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use self::lock::Locked;
+use self::readiness::{BeforeRepair, guards};
 use self::session::Session;
 use super::check::{CheckRequest, Watch, check};
 use super::error::{InspectError, open_data_dir};
@@ -159,10 +162,33 @@ pub fn carry_out(request: &RepairRequest, plan: &Plan, watch: &dyn Watch) -> Res
 /// # Errors
 /// When carrying it out would be refused.
 pub fn rehearse(request: &RepairRequest, plan: &Plan, watch: &dyn Watch) -> Result<(), InspectError> {
-    let (_locked, examined) = request.lock_and_examine(watch)?;
+    let (locked, examined) = request.lock_and_examine(watch)?;
     let session = Session::new(&examined)?;
     session.confirm(plan, &session.permission(request)?)?;
-    Ok(())
+    session.rehearse(plan, &locked, request.journal.as_deref())?;
+    // One that came meanwhile: carrying it out looks before each page.
+    match find_blockers(&open_data_dir(&request.data_dir)?, request.overrides) {
+        blockers if blockers.is_empty() => Ok(()),
+        blockers => Err(InspectError::Refused(blockers)),
+    }
+}
+
+/// What is said before a plan is carried out, for a cluster that was judged already. Nothing is written, and the pages
+/// are not judged anew: [`rehearse`] does that.
+///
+/// # Errors
+/// When the directory cannot be opened.
+pub fn before_repair(
+    request: &RepairRequest,
+    examined: &Examination,
+    plan: &Plan,
+) -> Result<BeforeRepair, InspectError> {
+    let pages: BTreeSet<PageId> = plan.steps.iter().filter_map(|step| step.page.page_id()).collect();
+    Ok(BeforeRepair {
+        guards: guards(&request.data_dir, request.overrides)?,
+        ready: Session::new(examined).and_then(|session| session.ready(plan, request.journal.as_deref())),
+        after: examined.without(|page| pages.contains(&page)),
+    })
 }
 
 impl RepairRequest {

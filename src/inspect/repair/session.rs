@@ -1,8 +1,10 @@
 //! A repair in progress: from a cluster that was judged to a plan, and from a plan to a journal and the pages.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use super::lock::Locked;
+use super::readiness::Readiness;
 use super::replay::unfinished;
 use super::select::{Selection, relations_of};
 use super::{RepairRequest, Written};
@@ -16,10 +18,11 @@ use crate::inspect::examination::Examination;
 use crate::inspect::page_name::PageName;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Cluster, Direction, Order, carry_out};
-use crate::repair::journal::{JournalError, NewJournal, beside};
+use crate::repair::journal::{JournalError, NewJournal, beside, demand_short, examine_site};
 use crate::repair::manifest::{JournalEntry, Manifest};
 use crate::repair::plan::{PLAN_LIMIT_BYTES, Permission, Plan, PlanSource, PlanStep, crc_text};
 use crate::repair::prepare::{Material, PrepareError, final_bytes};
+use crate::repair::target::{DataRoot, TargetFile};
 use crate::repair::witness::{WalMark, Witness};
 use crate::types::PageId;
 
@@ -176,14 +179,40 @@ impl<'a> Session<'a> {
         fetch_image(source, page, &self.examined.image_files())
     }
 
+    /// Tries what carrying out a plan needs besides its pages and images: where the journal goes, and the files.
+    pub(super) fn ready(&self, plan: &Plan, journal: Option<&Path>) -> Result<Readiness, InspectError> {
+        let each = (self.examined.block_size as u64 * 2).saturating_add(WORDS_PER_PAGE_BYTES);
+        let needed_bytes = (plan.steps.len() as u64).saturating_mul(each).saturating_add(JOURNAL_EXTRA_BYTES);
+        let directory = journal.map_or_else(|| beside(self.root), |journal| Ok(journal.to_owned()))?;
+        let site = examine_site(&directory, &self.examined.source.protected()?, needed_bytes);
+        let root = DataRoot::open(self.root)?;
+        let paths: BTreeSet<PathBuf> = plan
+            .steps
+            .iter()
+            .filter_map(|step| Some(self.examined.paths.path_and_block(step.page.page_id()?).0))
+            .collect();
+        let files = paths.len();
+        let closed = paths.iter().filter_map(|path| TargetFile::open(&root, path).err()).collect();
+        Ok(Readiness { journal: directory, site, needed_bytes, files, closed })
+    }
+
+    /// Everything that comes before the first write, without writing: the journal is not made, and no file is changed.
+    pub(super) fn rehearse(&self, plan: &Plan, locked: &Locked, journal: Option<&Path>) -> Result<(), InspectError> {
+        self.ready(plan, journal)?.demand()?;
+        self.witness(locked)?;
+        let filled: Result<Vec<JournalEntry>, FillError> =
+            plan.steps.iter().map(|step| Ok(self.bytes_of_step(step)?.0)).collect();
+        let entries = filled.map_err(InspectError::Unfit)?;
+        demand_short(&entries).map_err(InspectError::JournalNotBegun)
+    }
+
     /// Writes the journal, then the pages.
     pub(super) fn apply(&self, plan: &Plan, locked: &Locked, journal: Option<&Path>) -> Result<Written, InspectError> {
         let (system, block_size) = (self.control.prefix.system_identifier, self.examined.block_size);
-        let directory = journal.map_or_else(|| beside(self.root), |journal| Ok(journal.to_owned()))?;
+        // What fails now leaves nothing.
+        let Readiness { journal: directory, needed_bytes: needed, .. } = self.ready(plan, journal)?.demand()?;
         let protected = self.examined.source.protected()?;
         let manifest = Manifest::new(self.root, system, self.witness(locked)?, block_size);
-        let each = (block_size as u64 * 2).saturating_add(WORDS_PER_PAGE_BYTES);
-        let needed = (plan.steps.len() as u64).saturating_mul(each).saturating_add(JOURNAL_EXTRA_BYTES);
         let mut journal = NewJournal::create(&directory, &protected, manifest, plan, needed)
             .map_err(InspectError::JournalNotBegun)?;
         if let Err(source) = self.fill(&mut journal, plan) {
@@ -212,39 +241,45 @@ impl<'a> Session<'a> {
 
     /// Puts the old and the new bytes of every step into the journal.
     fn fill(&self, journal: &mut NewJournal, plan: &Plan) -> Result<(), FillError> {
-        let block_size = self.examined.block_size;
-        let checksums = self.control.checksums.is_written();
         for step in &plan.steps {
-            let changed = |change| FillError::Changed { path: step.path.clone(), block: step.page.block, change };
-            let page = step.page.page_id().ok_or_else(|| changed(StepChange::NoSuchFork))?;
-            let report = self.reports().iter().find(|report| report.page == page);
-            let candidates = report.map_or(&[][..], |report| &report.verdict.candidates);
-            let mut sources = candidates.iter().map(|judged| &judged.candidate.source);
-            let image = if step.image == PlanSource::Blank {
-                vec![0; block_size]
-            } else {
-                let source = sources.find(|source| PlanSource::of(source) == step.image);
-                self.fetch(source.ok_or_else(|| changed(StepChange::ImageGone))?, page)?
-            };
-            let after = final_bytes(image, page.block, checksums);
-            let mut before = vec![0; block_size];
-            let read = self.pages.read_page(page, &mut before)?;
-            if read != PageRead::Whole || crc_text(&before) != step.before_crc {
-                return Err(changed(StepChange::PageChanged));
-            }
-            if crc_text(&after) != step.after_crc {
-                return Err(changed(StepChange::ImageChanged));
-            }
-            let (path, at) = self.examined.paths.path_and_block(page);
-            let entry = JournalEntry {
-                page: step.page.clone(),
-                path: path.display().to_string(),
-                offset: u64::from(at) * block_size as u64,
-                before_crc: step.before_crc.clone(),
-                after_crc: step.after_crc.clone(),
-            };
+            let (entry, before, after) = self.bytes_of_step(step)?;
             journal.add(entry, &before, &after)?;
         }
         Ok(())
+    }
+
+    /// What a journal holds of a step: its entry, the old and the new bytes, read now.
+    fn bytes_of_step(&self, step: &PlanStep) -> Result<(JournalEntry, Vec<u8>, Vec<u8>), FillError> {
+        let block_size = self.examined.block_size;
+        let checksums = self.control.checksums.is_written();
+        let changed = |change| FillError::Changed { path: step.path.clone(), block: step.page.block, change };
+        let page = step.page.page_id().ok_or_else(|| changed(StepChange::NoSuchFork))?;
+        let report = self.reports().iter().find(|report| report.page == page);
+        let candidates = report.map_or(&[][..], |report| &report.verdict.candidates);
+        let mut sources = candidates.iter().map(|judged| &judged.candidate.source);
+        let image = if step.image == PlanSource::Blank {
+            vec![0; block_size]
+        } else {
+            let source = sources.find(|source| PlanSource::of(source) == step.image);
+            self.fetch(source.ok_or_else(|| changed(StepChange::ImageGone))?, page)?
+        };
+        let after = final_bytes(image, page.block, checksums);
+        let mut before = vec![0; block_size];
+        let read = self.pages.read_page(page, &mut before)?;
+        if read != PageRead::Whole || crc_text(&before) != step.before_crc {
+            return Err(changed(StepChange::PageChanged));
+        }
+        if crc_text(&after) != step.after_crc {
+            return Err(changed(StepChange::ImageChanged));
+        }
+        let (path, at) = self.examined.paths.path_and_block(page);
+        let entry = JournalEntry {
+            page: step.page.clone(),
+            path: path.display().to_string(),
+            offset: u64::from(at) * block_size as u64,
+            before_crc: step.before_crc.clone(),
+            after_crc: step.after_crc.clone(),
+        };
+        Ok((entry, before, after))
     }
 }

@@ -23,15 +23,15 @@ use crate::inspect::page_name::PageName;
 use crate::inspect::repair::{self, RepairRequest, Written};
 use crate::inspect::replay_server::ReplayOptions;
 use crate::inspect::wal::request::WalRequest;
+use crate::output::check_text::{page_title, start_sentence};
 use crate::output::html::Provenance;
 use crate::output::html::crash::Pressed;
 use crate::output::markdown::markdown_of;
 use crate::output::shell::quoted;
 use crate::repair::blocker::Overrides;
-use crate::repair::plan::Plan;
-use crate::tui::action::{Action, Effect};
+use crate::tui::action::{Action, Effect, RepairOrder};
 use crate::tui::command_line::DWBINSPECT;
-use crate::tui::facts::{AppliedSheet, PageSheet, PlanSheet, Progress, StepFacts, Survey};
+use crate::tui::facts::{AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, StepFacts, Survey};
 use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
 use crate::types::PageId;
@@ -48,6 +48,8 @@ pub struct ClusterBackend {
     is_left: AtomicBool,
     /// Held while pages are built, or written.
     at_work: Mutex<()>,
+    /// Held while the data directory is locked.
+    repairing: Mutex<()>,
     /// Threads that read.
     jobs: usize,
     /// Guards that a repair does not heed.
@@ -108,13 +110,20 @@ impl Backend for ClusterBackend {
                 let saved = self.protected().and_then(|protected| save_plan(&plan, &protected));
                 hand_over(sender, Action::Failed, saved.map(Action::PlanSaved));
             }
-            Effect::DryRun(plan, marked) => {
-                let done = self.rehearse(&plan, &marked, sender);
-                hand_over(sender, Action::Refused, done.map(|()| Action::Rehearsed(plan.steps.len())));
+            Effect::DryRun(order) => {
+                let done = self.rehearse(&order, sender);
+                hand_over(sender, Action::Refused, done.map(|()| Action::Rehearsed(order.plan.steps.len())));
             }
-            Effect::ApplyPlan(plan, marked) => {
-                let done = self.carry_out(&plan, &marked, sender);
+            Effect::ApplyPlan(order) => {
+                let done = self.carry_out(&order, sender);
                 hand_over(sender, Action::Refused, done.map(|applied| Action::Applied(Arc::new(applied))));
+            }
+            Effect::LookBefore(order) => {
+                hand_over(
+                    sender,
+                    Action::Failed,
+                    self.look_before(order).map(|sheet| Action::LookedBefore(Arc::new(sheet))),
+                );
             }
             Effect::Export { name, text, json } => {
                 let written = self.protected().and_then(|protected| export(&name, &text, &json, &protected));
@@ -150,6 +159,7 @@ impl ClusterBackend {
             rebuild,
             is_left: AtomicBool::new(false),
             at_work: Mutex::default(),
+            repairing: Mutex::default(),
             jobs,
             overrides: Overrides::default(),
             examined: Mutex::default(),
@@ -321,23 +331,51 @@ impl ClusterBackend {
         protected_of(&open_data_dir(&self.data_dir)?)
     }
 
-    /// Everything anew: blockers, check, plan. Nothing is written.
-    fn rehearse(&self, plan: &Plan, pages: &[PageId], sender: &ActionSender) -> Result<(), WorkError> {
-        let request = self.repair_request(&*self.examination()?, pages);
+    /// The repair that is ordered.
+    fn ordered(&self, examined: &Examination, order: &RepairOrder) -> RepairRequest {
+        let request = self.repair_request(examined, &order.pages);
+        let overrides = request.overrides.and(order.allowed);
+        RepairRequest { journal: order.journal.clone(), overrides, ..request }
+    }
+
+    /// What carrying out a plan would meet. Nothing is written.
+    fn look_before(&self, order: RepairOrder) -> Result<BeforeSheet, WorkError> {
+        let examined = self.examination()?;
+        // Both take the lock on the data directory, which would keep the other out.
+        let _repairing = lock(&self.repairing);
+        let found = repair::before_repair(&self.ordered(&examined, &order), &examined, &order.plan);
+        let found = found.map_err(|error| error.to_string());
+        let start_after = found.as_ref().map_or_else(
+            |_| String::new(),
+            |found| {
+                let label = |page| page_title(&examined.called(page), page);
+                start_sentence(&examined.report.replay, &found.after.outlook, &found.after.pages, &label)
+            },
+        );
+        let directory = examined.source.directory.as_ref();
+        let version = directory.map_or_else(String::new, |directory| directory.version().to_owned());
+        Ok(BeforeSheet { order, found, version, start_after })
+    }
+
+    /// Everything anew: blockers, check, plan, journal, files. Nothing is written.
+    fn rehearse(&self, order: &RepairOrder, sender: &ActionSender) -> Result<(), WorkError> {
+        let request = self.ordered(&*self.examination()?, order);
+        let _repairing = lock(&self.repairing);
         let _at_work = self.begin_work();
-        Ok(repair::rehearse(&request, plan, &ScreenWatch { sender, wanted: &|| self.is_wanted() })?)
+        Ok(repair::rehearse(&request, &order.plan, &ScreenWatch { sender, wanted: &|| self.is_wanted() })?)
     }
 
     /// The same, and the pages are written.
-    fn carry_out(&self, plan: &Plan, pages: &[PageId], sender: &ActionSender) -> Result<AppliedSheet, WorkError> {
-        let request = self.repair_request(&*self.examination()?, pages);
+    fn carry_out(&self, order: &RepairOrder, sender: &ActionSender) -> Result<AppliedSheet, WorkError> {
+        let request = self.ordered(&*self.examination()?, order);
+        let _repairing = lock(&self.repairing);
         let _at_work = self.begin_work();
         let Written { journal, applied } =
-            repair::carry_out(&request, plan, &ScreenWatch { sender, wanted: &|| true })?;
+            repair::carry_out(&request, &order.plan, &ScreenWatch { sender, wanted: &|| true })?;
         Ok(AppliedSheet {
             written: applied.written.len(),
             data_dir: absolute(&self.data_dir),
-            journal: journal.directory().to_owned(),
+            journal: absolute(journal.directory()),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, move_by, open, show, sideways, step_part, step_view};
-use super::{begin, goto, page, repair, ring};
+use super::{before, begin, goto, page, repair, ring};
 use crate::tui::action::{Command, Effect};
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
@@ -120,8 +120,11 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
             return vec![Effect::Export { name, text: whole_text(state), json: json_text(state) }];
         }
         Command::Save => return repair::save(state),
-        Command::DryRun => return repair::rehearse(state),
-        Command::Apply => repair::ask_for_word(state),
+        Command::DryRun => return before::rehearse(state),
+        Command::Apply if state.view == View::Apply => before::ask_for_word(state),
+        Command::Apply => return before::open(state),
+        Command::ChooseJournal => before::ask_for_journal(state),
+        Command::Allow => before::ask_for_flag(state),
         Command::Reload if state.cluster.is_reading || state.plan.is_applying => {
             state.warn("the cluster is being read or repaired: wait until that has ended");
         }

@@ -1,5 +1,6 @@
 //! The only place where the state changes. Pure: work is asked for by returning effects.
 
+mod before;
 mod command;
 mod goto;
 mod lists;
@@ -15,6 +16,7 @@ use super::facts::{Survey, WalSurvey};
 use super::keymap::idle_words;
 use super::picker::{self, Choice};
 use super::state::{PromptKind, State, View};
+pub use before::apply_word;
 use lists::{order_slots, search};
 use navigate::{clamp, click, move_by};
 
@@ -82,10 +84,12 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             state.plan.is_rehearsing = false;
             state.warn(words.lines().next().unwrap_or_default());
             state.plan.failure = Some(words);
-            state.plan.top = 0;
+            (state.plan.top, state.plan.before_top) = (0, 0);
+            state.plan.rehearsed = None;
             return end_if_wanted(state);
         }
-        Action::Rehearsed(count) => repair::rehearsed(state, count),
+        Action::Rehearsed(count) => before::rehearsed(state, count),
+        Action::LookedBefore(sheet) => before::looked(state, sheet),
         Action::Applied(applied) => {
             repair::applied(state, applied);
             let mut effects = end_if_wanted(state);
@@ -155,6 +159,9 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     if let Some(page) = state.page.wanted.filter(|_| state.view == View::Page && state.page.sheet.is_none()) {
         effects.push(Effect::ReadPage(page));
     }
+    if state.view == View::Apply {
+        state.view = View::Plan;
+    }
     if state.view == View::Plan {
         effects.push(Effect::MakePlan(state.plan.marked()));
     }
@@ -192,6 +199,8 @@ fn enter(state: &mut State) -> Vec<Effect> {
                 None => Vec::new(),
             }
         }
-        PromptKind::Apply => repair::apply(state, &prompt.text),
+        PromptKind::Apply => before::apply(state, &prompt.text),
+        PromptKind::Journal => before::choose_journal(state, &prompt.text),
+        PromptKind::Allow => before::allow(state, &prompt.text),
     }
 }

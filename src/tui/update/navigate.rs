@@ -24,6 +24,8 @@ pub(super) fn back(state: &mut State) {
         state.help.is_open = false;
     } else if state.view == View::Page && state.page.is_open {
         state.page.is_open = false;
+    } else if state.view == View::Apply {
+        state.view = View::Plan;
     } else if state.view == View::Page {
         state.view = state.page.came_from;
     } else if state.view == View::Slots && state.slots.only {
@@ -45,7 +47,7 @@ pub(super) fn back(state: &mut State) {
 pub(super) fn step_view(state: &mut State, step: isize) -> Vec<Effect> {
     let views = &state.subject.views;
     let count = views.len() as isize;
-    let at = views.iter().position(|view| *view == state.view).unwrap_or(0) as isize;
+    let at = views.iter().position(|view| *view == state.view.tab()).unwrap_or(0) as isize;
     let next = usize::try_from((at + step).rem_euclid(count.max(1))).unwrap_or(0);
     views.get(next).copied().map_or_else(Vec::new, |view| show(state, view))
 }
@@ -160,6 +162,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         View::Page if state.page.part.is_list() => page::move_rows(state, by),
         View::Page => state.page.top = moved(state.page.top, by, view::scroll_range(state)),
         View::Plan => state.plan.top = moved(state.plan.top, by, view::scroll_range(state)),
+        View::Apply => state.plan.before_top = moved(state.plan.before_top, by, view::scroll_range(state)),
     }
 }
 
@@ -194,7 +197,7 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         View::Wal => &mut state.wal.selected,
         View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
         View::Page if state.page.part == PagePart::Wal => &mut state.page.record,
-        View::Page | View::Plan => return Vec::new(),
+        View::Page | View::Plan | View::Apply => return Vec::new(),
     };
     // A second press on the same line opens it.
     let again = *selected == at;

@@ -6,13 +6,7 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::tui::action::Effect;
 use crate::tui::facts::{AppliedSheet, PlanSheet};
 use crate::tui::look::pages;
-use crate::tui::state::{Prompt, PromptKind, State};
-
-/// What has to be typed before anything is written.
-const APPLY_WORD: &str = "apply";
-
-/// The same where an image is not proven.
-const APPLY_UNPROVEN_WORDS: &str = "apply unproven";
+use crate::tui::state::{State, View};
 
 /// Marks the selected page for repair, or takes the mark away.
 pub(super) fn mark(state: &mut State) {
@@ -61,57 +55,24 @@ pub(super) fn save(state: &mut State) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Begins a dry run.
-pub(super) fn rehearse(state: &mut State) -> Vec<Effect> {
-    let Some(sheet) = plan_to_write(state) else { return Vec::new() };
-    state.plan.is_rehearsing = true;
-    state.plan.failure = None;
-    state.tell("dry run: checking once more; nothing is written");
-    vec![Effect::DryRun(sheet.plan.clone(), sheet.pages.clone())]
-}
-
-/// A dry run has ended well.
-pub(super) fn rehearsed(state: &mut State, count: usize) {
-    state.plan.is_rehearsing = false;
-    state.tell(format!("dry run: {} could be written now; nothing was written", pages(count)));
-}
-
-/// Opens the prompt for the word that has to be typed.
-pub(super) fn ask_for_word(state: &mut State) {
-    if plan_to_write(state).is_some() {
-        state.prompt = Some(Prompt { kind: PromptKind::Apply, text: String::new() });
-    }
-}
-
-/// Begins to carry out the plan when the word was typed.
-pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
-    let Some(sheet) = plan_to_write(state) else { return Vec::new() };
-    let wanted = if sheet.may_lose() { APPLY_UNPROVEN_WORDS } else { APPLY_WORD };
-    if typed != wanted {
-        state.tell(format!("nothing was written: what to type is {wanted}"));
-        return Vec::new();
-    }
-    state.plan.is_applying = true;
-    state.plan.failure = None;
-    state.tell("checking once more, then writing");
-    vec![Effect::ApplyPlan(sheet.plan.clone(), sheet.pages.clone())]
-}
-
 /// Pages were written.
 pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
     state.plan.is_applying = false;
-    state.tell(format!("{} written; press 6 for the command that undoes it", pages(applied.written)));
+    state.tell(format!("{} written; the cluster is being checked again", pages(applied.written)));
+    if state.view == View::Apply {
+        state.view = View::Plan;
+    }
+    state.plan.before = None;
     state.plan.applied = Some(applied);
     state.plan.marks.clear();
 }
 
 /// The plan, when a repair may be begun; else says why not.
-fn plan_to_write(state: &mut State) -> Option<Arc<PlanSheet>> {
+pub(super) fn plan_to_write(state: &mut State) -> Option<Arc<PlanSheet>> {
     let refusal = match &state.plan.sheet {
         _ if state.plan.is_applying || state.plan.is_rehearsing => "that is already in progress",
         None => "there is no plan yet",
         Some(sheet) if sheet.plan.steps.is_empty() => "the plan writes nothing",
-        Some(sheet) if !sheet.blockers.is_empty() => "refused: see the reasons above the plan",
         Some(sheet) => return Some(Arc::clone(sheet)),
     };
     state.warn(refusal);

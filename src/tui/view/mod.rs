@@ -3,6 +3,7 @@
 //! Each view is a `Body`: lines that stay, lines of a list of which only those on the screen are made, and lines below.
 
 mod batches;
+mod before;
 mod help;
 mod page;
 mod page_bytes;
@@ -134,6 +135,7 @@ fn body(state: &State) -> Body<'_> {
         View::Page => page::body(state),
         View::Wal => wal::body(state),
         View::Plan => plan::body(state),
+        View::Apply => before::body(state),
     }
 }
 
@@ -213,7 +215,7 @@ fn tabs(state: &State) -> Line<'static> {
     let mut spans = Vec::new();
     let mut used = 0;
     for (view, label) in tab_labels(state) {
-        let open = view == state.view && !state.help.is_open;
+        let open = view == state.view.tab() && !state.help.is_open;
         let style = if open { look.selected().add_modifier(Modifier::BOLD) } else { Style::new() };
         used += columns(&label);
         spans.push(Span::styled(label, style));
@@ -260,6 +262,8 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     if let Some(Prompt { kind, text }) = &state.prompt {
         let lead = match kind {
             PromptKind::Search => "search (enter: find, esc: cancel): ",
+            PromptKind::Journal => "directory of the journal: ",
+            PromptKind::Allow => "accept the risk? type the flag: ",
             PromptKind::Apply if state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose()) => {
                 "changes may be lost! type apply unproven, then enter: "
             }

@@ -63,12 +63,12 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let how = match (count, sheet.blockers.is_empty()) {
         (0, _) => "",
         (_, true) if sheet.may_lose() => {
-            "d: dry run; a: apply it, after you type apply unproven: changes may be lost, the reasons stand below; w: save it"
+            "a: what it would meet, then the words apply unproven: changes may be lost, the reasons stand below; d: dry run; w: save it"
         }
         (_, true) => {
-            "d: dry run; a: apply it, after you type the word apply (the old bytes go into a journal first); w: save it"
+            "a: what it would meet, then the word apply (the old bytes go into a journal first); d: dry run; w: save it"
         }
-        (_, false) => "w: save it; it cannot be applied while the reasons above hold",
+        (_, false) => "a: what refuses it, and what can be allowed; w: save it",
     };
     if !how.is_empty() {
         head.extend(fact(look, width, "to do", how, Style::new()));

@@ -1,0 +1,132 @@
+//! The last look before a plan is carried out: journal, guards, dry run, and the word.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::repair::plan_to_write;
+use crate::tui::action::{Effect, RepairOrder};
+use crate::tui::facts::BeforeSheet;
+use crate::tui::look::pages;
+use crate::tui::state::{Prompt, PromptKind, State, View};
+
+/// What has to be typed before anything is written.
+const APPLY_WORD: &str = "apply";
+
+/// The same where an image is not proven.
+const APPLY_UNPROVEN_WORDS: &str = "apply unproven";
+
+/// What has to be typed before this plan is carried out.
+#[must_use]
+pub const fn apply_word(may_lose: bool) -> &'static str {
+    if may_lose { APPLY_UNPROVEN_WORDS } else { APPLY_WORD }
+}
+
+/// The plan as it would be carried out.
+fn order(state: &mut State) -> Option<RepairOrder> {
+    let sheet = plan_to_write(state)?;
+    Some(RepairOrder {
+        plan: sheet.plan.clone(),
+        pages: sheet.pages.clone(),
+        journal: state.plan.journal.clone(),
+        allowed: state.plan.allowed,
+    })
+}
+
+/// Shows what carrying out the plan meets.
+pub(super) fn open(state: &mut State) -> Vec<Effect> {
+    let Some(order) = order(state) else { return Vec::new() };
+    state.view = View::Apply;
+    state.help.is_open = false;
+    state.plan.before = None;
+    state.plan.before_top = 0;
+    vec![Effect::LookBefore(order)]
+}
+
+/// It is known. What was asked before something was chosen is of no use.
+pub(super) fn looked(state: &mut State, sheet: Arc<BeforeSheet>) {
+    if sheet.order.journal == state.plan.journal && sheet.order.allowed == state.plan.allowed {
+        state.plan.before = Some(sheet);
+        super::clamp(state);
+    }
+}
+
+/// Begins a dry run.
+pub(super) fn rehearse(state: &mut State) -> Vec<Effect> {
+    let Some(order) = order(state) else { return Vec::new() };
+    let mut effects = if state.view == View::Apply { Vec::new() } else { open(state) };
+    state.plan.is_rehearsing = true;
+    state.plan.failure = None;
+    state.plan.rehearsed = None;
+    state.tell("dry run: checking once more; nothing is written");
+    effects.push(Effect::DryRun(order));
+    effects
+}
+
+/// A dry run has ended well.
+pub(super) fn rehearsed(state: &mut State, count: usize) {
+    state.plan.is_rehearsing = false;
+    state.plan.rehearsed = Some(count);
+    state.tell(format!("dry run: {} could be written now; nothing was written", pages(count)));
+}
+
+/// Opens the prompt for the word that has to be typed.
+pub(super) fn ask_for_word(state: &mut State) {
+    if plan_to_write(state).is_none() {
+        return;
+    }
+    match &state.plan.before {
+        None => state.warn("what is needed for it is still being examined"),
+        Some(before) if !before.is_ready() => state.warn("refused: see the lines in red; c and o may help"),
+        Some(_) => state.prompt = Some(Prompt { kind: PromptKind::Apply, text: String::new() }),
+    }
+}
+
+/// Begins to carry out the plan when the word was typed.
+pub(super) fn apply(state: &mut State, typed: &str) -> Vec<Effect> {
+    let Some(sheet) = plan_to_write(state) else { return Vec::new() };
+    let wanted = apply_word(sheet.may_lose());
+    if typed != wanted {
+        state.tell(format!("nothing was written: what to type is {wanted}"));
+        return Vec::new();
+    }
+    let Some(order) = order(state) else { return Vec::new() };
+    state.plan.is_applying = true;
+    state.plan.failure = None;
+    state.tell("checking once more, then writing");
+    vec![Effect::ApplyPlan(order)]
+}
+
+/// Opens the prompt for another directory of the journal.
+pub(super) fn ask_for_journal(state: &mut State) {
+    let journal = state.plan.before.as_ref().and_then(|before| before.found.as_ref().ok()?.ready.as_ref().ok());
+    let text = journal.map_or_else(String::new, |ready| ready.journal.display().to_string());
+    state.prompt = Some(Prompt { kind: PromptKind::Journal, text });
+}
+
+/// Another directory was typed: it is examined at once. Nothing typed: the one beside the data directory.
+pub(super) fn choose_journal(state: &mut State, typed: &str) -> Vec<Effect> {
+    state.plan.journal = (!typed.is_empty()).then(|| PathBuf::from(typed));
+    state.plan.rehearsed = None;
+    open(state)
+}
+
+/// Opens the prompt for the flag of a guard that refuses.
+pub(super) fn ask_for_flag(state: &mut State) {
+    match state.plan.before.as_ref().map(|before| before.flags()) {
+        None => state.warn("what is needed for it is still being examined"),
+        Some(flags) if flags.is_empty() => state.warn("nothing that refuses can be allowed by a flag"),
+        Some(_) => state.prompt = Some(Prompt { kind: PromptKind::Allow, text: String::new() }),
+    }
+}
+
+/// A flag was typed.
+pub(super) fn allow(state: &mut State, typed: &str) -> Vec<Effect> {
+    let flags = state.plan.before.as_ref().map_or_else(Vec::new, |before| before.flags());
+    if !flags.contains(&typed) {
+        state.tell(format!("nothing was allowed: what to type is {}", flags.join(" or ")));
+        return Vec::new();
+    }
+    state.plan.allowed = state.plan.allowed.with_flag(typed);
+    state.plan.rehearsed = None;
+    open(state)
+}

@@ -1,0 +1,168 @@
+//! What stands before a plan is carried out: all that may be lost, all that is needed, and the word to type.
+
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::{Body, fact};
+use crate::inspect::repair::readiness::{BeforeRepair, GuardState, Readiness};
+use crate::output::figures::size;
+use crate::repair::plan::StepKind;
+use crate::tui::facts::{BeforeSheet, PlanSheet};
+use crate::tui::look::{Look, pages};
+use crate::tui::state::State;
+use crate::tui::update::apply_word;
+
+/// Pages whose reasons are shown; the plan has all.
+const MAX_REASONS: usize = 50;
+
+/// Label and sentence, wrapped.
+struct Facts {
+    look: Look,
+    width: usize,
+    lines: Vec<Line<'static>>,
+}
+
+impl Facts {
+    fn add(&mut self, label: &str, text: &str, style: Style) {
+        for (at, line) in text.lines().enumerate() {
+            self.lines.extend(fact(self.look, self.width, if at == 0 { label } else { "" }, line, style));
+        }
+    }
+}
+
+pub(super) fn body(state: &State) -> Body<'_> {
+    let look = state.look;
+    let mut facts = Facts { look, width: state.columns(), lines: Vec::new() };
+    let Some(sheet) = state.plan.sheet.as_deref() else {
+        facts.add("plan", "the plan is being made anew", Style::new());
+        return Body::text(Vec::new(), facts.lines, 0);
+    };
+    if let Some(failure) = &state.plan.failure {
+        facts.add("failed", failure, look.bad());
+    }
+    add_counts(&mut facts, sheet);
+    let before = state.plan.before.as_deref();
+    match before.map(|before| (before, &before.found)) {
+        None => facts.add("needed", "journal, files and guards are being examined", look.faint()),
+        Some((_, Err(why))) => facts.add("refused", why, look.bad()),
+        Some((before, Ok(found))) => add_found(&mut facts, state, before, found),
+    }
+    let dry_run = match state.plan.rehearsed {
+        Some(count) => (format!("passed: {} could be written", pages(count)), look.good()),
+        None if state.plan.is_rehearsing => ("going on".to_owned(), look.faint()),
+        None => ("d does everything that a repair does but the writing".to_owned(), look.faint()),
+    };
+    facts.add("dry run", &dry_run.0, dry_run.1);
+    let word = apply_word(sheet.may_lose());
+    let to_do = match before {
+        Some(before) if before.is_ready() => format!("a, then type: {word}"),
+        Some(_) => "it cannot be applied while lines in red stand here".to_owned(),
+        None => String::new(),
+    };
+    if !to_do.is_empty() {
+        facts.add("to write", &to_do, look.heading());
+    }
+    Body::text(Vec::new(), facts.lines, state.plan.before_top)
+}
+
+fn add_counts(facts: &mut Facts, sheet: &PlanSheet) {
+    let look = facts.look;
+    let count = sheet.plan.steps.len();
+    facts.add("write", &format!("{} would be overwritten", pages(count)), Style::new());
+    let kinds = [
+        (StepKind::Proven, "an image that is proven", look.good()),
+        (StepKind::Rebuilt, "rebuilt by replay, proven", look.good()),
+        (StepKind::Blank, "zeros over a page of a map", Style::new()),
+        (StepKind::Unproven, "NOT proven: changes may be lost", look.doubt()),
+        (StepKind::LosesChanges, "LOSES committed changes", look.bad()),
+    ];
+    for (kind, words, style) in kinds {
+        let of_kind = sheet.count(kind);
+        if of_kind > 0 {
+            facts.add("", &format!("{of_kind}: {words}"), style);
+        }
+    }
+    let risky = sheet.plan.steps.iter().zip(&sheet.facts).filter(|(_, facts)| facts.kind.may_lose());
+    for (step, known) in risky.clone().take(MAX_REASONS) {
+        let name = format!("{} block {}", step.path, step.page.block);
+        facts.add("may be lost", &format!("? {name}: {}", known.reasons.join("; ")), look.doubt());
+    }
+    let more = risky.count().saturating_sub(MAX_REASONS);
+    if more > 0 {
+        facts.add("", &format!("and {} more, with their reasons in the plan", pages(more)), look.doubt());
+    }
+    if !sheet.plan.left.is_empty() {
+        facts.add("left", &format!("{} as before: see the plan", pages(sheet.plan.left.len())), look.faint());
+    }
+}
+
+fn add_found(facts: &mut Facts, state: &State, before: &BeforeSheet, found: &BeforeRepair) {
+    let look = facts.look;
+    match &found.ready {
+        Err(error) => facts.add("refused", &error.to_string(), look.bad()),
+        Ok(ready) => add_ready(facts, ready),
+    }
+    for (at, guard) in found.guards.iter().enumerate() {
+        let label = if at == 0 { "guards" } else { "" };
+        match &guard.state {
+            GuardState::Passed => facts.add(label, &format!("passed: {}", passed_words(guard.kind)), look.faint()),
+            GuardState::Allowed(blocker) => {
+                let flag = blocker.flag.unwrap_or_default();
+                facts.add(label, &format!("allowed by {flag}: {}", blocker.what), look.doubt());
+            }
+            GuardState::Refused(blocker) => {
+                let how = match blocker.flag {
+                    Some(flag) => format!("; {flag} allows it: o, then type it"),
+                    None => "; no flag allows it".to_owned(),
+                };
+                facts.add(label, &format!("REFUSED: {}; {}{how}", blocker.what, blocker.advice), look.bad());
+            }
+        }
+    }
+    let version = format!("PostgreSQL {}: only a server of this version starts the cluster", before.version);
+    facts.add("version", &version, Style::new());
+    let unproven = state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose());
+    let condition = if unproven { "If the unproven images are right: " } else { "" };
+    facts.add("afterwards", &format!("{condition}{}", before.start_after), Style::new());
+}
+
+fn add_ready(facts: &mut Facts, ready: &Readiness) {
+    let look = facts.look;
+    let journal = ready.journal.display();
+    match &ready.site {
+        Ok(free) => {
+            facts.add("journal", &format!("{journal}: new, writable (c: another directory)"), look.good());
+            let words = format!(
+                "the journal needs {}, {} are free; pages are overwritten",
+                size(ready.needed_bytes),
+                size(*free)
+            );
+            facts.add("space", &words, Style::new());
+        }
+        Err(error) => facts.add("journal", &format!("NOT USABLE: {error} (c: another directory)"), look.bad()),
+    }
+    match ready.closed.len() {
+        0 => facts.add("files", &format!("{} can be opened for writing", ready.files), look.good()),
+        count => {
+            facts.add("files", &format!("{count} of {} CANNOT be opened for writing", ready.files), look.bad());
+            for error in ready.closed.iter().take(MAX_REASONS) {
+                facts.add("", &error.to_string(), look.bad());
+            }
+        }
+    }
+}
+
+/// What a guard that passed says.
+fn passed_words(kind: &str) -> &'static str {
+    match kind {
+        "locked" => "no other repair is running",
+        "server_running" => "no server runs on this directory",
+        "control" => "pg_control can be trusted",
+        "version" => "PG_VERSION and pg_control are of one version",
+        "shut_down" => "the cluster was not shut down cleanly",
+        "standby" => "not a standby, not in archive recovery",
+        "recovery_signal" => "no signal file of another recovery",
+        "backup_label" => "no backup_label",
+        _ => "the data directory belongs to this user",
+    }
+}
