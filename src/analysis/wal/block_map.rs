@@ -61,17 +61,28 @@ impl<V> BlockMap<V> {
         self.shards[shard_of(key)].remove(&key)
     }
 
-    /// Forgets the blocks of a fork from `first` on.
-    pub(super) fn forget(&mut self, fork: u32, first: BlockNumber) {
+    /// Forgets the blocks of a fork from `first` on; `dropped` is shown each with its key.
+    pub(super) fn forget(&mut self, fork: u32, first: BlockNumber, mut dropped: impl FnMut(u64, &V)) {
         let range = key_of(fork, first)..=key_of(fork, BlockNumber::MAX);
         for shard in &mut self.shards {
-            shard.retain(|key, _| !range.contains(key));
+            shard.retain(|key, value| {
+                let goes = range.contains(key);
+                if goes {
+                    dropped(*key, value);
+                }
+                !goes
+            });
         }
+    }
+
+    /// All keys and values.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &V)> {
+        self.shards.iter().flatten().map(|(key, value)| (*key, value))
     }
 
     /// All values.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
-        self.shards.iter().flat_map(FxHashMap::values)
+        self.iter().map(|(_, value)| value)
     }
 
     /// Forgets all blocks, and gives the memory back. Forks keep their numbers.
@@ -85,8 +96,9 @@ impl<V> BlockMap<V> {
     }
 }
 
+/// The key of a block of the fork with this number.
 #[inline(always)]
-fn key_of(fork: u32, block: BlockNumber) -> u64 {
+pub(super) fn key_of(fork: u32, block: BlockNumber) -> u64 {
     u64::from(fork) << 32 | u64::from(block)
 }
 
@@ -108,7 +120,9 @@ mod tests {
                 *map.entry(fork, block) = block;
             }
         }
-        map.forget(1, 600);
+        let mut dropped = 0;
+        map.forget(1, 600, |_, _| dropped += 1);
+        assert_eq!(dropped, 401);
         assert_eq!(map.len(), 3003 - 401);
         assert_eq!((map.remove(1, 599), map.remove(1, 600), map.remove(1, 599)), (Some(599), None, None));
         assert_eq!(

@@ -10,6 +10,7 @@ const LSN_MASK: u64 = (1 << LSN_BITS) - 1;
 /// Bits that the bytes of an image take.
 const IMAGE_MASK: u64 = (1 << 16) - 1;
 const MAYBE: u64 = 1 << 60;
+const WHOLE: u64 = 1 << 61;
 
 /// What is known of one block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,16 @@ impl BlockState {
         Self(self.0 | u64::from(bytes) << LSN_BITS)
     }
 
+    /// It was changed by nothing but records that log it as a whole, since the redo point before the last of them.
+    pub(super) const fn is_logged_whole(self) -> bool {
+        self.0 & WHOLE != 0
+    }
+
+    /// The same, of one that was.
+    pub(super) const fn logged_whole(self) -> Self {
+        Self(self.0 | WHOLE)
+    }
+
     /// A record may have set the page's LSN.
     pub(super) const fn maybe_touched(self) -> Self {
         Self(self.0 | MAYBE)
@@ -64,5 +75,8 @@ mod tests {
         let maybe = state.maybe_touched();
         assert!(maybe.maybe_later() && maybe.touched_at() == state.touched_at());
         assert_eq!(none.maybe_touched().touched_at(), None);
+        let whole = maybe.logged_whole();
+        assert!(whole.is_logged_whole() && !maybe.is_logged_whole() && whole.maybe_later());
+        assert_eq!((whole.touched_at(), whole.hint_bytes()), (state.touched_at(), state.hint_bytes()));
     }
 }

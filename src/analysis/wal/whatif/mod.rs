@@ -13,6 +13,7 @@
 mod block_state;
 pub mod collect;
 pub mod compression;
+mod dirtied;
 pub mod hints;
 pub mod protection;
 mod replay;

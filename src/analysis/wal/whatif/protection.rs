@@ -105,8 +105,6 @@ pub(super) struct GuardCounts {
     pub(super) missing: u64,
     /// Images of first changes whose records may ask for one whatever the LSN of the page.
     pub(super) maybe_always: u64,
-    /// Blocks dirtied, each once in an interval.
-    pub(super) dirtied: u64,
     /// Bytes by which records would be shorter without the images of first changes: images and their headers less the data
     /// that they stand for.
     pub(super) saved_first: i64,
@@ -133,9 +131,15 @@ impl GuardCounts {
         if self.maybe_always > 0 || self.is_mixed() { Certainty::Estimate } else { Certainty::Exact }
     }
 
-    /// Guards beside each other. `images_for_hints_always`: images for hint bits do not depend on the guard; so it was up to
-    /// major 14.
-    pub(super) fn protection(&self, actual: &Tally, block_size: u32, images_for_hints_always: bool) -> Protection {
+    /// Guards beside each other. `dirtied`: blocks that were changed, each once in an interval. `images_for_hints_always`:
+    /// images for hint bits do not depend on the guard; so it was up to major 14.
+    pub(super) fn protection(
+        &self,
+        actual: &Tally,
+        dirtied: u64,
+        block_size: u32,
+        images_for_hints_always: bool,
+    ) -> Protection {
         let Self { first, in_backup, hints, hints_in_backup, .. } = *self;
         let is_full = self.writes_images();
         let wal_bytes = actual.combined_bytes();
@@ -160,7 +164,7 @@ impl GuardCounts {
                 images: actual.fpi_count,
                 image_bytes: actual.fpi_bytes,
                 wal_bytes,
-                buffer_pages: (guard == Guard::DoubleWrite).then_some(self.dirtied),
+                buffer_pages: (guard == Guard::DoubleWrite).then_some(dirtied),
                 certainty: Certainty::Exact,
                 wal_certainty: Certainty::Exact,
             };

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::block_state::BlockState;
+use super::dirtied::Dirtied;
 use super::hints::{HintCost, HintImages};
 use super::protection::{GuardCounts, IMAGE_HEADER_BYTES};
 use super::spacing::{OpenImages, OrdinaryImage, Server, SpacingReplay};
@@ -32,6 +33,7 @@ pub(super) struct Replay {
     forgotten_blocks: u64,
     spacing: SpacingReplay,
     guards: GuardCounts,
+    dirtied: Dirtied,
     hints: HintCost,
     hints_unsure: bool,
     /// The real redo point, as far as it is known.
@@ -103,6 +105,7 @@ impl Replay {
             forgotten_blocks: 0,
             spacing: SpacingReplay::new(&plan.spacings, server, marks_redo),
             guards: GuardCounts::default(),
+            dirtied: Dirtied::new(marks_redo),
             hints: HintCost::default(),
             hints_unsure: false,
             redo_lsn: None,
@@ -209,6 +212,7 @@ impl Replay {
         } else if !is_before_run {
             self.begin(redo_lsn);
         }
+        self.dirtied.redo_point(redo_lsn);
         self.redo_lsn = Some(redo_lsn);
     }
 
@@ -226,8 +230,8 @@ impl Replay {
         for (fork, first) in [(ForkNumber::Main, keeps_blocks), (ForkNumber::Fsm, 0), (ForkNumber::Vm, 0)] {
             let Some(code) = u8::try_from(fork.code()).ok() else { continue };
             if let Some(index) = self.blocks.known_fork(rel, code) {
-                let before = self.blocks.len();
-                self.blocks.forget(index, first);
+                let (before, dirtied, redo_lsn) = (self.blocks.len(), &mut self.dirtied, self.redo_lsn);
+                self.blocks.forget(index, first, |key, state| dirtied.forget(key, *state, redo_lsn));
                 self.forgotten_blocks = self.forgotten_blocks.saturating_add(before.saturating_sub(self.blocks.len()));
             }
         }
@@ -239,22 +243,23 @@ impl Replay {
         let is_sure = touch.is_sure() || (touch.marks_visible() && logs_hints);
         let state = self.blocks.entry(fork, touch.block);
         let old = *state;
+        let redo_lsn = self.redo_lsn.unwrap_or_default();
+        let is_new_only = !self.dirtied.take((fork, touch.block), at, touch.is_new_page(), is_sure, (old, redo_lsn));
         *state = match (is_sure, old.touched_at()) {
             (true, _) => BlockState::touched(at),
             // Where hints are not logged, a page that is marked as visible keeps its LSN.
             (false, _) if touch.marks_visible() => old,
             (false, _) => old.maybe_touched(),
         };
+        if is_new_only {
+            *state = state.logged_whole();
+        }
         if touch.has_image() && touch.is_hint() {
             *state = state.with_hint(touch.image_bytes);
         }
         let before = old.touched_at();
         self.hint_fate(touch, is_sure, old);
-        let redo_lsn = self.redo_lsn.unwrap_or_default();
         let is_first = before.is_none_or(|before| before < redo_lsn);
-        if is_first && !touch.is_new_page() {
-            self.guards.dirtied = self.guards.dirtied.saturating_add(1);
-        }
         if touch.has_image() {
             self.image(at, touch, (fork, kind), old);
         } else if self.is_begun && !touch.is_init() && !touch.marks_visible() {
@@ -355,6 +360,8 @@ impl Replay {
         }
         self.spacing.end_run(end_lsn);
         self.forgotten_blocks = self.forgotten_blocks.saturating_add(self.blocks.len());
+        self.blocks.iter().for_each(|(key, state)| self.dirtied.forget(key, *state, self.redo_lsn));
+        self.dirtied.end_run();
         self.blocks.clear();
         (self.redo_lsn, self.run_start, self.is_begun, self.next_slice) = (None, None, false, Lsn::INVALID);
     }
@@ -398,7 +405,12 @@ impl Replay {
             replayed_from: self.replayed_from,
             not_replayed_bytes: self.not_replayed_bytes,
             spacing: self.spacing.rows(&tally, seconds, open),
-            protection: self.guards.protection(&tally, self.geometry.block_size, !hints_need_page_writes(self.major)),
+            protection: self.guards.protection(
+                &tally,
+                self.dirtied.blocks(),
+                self.geometry.block_size,
+                !hints_need_page_writes(self.major),
+            ),
             hints,
             completion_target: self.completion_target,
             seconds,
