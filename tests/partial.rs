@@ -199,7 +199,7 @@ fn touches_that_do_not_belong_together_are_refused_or_named() {
     assert_eq!((whole.status, &whole.of_type("summary")[0]["certainty"]), (0, &Value::from("exact")));
     assert_eq!(whole.of_type("guard")[0]["certainty"], "exact");
     let gap = merge(&[], &[&first, &last]);
-    assert_eq!((gap.status, gap.of_type("finding")[0]["kind"].as_str()), (1, Some("wal_gap")), "{}", gap.stderr);
+    assert_eq!((gap.status, gap.of_type("finding")[0]["kind"].as_str()), (2, Some("wal_gap")), "{}", gap.stderr);
     for row in gap.of_types(&["spacing", "guard", "hint"]) {
         assert_ne!(row["certainty"], "exact", "{row}");
     }
@@ -367,7 +367,7 @@ fn parts_that_do_not_belong_together_are_refused_or_named() {
     let overlap = merge(&[&first, &part(0..2, "rmgr")]);
     assert!(overlap.status == 2 && overlap.stderr.contains("counted the same WAL"), "{}", overlap.stderr);
     let gap = merge(&[&first, &last]);
-    assert_eq!((gap.status, gap.of_type("finding")[0]["kind"].as_str()), (1, Some("wal_gap")), "{}", gap.stderr);
+    assert_eq!((gap.status, gap.of_type("finding")[0]["kind"].as_str()), (2, Some("wal_gap")), "{}", gap.stderr);
     assert_eq!(gap.of_type("summary")[0]["certainty"], "at_least");
     let whole = merge(&[&first, &middle, &last]);
     assert_eq!((whole.status, whole.of_type("summary")[0]["certainty"].as_str()), (0, Some("exact")));

@@ -397,16 +397,19 @@ fn flipped_bit_in_the_middle_is_damage_with_a_place() {
     fs::write(&path, &bytes).unwrap();
     for command in [&["verify"][..], &["stats"], &["stats", "--by", "rmgr"], &["stats", "--by", "cause"], &["list"]] {
         let ran = walfpi(&[command, &["--format", "ndjson", arg(&data)]].concat());
-        assert_eq!(ran.status, 1, "{command:?}: {}", ran.stdout);
+        assert_eq!(ran.status, 2, "{command:?}: {}", ran.stdout);
         let finding = ran.of_type("finding").into_iter().find(|finding| finding["kind"] == "damage").unwrap();
         let what = finding["what"].as_str().unwrap();
         let at = number(&Value::from(what.split([' ', ',']).find(|word| word.contains('/')).unwrap())).unwrap();
         // The bit lies at 0/980100: the record that holds it begins at most some pages before.
         assert!((0x97_8000..=0x98_0100).contains(&at), "{command:?} {finding}");
+        assert!(finding["why"].as_str().unwrap().ends_with("--resync reads on"), "{command:?} {finding}");
+        let skipped = ran.of_type("skipped");
+        assert_eq!((skipped.len(), &skipped[0]["cause"]), (1, &Value::from("damaged_wal")), "{command:?}");
     }
     let resumed = walfpi(&["verify", "--resync", "--format", "ndjson", arg(&data)]);
     let damage = resumed.of_type("damage");
-    assert_eq!((resumed.status, damage.len()), (1, 1), "{}", resumed.stdout);
+    assert_eq!((resumed.status, damage.len()), (2, 1), "{}", resumed.stdout);
     assert!(damage[0]["bytes"].as_u64().unwrap() < 32_768, "only the neighbourhood is lost: {}", damage[0]);
     let whole =
         walfpi(&["verify", "--format", "ndjson", arg(&self::data(15))]).of_type("run")[0]["records"].as_u64().unwrap();
@@ -422,10 +425,15 @@ fn zeroed_middle_and_missing_segment() {
     bytes[0x4_0000..0x6_0000].fill(0);
     fs::write(&path, &bytes).unwrap();
     let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
-    assert!(ran.status == 1 && ran.stdout.contains("valid records follow from"), "{}", ran.stdout);
+    assert!(ran.status == 2 && ran.stdout.contains("valid records follow from"), "{}", ran.stdout);
     fs::remove_file(&path).unwrap();
     let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
-    assert!(ran.status != 0, "{}", ran.stdout);
+    let skipped = ran.of_type("skipped");
+    assert_eq!((ran.status, skipped.len()), (2, 1), "{}", ran.stdout);
+    assert_eq!(
+        (&skipped[0]["cause"], &skipped[0]["what"]),
+        (&Value::from("segments_missing"), &Value::from("0/00A00000 to 0/00B00000"))
+    );
     assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "wal_gap"), "{}", ran.stdout);
     let runs = walfpi(&["verify", "--format", "ndjson", arg(&data)]).of_type("run");
     assert_eq!(runs.len(), 2, "what lies on each side of the gap is read");
@@ -558,11 +566,11 @@ fn damage_to_the_checkpoint_that_pg_control_names_is_no_normal_end() {
         let size = fs::metadata(segment(&data, 0)).unwrap().len();
         let name = format!("{:08X}{:08X}{:08X}", 1, 0, checkpoint / size);
         flip(&data.join("pg_wal").join(name), (checkpoint % size) as usize + 40, 3);
-        let expected = (1, "damage".to_owned(), true);
+        let expected = (2, "damage".to_owned(), true);
         assert_eq!(verdict(&data, &[]), expected, "{major}");
         assert_eq!(verdict(&data, &["--resync"]), expected, "{major}");
         for command in [&["stats"][..], &["stats", "--by", "cause"], &["list"], &["list", "--resync"]] {
-            assert_eq!(walfpi(&[command, &[arg(&data)]].concat()).status, 1, "{major} {command:?}");
+            assert_eq!(walfpi(&[command, &[arg(&data)]].concat()).status, 2, "{major} {command:?}");
         }
     }
 }
@@ -580,7 +588,7 @@ fn damage_is_found_by_records_after_it_in_the_same_page() {
     let hit = in_last_page[in_last_page.len() - 3];
     fs::remove_file(data.join("global/pg_control")).unwrap();
     flip(&data.join(format!("pg_wal/0000000100000000000000{:02X}", hit >> 20)), (hit % (1 << 20)) as usize + 20, 0);
-    assert_eq!(verdict(&data.join("pg_wal"), &[]), (1, "damage".to_owned(), true));
+    assert_eq!(verdict(&data.join("pg_wal"), &[]), (2, "damage".to_owned(), true));
 }
 
 /// Whatever is lost inside WAL, the records after it tell: no control file is needed.
@@ -617,10 +625,10 @@ fn damage_inside_wal_is_always_found() {
             fs::write(&path, &damaged).unwrap();
             assert_eq!(
                 verdict(&data.join("pg_wal"), &[]),
-                (1, "damage".to_owned(), true),
+                (2, "damage".to_owned(), true),
                 "{major} {lsn:X} unit {unit} inside {is_inside}"
             );
-            assert_eq!(walfpi(&["stats", arg(&data.join("pg_wal"))]).status, 1, "{major} {lsn:X}");
+            assert_eq!(walfpi(&["stats", arg(&data.join("pg_wal"))]).status, 2, "{major} {lsn:X}");
             fs::write(&path, &sound).unwrap();
         }
     }
@@ -635,7 +643,7 @@ fn resync_reports_every_damage_and_goes_on() {
     fs::File::options().write(true).open(&path).unwrap().set_len(500_000).unwrap();
     let ran = walfpi(&["verify", "--resync", "--format", "ndjson", arg(&data)]);
     let damage = ran.of_type("damage");
-    assert_eq!((ran.status, damage.len()), (1, 3), "{}", ran.stdout);
+    assert_eq!((ran.status, damage.len()), (2, 3), "{}", ran.stdout);
     let end = number(&ran.of_type("run")[0]["end_lsn"]).unwrap();
     assert_eq!(end, 0xB3_BCE0, "what follows the short segment is read to its end");
     let list = walfpi(&["list", "--resync", "--format", "ndjson", arg(&data)]);
@@ -647,7 +655,7 @@ fn wrong_timeline_in_one_first_page_does_not_discard_the_others() {
     let (_keep, data) = copy_of(15);
     flip(&segment(&data, 1), 4, 1);
     let ran = walfpi(&["stats", "--format", "ndjson", arg(&data)]);
-    assert_eq!(ran.status, 1);
+    assert_eq!(ran.status, 2);
     let records = ran.of_type("summary")[0]["records"].as_u64().unwrap();
     let first_segment = walfpi(&["stats", "--end", "0/900000", "--format", "ndjson", arg(&self::data(15))]);
     assert!(records >= first_segment.of_type("summary")[0]["records"].as_u64().unwrap(), "{records}");

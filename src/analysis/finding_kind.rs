@@ -304,6 +304,32 @@ impl WalRemark {
     }
 }
 
+/// Whether reading goes on after damage, at the next page that starts a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resync {
+    /// It does not, and cannot be asked to.
+    #[default]
+    Never,
+    /// It does not; it would if it was asked to.
+    Off,
+    /// It does.
+    On,
+}
+
+impl Resync {
+    /// What was asked for of work that can go on.
+    #[must_use]
+    pub const fn of(asked: bool) -> Self {
+        if asked { Self::On } else { Self::Off }
+    }
+
+    /// True when reading goes on.
+    #[must_use]
+    pub const fn is_on(self) -> bool {
+        matches!(self, Self::On)
+    }
+}
+
 /// WAL that cannot be read up to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WalDamage {
@@ -328,6 +354,8 @@ pub enum WalDamage {
         first_lsn: Lsn,
         /// WAL between was on disk once.
         was_synced: bool,
+        /// Whether they can be read all the same.
+        resync: Resync,
     },
     /// `pg_control` knows of later WAL.
     BeforeKnownEnd {

@@ -79,7 +79,7 @@ pub enum SkippedPart {
     WalAfterEnd,
     /// What of WAL comes later.
     RestOfWal,
-    /// A range of WAL that was asked for.
+    /// A range of WAL.
     LsnRange {
         /// Where it begins; `None` for the start of WAL.
         start: Option<Lsn>,
@@ -210,6 +210,10 @@ pub enum SkipReason {
     EndsInPart,
     /// The first record of a part does not follow on the last one of the part before.
     PartDoesNotFollow,
+    /// It is damaged, or comes after damage: no record of it could be read.
+    DamagedWal,
+    /// Segments of it are missing.
+    SegmentsMissing,
     /// It lies past the end of a segment, where no server reads.
     PastSegmentEnd,
     /// The file has no bytes.

@@ -24,6 +24,7 @@ pub mod image_log;
 pub mod interval;
 pub mod interval_rows;
 pub mod likely_cause;
+pub mod lost;
 pub mod overview;
 pub mod page_action;
 pub mod page_writes;

@@ -366,7 +366,7 @@ impl Chooser<'_> {
             let from = first.start_lsn(size).unwrap_or_default();
             let what = format!("{missing} segments missing before it, WAL from {from} to {}", after.start_lsn);
             let note = SetNote::new(NoteKind::Gap, NoteLevel::Problem, Some(&after.label), what);
-            self.notes.push(SetNote { wal_end: Some(after.start_lsn), ..note });
+            self.notes.push(SetNote { wal_start: Some(from), wal_end: Some(after.start_lsn), ..note });
         }
     }
 }

@@ -153,13 +153,23 @@ pub struct SetNote {
     pub offset: Option<u64>,
     /// What was found, in words.
     pub what: String,
+    /// Where the WAL begins that is missing, where segments are.
+    pub wal_start: Option<Lsn>,
     /// Where the WAL ends that is missing, or that was left out and may belong to what is read.
     pub wal_end: Option<Lsn>,
 }
 
 impl SetNote {
     pub(super) fn new(kind: NoteKind, level: NoteLevel, file: Option<&str>, what: impl fmt::Display) -> Self {
-        Self { kind, level, file: file.map(ToOwned::to_owned), offset: None, what: what.to_string(), wal_end: None }
+        Self {
+            kind,
+            level,
+            file: file.map(ToOwned::to_owned),
+            offset: None,
+            what: what.to_string(),
+            wal_start: None,
+            wal_end: None,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::request::WalRequest;
 use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::wal::chain::{ChainVerdict, CheckedRun, RunCounter};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::Visitor;
@@ -43,6 +43,7 @@ pub struct WalChain {
 /// When there is no such WAL, or the range is empty.
 pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalChain, InspectError> {
     let mut source = WalSource::open_watched(&request.wal, watch)?;
+    source.resync = Resync::of(request.resynchronise);
     let (plan, watched) = (source.plan(), source.watched(watch));
     let (mut runs, mut damage, mut records) = (Vec::new(), Vec::new(), 0_u64);
     source.each_run(

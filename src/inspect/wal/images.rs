@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::source::{Notes, WalSource};
 use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::select::{PageSelection, Span};
 use crate::analysis::wal::cause::{Cause, CauseClassifier, HiddenRedo, OldLsns, OpenCauses};
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
@@ -68,12 +68,13 @@ impl WalSource {
         watch: WatchWal<'_>,
         mut visit: impl FnMut(&mut Notes<'_>, &FoundImage<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.resync = Resync::of(selection.resynchronise);
         let (plan, watched) = (self.plan(), self.watched(watch));
         let facts = cause_facts(&self.set, &plan, jobs, &watched);
         let mut classifier = CauseClassifier::new(facts, self.set.geometry().block_size);
         let mut causes = Vec::new();
         let mut failed = None;
-        self.each_record(&plan, selection.resynchronise, &watched, |notes, record| {
+        self.each_record(&plan, &watched, |notes, record| {
             notes.coverage.examined += 1;
             classifier.causes(record, &mut causes);
             let with_image = record.blocks().filter(|block| block.image.is_some());
@@ -107,6 +108,7 @@ impl WalSource {
         if selection.resynchronise {
             return self.each_image(selection, jobs, watch, |_, found| visit(found));
         }
+        self.resync = Resync::Off;
         let (plan, watched) = (self.plan(), self.watched(watch));
         let block_size = self.set.geometry().block_size;
         let mut classifier = CauseClassifier::new(cause_facts(&self.set, &plan, jobs, &watched), block_size);

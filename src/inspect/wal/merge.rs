@@ -188,16 +188,11 @@ pub fn merge(paths: &[PathBuf], names: Option<&Path>, settings: &WhatIfPlan) -> 
     } else {
         merging.answer(sums, (&parts, &pieces), whose, lookup)?
     };
-    let is_whole = |coverage: &Coverage, findings: &[Finding]| {
-        let is_gap =
-            |finding: &Finding| matches!(finding.kind, FindingKind::Wal(WalRemark::Note { kind: NoteKind::Gap, .. }));
-        coverage.skipped.is_empty() && !findings.iter().any(is_gap)
-    };
     let all_there = skipped.is_empty()
         && match &answer {
-            MergedAnswer::Groups(_, stats) => is_whole(&stats.coverage, &stats.findings),
-            MergedAnswer::Times(times) => is_whole(&times.coverage, &times.findings),
-            MergedAnswer::WhatIf(report) => is_whole(&report.coverage, &report.findings),
+            MergedAnswer::Groups(_, stats) => stats.coverage.skipped.is_empty(),
+            MergedAnswer::Times(times) => times.coverage.skipped.is_empty(),
+            MergedAnswer::WhatIf(report) => report.coverage.skipped.is_empty(),
         };
     if let MergedAnswer::WhatIf(report) = &mut answer {
         let own = &report.findings;
@@ -394,6 +389,7 @@ impl Merging {
             Seam::Gap => {
                 let what = format!("nothing was counted from {} to {}", one.limit_lsn, other.start_lsn);
                 self.findings.push(Finding::problem(FindingKind::Wal(WalRemark::Note { kind: NoteKind::Gap, what })));
+                self.coverage.skip(between(one.limit_lsn, other.start_lsn), SkipReason::SegmentsMissing);
             }
             Seam::RecordBetween(lsn) => {
                 self.coverage.skip(between(lsn, other.start_lsn), SkipReason::RecordBetweenParts);

@@ -43,7 +43,7 @@ impl WalSource {
         mut take: impl FnMut(&Stretch<'_>, RunStep<'_, V>) -> Result<(), WalReadError>,
     ) {
         let Reading { plan, keep, jobs, watched } = *reading;
-        let resynchronise = self.resynchronise;
+        let resync = self.resync;
         self.each_run(
             watched,
             |set, run, _| {
@@ -56,7 +56,7 @@ impl WalSource {
                     run_end = Some(end_lsn);
                     take(&stretch, RunStep::Segment(part, end_lsn))
                 };
-                let read = if resynchronise {
+                let read = if resync.is_on() {
                     // After damage, where to go on is only known in order.
                     collect_resynchronised(&stretch, run.end, &watch, begin, &mut take_up)
                 } else {

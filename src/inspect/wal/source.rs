@@ -11,10 +11,11 @@ use super::time_range::{TimedRange, bytes_between, lsn_range};
 use super::watch::{WatchWal, Watched, unwatched};
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::finding::{Coverage, Finding, Severity};
-use crate::analysis::finding_kind::{FindingKind, WalChange, WalDamage, WalRemark};
+use crate::analysis::finding_kind::{FindingKind, Resync, WalChange, WalDamage, WalRemark};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::history::WalHistory;
 use crate::analysis::verdict::interest::Interest;
+use crate::analysis::wal::lost::{lost_by_damage, lost_by_note};
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::relation_filter::RelationFilter;
 use crate::analysis::wal::set_notes::{NeededWal, note_set};
@@ -39,8 +40,8 @@ pub struct WalSource {
     pub findings: Vec<Finding>,
     /// What was read and what was not.
     pub coverage: Coverage,
-    /// Counting goes on after damage.
-    pub resynchronise: bool,
+    /// Whether reading goes on after damage.
+    pub resync: Resync,
     /// Bytes of WAL between good records that could not be read, where reading went on after them.
     pub damaged_bytes: u64,
     /// Relations that are counted alone.
@@ -103,7 +104,7 @@ impl WalSource {
             set,
             findings: Vec::new(),
             coverage: Coverage::default(),
-            resynchronise: false,
+            resync: Resync::default(),
             damaged_bytes: 0,
             relations: None,
             start,
@@ -113,6 +114,8 @@ impl WalSource {
         };
         let needed = NeededWal { gaps_from: None, segments_from: wanted.from.or(source.start) };
         note_set(&source.set, needed, &mut source.findings, &mut source.coverage);
+        let lost = source.set.notes().iter().filter_map(|note| lost_by_note(note, source.start));
+        source.coverage.skipped.extend(lost);
         source.confirm_version();
         source.note_two_segments(paths);
         if let Some(since) = since.filter(|_| leaves_out_unknown) {
@@ -308,16 +311,16 @@ impl WalSource {
     pub(super) fn each_record(
         &mut self,
         plan: &ScanPlan,
-        resynchronise: bool,
         watched: &Watched<'_>,
         mut visit: impl FnMut(&mut Notes<'_>, &Record<'_>) -> ControlFlow<()>,
     ) {
+        let resync = self.resync;
         self.each_run(
             watched,
             |set, run, notes| {
                 let mut visited = ControlFlow::Continue(());
                 let stretch = plan.stretch(set, run, Keep::Blocks);
-                let walked = walk_run(&stretch, resynchronise, &mut |bytes| watched.advance(bytes), |record| {
+                let walked = walk_run(&stretch, resync.is_on(), &mut |bytes| watched.advance(bytes), |record| {
                     visited = visit(notes, record);
                     visited
                 });
@@ -371,10 +374,10 @@ impl WalSource {
     fn judge_walk(&mut self, run: &Range<usize>, walked: &mut WalkEnd) -> Option<Tail> {
         for damage in &walked.damage {
             let Damage { at, from, resumed, reason, .. } = damage.clone();
-            self.note_damage(WalDamage::Gap { reason, at, from, resumed });
+            self.note_damage(run, WalDamage::Gap { reason, at, from, resumed });
         }
         if walked.further_damage > 0 {
-            self.note_damage(WalDamage::Further(walked.further_damage));
+            self.note_damage(run, WalDamage::Further(walked.further_damage));
         }
         if let Some(at) = walked.written_since {
             self.note_changing(WalChange::ReadLater { at });
@@ -388,7 +391,11 @@ impl WalSource {
         self.judge_end(run, walked.end.as_ref()?)
     }
 
-    fn note_damage(&mut self, damage: WalDamage) {
+    fn note_damage(&mut self, run: &Range<usize>, damage: WalDamage) {
+        let segment_size = u64::from(self.set.geometry().wal_segment_size);
+        let last = self.set.segments().get(run.end.saturating_sub(1));
+        let run_end = last.map_or(Lsn(u64::MAX), |last| last.start_lsn.advanced_by(segment_size));
+        self.coverage.skipped.push(lost_by_damage(&damage, run_end.min(self.end.unwrap_or(run_end))));
         self.findings.push(Finding::problem(FindingKind::Damage(damage)));
     }
 
@@ -407,11 +414,14 @@ impl WalSource {
                 }
                 match tail {
                     Tail::RecordsFollow { first_lsn, was_synced } => {
-                        self.note_damage(WalDamage::RecordsFollow { end: end.clone(), first_lsn, was_synced });
+                        self.note_damage(
+                            run,
+                            WalDamage::RecordsFollow { end: end.clone(), first_lsn, was_synced, resync: self.resync },
+                        );
                     }
                     Tail::Changing { end_lsn } => self.note_changing(WalChange::EndMoves { end_lsn }),
                     Tail::BeforeKnownEnd { known_lsn } => {
-                        self.note_damage(WalDamage::BeforeKnownEnd { end: end.clone(), known_lsn });
+                        self.note_damage(run, WalDamage::BeforeKnownEnd { end: end.clone(), known_lsn });
                     }
                     Tail::Complete | Tail::EndOfWal | Tail::Gap => {}
                 }

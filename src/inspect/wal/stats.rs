@@ -11,6 +11,7 @@ use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::Resync;
 use crate::analysis::wal::block_set::RecentBlocks;
 use crate::analysis::wal::cause::CauseClassifier;
 use crate::analysis::wal::curve::TimeCurve;
@@ -144,7 +145,7 @@ pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalSt
     let mut names = NameLookup::open(request.wal.names.as_deref())?;
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
-    source.resynchronise = request.resynchronise;
+    source.resync = Resync::of(request.resynchronise);
     source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
     let counts = source.count(request.group, request.wal.jobs, watch);
     if !source.coverage.is_interrupted() && counts.has_unnamed(&names) {
@@ -180,7 +181,7 @@ impl WalSource {
             Some(by) if by.has(GroupBy::Cause) => count_causes(self, by, jobs, &watched),
             _ => count(self, group, jobs, &watched, |_, _| {}),
         };
-        WalCounts { damaged_bytes: self.resynchronise.then_some(self.damaged_bytes), ..counted }
+        WalCounts { damaged_bytes: self.resync.is_on().then_some(self.damaged_bytes), ..counted }
     }
 }
 
@@ -198,7 +199,7 @@ pub(super) fn count(
     }
     // Which subtransactions a transaction had is in the main data.
     let keep = if group.is_some_and(|by| by.has(GroupBy::Xid)) { Keep::Blocks } else { Keep::Heads };
-    let mut counting = Counting::new(&plan, source.resynchronise);
+    let mut counting = Counting::new(&plan, source.resync.is_on());
     let reading = Reading { plan: &plan, keep, jobs, watched };
     let begin = |stretch: &Stretch<'_>, index| Counter::new(stretch.set, index, &plan, &[]);
     source.each_segment(&reading, begin, |stretch, step| match step {
@@ -227,7 +228,7 @@ fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Wat
     let mut before: Option<(Lsn, Lsn)> = None;
     let counts_uses = ScanPlan { group: Some(by), ..plan.clone() }.counts_uses();
     let (mut uses, mut recent) = (counts_uses.then(RelationUses::default), RecentBlocks::default());
-    source.each_record(&plan, source.resynchronise, watched, |_, record| {
+    source.each_record(&plan, watched, |_, record| {
         let goes_on = before.filter(|(start, _)| *start == record.header.prev);
         counted.add_stretch(goes_on.map_or(record.start_lsn, |(_, end)| end), record.end_lsn);
         before = Some((record.start_lsn, record.end_lsn));

@@ -6,7 +6,7 @@ use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::{Coverage, Finding};
-use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
@@ -68,7 +68,7 @@ pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTi
     let mut source = WalSource::open_watched(&request.wal, watch)?;
     source.take_names(&names)?;
     source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
-    source.resynchronise = request.resynchronise;
+    source.resync = Resync::of(request.resynchronise);
     let watched = source.watched(watch);
     let counted = count_times(&mut source, request.bucket_us, request.wal.jobs, &watched, |_| {});
     source.coverage.examined = counted.total.records;

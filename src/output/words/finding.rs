@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::analysis::finding_kind::{
-    DamagedPages, FindingKind, MissingPages, PidHolder, Unrecognized, WalChange, WalDamage, WalRemark,
+    DamagedPages, FindingKind, MissingPages, PidHolder, Resync, Unrecognized, WalChange, WalDamage, WalRemark,
 };
 use crate::analysis::wal::clock::SetBack;
 
@@ -353,8 +353,15 @@ impl FindingKind {
             Self::Damage(WalDamage::Gap { .. } | WalDamage::Further(_)) => {
                 "records in between are lost; reading resumed at the start of a page"
             }
+            Self::Damage(WalDamage::RecordsFollow { was_synced: true, resync: Resync::Off, .. }) => {
+                "the WAL in between had been synced and is damaged; a server stops replay there, --resync reads on"
+            }
             Self::Damage(WalDamage::RecordsFollow { was_synced: true, .. }) => {
                 "the WAL in between had been synced and is damaged; a server stops replay there"
+            }
+            Self::Damage(WalDamage::RecordsFollow { was_synced: false, resync: Resync::Off, .. }) => {
+                "the WAL in between is damaged, or the power failed before it was synced; a server stops replay there, \
+                 --resync reads on"
             }
             Self::Damage(WalDamage::RecordsFollow { was_synced: false, .. }) => {
                 "the WAL in between is damaged, or the power failed before it was synced; a server stops replay there"

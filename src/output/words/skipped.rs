@@ -115,6 +115,8 @@ impl fmt::Display for SkipReason {
             Self::PartDoesNotFollow => {
                 f.write_str("the first record of a part does not follow on the last record of the part before")
             }
+            Self::DamagedWal => f.write_str("damaged, or after damage: no record of it was read"),
+            Self::SegmentsMissing => f.write_str("its segments are missing"),
             Self::PastSegmentEnd => f.write_str("past the end of a segment, where no server reads"),
             Self::FileEmpty => f.write_str("the file is empty"),
             Self::NotADwb => f.write_str(

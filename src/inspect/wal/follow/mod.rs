@@ -284,7 +284,9 @@ impl WalFollow {
                 _ => seen.push(Oddity::Finding(finding)),
             }
         }
-        seen.extend(opened.1.skipped.into_iter().map(Oddity::Skipped));
+        // Said when it is certain that nothing comes to fill the gap.
+        let skipped = opened.1.skipped.into_iter().filter(|skipped| skipped.reason != SkipReason::SegmentsMissing);
+        seen.extend(skipped.map(Oddity::Skipped));
         for finding in met.0 {
             match &finding.kind {
                 FindingKind::Damage(_) => wrong.blocking.push(Oddity::Finding(finding)),
@@ -340,7 +342,11 @@ impl WalFollow {
         let label = after.and_then(|index| set.segments().get(index)).map(|file| file.label.as_str());
         let noted = noted.iter().find(|finding| finding.file.as_deref() == label);
         match noted {
-            Some(finding) if !of_server => self.telling.push(Oddity::Finding(finding.clone())),
+            Some(finding) if !of_server => {
+                self.telling.push(Oddity::Finding(finding.clone()));
+                let part = SkippedPart::LsnRange { start: Some(gap.start), end: Some(gap.end) };
+                self.tell_skipped(part, SkipReason::SegmentsMissing);
+            }
             // Those between are there, and cannot be read.
             None if after.is_some_and(|index| index > 0) => {}
             _ => {
