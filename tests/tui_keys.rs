@@ -13,7 +13,7 @@ use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::command_line::undo_command;
 use pgforensics::tui::export_text::whole_text;
 use pgforensics::tui::keymap::KEYS;
-use pgforensics::tui::state::{Column, PagePart, PromptKind, State, View};
+use pgforensics::tui::state::{Column, PagePart, PromptKind, State, View, WalLevel};
 use screen::{Driven, FINE, SMALL, short_paths};
 
 /// Keys pressed one after the other from the triage, and what must hold then.
@@ -129,6 +129,20 @@ const TABLE: &[Row] = &[
     (&["3", ":", "r", "e", "v", "e", "r", "s", "e", "enter"], "runs one", |s| s.slots.descending && s.prompt.is_none()),
     (&[":", "q", "z", "x", "enter"], "none is called so", |s| s.prompt.is_none() && s.view == View::Triage),
     (&["5", "down"], "next interval", |s| s.wal.selected == 1),
+    (&["5", "down", "+"], "the window is wider than the interval", |s| window(s) == (15..17)),
+    (&["5", "+", "-"], "and as before", |s| window(s) == (0..15)),
+    (&["5", "+", "="], "wider twice", |s| window(s) == (0..60)),
+    (&["5", "right"], "the window goes on by half", |s| window(s) == (7..22)),
+    (&["5", "right", "left"], "and back", |s| window(s) == (0..15)),
+    (&["5", "w"], "all WAL", |s| window(s).len() == s.wal.survey.as_ref().and_then(|wal| wal.timeline.as_ref()).map_or(0, |t| t.cells.len())),
+    (&["5", "w", "w"], "the interval again", |s| window(s) == (0..15)),
+    (&["5", "left"], "nothing before", |s| s.message.as_ref().is_some_and(|m| m.words == "WAL begins here")),
+    (&["5", "enter"], "stretches of the window", |s| s.wal.level == WalLevel::Stretches && s.wal.cell == 0),
+    (&["5", "enter", "down", "enter"], "records of the stretch", |s| s.wal.level == WalLevel::Records && s.wal.cell == 1 && s.wal.list.is_some()),
+    (&["5", "enter", "enter", "enter"], "a record", |s| s.wal.level == WalLevel::Record && matches!(&s.wal.sheet, Some(Ok(_)))),
+    (&["5", "enter", "enter", "enter", "right", "enter"], "the page of its second block", |s| s.view == View::Page && s.page.wanted.is_some()),
+    (&["5", "enter", "enter", "down", "enter", "enter", "esc"], "back at the record", |s| s.view == View::Wal && s.wal.level == WalLevel::Record && s.wal.record == 1),
+    (&["5", "enter", "enter", "enter", "esc", "esc", "esc"], "back at the top", |s| s.view == View::Wal && s.wal.level == WalLevel::Timeline),
     (&["6", "down"], "plan is scrolled", |s| s.plan.top <= 1),
     (&["6", "a"], "what it would meet", |s| s.view == View::Apply && s.prompt.is_none() && s.plan.before.as_ref().is_some_and(|b| b.is_ready())),
     (&["6", "a", "esc"], "back to the plan", |s| s.view == View::Plan),
@@ -147,6 +161,11 @@ const TABLE: &[Row] = &[
     (&["?", "q"], "closes the help", |s| !s.help.is_open),
     (&["j", "m", "q"], "does not forget marks", |s| s.plan.marks.len() == 1 && s.message.as_ref().is_some_and(|m| m.is_bad)),
 ];
+
+/// The stretches of the window on WAL.
+fn window(state: &State) -> std::ops::Range<usize> {
+    state.wal.window.as_ref().map_or(0..0, |window| window.cells.clone())
+}
 
 #[test]
 fn every_key_does_what_the_table_says() {
@@ -183,7 +202,14 @@ fn keys_that_ask_for_something_outside() {
         (&["j", "enter", "y"], Effect::Copy("pg_dwbinspect page checkpoint base/5/1259 0".to_owned())),
         (&["2", "y"], Effect::Copy("pg_dwbinspect batches checkpoint".to_owned())),
         (&["3", "y"], Effect::Copy("pg_dwbinspect dump checkpoint".to_owned())),
-        (&["5", "y"], Effect::Copy("pg_walfpi stats --names checkpoint checkpoint".to_owned())),
+        (
+            &["5", "y"],
+            Effect::Copy(
+                "pg_walfpi stats --by relation --start 0/00701048 --end 0/007EE668 --names checkpoint checkpoint"
+                    .to_owned(),
+            ),
+        ),
+        (&["5", "w", "y"], Effect::Copy("pg_walfpi stats --names checkpoint checkpoint".to_owned())),
         (&["6", "y"], Effect::Copy("pg_dwbinspect repair checkpoint".to_owned())),
         (&["ctrl-z"], Effect::Suspend),
         (&["ctrl-l"], Effect::Redraw),

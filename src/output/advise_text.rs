@@ -87,7 +87,9 @@ pub fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, blo
     Ok(())
 }
 
-fn remedy_words(remedy: &Remedy) -> String {
+/// What is to be done.
+#[must_use]
+pub fn remedy_words(remedy: &Remedy) -> String {
     match remedy {
         Remedy::FewerCheckpoints { times, .. } => format!("checkpoints x{times} apart"),
         Remedy::Compression { best, .. } => format!("wal_compression={}", best.setting.code()),
@@ -96,7 +98,9 @@ fn remedy_words(remedy: &Remedy) -> String {
     }
 }
 
-fn why(saving: &Saving, block_size: u32) -> String {
+/// Why it saves, and at what price.
+#[must_use]
+pub fn why(saving: &Saving, block_size: u32) -> String {
     match &saving.remedy {
         Remedy::FewerCheckpoints { replay_bytes, replay_bytes_now, replay_seconds, .. } => {
             let time = replay_seconds.map_or_else(String::new, |seconds| format!(" ({} of WAL)", duration(seconds)));

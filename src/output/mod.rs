@@ -44,6 +44,7 @@ pub mod plot;
 #[cfg(feature = "cli")]
 pub mod progress;
 pub mod prometheus;
+pub mod record_text;
 pub mod relation_columns;
 pub mod shell;
 pub mod sink;

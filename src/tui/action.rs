@@ -8,10 +8,12 @@ use ratatui::crossterm::event::KeyEvent;
 use super::facts::{AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
 use super::state::View;
 use crate::analysis::cluster_condition::ClusterCondition;
+use crate::analysis::wal::cause::Cause;
+use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
 use crate::output::html::crash::Pressed;
 use crate::repair::blocker::Overrides;
 use crate::repair::plan::Plan;
-use crate::types::PageId;
+use crate::types::{Lsn, PageId};
 
 /// What a key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +114,12 @@ pub enum Command {
     RowDown,
     /// Show the ring as it was written, or stop that.
     Play,
+    /// Make the window on WAL twice as wide.
+    Wider,
+    /// Make it half as wide.
+    Narrower,
+    /// All WAL in the window, or one interval.
+    WholeWindow,
 }
 
 /// Something that happened.
@@ -173,6 +181,12 @@ pub enum Action {
     Terminate,
     /// Some time has passed since it was asked for.
     Tick,
+    /// Records were listed.
+    RecordsListed(Arc<RecordList>),
+    /// A record was read.
+    RecordRead(Arc<RecordSheet>),
+    /// The record at this address cannot be read.
+    RecordFailed(Lsn, String),
 }
 
 /// A plan that is to be carried out, or rehearsed.
@@ -229,5 +243,21 @@ pub enum Effect {
         text: String,
         /// The same as JSON.
         json: String,
+    },
+    /// List records of WAL.
+    ListRecords {
+        /// Where to begin.
+        from: Lsn,
+        /// The first that is not wanted starts here or later.
+        to: Lsn,
+        /// Causes of the images from there on, in order, where they are known.
+        causes: Option<Vec<Cause>>,
+    },
+    /// Read all of one record.
+    ReadRecord {
+        /// Its start.
+        at: Lsn,
+        /// Causes of its images, where they are known.
+        causes: Vec<Cause>,
     },
 }

@@ -1,7 +1,7 @@
 //! The commands that show, do and undo what the screen does.
 
 use super::facts::{AppliedSheet, Survey};
-use super::state::{Column, PagePart, State, View};
+use super::state::{Column, PagePart, State, View, WalLevel};
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
@@ -41,7 +41,7 @@ pub fn command_line(state: &State) -> String {
             }
             None => format!("{program} check --all {all}"),
         },
-        View::Wal => format!("{WALFPI} stats {}", state.subject.wal_arguments),
+        View::Wal => wal_command(state),
         View::Plan | View::Apply => {
             let pages = state.plan.sheet.as_ref().map_or(&[][..], |sheet| &sheet.pages);
             let selection = state.survey().map_or_else(String::new, |survey| repair_selection(survey, pages));
@@ -80,6 +80,38 @@ pub fn differs(state: &State) -> Option<String> {
         View::Slots if state.slots.column != Column::Slot || state.slots.descending => Some("in file order".to_owned()),
         View::Triage if !state.query.is_empty() => Some("of every damaged page".to_owned()),
         _ => None,
+    }
+}
+
+/// The command that counts, or lists, what is in the open window.
+fn wal_command(state: &State) -> String {
+    let arguments = &state.subject.wal_arguments;
+    let wal = &state.wal;
+    let all =
+        wal.survey.as_ref().and_then(|survey| survey.timeline.as_ref()).map_or(0, |timeline| timeline.cells.len());
+    let sheet = if wal.level == WalLevel::Timeline { &wal.window } else { &wal.stretch };
+    let part = sheet.as_ref().filter(|sheet| sheet.cells != (0..all));
+    let Some((start, end)) = part.and_then(|sheet| sheet.window.range) else {
+        return format!("{WALFPI} stats {arguments}");
+    };
+    // A window lies inside of the range that was asked for.
+    let arguments = without(&without(arguments, " --start "), " --end ");
+    match wal.level {
+        WalLevel::Timeline | WalLevel::Stretches => {
+            format!("{WALFPI} stats --by relation --start {start} --end {end} {arguments}")
+        }
+        WalLevel::Records | WalLevel::Record => format!("{WALFPI} list --start {start} --end {end} {arguments}"),
+    }
+}
+
+/// Arguments without this flag and its value, an LSN.
+fn without(arguments: &str, flag: &str) -> String {
+    match arguments.split_once(flag) {
+        Some((before, after)) => {
+            let rest = after.split_once(' ').map_or("", |(_, rest)| rest);
+            format!("{before} {rest}").trim_end().to_owned()
+        }
+        None => arguments.to_owned(),
     }
 }
 

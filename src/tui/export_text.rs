@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::export::text_of;
-use super::facts::{PageSheet, Survey, WalSurvey};
+use super::facts::{PageSheet, Survey, WalSurvey, WindowSheet};
 use super::query::slot_words;
 use super::state::{State, View};
 use super::view::wal_notes;
@@ -46,7 +46,7 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
     writeln!(out)?;
     match (state.view, state.survey()) {
         (View::Wal, _) => match state.wal.survey.as_deref() {
-            Some(wal) => write_wal(out, wal),
+            Some(wal) => write_wal(out, wal, state.wal.window.as_deref()),
             None => not_read(out),
         },
         (_, None) => not_read(out),
@@ -125,11 +125,16 @@ fn write_slots(out: &mut dyn Write, state: &State, survey: &Survey) -> io::Resul
     writeln!(out, "\n{} of {} slots shown", rows.len(), survey.slots().len())
 }
 
-fn write_wal(out: &mut dyn Write, wal: &WalSurvey) -> io::Result<()> {
+fn write_wal(out: &mut dyn Write, wal: &WalSurvey, sheet: Option<&WindowSheet>) -> io::Result<()> {
     let bytes = wal.intervals.iter().map(Interval::wal_bytes).sum();
     write_intervals(out, LAYOUT, &IntervalRow::of(&wal.intervals, wal.intervals.len()), (&wal.total, bytes))?;
-    write_tallies(out, "relation", wal.relations.as_deref())?;
-    write_tallies(out, "cause", wal.causes.as_deref())?;
+    if let Some((sheet, (start, end))) = sheet.and_then(|sheet| Some((sheet, sheet.window.range?))) {
+        let relations = sheet.relations.iter().cloned().zip(sheet.window.relations.iter().map(|row| row.tally));
+        let causes = sheet.causes.iter().cloned().zip(sheet.window.causes.iter().map(|(_, tally)| *tally));
+        writeln!(out, "\nwindow from {start} to {end}:")?;
+        write_tallies(out, "relation", Some(&relations.collect::<Vec<_>>()))?;
+        write_tallies(out, "cause", Some(&causes.collect::<Vec<_>>()))?;
+    }
     for note in wal_notes(wal) {
         writeln!(out, "\n{}", printable(&note))?;
     }

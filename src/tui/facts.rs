@@ -1,7 +1,7 @@
 //! What workers hand over: values. They are put into words when they are drawn or exported.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,25 +11,34 @@ use super::ring::Ring;
 use crate::analysis::batches::{Batch, find_batches};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::in_order::all_cores;
-use crate::analysis::skipped::Skipped;
+use crate::analysis::skipped::{Skipped, SkippedPart};
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::staleness::BatchReason;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::fetch::PageVersion;
 use crate::analysis::verdict::next_step::NextStep;
 use crate::analysis::verdict::survey::PageReport;
+use crate::analysis::wal::cause::HiddenRedo;
+use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::group_key::{GroupBy, Key};
 use crate::analysis::wal::interval::Interval;
+use crate::analysis::wal::savings::Savings;
 use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::timeline::{Timeline, Window};
 use crate::inspect::examination::Examination;
 use crate::inspect::next::steps_of;
 use crate::inspect::page_rows::{RowSets, disk_and_images};
 use crate::inspect::page_versions::page_versions;
 use crate::inspect::repair::readiness::{BeforeRepair, Guard, GuardState};
+use crate::inspect::wal::names::NameLookup;
 use crate::output::json::TOP_RELATIONS;
+use crate::output::json::wal::Naming;
 use crate::output::page_rows::RowsOf;
+use crate::output::wal_text::name_of;
+use crate::parsers::wal::version::Major;
 use crate::repair::blocker::Blocker;
 use crate::repair::plan::{Plan, PlanStep, StepKind};
-use crate::types::{PageId, RelFileLocator};
+use crate::types::{Geometry, PageId, RelFileLocator};
 
 /// A checked cluster.
 pub struct Survey {
@@ -202,6 +211,95 @@ pub struct WalSurvey {
     pub problems: Vec<Finding>,
     /// What was not examined.
     pub skipped: Vec<Skipped>,
+    /// All of it in short stretches, as soon as that is counted.
+    pub timeline: Option<Arc<Timeline>>,
+    /// Redo points that no record names.
+    pub hidden: Vec<HiddenRedo>,
+    /// What would have saved images, as soon as that is known.
+    pub savings: Option<Arc<Savings>>,
+    /// Names of what rows stand for.
+    pub names: Arc<WalNames>,
+    /// Nothing more follows.
+    pub is_complete: bool,
+}
+
+impl WalSurvey {
+    /// How sure counts are.
+    #[must_use]
+    pub fn certainty(&self) -> Certainty {
+        let lacks_wal = self.skipped.iter().any(|skipped| skipped.what != SkippedPart::RelationNames);
+        if lacks_wal || !self.problems.is_empty() { Certainty::AtLeast } else { Certainty::Exact }
+    }
+}
+
+/// Names of relations of some WAL, and what else its words need.
+#[derive(Debug)]
+pub struct WalNames {
+    /// The names.
+    pub lookup: NameLookup,
+    /// Major of the server.
+    pub major: Option<Major>,
+    /// Sizes of pages and segments.
+    pub geometry: Geometry,
+}
+
+impl Default for WalNames {
+    fn default() -> Self {
+        Self { lookup: NameLookup::default(), major: None, geometry: Geometry::USUAL }
+    }
+}
+
+impl WalNames {
+    /// The words of a group.
+    #[must_use]
+    pub fn name_of(&self, by: GroupBy, key: &Key) -> String {
+        let (relation, database) = (|rel| self.lookup.relation(rel), |oid| self.lookup.database(oid));
+        let naming = Naming {
+            major: self.major,
+            segment_size: self.geometry.wal_segment_size,
+            relation: &relation,
+            database: &database,
+        };
+        name_of(by, key, &naming)
+    }
+
+    /// The name of a relation, else its numbers.
+    #[must_use]
+    pub fn relation(&self, rel: RelFileLocator) -> String {
+        self.lookup.relation(rel).unwrap_or_else(|| rel.to_string())
+    }
+}
+
+/// What is in a window of WAL, with the names of its relations, the first [`MAX_NAMED`] of them.
+#[derive(Clone, Debug, Default)]
+pub struct WindowSheet {
+    /// The stretches that it has.
+    pub cells: Range<usize>,
+    /// What is in it.
+    pub window: Window,
+    /// Names of its relations, in order.
+    pub relations: Vec<String>,
+    /// Names of its causes, in order.
+    pub causes: Vec<String>,
+}
+
+/// Relations of a window that are named.
+pub const MAX_NAMED: usize = 200;
+
+impl WindowSheet {
+    /// Sums up these stretches.
+    #[must_use]
+    pub fn of(survey: &WalSurvey, timeline: &Timeline, cells: Range<usize>) -> Self {
+        let names = &survey.names;
+        let window = timeline.window(cells.clone(), names.lookup.known());
+        let relations = window.relations.iter().take(MAX_NAMED);
+        Self {
+            cells,
+            relations: relations.map(|row| names.name_of(GroupBy::Relation, &row.key)).collect(),
+            causes: window.causes.iter().map(|(key, _)| names.name_of(GroupBy::Cause, key)).collect(),
+            window,
+        }
+    }
 }
 
 /// A repair plan and what forbids carrying it out.

@@ -39,7 +39,9 @@ const LISTS: &[View] = &[View::Triage, View::Slots];
 
 const SCROLLED: &[View] = &[View::Triage, View::Slots, View::Page, View::Wal, View::Plan];
 
-const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page];
+const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page, View::Wal];
+
+const SIDEWAYS: &[View] = &[View::Page, View::Wal];
 
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
 
@@ -63,7 +65,7 @@ pub const KEYS: &[Binding] = &[
         Command::Open,
         OPENING,
         "enter",
-        "open the page, the slots of the batch, or all about the row",
+        "open the page, the slots of the batch, all about the row, or what is in the window on WAL",
         "open",
     ),
     bind(&[Key::Plain(KeyCode::Esc)], Command::Back, &[], "esc", "close or go back", ""),
@@ -119,19 +121,29 @@ pub const KEYS: &[Binding] = &[
     bind(
         &[Key::Plain(KeyCode::Left), char_key('h')],
         Command::Left,
-        &[View::Page],
+        SIDEWAYS,
         "left, h",
-        "one byte left; in other parts: scroll left",
+        "one byte left, or scroll; in WAL: move the window, or the block of the record before",
         "",
     ),
     bind(
         &[Key::Plain(KeyCode::Right), char_key('l')],
         Command::Right,
-        &[View::Page],
+        SIDEWAYS,
         "right, l",
-        "one byte right; in other parts: scroll right",
+        "one byte right, or scroll; in WAL: move the window, or the next block of the record",
         "",
     ),
+    bind(
+        &[char_key('+'), char_key('=')],
+        Command::Wider,
+        &[View::Wal],
+        "+",
+        "make the window on WAL twice as wide",
+        "wider",
+    ),
+    bind(&[char_key('-')], Command::Narrower, &[View::Wal], "-", "make it half as wide", "narrower"),
+    bind(&[char_key('w')], Command::WholeWindow, &[View::Wal], "w", "all WAL in the window, or the interval", "all"),
     bind(
         &[char_key('i')],
         Command::NextImage,

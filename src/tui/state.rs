@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::facts::{AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
+use super::facts::{AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey, WindowSheet};
 use super::look::Look;
 use super::query::Query;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
 use crate::output::html::crash::Pressed;
 use crate::repair::blocker::Overrides;
-use crate::types::PageId;
+use crate::types::{Lsn, PageId};
 
 /// Columns from which on the detail of the selected line is beside the list.
 const DETAIL_FROM: usize = 140;
@@ -48,7 +49,7 @@ impl View {
     /// On a wide screen, all about the selected line is shown beside the list.
     #[must_use]
     pub const fn has_detail(self) -> bool {
-        matches!(self, Self::Page)
+        matches!(self, Self::Page | Self::Wal)
     }
 
     /// The word on the tab.
@@ -312,6 +313,44 @@ pub struct WalState {
     pub selected: usize,
     /// WAL is being read.
     pub is_reading: bool,
+    /// What is in the window.
+    pub window: Option<Arc<WindowSheet>>,
+    /// How far it was drilled down.
+    pub level: WalLevel,
+    /// Index of the selected stretch among all of them.
+    pub cell: usize,
+    /// What is in the selected stretch.
+    pub stretch: Option<Arc<WindowSheet>>,
+    /// Where lists of the selected stretch begin, up to the one that is wanted: an address, and images before it.
+    pub lists: Vec<(Lsn, usize)>,
+    /// The list that was asked for last.
+    pub asked_list: Option<Lsn>,
+    /// Records.
+    pub list: Option<Arc<RecordList>>,
+    /// Index of the selected record in the list.
+    pub record: usize,
+    /// The record that was asked for last.
+    pub asked_record: Option<Lsn>,
+    /// All about a record, or why it cannot be read.
+    pub sheet: Option<Result<Arc<RecordSheet>, String>>,
+    /// First line of it that is shown.
+    pub top: usize,
+    /// Its selected block reference.
+    pub block: usize,
+}
+
+/// How far WAL was drilled down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WalLevel {
+    /// All of it over time, and checkpoint intervals.
+    #[default]
+    Timeline,
+    /// The stretches of the window.
+    Stretches,
+    /// The records of a stretch.
+    Records,
+    /// One record.
+    Record,
 }
 
 /// The repair: what it would do, and how it goes.

@@ -20,6 +20,7 @@ mod segments;
 pub mod source;
 pub mod stats;
 mod time_range;
+pub mod timeline;
 pub mod times;
 pub mod watch;
 pub mod whatif;

@@ -289,7 +289,7 @@ impl WalSource {
 
     /// Reads the same WAL for another question. What is met that was said before is not said again. `None`: the reading
     /// was broken off, now or before.
-    pub(super) fn once_more<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+    pub fn once_more<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.coverage.is_interrupted() {
             return None;
         }

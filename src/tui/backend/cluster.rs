@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::new_files::{absolute, export, save_plan, write_all};
 use super::stamps::FileStamps;
-use super::wal::tell_survey;
+use super::wal::{RecordSource, tell_survey};
 use super::{WorkError, hand_over, lock, quoted_paths};
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_format::directories;
@@ -60,6 +60,7 @@ pub struct ClusterBackend {
     stamps: Mutex<FileStamps>,
     /// Number of the page that was asked for last: reading another one is interrupted.
     wanted_page: AtomicU64,
+    records: RecordSource,
 }
 
 /// Tells the screen how far an examination is, as long as it is wanted.
@@ -94,9 +95,9 @@ impl Backend for ClusterBackend {
     fn work(&self, effect: Effect, sender: &ActionSender) {
         match effect {
             Effect::Survey => hand_over(sender, Action::SurveyFailed, self.survey(sender)),
-            Effect::ReadWal => {
-                let request = WalRequest::of_cluster(self.data_dir.clone(), &self.wal);
-                tell_survey(&WalRequest { jobs: self.jobs, ..request }, None, sender);
+            Effect::ReadWal => tell_survey(&self.wal_request(), None, &self.records, sender),
+            effect @ (Effect::ListRecords { .. } | Effect::ReadRecord { .. }) => {
+                self.records.work(&self.wal_request(), effect, sender);
             }
             Effect::ReadPage(page) => {
                 if let Some(read) = self.page(page, sender) {
@@ -165,6 +166,7 @@ impl ClusterBackend {
             examined: Mutex::default(),
             stamps: Mutex::default(),
             wanted_page: AtomicU64::new(0),
+            records: RecordSource::default(),
         }
     }
 
@@ -198,6 +200,11 @@ impl ClusterBackend {
     /// Has [`Backend::leave`] wait, where a server may be started.
     fn begin_work(&self) -> Option<MutexGuard<'_, ()>> {
         self.rebuild.as_ref().map(|_| lock(&self.at_work))
+    }
+
+    fn wal_request(&self) -> WalRequest {
+        let request = WalRequest::of_cluster(self.data_dir.clone(), &self.wal);
+        WalRequest { jobs: self.jobs, ..request }
     }
 
     fn is_wanted(&self) -> bool {

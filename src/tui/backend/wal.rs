@@ -1,30 +1,27 @@
-//! The work behind the screen of WAL: the analysis of `stats`, three times over.
+//! The work behind the screen of WAL: the analysis of `stats`, then stretch by stretch, then under other settings.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::new_files::export;
 use super::stamps::FileStamps;
 use super::{hand_over, lock, quoted_paths};
 use crate::analysis::finding::Severity;
-use crate::analysis::wal::group_key::GroupBy;
-use crate::analysis::wal::tally::Tally;
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::wal::cause::HiddenRedo;
+use crate::analysis::wal::savings::{SPREADS, Savings};
+use crate::analysis::wal::whatif::{Spacing, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::inspect::wal::names::NameLookup;
 use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::source::WalSource;
-use crate::inspect::wal::stats::WalCounts;
-use crate::output::json::wal::Naming;
 use crate::output::shell::quoted;
-use crate::output::wal_text::name_of;
 use crate::tui::action::{Action, Effect};
 use crate::tui::command_line::WALFPI;
-use crate::tui::facts::{Progress, WalSurvey};
+use crate::tui::facts::{Progress, WalNames, WalSurvey, WindowSheet};
 use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
-
-/// Relations that are kept.
-const MAX_RELATIONS: usize = 200;
 
 /// Does the work on WAL.
 pub struct WalBackend {
@@ -32,13 +29,14 @@ pub struct WalBackend {
     /// What was opened before the screen came up, until it is read.
     opened: Mutex<Option<WalSource>>,
     stamps: Mutex<FileStamps>,
+    records: RecordSource,
 }
 
 impl WalBackend {
     /// Nothing read yet. `source`: what was opened for this request.
     #[must_use]
     pub fn new(request: WalRequest, source: WalSource) -> Self {
-        Self { request, opened: Mutex::new(Some(source)), stamps: Mutex::default() }
+        Self { request, opened: Mutex::new(Some(source)), stamps: Mutex::default(), records: RecordSource::default() }
     }
 
     /// What the screen is about.
@@ -62,7 +60,10 @@ impl Backend for WalBackend {
             Effect::ReadWal => {
                 let opened = lock(&self.opened).take();
                 *lock(&self.stamps) = FileStamps::of(self.request.paths.clone());
-                tell_survey(&self.request, opened, sender);
+                tell_survey(&self.request, opened, &self.records, sender);
+            }
+            effect @ (Effect::ListRecords { .. } | Effect::ReadRecord { .. }) => {
+                self.records.work(&self.request, effect, sender);
             }
             Effect::Export { name, text, json } => {
                 let written = self.request.protected().and_then(|protected| export(&name, &text, &json, &protected));
@@ -77,57 +78,113 @@ impl Backend for WalBackend {
     }
 }
 
-/// Counts by checkpoint, then by relation, then by cause, telling each as soon as it is known. `source`: what was opened
-/// already.
-pub(super) fn tell_survey(request: &WalRequest, source: Option<WalSource>, sender: &ActionSender) {
-    hand_over(sender, Action::WalFailed, survey(request, source, sender));
+/// Counts by checkpoint, then by stretch, relation and cause, then replays under other settings, telling each as soon as
+/// it is known. `source`: what was opened already. `records` gets what was opened.
+pub(super) fn tell_survey(
+    request: &WalRequest,
+    source: Option<WalSource>,
+    records: &RecordSource,
+    sender: &ActionSender,
+) {
+    hand_over(sender, Action::WalFailed, survey(request, source, records, sender));
 }
 
-fn survey(request: &WalRequest, source: Option<WalSource>, sender: &ActionSender) -> Result<Action, InspectError> {
+fn survey(
+    request: &WalRequest,
+    source: Option<WalSource>,
+    records: &RecordSource,
+    sender: &ActionSender,
+) -> Result<Action, InspectError> {
     let mut source = source.map_or_else(|| WalSource::open(request), Ok)?;
     let mut names = NameLookup::open(request.names.as_deref())?;
-    let count = |source: &mut WalSource, group, what| {
-        source.count(group, request.jobs, &|done, total| {
+    let tell = |what: &'static str| {
+        move |done: u64, total: u64| {
             sender.progress(Action::WalProgressed, Progress { what, done, total });
             ControlFlow::Continue(())
-        })
+        }
     };
     source.take_names(&names)?;
     names.add_from_wal(&source.set, request.jobs);
-    let counted = count(&mut source, None, "reading WAL");
+    let counted = source.count(None, request.jobs, &tell("reading WAL"));
     source.coverage.examined = counted.total.records;
     source.note_empty_range();
     let problems = source.findings.iter().filter(|finding| finding.severity == Severity::Problem);
+    let (major, geometry) = (source.set.major(), source.set.geometry());
     let mut survey = WalSurvey {
         intervals: counted.intervals,
         total: counted.total,
-        relations: None,
-        causes: None,
         problems: problems.cloned().collect(),
         skipped: source.coverage.skipped.clone(),
+        names: Arc::new(WalNames { lookup: names, major, geometry }),
+        ..WalSurvey::default()
     };
     sender.action(Action::WalRead(Arc::new(survey.clone())));
-    let counted = count(&mut source, Some(GroupBy::Relation.into()), "counting relations in WAL");
-    survey.relations = Some(largest(&counted, GroupBy::Relation, &source, &names));
+    let tell_timeline = tell("counting relations and causes in WAL");
+    if let Some(timeline) = source.once_more(|source| source.timeline(request.jobs, &tell_timeline)) {
+        let all = WindowSheet::of(&survey, &timeline, 0..timeline.cells.len());
+        let tallies = all.window.relations.iter().map(|row| row.tally);
+        survey.relations = Some(all.relations.into_iter().zip(tallies).collect());
+        let tallies = all.window.causes.iter().map(|(_, tally)| *tally);
+        survey.causes = Some(all.causes.into_iter().zip(tallies).collect());
+        survey.timeline = Some(Arc::new(timeline));
+    }
+    survey.hidden = source
+        .findings
+        .iter()
+        .filter_map(|finding| match finding.kind {
+            FindingKind::HiddenRedo { after, before } => Some(HiddenRedo { after, before }),
+            _ => None,
+        })
+        .collect();
     sender.action(Action::WalRead(Arc::new(survey.clone())));
-    let counted = count(&mut source, Some(GroupBy::Cause.into()), "classifying causes of images");
-    survey.causes = Some(largest(&counted, GroupBy::Cause, &source, &names));
+    let plan = WhatIfPlan { spacings: SPREADS.map(Spacing::Every).to_vec(), completion_target: None };
+    let tell_what_if = tell("replaying WAL under other settings");
+    if let Some((mut what_if, _)) = source.once_more(|source| source.replay_under(&plan, request.jobs, &tell_what_if)) {
+        if !source.is_whole() {
+            what_if.mark_part();
+        }
+        survey.savings = Some(Arc::new(Savings::of(&what_if, None, major)));
+    }
+    survey.is_complete = true;
+    records.take(source);
     Ok(Action::WalRead(Arc::new(survey)))
 }
 
-/// Groups with the most image bytes, by name.
-fn largest(counted: &WalCounts, by: GroupBy, source: &WalSource, names: &NameLookup) -> Vec<(String, Tally)> {
-    let (relation, database) = (|rel| names.relation(rel), |oid| names.database(oid));
-    let naming = Naming {
-        major: source.set.major(),
-        segment_size: source.set.geometry().wal_segment_size,
-        relation: &relation,
-        database: &database,
-    };
-    let mut rows = counted.rows();
-    rows.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.fpi_bytes));
-    rows.truncate(MAX_RELATIONS);
-    rows.iter().map(|(key, tally)| (name_of(by, &key.first, &naming), *tally)).collect()
+/// The WAL that single records are read from.
+#[derive(Default)]
+pub(super) struct RecordSource(Mutex<Option<WalSource>>);
+
+impl RecordSource {
+    fn take(&self, source: WalSource) {
+        *lock(&self.0) = Some(source);
+    }
+
+    /// Lists records, or reads one. WAL is opened where it was not yet.
+    pub(super) fn work(&self, request: &WalRequest, effect: Effect, sender: &ActionSender) {
+        let mut source = lock(&self.0);
+        if source.is_none() {
+            if request.paths.iter().any(|path| path == Path::new("-")) {
+                let words = "standard input can be read once only: its records can be listed when all is counted";
+                return sender.action(Action::Failed(words.to_owned()));
+            }
+            match WalSource::open(request) {
+                Ok(opened) => *source = Some(opened),
+                Err(error) => return sender.action(Action::Failed(error.to_string())),
+            }
+        }
+        let Some(source) = source.as_ref() else { return };
+        match effect {
+            Effect::ListRecords { from, to, causes } => {
+                let list = source.list_records(from, to, causes.as_deref());
+                sender.action(Action::RecordsListed(Arc::new(list)));
+            }
+            Effect::ReadRecord { at, causes } => sender.action(match source.record_sheet(at, &causes) {
+                Ok(sheet) => Action::RecordRead(Arc::new(sheet)),
+                Err(stopped) => Action::RecordFailed(at, stopped.to_string()),
+            }),
+            _ => {}
+        }
+    }
 }
 
 /// The arguments with which another command reads the same.

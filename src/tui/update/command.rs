@@ -2,7 +2,7 @@
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, move_by, open, show, sideways, step_part, step_view};
-use super::{before, begin, goto, page, repair, ring};
+use super::{before, begin, goto, page, repair, ring, wal};
 use crate::tui::action::{Command, Effect};
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
@@ -151,6 +151,9 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
             state.tell("the crash report is being written");
             return vec![Effect::Report(state.pressed.clone())];
         }
+        Command::Wider => wal::resize_window(state, true),
+        Command::Narrower => wal::resize_window(state, false),
+        Command::WholeWindow => wal::whole_window(state),
     }
     Vec::new()
 }

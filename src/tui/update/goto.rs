@@ -2,10 +2,11 @@
 
 use super::lists::order_slots;
 use super::navigate::{open_page, show};
+use super::wal;
 use crate::analysis::select::RelationPattern;
 use crate::tui::action::Effect;
 use crate::tui::facts::Survey;
-use crate::tui::state::{Bookmark, State, View};
+use crate::tui::state::{Bookmark, State, View, WalLevel};
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// What can be typed.
@@ -112,6 +113,8 @@ fn to_lsn(state: &mut State, lsn: Lsn) -> Vec<Effect> {
     match intervals.iter().position(|interval| (interval.start_lsn..interval.end_lsn).contains(&lsn)) {
         Some(at) => {
             state.wal.selected = at;
+            state.wal.level = WalLevel::Timeline;
+            wal::take_interval(state);
             let effects = leave_to(state, View::Wal);
             state.tell(format!("{lsn} is in the selected interval"));
             effects

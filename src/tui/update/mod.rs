@@ -8,11 +8,12 @@ mod navigate;
 mod page;
 mod repair;
 mod ring;
+mod wal;
 
 use std::sync::Arc;
 
 use super::action::{Action, Effect};
-use super::facts::{Survey, WalSurvey};
+use super::facts::Survey;
 use super::keymap::idle_words;
 use super::picker::{self, Choice};
 use super::state::{PromptKind, State, View};
@@ -22,6 +23,12 @@ use navigate::{clamp, click, move_by};
 
 /// Changes the state; returns what is to be done outside.
 pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
+    let mut effects = act(state, action);
+    effects.extend(wal::wanted(state));
+    effects
+}
+
+fn act(state: &mut State, action: Action) -> Vec<Effect> {
     match action {
         Action::Idle(_) if ring::stop(state) => {}
         Action::Idle(key) => state.tell(idle_words(key, state)),
@@ -59,7 +66,10 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             }
             state.warn(why);
         }
-        Action::WalRead(survey) => wal_read(state, survey),
+        Action::WalRead(survey) => wal::read(state, survey),
+        Action::RecordsListed(list) => wal::listed(state, list),
+        Action::RecordRead(sheet) => wal::record_read(state, sheet.start_lsn, Ok(sheet)),
+        Action::RecordFailed(at, words) => wal::record_read(state, at, Err(words)),
         Action::WalFailed(why) => {
             state.wal.is_reading = false;
             state.wal.progress = None;
@@ -166,18 +176,6 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
         effects.push(Effect::MakePlan(state.plan.marked()));
     }
     effects
-}
-
-fn wal_read(state: &mut State, survey: Arc<WalSurvey>) {
-    let wal = &mut state.wal;
-    // More follows as long as something has not been counted.
-    wal.is_reading = survey.relations.is_none() || survey.causes.is_none();
-    if !wal.is_reading {
-        wal.progress = None;
-    }
-    wal.error = None;
-    wal.selected = wal.selected.min(survey.intervals.len().saturating_sub(1));
-    wal.survey = Some(survey);
 }
 
 /// The open prompt is complete.

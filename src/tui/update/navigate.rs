@@ -1,11 +1,11 @@
 //! Going from view to view and from line to line.
 
 use super::lists::order_slots;
-use super::page;
+use super::{page, wal};
 use crate::tui::action::Effect;
 use crate::tui::picker;
 use crate::tui::query::Query;
-use crate::tui::state::{PagePart, PageState, PromptKind, State, View};
+use crate::tui::state::{PagePart, PageState, PromptKind, State, View, WalLevel};
 use crate::tui::view;
 use crate::types::PageId;
 
@@ -28,6 +28,7 @@ pub(super) fn back(state: &mut State) {
         state.view = View::Plan;
     } else if state.view == View::Page {
         state.view = state.page.came_from;
+    } else if state.view == View::Wal && wal::back(state) {
     } else if state.view == View::Slots && state.slots.only {
         state.slots.only = false;
         order_slots(state);
@@ -81,6 +82,9 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
         page::open_line(state);
         return Vec::new();
     }
+    if state.view == View::Wal {
+        return wal::open(state).map_or_else(Vec::new, |page| open_page(state, page));
+    }
     match state.selected_page() {
         Some(page) => open_page(state, page),
         None if state.cluster.survey.is_some() => {
@@ -113,10 +117,17 @@ pub(super) fn step_part(state: &mut State, step: usize) {
 
 /// Moves the cursor by bytes, or a wide part by columns.
 pub(super) fn sideways(state: &mut State, by: isize) {
+    const COLUMNS: isize = 8;
     if state.view == View::Batches {
         return super::ring::move_cells(state, by);
     }
-    const COLUMNS: isize = 8;
+    if state.view == View::Wal {
+        return match state.wal.level {
+            WalLevel::Timeline => wal::move_window(state, by),
+            WalLevel::Stretches | WalLevel::Records => state.tell("esc, then left and right move the window"),
+            WalLevel::Record => wal::step_block(state, by),
+        };
+    }
     if state.page.part == PagePart::Bytes {
         page::move_cursor(state, by);
     } else {
@@ -144,10 +155,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
             state.triage.selected = moved(state.triage.selected, by, count);
         }
         View::Slots => state.slots.selected = moved(state.slots.selected, by, state.slots.order.len()),
-        View::Wal => {
-            let count = state.wal.survey.as_ref().map_or(0, |wal| wal.intervals.len());
-            state.wal.selected = moved(state.wal.selected, by, count);
-        }
+        View::Wal => wal::move_by(state, by),
         View::Batches => {
             let count = state.survey().map_or(0, |survey| survey.batches.len());
             let selected = moved(state.batches.selected, by, count);
@@ -190,17 +198,31 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     }
     let is_beside = state.detail_columns() > 0 && usize::from(column) >= state.list_columns();
     let Some(at) = view::line_at(state, row).filter(|_| !is_beside) else { return Vec::new() };
+    if state.view == View::Wal {
+        let selected = match state.wal.level {
+            WalLevel::Timeline => state.wal.selected,
+            WalLevel::Stretches => {
+                state.wal.cell - state.wal.window.as_ref().map_or(0, |window| window.cells.start.min(state.wal.cell))
+            }
+            WalLevel::Records => state.wal.record,
+            WalLevel::Record => return Vec::new(),
+        };
+        if selected == at {
+            return open(state);
+        }
+        wal::move_by(state, at.cast_signed() - selected.cast_signed());
+        return Vec::new();
+    }
     let selected = match state.view {
         View::Triage => &mut state.triage.selected,
         View::Batches => &mut state.batches.selected,
         View::Slots => &mut state.slots.selected,
-        View::Wal => &mut state.wal.selected,
         View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
         View::Page if state.page.part == PagePart::Wal => &mut state.page.record,
-        View::Page | View::Plan | View::Apply => return Vec::new(),
+        View::Page | View::Wal | View::Plan | View::Apply => return Vec::new(),
     };
     // A second press on the same line opens it.
     let again = *selected == at;
     *selected = at;
-    if again && state.view != View::Wal { open(state) } else { Vec::new() }
+    if again { open(state) } else { Vec::new() }
 }

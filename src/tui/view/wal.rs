@@ -1,23 +1,16 @@
-//! Full-page images in WAL: their share by checkpoint interval, and of what and why.
+//! WAL: a timeline with a window, checkpoint intervals, what is in the window, and down from there to single records.
+
+mod chart;
+mod records;
+mod window;
 
 use ratatui::text::{Line, Span};
 
 use super::{Body, columns, highlight, progress_line};
-use crate::analysis::wal::tally::Tally;
 use crate::output::figures::{percent, size};
 use crate::output::json::time_text;
 use crate::tui::facts::WalSurvey;
-use crate::tui::look::Look;
 use crate::tui::state::State;
-
-/// Relations and causes that are named.
-const MAX_NAMED: usize = 5;
-
-/// Width from which on names have a bar after them.
-const WIDE: usize = 50;
-
-/// The same on a high screen.
-const MAX_NAMED_HIGH: usize = 12;
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
@@ -34,6 +27,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
         }
         return Body::text(lines, Vec::new(), 0);
     };
+    if let Some(body) = records::body(state, wal) {
+        return body;
+    }
     let total = &wal.total;
     let words = format!(
         "{} records, {} full-page images: {} of {} bytes of records ({}%), {} before compression and hole removal",
@@ -48,7 +44,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     for note in notes(wal).iter().take(2) {
         head.push(Line::styled(look.cut(note, width), look.doubt()));
     }
-    head.push(Line::default());
+    head.extend(chart::lines(state, wal, chart_rows(state.body_rows())));
+    let width = state.list_columns();
     let heading = format!(
         "  {:>11} {:<9}{:>7} {:>8} {:>6}  {} decay",
         "redo point",
@@ -60,7 +57,21 @@ pub(super) fn body(state: &State) -> Body<'_> {
     );
     head.push(Line::styled(look.cut(&heading, width), look.heading()));
     let mut body = Body::list(head, wal.intervals.len(), state.wal.selected, move |at| interval_line(state, wal, at));
-    body.foot = foot(state, wal);
+    match state.detail_columns() {
+        0 => body.foot = foot(state, wal),
+        detail => {
+            body.detail = match state.wal.window.as_deref() {
+                Some(sheet) => {
+                    let mut lines = window::detail(look, wal, sheet, (detail, state.body_rows()), "window");
+                    lines.push(Line::default());
+                    lines.extend(window::savings(look, wal, detail));
+                    lines
+                }
+                None => vec![Line::raw("relations and causes: being counted")],
+            };
+            body.detail.insert(0, interval_words(state, wal));
+        }
+    }
     body
 }
 
@@ -94,7 +105,7 @@ fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
         percent(share)
     );
     let decay: String = interval.decay().iter().map(|share| look.level(*share)).collect();
-    let room = bar_room(state.columns());
+    let room = bar_room(state.list_columns());
     let line = Line::from(vec![
         Span::raw(text),
         Span::styled(look.bar(share, room), look.doubt()),
@@ -103,58 +114,36 @@ fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
     highlight(look, is_selected, line)
 }
 
-/// Decay inside the selected interval, then relations and causes.
+/// The window below the list.
 fn foot(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
-    let look = state.look;
-    let width = state.columns();
-    let mut lines = vec![Line::default()];
-    if let Some(interval) = wal.intervals.get(state.wal.selected) {
-        let parts: Vec<String> = interval
-            .decay()
-            .iter()
-            .map(|share| {
-                share
-                    .map_or_else(|| "-".to_owned(), |share| format!("{}{:.0}%", look.level(Some(share)), share * 100.0))
-            })
-            .collect();
-        let words = format!("decay of the selected interval: {}", parts.join(" "));
-        lines.push(Line::raw(look.cut(&words, width)));
-        let words =
-            format!("{} distinct blocks; kind of checkpoint: {}", interval.distinct_blocks, interval.kind.name());
-        lines.push(Line::raw(look.cut(&words, width)));
+    let Some(sheet) = state.wal.window.as_deref() else {
+        return vec![Line::raw("relations and causes: being counted")];
+    };
+    if state.body_rows() < 16 {
+        return window::brief(state.look, wal, sheet, state.columns());
     }
-    let most = if state.body_rows() > 30 { MAX_NAMED_HIGH } else { MAX_NAMED };
-    let half = width / 2;
-    let all = wal.total.fpi_bytes.max(1) as f64;
-    let left =
-        named(look, "relations with most image bytes", wal.relations.as_deref(), half.saturating_sub(2), most, all);
-    let right = named(look, "why images were written", wal.causes.as_deref(), half, most, all);
-    for at in 0..left.len().max(right.len()) {
-        let cell = |column: &[String], width: usize| look.fit(column.get(at).map_or("", String::as_str), width);
-        let text = format!("{}  {}", cell(&left, half.saturating_sub(2)), cell(&right, half));
-        lines.push(if at == 0 { Line::styled(text, look.heading()) } else { Line::raw(text) });
-    }
+    let most = (state.body_rows() / 5).clamp(3, 10);
+    let mut lines = vec![interval_words(state, wal)];
+    lines.extend(window::foot(state.look, wal, sheet, (state.columns(), most), "window"));
+    lines.extend(window::savings(state.look, wal, state.columns()));
     lines
 }
 
-fn named(
-    look: Look,
-    title: &str,
-    rows: Option<&[(String, Tally)]>,
-    width: usize,
-    most: usize,
-    all: f64,
-) -> Vec<String> {
-    let mut lines = vec![title.to_owned()];
-    let Some(rows) = rows else {
-        lines.push("being counted".to_owned());
-        return lines;
-    };
-    for (name, tally) in rows.iter().filter(|(_, tally)| tally.fpi_bytes > 0).take(most) {
-        let share = tally.fpi_bytes as f64 / all;
-        let bar = if width >= WIDE { format!(" {}", look.bar(share, 6)) } else { String::new() };
-        let figures = format!(" {:>7} {:>5}%{bar}", size(tally.fpi_bytes), percent(share));
-        lines.push(format!("{}{figures}", look.fit_end(name, width.saturating_sub(columns(&figures) + 1))));
+/// What is known of the selected interval besides its counts.
+fn interval_words(state: &State, wal: &WalSurvey) -> Line<'static> {
+    let look = state.look;
+    let Some(interval) = wal.intervals.get(state.wal.selected) else { return Line::default() };
+    let words =
+        format!("interval: {} distinct blocks; kind of checkpoint: {}", interval.distinct_blocks, interval.kind.name());
+    Line::raw(look.cut(&words, state.columns()))
+}
+
+/// Rows of the chart on a screen with so many rows between tabs and bottom lines.
+const fn chart_rows(rows: usize) -> usize {
+    match rows {
+        0..=15 => 1,
+        16..=24 => 3,
+        25..=40 => 6,
+        _ => 12,
     }
-    lines
 }

@@ -1,0 +1,173 @@
+//! One record of WAL in words: header, block references, main data.
+
+use std::fmt;
+
+use super::json::time_words;
+use super::json::wal::fork_name;
+use super::words::page_action::file_words;
+use crate::analysis::wal::record_sheet::{MainData, RecordLine, RecordSheet, SheetBlock, StoppedAt};
+use crate::parsers::wal::names::{record_type_name, rmgr_name};
+use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
+use crate::parsers::wal::version::Major;
+use crate::types::RelFileLocator;
+
+impl fmt::Display for StoppedAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::End(end) => end.fmt(f),
+            Self::NoSegment { at } => write!(f, "no segment holds {at}"),
+            Self::NoRecord { at } => write!(f, "no record starts at {at}"),
+            Self::Unreadable(error) => error.fmt(f),
+        }
+    }
+}
+
+/// A label and what it stands before.
+pub type Fact = (String, String);
+
+/// Resource manager and type of a record, as `pg_waldump` prints them.
+#[must_use]
+pub fn type_words(major: Major, rmgr_id: u8, info: u8) -> String {
+    format!("{}/{}", rmgr_name(rmgr_id), record_type_name(major, rmgr_id, info))
+}
+
+/// The page of a block reference: relation, fork where it is not the main one, block.
+#[must_use]
+pub fn block_words(relation: &str, fork_code: u8, block: u32) -> String {
+    match fork_code {
+        0 => format!("{relation} block {block}"),
+        code => format!("{relation} ({}) block {block}", fork_name(code)),
+    }
+}
+
+/// What a list says of the blocks of a record: the first one, and how many more there are.
+#[must_use]
+pub fn blocks_of_line(line: &RecordLine, name: &dyn Fn(RelFileLocator) -> String) -> String {
+    let Some((rel, fork_code, block)) = line.first else { return String::new() };
+    let more = match line.blocks {
+        0 | 1 => String::new(),
+        count => format!(" +{}", count - 1),
+    };
+    let fork = if fork_code == 0 { String::new() } else { format!(" ({})", fork_name(fork_code)) };
+    format!("{}{fork}:{block}{more}", name(rel))
+}
+
+/// The header of a record.
+#[must_use]
+pub fn header_facts(sheet: &RecordSheet) -> Vec<Fact> {
+    let header = &sheet.header;
+    let mut facts = vec![
+        fact("starts at", sheet.start_lsn),
+        fact("ends at", sheet.end_lsn),
+        fact("type", type_words(sheet.major, header.rmgr_id, header.info)),
+        fact("length", format!("{} bytes", header.tot_len)),
+        fact("transaction", if header.xid == 0 { "none".to_owned() } else { header.xid.to_string() }),
+    ];
+    facts.extend(sheet.top_xid.map(|xid| fact("part of", format!("transaction {xid}"))));
+    facts.push(fact("record before", header.prev));
+    facts.push(fact("info", format!("{:#04x}", header.info)));
+    facts.push(fact("CRC", format!("{:#010x}, right", header.crc)));
+    facts
+}
+
+/// A block reference.
+#[must_use]
+pub fn block_facts(block: &SheetBlock) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    facts.extend(block.action.as_ref().map(|action| fact("does", action)));
+    if block.will_init {
+        facts.push(fact("page", "redo builds it anew"));
+    }
+    if let Some(image) = &block.image {
+        let how = image.compression.map_or_else(String::new, |method| format!(", {}", method.name()));
+        let hole = match image.hole_length {
+            0 => "no hole".to_owned(),
+            length => format!("a hole of {length} bytes at {}", image.hole_offset),
+        };
+        let applied = if image.is_applied { "" } else { "; redo does not apply it" };
+        facts.push(fact("image", format!("{} bytes{how}, {hole}{applied}", image.stored_bytes)));
+        facts.extend(image.cause.map(|cause| fact("cause", cause.name())));
+    }
+    if block.data_bytes > 0 {
+        facts.push(fact("data", format!("{} bytes", block.data_bytes)));
+    }
+    facts
+}
+
+/// What the main data of a record says.
+#[must_use]
+pub fn main_facts(sheet: &RecordSheet) -> Vec<Fact> {
+    let length = || fact("length", format!("{} bytes", sheet.main_bytes));
+    let time = |time: PgTimestamp| fact("time", time_words(time));
+    let mut facts = match &sheet.main {
+        MainData::Checkpoint(checkpoint, is_shutdown) => vec![
+            fact("checkpoint", if *is_shutdown { "at shutdown or at the end of recovery" } else { "online" }),
+            fact("redo point", checkpoint.redo_lsn),
+            fact("began", time_words(PgTimestamp::from_unix_us(checkpoint.time_s.saturating_mul(1_000_000)))),
+            fact("timeline", format!("{}, before it {}", checkpoint.tli.0, checkpoint.prev_tli.0)),
+            fact("page writes", if checkpoint.full_page_writes == 0 { "off" } else { "on" }),
+            fact("next xid", checkpoint.next_full_xid),
+            fact("next OID", checkpoint.next_oid),
+            fact("oldest xid", format!("{} in database {}", checkpoint.oldest_xid, checkpoint.oldest_xid_db)),
+            fact("active from", format!("transaction {}", checkpoint.oldest_active_xid)),
+        ],
+        MainData::Xlog(payload) => xlog_facts(payload),
+        MainData::XactEnd(end) => {
+            let mut facts = vec![fact("ends", if end.committed { "commit" } else { "abort" }), time(end.time)];
+            facts.extend(end.xid.map(|xid| fact("transaction", xid)));
+            if !end.subxids.is_empty() {
+                facts.push(fact("with", format!("{} subtransactions", end.subxids.len())));
+            }
+            facts
+        }
+        MainData::Files(what) => vec![fact("files", file_words(what))],
+        MainData::Pages => vec![fact("pages", "see what is done to each block above")],
+        MainData::Wrong(error) => vec![fact("wrong", error)],
+        MainData::Other => Vec::new(),
+    };
+    facts.push(length());
+    facts
+}
+
+fn xlog_facts(payload: &XlogPayload) -> Vec<Fact> {
+    let time = |time: &PgTimestamp| fact("time", time_words(*time));
+    match payload {
+        // With their own words.
+        XlogPayload::CheckpointShutdown(_) | XlogPayload::CheckpointOnline(_) => Vec::new(),
+        XlogPayload::Noop => vec![fact("says", "nothing")],
+        XlogPayload::NextOid(oid) => vec![fact("OIDs", format!("up to {oid} may be in use"))],
+        XlogPayload::Switch => vec![fact("segment", "the rest of it is empty")],
+        XlogPayload::BackupEnd { start_lsn } => {
+            vec![fact("backup", format!("ends here; it is replayed from {start_lsn} on"))]
+        }
+        XlogPayload::ParameterChange(change) => {
+            vec![
+                fact("wal_level", change.wal_level),
+                fact("hints", if change.wal_log_hints == 0 { "wal_log_hints off" } else { "wal_log_hints on" }),
+            ]
+        }
+        XlogPayload::RestorePoint { time: at, name } => {
+            vec![fact("name", String::from_utf8_lossy(name)), time(at)]
+        }
+        XlogPayload::FullPageWritesChange(on) => {
+            vec![fact("page writes", if *on == 0 { "off from here on" } else { "on from here on" })]
+        }
+        XlogPayload::EndOfRecovery { time: at, tli, prev_tli, .. } => {
+            vec![fact("recovery", format!("ends; timeline {} follows {}", tli.0, prev_tli.0)), time(at)]
+        }
+        XlogPayload::FpiForHint => vec![fact("images", "of pages of which only hint bits changed")],
+        XlogPayload::Fpi => vec![fact("images", "of whole pages, and nothing else")],
+        XlogPayload::OverwriteContrecord { overwritten_lsn, time: at } => {
+            vec![fact("replaces", format!("the record at {overwritten_lsn}, which a crash cut off")), time(at)]
+        }
+        XlogPayload::CheckpointRedo { .. } => vec![fact("redo point", "that of the checkpoint that follows")],
+        XlogPayload::LogicalDecodingStatusChange(on) => {
+            vec![fact("decoding", if *on == 0 { "off from here on" } else { "on from here on" })]
+        }
+        XlogPayload::Unknown(info) => vec![fact("type", format!("unknown: {info:#04x}"))],
+    }
+}
+
+fn fact(label: &str, text: impl fmt::Display) -> Fact {
+    (label.to_owned(), text.to_string())
+}

@@ -1,0 +1,300 @@
+//! Down from a window to stretches, to records, to one record.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::super::{Body, highlight};
+use super::chart::{damage_at, gaps};
+use super::window;
+use crate::analysis::wal::record_sheet::{RecordLine, RecordSheet, StoppedAt};
+use crate::analysis::wal::timeline::TimelineCell;
+use crate::output::escape::ascii_or_dot;
+use crate::output::figures::{percent, size};
+use crate::output::json::time_text;
+use crate::output::record_text::{
+    Fact, block_facts, block_words, blocks_of_line, header_facts, main_facts, type_words,
+};
+use crate::parsers::wal::timeline::WalSegment;
+use crate::tui::facts::{WalSurvey, WindowSheet};
+use crate::tui::look::{Look, columns};
+use crate::tui::state::{State, WalLevel};
+use crate::types::Lsn;
+
+/// Bytes in a row of the hex dump.
+const ROW_BYTES: usize = 16;
+
+/// Columns of labels.
+const LABEL: usize = 14;
+
+/// The segment file that holds an address.
+fn segment_name(wal: &WalSurvey, cell: &TimelineCell) -> String {
+    let size = wal.names.geometry.wal_segment_size;
+    let segment = WalSegment::holding(cell.tli, cell.start_lsn, size);
+    segment.and_then(|segment| segment.file_name(size)).unwrap_or_default()
+}
+
+/// Damage that lies in a stretch, or right after it.
+fn damage_in(wal: &WalSurvey, cell: &TimelineCell, next: Option<Lsn>) -> Option<String> {
+    let next = next.unwrap_or(Lsn(u64::MAX));
+    let is_here = |lsn: Lsn| (cell.start_lsn..next).contains(&lsn);
+    let found = wal.problems.iter().find(|finding| damage_at(&finding.kind).is_some_and(is_here));
+    let hidden = wal.hidden.iter().find(|hidden| is_here(hidden.before));
+    found
+        .map(|finding| finding.kind.to_string())
+        .or_else(|| gaps(wal).into_iter().find(|lsn| is_here(*lsn)).map(|lsn| format!("WAL is missing from {lsn} on")))
+        .or_else(|| {
+            hidden.map(|hidden| {
+                format!("a redo point that no record names lies between {} and {}", hidden.after, hidden.before)
+            })
+        })
+}
+
+/// The stretches of the window.
+pub(super) fn stretches<'a>(state: &'a State, wal: &'a WalSurvey, sheet: &'a WindowSheet) -> Option<Body<'a>> {
+    let look = state.look;
+    let width = state.list_columns();
+    let timeline = wal.timeline.as_deref()?;
+    let mut head = window::title(look, wal, sheet, state.columns(), "window");
+    let is_wide = width >= 100;
+    let lsn_room = if is_wide { 18 } else { 13 };
+    let file = if is_wide { format!("{:<26}", "segment") } else { String::new() };
+    let heading = format!(
+        "  {:<lsn_room$}{file}{:<10}{:>8} {:>7} {:>8} {:>5}  share",
+        "starts at", "time", "records", "images", "bytes", "%"
+    );
+    head.push(Line::styled(look.cut(&heading, width), look.heading()));
+    let at = state.wal.cell.saturating_sub(sheet.cells.start);
+    let line = move |index: usize| {
+        let number = sheet.cells.start + index;
+        let Some(cell) = timeline.cells.get(number) else { return Line::default() };
+        let next = timeline.cells.get(number + 1).map(|next| next.start_lsn);
+        let time = cell.from_time.map(|time| time_text(time.unix_seconds()));
+        let time = time.as_deref().and_then(|time| time.get(11..19)).unwrap_or("-").to_owned();
+        let file = if is_wide { format!("{:<26}", segment_name(wal, cell)) } else { String::new() };
+        let tally = &cell.tally;
+        let text = format!(
+            "{} {:<lsn_room$}{file}{time:<10}{:>8} {:>7} {:>8} {:>5}  ",
+            if index == at { look.pointer() } else { " " },
+            cell.start_lsn.to_string(),
+            tally.records,
+            tally.fpi_count,
+            size(tally.fpi_bytes),
+            percent(tally.fpi_share())
+        );
+        let room = width.saturating_sub(columns(&text) + 1);
+        let mut spans = vec![Span::raw(text)];
+        match damage_in(wal, cell, next) {
+            Some(words) => spans.push(Span::styled(look.cut(&format!("! {words}"), room), look.bad())),
+            None => spans.push(Span::styled(look.bar(tally.fpi_share(), room.min(30)), look.doubt())),
+        }
+        highlight(look, index == at, Line::from(spans))
+    };
+    let mut body = Body::list(head, sheet.cells.len(), at, line);
+    if let Some(stretch) = state.wal.stretch.as_deref() {
+        let damage = timeline
+            .cells
+            .get(state.wal.cell)
+            .and_then(|cell| damage_in(wal, cell, timeline.cells.get(state.wal.cell + 1).map(|next| next.start_lsn)));
+        let told = |width: usize| -> Vec<Line<'static>> {
+            let words = damage.iter().flat_map(|words| look.wrap(words, width));
+            words.map(|words| Line::styled(words, look.bad())).collect()
+        };
+        match state.detail_columns() {
+            0 => {
+                body.foot = told(state.columns());
+                let most = state.body_rows() / 5;
+                body.foot.extend(window::foot(look, wal, stretch, (state.columns(), most), "stretch"));
+            }
+            detail => {
+                body.detail = told(detail);
+                body.detail.extend(window::detail(look, wal, stretch, (detail, state.body_rows()), "stretch"));
+            }
+        }
+    }
+    Some(body)
+}
+
+/// The records of a stretch.
+pub(super) fn records<'a>(state: &'a State, wal: &'a WalSurvey) -> Body<'a> {
+    let look = state.look;
+    let width = state.list_columns();
+    let stretch = state.wal.stretch.as_deref();
+    let mut head =
+        stretch.map_or_else(Vec::new, |stretch| window::title(look, wal, stretch, state.columns(), "stretch"));
+    let Some(list) = state.wal.list.as_deref() else {
+        head.push(Line::raw("The records are being read."));
+        return Body::text(head, Vec::new(), 0);
+    };
+    let before = state.wal.lists.len().saturating_sub(1) * crate::analysis::wal::record_sheet::MAX_LISTED;
+    let heading =
+        record_cells(look, width.saturating_sub(2), ["starts at", "type", "bytes", "image", "cause", "block"]);
+    head.push(Line::styled(look.cut(&format!("  {heading}"), width), look.heading()));
+    let at = state.wal.record;
+    let mut body = Body::list(head, list.lines.len(), at, move |index| {
+        let Some(line) = list.lines.get(index) else { return Line::default() };
+        let mark = if index == at { look.pointer() } else { " " };
+        let text = format!("{mark} {}", record_line(look, wal, width.saturating_sub(2), line));
+        let style = if line.images > 0 { look.doubt() } else { Style::new() };
+        highlight(look, index == at, Line::styled(text, style))
+    });
+    if let Some(stopped) = &list.stopped {
+        let style = if is_damage(wal, stopped) { look.bad() } else { look.faint() };
+        body.foot.extend(look.wrap(&stopped.to_string(), width).into_iter().map(|line| Line::styled(line, style)));
+    }
+    let shown = format!("records {} to {} of this stretch", before + 1, before + list.lines.len());
+    let more = if list.next.is_some() { "; down after the last one lists more" } else { "" };
+    body.foot.push(Line::styled(look.cut(&format!("{shown}{more}"), width), look.faint()));
+    if let detail @ 1.. = state.detail_columns() {
+        body.detail = beside(state, wal, detail);
+    }
+    body
+}
+
+/// The record beside the list, as much of it as is on the screen.
+fn beside(state: &State, wal: &WalSurvey, width: usize) -> Vec<Line<'static>> {
+    let look = state.look;
+    match &state.wal.sheet {
+        Some(Ok(sheet)) => {
+            let mut lines = facts(look, wal, sheet, width, None);
+            let left = state.body_rows().saturating_sub(lines.len());
+            lines.extend((0..hex_rows(sheet)).take(left).map(|row| hex_line(look, sheet, row)));
+            lines
+        }
+        Some(Err(why)) => look.wrap(why, width).into_iter().map(|line| Line::styled(line, look.bad())).collect(),
+        None => vec![Line::raw("The record is being read.")],
+    }
+}
+
+/// True where a problem was found at this end.
+fn is_damage(wal: &WalSurvey, stopped: &StoppedAt) -> bool {
+    match stopped {
+        StoppedAt::End(end) => wal.problems.iter().any(|finding| damage_at(&finding.kind) == Some(end.at)),
+        _ => true,
+    }
+}
+
+/// The columns of a list of records.
+fn record_cells(look: Look, width: usize, [lsn, kind, bytes, image, cause, block]: [&str; 6]) -> String {
+    let (lsn_room, kind_room, cause_room) = match width {
+        0..=75 => (13, 22, 0),
+        76..=99 => (13, 22, 13),
+        _ => (18, 28, 20),
+    };
+    let mut text =
+        format!("{}{} {bytes:>6} {image:>6} ", look.fit(lsn, lsn_room.max(lsn.len() + 1)), look.fit(kind, kind_room));
+    if cause_room > 0 {
+        text.push_str(&format!(" {}", look.fit(cause, cause_room)));
+    }
+    let room = width.saturating_sub(columns(&text) + 1);
+    if room >= 8 {
+        text.push_str(&format!(" {}", look.fit_end(block, room)));
+    }
+    text
+}
+
+fn record_line(look: Look, wal: &WalSurvey, width: usize, line: &RecordLine) -> String {
+    let name = |rel| wal.names.relation(rel);
+    let image = if line.images == 0 { String::new() } else { line.image_bytes.to_string() };
+    let cause = line.cause.map_or("", crate::analysis::wal::cause::Cause::name);
+    record_cells(
+        look,
+        width,
+        [
+            &line.start_lsn.to_string(),
+            &type_words(line.major, line.header.rmgr_id, line.header.info),
+            &line.header.tot_len.to_string(),
+            &image,
+            cause,
+            &blocks_of_line(line, &name),
+        ],
+    )
+}
+
+/// One record.
+pub(super) fn record<'a>(state: &'a State, wal: &'a WalSurvey) -> Body<'a> {
+    let look = state.look;
+    let width = state.columns();
+    let line = state.wal.list.as_ref().and_then(|list| list.lines.get(state.wal.record));
+    let sheet = match &state.wal.sheet {
+        Some(Ok(sheet)) if line.is_some_and(|line| line.start_lsn == sheet.start_lsn) => sheet,
+        Some(Err(why)) => {
+            let lines = look.wrap(why, width).into_iter().map(|line| Line::styled(line, look.bad())).collect();
+            return Body::text(Vec::new(), lines, 0);
+        }
+        _ => return Body::text(vec![Line::raw("The record is being read.")], Vec::new(), 0),
+    };
+    let facts = facts(look, wal, sheet, width, Some(state.wal.block));
+    let rows = hex_rows(sheet);
+    let count = facts.len() + rows;
+    let title = format!("record at {}", sheet.start_lsn);
+    let mut body = Body::text(vec![Line::styled(title, look.heading())], Vec::new(), state.wal.top);
+    body.count = count;
+    body.line = Box::new(move |at| match facts.get(at) {
+        Some(line) => line.clone(),
+        None => hex_line(look, sheet, at - facts.len()),
+    });
+    body
+}
+
+/// Header, block references and main data. `selected`: the block reference that enter opens.
+fn facts(
+    look: Look,
+    wal: &WalSurvey,
+    sheet: &RecordSheet,
+    width: usize,
+    selected: Option<usize>,
+) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    header_facts(sheet).iter().for_each(|fact| lines.extend(fact_lines(look, fact, width)));
+    for (at, block) in sheet.blocks.iter().enumerate() {
+        let words = block_words(&wal.names.relation(block.rel), block.fork_code, block.block);
+        let is_selected = selected == Some(at);
+        let mark = if is_selected { look.pointer() } else { " " };
+        let title = look.cut(&format!("{mark} block reference {}: {words}", block.block_id), width);
+        lines.push(highlight(look, is_selected, Line::styled(title, look.heading())));
+        block_facts(block).iter().for_each(|fact| lines.extend(fact_lines(look, fact, width)));
+    }
+    lines.push(Line::styled("  main data", look.heading()));
+    main_facts(sheet).iter().for_each(|fact| lines.extend(fact_lines(look, fact, width)));
+    let all = sheet.header.tot_len as usize;
+    let part =
+        if sheet.bytes.len() < all { format!(", the first {} of {all}", sheet.bytes.len()) } else { String::new() };
+    lines.push(Line::styled(look.cut(&format!("  bytes{part}"), width), look.heading()));
+    lines
+}
+
+/// A label and its text, wrapped.
+fn fact_lines(look: Look, (label, text): &Fact, width: usize) -> Vec<Line<'static>> {
+    let wrapped = look.wrap(text, width.saturating_sub(LABEL + 3)).into_iter().enumerate();
+    let line = |(at, words): (usize, String)| {
+        let label = if at == 0 { label.as_str() } else { "" };
+        Line::from(vec![Span::styled(format!("  {}", look.fit(label, LABEL)), look.faint()), Span::raw(words)])
+    };
+    wrapped.map(line).collect()
+}
+
+fn hex_rows(sheet: &RecordSheet) -> usize {
+    sheet.bytes.len().div_ceil(ROW_BYTES)
+}
+
+fn hex_line(look: Look, sheet: &RecordSheet, row: usize) -> Line<'static> {
+    let bytes = sheet.bytes.chunks(ROW_BYTES).nth(row).unwrap_or_default();
+    let mut hex: String = bytes.iter().map(|byte| format!("{byte:02x} ")).collect();
+    hex.push_str(&" ".repeat(3 * (ROW_BYTES - bytes.len())));
+    let text: String = bytes.iter().map(|byte| ascii_or_dot(*byte)).collect();
+    Line::from(vec![
+        Span::styled(format!("  {:06x}  ", row * ROW_BYTES), look.faint()),
+        Span::raw(hex),
+        Span::raw(text),
+    ])
+}
+
+/// What is shown of the open level; `None`: the timeline.
+pub(super) fn body<'a>(state: &'a State, wal: &'a WalSurvey) -> Option<Body<'a>> {
+    match state.wal.level {
+        WalLevel::Timeline => None,
+        WalLevel::Stretches => stretches(state, wal, state.wal.window.as_deref()?),
+        WalLevel::Records => Some(records(state, wal)),
+        WalLevel::Record => Some(record(state, wal)),
+    }
+}

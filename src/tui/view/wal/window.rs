@@ -1,0 +1,174 @@
+//! What is in a window of WAL: relations, causes, and what would have saved images.
+
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::savings::NotFigured;
+use crate::output::advise_text::{remedy_words, why};
+use crate::output::figures::{percent, signed_size, size};
+use crate::output::json::time_text;
+use crate::output::relation_columns::{kind_words, likely_cause_words};
+use crate::parsers::wal::payload::PgTimestamp;
+use crate::tui::facts::{WalSurvey, WindowSheet};
+use crate::tui::look::{Look, columns};
+
+/// Width from which on relations and causes stand side by side.
+const SIDE_BY_SIDE: usize = 76;
+
+/// Width from which on names have a bar after them.
+const WITH_BARS: usize = 50;
+
+/// Where the window lies, in one line, and what it holds, in another.
+pub(super) fn title(look: Look, wal: &WalSurvey, sheet: &WindowSheet, width: usize, name: &str) -> Vec<Line<'static>> {
+    let window = &sheet.window;
+    let Some((start, end)) = window.range else { return vec![Line::raw(format!("{name}: no record"))] };
+    let clock = |time: PgTimestamp| time_text(time.unix_seconds()).get(11..19).unwrap_or_default().to_owned();
+    let times = match window.times.map(|(from, to)| (clock(from), clock(to))) {
+        Some((from, to)) if from != to => format!(", {from} to {to}"),
+        Some((from, _)) => format!(", {from}"),
+        None => String::new(),
+    };
+    let tally = &window.tally;
+    let counts = format!(
+        "{} records, {} images, {} of {} ({}%), {}",
+        tally.records,
+        tally.fpi_count,
+        size(tally.fpi_bytes),
+        size(tally.combined_bytes()),
+        percent(tally.fpi_share()),
+        wal.certainty()
+    );
+    let place = format!("{name}: {start} to {end}{times}");
+    vec![Line::styled(look.cut(&place, width), look.heading()), Line::raw(look.cut(&counts, width))]
+}
+
+/// A share of the image bytes of the window, by name.
+fn share_line(look: Look, (name, bytes): (&str, u64), all: f64, width: usize) -> String {
+    let share = bytes as f64 / all;
+    let bar = if width >= WITH_BARS { format!(" {}", look.bar(share, 6)) } else { String::new() };
+    let figures = format!(" {:>7} {:>5}%{bar}", size(bytes), percent(share));
+    format!("{}{figures}", look.fit_end(name, width.saturating_sub(columns(&figures) + 1)))
+}
+
+fn relation_lines(look: Look, sheet: &WindowSheet, width: usize, most: usize) -> Vec<String> {
+    let all = sheet.window.tally.fpi_bytes.max(1) as f64;
+    let rows = sheet.window.relations.iter().zip(&sheet.relations).filter(|(row, _)| row.tally.fpi_bytes > 0);
+    let mut lines = vec!["relations with most image bytes".to_owned()];
+    lines.extend(rows.take(most).map(|(row, name)| share_line(look, (name, row.tally.fpi_bytes), all, width)));
+    lines
+}
+
+fn cause_lines(look: Look, sheet: &WindowSheet, width: usize, most: usize) -> Vec<String> {
+    let all = sheet.window.tally.fpi_bytes.max(1) as f64;
+    let rows = sheet.window.causes.iter().zip(&sheet.causes).filter(|((_, tally), _)| tally.fpi_bytes > 0);
+    let mut lines = vec!["why images were written".to_owned()];
+    lines.extend(rows.take(most).map(|((_, tally), name)| share_line(look, (name, tally.fpi_bytes), all, width)));
+    lines
+}
+
+/// All of it below a list: relations and causes side by side, then likely causes where there is room.
+pub(super) fn foot(
+    look: Look,
+    wal: &WalSurvey,
+    sheet: &WindowSheet,
+    (width, most): (usize, usize),
+    name: &str,
+) -> Vec<Line<'static>> {
+    let mut lines = title(look, wal, sheet, width, name);
+    if width < SIDE_BY_SIDE {
+        lines.extend(headed(look, relation_lines(look, sheet, width, most)));
+        lines.extend(headed(look, cause_lines(look, sheet, width, most)));
+    } else {
+        let half = width / 2;
+        let left = relation_lines(look, sheet, half.saturating_sub(2), most);
+        let right = cause_lines(look, sheet, half, most);
+        let rows = (0..left.len().max(right.len())).map(|at| {
+            let cell = |column: &[String], width: usize| look.fit(column.get(at).map_or("", String::as_str), width);
+            format!("{}  {}", cell(&left, half.saturating_sub(2)), cell(&right, half))
+        });
+        lines.extend(headed(look, rows.collect()));
+    }
+    lines.extend(likely(look, sheet, width));
+    lines
+}
+
+/// The figures of the window, its first relation and its first cause, where there is room for no more.
+pub(super) fn brief(look: Look, wal: &WalSurvey, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = title(look, wal, sheet, width, "window").into_iter().skip(1).collect();
+    let firsts = [relation_lines(look, sheet, width, 1), cause_lines(look, sheet, width, 1)];
+    lines.extend(firsts.into_iter().flat_map(|lines| lines.into_iter().skip(1)).map(Line::raw));
+    lines
+}
+
+/// All of it beside a list.
+pub(super) fn detail(
+    look: Look,
+    wal: &WalSurvey,
+    sheet: &WindowSheet,
+    (width, rows): (usize, usize),
+    name: &str,
+) -> Vec<Line<'static>> {
+    let most = (rows / 4).max(3);
+    let mut lines = title(look, wal, sheet, width, name);
+    lines.push(Line::default());
+    lines.extend(headed(look, relation_lines(look, sheet, width, most)));
+    lines.push(Line::default());
+    lines.extend(headed(look, cause_lines(look, sheet, width, most)));
+    lines.push(Line::default());
+    lines.extend(likely(look, sheet, width));
+    lines
+}
+
+fn headed(look: Look, lines: Vec<String>) -> Vec<Line<'static>> {
+    let style = |at: usize| if at == 0 { look.heading() } else { Style::new() };
+    lines.into_iter().enumerate().map(|(at, line)| Line::styled(line, style(at))).collect()
+}
+
+/// What most images of the first relations come from.
+fn likely(look: Look, sheet: &WindowSheet, width: usize) -> Vec<Line<'static>> {
+    const MAX_LIKELY: usize = 4;
+    let rows = sheet.window.relations.iter().zip(&sheet.relations);
+    let told = rows.filter_map(|(row, name)| {
+        let cause = row.likely_cause?;
+        Some(format!("  {name} ({}): {}", kind_words(row.kind), likely_cause_words(&cause)))
+    });
+    let mut lines: Vec<Line<'static>> =
+        told.take(MAX_LIKELY).flat_map(|words| look.wrap(&words, width)).map(Line::raw).collect();
+    if !lines.is_empty() {
+        lines.insert(0, Line::styled(format!("likely cause ({})", Certainty::Estimate), look.heading()));
+    }
+    lines
+}
+
+/// What would have saved images of all the WAL.
+pub(super) fn savings(look: Look, wal: &WalSurvey, width: usize) -> Vec<Line<'static>> {
+    let Some(savings) = &wal.savings else {
+        let words = if wal.is_complete { "" } else { "what would have saved images: being replayed" };
+        return vec![Line::styled(words, look.faint())];
+    };
+    let mut lines =
+        vec![Line::styled(look.cut("what would have saved images, of all this WAL", width), look.heading())];
+    let block_size = wal.names.geometry.block_size;
+    for saving in &savings.rows {
+        let words = format!(
+            "{} saves {} ({}): {}",
+            remedy_words(&saving.remedy),
+            signed_size(saving.image_bytes),
+            saving.certainty,
+            why(saving, block_size)
+        );
+        lines.extend(look.wrap(&words, width).into_iter().enumerate().map(|(at, words)| {
+            let lead = if at == 0 { "" } else { "  " };
+            Line::raw(look.cut(&format!("{lead}{words}"), width))
+        }));
+    }
+    for left_out in &savings.left_out {
+        let words = match left_out {
+            NotFigured::NoRedoPoint => "checkpoints farther apart: no redo point lies in this WAL",
+            NotFigured::NotCompressed => "wal_compression: pg_walfpi advise compresses images again",
+        };
+        lines.push(Line::styled(look.cut(words, width), look.faint()));
+    }
+    lines
+}
