@@ -180,6 +180,9 @@ pub enum FindingKind {
     AbortedRecord(Aborted),
     /// An image that cannot be restored.
     Image { block: BlockNumber, record_lsn: Lsn, error: ImageError },
+    /// More such images than are named one by one.
+    #[strum(serialize = "more_unreadable_images")]
+    MoreImages { count: u64 },
     /// Images that redo does not apply.
     NotApplied { count: u64 },
     /// A redo point that no record names, between these addresses: images show it.

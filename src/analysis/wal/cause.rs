@@ -10,7 +10,8 @@ use strum::{EnumIter, IntoEnumIterator};
 use super::block_set::BlockSet;
 use super::cause_facts::{CauseFacts, RunStart};
 use super::forced::{always_images, hints_need_page_writes, never_forced};
-use crate::parsers::image::{BlockImage, ImageDecoder};
+use super::unreadable::{UnreadableImage, UnreadableImages};
+use crate::parsers::image::{BlockImage, ImageDecoder, ImageError};
 use crate::parsers::page::PageHeader;
 use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::BlockRef;
@@ -121,6 +122,8 @@ pub struct OpenCauses {
     pub before_start: u64,
     /// Images called [`Cause::HintOnly`] whose interval goes on after what was read.
     pub hints_so_far: u64,
+    /// Images that could not be restored, of those that had to be.
+    pub unreadable: UnreadableImages,
 }
 
 /// Finds causes; records must come in order.
@@ -182,7 +185,8 @@ impl CauseClassifier {
         }
         for block in record.blocks() {
             if let Some(image) = block.image {
-                causes.push(self.cause_of(record, &block, &image, |old_lsns| old_lsns.of(&image)));
+                let cause = self.cause_of(record, &block, &image, |old_lsns| old_lsns.of(&image).map_err(Some));
+                causes.push(cause);
             }
         }
     }
@@ -196,7 +200,12 @@ impl CauseClassifier {
         old_lsn: Option<Lsn>,
     ) -> Cause {
         self.pass(record.start_lsn);
-        self.cause_of(record, block, image, |_| old_lsn)
+        self.cause_of(record, block, image, |_| old_lsn.ok_or(None))
+    }
+
+    /// Notes an image that could not be restored, of which the cause is asked with [`Self::cause`].
+    pub fn note_unreadable(&mut self, image: UnreadableImage) {
+        self.open.unreadable.push(image);
     }
 
     /// What is left open by the images so far.
@@ -238,7 +247,7 @@ impl CauseClassifier {
         record: &Record<'_>,
         block: &BlockRef<'_>,
         image: &BlockImage<'_>,
-        old_lsn: impl FnOnce(&mut OldLsns) -> Option<Lsn>,
+        old_lsn: impl FnOnce(&mut OldLsns) -> Result<Lsn, Option<ImageError>>,
     ) -> Cause {
         if !image.applies() {
             return Cause::ConsistencyCheck;
@@ -258,9 +267,13 @@ impl CauseClassifier {
         // Of hint bits it matters only where a redo point may be hidden.
         let old = if !is_hint || repeated || !major.facts().marks_redo_points {
             match old_lsn(&mut self.old_lsns) {
-                Some(old) => old,
-                None if is_hint => return self.hint(record, None, repeated),
-                None => return Cause::Unreadable,
+                Ok(old) => old,
+                Err(error) => {
+                    let (block, record_lsn) = (block.block, record.start_lsn);
+                    let unreadable = error.map(|error| UnreadableImage { block, record_lsn, error });
+                    unreadable.into_iter().for_each(|image| self.note_unreadable(image));
+                    return if is_hint { self.hint(record, None, repeated) } else { Cause::Unreadable };
+                }
             }
         } else {
             Lsn::INVALID
@@ -371,15 +384,19 @@ impl OldLsns {
         Self { decoder: ImageDecoder::new(), page: vec![0; usize::try_from(block_size).unwrap_or_default()] }
     }
 
-    /// The page's LSN before the record; `None` when the image cannot be restored.
-    pub fn of(&mut self, image: &BlockImage<'_>) -> Option<Lsn> {
-        let header = match image.compression() {
-            None => PageHeader::decode(0, image.bytes.get(..PageHeader::SIZE)?),
+    /// The page's LSN before the record.
+    ///
+    /// # Errors
+    /// When the image cannot be restored.
+    pub fn of(&mut self, image: &BlockImage<'_>) -> Result<Lsn, ImageError> {
+        let start = match image.compression() {
+            None => image.bytes,
             Some(_) => {
-                self.decoder.restore(image, &mut self.page).ok()?;
-                PageHeader::decode(0, &self.page)
+                self.decoder.restore(image, &mut self.page)?;
+                &self.page
             }
         };
-        header.ok().map(|header| header.lsn)
+        let too_short = |_| ImageError::Length { found: start.len(), expected: PageHeader::SIZE };
+        PageHeader::decode(0, start).map(|header| header.lsn).map_err(too_short)
     }
 }

@@ -12,6 +12,7 @@ use super::group_key::Grouping;
 use super::relation_use::RelationUses;
 use super::segment::Visitor;
 use super::tally::Tally;
+use super::unreadable::{UnreadableImage, UnreadableImages};
 use crate::parsers::image::BlockImage;
 use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::{BlockHead, BlockRef, BodyLayout, Keep};
@@ -79,7 +80,7 @@ impl Portable for ImageLog {
 
 impl ImageLog {
     /// Adds a record.
-    fn push(&mut self, record: &Record<'_>, old_lsns: &mut OldLsns) {
+    fn push(&mut self, record: &Record<'_>, old_lsns: &mut OldLsns, unreadable: &mut UnreadableImages) {
         let heads = usize::try_from(record.layout.headers_length()).unwrap_or_default();
         let heads = record.body().get(..heads).unwrap_or_default();
         let out = &mut self.bytes;
@@ -95,7 +96,11 @@ impl ImageLog {
             // Those that nobody asks for are not restored.
             let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
             let is_asked = image.applies() && !always_images(record.major, rmgr_id, info, block.block_id);
-            let old = is_asked.then(|| old_lsns.of(&image)).flatten();
+            let old = is_asked.then(|| old_lsns.of(&image)).transpose().unwrap_or_else(|error| {
+                let (block, record_lsn) = (block.block, record.start_lsn);
+                unreadable.push(UnreadableImage { block, record_lsn, error });
+                None
+            });
             old.map(|old| record.start_lsn.0.wrapping_sub(old.0).cast_signed()).put(out);
         }
     }
@@ -175,6 +180,8 @@ pub struct SegmentImages {
     pub chain: RecordChain,
     /// All records.
     pub total: Tally,
+    /// Images that cannot be restored.
+    pub unreadable: UnreadableImages,
     recent: RecentBlocks,
     old_lsns: OldLsns,
 }
@@ -190,6 +197,7 @@ impl SegmentImages {
             uses: counts_uses.then(RelationUses::default),
             chain: RecordChain::default(),
             total: Tally::default(),
+            unreadable: UnreadableImages::default(),
             recent: RecentBlocks::default(),
             old_lsns: OldLsns::new(block_size),
         }
@@ -207,7 +215,7 @@ impl Visitor for SegmentImages {
         if record.layout.image_count == 0 {
             self.groups.add_with_causes(record, &[]);
         } else {
-            self.log.push(record, &mut self.old_lsns);
+            self.log.push(record, &mut self.old_lsns, &mut self.unreadable);
         }
     }
 }

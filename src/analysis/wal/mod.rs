@@ -46,5 +46,6 @@ pub mod tail;
 pub mod tally;
 pub mod time_buckets;
 pub mod timeline;
+pub mod unreadable;
 pub mod walk;
 pub mod whatif;

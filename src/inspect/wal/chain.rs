@@ -4,12 +4,14 @@ use std::ops::ControlFlow;
 
 use super::request::WalRequest;
 use super::source::WalSource;
-use super::watch::WatchWal;
+use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::wal::chain::{ChainVerdict, CheckedRun, RunCounter};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::Visitor;
+use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::unreadable::{HasCompressed, ImageCheck, UnreadableImages};
 use crate::analysis::wal::walk::{Damage, walk_run};
 use crate::cluster::wal::WalSet;
 use crate::inspect::error::InspectError;
@@ -49,13 +51,14 @@ pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalCh
     source.each_run(
         &watched,
         |set, run, notes| {
-            let mut checked = RunCounter::default();
+            let (mut checked, mut has_compressed) = (RunCounter::default(), HasCompressed::default());
             let stretch = plan.stretch(set, run, Keep::Heads);
             let watch = |bytes| watched.advance(bytes);
             // After damage, where to go on is only known in order.
             let walked = if request.resynchronise {
                 walk_run(&stretch, true, &mut { watch }, |record| {
                     checked.record(record);
+                    has_compressed.record(record);
                     ControlFlow::Continue(())
                 })
             } else {
@@ -63,13 +66,18 @@ pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalCh
                     &stretch,
                     request.wal.jobs,
                     &watch,
-                    |_| RunCounter::default(),
+                    |_| (RunCounter::default(), HasCompressed::default()),
                     |part| {
-                        checked.append(&part.found);
+                        checked.append(&part.found.0);
+                        has_compressed.0 |= part.found.1.0;
                         Ok(())
                     },
                 )
             };
+            if has_compressed.0 && !watched.is_interrupted() {
+                let stretch = plan.stretch(set, run, Keep::Blocks);
+                notes.findings.extend(unreadable_images(&stretch, request, &watched).findings());
+            }
             if let Ok(walked) = &walked {
                 let note = |aborted| Finding::note(FindingKind::AbortedRecord(aborted));
                 notes.findings.extend(walked.aborted.iter().copied().map(note));
@@ -98,6 +106,29 @@ pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalCh
     source.note_empty_range();
     let WalSource { findings, coverage, .. } = source;
     Ok(WalChain { runs, damage, findings, coverage })
+}
+
+/// Unpacks all compressed images of a stretch. Only where there are some the bytes of images are kept.
+fn unreadable_images(stretch: &Stretch<'_>, request: &WalChainRequest, watched: &Watched<'_>) -> UnreadableImages {
+    let block_size = stretch.set.geometry().block_size;
+    // They were read before, and counted then.
+    let watch = |_| watched.advance(0);
+    let mut all = ImageCheck::new(block_size);
+    let read = if request.resynchronise {
+        walk_run(stretch, true, &mut { watch }, |record| {
+            all.record(record);
+            ControlFlow::Continue(())
+        })
+    } else {
+        let begin = |_| ImageCheck::new(block_size);
+        collect_run(stretch, request.wal.jobs, &watch, begin, |part| {
+            all.unreadable.append(std::mem::take(&mut part.found.unreadable));
+            Ok(())
+        })
+    };
+    // What cannot be read was said the first time.
+    drop(read);
+    all.unreadable
 }
 
 fn segment_name(set: &WalSet, index: Option<usize>) -> Option<String> {

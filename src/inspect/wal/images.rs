@@ -14,8 +14,9 @@ use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::redo_points::RedoPoints;
 use crate::analysis::wal::segment::{Visitor, read_segment};
+use crate::analysis::wal::unreadable::UnreadableImage;
 use crate::cluster::wal::WalSet;
-use crate::parsers::image::BlockImage;
+use crate::parsers::image::{BlockImage, ImageError};
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::checkpoint::CheckPoint;
 use crate::parsers::wal::record::Record;
@@ -114,7 +115,11 @@ impl WalSource {
         let mut classifier = CauseClassifier::new(cause_facts(&self.set, &plan, jobs, &watched), block_size);
         let (mut failed, stopped) = (None, AtomicBool::new(false));
         let mut show = |head: &ImageHead| {
-            let ImageHead { record, block, image, stored_bytes, old_lsn } = head;
+            let ImageHead { record, block, image, stored_bytes, old_lsn, error } = head;
+            if let Some(error) = error {
+                let (block, record_lsn) = (block.block, record.start_lsn);
+                classifier.note_unreadable(UnreadableImage { block, record_lsn, error: (**error).clone() });
+            }
             let cause = classifier.cause(record, block, image, *old_lsn);
             if failed.is_none() && selection.takes(record, block, cause) {
                 failed = visit(&FoundImage { record, block, image, stored_bytes: *stored_bytes, cause }).err();
@@ -153,18 +158,23 @@ impl WalSource {
 
     /// Says what the causes that were told leave open.
     pub(super) fn note_causes(&mut self, classifier: &CauseClassifier) {
-        self.findings.extend(open_findings(classifier));
+        for finding in open_findings(classifier) {
+            // An image may have been unpacked for its page before.
+            if !self.findings.contains(&finding) {
+                self.findings.push(finding);
+            }
+        }
     }
 }
 
 /// What the causes that were told leave open.
 pub(super) fn open_findings(classifier: &CauseClassifier) -> Vec<Finding> {
-    let OpenCauses { hidden, before_start, hints_so_far } = classifier.open();
+    let OpenCauses { hidden, before_start, hints_so_far, unreadable } = classifier.open();
     let mut kinds: Vec<FindingKind> = Vec::new();
     kinds.extend(hidden.into_iter().map(|HiddenRedo { after, before }| FindingKind::HiddenRedo { after, before }));
     kinds.extend((before_start > 0).then_some(FindingKind::BeforeFirstRedo { images: before_start }));
     kinds.extend((hints_so_far > 0).then_some(FindingKind::HintsSoFar { images: hints_so_far }));
-    kinds.into_iter().map(Finding::note).collect()
+    unreadable.findings().into_iter().chain(kinds.into_iter().map(Finding::note)).collect()
 }
 
 /// Images of one segment that are kept until those before them were shown; with more, the segment is read again.
@@ -177,16 +187,25 @@ struct ImageHead {
     image: BlockImage<'static>,
     stored_bytes: usize,
     old_lsn: Option<Lsn>,
+    /// Why it could not be restored.
+    error: Option<Box<ImageError>>,
 }
 
 /// The images of a record.
 fn heads_of<'r>(record: &'r Record<'_>, old_lsns: &'r mut OldLsns) -> impl Iterator<Item = ImageHead> + 'r {
-    record.blocks().filter_map(|block| block.image.map(|image| (block, image))).map(|(block, image)| ImageHead {
-        record: Record { bytes: &[], ..*record },
-        block: BlockRef { data: &[], image: None, ..block },
-        image: BlockImage { bytes: &[], ..image },
-        stored_bytes: image.bytes.len(),
-        old_lsn: old_lsns.of(&image),
+    record.blocks().filter_map(|block| block.image.map(|image| (block, image))).map(|(block, image)| {
+        let (old_lsn, error) = match old_lsns.of(&image) {
+            Ok(lsn) => (Some(lsn), None),
+            Err(error) => (None, Some(Box::new(error))),
+        };
+        ImageHead {
+            record: Record { bytes: &[], ..*record },
+            block: BlockRef { data: &[], image: None, ..block },
+            image: BlockImage { bytes: &[], ..image },
+            stored_bytes: image.bytes.len(),
+            old_lsn,
+            error,
+        }
     })
 }
 

@@ -19,6 +19,7 @@ use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::seam::PartRun;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
+use crate::analysis::wal::unreadable::UnreadableImages;
 use crate::analysis::wal::whatif::touch_log::{RunTouches, SegmentTouchLog};
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
@@ -140,6 +141,7 @@ fn count_images(
     let new_groups = || Groups::new(by, geometry.wal_segment_size, std::sync::Arc::default());
     let mut groups = new_groups();
     let mut uses = counts_uses.then(RelationUses::default);
+    let mut unreadable = UnreadableImages::default();
     let (mut images, mut total, mut chain) = (Vec::<RunImages>::new(), Tally::default(), RecordChain::default());
     let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched };
     let begin = |_: &Stretch<'_>, _| SegmentImages::new(new_groups(), counts_uses, geometry.block_size);
@@ -159,8 +161,10 @@ fn count_images(
             uses.merge(found);
         }
         images.last_mut().into_iter().for_each(|run| run.push(found));
+        unreadable.append(std::mem::take(&mut found.unreadable));
         Ok(())
     });
+    source.findings.extend(unreadable.findings());
     let in_control = checkpoint_in_control(&source.set).map(|point| (point.redo_lsn, point.full_page_writes != 0));
     PartState {
         total,

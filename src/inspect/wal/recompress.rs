@@ -7,11 +7,9 @@ use rustix::time::{ClockId, clock_gettime};
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
-use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::whatif::compression::{
-    CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize, Setting, UnreadableImage,
+    CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize, Setting,
 };
 use crate::parsers::image::Compression;
 use crate::parsers::image_encoder::ImageEncoder;
@@ -39,9 +37,7 @@ impl WalSource {
             Ok(())
         });
         let mut what_if = sampler.finish();
-        for UnreadableImage { block, record_lsn, error } in what_if.unreadable.iter().cloned() {
-            self.findings.push(Finding::problem(FindingKind::Image { block, record_lsn, error }));
-        }
+        self.findings.extend(what_if.unreadable.findings());
         measure(&mut what_if);
         what_if
     }

@@ -6,6 +6,7 @@ use super::watch::WatchWal;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::SkippedPart;
+use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
 use crate::parsers::image::ImageDecoder;
 use crate::parsers::restore::ready_page;
 
@@ -38,22 +39,29 @@ impl WalSource {
         let checksums = self.set.control().is_none_or(|control| control.checksums.is_written());
         let mut page = vec![0; usize::try_from(self.set.geometry().block_size).unwrap_or_default()];
         let mut decoder = ImageDecoder::new();
-        let mut left_out = 0;
-        self.each_image(selection, jobs, watch, |notes, found| {
+        let (mut left_out, mut unreadable) = (0, UnreadableImages::default());
+        let shown = self.each_image(selection, jobs, watch, |notes, found| {
             if form == PageForm::AfterRedo && !found.image.applies() {
                 left_out += 1;
                 return Ok(());
             }
             if let Err(error) = decoder.restore(found.image, &mut page) {
                 let (block, record_lsn) = (found.block.block, found.record.start_lsn);
-                notes.findings.push(Finding::problem(FindingKind::Image { block, record_lsn, error }));
+                unreadable.push(UnreadableImage { block, record_lsn, error });
                 return Ok(());
             }
             if form == PageForm::AfterRedo {
                 ready_page(&mut page, found.record.end_lsn, found.block.block, checksums);
             }
             visit(notes, found, &page)
-        })?;
+        });
+        for finding in unreadable.findings() {
+            // What its cause is told by may have been looked for in it before.
+            if !self.findings.contains(&finding) {
+                self.findings.push(finding);
+            }
+        }
+        shown?;
         if left_out > 0 {
             self.findings.push(Finding::note(FindingKind::NotApplied { count: left_out }));
         }

@@ -167,6 +167,7 @@ impl fmt::Display for FindingKind {
                 aborted.start_lsn, aborted.missing_lsn, aborted.have, aborted.tot_len
             ),
             Self::Image { block, record_lsn, error } => write!(f, "image of block {block} at {record_lsn}: {error}"),
+            Self::MoreImages { count } => write!(f, "further images that cannot be restored: {count}"),
             Self::NotApplied { count } => write!(f, "{count} images that redo does not apply were left out"),
             Self::HiddenRedo { after, before } => {
                 write!(f, "a checkpoint began between {after} and {before}, and no record here names its redo point")
@@ -375,7 +376,9 @@ impl FindingKind {
                 "its checksum is right, but it is not a valid record of its type: a checkpoint may be missing from the rows"
             }
             Self::AbortedRecord(_) => "the server crashed while writing it and continued after it; nothing is lost",
-            Self::Image { .. } => "the record's checksum is right, so the server would fail on it too",
+            Self::Image { .. } | Self::MoreImages { .. } => {
+                "the record's checksum is right, so the server would fail on it too"
+            }
             Self::NotApplied { .. } => "they serve consistency checks; --raw writes them too",
             Self::HiddenRedo { .. } => {
                 "the images show it; a new interval is counted from the second address on, which may be a little late"

@@ -197,6 +197,10 @@ fn image_header(i: &[u8], major: Major, block_size: u32) -> ParseStep<'_, ImageH
     if !has_hole && hole_length != 0 {
         return invalid(start, "length", stored, "a whole page, for there is neither hole nor compression");
     }
+    // Here the server reads on, and fails where it restores the image: `RestoreBlockImage` trusts these two.
+    if u32::from(hole_offset).saturating_add(u32::from(hole_length)) > block_size {
+        return invalid(start, "hole_offset", u64::from(hole_offset), "the hole ends inside the page");
+    }
     Ok((i, ImageHead { length, hole_offset, hole_length, bimg_info }))
 }
 

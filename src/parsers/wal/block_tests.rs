@@ -147,6 +147,8 @@ fn broken_rules_are_located() {
         (image(8192, 40, 0x03), "hole_offset at offset 0x101C: found 0x28, image is said to have a hole"),
         (image(100, 0, 0x03), "hole_offset at offset 0x101C: found 0x0, image is said to have a hole"),
         (image(100, 40, 0x06), "hole_offset at offset 0x101C: found 0x28, 0 in an image without hole"),
+        (image(100, 101, 0x03), "hole_offset at offset 0x101C: found 0x65, the hole ends inside the page"),
+        (image(8000, 9000, 0x03), "hole_offset at offset 0x101C: found 0x2328, the hole ends inside the page"),
         (image(100, 0, 0x02), "length at offset 0x101C: found 0x64, a whole page"),
     ];
     for (body, words) in cases {

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::segment::Visitor;
 use crate::analysis::wal::tally::Tally;
-use crate::parsers::image::{BlockImage, Compression, ImageDecoder, ImageError};
+use crate::analysis::wal::unreadable::{UnreadableImage, UnreadableImages};
+use crate::parsers::image::{BlockImage, Compression, ImageDecoder};
 use crate::parsers::image_encoder::{HOLE_LENGTH_SIZE, ImageEncoder};
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn};
@@ -119,20 +120,9 @@ pub struct CompressionWhatIf {
     /// A row for each setting; the first is that of the WAL as it is.
     pub rows: Vec<CompressionRow>,
     /// Images of the sample that cannot be read.
-    pub unreadable: Vec<UnreadableImage>,
+    pub unreadable: UnreadableImages,
     /// Some images of the sample, pages without their holes, to measure how long compression takes.
     pub timed: Vec<Vec<u8>>,
-}
-
-/// An image that cannot be restored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadableImage {
-    /// Its block.
-    pub block: BlockNumber,
-    /// Start of its record.
-    pub record_lsn: Lsn,
-    /// What is wrong.
-    pub error: ImageError,
 }
 
 /// Sizes of one image, or sums of them, in bytes.
@@ -293,13 +283,13 @@ struct Found {
     written: Written,
     /// Of all images that were compressed again, where there is no sample.
     all: Sizes,
-    unreadable: Vec<UnreadableImage>,
+    unreadable: UnreadableImages,
     sample: Lowest<Sampled>,
     timed: Lowest<Vec<u8>>,
 }
 
 impl Found {
-    const fn new(size: SampleSize) -> Self {
+    fn new(size: SampleSize) -> Self {
         let room = match size {
             SampleSize::All => 0,
             SampleSize::UpTo(room) => room,
@@ -311,7 +301,7 @@ impl Found {
                 headers: 0,
             },
             all: Sizes { images: 0, raw: 0, stored: [0; METHODS], headers: [0; METHODS] },
-            unreadable: Vec::new(),
+            unreadable: UnreadableImages::default(),
             sample: Lowest::new(room),
             timed: Lowest::new(TIMED_IMAGES),
         }
@@ -411,7 +401,7 @@ pub struct CompressionSampler<'a> {
 impl<'a> CompressionSampler<'a> {
     /// Nothing was read yet.
     #[must_use]
-    pub const fn new(limits: &'a SampleLimits) -> Self {
+    pub fn new(limits: &'a SampleLimits) -> Self {
         Self { limits, found: Found::new(limits.size) }
     }
 
@@ -421,7 +411,7 @@ impl<'a> CompressionSampler<'a> {
         let own = &mut self.found;
         own.written.add(&other.written);
         own.all.add(&other.all);
-        own.unreadable.extend(other.unreadable);
+        own.unreadable.append(other.unreadable);
         own.sample.append(other.sample);
         own.timed.append(other.timed);
         self.limits.sampled.fetch_min(own.sample.limit(), Ordering::Relaxed);
@@ -442,7 +432,6 @@ impl<'a> CompressionSampler<'a> {
                 Err(image) => unreadable.push(*image),
             }
         }
-        unreadable.sort_by_key(|image| image.record_lsn);
         let (of, before) = (written.tally.fpi_count, written.tally.combined_bytes());
         // Without images, their bytes and what compression added to headers.
         let rest = before.saturating_sub(written.tally.fpi_bytes).saturating_sub(written.headers);
