@@ -153,6 +153,7 @@ const TABLE: &[Row] = &[
     (&["?", "q"], "q closes the help", |s| !s.help.is_open && !s.is_leaving),
     (&["j", "m", "q"], "asks before marks are lost", |s| s.is_leaving && s.message.is_some()),
     (&["j", "m", "q", "j"], "another key stays", |s| !s.is_leaving && s.plan.marks.len() == 1),
+    (&["6", "u"], "no repair to take back", |s| s.view == View::Plan && s.message.as_ref().is_some_and(|m| m.is_bad && m.words.contains("no journal"))),
     (&["6", "a", "a", "esc"], "left", |s| s.prompt.is_none() && s.plan.applied.is_none()),
     (&["r"], "read again", |s| !s.cluster.is_reading && s.cluster.survey.is_some()),
     (&["x"], "a key without meaning", |s| s.message.as_ref().is_some_and(|m| m.words.contains("x is not a key here"))),
@@ -447,7 +448,7 @@ fn marked_page_is_rehearsed_repaired_and_taken_back() {
         Some(6),
         "read again by itself"
     );
-    let undo = undo_command("pg_dwbinspect", &applied);
+    let undo = undo_command(&driven.state, &applied.journal);
     let words: Vec<&str> = undo.split(' ').skip(1).collect();
     let undone = dwbinspect(&words);
     assert_eq!(undone.status, 0, "{}", undone.stderr);
@@ -642,4 +643,64 @@ fn journal_is_chosen_and_guards_are_allowed_before_anything_is_written() {
     // Checked again: what a start would do now, and the plan of what remains.
     assert!(driven.state.view == View::Plan && driven.picture().contains("if started"), "{}", driven.picture());
     assert!(driven.picture().contains("no page would be written"), "{}", driven.picture());
+}
+
+#[test]
+fn reopened_screen_knows_the_journal_and_takes_the_repair_back_after_a_rehearsal() {
+    let (_temporary, data) = copy_of("checkpoint");
+    let before = page_0_of_pg_class(&data);
+    let mut driven = Driven::open(&data, FINE, (140, 45));
+    driven.keys(&["6", "a", "a"]).enter("apply");
+    let applied = driven.state.plan.applied.clone().expect("applied");
+    let after = page_0_of_pg_class(&data);
+    assert_ne!(before, after);
+    // Another screen, which has done nothing itself.
+    let mut driven = Driven::open(&data, FINE, (140, 45));
+    assert!(driven.picture().contains("to write 6 pages; they are as it wrote them"), "{}", driven.picture());
+    driven.keys(&["6"]);
+    let journal = applied.journal.display().to_string();
+    let flat = driven.picture().replace(['\n', ' '], "");
+    assert!(flat.contains(&journal) && flat.contains("6astherepairwrotethem"), "{}", driven.picture());
+    driven.keys(&["u"]);
+    assert!(driven.picture().contains("passed: 6 pages would get the old bytes back"), "{}", driven.picture());
+    assert_eq!(page_0_of_pg_class(&data), after, "a rehearsal writes nothing");
+    let log = fs::read(applied.journal.join("audit.ndjson")).expect("log");
+    driven.keys(&["d"]);
+    assert_eq!(fs::read(applied.journal.join("audit.ndjson")).expect("log"), log, "not into the journal either");
+    for word in ["apply", "Undo", ""] {
+        driven.keys(&["u"]).enter(word);
+        assert_eq!(page_0_of_pg_class(&data), after, "{word}");
+    }
+    // What forbids it is said, and a flag that allows it is taken.
+    fs::write(data.join("recovery.signal"), "").expect("write");
+    driven.keys(&["d"]);
+    assert!(driven.picture().contains("refused  "), "{}", driven.picture());
+    driven.keys(&["u"]);
+    assert!(driven.state.prompt.is_none());
+    driven.keys(&["o"]).enter("--allow-standby");
+    assert!(driven.picture().contains("passed: 6 pages"), "{}", driven.picture());
+    fs::remove_file(data.join("recovery.signal")).expect("remove");
+    driven.keys(&["u"]).enter("undo");
+    assert_eq!(page_0_of_pg_class(&data), before, "{}", driven.picture());
+    assert!(driven.state.view == View::Plan && driven.picture().contains("6 pages as before the repair"));
+    assert!(driven.state.survey().expect("survey").pages().len() == 7, "checked again");
+    driven.keys(&["u"]);
+    assert_eq!(driven.state.view, View::Plan, "once is enough");
+}
+
+#[test]
+fn undo_is_refused_where_something_else_has_changed_a_page() {
+    let (_temporary, data) = copy_of("checkpoint");
+    let mut driven = Driven::open(&data, FINE, SMALL);
+    driven.keys(&["6", "a", "a"]).enter("apply");
+    assert!(driven.state.plan.applied.is_some());
+    let file = data.join("base/5/1259");
+    let mut bytes = fs::read(&file).expect("read");
+    bytes[5000] ^= 1;
+    fs::write(&file, &bytes).expect("write");
+    driven.keys(&["u"]);
+    assert!(driven.picture().contains("changed since by something else"), "{}", driven.picture());
+    driven.keys(&["u"]);
+    assert!(driven.state.prompt.is_none());
+    assert_eq!(fs::read(&file).expect("read"), bytes);
 }

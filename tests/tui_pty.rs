@@ -430,3 +430,50 @@ fn range_without_a_record_is_shown_and_decides_the_status() {
     assert_eq!(session.end(), 2);
     session.assert_given_back();
 }
+
+#[test]
+fn crash_is_rehearsed_repaired_checked_again_and_taken_back() {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let data = temporary.path().join("data");
+    copy_tree(&cluster("checkpoint"), &data);
+    let class = data.join("base/5/1259");
+    let torn = fs::read(&class).expect("read");
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
+    session.see("7 damaged");
+    session.see("the server will NOT start");
+    session.send("6");
+    session.see("6 pages would be overwritten");
+    session.send("a");
+    session.see("can be opened for writing");
+    session.send("d");
+    session.see("6 pages could be written now");
+    assert_eq!(fs::read(&class).expect("read"), torn);
+    session.send("a");
+    session.see("type apply, then enter");
+    session.send("apply\r");
+    // Checked again: what a start would do now.
+    session.see("6 pages written");
+    session.see("no page would be written");
+    assert_ne!(fs::read(&class).expect("read"), torn);
+    let checked = dwbinspect(&["check", arg(&data), "--format", "json"]);
+    assert_eq!(checked.status, 0, "{}", checked.stdout);
+    session.send("qq");
+    session.end();
+    session.assert_given_back();
+    // Another day: the journal is found.
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
+    session.see("u in Plan undoes it");
+    session.send("6");
+    session.see("undoes it");
+    session.send("u");
+    session.see("would get the old bytes back");
+    session.send("u");
+    session.see("type undo, then enter");
+    session.send("undo\r");
+    session.see("6 pages as before the repair");
+    session.see("6 pages would be overwritten");
+    assert_eq!(fs::read(&class).expect("read"), torn);
+    session.send("qq");
+    session.end();
+    session.assert_given_back();
+}

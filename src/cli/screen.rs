@@ -128,7 +128,7 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
             out,
             "{} written; to undo it:\n  {}",
             pages(applied.written),
-            printable(&undo_command(state.subject.program, applied))
+            printable(&undo_command(state, &applied.journal))
         )?;
     }
     let Some(survey) = &state.cluster.survey else {

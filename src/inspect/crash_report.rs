@@ -1,7 +1,6 @@
 //! The crash report of a cluster: what a check found, with all that identifies the evidence.
 
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::check::{CheckRequest, Stage, Watch, check};
@@ -9,6 +8,7 @@ use super::error::InspectError;
 use super::examination::Examination;
 use super::next::{judged_cluster, steps_of};
 use super::page_versions::page_versions;
+use super::repair::journals::{disk_reader, journals_of};
 use super::repair::{RepairRequest, plan_for};
 use crate::analysis::batches::find_batches;
 use crate::analysis::finding::Coverage;
@@ -19,21 +19,19 @@ use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::control_file::CONTROL_PATH;
 use crate::cluster::file_digest::{FileDigest, digest_file};
 use crate::cluster::open::Links;
-use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::output::check_text::{compared_words, letter, page_title};
 use crate::output::closing::Closing;
 use crate::output::colour::Paint;
 use crate::output::control_facts::control_facts;
 use crate::output::html::Provenance;
 use crate::output::html::crash::{
-    BufferShown, CrashReport, Excerpt, FoundJournals, PageSheet, PlanShown, PlannedBytes, Pressed, WalRun,
+    BufferShown, CrashReport, Excerpt, PageSheet, PlanShown, PlannedBytes, Pressed, WalRun,
 };
 use crate::output::json::{BatchJson, FileJson};
 use crate::output::stand_in_text::write_stand_ins;
 use crate::output::text::Layout;
 use crate::output::words::cluster::checksum_words;
 use crate::parsers::sha256::sha256_text;
-use crate::repair::journal_seen::{journals_beside, look_at};
 use crate::repair::plan::{Plan, PlanSource, PlanStep};
 use crate::repair::prepare::final_bytes;
 use crate::types::PageId;
@@ -223,33 +221,6 @@ fn bytes_after(examined: &Examination, step: &PlanStep, checksums: bool) -> Resu
     let source = sources.find(of_step).ok_or_else(gone)?;
     let image = fetch_image(source, page, &examined.image_files()).map_err(|error| error.to_string())?;
     Ok(final_bytes(image, page.block, checksums))
-}
-
-/// Reads pages as they are now.
-fn disk_reader(examined: &Examination) -> impl FnMut(PageId) -> Option<Vec<u8>> {
-    let root = examined.source.directory.as_ref().map_or(Path::new("."), |directory| directory.root());
-    let pages = RelationPages::new(root, examined.paths.clone());
-    let block_size = examined.block_size;
-    move |page| {
-        let mut bytes = vec![0; block_size];
-        matches!(pages.read_page(page, &mut bytes), Ok(PageRead::Whole)).then_some(bytes)
-    }
-}
-
-fn journals_of(examined: &Examination) -> FoundJournals {
-    let Some(directory) = &examined.source.directory else {
-        return FoundJournals { journals: Ok(Vec::new()), more: 0 };
-    };
-    let (found, more) = match journals_beside(directory.root()) {
-        Ok(found) => found,
-        Err(error) => return FoundJournals { journals: Err(error.to_string()), more: 0 },
-    };
-    let mut owners = vec![rustix::process::geteuid().as_raw()];
-    owners.extend(directory.root().metadata().map(|metadata| metadata.uid()));
-    let system = directory.control().trusted().map(|control| control.prefix.system_identifier);
-    let mut disk = disk_reader(examined);
-    let journals = found.into_iter().map(|journal| look_at(journal, &owners, system, &mut disk)).collect();
-    FoundJournals { journals: Ok(journals), more }
 }
 
 /// `pg_control`, `backup_label` where there is one, and the files of the double write buffer.

@@ -241,8 +241,26 @@ pub fn carry_out(
     order: &Order,
     mut watch: impl FnMut(Moment) -> bool,
 ) -> Result<Applied, Box<Stopped>> {
+    walk(cluster, journal, order, |walk| walk.run(&mut watch))
+}
+
+/// Everything that comes before the first write of [`carry_out`], without writing: what would be written, what has its
+/// bytes already, and what would be left.
+///
+/// # Errors
+/// Those that carrying it out would end with before its first write.
+pub fn rehearse(cluster: Cluster<'_>, journal: &Journal, order: &Order) -> Result<Applied, Box<Stopped>> {
+    walk(cluster, journal, order, |walk| walk.rehearse())
+}
+
+fn walk(
+    cluster: Cluster<'_>,
+    journal: &Journal,
+    order: &Order,
+    work: impl FnOnce(&mut Walk<'_>) -> Result<(), ApplyError>,
+) -> Result<Applied, Box<Stopped>> {
     let mut walk = Walk { cluster, journal, order, done: Applied::default(), asked: None, began: None };
-    match walk.run(&mut watch) {
+    match work(&mut walk) {
         Ok(()) => Ok(walk.done),
         Err(error) => {
             let name = |index: &usize| journal.manifest().entries.get(*index).map(ToString::to_string);
@@ -264,11 +282,29 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn run(&mut self, watch: &mut dyn FnMut(Moment) -> bool) -> Result<(), ApplyError> {
+    /// All pages that can be written, when nothing forbids it.
+    fn examine(&mut self) -> Result<Vec<(usize, JournalEntry)>, ApplyError> {
         self.demand_same_cluster()?;
         let chosen = self.choose()?;
         self.demand_no_start()?;
-        let chosen = self.look_at_all(chosen)?;
+        self.look_at_all(chosen)
+    }
+
+    fn rehearse(&mut self) -> Result<(), ApplyError> {
+        let chosen = self.examine()?;
+        self.demand_stillness()?;
+        for (index, entry) in &chosen {
+            match self.look(*index, entry) {
+                Ok((_, _, true)) => self.done.already += 1,
+                Ok((_, _, false)) => self.done.written.push(*index),
+                Err(error) => self.leave(*index, error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, watch: &mut dyn FnMut(Moment) -> bool) -> Result<(), ApplyError> {
+        let chosen = self.examine()?;
         let word = self.order.direction.word();
         if self.order.direction == Direction::Forward {
             // One that was cut off while it was made may be whole in memory only.

@@ -22,6 +22,24 @@ pub struct JournalSeen {
     pub state: Result<JournalState, JournalError>,
 }
 
+/// Journals that lie beside the data directory.
+#[derive(Debug)]
+pub struct FoundJournals {
+    /// Those that were opened, the newest first; or why none could be looked for.
+    pub journals: Result<Vec<JournalSeen>, String>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl FoundJournals {
+    /// The newest of this cluster with pages that are as its repair wrote them.
+    #[must_use]
+    pub fn in_force(&self) -> Option<&JournalSeen> {
+        let journals = self.journals.as_ref().ok()?;
+        journals.iter().find(|seen| seen.state.as_ref().is_ok_and(JournalState::is_in_force))
+    }
+}
+
 /// What a journal says of the pages as they are now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalState {
@@ -41,6 +59,20 @@ pub struct JournalState {
     pub other: usize,
     /// They could not be read.
     pub unread: usize,
+}
+
+impl JournalState {
+    /// It is of this cluster, and pages are as its repair wrote them.
+    #[must_use]
+    pub const fn is_in_force(&self) -> bool {
+        self.new > 0
+    }
+
+    /// It is known to be of this cluster: its pages were compared, or it has none.
+    #[must_use]
+    pub const fn is_of_cluster(&self) -> bool {
+        self.compared > 0
+    }
 }
 
 /// Directories beside a data directory that are called as journals are, the newest first, and how many more there are.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use ratatui::crossterm::event::KeyEvent;
 
-use super::facts::{AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey};
+use super::facts::{
+    AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet, WalSurvey,
+};
 use super::state::View;
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::wal::cause::Cause;
@@ -120,6 +122,8 @@ pub enum Command {
     Narrower,
     /// All WAL in the window, or one interval.
     WholeWindow,
+    /// Take the last repair back.
+    Undo,
 }
 
 /// Something that happened.
@@ -175,6 +179,10 @@ pub enum Action {
     Reported(PathBuf),
     /// What carrying out a plan would meet is known.
     LookedBefore(Arc<BeforeSheet>),
+    /// An undo was rehearsed, or is refused.
+    UndoRehearsed(Arc<UndoSheet>),
+    /// The old bytes are back.
+    Undone(Arc<UndoneSheet>),
     /// Files have changed since they were read.
     FilesChanged,
     /// The program is to end as soon as nothing is being written.
@@ -199,6 +207,15 @@ pub struct RepairOrder {
     /// Where the journal goes; `None`: beside the data directory.
     pub journal: Option<PathBuf>,
     /// What was allowed on the screen, besides what the command line allows.
+    pub allowed: Overrides,
+}
+
+/// A repair that is to be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndoOrder {
+    /// Directory of its journal.
+    pub journal: PathBuf,
+    /// What the user allowed on the screen.
     pub allowed: Overrides,
 }
 
@@ -233,6 +250,10 @@ pub enum Effect {
     ApplyPlan(RepairOrder),
     /// Find out what carrying out this plan would meet.
     LookBefore(RepairOrder),
+    /// Do everything that taking this repair back does, but write nothing.
+    RehearseUndo(UndoOrder),
+    /// Take this repair back.
+    Undo(UndoOrder),
     /// Hand a text to the terminal's clipboard.
     Copy(String),
     /// Write the view as text and as JSON into new files with this name.

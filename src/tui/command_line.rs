@@ -1,6 +1,8 @@
 //! The commands that show, do and undo what the screen does.
 
-use super::facts::{AppliedSheet, Survey};
+use std::path::Path;
+
+use super::facts::Survey;
 use super::state::{Column, PagePart, State, View, WalLevel};
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::judge::Verdict;
@@ -42,6 +44,10 @@ pub fn command_line(state: &State) -> String {
             None => format!("{program} check --all {all}"),
         },
         View::Wal => wal_command(state),
+        View::Undo => match state.journal_in_force() {
+            Some(journal) => undo_command(state, journal),
+            None => format!("{program} undo {path} JOURNAL_DIR"),
+        },
         View::Plan | View::Apply => {
             let pages = state.plan.sheet.as_ref().map_or(&[][..], |sheet| &sheet.pages);
             let selection = state.survey().map_or_else(String::new, |survey| repair_selection(survey, pages));
@@ -130,7 +136,9 @@ fn repair_selection(survey: &Survey, pages: &[PageId]) -> String {
 
 /// The command that takes a repair back.
 #[must_use]
-pub fn undo_command(program: &str, applied: &AppliedSheet) -> String {
-    let [data_dir, journal] = [&applied.data_dir, &applied.journal].map(|path| quoted(&path.display().to_string()));
-    format!("{program} undo {data_dir} {journal}")
+pub fn undo_command(state: &State, journal: &Path) -> String {
+    let data_dir =
+        state.survey().map_or(Path::new(&state.subject.path), |survey| &survey.data_dir).display().to_string();
+    let flags = state.survey().map_or_else(String::new, |survey| step_context(&survey.examined, "").flags());
+    format!("{} undo {} {}{flags}", state.subject.program, quoted(&data_dir), quoted(&journal.display().to_string()))
 }

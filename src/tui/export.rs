@@ -47,6 +47,11 @@ pub fn json_text(state: &State) -> String {
             json!({"slots": rows})
         }
         View::Wal => wal_value(state),
+        View::Undo => json!({
+            "journal": state.journal_in_force().map(|journal| journal.display().to_string()),
+            "refused": state.plan.undo.as_ref().and_then(|sheet| sheet.found.as_ref().err()),
+            "pages": state.plan.undo.as_ref().and_then(|sheet| sheet.found.as_ref().ok()).map(|found| found.back),
+        }),
         View::Plan | View::Apply => json!({
             "plan": state.plan.sheet.as_ref().map(|sheet| json!(sheet.plan)),
             "blockers": state.plan.sheet.as_ref().map(|sheet| {

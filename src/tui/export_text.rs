@@ -63,6 +63,7 @@ fn write_view(out: &mut dyn Write, state: &State) -> io::Result<()> {
             Some(sheet) => write_page(out, state, sheet),
             None => not_read(out),
         },
+        (View::Undo, Some(_)) => crate::tui::view::undo_text(state).iter().try_for_each(|line| writeln!(out, "{line}")),
         (View::Plan | View::Apply, Some(_)) => match &state.plan.sheet {
             Some(sheet) => write_plan_text(out, LAYOUT, &sheet.plan, &sheet.blockers),
             None => not_read(out),

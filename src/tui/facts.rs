@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::action::RepairOrder;
+use super::action::{RepairOrder, UndoOrder};
 use super::query::Lists;
 use super::ring::Ring;
 use crate::analysis::batches::{Batch, find_batches};
@@ -29,6 +29,7 @@ use crate::inspect::examination::Examination;
 use crate::inspect::next::steps_of;
 use crate::inspect::page_rows::{RowSets, disk_and_images};
 use crate::inspect::page_versions::page_versions;
+use crate::inspect::repair::journals::journals_of;
 use crate::inspect::repair::readiness::{BeforeRepair, Guard, GuardState};
 use crate::inspect::wal::names::NameLookup;
 use crate::output::json::TOP_RELATIONS;
@@ -37,6 +38,7 @@ use crate::output::page_rows::RowsOf;
 use crate::output::wal_text::name_of;
 use crate::parsers::wal::version::Major;
 use crate::repair::blocker::Blocker;
+use crate::repair::journal_seen::FoundJournals;
 use crate::repair::plan::{Plan, PlanStep, StepKind};
 use crate::types::{Geometry, PageId, RelFileLocator};
 
@@ -56,6 +58,10 @@ pub struct Survey {
     pub batches: Vec<ListedBatch>,
     /// All its slots on a map.
     pub ring: Ring,
+    /// Journals of repairs beside the data directory.
+    pub journals: FoundJournals,
+    /// The data directory, from the root of the file system on.
+    pub data_dir: PathBuf,
 }
 
 impl Survey {
@@ -79,6 +85,11 @@ impl Survey {
         let batches: Vec<ListedBatch> = batches.into_iter().map(listed).collect();
         Self {
             ring: Ring::of(&examined.rows, &batches, &examined.report.pages),
+            journals: journals_of(&examined),
+            data_dir: source
+                .directory
+                .as_ref()
+                .map_or_else(PathBuf::new, |directory| std::path::absolute(directory.root()).unwrap_or_default()),
             answer: examined.answer(),
             steps: steps_of(&examined),
             names,
@@ -390,6 +401,37 @@ impl BeforeSheet {
         flags.dedup();
         flags
     }
+}
+
+/// What taking a repair back does, or would do.
+#[derive(Clone, Debug)]
+pub struct UndoFacts {
+    /// Pages that get their old bytes back.
+    pub back: usize,
+    /// Pages that have them already.
+    pub already: usize,
+    /// Files that a start of a server writes and that are newer than the repair.
+    pub newer_files: Vec<PathBuf>,
+}
+
+/// The rehearsal of an undo.
+#[derive(Debug)]
+pub struct UndoSheet {
+    /// What was rehearsed.
+    pub order: UndoOrder,
+    /// What it would do, or why it is refused.
+    pub found: Result<UndoFacts, String>,
+    /// Flags that allow what refuses now.
+    pub flags: Vec<&'static str>,
+}
+
+/// A repair that was taken back.
+#[derive(Debug)]
+pub struct UndoneSheet {
+    /// Its journal.
+    pub journal: PathBuf,
+    /// What was done.
+    pub facts: UndoFacts,
 }
 
 /// What was written, and where the old bytes are.

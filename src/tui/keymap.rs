@@ -195,7 +195,7 @@ pub const KEYS: &[Binding] = &[
     bind(
         &[char_key('d')],
         Command::DryRun,
-        &[View::Plan, View::Apply],
+        &[View::Plan, View::Apply, View::Undo],
         "d",
         "dry run: every check, but nothing is written",
         "dry run",
@@ -213,10 +213,18 @@ pub const KEYS: &[Binding] = &[
     bind(
         &[char_key('o')],
         Command::Allow,
-        &[View::Apply],
+        &[View::Apply, View::Undo],
         "o",
         "allow what a guard refuses, by typing its flag",
         "allow",
+    ),
+    bind(
+        &[char_key('u')],
+        Command::Undo,
+        &[View::Plan, View::Undo],
+        "u",
+        "undo the last repair: what it meets, then the word",
+        "undo",
     ),
     bind(&[char_key('y')], Command::Copy, &[], "y", "copy the command that shows the same", "copy"),
     bind(&[char_key('e')], Command::Export, &[], "e", "export this view to new files, as text and JSON", "export"),
@@ -323,7 +331,7 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_in_one_view() {
-        for view in View::ALL.into_iter().chain([View::Apply]) {
+        for view in View::ALL.into_iter().chain([View::Apply, View::Undo]) {
             let mut seen = Vec::new();
             for binding in KEYS.iter().filter(|binding| binding.applies(view, &View::ALL)) {
                 for key in binding.keys {

@@ -47,7 +47,12 @@ pub fn items(state: &State) -> Option<Vec<Item>> {
             .filter_map(|item| Some((rank(&prompt.text, &format!("{} {}", item.key, item.words))?, item)))
             .collect()
         }
-        PromptKind::Search | PromptKind::Apply | PromptKind::GoTo | PromptKind::Journal | PromptKind::Allow => {
+        PromptKind::Search
+        | PromptKind::Apply
+        | PromptKind::GoTo
+        | PromptKind::Journal
+        | PromptKind::Allow
+        | PromptKind::Undo => {
             return None;
         }
     };

@@ -1,10 +1,12 @@
 //! What the screen shows.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::facts::{AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, WalSurvey, WindowSheet};
+use super::facts::{
+    AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet, WalSurvey, WindowSheet,
+};
 use super::look::Look;
 use super::query::Query;
 use crate::analysis::cluster_condition::ClusterCondition;
@@ -40,6 +42,8 @@ pub enum View {
     Plan,
     /// The last look before a plan is carried out: no tab, opened from the plan.
     Apply,
+    /// The last look before a repair is taken back: no tab, opened from the plan.
+    Undo,
 }
 
 impl View {
@@ -63,6 +67,7 @@ impl View {
             Self::Wal => "WAL",
             Self::Plan => "Plan",
             Self::Apply => "Apply",
+            Self::Undo => "Undo",
         }
     }
 
@@ -70,7 +75,7 @@ impl View {
     #[must_use]
     pub const fn tab(self) -> Self {
         match self {
-            Self::Apply => Self::Plan,
+            Self::Apply | Self::Undo => Self::Plan,
             view => view,
         }
     }
@@ -164,6 +169,8 @@ pub enum PromptKind {
     Journal,
     /// The flag of what is to be allowed.
     Allow,
+    /// The word that has to be typed before a repair is taken back.
+    Undo,
 }
 
 /// An open prompt.
@@ -382,6 +389,10 @@ pub struct PlanState {
     pub before_top: usize,
     /// Pages of the last dry run that came to its end.
     pub rehearsed: Option<usize>,
+    /// What was found before a repair is taken back.
+    pub undo: Option<Arc<UndoSheet>>,
+    /// The repair that was taken back last.
+    pub undone: Option<Arc<UndoneSheet>>,
 }
 
 impl PlanState {
@@ -546,8 +557,16 @@ impl State {
                 survey.slots().get(*index)?.page
             }
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
-            View::Batches | View::Wal | View::Plan | View::Apply => None,
+            View::Batches | View::Wal | View::Plan | View::Apply | View::Undo => None,
         }
+    }
+
+    /// The journal that would be undone: that of the repair made last, else the newest beside the data directory with pages
+    /// that are as its repair wrote them.
+    #[must_use]
+    pub fn journal_in_force(&self) -> Option<&Path> {
+        let applied = self.plan.applied.as_ref().map(|applied| applied.journal.as_path());
+        applied.or_else(|| Some(self.survey()?.journals.in_force()?.directory.as_path()))
     }
 
     /// What stands beside a page that is marked for repair: `*`, or `?` where its image is not proven. A blank for one that

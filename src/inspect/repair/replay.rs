@@ -8,7 +8,7 @@ use crate::cluster::relation_path::RelationPaths;
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, Unfinished};
 use crate::inspect::page_name::PageName;
-use crate::repair::apply::{Cluster, Direction, Order, Stopped, carry_out};
+use crate::repair::apply::{self, Applied, Cluster, Direction, Order, Stopped};
 use crate::repair::blocker::Overrides;
 use crate::repair::journal::Journal;
 use crate::types::PageId;
@@ -32,11 +32,43 @@ pub struct ReplayRequest {
     pub overrides: Overrides,
 }
 
+impl ReplayRequest {
+    /// The old bytes of every page of a journal are put back.
+    #[must_use]
+    pub fn undo(data_dir: PathBuf, journal: PathBuf, overrides: Overrides) -> Self {
+        let direction = Direction::Back;
+        Self {
+            data_dir,
+            journal,
+            direction,
+            pages: Vec::new(),
+            skip_changed: false,
+            allow_old_journal: false,
+            overrides,
+        }
+    }
+}
+
 /// Locks the data directory and carries the journal out, one way or the other.
 ///
 /// # Errors
 /// When something forbids writing, the journal cannot be believed, or writing fails; the message says what was written.
 pub fn replay(request: &ReplayRequest) -> Result<Written, InspectError> {
+    with_journal(request, |cluster, journal, order| apply::carry_out(cluster, journal, order, |_| true))
+}
+
+/// Everything that [`replay`] does before its first write, without writing: `applied` is what would be done.
+///
+/// # Errors
+/// When carrying the journal out would be refused.
+pub fn rehearse(request: &ReplayRequest) -> Result<Written, InspectError> {
+    with_journal(request, apply::rehearse)
+}
+
+fn with_journal(
+    request: &ReplayRequest,
+    work: impl FnOnce(Cluster<'_>, &Journal, &Order) -> Result<Applied, Box<Stopped>>,
+) -> Result<Written, InspectError> {
     let (lock, directory) = guarded(&request.data_dir, request.overrides)?;
     let control = directory.control().trusted().ok_or(InspectError::ControlUntrusted)?;
     let owners = lock.journal_owners(request.overrides)?;
@@ -57,7 +89,7 @@ pub fn replay(request: &ReplayRequest) -> Result<Written, InspectError> {
         block_size: usize::try_from(control.geometry.block_size).unwrap_or_default(),
         paths: &paths,
     };
-    match carry_out(cluster, &journal, &order, |_| true) {
+    match work(cluster, &journal, &order) {
         Ok(applied) => Ok(Written { journal, applied }),
         Err(stopped) => Err(unfinished(stopped, directory.root(), &journal, request.overrides)),
     }

@@ -1,8 +1,23 @@
-//! Why a repair leaves a page as it is.
+//! Why a repair leaves a page as it is, and what became of the pages that one wrote.
 
 use std::fmt;
 
+use crate::repair::journal_seen::JournalState;
 use crate::repair::plan::LeftReason;
+
+/// Its pages as they are now.
+impl fmt::Display for JournalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.compared < self.pages {
+            write!(f, "of the first {}: ", self.compared)?;
+        }
+        let (new, old, other, unread) = (self.new, self.old, self.other, self.unread);
+        write!(
+            f,
+            "{new} as the repair wrote them, {old} as they were before it, {other} changed since by something else, {unread} not readable"
+        )
+    }
+}
 
 impl fmt::Display for LeftReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -20,6 +20,7 @@ use crate::inspect::error::{InspectError, open_data_dir};
 use crate::inspect::examination::Examination;
 use crate::inspect::now::now_text;
 use crate::inspect::page_name::PageName;
+use crate::inspect::repair::replay::{self, ReplayRequest};
 use crate::inspect::repair::{self, RepairRequest, Written};
 use crate::inspect::replay_server::ReplayOptions;
 use crate::inspect::wal::request::WalRequest;
@@ -28,10 +29,13 @@ use crate::output::html::Provenance;
 use crate::output::html::crash::Pressed;
 use crate::output::markdown::markdown_of;
 use crate::output::shell::quoted;
+use crate::repair::apply::Applied;
 use crate::repair::blocker::Overrides;
-use crate::tui::action::{Action, Effect, RepairOrder};
+use crate::tui::action::{Action, Effect, RepairOrder, UndoOrder};
 use crate::tui::command_line::DWBINSPECT;
-use crate::tui::facts::{AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, StepFacts, Survey};
+use crate::tui::facts::{
+    AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, StepFacts, Survey, UndoFacts, UndoSheet, UndoneSheet,
+};
 use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
 use crate::types::PageId;
@@ -125,6 +129,11 @@ impl Backend for ClusterBackend {
                     Action::Failed,
                     self.look_before(order).map(|sheet| Action::LookedBefore(Arc::new(sheet))),
                 );
+            }
+            Effect::RehearseUndo(order) => sender.action(Action::UndoRehearsed(Arc::new(self.rehearse_undo(order)))),
+            Effect::Undo(order) => {
+                let done = self.undo(order);
+                hand_over(sender, Action::Refused, done.map(|undone| Action::Undone(Arc::new(undone))));
             }
             Effect::Export { name, text, json } => {
                 let written = self.protected().and_then(|protected| export(&name, &text, &json, &protected));
@@ -385,4 +394,32 @@ impl ClusterBackend {
             journal: absolute(journal.directory()),
         })
     }
+
+    fn undo_request(&self, order: &UndoOrder) -> ReplayRequest {
+        ReplayRequest::undo(self.data_dir.clone(), order.journal.clone(), self.overrides.and(order.allowed))
+    }
+
+    /// Every check of an undo. Nothing is written.
+    fn rehearse_undo(&self, order: UndoOrder) -> UndoSheet {
+        let _repairing = lock(&self.repairing);
+        let found = replay::rehearse(&self.undo_request(&order));
+        let flags = match &found {
+            Err(InspectError::Refused(blockers)) => blockers.iter().filter_map(|blocker| blocker.flag).collect(),
+            _ => Vec::new(),
+        };
+        let found = found.map(|written| undo_facts(written.applied)).map_err(|error| error.to_string());
+        UndoSheet { order, found, flags }
+    }
+
+    /// The same, and the old bytes are put back.
+    fn undo(&self, order: UndoOrder) -> Result<UndoneSheet, WorkError> {
+        let _repairing = lock(&self.repairing);
+        let _at_work = self.begin_work();
+        let written = replay::replay(&self.undo_request(&order))?;
+        Ok(UndoneSheet { journal: order.journal, facts: undo_facts(written.applied) })
+    }
+}
+
+fn undo_facts(applied: Applied) -> UndoFacts {
+    UndoFacts { back: applied.written.len(), already: applied.already, newer_files: applied.newer_files }
 }

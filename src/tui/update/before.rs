@@ -110,9 +110,17 @@ pub(super) fn choose_journal(state: &mut State, typed: &str) -> Vec<Effect> {
     open(state)
 }
 
+/// Flags that allow what the open view says is refused; `None` as long as that is unknown.
+fn refused_flags(state: &State) -> Option<Vec<&'static str>> {
+    match state.view {
+        View::Undo => state.plan.undo.as_ref().map(|sheet| sheet.flags.clone()),
+        _ => state.plan.before.as_ref().map(|before| before.flags()),
+    }
+}
+
 /// Opens the prompt for the flag of a guard that refuses.
 pub(super) fn ask_for_flag(state: &mut State) {
-    match state.plan.before.as_ref().map(|before| before.flags()) {
+    match refused_flags(state) {
         None => state.warn("what is needed for it is still being examined"),
         Some(flags) if flags.is_empty() => state.warn("nothing that refuses can be allowed by a flag"),
         Some(_) => state.prompt = Some(Prompt { kind: PromptKind::Allow, text: String::new() }),
@@ -121,12 +129,12 @@ pub(super) fn ask_for_flag(state: &mut State) {
 
 /// A flag was typed.
 pub(super) fn allow(state: &mut State, typed: &str) -> Vec<Effect> {
-    let flags = state.plan.before.as_ref().map_or_else(Vec::new, |before| before.flags());
+    let flags = refused_flags(state).unwrap_or_default();
     if !flags.contains(&typed) {
         state.tell(format!("nothing was allowed: what to type is {}", flags.join(" or ")));
         return Vec::new();
     }
     state.plan.allowed = state.plan.allowed.with_flag(typed);
     state.plan.rehearsed = None;
-    open(state)
+    if state.view == View::Undo { super::undo::open(state) } else { open(state) }
 }

@@ -2,7 +2,7 @@
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, move_by, open, show, sideways, step_part, step_view};
-use super::{before, begin, goto, page, repair, ring, wal};
+use super::{before, begin, goto, page, repair, ring, undo, wal};
 use crate::tui::action::{Command, Effect};
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
@@ -120,7 +120,10 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
             return vec![Effect::Export { name, text: whole_text(state), json: json_text(state) }];
         }
         Command::Save => return repair::save(state),
+        Command::DryRun if state.view == View::Undo => return undo::open(state),
         Command::DryRun => return before::rehearse(state),
+        Command::Undo if state.view == View::Undo => undo::ask_for_word(state),
+        Command::Undo => return undo::open(state),
         Command::Apply if state.view == View::Apply => before::ask_for_word(state),
         Command::Apply => return before::open(state),
         Command::ChooseJournal => before::ask_for_journal(state),

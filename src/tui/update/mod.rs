@@ -8,6 +8,7 @@ mod navigate;
 mod page;
 mod repair;
 mod ring;
+mod undo;
 mod wal;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::state::{PromptKind, State, View};
 pub use before::apply_word;
 use lists::{order_slots, search};
 use navigate::{clamp, click, move_by};
+pub use undo::UNDO_WORD;
 
 /// Changes the state; returns what is to be done outside.
 pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
@@ -100,6 +102,13 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::Rehearsed(count) => before::rehearsed(state, count),
         Action::LookedBefore(sheet) => before::looked(state, sheet),
+        Action::UndoRehearsed(sheet) => undo::rehearsed(state, sheet),
+        Action::Undone(sheet) => {
+            undo::undone(state, sheet);
+            let mut effects = end_if_wanted(state);
+            effects.extend(read_cluster(state));
+            return effects;
+        }
         Action::Applied(applied) => {
             repair::applied(state, applied);
             let mut effects = end_if_wanted(state);
@@ -169,7 +178,7 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     if let Some(page) = state.page.wanted.filter(|_| state.view == View::Page && state.page.sheet.is_none()) {
         effects.push(Effect::ReadPage(page));
     }
-    if state.view == View::Apply {
+    if matches!(state.view, View::Apply | View::Undo) {
         state.view = View::Plan;
     }
     if state.view == View::Plan {
@@ -200,5 +209,6 @@ fn enter(state: &mut State) -> Vec<Effect> {
         PromptKind::Apply => before::apply(state, &prompt.text),
         PromptKind::Journal => before::choose_journal(state, &prompt.text),
         PromptKind::Allow => before::allow(state, &prompt.text),
+        PromptKind::Undo => undo::undo(state, &prompt.text),
     }
 }

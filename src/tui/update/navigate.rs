@@ -24,7 +24,7 @@ pub(super) fn back(state: &mut State) {
         state.help.is_open = false;
     } else if state.view == View::Page && state.page.is_open {
         state.page.is_open = false;
-    } else if state.view == View::Apply {
+    } else if matches!(state.view, View::Apply | View::Undo) {
         state.view = View::Plan;
     } else if state.view == View::Page {
         state.view = state.page.came_from;
@@ -170,7 +170,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         View::Page if state.page.part.is_list() => page::move_rows(state, by),
         View::Page => state.page.top = moved(state.page.top, by, view::scroll_range(state)),
         View::Plan => state.plan.top = moved(state.plan.top, by, view::scroll_range(state)),
-        View::Apply => state.plan.before_top = moved(state.plan.before_top, by, view::scroll_range(state)),
+        View::Apply | View::Undo => state.plan.before_top = moved(state.plan.before_top, by, view::scroll_range(state)),
     }
 }
 
@@ -219,7 +219,7 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
         View::Slots => &mut state.slots.selected,
         View::Page if state.page.part == PagePart::Rows => &mut state.page.row,
         View::Page if state.page.part == PagePart::Wal => &mut state.page.record,
-        View::Page | View::Wal | View::Plan | View::Apply => return Vec::new(),
+        View::Page | View::Wal | View::Plan | View::Apply | View::Undo => return Vec::new(),
     };
     // A second press on the same line opens it.
     let again = *selected == at;

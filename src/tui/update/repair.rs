@@ -64,6 +64,7 @@ pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
     }
     state.plan.before = None;
     state.plan.applied = Some(applied);
+    state.plan.undone = None;
     state.plan.marks.clear();
 }
 

@@ -15,15 +15,22 @@ use crate::tui::update::apply_word;
 /// Pages whose reasons are shown; the plan has all.
 const MAX_REASONS: usize = 50;
 
+/// Rows of the screen from which on guards that passed are named one by one.
+const ALL_GUARDS: usize = 18;
+
 /// Label and sentence, wrapped.
-struct Facts {
-    look: Look,
+pub(super) struct Facts {
+    pub(super) look: Look,
     width: usize,
-    lines: Vec<Line<'static>>,
+    pub(super) lines: Vec<Line<'static>>,
 }
 
 impl Facts {
-    fn add(&mut self, label: &str, text: &str, style: Style) {
+    pub(super) const fn new(look: Look, width: usize) -> Self {
+        Self { look, width, lines: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, label: &str, text: &str, style: Style) {
         for (at, line) in text.lines().enumerate() {
             self.lines.extend(fact(self.look, self.width, if at == 0 { label } else { "" }, line, style));
         }
@@ -32,7 +39,7 @@ impl Facts {
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
-    let mut facts = Facts { look, width: state.columns(), lines: Vec::new() };
+    let mut facts = Facts::new(look, state.columns());
     let Some(sheet) = state.plan.sheet.as_deref() else {
         facts.add("plan", "the plan is being made anew", Style::new());
         return Body::text(Vec::new(), facts.lines, 0);
@@ -52,7 +59,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
         None if state.plan.is_rehearsing => ("going on".to_owned(), look.faint()),
         None => ("d does everything that a repair does but the writing".to_owned(), look.faint()),
     };
-    facts.add("dry run", &dry_run.0, dry_run.1);
+    let mut foot = Facts::new(look, state.columns());
+    foot.add("dry run", &dry_run.0, dry_run.1);
     let word = apply_word(sheet.may_lose());
     let to_do = match before {
         Some(before) if before.is_ready() => format!("a, then type: {word}"),
@@ -60,9 +68,13 @@ pub(super) fn body(state: &State) -> Body<'_> {
         None => String::new(),
     };
     if !to_do.is_empty() {
-        facts.add("to write", &to_do, look.heading());
+        foot.add("to write", &to_do, look.heading());
     }
-    Body::text(Vec::new(), facts.lines, state.plan.before_top)
+    if facts.lines.len() + foot.lines.len() <= state.body_rows() {
+        facts.lines.append(&mut foot.lines);
+    }
+    // What to press is in view, however long the rest is.
+    Body { foot: foot.lines, ..Body::text(Vec::new(), facts.lines, state.plan.before_top) }
 }
 
 fn add_counts(facts: &mut Facts, sheet: &PlanSheet) {
@@ -102,8 +114,16 @@ fn add_found(facts: &mut Facts, state: &State, before: &BeforeSheet, found: &Bef
         Err(error) => facts.add("refused", &error.to_string(), look.bad()),
         Ok(ready) => add_ready(facts, ready),
     }
-    for (at, guard) in found.guards.iter().enumerate() {
-        let label = if at == 0 { "guards" } else { "" };
+    let is_low = state.body_rows() < ALL_GUARDS;
+    if is_low {
+        let passed = found.guards.iter().filter(|guard| guard.state == GuardState::Passed).count();
+        let words =
+            format!("{passed} of {} passed: server, lock, pg_control, version, standby, owner", found.guards.len());
+        facts.add("guards", &words, look.faint());
+    }
+    let told = found.guards.iter().filter(|guard| !is_low || guard.state != GuardState::Passed);
+    for (at, guard) in told.enumerate() {
+        let label = if at == 0 && !is_low { "guards" } else { "" };
         match &guard.state {
             GuardState::Passed => facts.add(label, &format!("passed: {}", passed_words(guard.kind)), look.faint()),
             GuardState::Allowed(blocker) => {

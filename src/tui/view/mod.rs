@@ -14,6 +14,7 @@ mod plan;
 mod ring;
 mod slots;
 mod triage;
+mod undo;
 mod wal;
 
 pub use triage::{next_words, start_words};
@@ -136,6 +137,7 @@ fn body(state: &State) -> Body<'_> {
         View::Wal => wal::body(state),
         View::Plan => plan::body(state),
         View::Apply => before::body(state),
+        View::Undo => undo::body(state),
     }
 }
 
@@ -196,6 +198,12 @@ pub fn ring_grid(state: &State) -> Option<Grid> {
 #[must_use]
 pub fn slot_at(state: &State, column: u16, row: u16) -> Option<usize> {
     ring::slot_at(state, state.survey()?, usize::from(column), usize::from(row).checked_sub(1)?)
+}
+
+/// What is known of the undo, as text.
+#[must_use]
+pub fn undo_text(state: &State) -> Vec<String> {
+    undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
 
 /// Bytes in a row of the hex dump.
@@ -264,6 +272,7 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Search => "search (enter: find, esc: cancel): ",
             PromptKind::Journal => "directory of the journal: ",
             PromptKind::Allow => "accept the risk? type the flag: ",
+            PromptKind::Undo => "put the old bytes back? type undo, then enter: ",
             PromptKind::Apply if state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose()) => {
                 "changes may be lost! type apply unproven, then enter: "
             }

@@ -31,10 +31,29 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if let Some(applied) = &state.plan.applied {
         let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal.display());
         head.extend(fact(look, width, "repaired", &words, look.good()));
-        head.extend(fact(look, width, "undo", &undo_command(state.subject.program, applied), Style::new()));
+        head.extend(fact(
+            look,
+            width,
+            "undo",
+            &format!("u, or the command: {}", undo_command(state, &applied.journal)),
+            Style::new(),
+        ));
         if let Some(survey) = state.survey().filter(|_| !state.cluster.is_reading) {
             head.extend(fact(look, width, "if started", &start_words(survey), Style::new()));
         }
+    }
+    if let Some(undone) = &state.plan.undone {
+        let words = format!(
+            "{} as before the repair; its journal stays: {}",
+            pages(undone.facts.back + undone.facts.already),
+            undone.journal.display()
+        );
+        head.extend(fact(look, width, "undone", &words, look.good()));
+    }
+    if let Some(survey) = state.survey() {
+        let shown = state.plan.applied.as_ref().map(|applied| applied.journal.as_path());
+        let shown = shown.or(state.plan.undone.as_ref().map(|undone| undone.journal.as_path()));
+        head.extend(super::undo::journal_lines(look, width, survey, shown));
     }
     for (at, line) in state.plan.failure.iter().flat_map(|words| words.lines()).enumerate() {
         head.extend(fact(look, width, if at == 0 { "failed" } else { "" }, line, look.bad()));

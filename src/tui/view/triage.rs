@@ -49,6 +49,9 @@ pub(super) fn body(state: &State) -> Body<'_> {
         head.extend(fact(look, width, "doubt", &doubt.to_string(), look.doubt()));
     }
     head.extend(fact(look, width, "next step", &next_words(survey, &state.subject.path), Style::new()));
+    if let Some(words) = super::undo::in_force_words(survey) {
+        head.extend(fact(look, width, "repaired", &words, look.good()));
+    }
     let can_be_restored = |page: &PageReport| {
         matches!(page.verdict.verdict, Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven)
     };
@@ -57,7 +60,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         let words = match flags.as_str() {
             "" => "enter: why, page by page; 6: the repair plan".to_owned(),
             _ => {
-                format!("enter: why, page by page; 6: the repair plan, to be applied from a screen opened with{flags}")
+                format!("enter: why, page by page; 6: the repair plan, for which a, then o there, allows{flags}")
             }
         };
         head.extend(fact(look, width, "here", &words, Style::new()));

@@ -7,7 +7,7 @@ mod repair;
 
 pub use damaged::{Excerpt, ExcerptRow, PageSheet};
 pub use evidence::{BufferShown, WalRun};
-pub use repair::{FoundJournals, PlanShown, PlannedBytes};
+pub use repair::{PlanShown, PlannedBytes};
 
 use super::closing::{findings_section, origin, skipped_box};
 use super::parts::{Cell, Table, commands, facts, list, note, paragraph, section, strong_box, table};
@@ -21,6 +21,7 @@ use crate::output::closing::Closing;
 use crate::output::documents::JudgedCluster;
 use crate::output::markup::Markup;
 use crate::output::next_step_text::words_of;
+use crate::repair::journal_seen::FoundJournals;
 use crate::types::PageId;
 
 /// A key that was pressed on the screen.

@@ -5,7 +5,7 @@ use super::super::parts::{Cell, Table, facts, note, paragraph, section, table};
 use super::CrashReport;
 use crate::output::markup::Markup;
 use crate::repair::blocker::Blocker;
-use crate::repair::journal_seen::{JournalSeen, JournalState};
+use crate::repair::journal_seen::JournalState;
 use crate::repair::plan::{LeftPage, Plan, PlanPage, PlanStep};
 
 /// Steps that are listed.
@@ -32,15 +32,6 @@ pub struct PlannedBytes {
     pub before: Result<String, String>,
     /// SHA-256 of the page as it would be written, or why it is not known.
     pub after: Result<String, String>,
-}
-
-/// Journals that lie beside the data directory.
-#[derive(Debug)]
-pub struct FoundJournals {
-    /// Those that were opened, the newest first; or why none could be looked for.
-    pub journals: Result<Vec<JournalSeen>, String>,
-    /// How many more there are.
-    pub more: usize,
 }
 
 impl CrashReport<'_> {
@@ -118,7 +109,7 @@ impl CrashReport<'_> {
     }
 
     fn journal_facts(&self, state: &JournalState) -> Vec<(&'static str, String)> {
-        let JournalState { system_identifier, began, pages, compared, new, old, other, unread } = state;
+        let JournalState { system_identifier, began, pages, compared, .. } = state;
         let began = began.clone().unwrap_or_else(|| "unknown".to_owned());
         let mut known = vec![("repair began", began), ("pages in it", pages.to_string())];
         if *compared == 0 && *pages > 0 {
@@ -128,13 +119,7 @@ impl CrashReport<'_> {
             ));
             return known;
         }
-        let of = if compared < pages { format!("of the first {compared}: ") } else { String::new() };
-        known.push((
-            "pages now",
-            format!(
-                "{of}{new} as the repair wrote them, {old} as they were before it, {other} changed since by something else, {unread} not readable"
-            ),
-        ));
+        known.push(("pages now", state.to_string()));
         known
     }
 }

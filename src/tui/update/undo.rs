@@ -1,0 +1,79 @@
+//! Taking a repair back: its rehearsal, and the word.
+
+use std::sync::Arc;
+
+use crate::tui::action::{Effect, UndoOrder};
+use crate::tui::facts::{UndoSheet, UndoneSheet};
+use crate::tui::look::pages;
+use crate::tui::state::{Prompt, PromptKind, State, View};
+
+/// What has to be typed before old bytes are put back.
+pub const UNDO_WORD: &str = "undo";
+
+/// The undo that is possible now; else says why not.
+fn order(state: &mut State) -> Option<UndoOrder> {
+    let refusal = match state.journal_in_force() {
+        _ if state.plan.is_applying || state.plan.is_rehearsing => "that is already in progress",
+        _ if state.cluster.is_reading => "the cluster is being checked: wait until that has ended",
+        None => {
+            "no journal beside the data directory has pages as a repair wrote them; for another: pg_dwbinspect undo"
+        }
+        Some(journal) => return Some(UndoOrder { journal: journal.to_owned(), allowed: state.plan.allowed }),
+    };
+    state.warn(refusal);
+    None
+}
+
+/// Rehearses the undo, and shows what it meets.
+pub(super) fn open(state: &mut State) -> Vec<Effect> {
+    let Some(order) = order(state) else { return Vec::new() };
+    state.view = View::Undo;
+    state.help.is_open = false;
+    state.plan.undo = None;
+    state.plan.failure = None;
+    state.plan.before_top = 0;
+    vec![Effect::RehearseUndo(order)]
+}
+
+/// The rehearsal has ended. What was asked before something was allowed is of no use.
+pub(super) fn rehearsed(state: &mut State, sheet: Arc<UndoSheet>) {
+    if sheet.order.allowed == state.plan.allowed {
+        state.plan.undo = Some(sheet);
+        super::clamp(state);
+    }
+}
+
+/// Opens the prompt for the word that has to be typed.
+pub(super) fn ask_for_word(state: &mut State) {
+    match &state.plan.undo {
+        _ if state.plan.is_applying => state.warn("that is already in progress"),
+        None => state.warn("the undo is still being rehearsed"),
+        Some(sheet) if sheet.found.is_err() => state.warn("refused: see the lines in red"),
+        Some(_) => state.prompt = Some(Prompt { kind: PromptKind::Undo, text: String::new() }),
+    }
+}
+
+/// Begins to put the old bytes back when the word was typed.
+pub(super) fn undo(state: &mut State, typed: &str) -> Vec<Effect> {
+    if typed != UNDO_WORD {
+        state.tell(format!("nothing was written: what to type is {UNDO_WORD}"));
+        return Vec::new();
+    }
+    let Some(order) = order(state) else { return Vec::new() };
+    state.plan.is_applying = true;
+    state.plan.failure = None;
+    state.tell("checking once more, then putting the old bytes back");
+    vec![Effect::Undo(order)]
+}
+
+/// The old bytes are back.
+pub(super) fn undone(state: &mut State, sheet: Arc<UndoneSheet>) {
+    state.plan.is_applying = false;
+    state.tell(format!("{} as before the repair; the cluster is being checked again", pages(sheet.facts.back)));
+    if state.view == View::Undo {
+        state.view = View::Plan;
+    }
+    state.plan.undo = None;
+    state.plan.applied = None;
+    state.plan.undone = Some(sheet);
+}

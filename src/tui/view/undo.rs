@@ -1,0 +1,109 @@
+//! What stands before a repair is taken back; and journals that lie beside the data directory.
+
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::Body;
+use super::before::Facts;
+use crate::repair::journal_seen::JournalSeen;
+use crate::tui::command_line::command_line;
+use crate::tui::facts::{Survey, UndoFacts};
+use crate::tui::look::{Look, pages};
+use crate::tui::state::State;
+use crate::tui::update::UNDO_WORD;
+
+/// Files that are named.
+const MAX_FILES: usize = 5;
+
+pub(super) fn body(state: &State) -> Body<'_> {
+    Body::text(Vec::new(), lines(state, state.columns()), state.plan.before_top)
+}
+
+pub(super) fn lines(state: &State, width: usize) -> Vec<Line<'static>> {
+    let look = state.look;
+    let mut facts = Facts::new(look, width);
+    if let Some(failure) = &state.plan.failure {
+        facts.add("failed", failure, look.bad());
+    }
+    if let Some(journal) = state.journal_in_force() {
+        facts.add("journal", &journal.display().to_string(), Style::new());
+    }
+    match state.plan.undo.as_deref().map(|sheet| &sheet.found) {
+        None => facts.add("rehearsal", "going on: every check, but nothing is written", look.faint()),
+        Some(Err(why)) => {
+            facts.add("refused", why, look.bad());
+            let flags = state.plan.undo.as_ref().map_or_else(Vec::new, |sheet| sheet.flags.clone());
+            if !flags.is_empty() {
+                facts.add("", &format!("{} allows it: o, then type it", flags.join(" or ")), look.bad());
+            }
+        }
+        Some(Ok(found)) => add_found(&mut facts, found),
+    }
+    facts.add("command", &command_line(state), look.faint());
+    facts.lines
+}
+
+fn add_found(facts: &mut Facts, found: &UndoFacts) {
+    let look = facts.look;
+    facts.add("rehearsal", &format!("passed: {} would get the old bytes back", pages(found.back)), look.good());
+    if found.already > 0 {
+        facts.add("", &format!("{} have them already", pages(found.already)), look.faint());
+    }
+    let named: Vec<String> = found.newer_files.iter().take(MAX_FILES).map(|file| file.display().to_string()).collect();
+    if !named.is_empty() {
+        let more = if found.newer_files.len() > MAX_FILES { ", and more" } else { "" };
+        let words = format!("newer than the repair, as after a start of a server: {}{more}", named.join(", "));
+        facts.add("look at", &words, look.doubt());
+    }
+    facts.add(
+        "guards",
+        "passed: no server was started since the repair, and nothing else has changed its pages",
+        look.faint(),
+    );
+    let after =
+        "the pages are as damaged as they were before the repair; the journal stays, and the cluster is checked again";
+    facts.add("afterwards", after, Style::new());
+    facts.add("to undo", &format!("u, then type: {UNDO_WORD}"), look.heading());
+}
+
+/// The newest journal whose pages are as its repair wrote them, in a sentence.
+pub(super) fn in_force_words(survey: &Survey) -> Option<String> {
+    let seen = survey.journals.in_force()?;
+    let state = seen.state.as_ref().ok()?;
+    let when = state.began.as_ref().map_or_else(String::new, |began| format!(" at {began}"));
+    let rest =
+        if state.new == state.pages { "they are as it wrote them".to_owned() } else { format!("of these, {state}") };
+    Some(format!("a repair began{when} to write {}; {rest}: u in Plan undoes it", pages(state.pages)))
+}
+
+/// Journals of this cluster beside the data directory; that of `shown` is named elsewhere.
+pub(super) fn journal_lines(
+    look: Look,
+    width: usize,
+    survey: &Survey,
+    shown: Option<&std::path::Path>,
+) -> Vec<Line<'static>> {
+    let mut facts = Facts::new(look, width);
+    let journals = match &survey.journals.journals {
+        Ok(journals) => &journals[..],
+        Err(why) => {
+            facts.add("journals", &format!("not examined: {why}"), look.doubt());
+            &[]
+        }
+    };
+    for JournalSeen { directory, state } in journals.iter().filter(|seen| Some(seen.directory.as_path()) != shown) {
+        let path = directory.display();
+        match state {
+            Ok(state) if !state.is_of_cluster() => {}
+            Ok(state) if state.is_in_force() => {
+                facts.add("journal", &format!("{path}: {state}; u undoes it"), look.good());
+            }
+            Ok(state) => facts.add("journal", &format!("{path}: {state}"), look.faint()),
+            Err(why) => facts.add("journal", &format!("{path}: not examined: {why}"), look.doubt()),
+        }
+    }
+    if survey.journals.more > 0 {
+        facts.add("", &format!("{} older ones were not examined", survey.journals.more), look.faint());
+    }
+    facts.lines
+}
