@@ -133,6 +133,48 @@ fn records_that_always_have_an_image_are_forced_whatever_the_lsn() {
     }
 }
 
+/// A segment less never makes another cause certain: what it was in whole WAL, or what depends on the redo point that is
+/// missing.
+#[test]
+fn after_a_gap_a_cause_is_the_same_or_unknown() {
+    let mut unknown_of: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for major in 11..=19 {
+        let (fixture, dir) = (Fixture::load(major), tempfile::tempdir().unwrap());
+        let write = |(name, bytes): &(String, Vec<u8>)| std::fs::write(dir.path().join(name), bytes).unwrap();
+        fixture.segments.iter().for_each(write);
+        let causes = |images: Vec<Value>| -> BTreeMap<String, (String, String)> {
+            let key = |image: &Value| format!("{} {} {}", image["lsn"], image["rel_number"], image["block"]);
+            let text = |image: &Value, field: &str| image[field].as_str().unwrap().to_owned();
+            images
+                .iter()
+                .map(|image| {
+                    (key(image), (text(image, "cause"), format!("{}/{}", text(image, "rmgr"), text(image, "record"))))
+                })
+                .collect()
+        };
+        let whole = causes(list(dir.path(), &[]).0);
+        for segment in fixture.segments.iter().skip(1).rev().skip(1) {
+            std::fs::remove_file(dir.path().join(&segment.0)).unwrap();
+            for (image, (cause, record)) in causes(list(dir.path(), &[]).0) {
+                let Some((of_whole, _)) = whole.get(&image) else { continue };
+                let is_careful = match of_whole.as_str() {
+                    // The change may come after the gap: a finding says so.
+                    "hint_then_changed" => cause == "hint_only",
+                    _ => cause == "unknown_before_start",
+                };
+                assert!(cause == *of_whole || is_careful, "{major} {record} {image}: {of_whole}, {cause}");
+                if cause != *of_whole {
+                    *unknown_of.entry((of_whole.clone(), record)).or_default() += 1;
+                }
+            }
+            write(segment);
+        }
+    }
+    let has = |cause: &str, record: &str| unknown_of.contains_key(&(cause.to_owned(), record.to_owned()));
+    // What had an image before the gap may have it again, and what has its first one after it may have had one.
+    assert!(has("forced", "Hash/SPLIT_PAGE") && !has("first_touch", "Heap2/VISIBLE"), "{unknown_of:?}");
+}
+
 #[test]
 fn with_a_double_write_buffer_only_forced_images_are_left() {
     for case in ["checkpoint", "evict", "wrapped"] {

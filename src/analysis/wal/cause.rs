@@ -17,7 +17,7 @@ use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::BlockRef;
 use crate::parsers::wal::names::{RM_XLOG, is_hint};
 use crate::parsers::wal::record::Record;
-use crate::types::Lsn;
+use crate::types::{ForkNumber, Lsn};
 
 /// Why an image was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumIter)]
@@ -257,6 +257,7 @@ impl CauseClassifier {
         if always_images(major, rmgr_id, info, block.block_id) {
             return match (rmgr_id, repeated) {
                 (RM_XLOG, _) if self.facts.is_map_truncation(record.start_lsn) => Cause::MapTruncation,
+                (_, false) if self.may_be_repeated(rmgr_id, |this| old_lsn(&mut this.old_lsns).ok()) => self.unknown(),
                 (RM_XLOG, false) => Cause::NewPage,
                 (RM_XLOG, true) => Cause::RepeatedNewPage,
                 (_, false) => Cause::Forced,
@@ -286,6 +287,10 @@ impl CauseClassifier {
             return self.hint(record, Some(old), repeated);
         }
         if never_forced(major, rmgr_id, info, block.block_id) {
+            // It may have been initialised anew after an image that is not here; pages of maps are not.
+            if self.redo.is_none() && !repeated && !old.is_valid() && block.fork() == Some(ForkNumber::Main) {
+                return self.unknown();
+            }
             self.first_touch(record, old, repeated)
         } else {
             self.maybe_forced(record, old, repeated)
@@ -349,9 +354,32 @@ impl CauseClassifier {
         }
     }
 
+    /// True of an image that is the first one of its block here, when the block may have had one before in the same
+    /// interval: the redo point is not known, and the page was changed after the last one that is known before, or may have
+    /// been: a split logs pages without an LSN. A page logged as a whole has none when it is new, and may be a copy, with
+    /// the LSN that the original has: without such a redo point only a change in this run counts.
+    fn may_be_repeated(&mut self, rmgr_id: u8, old_lsn: impl FnOnce(&mut Self) -> Option<Lsn>) -> bool {
+        let Some(run) = self.run.filter(|_| self.redo.is_none()) else { return false };
+        let before = self.facts.redo_points.partition_point(|redo| *redo <= run.first);
+        let begins = match before.checked_sub(1).and_then(|last| self.facts.redo_points.get(last)) {
+            Some(redo) => *redo,
+            None if rmgr_id == RM_XLOG => run.first,
+            None => Lsn::INVALID,
+        };
+        old_lsn(self).is_none_or(|old| old >= begins || (rmgr_id != RM_XLOG && !old.is_valid()))
+    }
+
+    /// An image of a record that forces it.
+    fn forced(&mut self, rmgr_id: u8, old: Lsn, repeated: bool) -> Cause {
+        match repeated {
+            true => Cause::RepeatedForced,
+            false if self.may_be_repeated(rmgr_id, |_| Some(old)) => self.unknown(),
+            false => Cause::Forced,
+        }
+    }
+
     /// An image of a record that may force it or not.
     fn maybe_forced(&mut self, record: &Record<'_>, old: Lsn, repeated: bool) -> Cause {
-        let forced = if repeated { Cause::RepeatedForced } else { Cause::Forced };
         let (earliest, latest) = match (self.redo, self.run) {
             (Some(redo), _) => (redo.earliest, redo.latest),
             // Changed in this run, in which no redo point is known yet.
@@ -359,10 +387,10 @@ impl CauseClassifier {
             (None, None) => return self.unknown(),
         };
         if old > latest {
-            return forced;
+            return self.forced(record.header.rmgr_id, old, repeated);
         }
         match self.facts.page_writes.at(record.start_lsn) {
-            Some(false) if !record.during_backup() => forced,
+            Some(false) if !record.during_backup() => self.forced(record.header.rmgr_id, old, repeated),
             Some(true) if old <= earliest => self.first_touch(record, old, repeated),
             _ => self.unknown(),
         }

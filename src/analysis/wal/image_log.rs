@@ -95,10 +95,12 @@ impl ImageLog {
             let Some(image) = block.image else { continue };
             // Those that nobody asks for are not restored.
             let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
-            let is_asked = image.applies() && !always_images(record.major, rmgr_id, info, block.block_id);
-            let old = is_asked.then(|| old_lsns.of(&image)).transpose().unwrap_or_else(|error| {
-                let (block, record_lsn) = (block.block, record.start_lsn);
-                unreadable.push(UnreadableImage { block, record_lsn, error });
+            let old = image.applies().then(|| old_lsns.of(&image)).transpose().unwrap_or_else(|error| {
+                let (block_id, block, record_lsn) = (block.block_id, block.block, record.start_lsn);
+                // Of those that are forced the LSN matters before the first redo point alone.
+                if !always_images(record.major, rmgr_id, info, block_id) {
+                    unreadable.push(UnreadableImage { block, record_lsn, error });
+                }
                 None
             });
             old.map(|old| record.start_lsn.0.wrapping_sub(old.0).cast_signed()).put(out);
