@@ -7,6 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::{Ran, arg, run, unpack};
+use pgforensics::types::Lsn;
 use serde_json::Value;
 
 fn unpacked(major: u32) -> PathBuf {
@@ -668,6 +669,35 @@ fn range_without_records_is_no_clean_answer() {
         let ran = walfpi(&[command, &["--start", "0/B3C000", arg(&data(15))]].concat());
         assert_eq!(ran.status, 2, "{command:?} {}", ran.stdout);
         assert!(ran.stdout.contains("no record lies in this range"), "{command:?} {}", ran.stdout);
+    }
+}
+
+/// WAL of the range asked for that is not there was not examined, whatever the rest of it says.
+#[test]
+fn range_that_begins_before_all_wal_or_ends_after_it_is_not_whole() {
+    let archive = tempfile::tempdir().unwrap();
+    let segments: Vec<PathBuf> = (0..3).map(|index| segment(&data(15), index)).collect();
+    for from in &segments {
+        fs::copy(from, archive.path().join(from.file_name().unwrap())).unwrap();
+    }
+    let address = |index: usize| {
+        let name = segments[index].file_name().unwrap().to_str().unwrap();
+        u64::from_str_radix(&name[16..], 16).unwrap() << 20
+    };
+    let (start, end) = (address(0), address(2) + (1 << 20));
+    let [before, start, end, after] = [start - 8, start, end, end + 1].map(|lsn| Lsn(lsn).to_string());
+    for command in
+        [&["stats"][..], &["verify"], &["list"], &["whatif", "--section", "hints"], &["dwb-size"], &["advise"]]
+    {
+        let run = |start: &str, end: &str| {
+            walfpi(&[command, &["--start", start, "--end", end, arg(archive.path())]].concat())
+        };
+        let (whole, early, late) = (run(&start, &end), run(&before, &end), run(&start, &after));
+        assert_eq!((whole.status, early.status, late.status), (0, 2, 2), "{command:?} {}", whole.stdout);
+        for (ran, range) in [(early, format!("{before} to {start}")), (late, format!("{end} to {after}"))] {
+            let words = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(words.contains("no WAL segment of this range is there"), "{command:?} {range} {words}");
+        }
     }
 }
 

@@ -278,6 +278,8 @@ pub enum SkipReason {
     NoSuchDwbFile,
     /// No record lies in the range.
     NoRecordInRange,
+    /// No WAL segment of the range is there.
+    NoSegmentInRange,
     /// No record of the range refers to the relation.
     NoRecordOfRelation,
     /// It was removed before it could be read.

@@ -33,7 +33,7 @@ pub(super) fn run(args: &ListArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         target.image(found, &names, None)
     })?;
     drop(bar);
-    source.note_empty_range();
+    source.note_range_without_wal();
     let sentence = format!("{shown} images in {} records", source.coverage.examined);
     target.end(source, shown, &sentence)
 }

@@ -104,7 +104,7 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     }
     let (mut what_if, _, _) = replay.finish();
     source.coverage.examined = counts.total.records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     let mut compression =
         request.sample.and_then(|size| source.once_more(|source| source.recompress(size, jobs, watch)));
     if !source.is_whole() {

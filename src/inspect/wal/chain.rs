@@ -103,7 +103,7 @@ pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalCh
         },
     );
     source.coverage.examined = source.coverage.examined.saturating_add(records);
-    source.note_empty_range();
+    source.note_range_without_wal();
     let WalSource { findings, coverage, .. } = source;
     Ok(WalChain { runs, damage, findings, coverage })
 }

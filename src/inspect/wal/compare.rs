@@ -104,7 +104,7 @@ fn read_set<W: Fn(u64, u64) -> ControlFlow<()> + Sync>(
     let (counts, counter) = count_set(source, jobs, &watch_of(0));
     let causes = source.once_more(|source| source.count(Some(GroupBy::Cause.into()), jobs, &watch_of(1)));
     source.coverage.examined = counts.total.records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     let mut figures = SetFigures { is_whole: source.is_whole(), ..SetFigures::default() };
     let intervals: Vec<IntervalExtent> = counts.intervals.iter().map(IntervalExtent::from).collect();
     figures.put_totals(&counts.total, &intervals, &counter.times);

@@ -45,7 +45,7 @@ pub fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeRepo
     let mut source = WalSource::open_watched(request, watch)?;
     let (intervals, records) = source.dirtied(request.jobs, watch);
     source.coverage.examined = records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     let data_dir = request.paths.iter().find(|path| path.join("PG_VERSION").is_file());
     let buffer = data_dir.map(|path| buffer_of(path, request.jobs, &mut source.coverage));
     let WalSource { set, findings, coverage, .. } = source;

@@ -187,7 +187,7 @@ pub fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result<Export
         });
     });
     source.coverage.examined = counts.total.records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     let mut files = Vec::new();
     if let Some(to) = counts.to.filter(|_| !source.coverage.is_interrupted()) {
         // What a server has written since is left out.

@@ -104,7 +104,7 @@ pub fn wal_part(
         PartKey::Touches => keep_touches(&mut source, request.jobs, &watched, &mut runs),
     };
     source.coverage.examined = state.total.records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     // What the clock says of all parts together is judged by `merge`.
     source.findings.retain(|finding| !matches!(finding.kind, FindingKind::ClockSetBack(_)));
     let WalSource { set, findings, coverage, .. } = source;

@@ -58,7 +58,7 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
     let jobs = request.wal.jobs;
     let counts = source.count(None, jobs, watch);
     source.coverage.examined = counts.total.records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     let pair = Grouping::pair(GroupBy::Relation, GroupBy::Cause);
     let grouped = source.once_more(|source| source.count(Some(pair), jobs, watch));
     let by_relation = GroupBy::Relation.into();

@@ -226,13 +226,26 @@ impl WalSource {
         self.end = Some(self.end.map_or(end, |before| before.min(end)));
     }
 
-    /// Says so when a range was asked for in which nothing is.
-    pub fn note_empty_range(&mut self) {
-        if self.coverage.examined > 0 || (self.start.is_none() && self.end.is_none()) {
+    /// Says so when a range was asked for in which no record lies, or which begins before all WAL that is there or goes on
+    /// after it.
+    pub fn note_range_without_wal(&mut self) {
+        let (start, end) = (self.start, self.end);
+        if self.coverage.examined == 0 {
+            if start.is_some() || end.is_some() {
+                self.coverage.skip(SkippedPart::LsnRange { start, end }, SkipReason::NoRecordInRange);
+            }
             return;
         }
-        let range = SkippedPart::LsnRange { start: self.start, end: self.end };
-        self.coverage.skip(range, SkipReason::NoRecordInRange);
+        let size = u64::from(self.set.geometry().wal_segment_size);
+        let (first, last) = (self.set.segments().first(), self.set.segments().last());
+        let first = first.map(|first| first.start_lsn);
+        if start.is_some_and(|start| first.is_some_and(|first| start < first)) {
+            self.coverage.skip(SkippedPart::LsnRange { start, end: first }, SkipReason::NoSegmentInRange);
+        }
+        let last_end = last.map(|last| last.start_lsn.advanced_by(size));
+        if end.is_some_and(|end| last_end.is_some_and(|last| end > last)) {
+            self.coverage.skip(SkippedPart::LsnRange { start: last_end, end }, SkipReason::NoSegmentInRange);
+        }
     }
 
     /// True when all that was asked for was read, and nothing is wrong with it. Names do not change what is counted.

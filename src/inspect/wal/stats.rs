@@ -152,7 +152,7 @@ pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalSt
         names.add_from_wal(&source.set, request.wal.jobs);
     }
     source.coverage.examined = counts.total.records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     source.note_unmet_relations();
     Ok(WalStats::of(source, counts, names))
 }

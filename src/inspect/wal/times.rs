@@ -72,7 +72,7 @@ pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTi
     let watched = source.watched(watch);
     let counted = count_times(&mut source, request.bucket_us, request.wal.jobs, &watched, |_| {});
     source.coverage.examined = counted.total.records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     source.note_unmet_relations();
     let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
     let WalSource { set, findings, coverage, .. } = source;

@@ -94,7 +94,7 @@ pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfRep
         .compression
         .and_then(|size| source.once_more(|source| source.recompress(size, request.wal.jobs, watch)));
     source.coverage.examined = tally.records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     if !source.is_whole() {
         what_if.mark_part();
         compression.iter_mut().for_each(CompressionWhatIf::mark_part);

@@ -157,6 +157,7 @@ impl fmt::Display for SkipReason {
             Self::NoSuchDwbFile => f.write_str("the buffer has no such file"),
             Self::NoRecordOfRelation => f.write_str("no record that was read refers to this relation"),
             Self::NoRecordInRange => f.write_str("no record lies in this range"),
+            Self::NoSegmentInRange => f.write_str("no WAL segment of this range is there"),
             Self::RemovedBeforeRead { bytes } => {
                 write!(f, "{} of WAL removed before it was read, and not counted", size(*bytes))
             }

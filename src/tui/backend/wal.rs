@@ -107,7 +107,7 @@ fn survey(
     names.add_from_wal(&source.set, request.jobs);
     let counted = source.count(None, request.jobs, &tell("reading WAL"));
     source.coverage.examined = counted.total.records;
-    source.note_empty_range();
+    source.note_range_without_wal();
     let problems = source.findings.iter().filter(|finding| finding.severity == Severity::Problem);
     let (major, geometry) = (source.set.major(), source.set.geometry());
     let mut survey = WalSurvey {
