@@ -82,7 +82,8 @@ impl LikelyCause {
             return None;
         }
         let is_most = |images: u64| images > of.images / 2;
-        if is_most(of.hint_images) {
+        // Pages that are changed as well would have had most of these images from their changes.
+        if is_most(of.hint_images) && of.changes < of.hint_images {
             return Some(Self::HintBits { images: of.hint_images });
         }
         if is_most(of.whole_page_images) {
@@ -153,7 +154,9 @@ mod tests {
     #[test]
     fn what_most_images_are_comes_first_and_a_half_is_not_most() {
         let of = |use_: RelationUse| LikelyCause::of(RelationKind::Table, &use_, 900);
-        assert_eq!(of(RelationUse { hint_images: 51, ..images(100) }), Some(LikelyCause::HintBits { images: 51 }));
+        let hinted = RelationUse { hint_images: 51, changes: 50, ..images(100) };
+        assert_eq!(of(hinted), Some(LikelyCause::HintBits { images: 51 }));
+        assert_eq!(of(RelationUse { changes: 51, ..hinted }), None, "as many changes");
         assert_eq!(of(RelationUse { hint_images: 50, vacuum_images: 50, ..images(100) }), None);
         assert_eq!(
             of(RelationUse { whole_page_images: 90, ..images(100) }),

@@ -70,9 +70,9 @@ use crate::types::Geometry;
 ///
 /// By relation, wide screens, JSON and CSV also show what was done with it: "per 1000" is images per 1000 changes (block
 /// references of records that are more than images), "HOT" the share of HOT updates in all updates. "likely cause" is what
-/// most of the images probably come from, and is left empty where no rule clearly fits: hint bits, built or rewritten,
-/// vacuum, random keys (an index with an image for every 20 changes or fewer), fillfactor (updates go to another page),
-/// indexed columns updated (updates stay in their page and are not HOT).
+/// most of the images probably come from, and is left empty where no rule clearly fits: hint bits (and fewer changes than
+/// images for them), built or rewritten, vacuum, random keys (an index with an image for every 20 changes or fewer),
+/// fillfactor (updates go to another page), indexed columns updated (updates stay in their page and are not HOT).
 #[derive(Debug, Args)]
 #[command(after_help = crate::cli::exit::EXIT_STATUS, mut_arg("format", with_prometheus))]
 pub struct StatsArgs {
