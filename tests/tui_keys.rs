@@ -11,6 +11,7 @@ use common::{cluster, copy_tree, dwbinspect};
 use pgforensics::analysis::page_rows::RowFate;
 use pgforensics::tui::action::{Action, Effect};
 use pgforensics::tui::command_line::undo_command;
+use pgforensics::tui::damage_map::Grouping;
 use pgforensics::tui::export_text::whole_text;
 use pgforensics::tui::keymap::KEYS;
 use pgforensics::tui::state::{Column, PagePart, PromptKind, State, View, WalLevel};
@@ -36,26 +37,38 @@ const TABLE: &[Row] = &[
     (&["down"], "one down", |s| s.triage.selected == 1),
     (&["j", "j", "k"], "two down, one up", |s| s.triage.selected == 1),
     (&["up"], "the first stays", |s| s.triage.selected == 0),
-    (&["end"], "the last", |s| s.triage.selected == 6),
+    (&["end"], "the last", |s| s.triage.selected == 5),
     (&["G", "home"], "and the first", |s| s.triage.selected == 0),
     (&["j", "home"], "the first", |s| s.triage.selected == 0),
     (&["3", "n"], "slot of a damaged page", |s| {
         let survey = s.cluster.survey.as_ref().expect("survey");
         survey.slots()[s.slots.order[s.slots.selected]].page.is_some_and(|page| survey.damaged(page).is_some())
     }),
-    (&["pagedown"], "a screen down", |s| s.triage.selected == 6),
+    (&["pagedown"], "a screen down", |s| s.triage.selected == 5),
     (&[" ", "pageup"], "and up", |s| s.triage.selected == 0),
-    (&["enter"], "opens the page", |s| s.view == View::Page && s.page.wanted == s.cluster.survey.as_ref().map(|v| v.pages()[0].page)),
+    (&["enter"], "shows the pages of a relation", |s| s.view == View::Triage && s.triage.map.rows.len() == 8),
+    (&["enter", "enter"], "and hides them", |s| s.view == View::Triage && s.triage.map.rows.len() == 6),
+    (&["enter", "j", "enter"], "opens the page", |s| s.view == View::Page && s.page.wanted.map(|page| (page.rel.rel_number, page.block)) == Some((2663, 1))),
+    (&["end", "enter"], "opens the only page of a relation", |s| s.view == View::Page && s.page.wanted.map(|page| page.block) == Some(56)),
+    (&["right"], "unfolds", |s| s.triage.map.rows.len() == 8 && s.triage.selected == 0),
+    (&["right", "l"], "and goes in", |s| s.triage.selected == 1),
+    (&["right", "l", "j", "left"], "folds from within", |s| s.triage.map.rows.len() == 6 && s.triage.selected == 0),
+    (&["h"], "nothing to fold is said", |s| s.message.is_some()),
+    (&["j", "right"], "nothing to unfold is said", |s| s.message.is_some() && s.triage.map.rows.len() == 6),
+    (&["j", "s"], "by verdict", |s| s.triage.order.grouping == Grouping::Verdict && s.triage.map.rows.len() == 2),
+    (&["j", "s", "s"], "page by page, the selected one stays", |s| s.triage.map.rows.len() == 7 && s.selected_page().is_some()),
+    (&["s", "s", "s"], "by relation again", |s| s.triage.order.grouping == Grouping::Relation && s.triage.map.rows.len() == 6),
+    (&["end", "S"], "the other way round", |s| s.triage.selected == 0 && s.selected_page().map(|page| page.block) == Some(56)),
     (&["j", "enter", "esc"], "and goes back", |s| s.view == View::Triage && s.triage.selected == 1),
-    (&["enter", "p"], "next part", |s| s.page.part == PagePart::Rows),
-    (&["enter", "P"], "part before", |s| s.page.part == PagePart::Wal),
-    (&["enter", "p", "p", "right", "l", "left"], "byte to the right", |s| s.page.cursor == 1),
+    (&["j", "enter", "p"], "next part", |s| s.page.part == PagePart::Rows),
+    (&["j", "enter", "P"], "part before", |s| s.page.part == PagePart::Wal),
+    (&["j", "enter", "p", "p", "right", "l", "left"], "byte to the right", |s| s.page.cursor == 1),
     (&["j", "enter", "p", "p", "z", "down", "j", "k"], "row down", |s| s.page.is_unfolded && s.page.cursor == 8),
     (&["j", "enter", "p", "p", "end", "k"], "over a thousand rows that are equal", |s| !s.page.is_unfolded && s.page.cursor == 0x57),
     (&["j", "enter", "p", "p", "z", "z"], "folded again", |s| !s.page.is_unfolded),
-    (&["enter", "z"], "nothing to fold", |s| !s.page.is_unfolded && s.message.is_some()),
-    (&["enter", "p", "p", "h"], "first byte stays", |s| s.page.cursor == 0),
-    (&["enter", "p", "p", "end"], "last row", |s| s.page.cursor == 8191),
+    (&["j", "enter", "z"], "nothing to fold", |s| !s.page.is_unfolded && s.message.is_some()),
+    (&["j", "enter", "p", "p", "h"], "first byte stays", |s| s.page.cursor == 0),
+    (&["j", "enter", "p", "p", "end"], "last row", |s| s.page.cursor == 8191),
     (&["j", "enter", "p", "p", "end", "home"], "first byte", |s| s.page.cursor == 0),
     (&["j", "enter", "p", "]"], "row that differs", |s| s.page.part == PagePart::Rows && {
         let rows = s.page.sheet.as_ref().expect("page").rows(0).expect("rows").rows;
@@ -66,11 +79,11 @@ const TABLE: &[Row] = &[
         sheet.versions[0].bytes[s.page.cursor] != sheet.versions[1].bytes[s.page.cursor]
     }),
     (&["j", "enter", "p", "p", "]", "]", "["], "and back", |s| s.page.part == PagePart::Bytes && s.page.cursor > 0),
-    (&["enter", "p", "enter"], "all about the row", |s| s.page.is_open && s.view == View::Page),
-    (&["enter", "p", "enter", "esc"], "the list again", |s| !s.page.is_open && s.view == View::Page),
-    (&["enter", "enter"], "nothing to open in the verdict", |s| !s.page.is_open && s.message.is_some()),
-    (&["enter", "p", "}"], "next damaged page", |s| s.triage.selected == 1 && s.page.part == PagePart::Rows && s.page.wanted == s.survey().map(|v| v.pages()[1].page)),
-    (&["enter", "{"], "round the end", |s| s.triage.selected == 6 && s.page.sheet.as_ref().map(|p| p.report.page) == s.page.wanted),
+    (&["j", "enter", "p", "enter"], "all about the row", |s| s.page.is_open && s.view == View::Page),
+    (&["j", "enter", "p", "enter", "esc"], "the list again", |s| !s.page.is_open && s.view == View::Page),
+    (&["j", "enter", "enter"], "nothing to open in the verdict", |s| !s.page.is_open && s.message.is_some()),
+    (&["j", "enter", "p", "}"], "next damaged page", |s| s.triage.selected == 4 && s.page.part == PagePart::Rows && s.page.wanted == s.survey().map(|v| v.pages()[2].page)),
+    (&["j", "enter", "{", "{"], "round the end", |s| s.triage.selected == 3 && s.page.sheet.as_ref().map(|p| p.report.page) == s.page.wanted),
     (&["j", "enter", "n"], "byte that differs", |s| s.page.part == PagePart::Bytes && {
         let sheet = s.page.sheet.as_ref().expect("page");
         sheet.versions[0].bytes[s.page.cursor] != sheet.versions[1].bytes[s.page.cursor]
@@ -79,7 +92,9 @@ const TABLE: &[Row] = &[
     (&["enter", "P", "P", "right"], "sideways only where it is wide", |s| s.page.left <= 8),
     (&["j", "enter", "P", "j", "j", "k"], "next record", |s| s.page.part == PagePart::Wal && s.page.record == 1),
     (&["j", "enter", "P", "j", "enter"], "all about the record", |s| s.page.is_open && s.page.record == 1),
-    (&["m"], "a page that heals is not marked", |s| s.plan.marks.is_empty() && s.message.is_some()),
+    (&["end", "m"], "a page that heals is not marked", |s| s.plan.marks.is_empty() && s.message.is_some()),
+    (&["m"], "all pages of the relation are marked", |s| s.plan.marks.len() == 2),
+    (&["m", "m"], "and unmarked", |s| s.plan.marks.is_empty()),
     (&["j", "m"], "marked", |s| s.plan.marks.len() == 1),
     (&["j", "m", "m"], "unmarked", |s| s.plan.marks.is_empty()),
     (&["j", "enter", "m", "6"], "plan of the marked page", |s| s.plan.sheet.as_ref().is_some_and(|p| p.plan.steps.len() == 1 && p.plan.left.len() == 6)),
@@ -87,10 +102,14 @@ const TABLE: &[Row] = &[
     (&["/", "q"], "keys are typed", |s| s.prompt.as_ref().is_some_and(|p| p.text == "q")),
     (&["/", "q", "backspace", "backspace"], "and erased", |s| s.prompt.is_none()),
     (&["/", "q", "esc"], "and left", |s| s.prompt.is_none() && s.query.is_empty()),
-    (&["/", "2", "6", "6", "3", "enter"], "found", |s| s.triage.selected == 4),
-    (&["/", "2", "6", "6", "3", "enter", "n"], "next", |s| s.triage.selected == 5),
-    (&["/", "2", "6", "6", "3", "enter", "n", "n"], "round the end", |s| s.triage.selected == 4),
-    (&["/", "2", "6", "6", "3", "enter", "N"], "backwards", |s| s.triage.selected == 5),
+    (&["/", "2", "6", "6", "3"], "filtered while it is typed", |s| s.triage.map.pages.len() == 2 && s.triage.map.rows.len() == 1),
+    (&["/", "2", "6", "6", "3", "backspace", "backspace"], "nothing is called 26", |s| s.triage.map.pages.is_empty() && s.triage.map.total == 7),
+    (&["/", "2", "6", "6", "3", "enter"], "and kept", |s| s.triage.map.pages.len() == 2 && s.prompt.is_none()),
+    (&["/", "2", "6", "6", "3", "enter", "esc"], "all again", |s| s.triage.map.pages.len() == 7 && s.query.is_empty()),
+    (&["/", "2", "6", "6", "3", "esc"], "all again at once", |s| s.triage.map.pages.len() == 7 && s.query.is_empty()),
+    (&["/", "2", "6", "6", "3", "enter", "/"], "changed where it was left", |s| s.prompt.as_ref().is_some_and(|p| p.text == "2663")),
+    (&["end", "n"], "round the end", |s| s.triage.selected == 0),
+    (&["N"], "backwards", |s| s.triage.selected == 5),
     (&["/", "n", "o", "p", "e", "enter"], "nothing found is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad)),
     (&["/", "a", "=", "b", "enter"], "a wrong term is said", |s| s.message.as_ref().is_some_and(|m| m.is_bad && m.words.contains("is not a term"))),
     (&["n"], "next damaged page", |s| s.triage.selected == 1),
@@ -572,6 +591,8 @@ fn unproven_page_takes_its_own_words_and_mark() {
         page.verdict.verdict == pgforensics::analysis::verdict::judge::Verdict::RestoreUnproven
     };
     let at = survey.pages().iter().position(unproven).expect("an unproven page");
+    // One row for each page, in the order of the survey.
+    driven.keys(&["s", "s"]);
     driven.state.triage.selected = at;
     driven.keys(&["m"]);
     assert!(driven.picture().contains("1 page is marked (?)"), "{}", driven.picture());

@@ -131,7 +131,7 @@ impl Session {
 #[test]
 fn open_look_around_save_a_plan_and_leave() {
     let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))]);
-    session.see("7 damaged");
+    session.see("6 restore");
     session.see("the server will NOT start");
     assert!(session.screen.lock().expect("screen").screen().alternate_screen());
     assert_ne!(format!("{:?}", session.master.get_termios()), session.before, "raw mode");
@@ -141,7 +141,7 @@ fn open_look_around_save_a_plan_and_leave() {
     session.send("pn");
     session.see("on disk");
     session.send("\u{1b}");
-    session.see("7 damaged");
+    session.see("6 restore");
     session.send("3");
     session.see("3057 of 3057 slots");
     session.send("/torn\r");
@@ -202,7 +202,7 @@ fn signals_leave_a_whole_terminal() {
 fn crash_report_is_written_with_what_was_pressed() {
     let data = cluster("checkpoint");
     let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
-    session.see("7 damaged");
+    session.see("6 restore");
     session.send("j3");
     session.see("slot");
     session.send("R");
@@ -234,7 +234,7 @@ fn crash_report_of_files_that_changed_since_is_not_written() {
     let data = kept.path().join("data");
     copy_tree(&cluster("checkpoint"), &data);
     let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
-    session.see("7 damaged");
+    session.see("6 restore");
     let control = data.join("global/pg_control");
     std::fs::write(&control, std::fs::read(&control).expect("file")).expect("file");
     session.send("R");
@@ -251,7 +251,7 @@ fn demo_is_gone_however_it_is_left() {
     let left = || std::fs::read_dir(temporary.path()).expect("directory").count();
     for signal in [None, Some(rustix::process::Signal::TERM), Some(rustix::process::Signal::HUP)] {
         let mut session = Session::start_with("pg_dwbinspect", &["demo"], &environment);
-        session.see("7 damaged");
+        session.see("6 restore");
         assert_eq!(left(), 1);
         match signal {
             Some(signal) => session.signal(signal),
@@ -266,7 +266,7 @@ fn demo_is_gone_however_it_is_left() {
 #[test]
 fn suspended_program_gives_the_terminal_back_and_takes_it_again() {
     let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))]);
-    session.see("7 damaged");
+    session.see("6 restore");
     session.send("\u{1a}");
     let start = Instant::now();
     while session.screen.lock().expect("screen").screen().alternate_screen() {
@@ -276,7 +276,7 @@ fn suspended_program_gives_the_terminal_back_and_takes_it_again() {
     thread::sleep(Duration::from_millis(200));
     session.assert_given_back();
     session.signal(rustix::process::Signal::CONT);
-    session.see("7 damaged");
+    session.see("6 restore");
     assert!(session.screen.lock().expect("screen").screen().alternate_screen());
     session.send("2");
     session.see("a current");
@@ -365,12 +365,12 @@ fn colours_and_characters_follow_the_wish() {
             || raw.contains("\u{1b}[38;")
     };
     let mut session = Session::start_with("pg_dwbinspect", &["tui", arg(&path)], &[("NO_COLOR", "1")]);
-    session.see("7 damaged");
+    session.see("6 restore");
     assert!(!coloured(&session));
     session.send("q");
     session.end();
     let mut session = Session::start("pg_dwbinspect", &["tui", "--ascii", "--color", "always", arg(&path)]);
-    session.see("7 damaged");
+    session.see("6 restore");
     assert!(coloured(&session));
     assert!(session.picture().is_ascii(), "{}", session.picture());
     session.send("q");
@@ -439,7 +439,7 @@ fn crash_is_rehearsed_repaired_checked_again_and_taken_back() {
     let class = data.join("base/5/1259");
     let torn = fs::read(&class).expect("read");
     let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
-    session.see("7 damaged");
+    session.see("6 restore");
     session.see("the server will NOT start");
     session.send("6");
     session.see("6 pages would be overwritten");

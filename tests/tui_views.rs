@@ -70,7 +70,7 @@ fn first_picture_is_there_before_any_work() {
     let mut screen = Driven::before(Path::new("checkpoint"), screen::FINE, SMALL);
     assert!(screen.picture().contains("The cluster is being read"), "{}", screen.picture());
     screen.state.cluster.is_reading = true;
-    let progress = Progress { what: "checking every page", done: 1 << 20, total: 4 << 20 };
+    let progress = Progress { what: "checking every page", done: 1 << 20, total: 4 << 20, ..Progress::default() };
     screen.act(Action::Progressed(progress));
     screen.act(Action::Opened(ClusterCondition::ShutDown));
     let picture = screen.picture();

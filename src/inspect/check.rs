@@ -90,6 +90,19 @@ impl CheckRequest {
 pub trait Watch: Sync {
     /// `done` of about `total` of this stage are done; 0 in all: not known.
     fn at(&self, stage: Stage, done: u64, total: u64) -> ControlFlow<()>;
+
+    /// A page is damaged, which is known long before it is judged. Whether anything can be done about it is not known yet.
+    fn found(&self, _: &KnownDamage<'_>) {}
+}
+
+/// A page that is damaged and not judged yet.
+pub struct KnownDamage<'a> {
+    /// Which page.
+    pub page: PageId,
+    /// Names of relations.
+    pub names: &'a RelationNames,
+    /// Blocks of its fork, damaged or not.
+    pub blocks: u64,
 }
 
 /// Nobody watches.
@@ -127,7 +140,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let mut wal = WalSources::open(of_cluster, &elsewhere, (findings, coverage), &copies)?;
     wal.has_archive = !request.wal.is_empty();
     follow_timelines(&mut donors, cluster.control, &wal)?;
-    let mut scanned = scan(&cluster, &files, &mut slots, request, watch, &mut told);
+    let mut scanned = scan(&cluster, (&files, &names), &mut slots, request, watch, &mut told);
 
     let proven = request.prove.as_ref().map(|options| {
         let input = ProofInput {
@@ -172,6 +185,8 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let coverage = std::mem::take(&mut report.coverage);
     fill_in_verdicts(&mut rows, &dwb.staleness, &report.slots);
     let state = ClusterCondition::of(cluster.control, &cluster.server, &cluster.signs);
+    let forks = report.pages.iter().map(|found| (found.page.rel, found.page.fork));
+    let blocks = forks.map(|(rel, fork)| ((rel, fork), files.blocks_of(rel, fork))).collect();
     let (paths, block_size) = (files.paths, files.block_size);
     let scanned = scanned_files;
     let blockers = find_blockers(directory, Overrides::default());
@@ -190,6 +205,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         block_size,
         state,
         blockers,
+        blocks,
         scanned,
         proof,
         built: BuiltPages::default(),

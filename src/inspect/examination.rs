@@ -1,5 +1,7 @@
 //! What a check found out about a cluster, and the answers that follow from it.
 
+use std::collections::BTreeMap;
+
 use super::cluster_wal::WalSources;
 use super::dwb_source::DwbSource;
 use super::rebuild::BuiltPages;
@@ -19,7 +21,7 @@ use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
 use crate::parsers::control::ChecksumState;
 use crate::repair::blocker::Blocker;
-use crate::types::{PageId, RelFileLocator};
+use crate::types::{ForkNumber, PageId, RelFileLocator};
 
 /// A data directory, read and judged.
 pub struct Examination {
@@ -51,6 +53,8 @@ pub struct Examination {
     pub state: ClusterCondition,
     /// What forbids a repair that overrides nothing, as it was when the cluster was examined.
     pub blockers: Vec<Blocker>,
+    /// Blocks of each fork with a damaged page, damaged or not.
+    pub blocks: BTreeMap<(RelFileLocator, ForkNumber), u64>,
     /// How much the page scan read, if it ran.
     pub scanned: Option<ScannedFiles>,
     /// How the proofs by replay went, if they were asked for.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ratatui::crossterm::event::KeyEvent;
 
 use super::facts::{
-    AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet, WalSurvey,
+    AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet, WalSurvey,
 };
 use super::state::View;
 use crate::analysis::cluster_condition::ClusterCondition;
@@ -124,6 +124,10 @@ pub enum Command {
     WholeWindow,
     /// Take the last repair back.
     Undo,
+    /// Show the pages of the selected relation.
+    OpenGroup,
+    /// Hide them again.
+    CloseGroup,
 }
 
 /// Something that happened.
@@ -195,6 +199,8 @@ pub enum Action {
     RecordRead(Arc<RecordSheet>),
     /// The record at this address cannot be read.
     RecordFailed(Lsn, String),
+    /// Damaged pages were found; they are not judged yet.
+    Found(Arc<Vec<(PageId, FoundPage)>>),
 }
 
 /// A plan that is to be carried out, or rehearsed.

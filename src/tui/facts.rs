@@ -40,7 +40,7 @@ use crate::parsers::wal::version::Major;
 use crate::repair::blocker::Blocker;
 use crate::repair::journal_seen::FoundJournals;
 use crate::repair::plan::{Plan, PlanStep, StepKind};
-use crate::types::{Geometry, PageId, RelFileLocator};
+use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
 /// A checked cluster.
 pub struct Survey {
@@ -62,6 +62,8 @@ pub struct Survey {
     pub journals: FoundJournals,
     /// The data directory, from the root of the file system on.
     pub data_dir: PathBuf,
+    /// Blocks of each fork with a damaged page, damaged or not.
+    pub blocks: BTreeMap<(RelFileLocator, ForkNumber), u64>,
 }
 
 impl Survey {
@@ -95,6 +97,7 @@ impl Survey {
             names,
             files: source.set.files.iter().map(|file| file.name.clone()).collect(),
             batches,
+            blocks: examined.blocks.clone(),
             examined,
         }
     }
@@ -134,6 +137,15 @@ impl Survey {
     pub fn damaged(&self, page: PageId) -> Option<&PageReport> {
         self.lists().damaged(page)
     }
+}
+
+/// A damaged page that is known before it is judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundPage {
+    /// How its relation is called.
+    pub called: Arc<str>,
+    /// Blocks of its fork, damaged or not.
+    pub blocks: u64,
 }
 
 /// A batch, and the relations that are named of it.
@@ -446,7 +458,7 @@ pub struct AppliedSheet {
 }
 
 /// How far some work is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// What is being done.
     pub what: &'static str,
@@ -454,4 +466,8 @@ pub struct Progress {
     pub done: u64,
     /// Bytes in all; 0: unknown.
     pub total: u64,
+    /// Which step of how many it is, where they are counted.
+    pub step: Option<(usize, usize)>,
+    /// Seconds that are left of this step, by how long it has taken so far.
+    pub left_s: Option<u64>,
 }

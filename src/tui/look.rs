@@ -143,6 +143,12 @@ impl Look {
         if self.ascii { " | " } else { " │ " }
     }
 
+    /// A block of a strip with which nothing is wrong.
+    #[must_use]
+    pub const fn dot(self) -> char {
+        if self.ascii { '.' } else { '·' }
+    }
+
     /// What stands for text that was cut off.
     #[must_use]
     pub const fn ellipsis(self) -> char {
@@ -201,6 +207,28 @@ impl Look {
         self.fit(&format!("{}{}", self.ellipsis(), text.chars().skip(skip).collect::<String>()), width)
     }
 
+    /// A name such as `database.schema.relation`, filled with blanks. Where it is too long its middle is left out: the
+    /// database at its beginning and the end of the relation tell more.
+    #[must_use]
+    pub fn fit_name(self, name: &str, width: usize) -> String {
+        let name = self.plain(name);
+        if columns(&name) <= width {
+            return self.fit(&name, width);
+        }
+        let database = name.find('.').map_or(0, |dot| columns(&name[..=dot]));
+        let front = database.min(width * 2 / 5);
+        let mut head = String::new();
+        for c in name.chars() {
+            if columns(&head) + columns(c.encode_utf8(&mut [0; 4])) > front {
+                break;
+            }
+            head.push(c);
+        }
+        let rest: String = name.chars().skip(head.chars().count()).collect();
+        let room = width.saturating_sub(columns(&head));
+        format!("{head}{}", self.fit_end(&rest, room))
+    }
+
     /// Harmless text; ASCII only where that is wanted.
     #[must_use]
     pub fn plain(self, text: &str) -> String {
@@ -225,6 +253,7 @@ fn ascii_for(c: char) -> char {
         '█' => '#',
         '░' => '.',
         '…' => '~',
+        '·' => '.',
         '▁'..='▇' => '=',
         _ => '?',
     }
@@ -256,6 +285,10 @@ mod tests {
         assert_eq!(PLAIN.cut("abcdef", 4), "abc~");
         assert_eq!(FINE.fit_end("abcdef", 4), "…def");
         assert_eq!(FINE.fit_end("abc", 4), "abc ");
+        assert_eq!(FINE.fit_name("db.public.orders_by_customer", 14), "db.…y_customer");
+        assert_eq!(FINE.fit_name("a_long_database.public.orders", 15), "a_long…c.orders");
+        assert_eq!(FINE.fit_name("db.public.t", 12), "db.public.t ");
+        assert_eq!(columns(&FINE.fit_name("データ.日本語の表", 9)), 9);
         assert_eq!(columns(&FINE.fit_end("日本語の表", 4)), 4);
         assert_eq!(columns(&FINE.fit("日本語の表", 7)), 7);
         assert_eq!(FINE.cut("a\u{1b}[2J", 20), "a\\u{1b}[2J");

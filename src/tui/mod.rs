@@ -6,6 +6,7 @@ pub mod action;
 pub mod backend;
 pub mod byte_rows;
 pub mod command_line;
+pub mod damage_map;
 pub mod export;
 pub mod export_text;
 pub mod facts;

@@ -220,6 +220,26 @@ impl Query {
     }
 }
 
+impl Query {
+    /// Tells for a page that is known to be damaged and not judged yet, with the name of its relation, whether it fits.
+    /// Nothing typed: every page fits. What only a judged page has fits none.
+    pub fn found_pages(&self) -> impl Fn(PageId, &str) -> bool + '_ {
+        move |page, called| {
+            let is_of = |wanted: &Relation| {
+                let by_number = wanted.pattern.is_some_and(|pattern| pattern.matches(page.rel));
+                by_number || called.to_lowercase().contains(&wanted.name)
+            };
+            self.terms.iter().all(|term| match term {
+                Term::Relation(relation) => is_of(relation),
+                Term::Text(word) => is_of(word) || "pending".starts_with(&word.name) || page.fork.name() == word.name,
+                Term::Block(span) => span.contains(&page.block),
+                Term::Is("fork", word) => page.fork.name() == word,
+                Term::Is(..) | Term::Slots(_) | Term::File(_) | Term::Lsn(_) | Term::State(_) => false,
+            })
+        }
+    }
+}
+
 /// Relations whose name holds what was typed.
 fn named_by(term: &Term, lists: Lists<'_>) -> BTreeSet<RelFileLocator> {
     let (Term::Relation(wanted) | Term::Text(wanted)) = term else { return BTreeSet::new() };

@@ -1,11 +1,13 @@
 //! What the screen shows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::damage_map::{DamageMap, MapOrder};
 use super::facts::{
-    AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet, WalSurvey, WindowSheet,
+    AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet, WalSurvey,
+    WindowSheet,
 };
 use super::look::Look;
 use super::query::Query;
@@ -53,7 +55,7 @@ impl View {
     /// On a wide screen, all about the selected line is shown beside the list.
     #[must_use]
     pub const fn has_detail(self) -> bool {
-        matches!(self, Self::Page | Self::Wal)
+        matches!(self, Self::Triage | Self::Page | Self::Wal)
     }
 
     /// The word on the tab.
@@ -224,8 +226,14 @@ pub struct HelpState {
 /// The list of damaged pages.
 #[derive(Clone, Default)]
 pub struct TriageState {
-    /// Index of the selected page in the survey.
+    /// Index of the selected row of the map.
     pub selected: usize,
+    /// What is listed.
+    pub map: DamageMap,
+    /// How it is listed.
+    pub order: MapOrder,
+    /// Damaged pages that are known while the check goes on, by identity.
+    pub found: BTreeMap<PageId, FoundPage>,
 }
 
 /// The list of batches.
@@ -254,6 +262,8 @@ pub struct SlotsState {
     pub only: bool,
     /// Only slots of this batch, by its index in the survey.
     pub batch: Option<usize>,
+    /// Columns of the longest name of a relation in the list.
+    pub name_columns: usize,
 }
 
 /// One page and its images.
@@ -551,7 +561,7 @@ impl State {
     pub fn selected_page(&self) -> Option<PageId> {
         let survey = self.survey()?;
         match self.view {
-            View::Triage => survey.pages().get(self.triage.selected).map(|report| report.page),
+            View::Triage => self.triage.map.page(self.triage.selected).map(|one| one.page),
             View::Slots => {
                 let index = self.slots.order.get(self.slots.selected)?;
                 survey.slots().get(*index)?.page

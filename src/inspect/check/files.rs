@@ -5,7 +5,7 @@ use crate::cluster::data_dir::DataDir;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::relation_walk::{RelationWalk, relations_of};
 use crate::inspect::page_rules::PageRules;
-use crate::types::{Geometry, PageId};
+use crate::types::{ForkNumber, Geometry, PageId, RelFileLocator};
 
 /// Where pages are, and how they are read.
 pub(super) struct RelationFiles {
@@ -31,6 +31,14 @@ impl RelationFiles {
         let catalog = directory.control().trusted().map_or(0, |control| control.prefix.catalog_version_no);
         let paths = RelationPaths::new(directory.major(), catalog, geometry.rel_segment_blocks);
         Self { walk, rules, geometry, block_size, paths }
+    }
+
+    /// Blocks of a fork, by the sizes of its files when they were listed.
+    pub(super) fn blocks_of(&self, rel: RelFileLocator, fork: ForkNumber) -> u64 {
+        let files = &self.walk.files;
+        let first = files.partition_point(|file| (file.rel, file.name.fork) < (rel, fork));
+        let of_fork = files.iter().skip(first).take_while(|file| (file.rel, file.name.fork) == (rel, fork));
+        of_fork.map(|file| file.size_bytes.div_ceil(u64::from(self.geometry.block_size).max(1))).sum()
     }
 
     /// Path of the file that holds a page, and where in it the page begins.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::files::RelationFiles;
-use super::{CheckRequest, Cluster, Scope, Stage, Told, Watch};
+use super::{CheckRequest, Cluster, KnownDamage, Scope, Stage, Told, Watch};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_check::PageCondition;
@@ -17,6 +17,7 @@ use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
+use crate::cluster::names::RelationNames;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
 use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
@@ -59,7 +60,7 @@ impl Scanned {
 /// Reads the relation files, as far as the request wants them. Slots whose page was seen with the same bytes are marked.
 pub(super) fn scan(
     cluster: &Cluster<'_>,
-    files: &RelationFiles,
+    (files, names): (&RelationFiles, &RelationNames),
     slots: &mut [SlotRef],
     request: &CheckRequest,
     watch: &dyn Watch,
@@ -85,7 +86,11 @@ pub(super) fn scan(
         unchanged.look(page, bytes);
         late_from.is_some_and(|next| shows_late_transaction(bytes, page.fork, next))
     };
-    let mut scanned = read_pages(cluster, files, rules, &notable, request.jobs, watch, &mut told.coverage);
+    let found = |page: PageId| {
+        watch.found(&KnownDamage { page, names, blocks: files.blocks_of(page.rel, page.fork) });
+    };
+    let watch = ScanWatch { watch, found: &found };
+    let mut scanned = read_pages(cluster, files, rules, &notable, request.jobs, &watch, &mut told.coverage);
     let is_same = unchanged.finish();
     Unchanged::note(slots, &is_same);
     if rules.by_control {
@@ -107,6 +112,12 @@ fn doubt_of_segments(findings: &[Finding]) -> Option<Doubt> {
     Some(Doubt::RelationIncomplete { file, missing, more: short.count() })
 }
 
+/// Who is told how far the reading is, and of each damaged page at once.
+struct ScanWatch<'a> {
+    watch: &'a dyn Watch,
+    found: &'a dyn Fn(PageId),
+}
+
 /// Reads every page. `notable` is shown each sound page of a logged relation, and is true for those to be listed.
 fn read_pages(
     cluster: &Cluster<'_>,
@@ -114,7 +125,7 @@ fn read_pages(
     rules: &PageRules,
     notable: &(dyn Fn(PageId, &[u8]) -> bool + Sync),
     jobs: usize,
-    watch: &dyn Watch,
+    told: &ScanWatch<'_>,
     coverage: &mut Coverage,
 ) -> Scanned {
     let may_be_running = cluster.server.may_be_running();
@@ -130,7 +141,7 @@ fn read_pages(
         links_at: cluster.replay.redo_lsn.filter(|_| !may_be_running),
         progress: &|bytes| {
             let before = done.fetch_add(bytes, Ordering::Relaxed);
-            if watch.at(Stage::Scan, before + bytes, total).is_break() {
+            if told.watch.at(Stage::Scan, before + bytes, total).is_break() {
                 interrupted.store(true, Ordering::Relaxed);
             }
         },
@@ -142,6 +153,7 @@ fn read_pages(
         let judged = counted.then(|| PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false));
         if judged.is_none_or(|judged| judged.damage().is_some()) {
             scanned.suspects.insert(bad.page, Suspicion::Damaged);
+            (told.found)(bad.page);
         }
     });
     scanned.suspects.extend(found.partial_pages.iter().map(|partial| (partial.page, Suspicion::Cut)));

@@ -1,6 +1,5 @@
 //! The work behind the screen of a cluster: the same examination, plan and repair as the commands.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::new_files::{absolute, export, save_plan, write_all};
 use super::stamps::FileStamps;
 use super::wal::{RecordSource, tell_survey};
+use super::watch::ScreenWatch;
 use super::{WorkError, hand_over, lock, quoted_paths};
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_format::directories;
 use crate::analysis::verdict::judge::Verdict;
 use crate::cluster::data_dir::DataDir;
-use crate::inspect::check::{CheckRequest, Scope, Stage, Watch, check};
+use crate::inspect::check::{CheckRequest, Scope, check};
 use crate::inspect::crash_report::{CrashReportRequest, USUAL_SHEETS, report_on};
 use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, open_data_dir};
@@ -34,7 +34,7 @@ use crate::repair::blocker::Overrides;
 use crate::tui::action::{Action, Effect, RepairOrder, UndoOrder};
 use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::{
-    AppliedSheet, BeforeSheet, PageSheet, PlanSheet, Progress, StepFacts, Survey, UndoFacts, UndoSheet, UndoneSheet,
+    AppliedSheet, BeforeSheet, PageSheet, PlanSheet, StepFacts, Survey, UndoFacts, UndoSheet, UndoneSheet,
 };
 use crate::tui::state::{Subject, View};
 use crate::tui::worker::{ActionSender, Backend};
@@ -65,28 +65,6 @@ pub struct ClusterBackend {
     /// Number of the page that was asked for last: reading another one is interrupted.
     wanted_page: AtomicU64,
     records: RecordSource,
-}
-
-/// Tells the screen how far an examination is, as long as it is wanted.
-struct ScreenWatch<'a> {
-    sender: &'a ActionSender,
-    wanted: &'a (dyn Fn() -> bool + Sync),
-}
-
-impl Watch for ScreenWatch<'_> {
-    fn at(&self, stage: Stage, done: u64, total: u64) -> ControlFlow<()> {
-        let what = match stage {
-            Stage::Read => "reading the double write buffer",
-            Stage::Scan => "checking every page",
-            Stage::Slots => "comparing images with pages",
-            Stage::Wal => "reading WAL for the proof",
-            Stage::Proof => "proving pages by replay",
-            Stage::Pages => "judging damaged pages",
-            Stage::Replay => "rebuilding pages by replay in a sandbox",
-        };
-        self.sender.progress(Action::Progressed, Progress { what, done, total });
-        if (self.wanted)() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    }
 }
 
 impl Backend for ClusterBackend {
@@ -244,7 +222,7 @@ impl ClusterBackend {
             }
         }
         let at_work = self.begin_work();
-        let examined = check(&request, &ScreenWatch { sender, wanted: &|| self.is_wanted() })?;
+        let examined = check(&request, &ScreenWatch::new(sender, &|| self.is_wanted(), self.rebuild.is_some()))?;
         drop(at_work);
         *lock(&self.stamps) = self.stamps_of_files(Some(&examined));
         let examined = Arc::new(examined);
@@ -278,7 +256,7 @@ impl ClusterBackend {
         }
         // A sound page is not part of the report: it is examined as `page` does.
         let request = CheckRequest { jobs: 1, rebuild: None, ..self.check_request(Scope::Page(page)) };
-        let watch = ScreenWatch { sender, wanted: &is_wanted };
+        let watch = ScreenWatch::new(sender, &is_wanted, false);
         let examined = check(&request, &watch);
         is_wanted().then(|| {
             let examined = examined?;
@@ -297,7 +275,8 @@ impl ClusterBackend {
             made: Provenance { command_line: format!("{DWBINSPECT} tui {}", self.subject().arguments), time },
             pressed,
         };
-        let watch = ScreenWatch { sender, wanted: &|| self.is_wanted() };
+        let is_wanted = || self.is_wanted();
+        let watch = ScreenWatch::new(sender, &is_wanted, self.rebuild.is_some());
         let page = report_on(&examined, &request, &watch).page;
         // Its digests of the evidence were made just now: they are those of what was examined only where nothing changed.
         if self.has_changed() {
@@ -378,7 +357,11 @@ impl ClusterBackend {
         let request = self.ordered(&*self.examination()?, order);
         let _repairing = lock(&self.repairing);
         let _at_work = self.begin_work();
-        Ok(repair::rehearse(&request, &order.plan, &ScreenWatch { sender, wanted: &|| self.is_wanted() })?)
+        Ok(repair::rehearse(
+            &request,
+            &order.plan,
+            &ScreenWatch::new(sender, &|| self.is_wanted(), self.rebuild.is_some()),
+        )?)
     }
 
     /// The same, and the pages are written.
@@ -387,7 +370,7 @@ impl ClusterBackend {
         let _repairing = lock(&self.repairing);
         let _at_work = self.begin_work();
         let Written { journal, applied } =
-            repair::carry_out(&request, &order.plan, &ScreenWatch { sender, wanted: &|| true })?;
+            repair::carry_out(&request, &order.plan, &ScreenWatch::new(sender, &|| true, self.rebuild.is_some()))?;
         Ok(AppliedSheet {
             written: applied.written.len(),
             data_dir: absolute(&self.data_dir),

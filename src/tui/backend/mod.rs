@@ -4,6 +4,7 @@ pub mod cluster;
 mod new_files;
 mod stamps;
 pub mod wal;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};

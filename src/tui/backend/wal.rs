@@ -99,7 +99,7 @@ fn survey(
     let mut names = NameLookup::open(request.names.as_deref())?;
     let tell = |what: &'static str| {
         move |done: u64, total: u64| {
-            sender.progress(Action::WalProgressed, Progress { what, done, total });
+            sender.progress(Action::WalProgressed, Progress { what, done, total, ..Progress::default() });
             ControlFlow::Continue(())
         }
     };

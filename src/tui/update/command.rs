@@ -2,7 +2,7 @@
 
 use super::lists::{find, order_slots, reverse_slots};
 use super::navigate::{back, move_by, open, show, sideways, step_part, step_view};
-use super::{before, begin, goto, page, repair, ring, undo, wal};
+use super::{before, begin, goto, page, repair, ring, triage, undo, wal};
 use crate::tui::action::{Command, Effect};
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
 use crate::tui::export::json_text;
@@ -76,6 +76,8 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::PageDown => move_by(state, state.body_rows() as isize),
         Command::First => move_by(state, isize::MIN),
         Command::Last => move_by(state, isize::MAX),
+        Command::OpenGroup => triage::unfold(state),
+        Command::CloseGroup => triage::fold(state),
         Command::Left => sideways(state, -1),
         Command::Right => sideways(state, 1),
         Command::NextPart => step_part(state, 1),
@@ -87,7 +89,11 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::PreviousDamaged => return page::step_damaged(state, false),
         Command::Fold => page::fold(state),
         Command::Open => return open(state),
-        Command::Search => state.prompt = Some(Prompt { kind: PromptKind::Search, text: String::new() }),
+        Command::Search => {
+            // A filter is gone on with where it was left.
+            let text = if state.view == View::Triage { state.query.text().to_owned() } else { String::new() };
+            state.prompt = Some(Prompt { kind: PromptKind::Search, text });
+        }
         Command::NextMatch => find(state, true, false),
         Command::PreviousMatch => find(state, false, false),
         Command::OnlyMatches => {
@@ -98,6 +104,8 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
                 order_slots(state);
             }
         }
+        Command::Sort if state.view == View::Triage => triage::sort(state),
+        Command::Reverse if state.view == View::Triage => triage::reverse(state),
         Command::Sort => {
             state.slots.column = state.slots.column.next();
             order_slots(state);

@@ -128,7 +128,10 @@ fn to_lsn(state: &mut State, lsn: Lsn) -> Vec<Effect> {
 pub(super) fn bookmark(state: &mut State) {
     let slot = state.slots.order.get(state.slots.selected).copied();
     let survey = state.survey();
-    let (page, slot, name) = match (state.view, state.selected_page(), slot.zip(survey)) {
+    // Of a relation with several damaged pages, the first one.
+    let of_group = || state.triage.map.first_page(state.triage.selected).filter(|_| state.view == View::Triage);
+    let page = state.selected_page().or_else(of_group);
+    let (page, slot, name) = match (state.view, page, slot.zip(survey)) {
         (View::Slots, _, Some((slot, survey))) => {
             let row = survey.slots().get(slot);
             let name = row.map(|row| format!("slot {}:{}", survey.file_name(row.file).unwrap_or("?"), row.index));

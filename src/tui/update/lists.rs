@@ -1,9 +1,14 @@
 //! Lists: their order, and going from match to match.
 
+use std::collections::BTreeSet;
+
+use super::triage;
 use crate::analysis::slot_row::SlotRow;
 use crate::tui::facts::Survey;
+use crate::tui::look::columns;
 use crate::tui::query::{Query, slot_words};
 use crate::tui::state::{Column, State, View};
+use crate::types::RelFileLocator;
 
 /// Puts slots into the order that was asked for; the selected one stays selected.
 pub(super) fn order_slots(state: &mut State) {
@@ -28,6 +33,8 @@ pub(super) fn order_slots(state: &mut State) {
     if state.slots.descending {
         order.reverse();
     }
+    let rels: BTreeSet<RelFileLocator> = order.iter().filter_map(|at| row(*at)).map(|row| row.rel).collect();
+    state.slots.name_columns = rels.iter().map(|rel| columns(&survey.relation(*rel))).max().unwrap_or(0);
     state.slots.selected = selected.and_then(|wanted| order.iter().position(|at| *at == wanted)).unwrap_or(0);
     state.slots.order = order;
 }
@@ -55,17 +62,28 @@ pub(super) fn search(state: &mut State, typed: &str) {
     match Query::parse(typed) {
         Ok(query) => {
             state.query = query;
+            triage::list(state);
             if state.view == View::Slots {
                 state.slots.only = !state.query.is_empty();
             }
             if state.slots.only || state.view == View::Slots {
                 order_slots(state);
             }
-            if !state.query.is_empty() {
+            if state.view == View::Triage && state.triage.map.pages.is_empty() && state.triage.map.total > 0 {
+                state.warn(format!("nothing matches {}", state.query.text()));
+            }
+            if !state.query.is_empty() && state.view != View::Triage {
                 find(state, true, true);
             }
         }
-        Err(why) => state.warn(why),
+        Err(why) => {
+            // A filter that follows what is typed is not left half typed.
+            if state.view == View::Triage {
+                state.query = Query::default();
+                triage::list(state);
+            }
+            state.warn(why);
+        }
     }
 }
 
@@ -77,12 +95,8 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
     }
     let Some(survey) = state.cluster.survey.clone() else { return };
     let found = match state.view {
-        View::Triage => {
-            let fits = state.query.pages(survey.lists());
-            let any = state.query.is_empty();
-            let fits = |at: usize| survey.pages().get(at).is_some_and(|line| any || fits(line));
-            next_index(state.triage.selected, survey.pages().len(), forward, here, &fits)
-        }
+        // What does not match is not listed.
+        View::Triage => next_index(state.triage.selected, state.triage.map.rows.len(), forward, here, &|_| true),
         View::Slots => {
             let fits = state.query.slots(survey.lists());
             let any = state.query.is_empty();

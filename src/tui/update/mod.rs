@@ -8,6 +8,7 @@ mod navigate;
 mod page;
 mod repair;
 mod ring;
+mod triage;
 mod undo;
 mod wal;
 
@@ -59,6 +60,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Opened(opened) => state.cluster.opened = Some(opened),
         Action::Progressed(progress) => state.cluster.progress = Some(progress),
         Action::WalProgressed(progress) => state.wal.progress = Some(progress),
+        Action::Found(found) => triage::found(state, &found),
         Action::Surveyed(survey) => return surveyed(state, survey),
         Action::SurveyFailed(why) => {
             state.cluster.is_reading = false;
@@ -130,8 +132,10 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
 fn typed(state: &mut State) {
     state.picked = 0;
     let is_search = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Search);
-    if is_search && state.view == View::Slots {
-        lists::filter_slots(state);
+    match state.view {
+        View::Slots if is_search => lists::filter_slots(state),
+        View::Triage if is_search => triage::filter(state),
+        _ => {}
     }
 }
 
@@ -165,7 +169,6 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.cluster.is_reading = false;
     state.cluster.has_changed = false;
     state.cluster.opened = Some(survey.examined.state.clone());
-    state.triage.selected = state.triage.selected.min(survey.pages().len().saturating_sub(1));
     state.batches.selected = state.batches.selected.min(survey.batches.len().saturating_sub(1));
     state.plan.marks.retain(|page| survey.damaged(*page).is_some());
     state.plan.sheet = None;
@@ -173,6 +176,8 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.batches.played = None;
     state.slots.batch = None;
     state.cluster.survey = Some(survey);
+    state.triage.found.clear();
+    triage::list(state);
     order_slots(state);
     let mut effects = Vec::new();
     if let Some(page) = state.page.wanted.filter(|_| state.view == View::Page && state.page.sheet.is_none()) {

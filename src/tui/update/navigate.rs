@@ -1,7 +1,7 @@
 //! Going from view to view and from line to line.
 
 use super::lists::order_slots;
-use super::{page, wal};
+use super::{page, triage, wal};
 use crate::tui::action::Effect;
 use crate::tui::picker;
 use crate::tui::query::Query;
@@ -13,10 +13,13 @@ use crate::types::PageId;
 pub(super) fn back(state: &mut State) {
     if let Some(prompt) = state.prompt.take() {
         // What was typed has filtered the list.
-        if prompt.kind == PromptKind::Search && state.view == View::Slots {
-            state.slots.only = false;
-            state.query = Query::default();
-            order_slots(state);
+        if prompt.kind == PromptKind::Search {
+            let is_slots = state.view == View::Slots;
+            state.slots.only &= !is_slots;
+            clear(state);
+            if is_slots {
+                order_slots(state);
+            }
         }
         return;
     }
@@ -41,8 +44,14 @@ pub(super) fn back(state: &mut State) {
     } else if state.view == View::Slots && state.slots.batch.take().is_some() {
         order_slots(state);
     } else {
-        state.query = Query::default();
+        clear(state);
     }
+}
+
+/// Nothing is looked for any more.
+fn clear(state: &mut State) {
+    state.query = Query::default();
+    triage::list(state);
 }
 
 pub(super) fn step_view(state: &mut State, step: isize) -> Vec<Effect> {
@@ -58,8 +67,8 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
     state.help.is_open = false;
     if view == View::Page && state.page.wanted.is_none() {
         state.page.came_from = View::Triage;
-        let first = state.survey().and_then(|survey| survey.pages().get(state.triage.selected));
-        if let Some(page) = first.map(|report| report.page) {
+        let first = state.triage.map.first_page(state.triage.selected);
+        if let Some(page) = first.filter(|_| state.survey().is_some()) {
             state.view = View::Triage;
             return open_page(state, page);
         }
@@ -87,6 +96,10 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     }
     match state.selected_page() {
         Some(page) => open_page(state, page),
+        None if state.view == View::Triage => {
+            triage::toggle(state);
+            Vec::new()
+        }
         None if state.cluster.survey.is_some() => {
             state.warn("this line is not about one page");
             Vec::new()
@@ -151,8 +164,7 @@ pub(super) fn move_by(state: &mut State, by: isize) {
     }
     match state.view {
         View::Triage => {
-            let count = state.survey().map_or(0, |survey| survey.pages().len());
-            state.triage.selected = moved(state.triage.selected, by, count);
+            state.triage.selected = moved(state.triage.selected, by, state.triage.map.rows.len());
         }
         View::Slots => state.slots.selected = moved(state.slots.selected, by, state.slots.order.len()),
         View::Wal => wal::move_by(state, by),

@@ -118,7 +118,9 @@ pub(super) fn step_damaged(state: &mut State, forward: bool) -> Vec<Effect> {
     let effects = open_page(state, report.page);
     state.page.part = part;
     state.page.came_from = came_from;
-    state.triage.selected = next;
+    if let Some(row) = state.triage.map.row_of(report.page) {
+        state.triage.selected = row;
+    }
     state.tell(format!("damaged page {} of {}", next + 1, pages.len()));
     effects
 }

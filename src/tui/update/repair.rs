@@ -7,10 +7,16 @@ use crate::tui::action::Effect;
 use crate::tui::facts::{AppliedSheet, PlanSheet};
 use crate::tui::look::pages;
 use crate::tui::state::{State, View};
+use crate::types::PageId;
 
 /// Marks the selected page for repair, or takes the mark away.
 pub(super) fn mark(state: &mut State) {
-    let Some((page, survey)) = state.selected_page().zip(state.survey()) else { return };
+    if state.view == View::Triage && state.selected_page().is_none() {
+        return mark_group(state);
+    }
+    let Some((page, survey)) = state.selected_page().zip(state.survey()) else {
+        return state.tell("nothing is marked: this line is not about one page");
+    };
     let verdict = survey.damaged(page).map(|report| report.verdict.verdict);
     let refusal = match verdict {
         Some(Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven) => None,
@@ -28,6 +34,37 @@ pub(super) fn mark(state: &mut State) {
     if !state.plan.marks.remove(&page) {
         state.plan.marks.insert(page);
     }
+    tell_marks(state);
+}
+
+/// Marks all pages of the selected relation or verdict whose image is proven; when all of them are marked already, none.
+/// Others are decided on one by one.
+fn mark_group(state: &mut State) {
+    let map = &state.triage.map;
+    let Some((group, survey)) = map.group(state.triage.selected).zip(state.survey()) else {
+        return state.tell("there is nothing to mark");
+    };
+    let can_be = |page: &PageId| {
+        let verdict = survey.damaged(*page).map(|report| report.verdict.verdict);
+        matches!(verdict, Some(Verdict::Restore | Verdict::Rebuild))
+    };
+    let pages = group.pages.iter().filter_map(|at| map.pages.get(*at)).map(|one| one.page);
+    let pages: Vec<PageId> = pages.filter(can_be).collect();
+    if pages.is_empty() {
+        return state.warn("none of these pages has a proven image: enter shows them, m marks one");
+    }
+    let are_all = pages.iter().all(|page| state.plan.marks.contains(page));
+    for page in pages {
+        if are_all {
+            state.plan.marks.remove(&page);
+        } else {
+            state.plan.marks.insert(page);
+        }
+    }
+    tell_marks(state);
+}
+
+fn tell_marks(state: &mut State) {
     state.plan.sheet = None;
     state.plan.is_saved = false;
     state.tell(match state.marked_counts() {

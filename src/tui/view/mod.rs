@@ -4,6 +4,7 @@
 
 mod batches;
 mod before;
+mod damage_map;
 mod help;
 mod page;
 mod page_bytes;
@@ -14,6 +15,7 @@ mod plan;
 mod ring;
 mod slots;
 mod triage;
+mod triage_detail;
 mod undo;
 mod wal;
 
@@ -27,7 +29,8 @@ use ratatui::widgets::Paragraph;
 
 use super::facts::Progress;
 use super::keymap::KEYS;
-use super::look::{Look, columns};
+use super::look::{Look, columns, pages};
+use super::query::Query;
 use super::ring::Grid;
 use super::state::{Message, Prompt, PromptKind, State, View, list_top};
 use crate::output::figures::size;
@@ -269,7 +272,7 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     let look = state.look;
     if let Some(Prompt { kind, text }) = &state.prompt {
         let lead = match kind {
-            PromptKind::Search => "search (enter: find, esc: cancel): ",
+            PromptKind::Search => "filter (enter: keep it, esc: show all): ",
             PromptKind::Journal => "directory of the journal: ",
             PromptKind::Allow => "accept the risk? type the flag: ",
             PromptKind::Undo => "put the old bytes back? type undo, then enter: ",
@@ -281,10 +284,15 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Bookmarks => "kept: ",
             PromptKind::Apply => "write these pages? type apply, then enter: ",
         };
+        let told = match kind {
+            PromptKind::Search => matches(state, text),
+            _ => String::new(),
+        };
         return Line::from(vec![
             Span::styled(lead, look.heading()),
             Span::raw(look.cut(text, width.saturating_sub(columns(lead) + 1))),
             Span::styled(" ", look.selected()),
+            Span::styled(look.cut(&told, width.saturating_sub(columns(lead) + columns(text) + 1)), look.faint()),
         ]);
     }
     if let Some(progress) =
@@ -309,7 +317,10 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     }
     let mut words = Vec::new();
     if !state.query.is_empty() {
-        words.push(format!("search: {} (n: next, esc: clear)", state.query.text()));
+        words.push(match state.view {
+            View::Triage => format!("filter: {}{} (/: change, esc: show all)", state.query.text(), matches(state, "")),
+            _ => format!("search: {} (n: next, esc: clear)", state.query.text()),
+        });
     }
     if !state.plan.marks.is_empty() {
         words.push(match state.marked_counts() {
@@ -320,15 +331,39 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     Line::styled(look.cut(&words.join("; "), width), look.faint())
 }
 
+/// How many of the damaged pages, or of the slots, are listed, else why what was typed cannot be understood.
+fn matches(state: &State, typed: &str) -> String {
+    let map = &state.triage.map;
+    match Query::parse(typed) {
+        Ok(_) if state.view == View::Slots => {
+            let total = state.survey().map_or(0, |survey| survey.slots().len());
+            format!("  {} of {total} slots match", state.slots.order.len())
+        }
+        Ok(_) => format!("  {} of {} match", map.pages.len(), pages(map.total)),
+        Err(why) => format!("  {why}"),
+    }
+}
+
 fn progress_line(look: Look, progress: &Progress, width: usize) -> Line<'static> {
-    let lead = format!("{} ", progress.what);
+    let step = progress.step.map_or_else(String::new, |(at, of)| format!("{at} of {of}: "));
+    let lead = format!("{step}{} ", progress.what);
     if progress.total == 0 {
         return Line::from(vec![Span::raw(lead), Span::raw(look.ellipsis().to_string())]);
     }
     let share = progress.done as f64 / progress.total as f64;
-    let tail = format!(" {:>3.0}% {} of {}", share.min(1.0) * 100.0, size(progress.done), size(progress.total));
+    let left = progress.left_s.map_or_else(String::new, |seconds| format!(", {} left", time_left(seconds)));
+    let tail = format!(" {:>3.0}% {} of {}{left}", share.min(1.0) * 100.0, size(progress.done), size(progress.total));
     let room = width.saturating_sub(columns(&lead) + columns(&tail) + 1);
     Line::from(vec![Span::raw(lead), Span::styled(look.bar(share, room), look.good()), Span::raw(tail)])
+}
+
+/// `40 s`, `3 min`, `2 h`: an estimate is not more exact.
+fn time_left(seconds: u64) -> String {
+    match seconds {
+        0..=99 => format!("{} s", seconds.max(1)),
+        100..=5999 => format!("{} min", (seconds + 30) / 60),
+        _ => format!("{} h", (seconds + 1800) / 3600),
+    }
 }
 
 fn hints(state: &State) -> Line<'static> {

@@ -217,7 +217,7 @@ fn parts(state: &State) -> Line<'static> {
 }
 
 /// A piece of evidence, broken where the screen ends.
-fn evidence(look: Look, part: &EvidencePart, width: usize) -> Vec<Line<'static>> {
+pub(super) fn evidence(look: Look, part: &EvidencePart, width: usize) -> Vec<Line<'static>> {
     let labelled = |label: &str, value: &str| wrapped(look, &format!("  {label:<24} "), value, width, Style::new());
     match part {
         EvidencePart::Fact(label, value) => labelled(label, value),

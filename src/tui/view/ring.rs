@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use super::fact;
 use crate::analysis::verdict::judge::Verdict;
 use crate::output::check_text::{letter, page_title};
+use crate::tui::damage_map::verdict_letter;
 use crate::tui::facts::Survey;
 use crate::tui::look::{Look, pages};
 use crate::tui::ring::{Grid, Mark, WORST_LAST};
@@ -40,19 +41,6 @@ pub(super) fn slot_at(state: &State, survey: &Survey, column: usize, row: usize)
 /// The letter of a batch: small, since large ones are verdicts.
 pub(super) fn batch_letter(at: usize) -> char {
     letter(at).to_ascii_lowercase()
-}
-
-/// The letter of a verdict.
-const fn verdict_letter(verdict: Verdict) -> char {
-    match verdict {
-        Verdict::NoImage => 'N',
-        Verdict::LosesChanges => 'L',
-        Verdict::RestoreUnproven => 'U',
-        Verdict::Rebuild => 'B',
-        Verdict::Restore => 'R',
-        Verdict::HealsInReplay => 'H',
-        Verdict::Leave => 'O',
-    }
 }
 
 /// The map, what its letters mean, and what is under the cursor.
@@ -94,7 +82,7 @@ fn cell(state: &State, survey: &Survey, slots: std::ops::Range<usize>) -> Option
     let (symbol, mut style) = match worst.unwrap_or(Mark::Empty) {
         Mark::Damaged(at) => {
             let verdict = WORST_LAST.get(usize::from(at)).copied().unwrap_or(Verdict::NoImage);
-            (verdict_letter(verdict), look.verdict(verdict).add_modifier(Modifier::BOLD))
+            (verdict_letter(Some(verdict)), look.verdict(verdict).add_modifier(Modifier::BOLD))
         }
         Mark::Fails => ('x', look.bad()),
         Mark::Sound => batch_cell(look, survey, slots.clone().filter(|slot| is_shown(*slot))),
@@ -142,7 +130,7 @@ fn legend(state: &State, survey: &Survey) -> String {
     }
     for (at, verdict) in WORST_LAST.iter().enumerate().rev() {
         if marks.contains(&Mark::Damaged(u8::try_from(at).unwrap_or(u8::MAX))) {
-            words.push(format!("{} {}", verdict_letter(*verdict), verdict.name()));
+            words.push(format!("{} {}", verdict_letter(Some(*verdict)), verdict.name()));
         }
     }
     words.join("; ")

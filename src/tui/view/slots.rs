@@ -14,7 +14,16 @@ use crate::tui::state::{Column, State};
 use crate::types::ForkNumber;
 
 /// Width from which on writer and number have columns.
-const WIDE: usize = 100;
+const WIDE: usize = 110;
+
+/// Width from which on the batch has a column.
+const WITH_BATCH: usize = 90;
+
+/// Width from which on the LSN has a column.
+const WITH_LSN: usize = 76;
+
+/// Least columns of a relation.
+const NAME: usize = 16;
 
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
@@ -48,26 +57,36 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if let Some(name) = names.get_mut(sorted) {
         name.push_str(order);
     }
-    let heading = cells(look, state.columns(), " ", &names, ["by", "id"].map(str::to_owned));
+    let heading = cells(state, " ", &names, ["by", "id"].map(str::to_owned));
     let head = vec![Line::raw(look.cut(&title, state.columns())), Line::styled(heading, look.heading())];
     Body::list(head, list.order.len(), list.selected, move |at| slot_line(state, survey, at))
 }
 
-fn cells(look: Look, width: usize, lead: &str, cells: &[String; 7], more: [String; 2]) -> String {
+/// The cells of a row. Where the screen is narrow, columns are left out; the relation is as wide as the longest name, where
+/// there is room.
+fn cells(state: &State, lead: &str, cells: &[String; 7], more: [String; 2]) -> String {
+    let (look, width) = (state.look, state.columns());
     let [slot, relation, block, lsn, crc, batch, disk] = cells;
-    let wide = width >= WIDE;
-    let fixed = 2 + 9 + 10 + 12 + 6 + 10 + 15 + if wide { 22 } else { 0 };
+    let (has_lsn, has_batch, wide) = (width >= WITH_LSN, width >= WITH_BATCH, width >= WIDE);
+    let fixed = 2 + 9 + 1 + 9 + 1 + 6 + 14 + if has_lsn { 12 } else { 0 } + if has_batch { 10 } else { 0 };
+    let fixed = fixed + if wide { 22 } else { 0 };
+    let relation_columns = state.slots.name_columns.max(NAME).min(width.saturating_sub(fixed));
     let mut text = format!(
-        "{}{}{}{} {} {}{}{}",
+        "{}{}{} {} ",
         look.fit(lead, 2),
         look.fit(slot, 9),
-        look.fit_end(relation, width.saturating_sub(fixed + 2)),
-        look.fit_right(block, 10),
-        look.fit_right(lsn, 12),
-        look.fit(&format!(" {crc}"), 6),
-        look.fit(batch, 10),
-        look.fit(disk, 15)
+        look.fit_name(relation, relation_columns),
+        look.fit_right(block, 9)
     );
+    if has_lsn {
+        text.push_str(&look.fit_right(lsn, 11));
+        text.push(' ');
+    }
+    text.push_str(&look.fit(crc, 6));
+    if has_batch {
+        text.push_str(&look.fit(batch, 10));
+    }
+    text.push_str(&look.fit(disk, 14));
     if wide {
         let [by, id] = more;
         text.push_str(&look.fit(&by, 12));
@@ -102,7 +121,7 @@ fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         known(disk.to_owned()),
     ];
     let more = [known(by.to_owned()), known(row.slot_id.to_string())];
-    let text = cells(look, state.columns(), &lead, &words, more);
+    let text = cells(state, &lead, &words, more);
     highlight(look, is_selected, Line::styled(text, style_of(look, survey, row)))
 }
 

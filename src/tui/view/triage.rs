@@ -3,40 +3,93 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{Body, fact, highlight, waiting};
+use super::damage_map::{heading, row_line};
+use super::triage_detail::{below, beside};
+use super::{Body, MIN_LIST, fact, waiting};
 use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::judge::Verdict;
-use crate::analysis::verdict::survey::PageReport;
 use crate::inspect::next::step_context;
-use crate::output::check_text::{
-    block_label, compared_words, image_words, page_title, replay_words, start_sentence, tear_words,
-};
-use crate::output::next_step_text::steps_sentence;
+use crate::output::check_text::{compared_words, page_title, replay_words, start_sentence};
+use crate::output::next_step_text::{steps_sentence, words_of};
 use crate::output::words::cluster::checksum_words;
 use crate::tui::facts::Survey;
-use crate::tui::look::Look;
+use crate::tui::look::{Look, columns, pages};
 use crate::tui::state::State;
 
 /// Columns of a verdict's name.
 const VERDICT: usize = 16;
 
-/// Width from which on how sure a verdict is has a column.
-const WIDE: usize = 100;
+/// Rows from which on there is room for what is known besides, and for bars.
+const TALL: usize = 30;
 
-/// Width from which on the image has a column.
-const WIDER: usize = 120;
+/// Columns of a label.
+const LABEL: usize = 12;
 
 pub(super) fn body(state: &State) -> Body<'_> {
+    let map = &state.triage.map;
+    let mut head = head(state);
+    let rows = map.rows.len();
+    if rows > 0 {
+        head.push(heading(state));
+    }
+    let room = state.body_rows().saturating_sub(head.len());
+    let line = move |at: usize| row_line(state, at);
+    let mut body = Body::list(head, rows, state.triage.selected, line);
+    let Some(survey) = state.survey() else { return body };
+    if state.detail_columns() > 0 {
+        body.detail = beside(state, survey);
+        body.foot = findings(state.look, state.list_columns(), survey, (room / 5).max(2));
+    } else {
+        let foot = room.saturating_sub(rows.min((room * 3 / 5).max(MIN_LIST)));
+        let detail = if foot > 3 { below(state, survey, foot - 2) } else { Vec::new() };
+        let left = foot.saturating_sub(detail.len());
+        body.foot = detail;
+        body.foot.extend(findings(state.look, state.columns(), survey, left.min(state.body_rows() / 7).max(1)));
+    }
+    body
+}
+
+/// Some lines, and how many of them stay on the smallest screen.
+struct Section {
+    lines: Vec<Line<'static>>,
+    least: usize,
+}
+
+impl Section {
+    const fn new(lines: Vec<Line<'static>>, least: usize) -> Self {
+        Self { lines, least }
+    }
+
+    /// Takes lines away from the end while there are too many; what was cut off is marked.
+    fn shorten(&mut self, look: Look, too_many: &mut usize) {
+        let mut is_cut = false;
+        while *too_many > 0 && self.lines.len() > self.least {
+            self.lines.pop();
+            *too_many -= 1;
+            is_cut = true;
+        }
+        if let Some(span) = self.lines.last_mut().filter(|_| is_cut).and_then(|line| line.spans.last_mut()) {
+            span.content = format!("{}{}", span.content, look.ellipsis()).into();
+        }
+    }
+}
+
+/// All that stands above the list. It leaves room for the heading and some lines of the list; a command is never cut.
+fn head(state: &State) -> Vec<Line<'static>> {
     let look = state.look;
-    let width = state.columns();
-    let mut head = Vec::new();
-    if let Some(opened) = &state.cluster.opened {
-        head.extend(fact(look, width, "state", &opened.to_string(), Style::new()));
+    // One column less than there are: where a sentence is cut off there stands a mark.
+    let width = state.columns().saturating_sub(1);
+    let rows = state.body_rows();
+    let budget = rows.saturating_sub(1 + MIN_LIST).min((rows * 3 / 5).max(8));
+    let mut opened = Section::new(Vec::new(), 1);
+    if let Some(condition) = &state.cluster.opened {
+        opened.lines = fact(look, width, "state", &condition.to_string(), Style::new());
     }
     let Some(survey) = state.survey() else {
-        head.extend(waiting(state));
-        return Body::text(head, Vec::new(), 0);
+        let mut lines = opened.lines;
+        lines.extend(if state.triage.map.total == 0 { waiting(state) } else { pending(state) });
+        return lines;
     };
     let style = match survey.answer {
         _ if survey.pages().iter().any(needs_something) => look.bad(),
@@ -44,54 +97,76 @@ pub(super) fn body(state: &State) -> Body<'_> {
         Answer::Wrong | Answer::Uncertain => look.doubt(),
     };
     let report = &survey.examined.report;
-    head.extend(fact(look, width, "if started", &start_words(survey), style));
-    for doubt in &report.replay.doubts {
-        head.extend(fact(look, width, "doubt", &doubt.to_string(), look.doubt()));
+    let mut start = Section::new(fact(look, width, "if started", &start_words(survey), style), 1);
+    let doubts = report.replay.doubts.iter();
+    let mut doubts = Section::new(
+        doubts.flat_map(|doubt| fact(look, width, "doubt", &doubt.to_string(), look.doubt())).collect(),
+        usize::from(!report.replay.doubts.is_empty()),
+    );
+    let repaired = super::undo::in_force_words(survey);
+    let repaired = repaired.map_or_else(Vec::new, |words| fact(look, width, "repaired", &words, look.good()));
+    let mut repaired = Section { least: repaired.len().min(1), lines: repaired };
+    let mut here = Section::new(here(state, survey, width), 0);
+    let mut known = Section::new(if state.body_rows() > TALL { known(state, survey) } else { Vec::new() }, 0);
+    let counts = Section::new(counts(state, survey), 1);
+    let others =
+        |cut: usize| opened.lines.len().min(cut) + start.lines.len().min(cut + 1) + doubts.lines.len().min(cut);
+    let taken = others(if state.body_rows() > TALL { 6 } else { 1 }) + counts.lines.len() + repaired.least;
+    let next = next_lines(look, width, survey, &state.subject.path, budget.saturating_sub(taken));
+    let mut gap = Section::new(vec![Line::default()], 0);
+    let all = [&opened, &start, &doubts, &repaired, &here, &known, &counts, &gap];
+    let sum: usize = all.map(|one| one.lines.len()).iter().sum();
+    let mut too_many = (sum + next.len()).saturating_sub(budget);
+    for section in [&mut known, &mut here, &mut gap, &mut repaired, &mut doubts, &mut start, &mut opened] {
+        section.shorten(look, &mut too_many);
     }
-    head.extend(fact(look, width, "next step", &next_words(survey, &state.subject.path), Style::new()));
-    if let Some(words) = super::undo::in_force_words(survey) {
-        head.extend(fact(look, width, "repaired", &words, look.good()));
+    let mut lines = opened.lines;
+    lines.extend(start.lines.into_iter().chain(doubts.lines).chain(next).chain(repaired.lines).chain(here.lines));
+    lines.extend(known.lines.into_iter().chain(gap.lines).chain(counts.lines));
+    lines
+}
+
+/// Where else to look.
+fn here(state: &State, survey: &Survey, width: usize) -> Vec<Line<'static>> {
+    let can_be_restored =
+        |verdict: Verdict| matches!(verdict, Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven);
+    if !survey.pages().iter().any(|page| can_be_restored(page.verdict.verdict)) {
+        return Vec::new();
     }
-    let can_be_restored = |page: &PageReport| {
-        matches!(page.verdict.verdict, Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven)
+    let flags = step_context(&survey.examined, "").flags();
+    let words = match flags.as_str() {
+        "" => "enter: why, page by page; 6: the repair plan".to_owned(),
+        _ => format!("enter: why, page by page; 6: the repair plan, for which a, then o there, allows{flags}"),
     };
-    if survey.pages().iter().any(can_be_restored) {
-        let flags = step_context(&survey.examined, "").flags();
-        let words = match flags.as_str() {
-            "" => "enter: why, page by page; 6: the repair plan".to_owned(),
-            _ => {
-                format!("enter: why, page by page; 6: the repair plan, for which a, then o there, allows{flags}")
-            }
-        };
-        head.extend(fact(look, width, "here", &words, Style::new()));
+    fact(state.look, width, "here", &words, Style::new())
+}
+
+/// What is known besides, where there is room.
+fn known(state: &State, survey: &Survey) -> Vec<Line<'static>> {
+    let (look, width) = (state.look, state.columns());
+    let report = &survey.examined.report;
+    let replay = replay_words(&report.replay).unwrap_or_else(|| "where replay begins is unknown".to_owned());
+    let mut lines = fact(look, width, "replay", &replay, Style::new());
+    lines.extend(fact(look, width, "checksums", &checksum_words(survey.examined.checksums()), Style::new()));
+    if let Some(compared) = compared_words(&report.slots) {
+        lines.extend(fact(look, width, "images", &compared, Style::new()));
     }
-    if state.body_rows() > 30 {
-        let replay = replay_words(&report.replay).unwrap_or_else(|| "where replay begins is unknown".to_owned());
-        head.extend(fact(look, width, "replay", &replay, Style::new()));
-        head.extend(fact(look, width, "checksums", &checksum_words(survey.examined.checksums()), Style::new()));
-        if let Some(compared) = compared_words(&report.slots) {
-            head.extend(fact(look, width, "images", &compared, Style::new()));
-        }
-        if let Some(scanned) = &survey.examined.scanned {
-            head.extend(fact(look, width, "pages", &scanned.to_string(), Style::new()));
-        }
+    if let Some(scanned) = &survey.examined.scanned {
+        lines.extend(fact(look, width, "pages", &scanned.to_string(), Style::new()));
     }
-    head.push(Line::default());
-    if survey.pages().is_empty() {
-        head.push(match survey.answer {
-            Answer::Uncertain => {
-                Line::styled("no damaged page was found, but not everything was examined or is certain", look.doubt())
-            }
-            Answer::Fine | Answer::Wrong => Line::styled("no damaged page", look.good()),
-        });
-    } else {
-        head.extend(counts(look, width, survey));
-        head.push(Line::styled(row(look, width, " ", &heading(survey.pages().len())), look.heading()));
-    }
-    let line = move |at: usize| page_line(state, survey, at);
-    let mut body = Body::list(head, survey.pages().len(), state.triage.selected, line);
-    body.foot = findings(look, width, survey, state.body_rows() / 7);
-    body
+    lines
+}
+
+/// Damaged pages that are known while the check goes on.
+fn pending(state: &State) -> Vec<Line<'static>> {
+    let (look, width) = (state.look, state.columns());
+    let words = format!(
+        "{} found so far; whether an image is proven, and what a start would do, is not known before the check has ended",
+        pages(state.triage.map.total)
+    );
+    let mut lines = fact(look, width, "pending", &words, look.doubt());
+    lines.push(Line::default());
+    lines
 }
 
 /// What a start of the server brings.
@@ -108,12 +183,77 @@ pub fn next_words(survey: &Survey, data_dir: &str) -> String {
     steps_sentence(&survey.steps, step_context(&survey.examined, data_dir))
 }
 
-/// Counts by verdict, as bars with numbers.
-fn counts(look: Look, width: usize, survey: &Survey) -> Vec<Line<'static>> {
+/// What to do next, in about `room` lines: as many steps as there is room for, the first in any case. Each command begins on
+/// a line of its own and is never cut.
+fn next_lines(look: Look, width: usize, survey: &Survey, data_dir: &str, room: usize) -> Vec<Line<'static>> {
+    let context = step_context(&survey.examined, data_dir);
+    let count = survey.steps.len();
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for (at, step) in survey.steps.iter().enumerate() {
+        let words = words_of(step, context);
+        let label = if at == 0 { "next step" } else { "then" };
+        let text = if words.items.is_empty() {
+            words.sentence.clone()
+        } else {
+            format!("{}: {}", words.sentence.trim_end_matches(['.', ':']), words.items.join(", "))
+        };
+        let mut said = fact(look, width, label, &text, Style::new());
+        let commands: Vec<Line<'static>> =
+            words.commands.iter().take(1).flat_map(|command| command_lines(look, width, command)).collect();
+        let more = usize::from(at + 1 < count);
+        let left = room.saturating_sub(lines.len() + more);
+        if at > 0 && said.len() + commands.len() > left {
+            let words = match count - at {
+                1 => "1 more step: `check` prints it, and so does leaving with q".to_owned(),
+                steps => format!("{steps} more steps: `check` prints them, and so does leaving with q"),
+            };
+            lines.push(Line::from(vec![
+                Span::styled(look.fit("then", LABEL), look.heading()),
+                Span::styled(look.cut(&words, width.saturating_sub(LABEL)), look.faint()),
+            ]));
+            break;
+        }
+        let mut section = Section::new(std::mem::take(&mut said), 1);
+        section.shorten(look, &mut (section.lines.len() + commands.len()).saturating_sub(left));
+        lines.extend(section.lines);
+        lines.extend(commands);
+    }
+    lines
+}
+
+/// A command, below what is said of it where it fits there, else on lines as wide as the screen.
+fn command_lines(look: Look, width: usize, command: &str) -> Vec<Line<'static>> {
+    let indent = if columns(&look.plain(command)) + LABEL <= width { LABEL } else { 2 };
+    let lines = look.wrap(command, width.saturating_sub(indent));
+    let lead = " ".repeat(indent);
+    lines.into_iter().map(|words| Line::styled(format!("{lead}{words}"), look.heading())).collect()
+}
+
+/// Counts by verdict: bars with numbers, or one line where rows are few.
+fn counts(state: &State, survey: &Survey) -> Vec<Line<'static>> {
+    let (look, width) = (state.look, state.columns());
     let all = survey.pages().len();
-    let room = width.saturating_sub(VERDICT + 8 + 34).min(60);
+    if all == 0 {
+        return vec![match survey.answer {
+            Answer::Uncertain => {
+                let words = "no damaged page was found, but not everything was examined or is certain";
+                Line::styled(look.cut(words, width), look.doubt())
+            }
+            Answer::Fine | Answer::Wrong => Line::styled("no damaged page", look.good()),
+        }];
+    }
     let of = |verdict: Verdict| survey.pages().iter().filter(|page| page.verdict.verdict == verdict).count();
     let shown = Verdict::ALL.into_iter().map(|verdict| (verdict, of(verdict))).filter(|(_, count)| *count > 0);
+    if state.body_rows() <= TALL {
+        let mut spans = vec![Span::styled(look.fit("damaged", LABEL), look.heading()), Span::raw(format!("{all}: "))];
+        for (at, (verdict, count)) in shown.enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            spans.push(Span::raw(comma));
+            spans.push(Span::styled(format!("{count} {}", verdict.name()), look.verdict(verdict)));
+        }
+        return vec![Line::from(spans)];
+    }
+    let room = width.saturating_sub(VERDICT + 8 + 34).min(60);
     let lines = shown.map(|(verdict, count)| {
         Line::from(vec![
             Span::styled(look.fit(verdict.name(), VERDICT + 1), look.verdict(verdict)),
@@ -138,54 +278,6 @@ pub(super) const fn meaning(verdict: Verdict) -> &'static str {
     }
 }
 
-fn heading(count: usize) -> [String; 7] {
-    let pages = format!("{count} damaged");
-    [&pages, "block", "on disk", "sure", "tear", "verdict", "image"].map(str::to_owned)
-}
-
-/// One row; columns that a narrow screen has no room for are left out.
-fn row(look: Look, width: usize, lead: &str, cells: &[String; 7]) -> String {
-    let [relation, block, disk, sure, tear, verdict, image] = cells;
-    let (sure_width, image_width) = (if width >= WIDE { 10 } else { 0 }, if width >= WIDER { 26 } else { 0 });
-    let fixed = 3 + 10 + 10 + sure_width + 15 + VERDICT + 1 + image_width;
-    let mut text = format!(
-        "{}{} {} {}",
-        look.fit(lead, 3),
-        look.fit_end(relation, width.saturating_sub(fixed + 1)),
-        look.fit_right(block, 8),
-        look.fit(&format!(" {disk}"), 11)
-    );
-    if sure_width > 0 {
-        text.push_str(&look.fit(sure, sure_width));
-    }
-    text.push_str(&look.fit(tear, 15));
-    text.push_str(&look.fit(verdict, VERDICT));
-    if image_width > 0 {
-        text.push_str(&look.fit(&format!(" {image}"), image_width));
-    }
-    text
-}
-
-fn page_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
-    let look = state.look;
-    let Some(report) = survey.pages().get(at) else { return Line::default() };
-    let is_selected = at == state.triage.selected;
-    let mark = state.mark_sign(report.page);
-    let lead = format!("{}{mark}", if is_selected { look.pointer() } else { " " });
-    let verdict = report.verdict.verdict;
-    let chosen = report.verdict.chosen.and_then(|index| report.verdict.candidates.get(index));
-    let cells = [
-        survey.relation(report.page.rel),
-        block_label(report.page),
-        report.disk.name().to_owned(),
-        report.strength.name().to_owned(),
-        tear_words(report),
-        verdict.name().to_owned(),
-        chosen.map_or_else(|| "-".to_owned(), image_words),
-    ];
-    highlight(look, is_selected, Line::styled(row(look, state.columns(), &lead, &cells), look.verdict(verdict)))
-}
-
 /// Problems first, then what was not examined, then notes, as many as there is room for.
 fn findings(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
     let of = |severity: Severity| survey.examined.findings.iter().filter(move |finding| finding.severity == severity);
@@ -194,13 +286,13 @@ fn findings(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<
     let skipped = skipped.iter().map(|one| (look.doubt(), format!("skipped  {one}")));
     let notes = of(Severity::Note).map(|finding| (look.faint(), format!("note     {}", finding_words(finding))));
     let all: Vec<(Style, String)> = problems.chain(skipped).chain(notes).collect();
-    let rows = rows.max(2);
     let count = all.len();
-    let shown = if count > rows { rows - 1 } else { count };
+    let shown = if count > rows { rows.saturating_sub(1) } else { count };
     let mut lines: Vec<Line<'static>> =
         all.into_iter().take(shown).map(|(style, words)| Line::styled(look.cut(&words, width), style)).collect();
     if shown < count {
-        lines.push(Line::styled(format!("and {} more; `check` lists them all", count - shown), look.faint()));
+        let more = if shown == 0 { format!("{count} findings") } else { format!("and {} more", count - shown) };
+        lines.push(Line::styled(format!("{more}; `check` lists them all"), look.faint()));
     }
     lines
 }
