@@ -3,43 +3,12 @@
 mod common;
 #[path = "common/wal.rs"]
 mod wal;
+#[path = "common/wal_edit.rs"]
+mod wal_edit;
 
-use std::fs;
-use std::path::Path;
-
-use common::{Ran, arg, run};
-use pgforensics::parsers::crc::crc32c_of_two;
-use serde_json::Value;
+use common::Ran;
 use wal::{Fixture, expected_records};
-
-/// Changes bytes of the record at `lsn`, which lies inside one page, and gives it a checksum that fits.
-fn change(fixture: &mut Fixture, lsn: u64, edit: impl FnOnce(&mut [u8])) {
-    let size = fixture.segments[0].1.len() as u64;
-    let first = u64::from_str_radix(&fixture.segments[0].0[16..24], 16).unwrap();
-    let bytes = &mut fixture.segments[(lsn / size - first) as usize].1;
-    let at = (lsn % size) as usize;
-    let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-    assert!(at % 8192 + length <= 8192, "the record at {lsn:X} goes on in another page");
-    edit(&mut bytes[at..at + length]);
-    let crc = crc32c_of_two(&bytes[at + 24..at + length], bytes[at..].first_chunk::<20>().unwrap());
-    bytes[at + 20..at + 24].copy_from_slice(&crc.to_le_bytes());
-}
-
-fn write(fixture: &Fixture) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    for (name, bytes) in &fixture.segments {
-        fs::write(directory.path().join(name), bytes).unwrap();
-    }
-    directory
-}
-
-fn walfpi(command: &[&str], directory: &Path) -> Ran {
-    run("pg_walfpi", &[command, &["--format", "ndjson", arg(directory)]].concat())
-}
-
-fn findings(ran: &Ran, kind: &str) -> Vec<Value> {
-    ran.of_type("finding").into_iter().filter(|finding| finding["kind"] == kind).collect()
-}
+use wal_edit::{change, findings, record, walfpi, write};
 
 /// Where in a record the header of its first image lies: after the headers of record and block.
 const IMAGE_HEADER: usize = 24 + 4;
@@ -51,17 +20,10 @@ const RM_HEAP: u8 = 10;
 
 /// Records in one page whose first block has an image: `(LSN, bytes)`.
 fn with_image(fixture: &Fixture) -> Vec<(u64, Vec<u8>)> {
-    let size = fixture.segments[0].1.len() as u64;
-    let first = u64::from_str_radix(&fixture.segments[0].0[16..24], 16).unwrap();
     let records = expected_records(&fixture.expected("records.txt")).into_iter();
-    let bytes_of = |lsn: u64| {
-        let bytes = &fixture.segments.get((lsn / size).checked_sub(first)? as usize)?.1;
-        let at = (lsn % size) as usize;
-        let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-        let is_inside = at % 8192 + length <= 8192 && length > 40;
-        (is_inside && bytes[at + 24] == 0 && bytes[at + 25] & 0x10 != 0).then(|| bytes[at..at + length].to_vec())
-    };
-    records.filter_map(|record| Some((record.start_lsn.0, bytes_of(record.start_lsn.0)?))).collect()
+    let bytes_of =
+        |lsn: u64| record(fixture, lsn).filter(|bytes| bytes.len() > 60 && bytes[24] == 0 && bytes[25] & 0x10 != 0);
+    records.filter_map(|found| Some((found.start_lsn.0, bytes_of(found.start_lsn.0)?.to_vec()))).collect()
 }
 
 #[test]

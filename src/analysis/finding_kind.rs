@@ -14,6 +14,7 @@ use crate::parsers::dwb::HeaderFault;
 use crate::parsers::error::ParseError;
 use crate::parsers::image::ImageError;
 use crate::parsers::wal::end::EndOfWal;
+use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::reader::Aborted;
 use crate::types::{BlockNumber, Lsn, RelFileLocator};
 
@@ -163,6 +164,8 @@ pub enum FindingKind {
     TwoSegments { between: u64 },
     /// A record tells an earlier time than one before it.
     ClockSetBack(SetBack),
+    /// A record tells a time at which no server can have written it.
+    ImpossibleTime { lsn: Lsn, time: PgTimestamp },
     /// A range that begins with a time leaves out what was written before the first time that WAL tells.
     TimeUnknownBefore { first_lsn: Lsn, bytes: u64 },
     /// Names of relations that do not say which cluster they are of.

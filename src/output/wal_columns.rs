@@ -164,7 +164,7 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
     },
     IntervalColumn {
         field: "time",
-        value: |interval| json!(interval.checkpoint.map(|seen| time_text(seen.time_s))),
+        value: |interval| json!(interval.checkpoint.and_then(|seen| seen.time_s).map(time_text)),
         cells: &[words("time", Screens::Narrow, clock), words("time", Screens::Wide, date_and_time)],
         follows_counts: false,
     },
@@ -231,7 +231,7 @@ fn rate_or_dash(per_second: Option<f64>) -> String {
 }
 
 fn date_and_time(row: &IntervalRow) -> String {
-    row.checkpoint.map_or_else(|| "-".to_owned(), |seen| time_text(seen.time_s))
+    row.checkpoint.and_then(|seen| seen.time_s).map_or_else(|| "-".to_owned(), time_text)
 }
 
 fn clock(row: &IntervalRow) -> String {

@@ -11,6 +11,7 @@ use super::block_set::BlockSet;
 use super::cause_facts::{CauseFacts, RunStart};
 use super::forced::{always_images, hints_need_page_writes, never_forced};
 use super::unreadable::{UnreadableImage, UnreadableImages};
+use crate::parsers::error::ParseError;
 use crate::parsers::image::{BlockImage, ImageDecoder, ImageError};
 use crate::parsers::page::PageHeader;
 use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
@@ -201,6 +202,12 @@ impl CauseClassifier {
     ) -> Cause {
         self.pass(record.start_lsn);
         self.cause_of(record, block, image, |_| old_lsn.ok_or(None))
+    }
+
+    /// Records that are not valid records of their type, so that a redo point may be missing.
+    #[must_use]
+    pub fn undecoded(&self) -> &[ParseError] {
+        &self.facts.undecoded
     }
 
     /// Notes an image that could not be restored, of which the cause is asked with [`Self::cause`].

@@ -17,6 +17,7 @@ use super::block_set::{BlockSet, RecentBlocks};
 use super::forced::{always_images, never_images};
 use super::page_writes::{PageWrites, PageWritesPoint, ToldBy, WritesAfterRedo};
 use super::segment::Visitor;
+use crate::parsers::error::ParseError;
 use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::lifecycle::LifeCycle;
@@ -34,6 +35,8 @@ pub struct CauseFacts {
     pub page_writes: PageWrites,
     /// Where runs of segments begin.
     pub runs: Vec<RunStart>,
+    /// Records that are not valid records of their type: a redo point may be missing.
+    pub undecoded: Vec<ParseError>,
     hints_then_changed: RoaringTreemap,
     map_truncations: RoaringTreemap,
 }
@@ -102,6 +105,8 @@ pub struct SegmentFacts {
     recent: RecentBlocks,
     seen: BlockSet,
     after_redo: Option<WritesAfterRedo>,
+    /// The first record that is not a valid record of its type.
+    pub undecoded: Option<ParseError>,
 }
 
 impl Visitor for SegmentFacts {
@@ -184,8 +189,11 @@ impl SegmentFacts {
                 self.after_redo = Some(WritesAfterRedo::new(lsn));
                 return;
             }
-            // The walk that follows meets what cannot be decoded.
-            Ok(_) | Err(_) => return,
+            Ok(_) => return,
+            Err(error) => {
+                self.undecoded.get_or_insert(error);
+                return;
+            }
         };
         self.redo_points.push(redo_lsn);
         self.page_writes.push(PageWritesPoint { lsn: redo_lsn, told_by, is_on });
@@ -307,6 +315,7 @@ pub struct FactsFold {
     pairs: Vec<(Lsn, Lsn)>,
     hints_then_changed: RoaringTreemap,
     map_truncations: RoaringTreemap,
+    undecoded: Vec<ParseError>,
 }
 
 impl FactsFold {
@@ -317,6 +326,7 @@ impl FactsFold {
             self.is_inside_run = true;
         }
         self.last = segment.last.or(self.last);
+        self.undecoded.extend(segment.undecoded.clone());
         self.redo_points.extend_from_slice(&segment.redo_points);
         self.page_writes.extend_from_slice(&segment.page_writes);
         for event in &segment.events {
@@ -393,6 +403,7 @@ impl FactsFold {
             redo_points: self.redo_points.into(),
             page_writes: PageWrites::new(self.page_writes),
             runs: self.runs,
+            undecoded: self.undecoded,
             hints_then_changed: self.hints_then_changed,
             map_truncations: self.map_truncations,
         }

@@ -3,6 +3,8 @@
 //! Some records tell it; for those between, it is as late as the last that told it. Clocks can be set back, and commits come into
 //! WAL a little out of order: the time that counts never goes back.
 
+use crate::analysis::finding::Finding;
+use crate::analysis::finding_kind::FindingKind;
 use crate::parsers::portable::portable;
 use crate::parsers::wal::names::{RM_XACT, RM_XLOG};
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
@@ -13,6 +15,9 @@ use crate::types::Lsn;
 /// A clock that goes back by more than this was set back: sessions that commit at once are out of order by less.
 const SET_BACK_US: i64 = 5_000_000;
 
+/// A clock that goes back by more than this, a year, told something else than the time before or after.
+const WRONG_US: i64 = 365 * 86_400 * 1_000_000;
+
 /// What a record says of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
@@ -20,9 +25,25 @@ pub enum Told {
     Now(PgTimestamp),
     /// It was written then or later: a checkpoint tells when it began.
     Since(PgTimestamp),
+    /// No server can have written it then.
+    Impossible(PgTimestamp),
 }
 
 impl Told {
+    /// What a record says that was written at `time`.
+    #[must_use]
+    pub const fn now(time: PgTimestamp) -> Self {
+        if time.is_possible() { Self::Now(time) } else { Self::Impossible(time) }
+    }
+
+    /// What a checkpoint says that began at this second since 1970.
+    #[must_use]
+    pub const fn since(seconds: i64) -> Self {
+        let time = PgTimestamp::from_unix_seconds(seconds);
+        // Where the calendar ends, the time is no longer that of these seconds.
+        if time.is_possible() && time.unix_seconds() == seconds { Self::Since(time) } else { Self::Impossible(time) }
+    }
+
     /// What `record` tells; `None` for most.
     #[inline]
     #[must_use]
@@ -37,24 +58,25 @@ impl Told {
     #[inline(never)]
     fn by_xact_or_xlog(record: &Record<'_>) -> Option<Self> {
         if let Some(time) = record_time(record) {
-            return Some(Self::Now(time));
+            return Some(Self::now(time));
         }
         if record.header.rmgr_id == RM_XACT || record.header.is_images() {
             return None;
         }
         match XlogPayload::of(record) {
             Ok(Some(XlogPayload::CheckpointShutdown(checkpoint) | XlogPayload::CheckpointOnline(checkpoint))) => {
-                Some(Self::Since(PgTimestamp::from_unix_seconds(checkpoint.time_s)))
+                Some(Self::since(checkpoint.time_s))
             }
             _ => None,
         }
     }
 
-    /// The time that is told.
+    /// The time that is told, where it is one.
     #[must_use]
-    pub const fn time(self) -> PgTimestamp {
+    pub const fn time(self) -> Option<PgTimestamp> {
         match self {
-            Self::Now(time) | Self::Since(time) => time,
+            Self::Now(time) | Self::Since(time) => Some(time),
+            Self::Impossible(_) => None,
         }
     }
 }
@@ -68,6 +90,14 @@ pub struct SetBack {
     pub back_us: i64,
 }
 
+impl SetBack {
+    /// So far that the clock told something else than the time, before or after.
+    #[must_use]
+    pub const fn is_wrong(&self) -> bool {
+        self.back_us > WRONG_US
+    }
+}
+
 /// The time along a stretch of WAL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
@@ -75,10 +105,12 @@ pub struct Clock {
     /// The earliest time that a record was written at.
     lowest: Option<(Lsn, PgTimestamp)>,
     furthest_back: Option<SetBack>,
+    /// The first record that tells an impossible time, with that time.
+    impossible: Option<(Lsn, PgTimestamp)>,
 }
 
 portable!(SetBack { lsn, back_us });
-portable!(Clock { now, lowest, furthest_back });
+portable!(Clock { now, lowest, furthest_back, impossible });
 
 impl Clock {
     /// The time that counts: the latest that was told; `None` before the first.
@@ -89,10 +121,12 @@ impl Clock {
 
     /// Takes what the record at `lsn` tells.
     pub fn tell(&mut self, lsn: Lsn, told: Told) {
-        if let Told::Now(time) = told {
-            self.note(lsn, time);
+        match told {
+            Told::Now(time) => self.note(lsn, time),
+            Told::Since(_) => {}
+            Told::Impossible(time) => self.impossible = self.impossible.or(Some((lsn, time))),
         }
-        self.now = self.now.max(Some(told.time()));
+        self.now = self.now.max(told.time());
     }
 
     /// Takes what the stretch that follows tells, which was read by itself.
@@ -104,12 +138,31 @@ impl Clock {
             self.note_back(back);
         }
         self.now = self.now.max(next.now);
+        self.impossible = self.impossible.or(next.impossible);
     }
 
     /// Where the clock was set back the furthest, if it was.
     #[must_use]
     pub fn set_back(&self) -> Option<SetBack> {
         self.furthest_back.filter(|back| back.back_us > SET_BACK_US)
+    }
+
+    /// True where the time went back so far that what was told before, or after, was another. How long anything took is
+    /// unknown then.
+    #[must_use]
+    pub fn contradicts_itself(&self) -> bool {
+        self.furthest_back.is_some_and(|back| back.is_wrong())
+    }
+
+    /// What is odd about the time.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        let impossible = self.impossible.map(|(lsn, time)| FindingKind::ImpossibleTime { lsn, time });
+        let back = self.set_back().map(|back| match self.contradicts_itself() {
+            true => Finding::problem(FindingKind::ClockSetBack(back)),
+            false => Finding::note(FindingKind::ClockSetBack(back)),
+        });
+        impossible.map(Finding::problem).into_iter().chain(back).collect()
     }
 
     fn note(&mut self, lsn: Lsn, time: PgTimestamp) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::cause::Cause;
+use super::clock::{Clock, Told};
 use super::group::Groups;
 use super::group_key::{GroupBy, Key, RowKey};
 use super::interval::Interval;
@@ -330,10 +331,11 @@ pub fn shown_parts(sets: &[SetFigures], top: usize) -> Vec<Part> {
 }
 
 /// When records were written, and commits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimesAndCommits {
     /// Earliest and latest time that records tell, microseconds.
     times: Option<(i64, i64)>,
+    clock: Clock,
     /// Transactions that were committed.
     pub commits: u64,
 }
@@ -342,11 +344,14 @@ impl TimesAndCommits {
     /// From the earliest to the latest time.
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {
-        self.times.map(|(first, last)| last.saturating_sub(first) as f64 / 1e6)
+        let times = self.times.filter(|_| !self.clock.contradicts_itself());
+        times.map(|(first, last)| last.saturating_sub(first) as f64 / 1e6)
     }
 
     fn record(&mut self, record: &Record<'_>) {
-        if let Some(time) = record_time(record) {
+        let told = record_time(record).map(Told::now);
+        told.into_iter().for_each(|told| self.clock.tell(record.start_lsn, told));
+        if let Some(time) = told.and_then(Told::time) {
             let (first, last) = self.times.unwrap_or((time.0, time.0));
             self.times = Some((first.min(time.0), last.max(time.0)));
         }
@@ -358,6 +363,7 @@ impl TimesAndCommits {
 
     fn add(&mut self, other: &Self) {
         self.commits = self.commits.saturating_add(other.commits);
+        self.clock.append(&other.clock);
         self.times = match (self.times, other.times) {
             (Some((first, last)), Some((other_first, other_last))) => {
                 Some((first.min(other_first), last.max(other_last)))

@@ -61,6 +61,13 @@ impl TimeCurve {
         }
     }
 
+    /// Takes the times for unknown, all of them.
+    pub fn forget_times(&mut self) {
+        for (_, tally) in std::mem::take(&mut self.points) {
+            self.unknown.add(&tally);
+        }
+    }
+
     /// The length of a step, in microseconds: how exact its times are.
     #[must_use]
     pub const fn width_us(&self) -> i64 {

@@ -198,6 +198,8 @@ pub struct IntervalFold {
     checkpoint: Option<CheckpointSeen>,
     chunks: Vec<Chunk>,
     done: Vec<Interval>,
+    /// Of each of them the parts by records.
+    done_by_records: Vec<Vec<Tally>>,
     unsettled: Option<Unsettled>,
     clock: Clock,
     times: TimeCurve,
@@ -274,13 +276,24 @@ impl IntervalFold {
     pub fn finish(mut self) -> Folded {
         self.end_run();
         self.settle(None);
-        let Self { done, clock, times, since_redo, .. } = self;
+        let Self { mut done, done_by_records, clock, mut times, mut since_redo, .. } = self;
+        if clock.contradicts_itself() {
+            // Which of the times are right is unknown.
+            times.forget_times();
+            let intervals = since_redo.intervals.saturating_add(since_redo.left_out);
+            since_redo = SinceRedo { left_out: intervals, ..SinceRedo::default() };
+            for (interval, parts) in done.iter_mut().zip(done_by_records) {
+                (interval.start_time, interval.end_time) = (None, None);
+                (interval.parts, interval.decay_by) = (parts, DecayBy::Records);
+            }
+        }
         Folded { intervals: done, clock, times, since_redo }
     }
 
     /// Takes out the intervals of which all is known.
     pub fn take_settled(&mut self) -> Vec<Interval> {
         let settled = self.done.len().saturating_sub(usize::from(self.unsettled.is_some()));
+        self.done_by_records.drain(..settled);
         self.done.drain(..settled).collect()
     }
 
@@ -288,7 +301,7 @@ impl IntervalFold {
     fn start_time(&self) -> Option<PgTimestamp> {
         let entering = self.chunks.first().and_then(|chunk| chunk.entering);
         // A checkpoint tells its beginning in whole seconds; no record need have told a later time.
-        let begun = self.checkpoint.map(|seen| PgTimestamp::from_unix_seconds(seen.time_s));
+        let begun = self.checkpoint.and_then(|seen| seen.time_s).map(PgTimestamp::from_unix_seconds);
         entering.max(begun.filter(|_| self.redo_lsn.is_some()))
     }
 
@@ -296,6 +309,10 @@ impl IntervalFold {
     fn settle(&mut self, next: Option<PgTimestamp>) {
         let (Some(open), Some(interval)) = (self.unsettled.take(), self.done.last_mut()) else { return };
         let Unsettled { by_time, by_records, leaving } = open;
+        let parts_by_records = by_records.parts(DECAY_BUCKETS);
+        if let Some(kept) = self.done_by_records.last_mut() {
+            kept.clone_from(&parts_by_records);
+        }
         interval.start_time = interval.start_time.or_else(|| by_time.steps().next().map(|(time, _)| time));
         interval.end_time = next.or(leaving).max(interval.start_time);
         let whole = interval.start_time.zip(interval.end_time).filter(|_| by_time.unknown().records == 0);
@@ -308,7 +325,7 @@ impl IntervalFold {
                 }
                 (interval.parts, interval.decay_by) = (sums, DecayBy::Time);
             }
-            None => (interval.parts, interval.decay_by) = (by_records.parts(DECAY_BUCKETS), DecayBy::Records),
+            None => (interval.parts, interval.decay_by) = (parts_by_records, DecayBy::Records),
         }
         match whole.filter(|_| interval.redo_lsn.is_some()) {
             Some((redo, end)) => self.since_redo.add(&by_time, redo, end),
@@ -409,6 +426,7 @@ impl IntervalFold {
             parts: Vec::new(),
             decay_by: DecayBy::Records,
         });
+        self.done_by_records.push(Vec::new());
         self.unsettled =
             Some(Unsettled { by_time: whole.by_time, by_records: whole.by_records, leaving: whole.leaving });
     }

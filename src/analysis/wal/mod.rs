@@ -46,6 +46,7 @@ pub mod tail;
 pub mod tally;
 pub mod time_buckets;
 pub mod timeline;
+pub mod undecoded;
 pub mod unreadable;
 pub mod walk;
 pub mod whatif;

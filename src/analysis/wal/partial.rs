@@ -88,8 +88,8 @@ pub struct CheckpointSeen {
     pub redo_lsn: Lsn,
     /// Kind.
     pub kind: CheckpointKind,
-    /// When it was made, Unix seconds.
-    pub time_s: i64,
+    /// When it was made, Unix seconds; `None` where no server can have made it then.
+    pub time_s: Option<i64>,
     /// Its timeline.
     pub tli: TimelineId,
     /// The setting `full_page_writes` then.
@@ -285,7 +285,7 @@ impl Counts {
             end_lsn: record.end_lsn,
             redo_lsn: checkpoint.redo_lsn,
             kind,
-            time_s: checkpoint.time_s,
+            time_s: Told::since(checkpoint.time_s).time().map(PgTimestamp::unix_seconds),
             tli: checkpoint.tli,
             full_page_writes: checkpoint.full_page_writes != 0,
         });

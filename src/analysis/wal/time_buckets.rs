@@ -7,6 +7,7 @@ use super::curve::TimeCurve;
 use super::relation_filter::RelationFilter;
 use super::segment::Visitor;
 use super::tally::Tally;
+use super::undecoded::Undecoded;
 use crate::parsers::portable::{BadState, Portable, StateReader};
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::record::Record;
@@ -22,6 +23,8 @@ pub struct BucketCounter {
     curve: TimeCurve,
     /// When the checkpoints began whose records are here.
     checkpoints: Vec<PgTimestamp>,
+    /// The first record that is not a valid record of its type.
+    pub undecoded: Undecoded,
     relations: Option<RelationFilter>,
 }
 
@@ -36,6 +39,7 @@ impl BucketCounter {
             clock: Clock::default(),
             curve,
             checkpoints: Vec::new(),
+            undecoded: Undecoded::default(),
             relations,
         }
     }
@@ -49,11 +53,13 @@ impl BucketCounter {
 impl Visitor for BucketCounter {
     #[inline(always)]
     fn record(&mut self, record: &Record<'_>) {
+        self.undecoded.record(record);
         if let Some(told) = Told::by(record) {
             self.mark();
             self.clock.tell(record.start_lsn, told);
-            if let Told::Since(begun) = told {
-                self.checkpoints.push(begun);
+            match told {
+                Told::Since(begun) => self.checkpoints.push(begun),
+                Told::Now(_) | Told::Impossible(_) => {}
             }
         }
         self.tally.add_part(record, self.relations.as_ref());
@@ -117,6 +123,11 @@ impl TimeBuckets {
     /// The buckets with a record or the beginning of a checkpoint, in the order of time, that without a time first.
     #[must_use]
     pub fn rows(&self) -> Vec<Bucket> {
+        if self.clock.contradicts_itself() {
+            let (mut curve, checkpoints) = (self.curve.clone(), self.checkpoints.values().sum());
+            curve.forget_times();
+            return vec![Bucket { start: None, tally: *curve.unknown(), checkpoints }];
+        }
         let mut rows: BTreeMap<i64, Bucket> = BTreeMap::new();
         let start = |step: i64| Some(PgTimestamp(step.saturating_mul(self.width_us())));
         for (time, tally) in self.curve.steps() {

@@ -11,6 +11,7 @@ use crate::analysis::wal::chain::{ChainVerdict, CheckedRun, RunCounter};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::segment::Visitor;
 use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::undecoded::Undecoded;
 use crate::analysis::wal::unreadable::{HasCompressed, ImageCheck, UnreadableImages};
 use crate::analysis::wal::walk::{Damage, walk_run};
 use crate::cluster::wal::WalSet;
@@ -54,11 +55,13 @@ pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalCh
             let (mut checked, mut has_compressed) = (RunCounter::default(), HasCompressed::default());
             let stretch = plan.stretch(set, run, Keep::Heads);
             let watch = |bytes| watched.advance(bytes);
+            let (mut wrong, mut undecoded) = (Undecoded::default(), Vec::new());
             // After damage, where to go on is only known in order.
             let walked = if request.resynchronise {
                 walk_run(&stretch, true, &mut { watch }, |record| {
                     checked.record(record);
                     has_compressed.record(record);
+                    wrong.record(record);
                     ControlFlow::Continue(())
                 })
             } else {
@@ -66,14 +69,19 @@ pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalCh
                     &stretch,
                     request.wal.jobs,
                     &watch,
-                    |_| (RunCounter::default(), HasCompressed::default()),
+                    |_| ((RunCounter::default(), HasCompressed::default()), Undecoded::default()),
                     |part| {
-                        checked.append(&part.found.0);
-                        has_compressed.0 |= part.found.1.0;
+                        let ((counted, compressed), wrong) = &mut part.found;
+                        checked.append(counted);
+                        has_compressed.0 |= compressed.0;
+                        undecoded.extend(wrong.0.take());
                         Ok(())
                     },
                 )
             };
+            undecoded.extend(wrong.0);
+            let payload = |error| Finding::problem(FindingKind::Payload(error));
+            notes.findings.extend(undecoded.into_iter().map(payload));
             if has_compressed.0 && !watched.is_interrupted() {
                 let stretch = plan.stretch(set, run, Keep::Blocks);
                 notes.findings.extend(unreadable_images(&stretch, request, &watched).findings());

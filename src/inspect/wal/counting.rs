@@ -90,9 +90,7 @@ impl<'p> Counting<'p> {
         let Self { plan, mut counted, fold, undecoded, .. } = self;
         findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
         let Folded { intervals, clock, times, since_redo } = fold.finish();
-        if let Some(back) = clock.set_back() {
-            findings.push(Finding::note(FindingKind::ClockSetBack(back)));
-        }
+        findings.extend(clock.findings());
         (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
         if plan.group.is_none() {
             counted.wal_bytes = counted.intervals.iter().map(Interval::wal_bytes).sum();

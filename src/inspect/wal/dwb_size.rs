@@ -15,6 +15,7 @@ use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::staleness::BatchVerdict;
 use crate::analysis::wal::dwb_size::{BufferWrap, DirtiedInterval, DirtyBlocks, DirtyFold};
 use crate::analysis::wal::stretch::Stretch;
+use crate::analysis::wal::undecoded::Undecoded;
 use crate::inspect::dwb_source::DwbSource;
 use crate::inspect::error::InspectError;
 use crate::parsers::dwb::LAYOUTS;
@@ -60,19 +61,24 @@ impl WalSource {
         let (mut fold, mut records) = (DirtyFold::default(), 0_u64);
         let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };
         let begin = |stretch: &Stretch<'_>, index: usize| {
-            DirtyBlocks::new(&cuts, stretch.set.segments()[index].start_lsn.max(stretch.start_lsn))
+            let start_lsn = stretch.set.segments()[index].start_lsn.max(stretch.start_lsn);
+            (DirtyBlocks::new(&cuts, start_lsn), Undecoded::default())
         };
+        let mut undecoded = Vec::new();
         self.each_segment(&reading, begin, |_, step| {
             match step {
                 RunStep::Segment(part, _) => {
-                    records = records.saturating_add(part.found.records);
-                    fold.push(&part.found.parts);
+                    let (found, wrong) = &mut part.found;
+                    records = records.saturating_add(found.records);
+                    fold.push(&found.parts);
+                    undecoded.extend(wrong.0.take());
                 }
                 RunStep::End(Some(end_lsn)) => fold.end_run(end_lsn),
                 RunStep::End(None) => {}
             }
             Ok(())
         });
+        self.findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
         (fold.finish(), records)
     }
 }

@@ -174,7 +174,8 @@ pub(super) fn open_findings(classifier: &CauseClassifier) -> Vec<Finding> {
     kinds.extend(hidden.into_iter().map(|HiddenRedo { after, before }| FindingKind::HiddenRedo { after, before }));
     kinds.extend((before_start > 0).then_some(FindingKind::BeforeFirstRedo { images: before_start }));
     kinds.extend((hints_so_far > 0).then_some(FindingKind::HintsSoFar { images: hints_so_far }));
-    unreadable.findings().into_iter().chain(kinds.into_iter().map(Finding::note)).collect()
+    let undecoded = classifier.undecoded().iter().cloned().map(FindingKind::Payload).map(Finding::problem);
+    undecoded.chain(unreadable.findings()).chain(kinds.into_iter().map(Finding::note)).collect()
 }
 
 /// Images of one segment that are kept until those before them were shown; with more, the segment is read again.

@@ -428,6 +428,7 @@ impl Merging {
             end_lsn = Some(run.end_lsn());
         }
         end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
+        self.findings.extend(replay.odd_times());
         let (what_if, ..) = replay.finish();
         let Self { findings, coverage } = self;
         let report =

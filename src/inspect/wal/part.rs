@@ -106,7 +106,9 @@ pub fn wal_part(
     source.coverage.examined = state.total.records;
     source.note_range_without_wal();
     // What the clock says of all parts together is judged by `merge`.
-    source.findings.retain(|finding| !matches!(finding.kind, FindingKind::ClockSetBack(_)));
+    let of_clock =
+        |finding: &Finding| matches!(finding.kind, FindingKind::ClockSetBack(_) | FindingKind::ImpossibleTime { .. });
+    source.findings.retain(|finding| !of_clock(finding));
     let WalSource { set, findings, coverage, .. } = source;
     let (major, system_identifier, geometry) = (set.major(), set.system_identifier(), set.geometry());
     Ok(WalPart { state, runs: runs.runs, findings, coverage, names, major, system_identifier, geometry })
@@ -141,7 +143,7 @@ fn count_images(
     let new_groups = || Groups::new(by, geometry.wal_segment_size, std::sync::Arc::default());
     let mut groups = new_groups();
     let mut uses = counts_uses.then(RelationUses::default);
-    let mut unreadable = UnreadableImages::default();
+    let (mut unreadable, mut undecoded) = (UnreadableImages::default(), Vec::new());
     let (mut images, mut total, mut chain) = (Vec::<RunImages>::new(), Tally::default(), RecordChain::default());
     let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched };
     let begin = |_: &Stretch<'_>, _| SegmentImages::new(new_groups(), counts_uses, geometry.block_size);
@@ -160,11 +162,13 @@ fn count_images(
         if let Some((uses, found)) = uses.as_mut().zip(found.uses.as_ref()) {
             uses.merge(found);
         }
-        images.last_mut().into_iter().for_each(|run| run.push(found));
         unreadable.append(std::mem::take(&mut found.unreadable));
+        undecoded.extend(found.facts.undecoded.take());
+        images.last_mut().into_iter().for_each(|run| run.push(found));
         Ok(())
     });
     source.findings.extend(unreadable.findings());
+    source.findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
     let in_control = checkpoint_in_control(&source.set).map(|point| (point.redo_lsn, point.full_page_writes != 0));
     PartState {
         total,

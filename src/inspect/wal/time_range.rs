@@ -149,7 +149,7 @@ impl Visitor for Seeker<'_> {
             return self.enough.store(true, Ordering::Relaxed);
         }
         let Some(told) = Told::by(record).filter(|_| self.times.first.is_none()) else { return };
-        let time = told.time();
+        let Some(time) = told.time() else { return };
         let is_it = match self.wanted {
             Wanted::FirstNow => matches!(told, Told::Now(_)),
             Wanted::First => true,

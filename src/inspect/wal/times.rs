@@ -99,9 +99,7 @@ impl WalTimes {
         coverage: Coverage,
     ) -> Self {
         let CountedTimes { buckets, total, wal_bytes, from, to } = counted;
-        if let Some(back) = buckets.clock.set_back() {
-            findings.push(Finding::note(FindingKind::ClockSetBack(back)));
-        }
+        findings.extend(buckets.clock.findings());
         Self {
             damaged_bytes: None,
             buckets: buckets.rows(),
@@ -129,7 +127,7 @@ pub(super) fn count_times(
 ) -> CountedTimes {
     let (plan, bucket_us) = (source.plan(), bucket_us.max(1));
     let (mut buckets, mut total) = (TimeBuckets::new(bucket_us), Tally::default());
-    let (mut wal_bytes, mut from, mut to) = (0_u64, None, None);
+    let (mut wal_bytes, mut from, mut to, mut undecoded) = (0_u64, None, None, Vec::new());
     let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched };
     let begin = |_: &Stretch<'_>, _| BucketCounter::new(bucket_us, plan.relations.clone());
     source.each_segment(&reading, begin, |stretch, step| {
@@ -147,7 +145,9 @@ pub(super) fn count_times(
         to = part.extent.last_end_lsn.or(to);
         total.add(&part.found.tally);
         buckets.push(&mut part.found);
+        undecoded.extend(part.found.undecoded.0.take());
         Ok(())
     });
+    source.findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
     CountedTimes { buckets, total, wal_bytes, from, to }
 }

@@ -74,6 +74,7 @@ impl WalSource {
                 Ok(())
             }
         });
+        self.findings.extend(replay.odd_times());
         let (what_if, tally, undecoded) = replay.finish();
         for error in undecoded {
             self.findings.push(Finding::problem(FindingKind::Payload(error)));

@@ -6,6 +6,7 @@ use crate::analysis::finding_kind::{
     DamagedPages, FindingKind, MissingPages, PidHolder, Resync, Unrecognized, WalChange, WalDamage, WalRemark,
 };
 use crate::analysis::wal::clock::SetBack;
+use crate::parsers::wal::payload::PgTimestamp;
 
 impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,6 +148,9 @@ impl fmt::Display for FindingKind {
             }
             Self::ClockSetBack(SetBack { lsn, back_us }) => {
                 write!(f, "the record at {lsn} tells a time {} s before one told earlier", back_us / 1_000_000)
+            }
+            Self::ImpossibleTime { lsn, time } => {
+                write!(f, "the record at {lsn} tells a time that cannot be right: {}", time_or_year(*time))
             }
             Self::TimeUnknownBefore { first_lsn, bytes } => {
                 write!(f, "{bytes} bytes of WAL before {first_lsn} are left out: when they were written is unknown")
@@ -339,6 +343,12 @@ impl FindingKind {
             Self::Wal(remark) => remark.kind().why(),
             Self::Ring(found) => found.why(),
             Self::WalVersion { .. } => "the two are of different versions; records are read by the page magic",
+            Self::ImpossibleTime { .. } => {
+                "times before 1970 and from 2100 on are not used: the bytes are damaged, or the clock was wrong"
+            }
+            Self::ClockSetBack(back) if back.is_wrong() => {
+                "more than a year: the clock was wrong before or after it, and how long anything took is unknown"
+            }
             Self::ClockSetBack(_) => {
                 "the clock of the server was set back: until it tells a later time again, the latest time before that is used"
             }
@@ -453,5 +463,15 @@ impl fmt::Display for WalDamage {
                 write!(f, "{end}; pg_control shows that there was WAL at {known_lsn}")
             }
         }
+    }
+}
+
+/// A time in words, or its year where the calendar ends.
+fn time_or_year(time: PgTimestamp) -> String {
+    const SECONDS_OF_A_YEAR: i64 = 31_556_952;
+    let seconds = time.unix_seconds();
+    match jiff::Timestamp::from_second(seconds) {
+        Ok(time) => time.to_string(),
+        Err(_) => format!("about the year {}", seconds.div_euclid(SECONDS_OF_A_YEAR).saturating_add(1970)),
     }
 }

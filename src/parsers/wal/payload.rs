@@ -8,7 +8,7 @@ use super::names::{RM_XLOG, XLOG_FPI, XLOG_FPI_FOR_HINT, XLOG_SWITCH};
 use super::record::{RMGR_INFO_MASK, Record, RecordHeader};
 use super::version::{Major, XlogFormat};
 use crate::parsers::decode::{ParseStep, decode_at, le_i32, le_i64, le_u8, le_u32, le_u64, take};
-use crate::parsers::error::ParseError;
+use crate::parsers::error::{ParseError, ParseErrorKind};
 use crate::types::{Lsn, Oid, TimelineId};
 
 /// Microseconds since 2000-01-01 00:00 UTC (`TimestampTz`).
@@ -41,6 +41,16 @@ impl PgTimestamp {
     #[must_use]
     pub const fn from_unix_us(us: i64) -> Self {
         Self(us.saturating_sub(Self::EPOCH_S.saturating_mul(1_000_000)))
+    }
+
+    /// True for a time that the clock of a server can show. No such server ran before 1970 or is to run from 2100 on: its
+    /// bytes are damaged, or its clock told nothing of the time.
+    #[must_use]
+    pub const fn is_possible(self) -> bool {
+        /// 2100-01-01 00:00 UTC.
+        const END_S: i64 = 4_102_444_800;
+        let seconds = self.unix_seconds();
+        seconds >= 0 && seconds < END_S
     }
 
     /// Microseconds from `earlier` to this time; negative when it is later.
@@ -154,13 +164,23 @@ impl XlogPayload {
     /// not examined.
     ///
     /// # Errors
-    /// `Truncated` when the main data is shorter than its type says.
+    /// `Truncated` when the main data is shorter than its type says; `Invalid` for a checkpoint whose redo point no server
+    /// can have chosen.
     pub fn of(record: &Record<'_>) -> Result<Option<Self>, ParseError> {
         if record.header.rmgr_id != RM_XLOG {
             return Ok(None);
         }
         let base = record.main_data_lsn().0;
-        Self::decode(record.major, record.rmgr_info(), base, record.main_data()).map(Some)
+        let payload = Self::decode(record.major, record.rmgr_info(), base, record.main_data())?;
+        if let Self::CheckpointShutdown(checkpoint) | Self::CheckpointOnline(checkpoint) = &payload {
+            let is_shutdown = matches!(payload, Self::CheckpointShutdown(_));
+            let expected = impossible_redo(checkpoint.redo_lsn, record.start_lsn, is_shutdown);
+            if let Some(expected) = expected {
+                let kind = ParseErrorKind::Invalid { found: checkpoint.redo_lsn.0, expected };
+                return Err(ParseError { structure: "CheckPoint", field: "redo", offset: base, kind });
+            }
+        }
+        Ok(Some(payload))
     }
 
     /// Decodes main data whose type the high bits of `info` give. `base` is the LSN of `buf[0]`, for error messages only.
@@ -206,6 +226,25 @@ impl XlogPayload {
             }),
             other => Ok(Self::Unknown(other)),
         }
+    }
+}
+
+/// No segment of WAL begins before: the first one is never written, and none is shorter.
+const FIRST_LSN: Lsn = Lsn(1 << 20);
+
+/// Why the checkpoint in a record that starts at `start_lsn` cannot have this redo point; `None`: it can.
+///
+/// Source: `CreateCheckPoint`, `src/backend/access/transam/xlog.c`: the redo point is chosen before the record is written; at a
+/// shutdown, when nothing else is, it is the record itself.
+const fn impossible_redo(redo_lsn: Lsn, start_lsn: Lsn, is_shutdown: bool) -> Option<&'static str> {
+    if redo_lsn.0 > start_lsn.0 {
+        Some("not after the checkpoint record itself")
+    } else if redo_lsn.0 < FIRST_LSN.0 {
+        Some("not before the first segment of all WAL")
+    } else if is_shutdown && redo_lsn.0 != start_lsn.0 {
+        Some("the record itself, for the server shut down")
+    } else {
+        None
     }
 }
 

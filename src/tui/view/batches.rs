@@ -142,7 +142,7 @@ fn time_of(state: &State, batch: &Batch) -> String {
     };
     // The time in a checkpoint record is that of its redo point.
     let seen = || wal.intervals.iter().filter_map(|interval| interval.checkpoint);
-    let time = |checkpoint: CheckpointSeen| time_text(checkpoint.time_s);
+    let time = |checkpoint: CheckpointSeen| checkpoint.time_s.map_or_else(|| "an unknown time".to_owned(), time_text);
     let oldest = seen().rfind(|checkpoint| checkpoint.redo_lsn <= low).map(time);
     let newest = seen().rfind(|checkpoint| checkpoint.redo_lsn <= high).map(time);
     let end = seen().find(|checkpoint| checkpoint.redo_lsn > high).map(time);

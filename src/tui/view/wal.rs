@@ -93,7 +93,7 @@ fn interval_line(state: &State, wal: &WalSurvey, at: usize) -> Line<'static> {
     let Some(interval) = wal.intervals.get(at) else { return Line::default() };
     let is_selected = at == state.wal.selected;
     let redo = interval.redo_lsn.map_or_else(|| format!("<{}", interval.start_lsn), |lsn| lsn.to_string());
-    let time = interval.checkpoint.map(|seen| time_text(seen.time_s));
+    let time = interval.checkpoint.and_then(|seen| seen.time_s).map(time_text);
     let time = time.as_deref().and_then(|time| time.get(11..19)).unwrap_or("-").to_owned();
     let bytes = interval.end_lsn.bytes_since(interval.start_lsn).unwrap_or(0);
     let share = interval.tally.fpi_share();

@@ -3,6 +3,7 @@
 use super::replay::Replay;
 use super::touches::{Full, GiveUp, TouchList, Touches};
 use super::{WhatIf, WhatIfPlan};
+use crate::analysis::finding::Finding;
 use crate::analysis::wal::segment::{Visitor, WatchRead, read_segment};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
@@ -87,6 +88,12 @@ impl WhatIfReplay {
     /// Ends a run, whose WAL ends at `end_lsn`: what follows does not follow in WAL.
     pub fn end_run(&mut self, end_lsn: Lsn) {
         self.replay.end_run(end_lsn);
+    }
+
+    /// What is odd about the times that records told so far.
+    #[must_use]
+    pub fn odd_times(&self) -> Vec<Finding> {
+        self.replay.odd_times()
     }
 
     /// What came of it, all that was counted, and records whose payload is not that of their type.

@@ -60,6 +60,12 @@ pub enum Spacing {
 }
 
 impl Spacing {
+    /// True when checkpoints are due by the time that passed.
+    #[must_use]
+    pub const fn is_by_time(self) -> bool {
+        matches!(self, Self::Timeout { .. } | Self::Both { .. })
+    }
+
     /// Stable name for programs.
     #[must_use]
     pub const fn code(self) -> &'static str {

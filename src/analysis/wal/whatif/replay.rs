@@ -9,11 +9,14 @@ use super::protection::{GuardCounts, IMAGE_HEADER_BYTES};
 use super::spacing::{OpenImages, OrdinaryImage, Server, SpacingReplay};
 use super::touches::{Event, ForkKey, Kind, Touch, Touches, slice_bytes};
 use super::{Outcome, WhatIf, WhatIfPlan};
+use crate::analysis::finding::Finding;
 use crate::analysis::wal::block_map::BlockMap;
 use crate::analysis::wal::certainty::Certainty;
+use crate::analysis::wal::clock::{Clock, Told};
 use crate::analysis::wal::forced::{hints_need_page_writes, never_forced};
 use crate::analysis::wal::tally::Tally;
 use crate::parsers::error::ParseError;
+use crate::parsers::wal::payload::PgTimestamp;
 use crate::parsers::wal::version::{Major, XlogFormat};
 use crate::types::{BlockNumber, ForkNumber, Geometry, LONG_WAL_HEADER_BYTES, Lsn, RelFileLocator};
 
@@ -46,15 +49,10 @@ pub(super) struct Replay {
     is_begun: bool,
     tally: Tally,
     clock: Clock,
+    /// The time that was told first.
+    first_time: Option<PgTimestamp>,
     real: RealCheckpoints,
     undecoded: Vec<ParseError>,
-}
-
-/// The time that records tell; it does not go back.
-#[derive(Debug, Default)]
-struct Clock {
-    first: Option<i64>,
-    now: Option<i64>,
 }
 
 /// What recovery would have had to read at each place of the real WAL.
@@ -116,6 +114,7 @@ impl Replay {
             is_begun: false,
             tally: Tally::default(),
             clock: Clock::default(),
+            first_time: None,
             real: RealCheckpoints::default(),
             undecoded: Vec::new(),
         }
@@ -166,6 +165,16 @@ impl Replay {
         index
     }
 
+    /// The time that counts, in microseconds.
+    fn now(&self) -> Option<i64> {
+        self.clock.now().map(|now| now.0)
+    }
+
+    /// What is odd about the times that records tell.
+    pub(super) fn odd_times(&self) -> Vec<Finding> {
+        self.clock.findings()
+    }
+
     /// Lets settings have their checkpoints up to `at`.
     #[inline(always)]
     fn advance(&mut self, at: Lsn) {
@@ -174,17 +183,17 @@ impl Replay {
         }
         let slice = at.0.checked_rem(self.slice_bytes).map_or(at, |past| Lsn(at.0.saturating_sub(past)));
         self.next_slice = slice.advanced_by(self.slice_bytes);
-        self.spacing.pass(slice, self.clock.now);
+        self.spacing.pass(slice, self.now());
     }
 
     fn event(&mut self, at: Lsn, event: Event) {
         self.advance(at);
         match event {
             Event::Time(time) => {
-                let now = self.clock.now.map_or(time, |now| now.max(time));
-                self.clock.first.get_or_insert(now);
-                self.clock.now = Some(now);
-                self.spacing.tick(at, now);
+                self.clock.tell(at, Told::now(PgTimestamp(time)));
+                let Some(now) = self.clock.now() else { return };
+                self.first_time.get_or_insert(now);
+                self.spacing.tick(at, now.0);
             }
             Event::Redo => self.redo_point(at, false),
             Event::Checkpoint { redo_lsn, is_shutdown } => {
@@ -205,7 +214,7 @@ impl Replay {
     /// A redo point is known; it may lie before what was taken last.
     fn redo_point(&mut self, redo_lsn: Lsn, is_shutdown: bool) {
         let is_before_run = self.run_start.is_none_or(|start| redo_lsn < start);
-        let now = self.clock.now;
+        let now = self.now();
         if self.is_begun {
             self.real.count = self.real.count.saturating_add(1);
             if is_shutdown { self.spacing.shutdown(redo_lsn, now) } else { self.spacing.redo_point(redo_lsn, now) }
@@ -221,7 +230,7 @@ impl Replay {
         self.replayed_from.get_or_insert(redo_lsn);
         let before = self.run_start.and_then(|start| redo_lsn.bytes_since(start)).unwrap_or(0);
         self.not_replayed_bytes = self.not_replayed_bytes.saturating_add(before);
-        self.spacing.begin(redo_lsn, self.clock.now);
+        self.spacing.begin(redo_lsn, self.now());
     }
 
     /// A relation lost its end: its blocks come back as new ones. How much of the maps goes follows from it; all of them is
@@ -368,9 +377,10 @@ impl Replay {
 
     /// What came of it, and records whose payload is not that of their type.
     pub(super) fn finish(self) -> (WhatIf, Tally, Vec<ParseError>) {
-        let Self { tally, real, clock, .. } = self;
-        let seconds = clock.first.zip(clock.now).map(|(first, now)| now.saturating_sub(first) as f64 / 1e6);
-        let seconds = seconds.filter(|seconds| *seconds > 0.0);
+        let (contradicts_itself, now) = (self.clock.contradicts_itself(), self.clock.now());
+        let Self { tally, real, first_time, .. } = self;
+        let seconds = first_time.zip(now).map(|(first, now)| now.us_since(first) as f64 / 1e6);
+        let seconds = seconds.filter(|seconds| *seconds > 0.0 && !contradicts_itself);
         let wal_bytes = tally.combined_bytes();
         let actual = Outcome {
             images: tally.fpi_count,
@@ -388,6 +398,9 @@ impl Replay {
             not_replayed: self.not_replayed_images > 0,
             maybe_always: self.guards.maybe_always > 0,
         };
+        let mut spacing = self.spacing.rows(&tally, seconds, open);
+        // When checkpoints would have been due is unknown.
+        spacing.retain(|row| !(contradicts_itself && row.spacing.is_by_time()));
         let mut parts = self.hints;
         if !self.guards.writes_images() {
             // A later change would have had no image either.
@@ -404,7 +417,7 @@ impl Replay {
             replay_certainty: if real.is_blind { Certainty::AtLeast } else { Certainty::Exact },
             replayed_from: self.replayed_from,
             not_replayed_bytes: self.not_replayed_bytes,
-            spacing: self.spacing.rows(&tally, seconds, open),
+            spacing,
             protection: self.guards.protection(
                 &tally,
                 self.dirtied.blocks(),

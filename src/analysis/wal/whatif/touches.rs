@@ -203,6 +203,14 @@ pub(super) const fn slice_bytes(segment_size: u32) -> u64 {
     (segment_size / SLICES) as u64
 }
 
+/// Whether a time says more than one told before: a second later, or long before it, when one of the two is wrong.
+const fn is_news(last: i64, time: i64) -> bool {
+    const SECOND_US: i64 = 1_000_000;
+    const DAY_US: i64 = 86_400 * SECOND_US;
+    let passed = time.saturating_sub(last);
+    passed >= SECOND_US || passed <= DAY_US.saturating_neg()
+}
+
 impl<F: Full> TouchList<F> {
     pub(super) fn new(base: Lsn, segment_size: u32, full: F) -> Self {
         Self {
@@ -249,10 +257,9 @@ impl<F: Full> TouchList<F> {
     /// Notes what other records than changes of pages say.
     #[inline(never)]
     fn note(&mut self, record: &Record<'_>) {
-        const MICROSECONDS: i64 = 1_000_000;
         let offset = self.offset(record);
         if let Some(time) = record_time(record).map(|time| time.0)
-            && self.last_time.is_none_or(|last| time.saturating_sub(last) >= MICROSECONDS)
+            && self.last_time.is_none_or(|last| is_news(last, time))
         {
             self.last_time = Some(time);
             self.event(offset, Event::Time(time));

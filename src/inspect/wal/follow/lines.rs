@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::analysis::finding::Finding;
-use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::clock::Clock;
 use crate::analysis::wal::collect::collect_run;
@@ -216,6 +215,7 @@ impl Lines {
         let Some(end_lsn) = self.reach(&part.extent) else { return };
         self.counted.total.add(&part.found.tally);
         self.counted.add_stretch(start, end_lsn);
+        self.undecoded.extend(part.found.undecoded.0.take());
         if let Kind::Buckets(buckets) = &mut self.kind {
             buckets.push(&mut part.found);
         }
@@ -274,7 +274,7 @@ impl Lines {
     }
 
     /// The lines that are left, as far as they were read, all counts, and what is odd about the times.
-    pub(super) fn finish(mut self) -> (Vec<FollowedLine>, WalCounts, Option<Finding>) {
+    pub(super) fn finish(mut self) -> (Vec<FollowedLine>, WalCounts, Vec<Finding>) {
         let placeholder = Kind::Intervals(Box::new(IntervalFold::new()));
         let (lines, clock) = match std::mem::replace(&mut self.kind, placeholder) {
             Kind::Intervals(fold) => {
@@ -284,8 +284,7 @@ impl Lines {
             }
             Kind::Buckets(buckets) => (lines_of(buckets.open), buckets.clock),
         };
-        let set_back = clock.set_back().map(|back| Finding::note(FindingKind::ClockSetBack(back)));
-        (lines, self.counted, set_back)
+        (lines, self.counted, clock.findings())
     }
 }
 

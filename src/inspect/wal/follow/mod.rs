@@ -421,9 +421,9 @@ impl WalFollow {
         }
         told.append(&mut self.telling);
         told.extend(self.sightings.further());
-        let (lines, counts, set_back) = self.lines.finish();
+        let (lines, counts, odd_times) = self.lines.finish();
         given.extend(lines);
-        told.extend(set_back.map(Oddity::Finding));
+        told.extend(odd_times.into_iter().map(Oddity::Finding));
         Followed { lines: given, told, counts, source: self.source }
     }
 }

@@ -282,7 +282,7 @@ fn stretch(intervals: &[Interval], is_one_day: bool) -> Stretch {
     let redo = first.map_or_else(String::new, |interval| {
         interval.redo_lsn.map_or_else(|| format!("<{}", interval.start_lsn), |lsn| lsn.to_string())
     });
-    let time = first.and_then(|interval| interval.checkpoint).map(|seen| time_text(seen.time_s));
+    let time = first.and_then(|interval| interval.checkpoint?.time_s).map(time_text);
     let kind = match first {
         Some(interval) if only => interval.kind.name().to_owned(),
         _ => format!("{} intervals", intervals.len()),
@@ -301,7 +301,8 @@ fn stretch(intervals: &[Interval], is_one_day: bool) -> Stretch {
 
 /// The checkpoints of all intervals are of one day.
 fn is_one_day(intervals: &[Interval]) -> bool {
-    let day = |interval: &Interval| interval.checkpoint.map(|seen| seen.time_s.div_euclid(86_400));
+    let day =
+        |interval: &Interval| interval.checkpoint.and_then(|seen| seen.time_s).map(|time_s| time_s.div_euclid(86_400));
     let mut days = intervals.iter().filter_map(day);
     let first = days.next();
     days.all(|day| Some(day) == first)
