@@ -75,6 +75,11 @@ fn figures_and_their_differences_follow_from_pg_waldump() {
         near(&of_new["value"], new);
         near(&of_new["difference_percent"], (new - old) / old * 100.0);
         assert_eq!((&of_old["difference_percent"], &of_new["certainty"]), (&Value::Null, &"exact".into()), "{name}");
+        if name == "image_share" {
+            near(&of_new["difference_points"], (new - old) * 100.0);
+        } else {
+            assert_eq!(of_new["difference_points"], Value::Null, "{name}");
+        }
     }
 }
 

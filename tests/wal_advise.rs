@@ -69,6 +69,18 @@ fn figures_are_those_of_the_commands_that_stand_alone() {
             );
         }
 
+        // One count of checkpoints, and no image that is neither in a span of seconds nor said to be left out.
+        assert_eq!(summary["checkpoints"], actual["checkpoints"], "{major}");
+        let spans = |field: &str| -> u64 {
+            summary["since_redo"].as_array().unwrap().iter().map(|span| span[field].as_u64().unwrap()).sum()
+        };
+        for (left_out, field) in
+            [("since_redo_left_out_images", "fpi_count"), ("since_redo_left_out_bytes", "fpi_bytes")]
+        {
+            let told = spans(field) + summary[left_out].as_u64().unwrap();
+            assert_eq!(told, summary[field].as_u64().unwrap(), "{major} {field}");
+        }
+
         let groups = rows(&advice, "groups");
         assert!(!groups.is_empty() && groups.len() <= 8, "{major}");
         for group in groups {

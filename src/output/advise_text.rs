@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::figures::{duration, megabytes, percent, rate, signed_size, size};
+use super::figures::{duration, megabytes, percent, rate, signed_size, size, size_words};
 use super::json::time_text;
 use super::relation_columns::{kind_words, likely_cause_words};
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
+use super::words::certainty::ForSameWork;
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::overview::Overview;
 use crate::analysis::wal::savings::{NotFigured, Remedy, Saving, Savings};
@@ -44,17 +45,27 @@ pub fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Overview) 
     let total = &overview.total;
     write!(
         out,
-        "{} images, {} ({} % of the records)",
+        "{} images, {} ({} % of the {} of all records)",
         total.fpi_count,
-        size(total.fpi_bytes),
-        percent(total.fpi_share())
+        size_words(total.fpi_bytes),
+        percent(total.fpi_share()),
+        size_words(total.combined_bytes())
     )?;
-    match overview.since_redo.intervals {
+    let since = &overview.since_redo;
+    match since.intervals {
         0 => writeln!(out),
         _ => {
-            let within = size(overview.since_redo.fpi_bytes_within_60_s());
-            writeln!(out, ", {within} of it within 60 s after a redo point")
+            let within = size_words(since.fpi_bytes_within_60_s());
+            writeln!(out, ", {within} of it within 60 s after a redo point{}", left_out(since))
         }
+    }
+}
+
+/// Says what is not among the figures of seconds after a redo point.
+fn left_out(since: &SinceRedo) -> String {
+    match since.left_out_images {
+        0 => String::new(),
+        images => format!("; when {images} of them ({}) came is unknown", size_words(since.left_out_bytes)),
     }
 }
 
@@ -70,7 +81,7 @@ pub fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, blo
             table.add_row([
                 remedy_words(&saving.remedy),
                 signed_size(saving.image_bytes),
-                saving.certainty.to_string(),
+                ForSameWork(saving.certainty).to_string(),
                 why(saving, block_size),
             ]);
         }
@@ -104,7 +115,11 @@ pub fn why(saving: &Saving, block_size: u32) -> String {
     match &saving.remedy {
         Remedy::FewerCheckpoints { replay_bytes, replay_bytes_now, replay_seconds, .. } => {
             let time = replay_seconds.map_or_else(String::new, |seconds| format!(" ({} of WAL)", duration(seconds)));
-            format!("recovery reads up to {}{time}, now {}", size(*replay_bytes), size(*replay_bytes_now))
+            let now = replay_bytes_now.map_or_else(|| "unknown".to_owned(), size);
+            match replay_bytes {
+                Some(bytes) => format!("recovery reads up to {}{time}, now {now}", size(*bytes)),
+                None => format!("what recovery would read is unknown (too few checkpoints); now {now}"),
+            }
         }
         Remedy::Compression { best, others } => {
             let all = || std::iter::once(best).chain(others);
@@ -191,5 +206,9 @@ pub fn write_since_redo(out: &mut dyn Write, since: &SinceRedo) -> io::Result<()
     let per_second = spans().map(|(_, span)| span.images_per_s().map_or_else(String::new, rate));
     table.add_row(std::iter::once("images per second".to_owned()).chain(per_second).collect::<Vec<_>>());
     right_align(&mut table, 1..header.len());
-    write_table(out, &table)
+    write_table(out, &table)?;
+    match since.left_out_images {
+        0 => Ok(()),
+        images => writeln!(out, "  without {images} images of intervals whose redo point or times are not known"),
+    }
 }

@@ -41,8 +41,14 @@ pub fn write_comparison(
                     row.push(
                         set.value(part, *figure).map_or_else(|| "-".to_owned(), |value| text(value, figure.unit())),
                     );
-                    let difference = set.difference_percent(first, part, *figure);
-                    let difference = difference.map_or_else(|| "-".to_owned(), |percent| format!("{percent:+.1}"));
+                    // Of a share percent would be read as points.
+                    let difference = match figure.unit() {
+                        Unit::Share => {
+                            set.difference_points(first, part, *figure).map(|own| format!("{own:+.1} points"))
+                        }
+                        _ => set.difference_percent(first, part, *figure).map(|own| format!("{own:+.1}")),
+                    };
+                    let difference = difference.unwrap_or_else(|| "-".to_owned());
                     row.extend((column > 0).then_some(difference));
                 }
                 table.add_row(row);

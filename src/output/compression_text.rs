@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use super::figures::{percent, signed_size, size};
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
-use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf};
+use super::words::certainty::ForSameWork;
+use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf, Setting};
 
 /// Writes a row for each setting, and what the figures mean.
 ///
@@ -24,13 +25,21 @@ pub fn write_compression(out: &mut dyn Write, layout: Layout, what_if: &Compress
             size(row.wal_bytes),
             signed_size(row.saved(&what_if.written)),
             row.seconds_per_gb.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}")),
-            row.certainty.to_string(),
+            certainty_words(row),
         ]);
     }
     right_align(&mut table, 1..header.len() - 1);
     write_table(out, &table)?;
     writeln!(out, "  ratio: bytes of pages without their holes, divided by the bytes stored")?;
     writeln!(out, "  CPU: one processor of this machine, with this program's compressors, for 10^9 bytes of such pages")
+}
+
+/// How sure a row is: what is stored is counted, the rest is supposed.
+pub(super) fn certainty_words(row: &CompressionRow) -> String {
+    match row.setting {
+        Setting::AsWritten => row.certainty.to_string(),
+        Setting::Off | Setting::On(_) => ForSameWork(row.certainty).to_string(),
+    }
 }
 
 /// Standard error in percent of the bytes stored.

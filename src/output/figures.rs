@@ -18,6 +18,13 @@ pub fn size(bytes: u64) -> String {
     if unit == 0 { bytes.to_string() } else { format!("{value:.1}{}", UNITS[unit]) }
 }
 
+/// A size inside a sentence: a number without a unit says that it is bytes.
+#[must_use]
+pub fn size_words(bytes: u64) -> String {
+    let size = size(bytes);
+    if size.ends_with(|last: char| last.is_ascii_digit()) { format!("{size} bytes") } else { size }
+}
+
 /// A size that may be less than nothing.
 #[must_use]
 pub fn signed_size(bytes: i64) -> String {

@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
-use super::figures::{duration, percent, size};
+use super::figures::{duration, percent, size, size_words};
 use super::table::{plain_table, right_align, write_table};
 use super::text::Layout;
+use super::words::certainty::ForSameWork;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::whatif::hints::{HintCost, HintImages};
 use crate::analysis::wal::whatif::protection::{Guard, Protection};
-use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
+use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
 
 /// Columns of the longest bar.
 const BAR: usize = 16;
@@ -87,13 +88,18 @@ pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> i
         "images",
         "stored",
         "",
-        "WAL",
+        "records",
         "how sure",
         "recovery reads",
         "mean",
         "",
     ]);
-    let mut add = |name: String, outcome: &Outcome, certainty: &dyn std::fmt::Display, is_least: bool| {
+    let add = |table: &mut comfy_table::Table,
+               name: String,
+               outcome: &Outcome,
+               certainty: &dyn std::fmt::Display,
+               is_least: bool| {
+        let read = |bytes: u64| format!("{}{}", if is_least { ">" } else { "" }, size(bytes));
         table.add_row([
             name,
             outcome.checkpoints.to_string(),
@@ -102,12 +108,18 @@ pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> i
             bar(outcome.image_bytes, longest),
             size(outcome.wal_bytes),
             certainty.to_string(),
-            format!("{}{}", if is_least { ">" } else { "" }, size(outcome.replay_bytes_max)),
+            outcome.replay_bytes_max.map_or_else(|| "-".to_owned(), read),
             outcome.replay_bytes_mean.map_or_else(|| "-".to_owned(), size),
             outcome.replay_seconds_max.map_or_else(String::new, duration),
         ]);
     };
-    add("as it is".to_owned(), &what_if.actual, &what_if.certainty, what_if.replay_certainty == Certainty::AtLeast);
+    add(
+        &mut table,
+        "as it is".to_owned(),
+        &what_if.actual,
+        &what_if.certainty,
+        what_if.replay_certainty == Certainty::AtLeast,
+    );
     let knee = knee(&what_if.spacing);
     // Settings that come to the same share a row.
     for rows in what_if.spacing.chunk_by(is_alike) {
@@ -116,10 +128,10 @@ pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> i
         if rows.len() > 1 {
             name.push_str(&format!(" to {}", setting_value(last.spacing)));
         }
-        if matches!(row.spacing, Spacing::MaxWalSize { bytes } if knee == Some(bytes)) {
+        if matches!(row.spacing, Spacing::MaxWalSize { bytes } if knee == Ok(bytes)) {
             name.push_str(" (knee)");
         }
-        add(name, &row.outcome, &row.certainty, row.replay_certainty == Certainty::AtLeast);
+        add(&mut table, name, &row.outcome, &ForSameWork(row.certainty), row.replay_certainty == Certainty::AtLeast);
     }
     for column in [1..4, 5..6, 7..10] {
         right_align(&mut table, column);
@@ -127,9 +139,18 @@ pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> i
     write_table(out, &table)?;
     let before = match what_if.not_replayed_bytes {
         0 => String::new(),
-        bytes => format!("; {} before that and in gaps are left as they are", size(bytes)),
+        bytes => format!("; {} of WAL before that and after gaps stay as they are", size_words(bytes)),
     };
     writeln!(out, "  Replayed from the redo point {from}{before}.")?;
+    if what_if.spacing.iter().any(|row| row.outcome.replay_bytes_max.is_none()) {
+        writeln!(
+            out,
+            "  -: under that setting fewer than {MIN_ASKED} checkpoints fall into this WAL: what recovery would read is unknown."
+        )?;
+    }
+    if knee == Err(NoKnee::FewCheckpoints) {
+        writeln!(out, "  No knee is named: too few values of max_wal_size ask for checkpoints in this WAL.")?;
+    }
     writeln!(
         out,
         "  What recovery reads at most and on average, and the time in which the server wrote as much, assume\n  \
@@ -172,7 +193,7 @@ pub fn write_protection(
             column.images.to_string(),
             size(column.image_bytes),
             format!("{}%", percent(column.share())),
-            if column.is_actual { "as it is".to_owned() } else { column.certainty.to_string() },
+            if column.is_actual { "as it is".to_owned() } else { ForSameWork(column.certainty).to_string() },
             pages.map_or_else(String::new, |pages| pages.to_string()),
             pages.map_or_else(String::new, |pages| size(pages.saturating_mul(u64::from(block_size)))),
         ]);
@@ -185,8 +206,9 @@ pub fn write_protection(
         out,
         "  {} images ({}) are written whatever the guard: records demand them, or they log a page as a whole.",
         always.images,
-        size(always.image_bytes)
-    )
+        size_words(always.image_bytes)
+    )?;
+    writeln!(out, "  WAL size: bytes of all records, without page headers and what segments leave unused.")
 }
 
 /// Writes what images for hint bits cost.

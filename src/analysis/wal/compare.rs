@@ -219,6 +219,15 @@ impl SetFigures {
         self.values.contains_key(&(Part::Relation(RelationKey::Unnamed), Figure::Images))
     }
 
+    /// By how many percentage points a share differs from that of `first`; `None` for what is not a share, and as for
+    /// [`Self::difference_percent`].
+    #[must_use]
+    pub fn difference_points(&self, first: &Self, part: &Part, figure: Figure) -> Option<f64> {
+        let (own, first_value) = (self.value(part, figure)?, first.value(part, figure)?);
+        let is_share = figure.unit() == Unit::Share;
+        (is_share && self.is_whole && first.is_whole).then_some((own - first_value) * 100.0)
+    }
+
     /// By how many percent a figure differs from that of `first`; `None` where one of them is unknown or 0 at first, or
     /// where a set was not read whole.
     #[must_use]

@@ -329,7 +329,7 @@ impl IntervalFold {
         }
         match whole.filter(|_| interval.redo_lsn.is_some()) {
             Some((redo, end)) => self.since_redo.add(&by_time, redo, end),
-            None => self.since_redo.left_out = self.since_redo.left_out.saturating_add(1),
+            None => self.since_redo.leave_out(&interval.tally),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Some WAL in a few figures.
 
 use super::curve::{Peak, TimeCurve};
-use super::interval::{Interval, IntervalKind};
+use super::interval::Interval;
 use super::since_redo::SinceRedo;
 use super::tally::Tally;
 use crate::parsers::wal::payload::PgTimestamp;
@@ -23,7 +23,7 @@ pub struct Overview {
     pub times: Option<(PgTimestamp, PgTimestamp)>,
     /// The busiest stretch of time.
     pub peak: Option<Peak>,
-    /// Redo points that lie in it, those of checkpoints that did not finish included.
+    /// Redo points that lie in it, those of checkpoints that did not finish included: as many as are replayed.
     pub checkpoints: u64,
     /// Images by how long after the redo point they were written.
     pub since_redo: SinceRedo,
@@ -44,14 +44,14 @@ impl Overview {
         let first = steps.next();
         let bounds = first.map(|first| (first, steps.last().unwrap_or(first)));
         let lasts_us = bounds.map_or(0, |(first, last)| last.us_since(first));
-        let is_known = |interval: &&Interval| interval.kind != IntervalKind::Unknown;
+        let is_inside = |interval: &&Interval| interval.redo_lsn.is_some_and(|redo_lsn| redo_lsn >= interval.start_lsn);
         Self {
             total,
             wal_bytes,
             range,
             times: bounds,
             peak: times.peak((lasts_us / 60).clamp(times.width_us(), PEAK_US.max(times.width_us()))),
-            checkpoints: u64::try_from(intervals.iter().filter(is_known).count()).unwrap_or(u64::MAX),
+            checkpoints: u64::try_from(intervals.iter().filter(is_inside).count()).unwrap_or(u64::MAX),
             since_redo,
         }
     }

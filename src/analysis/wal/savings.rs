@@ -17,10 +17,10 @@ pub enum Remedy {
     FewerCheckpoints {
         /// How many times.
         times: u32,
-        /// WAL that crash recovery would read at most, in bytes.
-        replay_bytes: u64,
-        /// WAL that it reads at most as things are.
-        replay_bytes_now: u64,
+        /// WAL that crash recovery would read at most, in bytes; `None` with too few checkpoints.
+        replay_bytes: Option<u64>,
+        /// WAL that it reads at most as things are; `None` where no checkpoint completed.
+        replay_bytes_now: Option<u64>,
         /// The time in which the server wrote as much, in seconds.
         replay_seconds: Option<f64>,
     },

@@ -1,6 +1,7 @@
 //! Images by how long after the redo point they were written.
 
 use super::curve::TimeCurve;
+use super::tally::Tally;
 use crate::parsers::wal::payload::PgTimestamp;
 
 /// Seconds after the redo point at which the spans begin.
@@ -36,6 +37,10 @@ pub struct SinceRedo {
     pub intervals: u64,
     /// Intervals that were not, for want of times or of a redo point.
     pub left_out: u64,
+    /// Images of those.
+    pub left_out_images: u64,
+    /// Their bytes as stored.
+    pub left_out_bytes: u64,
     /// How exact the seconds are: the coarsest step of time among the intervals, in microseconds.
     pub step_us: i64,
 }
@@ -61,6 +66,13 @@ impl SinceRedo {
         }
     }
 
+    /// Leaves an interval out.
+    pub(super) fn leave_out(&mut self, tally: &Tally) {
+        self.left_out = self.left_out.saturating_add(1);
+        self.left_out_images = self.left_out_images.saturating_add(tally.fpi_count);
+        self.left_out_bytes = self.left_out_bytes.saturating_add(tally.fpi_bytes);
+    }
+
     /// Bytes of images written within 60 s after a redo point.
     #[must_use]
     pub fn fpi_bytes_within_60_s(&self) -> u64 {
@@ -80,7 +92,6 @@ fn span_of(since_us: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::wal::tally::Tally;
 
     #[test]
     fn images_fall_into_the_span_of_their_second() {

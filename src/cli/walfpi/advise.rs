@@ -132,6 +132,8 @@ fn figures(overview: &Overview) -> Map<String, Value> {
         ("peak_time", json!(peak.map(|peak| time(peak.start)))),
         ("checkpoints", json!(overview.checkpoints)),
         ("fpi_bytes_within_60_s", json!(overview.since_redo.fpi_bytes_within_60_s())),
+        ("since_redo_left_out_images", json!(overview.since_redo.left_out_images)),
+        ("since_redo_left_out_bytes", json!(overview.since_redo.left_out_bytes)),
         ("since_redo", json!(spans.collect::<Vec<_>>())),
     ] {
         totals.insert(name.to_owned(), value);

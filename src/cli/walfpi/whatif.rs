@@ -11,7 +11,7 @@ use super::partial::write_partial;
 use super::setting::{Duration, Sample, Size};
 use super::stats::{Extra, system_text};
 use crate::analysis::wal::whatif::spacing::MAX_SETTINGS;
-use crate::analysis::wal::whatif::{Spacing, WhatIfPlan, knee};
+use crate::analysis::wal::whatif::{NoKnee, Spacing, WhatIfPlan, knee};
 use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
@@ -228,7 +228,8 @@ impl ShownWhatIf<'_> {
                 ("completion_target", json!(what_if.completion_target)),
                 ("seconds", json!(what_if.seconds)),
                 ("distinct_blocks", json!(what_if.distinct_blocks)),
-                ("knee_max_wal_size_bytes", json!(knee(&what_if.spacing))),
+                ("knee_max_wal_size_bytes", json!(knee(&what_if.spacing).ok())),
+                ("knee_unknown", json!(knee(&what_if.spacing).err().map(NoKnee::code))),
                 ("images_always", json!(what_if.protection.always.images)),
                 ("image_bytes_always", json!(what_if.protection.always.image_bytes)),
                 ("images_in_backup", json!(what_if.protection.in_backup.images)),

@@ -13,8 +13,8 @@ use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
 
 /// Fields of a figure, in order.
-pub const FIGURE_COLUMNS: [&str; 8] =
-    ["set", "by", "key", "figure", "unit", "value", "difference_percent", "certainty"];
+pub const FIGURE_COLUMNS: [&str; 9] =
+    ["set", "by", "key", "figure", "unit", "value", "difference_percent", "difference_points", "certainty"];
 
 /// Where a set comes from.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,7 @@ pub fn set_row(set: &SetOrigin<'_>) -> Row {
 pub fn figure_row(name: &str, set: &SetFigures, first: Option<&SetFigures>, part: &Part, figure: Figure) -> Row {
     let value = set.value(part, figure);
     let difference = first.and_then(|first| set.difference_percent(first, part, figure));
+    let points = first.and_then(|first| set.difference_points(first, part, figure));
     let mut row = Row::new();
     for (name, value) in [
         ("set", json!(name)),
@@ -66,6 +67,7 @@ pub fn figure_row(name: &str, set: &SetFigures, first: Option<&SetFigures>, part
         ("unit", json!(figure.unit().code())),
         ("value", json!(value.map(|value| number(value, figure.unit())))),
         ("difference_percent", json!(difference.map(|percent| rounded(percent, 3)))),
+        ("difference_points", json!(points.map(|points| rounded(points, 3)))),
         ("certainty", json!(certainty(set.is_whole, figure.unit()).code())),
     ] {
         row.insert(name.to_owned(), value);

@@ -25,6 +25,7 @@ pub const SPACING_COLUMNS: &[&str] = &[
     "replay_bytes_max",
     "replay_bytes_mean",
     "replay_seconds_max",
+    "replay_unknown",
     "is_knee",
     "certainty",
     "wal_certainty",
@@ -66,6 +67,7 @@ fn put_outcome(row: &mut Row, outcome: &Outcome) {
         ("checkpoints", json!(outcome.checkpoints)),
         ("replay_bytes_max", json!(outcome.replay_bytes_max)),
         ("replay_bytes_mean", json!(outcome.replay_bytes_mean)),
+        ("replay_unknown", json!(outcome.replay_unknown())),
         ("replay_seconds_max", json!(outcome.replay_seconds_max.map(|seconds| (seconds * 10.0).round() / 10.0))),
     ]));
 }
@@ -87,7 +89,7 @@ pub fn spacing_rows(what_if: &WhatIf) -> Vec<Row> {
     ]);
     put_outcome(&mut actual, &what_if.actual);
     actual.insert("certainty".to_owned(), json!(what_if.certainty.code()));
-    let knee = knee(&what_if.spacing);
+    let knee = knee(&what_if.spacing).ok();
     let rows = what_if.spacing.iter().map(|row| spacing_row(row, knee));
     std::iter::once(actual).chain(rows).collect()
 }

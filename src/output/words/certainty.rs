@@ -4,6 +4,19 @@ use std::fmt;
 
 use crate::analysis::wal::certainty::Certainty;
 
+/// How sure a number is that another setting would have led to: it supposes that the server would have done the same work.
+#[derive(Clone, Copy, Debug)]
+pub struct ForSameWork(pub Certainty);
+
+impl fmt::Display for ForSameWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Certainty::Exact => f.pad("exact for the same work"),
+            other => other.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for Certainty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,7 +1,7 @@
 //! Words for what was found and judged: one file for each family of enums. Their codes, which programs compare, are where
 //! the enums are defined.
 
-mod certainty;
+pub mod certainty;
 pub mod cluster;
 mod damage;
 mod donor;

@@ -87,17 +87,30 @@ pub struct Outcome {
     pub image_bytes: u64,
     /// Bytes of all records with their images (`pg_waldump --stats`: combined size).
     pub wal_bytes: u64,
-    /// Redo points that lie in the part that was replayed.
+    /// Redo points that lie in the part that was replayed, the one where it begins included.
     pub checkpoints: u64,
-    /// WAL that crash recovery reads at most, in bytes.
-    pub replay_bytes_max: u64,
-    /// WAL that it reads on average, over crashes at any place; `None` where no checkpoint completed.
+    /// WAL that crash recovery reads at most, in bytes; `None` where too few checkpoints lie in the WAL to say so.
+    pub replay_bytes_max: Option<u64>,
+    /// WAL that it reads on average, over crashes at any place; `None` for the same reason.
     pub replay_bytes_mean: Option<u64>,
-    /// The time in which the server wrote as much as recovery reads at most; `None` where records tell no time.
+    /// The time in which the server wrote as much as recovery reads at most; `None` where records tell no time, too.
     pub replay_seconds_max: Option<f64>,
 }
 
+/// Checkpoints that a setting must have asked for, before it is said what recovery reads: fewer have no distance that is the
+/// setting's own, but end where the WAL does.
+pub const MIN_ASKED: u64 = 2;
+
 impl Outcome {
+    /// Why it is unknown what recovery reads, as a stable name for programs; `None` where it is known.
+    #[must_use]
+    pub const fn replay_unknown(&self) -> Option<&'static str> {
+        match self.replay_bytes_max {
+            Some(_) => None,
+            None => Some(NoKnee::FewCheckpoints.code()),
+        }
+    }
+
     /// Part of the WAL that is images, 0 to 1.
     #[must_use]
     pub fn share(&self) -> f64 {
@@ -171,26 +184,57 @@ impl WhatIf {
 /// Points of a curve below which it has no knee.
 const MIN_POINTS: usize = 3;
 
-/// Where a larger `max_wal_size` begins to save little: the value whose image bytes lie farthest below the straight line
-/// from the first value to the last, sizes drawn by their logarithm and both axes scaled to 0..1. Values at which no
-/// checkpoint would have come tell the same over and over: only the first of them counts. `None` without three values, and
-/// where the curve does not bend that way.
-#[must_use]
-pub fn knee(rows: &[SpacingRow]) -> Option<u64> {
-    let mut points: Vec<(f64, f64, u64)> = Vec::new();
-    for row in rows {
-        let Spacing::MaxWalSize { bytes } = row.spacing else { continue };
-        points.push(((bytes as f64).log2(), row.outcome.image_bytes as f64, bytes));
-        if row.outcome.checkpoints == 0 {
-            break;
+/// Why a curve has no knee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoKnee {
+    /// Fewer than three values of `max_wal_size` were replayed.
+    FewValues,
+    /// Fewer than three of them differ in checkpoints that they ask for in this WAL.
+    FewCheckpoints,
+    /// The curve does not bend that way.
+    NoBend,
+}
+
+impl NoKnee {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::FewValues => "few_values",
+            Self::FewCheckpoints => "few_checkpoints",
+            Self::NoBend => "no_bend",
         }
     }
-    let (first, last) = points.first().zip(points.last()).filter(|_| points.len() >= MIN_POINTS)?;
+}
+
+/// Where a larger `max_wal_size` begins to save little: the value whose image bytes lie farthest below the straight line
+/// from the first value to the last, sizes drawn by their logarithm and both axes scaled to 0..1. Values that ask for too
+/// few checkpoints tell the same over and over: only the first of them counts.
+///
+/// # Errors
+/// Why there is none.
+pub fn knee(rows: &[SpacingRow]) -> Result<u64, NoKnee> {
+    let mut points: Vec<(f64, f64, u64)> = Vec::new();
+    let mut values = 0_usize;
+    let mut is_over = false;
+    for row in rows {
+        let Spacing::MaxWalSize { bytes } = row.spacing else { continue };
+        values = values.saturating_add(1);
+        if !is_over {
+            points.push(((bytes as f64).log2(), row.outcome.image_bytes as f64, bytes));
+        }
+        is_over |= row.outcome.replay_bytes_max.is_none();
+    }
+    if values < MIN_POINTS {
+        return Err(NoKnee::FewValues);
+    }
+    let ends = points.first().zip(points.last()).filter(|_| points.len() >= MIN_POINTS);
+    let (first, last) = ends.ok_or(NoKnee::FewCheckpoints)?;
     let (width, height) = (last.0 - first.0, first.1 - last.1);
     if width <= 0.0 || height <= 0.0 {
-        return None;
+        return Err(NoKnee::NoBend);
     }
     let below = |point: &(f64, f64, u64)| 1.0 - (point.0 - first.0) / width - (point.1 - last.1) / height;
-    let best = points.iter().max_by(|one, other| below(one).total_cmp(&below(other)))?;
-    (below(best) > 0.0).then_some(best.2)
+    let best = points.iter().max_by(|one, other| below(one).total_cmp(&below(other)));
+    best.filter(|best| below(best) > 0.0).map(|best| best.2).ok_or(NoKnee::NoBend)
 }

@@ -58,7 +58,7 @@ pub(super) struct Replay {
 /// What recovery would have had to read at each place of the real WAL.
 #[derive(Debug, Default)]
 struct RealCheckpoints {
-    /// Redo points after the first.
+    /// Redo points.
     count: u64,
     /// Redo point of the last checkpoint that completed, and from where on it was that.
     completed: Option<(Lsn, Lsn)>,
@@ -228,6 +228,7 @@ impl Replay {
     fn begin(&mut self, redo_lsn: Lsn) {
         self.is_begun = true;
         self.replayed_from.get_or_insert(redo_lsn);
+        self.real.count = self.real.count.saturating_add(1);
         let before = self.run_start.and_then(|start| redo_lsn.bytes_since(start)).unwrap_or(0);
         self.not_replayed_bytes = self.not_replayed_bytes.saturating_add(before);
         self.spacing.begin(redo_lsn, self.now());
@@ -387,10 +388,10 @@ impl Replay {
             image_bytes: tally.fpi_bytes,
             wal_bytes,
             checkpoints: real.count,
-            replay_bytes_max: real.max,
+            replay_bytes_max: (real.max > 0).then_some(real.max),
             replay_bytes_mean: (real.length > 0.0).then(|| (real.area / real.length) as u64),
             replay_seconds_max: seconds
-                .filter(|_| wal_bytes > 0)
+                .filter(|_| wal_bytes > 0 && real.max > 0)
                 .map(|seconds| real.max as f64 * seconds / wal_bytes as f64),
         };
         let open = OpenImages {

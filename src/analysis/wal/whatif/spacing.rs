@@ -3,7 +3,7 @@
 //! For each setting the redo point is kept that the server would have had. An ordinary image is written exactly where the
 //! page was last changed before the redo point, so the last change of each block decides for all settings at once.
 
-use super::{Outcome, Spacing, SpacingRow};
+use super::{MIN_ASKED, Outcome, Spacing, SpacingRow};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::tally::Tally;
 use crate::types::Lsn;
@@ -104,6 +104,8 @@ struct Setting {
     /// Images of which it is unknown whether they would have been written.
     unsure: u64,
     checkpoints: u64,
+    /// Those of them that the setting asked for.
+    asked: u64,
     distances: Distances,
 }
 
@@ -117,6 +119,12 @@ impl Setting {
     /// The place in the simulated WAL that a place in the real one has.
     fn simulated(&self, lsn: Lsn) -> u64 {
         lsn.0.saturating_add_signed(self.longer_by)
+    }
+
+    /// Notes whether it asks for a checkpoint.
+    const fn ask(&mut self, is_due: bool) -> bool {
+        self.asked = self.asked.saturating_add(is_due as u64);
+        is_due
     }
 
     fn is_due(&self, at: Lsn, now: Option<i64>, segment_size: u64) -> bool {
@@ -219,6 +227,7 @@ impl SpacingReplay {
                 added: Images::default(),
                 unsure: 0,
                 checkpoints: 0,
+                asked: 0,
                 distances: Distances::default(),
             })
             .collect();
@@ -240,6 +249,7 @@ impl SpacingReplay {
     pub(super) fn begin(&mut self, redo_lsn: Lsn, now: Option<i64>) {
         for (setting, redo) in self.settings.iter_mut().zip(&mut self.redo) {
             (setting.redo_at, setting.redo_time, setting.passed) = (setting.simulated(redo_lsn), now, 0);
+            setting.checkpoints = setting.checkpoints.saturating_add(1);
             *redo = redo_lsn;
         }
         (self.newest, self.pending_base, self.is_begun) = (redo_lsn, redo_lsn, true);
@@ -248,7 +258,10 @@ impl SpacingReplay {
     /// A place at which a checkpoint may begin is reached.
     pub(super) fn pass(&mut self, at: Lsn, now: Option<i64>) {
         let segment_size = u64::from(self.server.segment_size);
-        self.checkpoint_where(at, now, |setting| setting.is_due(at, now, segment_size));
+        self.checkpoint_where(at, now, |setting| {
+            let is_due = setting.is_due(at, now, segment_size);
+            setting.ask(is_due)
+        });
     }
 
     /// A record tells the time.
@@ -256,7 +269,10 @@ impl SpacingReplay {
         for setting in &mut self.settings {
             setting.redo_time.get_or_insert(now);
         }
-        self.checkpoint_where(at, Some(now), |setting| setting.is_due_by_time(Some(now)));
+        self.checkpoint_where(at, Some(now), |setting| {
+            let is_due = setting.is_due_by_time(Some(now));
+            setting.ask(is_due)
+        });
     }
 
     /// A checkpoint at which everything stops: all settings have it.
@@ -280,7 +296,10 @@ impl SpacingReplay {
             }
         }
         self.settle(redo_lsn, kept);
-        self.checkpoint_where(redo_lsn, now, |setting| setting.bit & kept != 0);
+        self.checkpoint_where(redo_lsn, now, |setting| {
+            let is_kept = setting.bit & kept != 0;
+            setting.ask(is_kept)
+        });
     }
 
     fn checkpoint_where(&mut self, at: Lsn, now: Option<i64>, mut is_due: impl FnMut(&mut Setting) -> bool) {
@@ -401,7 +420,9 @@ impl SpacingReplay {
         let Setting { avoided, added, .. } = setting;
         let change = |from: u64, less: u64, more: u64| from.saturating_sub(less).saturating_add(more);
         let wal_bytes = actual.combined_bytes().saturating_add_signed(setting.longer_by);
-        let (replay_bytes_max, replay_bytes_mean) = setting.distances.replay_bytes(self.server.completion_target);
+        let replay = setting.distances.replay_bytes(self.server.completion_target);
+        let (replay_bytes_max, replay_bytes_mean) =
+            if setting.asked < MIN_ASKED { (None, None) } else { (Some(replay.0), replay.1) };
         let images = match setting.spacing {
             // The place of a redo point that never was is simulated.
             Spacing::MaxWalSize { .. } | Spacing::Timeout { .. } | Spacing::Both { .. } => Certainty::Estimate,
@@ -423,7 +444,8 @@ impl SpacingReplay {
                 replay_bytes_mean,
                 replay_seconds_max: seconds
                     .filter(|_| wal_bytes > 0)
-                    .map(|seconds| replay_bytes_max as f64 * seconds / wal_bytes as f64),
+                    .zip(replay_bytes_max)
+                    .map(|(seconds, bytes)| bytes as f64 * seconds / wal_bytes as f64),
             },
             images_avoided: avoided.count,
             images_added: added.count,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::analysis::wal::whatif::knee;
+use crate::analysis::wal::whatif::{NoKnee, knee};
 
 const MIB: u64 = 1 << 20;
 
@@ -32,7 +32,8 @@ fn replay(spacings: &[Spacing]) -> SpacingReplay {
 
 fn checkpoints(replay: &SpacingReplay) -> Vec<u64> {
     let open = OpenImages::default();
-    replay.rows(&Tally::default(), None, open).iter().map(|row| row.outcome.checkpoints).collect()
+    // All begin at one.
+    replay.rows(&Tally::default(), None, open).iter().map(|row| row.outcome.checkpoints - 1).collect()
 }
 
 /// A segment number that lies so many segments after that of the redo point (`XLogCheckpointNeeded`): where in its segment the
@@ -110,6 +111,7 @@ fn rows(points: &[(u64, u64, u64)]) -> Vec<SpacingRow> {
     let mut rows = replay(&spacings).rows(&Tally::default(), None, OpenImages::default());
     for (row, (_, image_bytes, checkpoints)) in rows.iter_mut().zip(points) {
         (row.outcome.image_bytes, row.outcome.checkpoints) = (*image_bytes, *checkpoints);
+        row.outcome.replay_bytes_max = (*checkpoints >= MIN_ASKED).then_some(1);
     }
     rows
 }
@@ -118,21 +120,47 @@ fn rows(points: &[(u64, u64, u64)]) -> Vec<SpacingRow> {
 fn knee_lies_farthest_below_the_line_between_the_ends() {
     // By their logarithm 64 to 1024 are five equal steps; the line goes down by 200 a step.
     let bent = [(64, 1000, 50), (128, 500, 25), (256, 250, 12), (512, 210, 6), (1024, 200, 3)];
-    assert_eq!(knee(&rows(&bent)), Some(256 * MIB));
+    assert_eq!(knee(&rows(&bent)), Ok(256 * MIB));
     // Farther below the line at 128 than at 256: 1000 to 200 in four steps is 800 and 600 there.
     let early = [(64, 1000, 50), (128, 300, 25), (256, 250, 12), (512, 210, 6), (1024, 200, 3)];
-    assert_eq!(knee(&rows(&early)), Some(128 * MIB));
-    // Settings without any checkpoint tell the same again: only the first of them is an end.
+    assert_eq!(knee(&rows(&early)), Ok(128 * MIB));
+    // Settings with too few checkpoints tell the same again: only the first of them is an end.
     let flat = [(64, 1000, 50), (128, 700, 25), (256, 300, 12), (512, 200, 0), (1024, 200, 0), (65536, 200, 0)];
-    assert_eq!(knee(&rows(&flat)), Some(256 * MIB));
+    assert_eq!(knee(&rows(&flat)), Ok(256 * MIB));
 }
 
 #[test]
 fn curve_that_does_not_bend_so_has_no_knee() {
-    assert_eq!(knee(&rows(&[(64, 1000, 9), (128, 600, 5)])), None, "two points");
-    assert_eq!(knee(&rows(&[(64, 1000, 9), (128, 800, 5), (256, 600, 2)])), None, "a straight line");
-    assert_eq!(knee(&rows(&[(64, 1000, 9), (128, 950, 5), (256, 100, 2)])), None, "bent the other way");
-    assert_eq!(knee(&rows(&[(64, 1000, 9), (128, 900, 5), (256, 1000, 2)])), None, "nothing is saved at the end");
+    assert_eq!(knee(&rows(&[(64, 1000, 9), (128, 600, 5)])), Err(NoKnee::FewValues), "two points");
+    assert_eq!(knee(&rows(&[(64, 1000, 9), (128, 800, 5), (256, 600, 2)])), Err(NoKnee::NoBend), "a straight line");
+    assert_eq!(knee(&rows(&[(64, 1000, 9), (128, 950, 5), (256, 100, 2)])), Err(NoKnee::NoBend), "bent the other way");
+    assert_eq!(
+        knee(&rows(&[(64, 1000, 9), (128, 900, 5), (256, 1000, 2)])),
+        Err(NoKnee::NoBend),
+        "nothing is saved at the end"
+    );
     let timeouts = [30, 60, 120].map(|seconds| Spacing::Timeout { seconds });
-    assert_eq!(knee(&replay(&timeouts).rows(&Tally::default(), None, OpenImages::default())), None);
+    assert_eq!(knee(&replay(&timeouts).rows(&Tally::default(), None, OpenImages::default())), Err(NoKnee::FewValues));
+    // One value alone asks for checkpoints, the others wait for more WAL than there is.
+    let short = [(64, 1000, 9), (128, 950, 1), (256, 900, 0), (512, 900, 0)];
+    assert_eq!(knee(&rows(&short)), Err(NoKnee::FewCheckpoints));
+}
+
+/// 128 MiB ask for a checkpoint after four segments: what recovery reads is told from the second on, and a shutdown is none that
+/// the setting asked for.
+#[test]
+fn what_recovery_reads_is_unknown_with_too_few_checkpoints() {
+    let mut replay = replay(&[Spacing::MaxWalSize { bytes: 128 * MIB }]);
+    let reads = |replay: &SpacingReplay| {
+        let rows = replay.rows(&Tally::default(), None, OpenImages::default());
+        (rows[0].outcome.replay_bytes_max, rows[0].outcome.replay_unknown())
+    };
+    assert_eq!(reads(&replay), (None, Some("few_checkpoints")));
+    replay.pass(Lsn(16 * 5 * MIB), None);
+    replay.shutdown(Lsn(16 * 5 * MIB + 8), None);
+    assert_eq!(reads(&replay), (None, Some("few_checkpoints")));
+    replay.pass(Lsn(16 * 9 * MIB), None);
+    // Four segments, and 0.9 of them until the next checkpoint is done.
+    let most = ((4 * 16 * MIB) as f64 * 1.9) as u64;
+    assert_eq!(reads(&replay), (Some(most), None));
 }

@@ -3,6 +3,7 @@
 use super::super::parts::{Cell, Table};
 use super::{Figure, Part, WalReport, exact};
 use crate::analysis::wal::whatif::compression::CompressionRow;
+use crate::output::compression_text::certainty_words;
 use crate::output::figures::size;
 use crate::output::plot::{RankedBar, grouped, ranked};
 
@@ -39,7 +40,7 @@ impl WalReport<'_> {
                 Cell::Number(row.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))),
                 exact(row.wal_bytes),
                 Cell::Number(row.seconds_per_gb.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}"))),
-                Cell::text(row.certainty),
+                Cell::Text(certainty_words(row)),
             ]
         };
         let numbers = Some(Table {

@@ -5,11 +5,12 @@ use super::{Figure, Part, WalReport, exact};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::whatif::hints::HintImages;
 use crate::analysis::wal::whatif::protection::{Guard, GuardColumn};
-use crate::analysis::wal::whatif::{Outcome, Spacing, SpacingRow, WhatIf, knee};
-use crate::output::figures::{duration, percent, size};
+use crate::analysis::wal::whatif::{MIN_ASKED, NoKnee, Outcome, Spacing, SpacingRow, WhatIf, knee};
+use crate::output::figures::{duration, percent, size, size_words};
 use crate::output::plot::{Bar, Bars, Line, LineShape, Lines, Unit, grouped};
 use crate::output::whatif_text::GUARD_HEADINGS;
 use crate::output::whatif_text::{setting_name, setting_value};
+use crate::output::words::certainty::ForSameWork;
 
 /// Why there is no answer.
 const BROKEN_OFF: &str = "Other settings were not replayed: the reading was broken off.";
@@ -23,15 +24,25 @@ impl WalReport<'_> {
         };
         let before = match what_if.not_replayed_bytes {
             0 => String::new(),
-            bytes => format!("; {} before that and in gaps are left as they are", size(bytes)),
+            bytes => format!("; {} of WAL before that and after gaps stay as they are", size_words(bytes)),
         };
         let mut notes = vec![format!(
             "Replayed from the redo point {from}{before}. The work is taken to be the same; autovacuum and others may do other work at other times. What recovery reads assumes checkpoint_completion_target = {}.",
             what_if.completion_target
         )];
-        if let Some(bytes) = knee(&what_if.spacing) {
-            let value = setting_value(Spacing::MaxWalSize { bytes });
-            notes.push(format!("The knee of the curve is max_wal_size = {value}: larger values save little more."));
+        match knee(&what_if.spacing) {
+            Ok(bytes) => {
+                let value = setting_value(Spacing::MaxWalSize { bytes });
+                notes.push(format!("The knee of the curve is max_wal_size = {value}: larger values save little more."));
+            }
+            Err(NoKnee::FewCheckpoints) => notes
+                .push("No knee is named: too few values of max_wal_size ask for checkpoints in this WAL.".to_owned()),
+            Err(NoKnee::FewValues | NoKnee::NoBend) => {}
+        }
+        if what_if.spacing.iter().any(|row| row.outcome.replay_bytes_max.is_none()) {
+            notes.push(format!(
+                "Where fewer than {MIN_ASKED} checkpoints fall into this WAL, what recovery would read is unknown."
+            ));
         }
         let of = |takes: fn(Spacing) -> bool| -> Vec<&SpacingRow> {
             what_if.spacing.iter().filter(|row| takes(row.spacing)).collect()
@@ -85,7 +96,11 @@ impl WalReport<'_> {
                 exact(column.images),
                 exact(column.image_bytes),
                 Cell::Number(percent(column.share())),
-                Cell::Text(if column.is_actual { "as it is".to_owned() } else { column.certainty.to_string() }),
+                Cell::Text(if column.is_actual {
+                    "as it is".to_owned()
+                } else {
+                    ForSameWork(column.certainty).to_string()
+                }),
                 Cell::Number(pages.map_or_else(|| "-".to_owned(), grouped)),
                 Cell::Number(bytes.map_or_else(|| "-".to_owned(), grouped)),
             ]
@@ -131,9 +146,9 @@ impl WalReport<'_> {
 }
 
 fn curve(setting: &str, rows: &[&SpacingRow]) -> Lines {
-    let line = |name: &str, value: fn(&Outcome) -> u64| Line {
+    let line = |name: &str, value: fn(&Outcome) -> Option<u64>| Line {
         name: name.to_owned(),
-        values: rows.iter().map(|row| Some(value(&row.outcome) as f64)).collect(),
+        values: rows.iter().map(|row| value(&row.outcome).map(|value| value as f64)).collect(),
     };
     Lines {
         title: format!("What other values of {setting} would have written, and what recovery would have read"),
@@ -142,8 +157,8 @@ fn curve(setting: &str, rows: &[&SpacingRow]) -> Lines {
         ),
         places: rows.iter().map(|row| setting_value(row.spacing)).collect(),
         lines: vec![
-            line("images", |outcome| outcome.image_bytes),
-            line("all records", |outcome| outcome.wal_bytes),
+            line("images", |outcome| Some(outcome.image_bytes)),
+            line("all records", |outcome| Some(outcome.wal_bytes)),
             line("recovery reads at most", |outcome| outcome.replay_bytes_max),
         ],
         shape: LineShape::Straight,
@@ -154,16 +169,16 @@ fn curve(setting: &str, rows: &[&SpacingRow]) -> Lines {
 }
 
 fn spacing_table(what_if: &WhatIf) -> Table {
-    let cells = |name: String, outcome: &Outcome, certainty: Certainty, is_least: bool| {
-        let least = if is_least && outcome.replay_bytes_max > 0 { "≥ " } else { "" };
+    let cells = |name: String, outcome: &Outcome, certainty: String, is_least: bool| {
+        let read = |bytes: u64| format!("{}{}", if is_least { "≥ " } else { "" }, grouped(bytes));
         vec![
             Cell::Text(name),
             exact(outcome.checkpoints),
             exact(outcome.images),
             exact(outcome.image_bytes),
             exact(outcome.wal_bytes),
-            Cell::text(certainty),
-            Cell::Number(format!("{least}{}", grouped(outcome.replay_bytes_max))),
+            Cell::Text(certainty),
+            Cell::Number(outcome.replay_bytes_max.map_or_else(|| "-".to_owned(), read)),
             Cell::Number(outcome.replay_bytes_mean.map_or_else(|| "-".to_owned(), grouped)),
             Cell::Number(outcome.replay_seconds_max.map_or_else(|| "-".to_owned(), duration)),
         ]
@@ -171,12 +186,12 @@ fn spacing_table(what_if: &WhatIf) -> Table {
     let actual = cells(
         "as it is".to_owned(),
         &what_if.actual,
-        what_if.certainty,
+        what_if.certainty.to_string(),
         what_if.replay_certainty == Certainty::AtLeast,
     );
     let rows = what_if.spacing.iter().map(|row| {
         let is_least = row.replay_certainty == Certainty::AtLeast;
-        cells(setting_name(row.spacing), &row.outcome, row.certainty, is_least)
+        cells(setting_name(row.spacing), &row.outcome, ForSameWork(row.certainty).to_string(), is_least)
     });
     Table {
         caption: "Checkpoints at other distances".to_owned(),

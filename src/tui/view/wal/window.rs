@@ -9,6 +9,7 @@ use crate::output::advise_text::{remedy_words, why};
 use crate::output::figures::{percent, signed_size, size};
 use crate::output::json::time_text;
 use crate::output::relation_columns::{kind_words, likely_cause_words};
+use crate::output::words::certainty::ForSameWork;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::tui::facts::{WalSurvey, WindowSheet};
 use crate::tui::look::{Look, columns};
@@ -155,7 +156,7 @@ pub(super) fn savings(look: Look, wal: &WalSurvey, width: usize) -> Vec<Line<'st
             "{} saves {} ({}): {}",
             remedy_words(&saving.remedy),
             signed_size(saving.image_bytes),
-            saving.certainty,
+            ForSameWork(saving.certainty),
             why(saving, block_size)
         );
         lines.extend(look.wrap(&words, width).into_iter().enumerate().map(|(at, words)| {
