@@ -18,7 +18,7 @@ use pgforensics::tui::export::json_text;
 use pgforensics::tui::facts::{Progress, Survey};
 use pgforensics::tui::look::{Look, Theme};
 use pgforensics::tui::view::{next_words, start_words};
-use ratatui::buffer::Cell;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 use screen::{Driven, LARGE, SMALL, draw, short_paths, text_of};
 
@@ -46,11 +46,75 @@ fn assert_picture(name: String, screen: &Driven) {
 
 #[test]
 fn every_view_of_a_crash() {
-    for (size, word) in [(SMALL, "80x24"), (LARGE, "140x45")] {
+    let sizes =
+        [((60, 16), "60x16"), (SMALL, "80x24"), ((120, 40), "120x40"), (LARGE, "140x45"), ((200, 60), "200x60")];
+    for (size, word) in sizes {
         let mut screen = Driven::of("checkpoint", size);
         for (name, keys) in WALK {
             screen.keys(keys);
             assert_picture(format!("{name}_{word}"), &screen);
+        }
+    }
+}
+
+/// A picture with the names of its colours: each run of cells that look alike after how they look.
+fn painted(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width);
+    let mut text = String::new();
+    for row in buffer.content.chunks(width) {
+        let mut line = String::new();
+        let mut last = String::new();
+        for cell in row {
+            let mut style: Vec<String> = Vec::new();
+            if cell.fg != Color::Reset {
+                style.push(format!("{:?}", cell.fg));
+            }
+            if cell.bg != Color::Reset {
+                style.push(format!("on {:?}", cell.bg));
+            }
+            style.extend(cell.modifier.iter_names().map(|(name, _)| name.to_lowercase()));
+            let style = style.join(" ");
+            if style != last {
+                line.push_str(&format!("<{style}>"));
+                last = style;
+            }
+            line.push_str(cell.symbol());
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn colours_of_every_view_on_dark_and_light() {
+    short_paths();
+    for (theme, word) in [(Theme::Dark, "dark"), (Theme::Light, "light")] {
+        let look = Look { colour: true, theme, ascii: false };
+        let mut screen = Driven::open(Path::new("checkpoint"), look, SMALL);
+        for (name, keys) in WALK {
+            let buffer = screen.keys(keys).buffer();
+            // Colours that cannot be read on white, or on black.
+            let is_lost = |cell: &&Cell| match theme {
+                Theme::Light => matches!(
+                    cell.fg,
+                    Color::Yellow
+                        | Color::LightYellow
+                        | Color::White
+                        | Color::Gray
+                        | Color::Cyan
+                        | Color::LightCyan
+                        | Color::LightGreen
+                        | Color::LightBlue
+                        | Color::LightMagenta
+                ),
+                Theme::Dark => matches!(cell.fg, Color::Black | Color::Blue | Color::DarkGray),
+            };
+            assert_eq!(buffer.content.iter().find(is_lost), None, "{name} {word}");
+            let filters = [("postmaster.pid: names process .*", "postmaster.pid: names process […]")];
+            insta::with_settings!({filters => filters}, {
+                insta::assert_snapshot!(format!("colours_{word}_{name}"), painted(&buffer));
+            });
         }
     }
 }

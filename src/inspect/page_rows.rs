@@ -62,6 +62,11 @@ impl RowSets {
         })
     }
 
+    /// The same for each image; for the page on disk alone where there is none.
+    pub fn each<'a>(&'a self, versions: &'a [PageVersion]) -> impl Iterator<Item = RowsOf<'a>> {
+        (0..self.sets.len()).filter_map(|image| self.get(versions, image))
+    }
+
     /// Every row as JSON.
     #[must_use]
     pub fn json(&self, page: PageId, versions: &[PageVersion]) -> Vec<Row> {

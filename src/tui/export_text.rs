@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::export::text_of;
 use super::facts::{PageSheet, Survey, WalSurvey, WindowSheet};
 use super::query::slot_words;
-use super::state::{State, View};
+use super::state::{PagePart, State, View};
 use super::view::wal_notes;
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::wal::interval::Interval;
@@ -86,7 +86,9 @@ fn write_page(out: &mut dyn Write, state: &State, sheet: &PageSheet) -> io::Resu
     let (examined, page) = (&sheet.examined, sheet.report.page);
     let title = page_and_path(&examined.called(page), page, &examined.path_of(page));
     let cluster = judged_cluster(examined, state.subject.program, &state.subject.path);
-    write_page_text(out, LAYOUT, (cluster, &title), &sheet.report, &sheet.versions, true)
+    let is_of_rows = state.page.part == PagePart::Rows;
+    let rows: Vec<_> = sheet.rows.each(&sheet.versions).take_while(|_| is_of_rows).collect();
+    write_page_text(out, LAYOUT, (cluster, &title), &sheet.report, &sheet.versions, &rows, true)
 }
 
 /// The listed slots with all that is known of each: `dump` does not compare them with the pages on disk.

@@ -13,6 +13,7 @@ pub mod facts;
 pub mod keymap;
 pub mod look;
 pub mod picker;
+
 pub mod query;
 pub mod ring;
 pub mod run;
@@ -20,4 +21,5 @@ pub mod state;
 pub mod terminal;
 pub mod update;
 pub mod view;
+pub mod views;
 pub mod worker;

@@ -11,6 +11,7 @@ use super::facts::{
 };
 use super::look::Look;
 use super::query::Query;
+pub use super::views::{Column, PagePart, View};
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::verdict::judge::Verdict;
 use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
@@ -26,133 +27,6 @@ const DIVIDER: usize = 3;
 
 /// Keys that are kept for the crash report.
 const MAX_PRESSED: usize = 2000;
-
-/// The views, in the order of the tabs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum View {
-    /// What is wrong and what to do.
-    Triage,
-    /// What was written between checkpoints.
-    Batches,
-    /// All slots.
-    Slots,
-    /// One page.
-    Page,
-    /// Full-page images in WAL.
-    Wal,
-    /// What a repair would do.
-    Plan,
-    /// The last look before a plan is carried out: no tab, opened from the plan.
-    Apply,
-    /// The last look before a repair is taken back: no tab, opened from the plan.
-    Undo,
-}
-
-impl View {
-    /// All views.
-    pub const ALL: [Self; 6] = [Self::Triage, Self::Batches, Self::Slots, Self::Page, Self::Wal, Self::Plan];
-
-    /// On a wide screen, all about the selected line is shown beside the list.
-    #[must_use]
-    pub const fn has_detail(self) -> bool {
-        matches!(self, Self::Triage | Self::Page | Self::Wal)
-    }
-
-    /// The word on the tab.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Triage => "Triage",
-            Self::Batches => "Batches",
-            Self::Slots => "Slots",
-            Self::Page => "Page",
-            Self::Wal => "WAL",
-            Self::Plan => "Plan",
-            Self::Apply => "Apply",
-            Self::Undo => "Undo",
-        }
-    }
-
-    /// The view on whose tab it is.
-    #[must_use]
-    pub const fn tab(self) -> Self {
-        match self {
-            Self::Apply | Self::Undo => Self::Plan,
-            view => view,
-        }
-    }
-}
-
-/// Parts of the page view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PagePart {
-    /// Evidence and verdict.
-    Verdict,
-    /// Rows on disk against rows in the image.
-    Rows,
-    /// Bytes side by side.
-    Bytes,
-    /// Header and line pointers.
-    Header,
-    /// Records in WAL.
-    Wal,
-}
-
-impl PagePart {
-    /// All parts, from left to right.
-    pub const ALL: [Self; 5] = [Self::Verdict, Self::Rows, Self::Bytes, Self::Header, Self::Wal];
-
-    /// The word above it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Verdict => "verdict",
-            Self::Rows => "rows",
-            Self::Bytes => "bytes",
-            Self::Header => "header",
-            Self::Wal => "records",
-        }
-    }
-
-    /// It is a list of which one line is selected.
-    #[must_use]
-    pub const fn is_list(self) -> bool {
-        matches!(self, Self::Rows | Self::Wal)
-    }
-}
-
-/// Columns that slots are sorted by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Column {
-    /// File and index.
-    #[default]
-    Slot,
-    /// Relation, fork, block.
-    Page,
-    /// LSN of the image.
-    PageLsn,
-    /// How the slot's CRC is.
-    Condition,
-    /// Which batch.
-    Batch,
-    /// How the page on disk compares with the image.
-    Disk,
-}
-
-impl Column {
-    /// The column to the right; after the last one, the first.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        match self {
-            Self::Slot => Self::Page,
-            Self::Page => Self::PageLsn,
-            Self::PageLsn => Self::Condition,
-            Self::Condition => Self::Batch,
-            Self::Batch => Self::Disk,
-            Self::Disk => Self::Slot,
-        }
-    }
-}
 
 /// What is being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -544,7 +418,12 @@ impl State {
     pub fn detail_columns(&self) -> usize {
         let is_page = self.view == View::Page;
         let has_detail = self.view.has_detail() && (!is_page || (self.page.part.is_list() && !self.page.is_open));
-        if self.columns() < DETAIL_FROM || !has_detail { 0 } else { self.columns() * 9 / 20 }
+        match self.view {
+            _ if self.columns() < DETAIL_FROM || !has_detail => 0,
+            // A slot has many columns of its own.
+            View::Slots => self.columns() * 3 / 10,
+            _ => self.columns() * 9 / 20,
+        }
     }
 
     /// Columns of the list, without the line between it and the detail.

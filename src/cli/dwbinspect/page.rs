@@ -10,7 +10,6 @@ use super::PROGRAM;
 use super::bars::Bars;
 use super::page_at::{PageAtView, show_page_at};
 use super::page_history::{show_changes, show_history};
-use crate::analysis::verdict::fetch::VersionOf;
 use crate::analysis::verdict::survey::PageReport;
 use crate::cli::context::RunArgs;
 use crate::cli::data_dir_arg::PgData;
@@ -22,15 +21,13 @@ use crate::inspect::examination::Examination;
 use crate::inspect::next::{judged_cluster, step_context, steps_for};
 use crate::inspect::page_at::{Moment, PagesAtRequest};
 use crate::inspect::page_history::HistoryRequest;
-use crate::inspect::page_rows::{RowSets, disk_and_images};
+use crate::inspect::page_rows::RowSets;
 use crate::inspect::page_target::{demand_page, find_relation};
 use crate::inspect::page_versions::page_versions;
-use crate::output::check_text::{page_and_path, write_evidence};
+use crate::output::check_text::page_and_path;
 use crate::output::closing::Closing;
-use crate::output::documents::events_of;
 use crate::output::next_step_text::write_steps;
-use crate::output::page_rows::write_rows;
-use crate::output::page_text::{version_title, write_difference, write_headers, write_history, write_items};
+use crate::output::page_document::write_page_text;
 use crate::output::text::Layout;
 use crate::types::{BlockNumber, ForkNumber, Lsn, MAX_BLOCK_NUMBER, PageId};
 
@@ -196,31 +193,10 @@ fn write_text(
     args: &PageArgs,
 ) -> Result<(), Stop> {
     let page = found.page;
-    write_evidence(out, layout, found, &page_and_path(&examined.called(page), page, &examined.path_of(page)))?;
+    let title = page_and_path(&examined.called(page), page, &examined.path_of(page));
     let versions = page_versions(examined, found);
-    if !versions.is_empty() {
-        write_headers(out, layout, page, &versions)?;
-        write_items(out, layout, page, &versions)?;
-    }
-    if args.rows {
-        let sets = RowSets::of(examined, page, &versions);
-        let (disk, images) = disk_and_images(&versions);
-        for index in 0.. {
-            let Some(of) = sets.get(&versions, index) else { break };
-            let title = match (disk, images.get(index)) {
-                (Some(_), Some(image)) => format!("Rows on disk compared with {}", version_title(image)),
-                (None, Some(image)) => format!("Rows of {}", version_title(image)),
-                (_, None) => "Rows on disk".to_owned(),
-            };
-            write_rows(out, layout, &title, &of)?;
-        }
-    }
-    if let Some((disk, images)) = versions.split_first().filter(|(first, _)| first.of == VersionOf::Disk) {
-        for image in images {
-            write_difference(out, layout, disk, image, args.hex)?;
-        }
-    }
-    let report = &examined.report;
-    write_history(out, layout, events_of(report, page), report.history.major, report.replay.redo_lsn)?;
-    Ok(())
+    let sets = args.rows.then(|| RowSets::of(examined, page, &versions));
+    let rows: Vec<_> = sets.iter().flat_map(|sets| sets.each(&versions)).collect();
+    let cluster = judged_cluster(examined, PROGRAM, "");
+    Ok(write_page_text(out, layout, (cluster, &title), found, &versions, &rows, args.hex)?)
 }

@@ -6,6 +6,9 @@ use super::Body;
 use crate::tui::keymap::KEYS;
 use crate::tui::state::State;
 
+/// Columns of the keys.
+const LABEL: usize = 17;
+
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let head = vec![
@@ -13,29 +16,36 @@ pub(super) fn body(state: &State) -> Body<'_> {
         Line::default(),
     ];
     let bindings: Vec<_> = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views)).collect();
-    let cell = |at: usize, width: usize| {
-        let Some(binding) = bindings.get(at) else { return Vec::new() };
-        vec![
-            Span::styled(look.fit(binding.label, 17), look.heading()),
-            Span::raw(look.fit(binding.help, width.saturating_sub(17))),
-        ]
-    };
     let double = state.columns() >= 120;
     let rows = if double { bindings.len().div_ceil(2) } else { bindings.len() };
     let width = if double { state.columns() / 2 } else { state.columns() };
-    let mut lines: Vec<Line<'static>> = (0..rows)
-        .map(|at| {
-            let mut spans = cell(at, width);
-            if double {
-                spans.extend(cell(at + rows, width));
-            }
-            Line::from(spans)
-        })
-        .collect();
+    // Words that have no room beside the keys go on below.
+    let cell = |at: usize| -> Vec<Vec<Span<'static>>> {
+        let Some(binding) = bindings.get(at) else { return Vec::new() };
+        let words = look.wrap(binding.help, width.saturating_sub(LABEL + 1)).into_iter().enumerate();
+        let label = |line: usize| if line == 0 { binding.label } else { "" };
+        words
+            .map(|(line, words)| {
+                vec![
+                    Span::styled(look.fit(label(line), LABEL), look.heading()),
+                    Span::raw(look.fit(&words, width.saturating_sub(LABEL))),
+                ]
+            })
+            .collect()
+    };
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for at in 0..rows {
+        let (left, right) = (cell(at), if double { cell(at + rows) } else { Vec::new() });
+        for line in 0..left.len().max(right.len()) {
+            let mut spans = left.get(line).cloned().unwrap_or_else(|| vec![Span::raw(" ".repeat(width))]);
+            spans.extend(right.get(line).into_iter().flatten().cloned());
+            lines.push(Line::from(spans));
+        }
+    }
     lines.push(Line::default());
     let mouse =
         "Mouse: a tab opens its view, a line or a cell of the ring is selected, once more opens it, the wheel moves.";
     lines.extend(look.wrap(mouse, state.columns().saturating_sub(1)).into_iter().map(Line::raw));
-    lines.push(Line::raw("Only Plan writes into the data directory, and only after you type apply."));
+    lines.push(Line::raw("Only Plan writes into the data directory, and only after you type apply or undo."));
     Body::text(head, lines, state.help.top)
 }

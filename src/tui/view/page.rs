@@ -175,7 +175,7 @@ fn sector_map(look: Look, sheet: &PageSheet, width: usize) -> Vec<Line<'static>>
         }
         lines.push(Line::from(spans));
     }
-    let words = format!("{:12}letters: images with the same {SECTOR_BYTES} bytes; 0 all zero; . none", "");
+    let words = format!("{:12}letter: equal to image; 0: zero; .: neither", "");
     lines.push(Line::styled(look.cut(&words, width), look.faint()));
     lines
 }

@@ -14,6 +14,9 @@ use crate::tui::facts::PageSheet;
 use crate::tui::look::Look;
 use crate::tui::state::State;
 
+/// Width from which on bytes are shown as characters, too.
+const WITH_TEXT: usize = 74;
+
 pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Line<'static>>) -> Body<'a> {
     let look = state.look;
     let row_bytes = row_bytes(state);
@@ -24,9 +27,10 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
         (None, Some(image)) => (format!("image {image} (there is no page on disk)"), None),
         (None, None) => return Body::text(head, Vec::new(), 0),
     };
-    let side = row_bytes * 4;
+    // On a narrow screen the bytes of both sides are worth more than their characters.
+    let side = row_bytes * if state.columns() >= WITH_TEXT { 4 } else { 3 };
     let right_title = second.as_ref().map_or_else(|| "no image".to_owned(), |image| format!("image {image}"));
-    let words = if second.is_some() { "  (! underlined: differ)" } else { "" };
+    let words = if second.is_some() { "  (!: differ)" } else { "" };
     let heading = format!("      {}   {right_title}{words}", look.fit(&first, side));
     head.push(Line::styled(look.cut(&heading, state.columns()), look.heading()));
     let lines = byte_rows(left, right, row_bytes, state.page.is_unfolded);

@@ -8,7 +8,7 @@ use crate::analysis::verdict::judge::Verdict;
 use crate::output::check_text::{letter, page_title};
 use crate::tui::damage_map::verdict_letter;
 use crate::tui::facts::Survey;
-use crate::tui::look::{Look, pages};
+use crate::tui::look::{Look, columns, pages};
 use crate::tui::ring::{Grid, Mark, WORST_LAST};
 use crate::tui::state::State;
 
@@ -63,9 +63,7 @@ pub(super) fn lines(state: &State, survey: &Survey) -> Vec<Line<'static>> {
         spans.extend((0..grid.columns).filter_map(|column| cell(state, survey, grid.cell(row, column))));
         lines.push(Line::from(spans));
     }
-    for words in look.wrap(&legend(state, survey), width.saturating_sub(1)) {
-        lines.push(Line::styled(words, look.faint()));
-    }
+    lines.extend(filled(&legend(state, survey), width).into_iter().map(|words| Line::styled(words, look.faint())));
     lines.extend(fact(look, width, "cursor", &cursor_words(state, survey, &grid), Style::new()));
     lines
 }
@@ -115,8 +113,20 @@ fn batch_cell(look: Look, survey: &Survey, slots: impl Iterator<Item = usize>) -
     }
 }
 
+/// Items side by side, none of them broken at the end of a line.
+fn filled(items: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for item in items {
+        match lines.last_mut() {
+            Some(line) if columns(line) + columns(item) + 2 < width => line.extend(["; ", item]),
+            _ => lines.push(item.clone()),
+        }
+    }
+    lines
+}
+
 /// What the characters mean that are on the map.
-fn legend(state: &State, survey: &Survey) -> String {
+fn legend(state: &State, survey: &Survey) -> Vec<String> {
     let marks = &survey.ring.seen;
     let mut words = vec!["small letters: batches, underlined where one begins".to_owned()];
     if survey.ring.current_end.is_some() {
@@ -133,7 +143,7 @@ fn legend(state: &State, survey: &Survey) -> String {
             words.push(format!("{} {}", verdict_letter(Some(*verdict)), verdict.name()));
         }
     }
-    words.join("; ")
+    words
 }
 
 /// What is under the cursor.

@@ -1,11 +1,14 @@
 //! Every slot of the double write buffer, sorted and searched. Only lines on the screen are made.
 
 use ratatui::style::Style;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
+use super::before::Facts;
+use super::triage::meaning;
 use super::{Body, highlight, waiting};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
+use crate::analysis::verdict::compare::Comparison;
 use crate::parsers::dwb::patch::short_name;
 use crate::tui::facts::Survey;
 use crate::tui::look::Look;
@@ -42,9 +45,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     }
     let line = if list.order.is_empty() { 0 } else { list.selected + 1 };
     title.push_str(&format!(", line {line}"));
-    let names = ["slot", "relation", "block", "page lsn", "crc", "batch", "disk"].map(str::to_owned);
+    let mut names = ["slot", "relation", "block", "page LSN", "crc", "batch", "disk", "by", "id"].map(str::to_owned);
     let order = if list.descending { "-" } else { "+" };
-    let mut names = names;
     // Relation and block are one column of the order.
     let sorted = match list.column {
         Column::Slot => 0,
@@ -57,45 +59,70 @@ pub(super) fn body(state: &State) -> Body<'_> {
     if let Some(name) = names.get_mut(sorted) {
         name.push_str(order);
     }
-    let heading = cells(state, " ", &names, ["by", "id"].map(str::to_owned));
+    let widths = Widths::of(state);
+    match list.column {
+        Column::PageLsn if widths.lsn == 0 => title.push_str(", sorted by page LSN"),
+        Column::Batch if widths.batch == 0 => title.push_str(", sorted by batch"),
+        _ => {}
+    }
+    let heading = cells(look, widths, " ", &names).concat();
     let head = vec![Line::raw(look.cut(&title, state.columns())), Line::styled(heading, look.heading())];
-    Body::list(head, list.order.len(), list.selected, move |at| slot_line(state, survey, at))
+    let mut body = Body::list(head, list.order.len(), list.selected, move |at| slot_line(state, survey, widths, at));
+    if state.detail_columns() > 0 {
+        let row = list.order.get(list.selected).and_then(|index| survey.slots().get(*index));
+        body.detail = row.map_or_else(Vec::new, |row| details(look, survey, row, state.detail_columns()));
+    }
+    body
 }
 
-/// The cells of a row. Where the screen is narrow, columns are left out; the relation is as wide as the longest name, where
-/// there is room.
-fn cells(state: &State, lead: &str, cells: &[String; 7], more: [String; 2]) -> String {
-    let (look, width) = (state.look, state.columns());
-    let [slot, relation, block, lsn, crc, batch, disk] = cells;
-    let (has_lsn, has_batch, wide) = (width >= WITH_LSN, width >= WITH_BATCH, width >= WIDE);
-    let fixed = 2 + 9 + 1 + 9 + 1 + 6 + 14 + if has_lsn { 12 } else { 0 } + if has_batch { 10 } else { 0 };
-    let fixed = fixed + if wide { 22 } else { 0 };
-    let relation_columns = state.slots.name_columns.max(NAME).min(width.saturating_sub(fixed));
-    let mut text = format!(
-        "{}{}{} {} ",
+/// Columns that a list of this width has; what has no room is in the detail, or on a wider screen.
+#[derive(Clone, Copy)]
+struct Widths {
+    slot: usize,
+    relation: usize,
+    block: usize,
+    lsn: usize,
+    batch: usize,
+    by: usize,
+    id: usize,
+}
+
+/// Columns of CRC and of how the page on disk compares.
+const CRC: usize = 6;
+const DISK: usize = 16;
+
+impl Widths {
+    fn of(state: &State) -> Self {
+        let width = state.list_columns();
+        let (slot, block) = if width >= WIDE { (10, 10) } else { (8, 8) };
+        let lsn = if width >= WITH_LSN { 12 } else { 0 };
+        let batch = if width >= WITH_BATCH { 10 } else { 0 };
+        let (by, id) = if width >= WIDE { (11, 8) } else { (0, 0) };
+        let fixed = 2 + slot + block + lsn + CRC + batch + DISK + by + id;
+        // As wide as its names, so that a line can be read in one look.
+        let longest = state.slots.name_columns.max(NAME) + 1;
+        Self { slot, relation: longest.min(width.saturating_sub(fixed + 1)), block, lsn, batch, by, id }
+    }
+}
+
+fn cells(look: Look, widths: Widths, lead: &str, words: &[String; 9]) -> [String; 3] {
+    let [slot, relation, block, lsn, crc, batch, disk, by, id] = words;
+    let right = |text: &str, width: usize| if width == 0 { String::new() } else { look.fit_right(text, width) };
+    let before = format!(
+        "{}{}{}{}{}{}{}",
         look.fit(lead, 2),
-        look.fit(slot, 9),
-        look.fit_name(relation, relation_columns),
-        look.fit_right(block, 9)
+        look.fit(slot, widths.slot),
+        look.fit_name(relation, widths.relation),
+        right(block, widths.block),
+        right(lsn, widths.lsn),
+        look.fit(&format!(" {crc}"), CRC),
+        look.fit(batch, widths.batch),
     );
-    if has_lsn {
-        text.push_str(&look.fit_right(lsn, 11));
-        text.push(' ');
-    }
-    text.push_str(&look.fit(crc, 6));
-    if has_batch {
-        text.push_str(&look.fit(batch, 10));
-    }
-    text.push_str(&look.fit(disk, 14));
-    if wide {
-        let [by, id] = more;
-        text.push_str(&look.fit(&by, 12));
-        text.push_str(&look.fit_right(&id, 10));
-    }
-    text
+    let after = format!("{}{}", look.fit(by, widths.by), right(id, widths.id));
+    [before, look.fit(disk, DISK), after]
 }
 
-fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
+fn slot_line(state: &State, survey: &Survey, widths: Widths, at: usize) -> Line<'static> {
     let look = state.look;
     let Some(row) = state.slots.order.get(at).and_then(|index| survey.slots().get(*index)) else {
         return Line::default();
@@ -119,10 +146,50 @@ fn slot_line(state: &State, survey: &Survey, at: usize) -> Line<'static> {
         crc.to_owned(),
         known(batch.to_owned()),
         known(disk.to_owned()),
+        known(by.to_owned()),
+        known(row.slot_id.to_string()),
     ];
-    let more = [known(by.to_owned()), known(row.slot_id.to_string())];
-    let text = cells(state, &lead, &words, more);
-    highlight(look, is_selected, Line::styled(text, style_of(look, survey, row)))
+    let [before, disk, after] = cells(look, widths, &lead, &words);
+    let style = style_of(look, survey, row);
+    // A page that can be put back is damaged all the same.
+    let disk_style = match row.comparison {
+        Some(Comparison::Torn | Comparison::Damaged) => look.bad(),
+        _ => style,
+    };
+    let spans = vec![Span::styled(before, style), Span::styled(disk, disk_style), Span::styled(after, style)];
+    highlight(look, is_selected, Line::from(spans))
+}
+
+/// All about a slot.
+fn details(look: Look, survey: &Survey, row: &SlotRow, width: usize) -> Vec<Line<'static>> {
+    let [crc, batch, disk, by, fork] = slot_words(row);
+    let file = survey.file_name(row.file).unwrap_or("?");
+    let mut facts = Facts::new(look, width);
+    facts.add("slot", &format!("{file}:{}, stored number {}", row.index, row.slot_id), look.heading());
+    facts.add("crc", crc, Style::new());
+    if row.condition == Condition::Empty {
+        return facts.lines;
+    }
+    facts.add("relation", &format!("{} ({})", survey.relation(row.rel), row.rel), Style::new());
+    facts.add("block", &format!("{} of the {fork} fork", row.block), Style::new());
+    facts.add(
+        "LSN",
+        &format!("{} in the image, {} in the header of the slot", row.page_lsn, row.slot_lsn),
+        Style::new(),
+    );
+    let reason = row.batch.map_or_else(String::new, |(_, reason)| format!(" ({})", reason.name()));
+    facts.add("batch", &format!("{batch}{reason}"), Style::new());
+    facts.add("written by", by, Style::new());
+    facts.add("on disk", disk, Style::new());
+    if let Some(report) = row.page.and_then(|page| survey.damaged(page)) {
+        let verdict = report.verdict.verdict;
+        facts.add("page", &format!("{}: {}", verdict.name(), meaning(verdict)), look.verdict(verdict));
+        for reason in &report.verdict.reasons {
+            facts.add("", &reason.to_string(), Style::new());
+        }
+        facts.add("", "enter: the page and its images", look.faint());
+    }
+    facts.lines
 }
 
 /// `file:slot`, the file by its number; the slot alone where there is one file.
