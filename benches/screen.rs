@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         path: "/data".to_owned(),
         arguments: "/data".to_owned(),
         wal_arguments: "/data".to_owned(),
+        is_guided: false,
         views: View::ALL.to_vec(),
     };
     let fine = Look { colour: true, theme: Theme::Dark, ascii: false };

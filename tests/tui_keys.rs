@@ -177,6 +177,8 @@ const TABLE: &[Row] = &[
     (&["r"], "read again", |s| !s.cluster.is_reading && s.cluster.survey.is_some()),
     (&["x"], "a key without meaning", |s| s.message.as_ref().is_some_and(|m| m.words.contains("x is not a key here"))),
     (&["a"], "apply is for the plan only", |s| s.prompt.is_none() && s.message.as_ref().is_some_and(|m| m.words.contains("in Plan: apply the plan"))),
+    (&["W"], "guided", |s| s.is_guided),
+    (&["W", "W"], "no longer guided", |s| !s.is_guided),
     (&["up"], "says why nothing moved", |s| s.message.as_ref().is_some_and(|m| m.words == "this is the first line")),
     (&["?", "q"], "closes the help", |s| !s.help.is_open),
     (&["j", "m", "q"], "does not forget marks", |s| s.plan.marks.len() == 1 && s.message.as_ref().is_some_and(|m| m.is_bad)),

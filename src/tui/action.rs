@@ -128,6 +128,8 @@ pub enum Command {
     OpenGroup,
     /// Hide them again.
     CloseGroup,
+    /// Begin or end guided mode.
+    Guide,
 }
 
 /// Something that happened.

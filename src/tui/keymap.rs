@@ -258,6 +258,7 @@ pub const KEYS: &[Binding] = &[
     bind(&[char_key('r')], Command::Reload, &[], "r", "read everything again", ""),
     bind(&[Key::Control('z')], Command::Suspend, &[], "ctrl-z", "suspend", ""),
     bind(&[char_key('R')], Command::Report, CLUSTER, "R", "write the crash report, as a page and as Markdown", ""),
+    bind(&[char_key('W')], Command::Guide, CLUSTER, "W", "guided mode: the step, and the key that leads on", ""),
     bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw the screen", ""),
 ];
 

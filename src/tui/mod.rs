@@ -10,6 +10,7 @@ pub mod damage_map;
 pub mod export;
 pub mod export_text;
 pub mod facts;
+pub mod guide;
 pub mod keymap;
 pub mod look;
 pub mod picker;

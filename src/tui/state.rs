@@ -1,23 +1,25 @@
 //! What the screen shows.
 
+mod wal;
+
+pub use wal::{WalLevel, WalState};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::damage_map::{DamageMap, MapOrder};
 use super::facts::{
-    AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet, WalSurvey,
-    WindowSheet,
+    AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet,
 };
 use super::look::Look;
 use super::query::Query;
 pub use super::views::{Column, PagePart, View};
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::verdict::judge::Verdict;
-use crate::analysis::wal::record_sheet::{RecordList, RecordSheet};
 use crate::output::html::crash::Pressed;
 use crate::repair::blocker::Overrides;
-use crate::types::{Lsn, PageId};
+use crate::types::PageId;
 
 /// Columns from which on the detail of the selected line is beside the list.
 const DETAIL_FROM: usize = 140;
@@ -71,6 +73,8 @@ pub struct Subject {
     pub wal_arguments: String,
     /// Views that there are.
     pub views: Vec<View>,
+    /// The screen opens in guided mode.
+    pub is_guided: bool,
 }
 
 /// What is known of the cluster, and how reading it goes.
@@ -191,59 +195,6 @@ impl PageState {
     }
 }
 
-/// Full-page images in WAL.
-#[derive(Clone, Default)]
-pub struct WalState {
-    /// What was counted, when WAL was read.
-    pub survey: Option<Arc<WalSurvey>>,
-    /// How far reading is.
-    pub progress: Option<Progress>,
-    /// Why WAL cannot be read.
-    pub error: Option<String>,
-    /// Index of the selected interval.
-    pub selected: usize,
-    /// WAL is being read.
-    pub is_reading: bool,
-    /// What is in the window.
-    pub window: Option<Arc<WindowSheet>>,
-    /// How far it was drilled down.
-    pub level: WalLevel,
-    /// Index of the selected stretch among all of them.
-    pub cell: usize,
-    /// What is in the selected stretch.
-    pub stretch: Option<Arc<WindowSheet>>,
-    /// Where lists of the selected stretch begin, up to the one that is wanted: an address, and images before it.
-    pub lists: Vec<(Lsn, usize)>,
-    /// The list that was asked for last.
-    pub asked_list: Option<Lsn>,
-    /// Records.
-    pub list: Option<Arc<RecordList>>,
-    /// Index of the selected record in the list.
-    pub record: usize,
-    /// The record that was asked for last.
-    pub asked_record: Option<Lsn>,
-    /// All about a record, or why it cannot be read.
-    pub sheet: Option<Result<Arc<RecordSheet>, String>>,
-    /// First line of it that is shown.
-    pub top: usize,
-    /// Its selected block reference.
-    pub block: usize,
-}
-
-/// How far WAL was drilled down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WalLevel {
-    /// All of it over time, and checkpoint intervals.
-    #[default]
-    Timeline,
-    /// The stretches of the window.
-    Stretches,
-    /// The records of a stretch.
-    Records,
-    /// One record.
-    Record,
-}
-
 /// The repair: what it would do, and how it goes.
 #[derive(Clone, Default)]
 pub struct PlanState {
@@ -354,6 +305,8 @@ pub struct State {
     pub bookmarks: Vec<Bookmark>,
     /// Line that is selected in the list to pick from.
     pub picked: usize,
+    /// The steps and the next key stand above the status line.
+    pub is_guided: bool,
 }
 
 impl State {
@@ -361,6 +314,7 @@ impl State {
     #[must_use]
     pub fn new(subject: Subject, look: Look, size: (u16, u16)) -> Self {
         let view = subject.views.first().copied().unwrap_or(View::Triage);
+        let is_guided = subject.is_guided;
         Self {
             subject,
             look,
@@ -383,6 +337,7 @@ impl State {
             trail: Vec::new(),
             bookmarks: Vec::new(),
             picked: 0,
+            is_guided,
         }
     }
 
@@ -400,10 +355,10 @@ impl State {
         self.pressed.push(Pressed { time, view: self.view.name(), key });
     }
 
-    /// Rows between the tabs and the two lines at the bottom.
+    /// Rows between the tabs and the lines at the bottom.
     #[must_use]
     pub fn body_rows(&self) -> usize {
-        usize::from(self.size.1).saturating_sub(3)
+        usize::from(self.size.1).saturating_sub(3 + super::guide::lines(self).len())
     }
 
     /// Columns.

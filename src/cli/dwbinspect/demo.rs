@@ -14,7 +14,7 @@ use crate::repair::demo::DemoCluster;
 ///
 /// Unpacks the data directory of a server with a double write buffer that was killed in the middle of a checkpoint: it does not start, seven
 /// pages are torn, and six of them can be repaired without loss. With DIR it is put there, and the commands to try are printed. Without DIR
-/// it is shown on the screen, in a temporary directory that is removed afterwards: look around, repair it, undo the repair.
+/// it is shown on the screen in guided mode, in a temporary directory that is removed afterwards: look around, repair it, undo the repair.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct DemoArgs {
@@ -57,12 +57,13 @@ fn show(args: &DemoArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     use crate::analysis::in_order::all_cores;
     use crate::cli::screen;
     use crate::tui::backend::cluster::ClusterBackend;
+    use crate::tui::state::Subject;
 
     screen::need_terminal("pg_dwbinspect demo DIR")?;
     let demo = DemoCluster::temporary().map_err(InspectError::from)?;
     let backend = Arc::new(ClusterBackend::new(demo.data_dir(), &[], &[], None, all_cores()));
-    let ended =
-        screen::show_until(backend.subject(), args.screen, backend, || demo.remove().map_err(InspectError::from))?;
+    let subject = Subject { is_guided: true, ..backend.subject() };
+    let ended = screen::show_until(subject, args.screen, backend, || demo.remove().map_err(InspectError::from))?;
     if ended.state.plan.applied.is_some() {
         writeln!(out, "The demo was repaired, and is removed. Everything you did works the same on a real cluster.")?;
     } else {

@@ -14,6 +14,7 @@ use crate::cli::usage::UsageError;
 use crate::cli::work::{DonorArgs, JobsArg, RebuildArg, ServerArgs};
 use crate::inspect::error::open_data_dir;
 use crate::tui::backend::cluster::ClusterBackend;
+use crate::tui::state::Subject;
 
 /// Look at a crashed cluster on a screen: what is wrong, what a start would do, what to do next
 ///
@@ -39,6 +40,9 @@ pub struct TuiArgs {
     replay: ServerArgs,
     #[command(flatten)]
     jobs: JobsArg,
+    /// Open in guided mode: the step (understand, compare, rehearse, apply, verify) and the next key stay in view
+    #[arg(long, help_heading = "Screen")]
+    guide: bool,
     #[command(flatten)]
     screen: ScreenArgs,
     #[command(flatten)]
@@ -56,6 +60,7 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     let (donors, rebuild) = (&args.donor.donors, args.rebuild.with(&args.replay, (false, "--rebuild"))?);
     let backend = ClusterBackend::new(&data_dir, &args.wal, donors, rebuild, args.jobs.count());
     let backend = Arc::new(backend.overriding(args.overrides.overrides()));
-    let ended = show(backend.subject(), args.screen, backend)?;
+    let subject = Subject { is_guided: args.guide, ..backend.subject() };
+    let ended = show(subject, args.screen, backend)?;
     take_leave(&ended, out)
 }

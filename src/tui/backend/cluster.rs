@@ -180,6 +180,7 @@ impl ClusterBackend {
                 self.rebuild.as_ref().map_or_else(String::new, ReplayOptions::rebuild_arguments)
             ),
             wal_arguments: format!("--names {plain} {plain}{}", each(" ")),
+            is_guided: false,
             views: View::ALL.to_vec(),
         }
     }

@@ -49,6 +49,7 @@ impl WalBackend {
             path: paths.join(" "),
             wal_arguments: arguments.clone(),
             arguments,
+            is_guided: false,
             views: vec![View::Wal],
         }
     }

@@ -1,7 +1,7 @@
 //! What each key of the table does.
 
 use super::lists::{find, order_slots, reverse_slots};
-use super::navigate::{back, move_by, open, show, sideways, step_part, step_view};
+use super::navigate::{back, clamp, move_by, open, show, sideways, step_part, step_view};
 use super::{before, begin, goto, page, repair, ring, triage, undo, wal};
 use crate::tui::action::{Command, Effect};
 use crate::tui::command_line::{NO_COMMAND, command_line, differs};
@@ -76,6 +76,10 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::PageDown => move_by(state, state.body_rows() as isize),
         Command::First => move_by(state, isize::MIN),
         Command::Last => move_by(state, isize::MAX),
+        Command::Guide => {
+            state.is_guided = !state.is_guided;
+            clamp(state);
+        }
         Command::OpenGroup => triage::unfold(state),
         Command::CloseGroup => triage::fold(state),
         Command::Left => sideways(state, -1),

@@ -156,6 +156,7 @@ fn read_cluster(state: &mut State) -> Option<Effect> {
     state.cluster.has_changed = false;
     state.page.sheet = None;
     state.plan.sheet = None;
+    state.plan.rehearsed = None;
     let is_reading = std::mem::replace(&mut state.cluster.is_reading, true);
     (!is_reading).then_some(Effect::Survey)
 }

@@ -67,6 +67,7 @@ fn mark_group(state: &mut State) {
 fn tell_marks(state: &mut State) {
     state.plan.sheet = None;
     state.plan.is_saved = false;
+    state.plan.rehearsed = None;
     state.tell(match state.marked_counts() {
         (0, _) => "no page is marked: the plan contains every proven page".to_owned(),
         (1, 0) => "1 page is marked: the plan contains only this page".to_owned(),
@@ -103,6 +104,7 @@ pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
     state.plan.applied = Some(applied);
     state.plan.undone = None;
     state.plan.marks.clear();
+    state.plan.rehearsed = None;
 }
 
 /// The plan, when a repair may be begun; else says why not.

@@ -168,6 +168,7 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
     let mut lines = vec![tabs(state)];
     let body = body(state);
     lines.extend(body.lines(state.body_rows(), state.look, state.list_columns()));
+    lines.extend(super::guide::lines(state));
     lines.push(status(state, &body.shown_range(state.body_rows())));
     lines.push(hints(state));
     lines

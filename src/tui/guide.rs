@@ -1,0 +1,227 @@
+//! Guided mode: five steps from a crash to a start, and the key that leads on from here.
+//!
+//! Where one is follows from the state alone, so no key can lead astray: whatever is pressed, the guide goes on from there.
+
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+
+use super::look::columns;
+use super::state::{PagePart, PromptKind, State, View};
+use super::update::{UNDO_WORD, apply_word};
+use crate::analysis::verdict::judge::Verdict;
+use crate::output::check_text::verdict_sentence;
+
+/// Rows of the screen from which on there is room for what a step is for.
+const TALL: u16 = 24;
+
+/// Most lines of that.
+const MAX_LINES: usize = 3;
+
+/// What is to be done, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// What happened.
+    Understand,
+    /// Disk and image.
+    Compare,
+    /// All but the writing.
+    Rehearse,
+    /// The writing.
+    Apply,
+    /// What it has brought.
+    Verify,
+}
+
+impl Step {
+    /// All steps.
+    pub const ALL: [Self; 5] = [Self::Understand, Self::Compare, Self::Rehearse, Self::Apply, Self::Verify];
+
+    /// One word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Understand => "understand",
+            Self::Compare => "compare",
+            Self::Rehearse => "rehearse",
+            Self::Apply => "apply",
+            Self::Verify => "verify",
+        }
+    }
+
+    /// What it is for, as `docs/verdicts.md` has it.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Understand => "What happened, what a start would do, and which pages are damaged",
+            Self::Compare => "Page by page: what is on disk, what the image has, and what proves the image",
+            Self::Rehearse => "Everything that a repair does before its first write, with no write",
+            Self::Apply => {
+                "Old and new bytes go into a journal first, then images are put back page by page; undo takes them back"
+            }
+            Self::Verify => "The cluster is checked again: what a start would do now, and what is left",
+        }
+    }
+
+    /// Where the state is.
+    #[must_use]
+    pub fn of(state: &State) -> Self {
+        let plan = &state.plan;
+        if plan.is_applying {
+            return Self::Apply;
+        }
+        if plan.applied.is_some() || (state.journal_in_force().is_some() && !can_put_back(state)) {
+            return Self::Verify;
+        }
+        if !can_put_back(state) {
+            return Self::Understand;
+        }
+        match state.view {
+            _ if plan.rehearsed.is_some() => Self::Apply,
+            View::Plan | View::Apply => Self::Rehearse,
+            View::Page => Self::Compare,
+            _ if state.page.wanted.is_some() => Self::Rehearse,
+            _ => Self::Understand,
+        }
+    }
+}
+
+/// What leads on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// The key, or the word to type; empty: to be waited for.
+    pub key: &'static str,
+    /// What it does.
+    pub words: &'static str,
+}
+
+const fn next(key: &'static str, words: &'static str) -> Next {
+    Next { key, words }
+}
+
+const fn wait(words: &'static str) -> Next {
+    next("", words)
+}
+
+/// An image could be put back on some page.
+fn can_put_back(state: &State) -> bool {
+    let could = |verdict| matches!(verdict, Verdict::Restore | Verdict::Rebuild | Verdict::RestoreUnproven);
+    state.survey().is_some_and(|survey| survey.pages().iter().any(|report| could(report.verdict.verdict)))
+}
+
+/// The key that leads on from here.
+#[must_use]
+pub fn next_key(state: &State) -> Next {
+    if let Some(prompt) = &state.prompt {
+        let may_lose = state.plan.sheet.as_ref().is_some_and(|sheet| sheet.may_lose());
+        return match prompt.kind {
+            PromptKind::Apply => next(apply_word(may_lose), "type it, then enter: pages are written"),
+            PromptKind::Undo => next(UNDO_WORD, "type it, then enter: old bytes come back"),
+            _ => next("enter", "takes what was typed, esc does not"),
+        };
+    }
+    if state.help.is_open {
+        return next("esc", "closes the help");
+    }
+    if state.plan.is_applying {
+        return wait("pages are being written");
+    }
+    if state.plan.is_rehearsing {
+        return wait("the rehearsal goes on");
+    }
+    match Step::of(state) {
+        Step::Verify if state.cluster.is_reading => wait("the cluster is being checked again"),
+        _ if state.survey().is_none() => wait("the cluster is being read; damage appears as it is found"),
+        Step::Understand => to_understand(state),
+        Step::Compare => to_compare(state),
+        Step::Rehearse => to_rehearse(state),
+        Step::Apply => to_apply(state),
+        Step::Verify if state.view == View::Undo => next("u", "asks for the word that undoes the repair"),
+        Step::Verify if state.view != View::Triage => next("1", "what a start would do now"),
+        Step::Verify => next("q", "leaves, with the next step; u in Plan undoes the repair"),
+    }
+}
+
+fn to_understand(state: &State) -> Next {
+    let map = &state.triage.map;
+    let row = state.triage.selected;
+    match map.group(row) {
+        _ if state.view != View::Triage => next("1", "back to what is damaged"),
+        _ if !can_put_back(state) => next("q", "leaves: no image is to be put back; see the next step"),
+        _ if map.page(row).is_some() => next("enter", "opens this page, to compare disk and image"),
+        Some(group) if state.triage.order.opened.contains(&group.key) => next("down", "to the first of its pages"),
+        Some(_) => next("enter", "shows the damaged pages of this line"),
+        None => next("esc", "shows all damaged pages: nothing matches the filter"),
+    }
+}
+
+fn to_compare(state: &State) -> Next {
+    match state.page.part {
+        _ if state.page.sheet.is_none() => wait("the page and its images are being read"),
+        PagePart::Verdict => next("p", "its rows, on disk against in the image"),
+        _ => next("6", "the repair plan; esc: other pages"),
+    }
+}
+
+fn to_rehearse(state: &State) -> Next {
+    match &state.plan.sheet {
+        _ if !matches!(state.view, View::Plan | View::Apply) => next("6", "the repair plan"),
+        None => wait("the plan is being made"),
+        Some(sheet) if sheet.plan.steps.is_empty() => next("1", "nothing is proven here: m there marks a page"),
+        Some(_) if state.plan.failure.is_some() => {
+            next("d", "rehearses again; c, o: what may help where it is refused")
+        }
+        Some(_) => next("d", "rehearses the repair: nothing is written"),
+    }
+}
+
+fn to_apply(state: &State) -> Next {
+    match state.view {
+        View::Plan => next("a", "what writing meets, and the word to type"),
+        View::Apply => match &state.plan.before {
+            None => wait("what writing meets is being examined"),
+            Some(before) if before.is_ready() => next("a", "asks for the word that writes these pages"),
+            Some(_) => next("d", "rehearses again; c, o: what may help against lines in red"),
+        },
+        _ => next("6", "back to the repair plan"),
+    }
+}
+
+/// What stands above the status line in guided mode: the steps, the next key, and what the step is for where there is room.
+#[must_use]
+pub fn lines(state: &State) -> Vec<Line<'static>> {
+    if !state.is_guided {
+        return Vec::new();
+    }
+    let (look, width) = (state.look, state.columns().saturating_sub(1));
+    let current = Step::of(state);
+    let mut spans = Vec::new();
+    for (at, step) in Step::ALL.into_iter().enumerate() {
+        let sign = if step == current { look.pointer() } else { " " };
+        let style = match step {
+            _ if step == current => look.heading().add_modifier(Modifier::REVERSED),
+            _ if step < current => look.good(),
+            _ => look.faint(),
+        };
+        spans.push(Span::raw(if at == 0 { sign.to_owned() } else { format!(" {sign}") }));
+        spans.push(Span::styled(format!("{} {}", at + 1, step.name()), style));
+    }
+    let Next { key, words } = next_key(state);
+    let lead = if key.is_empty() { "wait: ".to_owned() } else { format!("next: {key}  ") };
+    let room = width.saturating_sub(columns(&lead));
+    let next = vec![Span::styled(lead, look.heading()), Span::raw(look.cut(words, room))];
+    let mut lines = vec![Line::from(spans), Line::from(next)];
+    if state.size.1 >= TALL {
+        let said = look.wrap(&explained(state, current), width);
+        lines.extend(said.into_iter().take(MAX_LINES).map(|words| Line::styled(words, look.faint())));
+    }
+    lines
+}
+
+/// What the step is for; of a page that is compared, what its verdict means.
+fn explained(state: &State, step: Step) -> String {
+    let sheet = state.page.sheet.as_ref().filter(|_| step == Step::Compare);
+    match sheet.map(|sheet| sheet.report.verdict.verdict) {
+        Some(verdict) => format!("{}: {}", verdict.name(), verdict_sentence(verdict)),
+        None => format!("{}: {}", step.name(), step.sentence()),
+    }
+}
