@@ -2,11 +2,13 @@
 
 use std::io::{self, Write};
 
+use textwrap::core::display_width;
+
 use super::figures::{duration, megabytes, percent, rate, signed_size, size, size_words};
 use super::json::time_text;
 use super::relation_columns::{kind_words, likely_cause_words};
-use super::table::{plain_table, right_align, write_table};
-use super::text::Layout;
+use super::table::{Fit, plain_table, write_fitted};
+use super::text::{Layout, wrapped};
 use super::words::certainty::ForSameWork;
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::overview::Overview;
@@ -41,24 +43,29 @@ pub fn write_overview(out: &mut dyn Write, layout: Layout, overview: &Overview) 
         (number, Some(seconds)) => format!("{number} checkpoints, one per {}", duration(seconds / number as f64)),
         (number, None) => format!("{number} checkpoints"),
     };
-    writeln!(out, "{}", layout.paint.heading(&format!("{when}   {wal}   {checkpoints}")))?;
+    let line = format!("{when}   {wal}   {checkpoints}");
+    match display_width(&line) <= usize::from(layout.width) {
+        true => writeln!(out, "{}", layout.paint.heading(&line))?,
+        false => {
+            for part in [when, wal, checkpoints] {
+                writeln!(out, "{}", layout.paint.heading(&part))?;
+            }
+        }
+    }
     let total = &overview.total;
-    write!(
-        out,
+    let mut images = format!(
         "{} images, {} ({} % of the {} of all records)",
         total.fpi_count,
         size_words(total.fpi_bytes),
         percent(total.fpi_share()),
         size_words(total.combined_bytes())
-    )?;
+    );
     let since = &overview.since_redo;
-    match since.intervals {
-        0 => writeln!(out),
-        _ => {
-            let within = size_words(since.fpi_bytes_within_60_s());
-            writeln!(out, ", {within} of it within 60 s after a redo point{}", left_out(since))
-        }
+    if since.intervals > 0 {
+        let within = size_words(since.fpi_bytes_within_60_s());
+        images.push_str(&format!(", {within} of it within 60 s after a redo point{}", left_out(since)));
     }
+    wrapped(out, layout, "", 0, &images)
 }
 
 /// Says what is not among the figures of seconds after a redo point.
@@ -85,8 +92,7 @@ pub fn write_savings(out: &mut dyn Write, layout: Layout, savings: &Savings, blo
                 why(saving, block_size),
             ]);
         }
-        right_align(&mut table, 1..2);
-        write_table(out, &table)?;
+        write_fitted(out, layout, table, &Fit::default().numbers(1..2).words(3))?;
     }
     for left_out in &savings.left_out {
         let words = match left_out {
@@ -147,6 +153,7 @@ pub fn why(saving: &Saving, block_size: u32) -> String {
 /// When the output cannot be written to.
 pub fn write_relations(
     out: &mut dyn Write,
+    layout: Layout,
     rows: &[(String, &GroupRow)],
     image_bytes: u64,
     further: usize,
@@ -175,9 +182,7 @@ pub fn write_relations(
             cause.map(|cause| likely_cause_words(&cause).to_owned()).unwrap_or_default(),
         ]);
     }
-    right_align(&mut table, 1..3);
-    right_align(&mut table, 4..6);
-    write_table(out, &table)?;
+    write_fitted(out, layout, table, &Fit::default().numbers(1..3).numbers(4..6).words(6))?;
     match further {
         0 => Ok(()),
         1 => writeln!(out, "  and 1 more relation"),
@@ -189,7 +194,7 @@ pub fn write_relations(
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_since_redo(out: &mut dyn Write, since: &SinceRedo) -> io::Result<()> {
+pub fn write_since_redo(out: &mut dyn Write, layout: Layout, since: &SinceRedo) -> io::Result<()> {
     if since.intervals == 0 {
         return Ok(());
     }
@@ -205,10 +210,11 @@ pub fn write_since_redo(out: &mut dyn Write, since: &SinceRedo) -> io::Result<()
     let mut table = plain_table(&header);
     let per_second = spans().map(|(_, span)| span.images_per_s().map_or_else(String::new, rate));
     table.add_row(std::iter::once("images per second".to_owned()).chain(per_second).collect::<Vec<_>>());
-    right_align(&mut table, 1..header.len());
-    write_table(out, &table)?;
-    match since.left_out_images {
-        0 => Ok(()),
-        images => writeln!(out, "  without {images} images of intervals whose redo point or times are not known"),
+    write_fitted(out, layout, table, &Fit::default().numbers(1..header.len()))?;
+    if since.left_out_images > 0 {
+        let images = since.left_out_images;
+        let words = format!("without {images} images of intervals whose redo point or times are not known");
+        wrapped(out, layout, "  ", 2, &words)?;
     }
+    Ok(())
 }

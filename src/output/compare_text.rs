@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use super::escape::printable;
 use super::figures::{percent, size};
 use super::json::compare::key_text;
-use super::table::{plain_table, right_align, write_table};
-use super::text::Layout;
+use super::table::{Fit, plain_table, write_fitted};
+use super::text::{Layout, wrapped};
 use crate::analysis::wal::compare::{Figure, Part, SetFigures, Unit};
 
 /// Writes a table for everything, and one for each way to divide the images. `sets`: names and figures; the first one is
@@ -54,17 +54,18 @@ pub fn write_comparison(
                 table.add_row(row);
             }
         }
-        right_align(&mut table, 1..header.len());
-        write_table(out, &table)?;
+        write_fitted(out, layout, table, &Fit::default().numbers(1..header.len()))?;
     }
     if sets.iter().any(|(_, figures)| figures.has_unnamed()) {
         let note = "relations without a name are not compared: numbers mean nothing in another cluster; see --names";
-        writeln!(out, "\n{}", layout.paint.faint(note))?;
+        writeln!(out)?;
+        wrapped(out, layout, "", 0, note)?;
     }
     let sets_in_part = sets.iter().filter(|(_, figures)| !figures.is_whole).count();
     if sets_in_part > 0 {
         let note = "?: not read whole, or damaged: at least so much, and not compared in percent";
-        writeln!(out, "\n{}", layout.paint.faint(note))?;
+        writeln!(out)?;
+        wrapped(out, layout, "", 0, note)?;
     }
     Ok(())
 }

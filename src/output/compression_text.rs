@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::figures::{percent, signed_size, size};
-use super::table::{plain_table, right_align, write_table};
-use super::text::Layout;
+use super::table::{Fit, plain_table, write_fitted};
+use super::text::{Layout, wrapped};
 use super::words::certainty::ForSameWork;
 use crate::analysis::wal::whatif::compression::{CompressionRow, CompressionWhatIf, Setting};
 
@@ -28,10 +28,10 @@ pub fn write_compression(out: &mut dyn Write, layout: Layout, what_if: &Compress
             certainty_words(row),
         ]);
     }
-    right_align(&mut table, 1..header.len() - 1);
-    write_table(out, &table)?;
-    writeln!(out, "  ratio: bytes of pages without their holes, divided by the bytes stored")?;
-    writeln!(out, "  CPU: one processor of this machine, with this program's compressors, for 10^9 bytes of such pages")
+    write_fitted(out, layout, table, &Fit::default().numbers(1..header.len() - 1))?;
+    wrapped(out, layout, "  ", 2, "ratio: bytes of pages without their holes, divided by the bytes stored")?;
+    let cpu = "CPU: one processor of this machine, with this program's compressors, for 10^9 bytes of such pages";
+    wrapped(out, layout, "  ", 2, cpu)
 }
 
 /// How sure a row is: what is stored is counted, the rest is supposed.

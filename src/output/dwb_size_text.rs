@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use super::figures::size;
 use super::json::dwb_size::NeedFor;
-use super::table::{plain_table, right_align, write_table};
-use super::text::Layout;
+use super::table::{Fit, plain_table, write_fitted};
+use super::text::{Layout, wrapped};
 use crate::analysis::wal::dwb_size::{BufferWrap, DirtySummary, LARGEST_MB, LayoutNeed, SizeTrial};
 
 /// Writes how many blocks intervals dirty.
@@ -18,15 +18,16 @@ pub fn write_dirtied(out: &mut dyn Write, layout: Layout, summary: &DirtySummary
     for (name, blocks) in [("mean", summary.mean), ("95 of 100", summary.p95), ("peak", summary.peak)] {
         writeln!(out, "  {name:<10} {blocks:>10}  {:>7}", bytes(blocks))?;
     }
-    writeln!(
-        out,
-        "  Counted over {} intervals, each block once in each. An evicted page goes through the buffer each time;",
+    let counted = format!(
+        "Counted over {} intervals, each block once in each. An evicted page goes through the buffer each time; one that \
+         is changed again before a checkpoint writes it goes through once for two intervals.",
         summary.intervals
-    )?;
-    writeln!(out, "  one that is changed again before a checkpoint writes it goes through once for two intervals.")?;
+    );
+    wrapped(out, layout, "  ", 2, &counted)?;
     if summary.peak_of_partial > summary.peak {
         let blocks = summary.peak_of_partial;
-        writeln!(out, "  An interval that is not whole has {blocks} blocks ({}) already.", bytes(blocks))?;
+        let words = format!("An interval that is not whole has {blocks} blocks ({}) already.", bytes(blocks));
+        wrapped(out, layout, "  ", 2, &words)?;
     }
     Ok(())
 }
@@ -52,10 +53,14 @@ pub fn write_needs(out: &mut dyn Write, layout: Layout, needs: &[(NeedFor, Layou
             need.slots.to_string(),
         ]);
     }
-    right_align(&mut table, 1..2);
-    right_align(&mut table, 3..5);
-    write_table(out, &table)?;
-    writeln!(out, "  The ring in pg_dwb never wraps: writers wait until pages of earlier batches are durable.")
+    write_fitted(out, layout, table, &Fit::default().numbers(1..2).numbers(3..5))?;
+    wrapped(
+        out,
+        layout,
+        "  ",
+        2,
+        "The ring in pg_dwb never wraps: writers wait until pages of earlier batches are durable.",
+    )
 }
 
 /// Writes how often sizes would have wrapped.
@@ -74,28 +79,30 @@ pub fn write_trials(out: &mut dyn Write, layout: Layout, trials: &[SizeTrial]) -
             trial.of.to_string(),
         ]);
     }
-    right_align(&mut table, 0..1);
-    right_align(&mut table, 2..5);
-    write_table(out, &table)
+    write_fitted(out, layout, table, &Fit::default().numbers(0..1).numbers(2..5))
 }
 
 /// Writes whether the buffer of the cluster has wrapped.
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_wrap(out: &mut dyn Write, wrap: BufferWrap) -> io::Result<()> {
-    writeln!(
+pub fn write_wrap(out: &mut dyn Write, layout: Layout, wrap: BufferWrap) -> io::Result<()> {
+    wrapped(
         out,
-        "{}",
+        layout,
+        "",
+        0,
         match wrap {
             BufferWrap::NoBuffer => "The cluster has no double write buffer.",
             BufferWrap::Never => "The buffer of the cluster never wraps.",
-            BufferWrap::Likely =>
+            BufferWrap::Likely => {
                 "The buffer of the cluster has very probably wrapped: its current batch fills the whole ring, and earlier \
-                 images of that batch are gone.",
+                 images of that batch are gone."
+            }
             BufferWrap::No => "The buffer of the cluster has not wrapped: its current batch ends before the last slot.",
-            BufferWrap::Unknown =>
-                "Whether the buffer of the cluster has wrapped is unknown: no slot is known to belong to the current batch.",
-        }
+            BufferWrap::Unknown => {
+                "Whether the buffer of the cluster has wrapped is unknown: no slot is known to belong to the current batch."
+            }
+        },
     )
 }

@@ -4,7 +4,10 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ContentArrangement, Row, Table};
+use textwrap::core::display_width;
+
+use super::text::{Layout, wrapping};
 
 /// A table without lines, as wide as its content.
 #[must_use]
@@ -36,4 +39,190 @@ pub fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> {
         writeln!(out, "  {}", line.trim_end())?;
     }
     Ok(())
+}
+
+/// What the columns of a table are, for a screen on which it has no room.
+#[derive(Clone, Debug, Default)]
+pub struct Fit {
+    numbers: Vec<Range<usize>>,
+    bars: Vec<usize>,
+    words: Option<usize>,
+}
+
+impl Fit {
+    /// Columns of numbers, aligned at their right.
+    #[must_use]
+    pub fn numbers(mut self, columns: Range<usize>) -> Self {
+        self.numbers.push(columns);
+        self
+    }
+
+    /// A column that shows what another one says: the first to go.
+    #[must_use]
+    pub fn bars(mut self, column: usize) -> Self {
+        self.bars.push(column);
+        self
+    }
+
+    /// A column of words, which can be broken over lines.
+    #[must_use]
+    pub const fn words(mut self, column: usize) -> Self {
+        self.words = Some(column);
+        self
+    }
+
+    fn is_number(&self, column: usize) -> bool {
+        self.numbers.iter().any(|columns| columns.contains(&column))
+    }
+}
+
+/// Least columns in which words are worth breaking.
+const LEAST_WORDS: usize = 24;
+
+/// Columns by which what belongs to a row is indented under its name.
+const INDENT: usize = 4;
+
+/// Writes a table, indented, in no more columns than the screen has: headings are broken over lines, bars are left out, words
+/// are broken; then the first column has a line of its own, and at last the others follow in several lines. No number or name is
+/// cut.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_fitted(out: &mut dyn Write, layout: Layout, mut table: Table, fit: &Fit) -> io::Result<()> {
+    for columns in &fit.numbers {
+        right_align(&mut table, columns.clone());
+    }
+    let width = usize::from(layout.width);
+    let fits = |line: String| display_width(line.trim_end()) + 2 <= width;
+    if table.lines().all(fits) {
+        return write_table(out, &table);
+    }
+    let cells = |row: &Row| row.cell_iter().map(|cell| cell.content().to_string()).collect::<Vec<_>>();
+    let header = table.header().map(cells).unwrap_or_default();
+    let rows: Vec<Vec<String>> = table.row_iter().map(cells).collect();
+    Folded { header, rows, fit, width }.write(out)
+}
+
+/// A table that has no room.
+struct Folded<'a> {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    fit: &'a Fit,
+    width: usize,
+}
+
+/// Some columns, with the width of each.
+type Columns = Vec<(usize, usize)>;
+
+impl Folded<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let all: Vec<usize> = (0..self.header.len()).filter(|column| !self.fit.bars.contains(column)).collect();
+        if let Some(columns) = self.arranged(&all, 2) {
+            return self.write_lines(out, &columns, 2, None);
+        }
+        let (Some(first), rest) = (all.first().copied(), all.get(1..).unwrap_or_default()) else { return Ok(()) };
+        if let Some(columns) = self.arranged(rest, INDENT) {
+            return self.write_lines(out, &columns, INDENT, Some(first));
+        }
+        // As many as there is room for, then the next ones.
+        let mut left = rest;
+        while !left.is_empty() {
+            let most = (1..=left.len()).rev().find_map(|most| Some((most, self.arranged(left.get(..most)?, INDENT)?)));
+            let (taken, columns) =
+                most.unwrap_or_else(|| (1, left.iter().take(1).map(|own| (*own, self.width)).collect()));
+            self.write_lines(out, &columns, INDENT, Some(first))?;
+            left = left.get(taken..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
+        self.rows.iter().filter_map(move |row| row.get(column)).map(String::as_str)
+    }
+
+    /// Widths with which these columns fit; `None`: they do not.
+    fn arranged(&self, columns: &[usize], indent: usize) -> Option<Columns> {
+        let width_of = |column: usize| {
+            let heading = self.header.get(column).map(String::as_str).unwrap_or_default();
+            let word = heading.split(' ').map(display_width).max().unwrap_or_default();
+            self.cells(column).map(display_width).max().unwrap_or_default().max(word)
+        };
+        let mut arranged: Columns = columns.iter().map(|column| (*column, width_of(*column))).collect();
+        let total = |arranged: &Columns| indent + arranged.iter().map(|(_, width)| width + 1).sum::<usize>();
+        let all = total(&arranged).saturating_sub(1);
+        if let Some(over) = all.checked_sub(self.width).filter(|over| *over > 0) {
+            let words = arranged.iter_mut().find(|(column, _)| self.fit.words == Some(*column))?;
+            words.1 = words.1.checked_sub(over).filter(|left| *left >= LEAST_WORDS)?;
+        }
+        Some(arranged)
+    }
+
+    /// Writes these columns, under the name of each row where `named` has a line of its own.
+    fn write_lines(
+        &self,
+        out: &mut dyn Write,
+        columns: &Columns,
+        indent: usize,
+        named: Option<usize>,
+    ) -> io::Result<()> {
+        for row in std::iter::once(&self.header).chain(&self.rows) {
+            let cell = |column: usize| row.get(column).map(String::as_str).unwrap_or_default();
+            let name = named.map(cell).filter(|name| !name.is_empty());
+            if let Some(name) = name {
+                for line in textwrap::wrap(name, wrapping(self.width.saturating_sub(2).max(1))) {
+                    writeln!(out, "  {line}")?;
+                }
+            }
+            let broken: Vec<_> = columns
+                .iter()
+                .map(|(column, width)| textwrap::wrap(cell(*column), wrapping((*width).max(1))))
+                .collect();
+            for index in 0..broken.iter().map(Vec::len).max().unwrap_or_default() {
+                let mut line = " ".repeat(indent);
+                for ((column, width), lines) in columns.iter().zip(&broken) {
+                    let text = lines.get(index).map(AsRef::as_ref).unwrap_or_default();
+                    let room = " ".repeat(width.saturating_sub(display_width(text)));
+                    line +=
+                        &if self.fit.is_number(*column) { format!("{room}{text} ") } else { format!("{text}{room} ") };
+                }
+                writeln!(out, "{}", line.trim_end())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::colour::Paint;
+
+    fn written(width: u16) -> String {
+        let mut table = plain_table(&["name", "bytes now", "", "bytes then", "why"]);
+        table.add_row([
+            "a_long_name_of_a_relation",
+            "123456",
+            "####",
+            "99",
+            "words that are broken over lines where need be",
+        ]);
+        table.add_row(["b", "7", "#", "1234567890", "few"]);
+        let fit = Fit::default().numbers(1..2).numbers(3..4).bars(2).words(4);
+        let mut out = Vec::new();
+        write_fitted(&mut out, Layout { width, paint: Paint::new(false) }, table, &fit).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_table_gets_narrower_and_loses_no_cell() {
+        for width in 30..140 {
+            let text = written(width);
+            assert!(text.lines().all(|line| display_width(line) <= usize::from(width)), "{width}:\n{text}");
+            let words: Vec<&str> = text.split_whitespace().collect();
+            for word in ["a_long_name_of_a_relation", "123456", "99", "1234567890", "7", "few", "need"] {
+                assert!(words.contains(&word), "{width}: {word}\n{text}");
+            }
+        }
+        assert!(written(120).contains("####") && !written(80).contains("####"));
+    }
 }

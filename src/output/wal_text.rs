@@ -8,8 +8,8 @@ use super::escape::printable;
 use super::figures::{percent, size};
 use super::json::wal::{Naming, group_by_name, key_columns, key_row};
 use super::relation_columns;
-use super::table::{plain_table, right_align, write_table};
-use super::text::Layout;
+use super::table::{Fit, plain_table, write_fitted};
+use super::text::{Layout, wrapped};
 use super::wal_columns::{COUNTS, GroupCell, INTERVAL_COLUMNS, IntervalCell, Screens};
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
@@ -75,16 +75,16 @@ pub fn write_intervals(
     };
     let sum = before.iter().map(|cell| of_total(cell.heading));
     table.add_row(sum.chain(counts().map(|cell| (cell.text)(total))).collect::<Vec<_>>());
-    for (index, _) in (0..).zip(&headings).filter(|(_, (_, is_number))| *is_number) {
-        right_align(&mut table, index..index + 1);
-    }
-    write_table(out, &table)?;
+    let numbers = (0..).zip(&headings).filter(|(_, (_, is_number))| *is_number);
+    let fit = numbers.fold(Fit::default(), |fit, (index, _)| fit.numbers(index..index + 1));
+    write_fitted(out, layout, table, &fit)?;
     if is_summed {
         let heading = if is_wide { String::new() } else { format!(" ({})", INTERVALS_IN_NARROW_ROW.heading) };
-        writeln!(
-            out,
-            "\nrows hold several checkpoint intervals{heading}, their blocks added up; --all shows each by itself"
-        )?;
+        writeln!(out)?;
+        let words = format!(
+            "rows hold several checkpoint intervals{heading}, their blocks added up; --all shows each by itself"
+        );
+        wrapped(out, layout, "", 0, &words)?;
     }
     Ok(())
 }
@@ -199,8 +199,7 @@ pub fn write_groups(
     let mut sum = vec!["total".to_owned()];
     sum.resize(keys, String::new());
     add(sum, total, None);
-    right_align(&mut table, keys..numbers);
-    write_table(out, &table)
+    write_fitted(out, layout, table, &Fit::default().numbers(keys..numbers))
 }
 
 /// Words of a group: what its row says, joined.

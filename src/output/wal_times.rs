@@ -7,7 +7,8 @@ use serde_json::json;
 use super::figures::{duration, megabytes, percent, rate, size};
 use super::json::time_words;
 use super::json::wal::Row;
-use super::table::{plain_table, right_align, write_table};
+use super::table::{Fit, plain_table, write_fitted};
+use super::text::{Layout, wrapped};
 use super::wal_columns::{COUNTS, put_tally, rounded};
 use super::wal_text::unsure;
 use crate::analysis::wal::bucket_rows::{BucketRow, BucketRows};
@@ -55,7 +56,13 @@ pub fn bucket_row(bucket: &Bucket, bucket_us: i64) -> Row {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_buckets(out: &mut dyn Write, rows: &BucketRows, bucket_us: i64, total: &Tally) -> io::Result<()> {
+pub fn write_buckets(
+    out: &mut dyn Write,
+    layout: Layout,
+    rows: &BucketRows,
+    bucket_us: i64,
+    total: &Tally,
+) -> io::Result<()> {
     let is_summed = rows.rows.iter().any(|row| row.periods > 1);
     let with_periods = |cells: [String; 9], periods: String| {
         let mut cells = cells.to_vec();
@@ -74,11 +81,12 @@ pub fn write_buckets(out: &mut dyn Write, rows: &BucketRows, bucket_us: i64, tot
     let checkpoints = rows.rows.iter().map(|row| row.bucket.checkpoints).sum();
     let periods: u64 = rows.rows.iter().map(|row| row.periods).sum();
     table.add_row(with_periods(total_cells(total, checkpoints), periods.to_string()));
-    right_align(&mut table, 1..heading.len());
-    write_table(out, &table)?;
+    write_fitted(out, layout, table, &Fit::default().numbers(1..heading.len()))?;
     let length = duration(seconds(bucket_us));
     if is_summed {
-        writeln!(out, "\nrows hold several periods of {length} (n); --all shows each by itself")?;
+        writeln!(out)?;
+        let words = format!("rows hold several periods of {length} (n); --all shows each by itself");
+        wrapped(out, layout, "", 0, &words)?;
     }
     if rows.left_out > 0 {
         writeln!(out, "\n{} further periods of {length} without a record", rows.left_out)?;
@@ -182,7 +190,7 @@ pub fn since_rows(since: &SinceRedo) -> Vec<Row> {
 ///
 /// # Errors
 /// When the output cannot be written to.
-pub fn write_since(out: &mut dyn Write, since: &SinceRedo) -> io::Result<()> {
+pub fn write_since(out: &mut dyn Write, layout: Layout, since: &SinceRedo) -> io::Result<()> {
     let heading = ["seconds after redo", "images", "stored", "bytes", "observed", "img/s"];
     let mut table = plain_table(&heading);
     let ends = SPAN_STARTS_S.iter().skip(1).map(|end| Some(*end)).chain([None]);
@@ -196,11 +204,11 @@ pub fn write_since(out: &mut dyn Write, since: &SinceRedo) -> io::Result<()> {
             span.images_per_s().map_or_else(|| "-".to_owned(), rate),
         ]);
     }
-    right_align(&mut table, 1..heading.len());
-    write_table(out, &table)?;
-    writeln!(
-        out,
-        "\n{} checkpoint intervals; {} left out, whose redo point or times are not known",
+    write_fitted(out, layout, table, &Fit::default().numbers(1..heading.len()))?;
+    writeln!(out)?;
+    let words = format!(
+        "{} checkpoint intervals; {} left out, whose redo point or times are not known",
         since.intervals, since.left_out
-    )
+    );
+    wrapped(out, layout, "", 0, &words)
 }

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::figures::{duration, percent, size, size_words};
-use super::table::{plain_table, right_align, write_table};
-use super::text::Layout;
+use super::table::{Fit, plain_table, write_fitted};
+use super::text::{Layout, wrapped};
 use super::words::certainty::ForSameWork;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::whatif::hints::{HintCost, HintImages};
@@ -78,7 +78,7 @@ fn is_alike(one: &SpacingRow, next: &SpacingRow) -> bool {
 pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> io::Result<()> {
     writeln!(out, "{}", layout.paint.heading("checkpoint spacing"))?;
     let Some(from) = what_if.replayed_from else {
-        return writeln!(out, "  No redo point lies in this WAL, so other distances cannot be replayed.");
+        return wrapped(out, layout, "  ", 2, "No redo point lies in this WAL, so other distances cannot be replayed.");
     };
     let longest = what_if.spacing.iter().map(|row| row.outcome.image_bytes).chain([what_if.actual.image_bytes]).max();
     let longest = longest.unwrap_or_default();
@@ -133,35 +133,31 @@ pub fn write_spacing(out: &mut dyn Write, layout: Layout, what_if: &WhatIf) -> i
         }
         add(&mut table, name, &row.outcome, &ForSameWork(row.certainty), row.replay_certainty == Certainty::AtLeast);
     }
-    for column in [1..4, 5..6, 7..10] {
-        right_align(&mut table, column);
-    }
-    write_table(out, &table)?;
+    write_fitted(out, layout, table, &Fit::default().numbers(1..4).bars(4).numbers(5..6).numbers(7..10))?;
     let before = match what_if.not_replayed_bytes {
         0 => String::new(),
         bytes => format!("; {} of WAL before that and after gaps stay as they are", size_words(bytes)),
     };
-    writeln!(out, "  Replayed from the redo point {from}{before}.")?;
+    wrapped(out, layout, "  ", 2, &format!("Replayed from the redo point {from}{before}."))?;
     if what_if.spacing.iter().any(|row| row.outcome.replay_bytes_max.is_none()) {
-        writeln!(
-            out,
-            "  -: under that setting fewer than {MIN_ASKED} checkpoints fall into this WAL: what recovery would read is unknown."
-        )?;
+        let unknown = format!(
+            "-: under that setting fewer than {MIN_ASKED} checkpoints fall into this WAL: what recovery would read is unknown."
+        );
+        wrapped(out, layout, "  ", 2, &unknown)?;
     }
     if knee == Err(NoKnee::FewCheckpoints) {
-        writeln!(out, "  No knee is named: too few values of max_wal_size ask for checkpoints in this WAL.")?;
+        let few = "No knee is named: too few values of max_wal_size ask for checkpoints in this WAL.";
+        wrapped(out, layout, "  ", 2, few)?;
     }
-    writeln!(
-        out,
-        "  What recovery reads at most and on average, and the time in which the server wrote as much, assume\n  \
+    let assumed = format!(
+        "What recovery reads at most and on average, and the time in which the server wrote as much, assume \
          checkpoint_completion_target = {}; for the WAL as it is they are measured.",
         what_if.completion_target
-    )?;
-    writeln!(
-        out,
-        "  A server too busy to end a checkpoint before the next one is due has fewer than its settings ask for, and writes\n  \
-         fewer images than are shown here."
-    )
+    );
+    wrapped(out, layout, "  ", 2, &assumed)?;
+    let busy = "A server too busy to end a checkpoint before the next one is due has fewer than its settings ask for, and \
+                writes fewer images than are shown here.";
+    wrapped(out, layout, "  ", 2, busy)
 }
 
 /// Headings of the table of guards against torn pages.
@@ -198,17 +194,16 @@ pub fn write_protection(
             pages.map_or_else(String::new, |pages| size(pages.saturating_mul(u64::from(block_size)))),
         ]);
     }
-    right_align(&mut table, 1..5);
-    right_align(&mut table, 6..8);
-    write_table(out, &table)?;
+    write_fitted(out, layout, table, &Fit::default().numbers(1..5).numbers(6..8))?;
     let always = protection.always;
-    writeln!(
-        out,
-        "  {} images ({}) are written whatever the guard: records demand them, or they log a page as a whole.",
+    let words = format!(
+        "{} images ({}) are written whatever the guard: records demand them, or they log a page as a whole.",
         always.images,
         size_words(always.image_bytes)
-    )?;
-    writeln!(out, "  WAL size: bytes of all records, without page headers and what segments leave unused.")
+    );
+    wrapped(out, layout, "  ", 2, &words)?;
+    let size = "WAL size: bytes of all records, without page headers and what segments leave unused.";
+    wrapped(out, layout, "  ", 2, size)
 }
 
 /// Writes what images for hint bits cost.
@@ -230,11 +225,8 @@ pub fn write_hints(out: &mut dyn Write, layout: Layout, hints: &HintCost) -> io:
         let HintImages { images, image_bytes } = part;
         table.add_row([name.to_owned(), images.to_string(), size(image_bytes), certainty.to_string()]);
     }
-    right_align(&mut table, 1..3);
-    write_table(out, &table)?;
-    writeln!(
-        out,
-        "  Without checksums and wal_log_hints those of the second line would not be there. Where a page changed later,\n  \
-         that change would have had the image."
-    )
+    write_fitted(out, layout, table, &Fit::default().numbers(1..3))?;
+    let words = "Without checksums and wal_log_hints those of the second line would not be there. Where a page changed \
+                 later, that change would have had the image.";
+    wrapped(out, layout, "  ", 2, words)
 }

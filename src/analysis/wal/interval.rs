@@ -280,8 +280,8 @@ impl IntervalFold {
         if clock.contradicts_itself() {
             // Which of the times are right is unknown.
             times.forget_times();
-            let intervals = since_redo.intervals.saturating_add(since_redo.left_out);
-            since_redo = SinceRedo { left_out: intervals, ..SinceRedo::default() };
+            since_redo = SinceRedo::default();
+            done.iter().for_each(|interval| since_redo.leave_out(&interval.tally));
             for (interval, parts) in done.iter_mut().zip(done_by_records) {
                 (interval.start_time, interval.end_time) = (None, None);
                 (interval.parts, interval.decay_by) = (parts, DecayBy::Records);

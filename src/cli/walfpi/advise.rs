@@ -101,8 +101,8 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         write_savings(out, layout, &savings, advice.geometry.block_size)?;
         let named = |row: &&GroupRow| name_of(GroupBy::Relation, &row.key.first, &naming);
         let rows: Vec<(String, &GroupRow)> = shown.iter().map(|row| (named(row), *row)).collect();
-        write_relations(out, &rows, overview.total.fpi_bytes, relations.len() - shown.len())?;
-        write_since_redo(out, &overview.since_redo)?;
+        write_relations(out, layout, &rows, overview.total.fpi_bytes, relations.len() - shown.len())?;
+        write_since_redo(out, layout, &overview.since_redo)?;
     }
     Ok(closing.end_text(out, layout)?.into())
 }

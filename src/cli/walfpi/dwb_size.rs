@@ -101,7 +101,7 @@ pub(super) fn run(args: &DwbSizeArgs, out: &mut dyn Write) -> Result<Outcome, St
     write_trials(out, layout, &trials)?;
     if let Some(wrap) = buffer {
         writeln!(out)?;
-        write_wrap(out, wrap)?;
+        write_wrap(out, layout, wrap)?;
     }
     Ok(closing.end_text(out, layout)?.into())
 }

@@ -77,8 +77,9 @@ impl ShownTimes<'_> {
             Some(_) => BucketRows::each(&times.buckets),
             None => BucketRows::by_time(&times.buckets, times.bucket_us, max_rows),
         };
-        write_buckets(out, &rows, times.bucket_us, &times.total)?;
-        Ok(closing.end_text(out, output.layout())?.into())
+        let layout = output.layout();
+        write_buckets(out, layout, &rows, times.bucket_us, &times.total)?;
+        Ok(closing.end_text(out, layout)?.into())
     }
 }
 
@@ -106,6 +107,7 @@ pub(super) fn run_since_redo(
         let totals = totals_of_stats(&stats.counts, stats.major, stats.system_identifier, stats.geometry);
         return Ok(closing.end(sink, shown, totals)?.into());
     }
-    write_since(out, &stats.counts.since_redo)?;
-    Ok(closing.end_text(out, common.output.layout())?.into())
+    let layout = common.output.layout();
+    write_since(out, layout, &stats.counts.since_redo)?;
+    Ok(closing.end_text(out, layout)?.into())
 }
