@@ -679,7 +679,7 @@ fn reopened_screen_knows_the_journal_and_takes_the_repair_back_after_a_rehearsal
     assert_ne!(before, after);
     // Another screen, which has done nothing itself.
     let mut driven = Driven::open(&data, FINE, (140, 45));
-    assert!(driven.picture().contains("to write 6 pages; they are as it wrote them"), "{}", driven.picture());
+    assert!(driven.picture().contains("takes back a repair of 6 pages, begun 20"), "{}", driven.picture());
     driven.keys(&["6"]);
     let journal = applied.journal.display().to_string();
     let flat = driven.picture().replace(['\n', ' '], "");

@@ -462,7 +462,7 @@ fn crash_is_rehearsed_repaired_checked_again_and_taken_back() {
     session.assert_given_back();
     // Another day: the journal is found.
     let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
-    session.see("u in Plan undoes it");
+    session.see("u in Plan takes back a repair of 6 pages");
     session.send("6");
     session.see("undoes it");
     session.send("u");

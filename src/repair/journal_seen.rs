@@ -108,7 +108,7 @@ pub fn look_at(
         let manifest = journal.manifest();
         let mut state = JournalState {
             system_identifier: manifest.system_identifier.clone(),
-            began: journal.began()?.map(|time| time.to_string()),
+            began: journal.began()?.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
             pages: manifest.entries.len(),
             compared: 0,
             new: 0,

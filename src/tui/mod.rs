@@ -14,7 +14,6 @@ pub mod guide;
 pub mod keymap;
 pub mod look;
 pub mod picker;
-
 pub mod query;
 pub mod ring;
 pub mod run;

@@ -31,7 +31,8 @@ pub(super) fn lines(state: &State, width: usize) -> Vec<Line<'static>> {
     match state.plan.undo.as_deref().map(|sheet| &sheet.found) {
         None => facts.add("rehearsal", "going on: every check, but nothing is written", look.faint()),
         Some(Err(why)) => {
-            facts.add("refused", why, look.bad());
+            let why: Vec<&str> = why.lines().map(|line| line.strip_prefix("refused: ").unwrap_or(line)).collect();
+            facts.add("refused", &why.join("\n"), look.bad());
             let flags = state.plan.undo.as_ref().map_or_else(Vec::new, |sheet| sheet.flags.clone());
             if !flags.is_empty() {
                 facts.add("", &format!("{} allows it: o, then type it", flags.join(" or ")), look.bad());
@@ -70,10 +71,10 @@ fn add_found(facts: &mut Facts, found: &UndoFacts) {
 pub(super) fn in_force_words(survey: &Survey) -> Option<String> {
     let seen = survey.journals.in_force()?;
     let state = seen.state.as_ref().ok()?;
-    let when = state.began.as_ref().map_or_else(String::new, |began| format!(" at {began}"));
+    let when = state.began.as_ref().map_or_else(String::new, |began| format!(", begun {began}"));
     let rest =
         if state.new == state.pages { "they are as it wrote them".to_owned() } else { format!("of these, {state}") };
-    Some(format!("a repair began{when} to write {}; {rest}: u in Plan undoes it", pages(state.pages)))
+    Some(format!("u in Plan takes back a repair of {}{when}; {rest}", pages(state.pages)))
 }
 
 /// Journals of this cluster beside the data directory; that of `shown` is named elsewhere.
