@@ -297,6 +297,29 @@ fn blocks_of_an_interval_are_those_that_are_printed() {
     }
 }
 
+/// An interval is whole between two redo points that are printed; those at the ends of this WAL are not, and say so.
+#[test]
+fn interval_that_was_counted_in_part_is_marked() {
+    for major in MAJORS {
+        let points: BTreeSet<u64> = redo_points(&printed(major)).into_iter().map(|(redo, _)| redo).collect();
+        let wal = unpack::data_dir(&format!("wal/pg{major}")).unwrap().join("pg_wal");
+        let rows = run("pg_walfpi", &["stats", "--format", "ndjson", arg(&wal)]).of_type("interval");
+        for row in &rows {
+            let is_known = ["start_lsn", "end_lsn"].map(|field| points.contains(&lsn(row[field].as_str().unwrap())));
+            assert_eq!(row["is_whole"], is_known == [true; 2], "{major}: {row}");
+        }
+        assert!(rows.len() > 2 && rows[1]["is_whole"] == true && rows.last().unwrap()["is_whole"] == false, "{major}");
+        // From the middle of the second interval on, the first row is a part of it, and text says so.
+        let start = lsn(rows[1]["start_lsn"].as_str().unwrap()) + 1;
+        let args = ["stats", "--start", &format!("{:X}/{:08X}", start >> 32, start & 0xFFFF_FFFF), arg(&wal)];
+        let rest = run("pg_walfpi", &[&args[..], &["--format", "ndjson"]].concat()).of_type("interval");
+        assert_eq!(rest[0]["is_whole"], false, "{major}: {}", rest[0]);
+        let text = run("pg_walfpi", &args).stdout;
+        assert!(text.lines().nth(1).unwrap().trim_start().starts_with('<'), "{major}: {text}");
+        assert!(text.contains("<: the interval began before"), "{major}: {text}");
+    }
+}
+
 #[test]
 fn buffer_of_a_cluster_says_whether_it_has_wrapped() {
     let wrapped = |case: &str| {

@@ -138,7 +138,8 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
         field: "redo_lsn",
         value: |interval| json!(interval.redo_lsn.map(lsn_text)),
         cells: &[words("redo", Screens::All, |row| {
-            row.redo_lsn.map_or_else(|| format!("<{}", row.start_lsn), |lsn| lsn.to_string())
+            let part = if row.begins_before { "<" } else { "" };
+            format!("{part}{}", row.redo_lsn.unwrap_or(row.start_lsn))
         })],
         follows_counts: false,
     },
@@ -172,6 +173,12 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
         field: "kind",
         value: |interval| json!(interval.kind.name()),
         cells: &[words("kind", Screens::Wide, |row| row.kind.map_or("several", IntervalKind::name).to_owned())],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "is_whole",
+        value: |interval| json!(interval.is_whole()),
+        cells: &[],
         follows_counts: false,
     },
     IntervalColumn {

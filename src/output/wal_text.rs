@@ -78,6 +78,11 @@ pub fn write_intervals(
     let numbers = (0..).zip(&headings).filter(|(_, (_, is_number))| *is_number);
     let fit = numbers.fold(Fit::default(), |fit, (index, _)| fit.numbers(index..index + 1));
     write_fitted(out, layout, table, &fit)?;
+    if rows.iter().any(|row| row.begins_before) {
+        writeln!(out)?;
+        let words = "<: the interval began before this WAL, or in a gap of it; what is counted is a part of it";
+        wrapped(out, layout, "", 0, words)?;
+    }
     if is_summed {
         let heading = if is_wide { String::new() } else { format!(" ({})", INTERVALS_IN_NARROW_ROW.heading) };
         writeln!(out)?;

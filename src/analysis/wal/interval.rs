@@ -60,6 +60,8 @@ pub struct Interval {
     pub start_lsn: Lsn,
     /// Where it ends: the next redo point, or the end of the range.
     pub end_lsn: Lsn,
+    /// It ends at the next redo point: no WAL of it is missing at its end.
+    pub ends_at_redo: bool,
     /// The checkpoint whose redo point this is.
     pub checkpoint: Option<CheckpointSeen>,
     /// What began it.
@@ -100,6 +102,18 @@ impl DecayBy {
 }
 
 impl Interval {
+    /// True when it begins before the WAL that was counted: its figures are those of a part of it.
+    #[must_use]
+    pub fn begins_before(&self) -> bool {
+        self.redo_lsn != Some(self.start_lsn)
+    }
+
+    /// True when it was counted from its redo point to the next one.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.ends_at_redo && !self.begins_before()
+    }
+
     /// Bytes of WAL from its start to its end, page headers and padding included.
     #[must_use]
     pub fn wal_bytes(&self) -> u64 {
@@ -417,6 +431,7 @@ impl IntervalFold {
             redo_lsn,
             start_lsn: whole.start_lsn,
             end_lsn,
+            ends_at_redo: next_redo.is_some(),
             checkpoint,
             kind,
             tally: whole.tally,

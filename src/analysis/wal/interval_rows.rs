@@ -15,6 +15,8 @@ pub struct IntervalRow {
     pub redo_lsn: Option<Lsn>,
     /// Where counting starts.
     pub start_lsn: Lsn,
+    /// The first begins before the WAL that was counted.
+    pub begins_before: bool,
     /// The checkpoint of the first.
     pub checkpoint: Option<CheckpointSeen>,
     /// What began each of them; `None` when they differ.
@@ -37,6 +39,7 @@ impl From<&Interval> for IntervalRow {
             intervals: 1,
             redo_lsn: interval.redo_lsn,
             start_lsn: interval.start_lsn,
+            begins_before: interval.begins_before(),
             checkpoint: interval.checkpoint,
             kind: Some(interval.kind),
             wal_bytes: interval.wal_bytes(),
