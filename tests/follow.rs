@@ -440,3 +440,16 @@ fn what_cannot_be_followed_is_refused() {
     let one = run("pg_walfpi", &["stats", "--follow", "--for", "100ms", "-p", path, names[1], "--format", "ndjson"]);
     assert_eq!((one.status, &one.of_type("summary")[0]["start_lsn"]), (0, &"0/00900030".into()), "{}", one.stdout);
 }
+
+#[test]
+fn last_line_says_that_it_is_not_over() {
+    let (_keep, directory, _) = first_segments("archive", 9);
+    for by in [&["--by", "checkpoint"][..], &["--by", "time", "--bucket", "1s"]] {
+        let follow = ["stats", "--follow", "--for", "300ms", "--poll", "50ms"];
+        let ran = run("pg_walfpi", &[&follow[..], by, &[arg(&directory)]].concat());
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        let total = lines.iter().position(|line| line.trim_start().starts_with("total")).unwrap();
+        let marked: Vec<usize> = (0..lines.len()).filter(|index| lines[*index].ends_with("(not over)")).collect();
+        assert_eq!(marked, [total - 1], "{}", ran.stdout);
+    }
+}

@@ -247,10 +247,19 @@ fn images_by_relation_and_cause_are_those_that_are_listed() {
 #[test]
 fn keys_are_one_or_two_that_differ() {
     let data = unpack::data_dir("wal/pg16").unwrap();
-    for by in ["relation,relation", "relation,cause,xid", "checkpoint,checkpoint"] {
+    for (by, words) in [
+        ("relation,relation", "names the same key twice"),
+        ("checkpoint,checkpoint", "names the same key twice"),
+        ("time,time", "names the same key twice"),
+        ("relation,cause,xid", "there are 3"),
+        ("time,relation", "--by time and --by since-redo stand alone"),
+        ("relation,time", "--by time and --by since-redo stand alone"),
+        ("since-redo,cause", "--by time and --by since-redo stand alone"),
+        ("time,since-redo", "--by time and --by since-redo stand alone"),
+    ] {
         let ran = walfpi(&["stats", "--by", by, arg(&data)]);
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{by}");
-        assert!(ran.stderr.contains("two different ones"), "{by}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{by}: {}", ran.stderr);
     }
     let header = |by: &str| {
         let ran = walfpi(&["stats", "--by", by, "--format", "csv", arg(&data)]);

@@ -14,9 +14,15 @@ pub enum UsageError {
     /// Besides `-p` more than two segments.
     #[error("with -p or -D, name at most two segments: the first and the last")]
     ManySegments,
-    /// Rows can have one key, or two that differ.
-    #[error("--by takes one key, or two different ones with a comma between them, such as relation,cause")]
-    WrongKeys,
+    /// Rows can have one key or two.
+    #[error("--by takes one key, or two with a comma between them, such as relation,cause; there are {0}")]
+    ManyKeys(usize),
+    /// Two keys that are the same.
+    #[error("--by names the same key twice: name it once, or another one beside it")]
+    SameKeys,
+    /// A key that has no other beside it.
+    #[error("--by time and --by since-redo stand alone: no other key can be beside them")]
+    LoneKey,
     /// Rows that are always the same.
     #[error("--by since-redo has the same five rows in the same order for any WAL: leave out --top and --sort")]
     FixedRows,

@@ -99,8 +99,8 @@ pub fn write_intervals(
 pub enum IntervalLines<'a> {
     /// What the columns are.
     Heading,
-    /// An interval.
-    Row(&'a IntervalRow, Certainty),
+    /// An interval, and whether it is over.
+    Row(&'a IntervalRow, Certainty, bool),
     /// All of them: counts, and bytes of WAL.
     Total(&'a Tally, u64),
 }
@@ -122,7 +122,7 @@ pub fn write_interval_lines(out: &mut dyn Write, layout: Layout, what: IntervalL
     let counts = counts.filter(|cell| cell.screens.include(is_wide));
     let of_interval = |cell: &IntervalCell<IntervalRow>| match what {
         IntervalLines::Heading => cell.heading.to_owned(),
-        IntervalLines::Row(interval, _) => (cell.text)(interval),
+        IntervalLines::Row(interval, ..) => (cell.text)(interval),
         IntervalLines::Total(_, wal_bytes) => match cell.heading {
             "redo" => "total".to_owned(),
             "WAL" => size(wal_bytes),
@@ -133,7 +133,7 @@ pub fn write_interval_lines(out: &mut dyn Write, layout: Layout, what: IntervalL
     let cells = cells.chain(counts.map(|cell| {
         let text = match what {
             IntervalLines::Heading => cell.heading.to_owned(),
-            IntervalLines::Row(interval, _) => (cell.text)(&interval.tally),
+            IntervalLines::Row(interval, ..) => (cell.text)(&interval.tally),
             IntervalLines::Total(total, _) => (cell.text)(total),
         };
         (cell.heading, cell.is_number, text)
@@ -145,14 +145,22 @@ pub fn write_interval_lines(out: &mut dyn Write, layout: Layout, what: IntervalL
         let width = LINE_CELL.max(heading.len()).max(if heading == "redo" { 17 } else { 0 });
         line += &if is_number { format!("  {text:>width$}") } else { format!("  {text:<width$}") };
     }
-    let certainty = if let IntervalLines::Row(_, certainty) = what { certainty } else { Certainty::Exact };
-    writeln!(out, "{}{}", line.trim_end(), unsure(certainty))
+    let (certainty, is_over) = match what {
+        IntervalLines::Row(_, certainty, is_over) => (certainty, is_over),
+        IntervalLines::Heading | IntervalLines::Total(..) => (Certainty::Exact, true),
+    };
+    writeln!(out, "{}{}", line.trim_end(), unsure(certainty, is_over))
 }
 
-/// What stands after the numbers of a line that are not exact.
+/// What stands after the numbers of a line that are not exact, or not all.
 #[must_use]
-pub const fn unsure(certainty: Certainty) -> &'static str {
-    if matches!(certainty, Certainty::AtLeast) { "  (at least)" } else { "" }
+pub const fn unsure(certainty: Certainty, is_over: bool) -> &'static str {
+    match (certainty, is_over) {
+        (Certainty::AtLeast, true) => "  (at least)",
+        (Certainty::AtLeast, false) => "  (at least; not over)",
+        (_, true) => "",
+        (_, false) => "  (not over)",
+    }
 }
 
 /// Writes groups and their total.

@@ -99,8 +99,8 @@ pub fn write_buckets(
 pub enum BucketLines<'a> {
     /// What the columns are.
     Heading,
-    /// A period.
-    Row(&'a Bucket, Certainty),
+    /// A period, and whether it is over.
+    Row(&'a Bucket, Certainty, bool),
     /// All of them: counts, and how many checkpoints.
     Total(&'a Tally, u64),
 }
@@ -110,17 +110,17 @@ pub enum BucketLines<'a> {
 /// # Errors
 /// When the output cannot be written to.
 pub fn write_bucket_lines(out: &mut dyn Write, bucket_us: i64, what: BucketLines<'_>) -> io::Result<()> {
-    let (cells, certainty) = match what {
-        BucketLines::Heading => (BUCKET_HEADING.map(str::to_owned), Certainty::Exact),
-        BucketLines::Row(bucket, certainty) => (bucket_cells(bucket, seconds(bucket_us)), certainty),
-        BucketLines::Total(total, checkpoints) => (total_cells(total, checkpoints), Certainty::Exact),
+    let (cells, certainty, is_over) = match what {
+        BucketLines::Heading => (BUCKET_HEADING.map(str::to_owned), Certainty::Exact, true),
+        BucketLines::Row(bucket, certainty, is_over) => (bucket_cells(bucket, seconds(bucket_us)), certainty, is_over),
+        BucketLines::Total(total, checkpoints) => (total_cells(total, checkpoints), Certainty::Exact, true),
     };
     let widths = [TIME_WIDTH, 8, 8, 8, 8, 8, 8, 8, 11];
     let row = cells.iter().zip(widths).enumerate();
     let line: String = row
         .map(|(at, (text, width))| if at == 0 { format!("  {text:<width$}") } else { format!("  {text:>width$}") })
         .collect();
-    writeln!(out, "{}{}", line.trim_end(), unsure(certainty))
+    writeln!(out, "{}{}", line.trim_end(), unsure(certainty, is_over))
 }
 
 const BUCKET_HEADING: [&str; 9] =

@@ -213,7 +213,7 @@ impl Printer<'_> {
     }
 
     fn line(&mut self, line: &FollowedLine) -> io::Result<()> {
-        let FollowedLine { row, certainty } = line;
+        let FollowedLine { row, certainty, is_over } = line;
         self.shown += 1;
         if let FollowedRow::Bucket(bucket) = row {
             self.checkpoints += bucket.checkpoints;
@@ -231,11 +231,13 @@ impl Printer<'_> {
                     FollowedRow::Bucket(_) => Item::Bucket(cells),
                 })
             }
-            (To::Text(out, layout), FollowedRow::Interval(interval)) => {
-                write_interval_lines(*out, *layout, IntervalLines::Row(&IntervalRow::from(&**interval), *certainty))
-            }
+            (To::Text(out, layout), FollowedRow::Interval(interval)) => write_interval_lines(
+                *out,
+                *layout,
+                IntervalLines::Row(&IntervalRow::from(&**interval), *certainty, *is_over),
+            ),
             (To::Text(out, _), FollowedRow::Bucket(bucket)) => {
-                write_bucket_lines(*out, bucket_us, BucketLines::Row(bucket, *certainty))
+                write_bucket_lines(*out, bucket_us, BucketLines::Row(bucket, *certainty, *is_over))
             }
         }
     }

@@ -193,13 +193,12 @@ impl By {
         match keys {
             [Self::Checkpoint] => return Ok(None),
             [only] => only.key().map(Grouping::from),
-            [first, second] if first != second => {
-                first.key().zip(second.key()).map(|(first, second)| Grouping::pair(first, second))
-            }
-            _ => None,
+            [first, second] if first == second => return Err(UsageError::SameKeys),
+            [first, second] => first.key().zip(second.key()).map(|(first, second)| Grouping::pair(first, second)),
+            _ => return Err(UsageError::ManyKeys(keys.len())),
         }
         .map(Some)
-        .ok_or(UsageError::WrongKeys)
+        .ok_or(UsageError::LoneKey)
     }
 }
 

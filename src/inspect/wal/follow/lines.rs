@@ -43,6 +43,8 @@ pub struct FollowedLine {
     pub row: FollowedRow,
     /// [`Certainty::AtLeast`] where WAL beside it could not be read.
     pub certainty: Certainty,
+    /// All of it was read; `false` for the last line, which goes on after it.
+    pub is_over: bool,
 }
 
 /// What a line stands for.
@@ -131,7 +133,7 @@ impl Buckets {
 }
 
 fn lines_of(buckets: BTreeMap<Option<PgTimestamp>, (Bucket, Certainty)>) -> Vec<FollowedLine> {
-    let line = |(bucket, certainty)| FollowedLine { row: FollowedRow::Bucket(bucket), certainty };
+    let line = |(bucket, certainty)| FollowedLine { row: FollowedRow::Bucket(bucket), certainty, is_over: true };
     buckets.into_values().map(line).collect()
 }
 
@@ -270,13 +272,13 @@ impl Lines {
         self.counted.wal_bytes = self.counted.wal_bytes.saturating_add(interval.wal_bytes());
         let is_beside = |gap: &Range<Lsn>| interval.end_lsn >= gap.start && interval.start_lsn <= gap.end;
         let certainty = if self.gaps.iter().any(is_beside) { Certainty::AtLeast } else { Certainty::Exact };
-        FollowedLine { row: FollowedRow::Interval(Box::new(interval)), certainty }
+        FollowedLine { row: FollowedRow::Interval(Box::new(interval)), certainty, is_over: true }
     }
 
     /// The lines that are left, as far as they were read, all counts, and what is odd about the times.
     pub(super) fn finish(mut self) -> (Vec<FollowedLine>, WalCounts, Vec<Finding>) {
         let placeholder = Kind::Intervals(Box::new(IntervalFold::new()));
-        let (lines, clock) = match std::mem::replace(&mut self.kind, placeholder) {
+        let (mut lines, clock): (Vec<FollowedLine>, Clock) = match std::mem::replace(&mut self.kind, placeholder) {
             Kind::Intervals(fold) => {
                 let Folded { intervals, clock, times, since_redo } = fold.finish();
                 (self.counted.times, self.counted.since_redo) = (times, since_redo);
@@ -284,6 +286,7 @@ impl Lines {
             }
             Kind::Buckets(buckets) => (lines_of(buckets.open), buckets.clock),
         };
+        lines.last_mut().into_iter().for_each(|last| last.is_over = false);
         (lines, self.counted, clock.findings())
     }
 }
