@@ -139,6 +139,9 @@ pub fn why(saving: &Saving, block_size: u32) -> String {
             let twice = size(pages.saturating_mul(u64::from(block_size)));
             format!("{} of images stay; about {twice} of pages are written twice", size(*stay_bytes))
         }
+        Remedy::NoHints { all, then_changed } if then_changed.image_bytes == 0 => {
+            format!("{} are for hint bits, all of pages that nothing else changes", size(all.image_bytes))
+        }
         Remedy::NoHints { all, then_changed } => format!(
             "{} are for hint bits, but {} are of pages that change later anyway",
             size(all.image_bytes),
