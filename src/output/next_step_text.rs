@@ -196,16 +196,16 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             if *pages == 1 { "an empty page".to_owned() } else { format!("{pages} empty pages") }
         )),
         NextStep::Repair { pages } => Words::new(format!(
-            "Do not start the server yet: {} can be put back, which loses nothing. The first command shows the plan, the \
-             second carries it out:",
+            "Do not start the server yet: {} can be put back, which loses nothing. This shows the plan; with --apply it \
+             is carried out:",
             count(*pages)
         ))
         .with_repair(&dir, true, context),
         NextStep::RebuildPages { pages } => {
             Words::new(format!(
                 "Do not start the server yet: {} can be rebuilt from older copies and WAL, which loses nothing. It takes the \
-                 server program of this major, which replays in a temporary directory of its own. The first command shows \
-                 the plan, the second carries it out:",
+                 server program of this major, which replays in a temporary directory of its own. This shows the \
+                 plan; with --apply it is carried out:",
                 count(*pages)
             ))
             .with_repair(&format!("{dir} --rebuild"), true, context)
