@@ -369,7 +369,7 @@ fn neighbours_that_do_not_fit_are_put_together_and_lose_nothing() {
 #[test]
 fn rows_that_do_not_fit_are_put_together_unless_all_are_asked_for() {
     let text = |args: &[&str]| {
-        let start = ["stats", "--by", "time", "--bucket", "20ms"];
+        let start = ["stats", "--width", "120", "--by", "time", "--bucket", "20ms"];
         let ran = walfpi(&[&start[..], args, &[arg(&data(16))]].concat());
         assert_eq!(ran.status, 0, "{}", ran.stderr);
         ran.stdout
