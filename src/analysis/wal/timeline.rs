@@ -1,7 +1,7 @@
 //! Some WAL in short stretches, each with its counts by relation and cause, so that any window of them can be summed up
 //! without reading again.
 //!
-//! A stretch ends where the next redo point, or the next so many bytes of addresses, begin. Up to [`MAX_ROWS`] rows are
+//! A stretch ends where the next redo point, or the next so many bytes of addresses, begin. Up to 200,000 rows are
 //! kept; with more, neighbours inside an interval become one.
 
 use std::collections::BTreeMap;
