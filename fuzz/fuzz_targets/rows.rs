@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     let rows: Vec<&[u8]> = page.chunks(112).collect();
     if let Some(layout) = AttributeLayout::of(&rows) {
         rows.iter().for_each(|row| drop(AttributeRow::decode(&layout, row)));
-        layout.types(&rows);
+        let _ = layout.types(&rows);
     }
     let Ok(header) = PageHeader::decode(0, page) else { return };
     let kind = PageKind::of(&header, page, ForkNumber::Main);
@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
                 Stored::Plain(bytes) => {
                     assert!(bytes.len() <= tuple.bytes.len());
                     for type_oid in [type_oid, 23, 25, 869, 1007, 1009, 1186, 1231, 1562, 1700] {
-                        Value::decode(type_oid, bytes);
+                        let _ = Value::decode(type_oid, bytes);
                     }
                 }
                 Stored::Compressed { method, raw_bytes, bytes } => {
