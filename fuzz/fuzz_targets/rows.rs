@@ -20,7 +20,9 @@ fuzz_target!(|data: &[u8]| {
         .collect();
     let rows: Vec<&[u8]> = page.chunks(112).collect();
     if let Some(layout) = AttributeLayout::of(&rows) {
-        rows.iter().for_each(|row| drop(AttributeRow::decode(&layout, row)));
+        for row in &rows {
+            let _ = AttributeRow::decode(&layout, row);
+        }
         let _ = layout.types(&rows);
     }
     let Ok(header) = PageHeader::decode(0, page) else { return };
