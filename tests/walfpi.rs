@@ -436,6 +436,10 @@ fn zeroed_middle_and_missing_segment() {
         (&Value::from("segments_missing"), &Value::from("0/00A00000 to 0/00B00000"))
     );
     assert!(ran.of_type("finding").iter().any(|finding| finding["kind"] == "wal_gap"), "{}", ran.stdout);
+    // Missing is what a range asks for that is not there.
+    let status = |range: &[&str]| walfpi(&[&["stats", "--format", "ndjson"], range, &[arg(&data)]].concat()).status;
+    assert_eq!((status(&["--end", "0/A00000"]), status(&["--end", "0/A00001"])), (0, 2));
+    assert_eq!((status(&["--start", "0/B00000"]), status(&["--start", "0/AFFFFF"])), (0, 2));
     let runs = walfpi(&["verify", "--format", "ndjson", arg(&data)]).of_type("run");
     assert_eq!(runs.len(), 2, "what lies on each side of the gap is read");
 }

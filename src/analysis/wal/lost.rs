@@ -19,13 +19,14 @@ pub fn lost_by_damage(damage: &WalDamage, run_end: Lsn) -> Skipped {
     Skipped { what, bytes: None, reason: SkipReason::DamagedWal }
 }
 
-/// What is missing by a note of the set, if it says that: segments between others, or the rest of a file. `from`: where the
-/// range begins that is read.
+/// What is missing by a note of the set, if it says that: segments between others, or the rest of a file. `from`, `to`: where
+/// the range begins and ends that is read.
 #[must_use]
-pub fn lost_by_note(note: &SetNote, from: Option<Lsn>) -> Option<Skipped> {
+pub fn lost_by_note(note: &SetNote, from: Option<Lsn>, to: Option<Lsn>) -> Option<Skipped> {
     let lacks_wal = matches!(note.kind, NoteKind::Gap | NoteKind::WrongSize | NoteKind::Truncated | NoteKind::Empty);
     let ends_before = note.wal_end.zip(from).is_some_and(|(end, from)| end <= from);
-    if note.level != NoteLevel::Problem || !lacks_wal || ends_before {
+    let starts_after = note.wal_start.zip(to).is_some_and(|(start, to)| start >= to);
+    if note.level != NoteLevel::Problem || !lacks_wal || ends_before || starts_after {
         return None;
     }
     let range = SkippedPart::LsnRange { start: note.wal_start, end: note.wal_end };

@@ -6,11 +6,13 @@ use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::wal::{NoteKind, NoteLevel, SetNote, WalSet};
 use crate::types::Lsn;
 
-/// From where on WAL is needed; `None`: all of it.
+/// Which WAL is needed; `None`: no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NeededWal {
     /// A gap that ends before is a note.
     pub gaps_from: Option<Lsn>,
+    /// A gap that starts here or after is a note.
+    pub gaps_to: Option<Lsn>,
     /// Segments that end before and were left out are a note.
     pub segments_from: Option<Lsn>,
 }
@@ -20,7 +22,7 @@ impl NeededWal {
     /// order, and a crash stops them in between.
     #[must_use]
     pub const fn by_replay(redo_lsn: Option<Lsn>) -> Self {
-        Self { gaps_from: redo_lsn, segments_from: redo_lsn }
+        Self { gaps_from: redo_lsn, gaps_to: None, segments_from: redo_lsn }
     }
 }
 
@@ -33,6 +35,7 @@ pub fn note_set(set: &WalSet, needed: NeededWal, findings: &mut Vec<Finding>, co
 pub fn note_all(notes: &[SetNote], needed: NeededWal, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
     for note in notes {
         let ends_before = |needed: Option<Lsn>| note.wal_end.zip(needed).is_some_and(|(end, needed)| end <= needed);
+        let starts_after = note.wal_start.zip(needed.gaps_to).is_some_and(|(start, needed)| start >= needed);
         let part = note.file.as_ref().map_or(SkippedPart::Wal, SkippedPart::file);
         let what = note.what.clone();
         let finding = match note.level {
@@ -40,7 +43,9 @@ pub fn note_all(notes: &[SetNote], needed: NeededWal, findings: &mut Vec<Finding
                 coverage.skip(part, SkipReason::Wal { kind: note.kind, what });
                 continue;
             }
-            NoteLevel::Problem if !ends_before(needed.gaps_from) => Finding::problem(remark(note.kind, what)),
+            NoteLevel::Problem if !ends_before(needed.gaps_from) && !starts_after => {
+                Finding::problem(remark(note.kind, what))
+            }
             NoteLevel::Skipped | NoteLevel::Problem | NoteLevel::Note => Finding::note(remark(note.kind, what)),
         };
         let finding = finding.in_file(note.file.as_deref().unwrap_or("WAL"));

@@ -112,9 +112,10 @@ impl WalSource {
             limit: None,
             waiting: VecDeque::new(),
         };
-        let needed = NeededWal { gaps_from: None, segments_from: wanted.from.or(source.start) };
+        let (from, to) = (source.start, source.end);
+        let needed = NeededWal { gaps_from: from, gaps_to: to, segments_from: wanted.from.or(from) };
         note_set(&source.set, needed, &mut source.findings, &mut source.coverage);
-        let lost = source.set.notes().iter().filter_map(|note| lost_by_note(note, source.start));
+        let lost = source.set.notes().iter().filter_map(|note| lost_by_note(note, source.start, source.end));
         source.coverage.skipped.extend(lost);
         source.confirm_version();
         source.note_two_segments(paths);
