@@ -5,6 +5,7 @@ mod data_dir_arg;
 pub mod dwbinspect;
 pub mod exit;
 mod generate;
+mod manual;
 mod report_file;
 #[cfg(feature = "tui")]
 mod screen;

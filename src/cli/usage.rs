@@ -114,6 +114,9 @@ pub enum UsageError {
         "--format prometheus is not for --by time, --by since-redo and --partial: Prometheus keeps the time itself"
     )]
     NotForPrometheus,
+    /// A manual page of nothing.
+    #[error("there is no manual page of \"{0}\": name a command of this program, or none for the program itself")]
+    NotACommand(String),
     /// A number was to be a block.
     #[error("\"{0}\" is not a valid block: expected 0 to {max}", max = crate::types::MAX_BLOCK_NUMBER)]
     NotABlock(String),

@@ -26,7 +26,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::context::QuestionMark;
 use super::exit::{EXIT_STATUS, Outcome, Stop};
-use super::generate;
+use super::{generate, manual};
 use crate::output::closing::VERSION;
 
 const PROGRAM: &str = "pg_dwbinspect";
@@ -59,9 +59,9 @@ enum Command {
     Verify(Box<verify::VerifyArgs>),
     Report(Box<report::ReportArgs>),
     Demo(demo::DemoArgs),
-    /// Print the manual page
+    /// Print the manual page of this program, or of one of its commands
     #[command(hide = true)]
-    Man,
+    Man(manual::ManualArgs),
     /// Print completions for a shell
     #[command(hide = true)]
     Completions(generate::CompletionArgs),
@@ -82,7 +82,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Verify(args) => verify::run(&args, out),
         Command::Report(args) => report::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
-        Command::Man => generate::man(Cli::command(), out),
+        Command::Man(args) => manual::run(&args, Cli::command(), out),
         Command::Completions(args) => generate::completions(&args, Cli::command(), out),
     };
     result.unwrap_or_else(|stop: Stop| stop.report(PROGRAM, errors))

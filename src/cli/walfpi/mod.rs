@@ -28,7 +28,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use super::context::QuestionMark;
 use super::exit::{EXIT_STATUS, Outcome, Stop};
-use super::generate;
+use super::{generate, manual};
 use crate::output::closing::VERSION;
 
 const PROGRAM: &str = "pg_walfpi";
@@ -69,9 +69,9 @@ enum Command {
     ///
     /// Run it in each database, for example with psql -XAtq, and write all outputs one after the other into one file.
     NamesQuery,
-    /// Print the manual page
+    /// Print the manual page of this program, or of one of its commands
     #[command(hide = true)]
-    Man,
+    Man(manual::ManualArgs),
     /// Print completions for a shell
     #[command(hide = true)]
     Completions(generate::CompletionArgs),
@@ -94,7 +94,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         #[cfg(feature = "tui")]
         Command::Tui(args) => tui::run(&args, out),
         Command::NamesQuery => names_query(out),
-        Command::Man => generate::man(Cli::command(), out),
+        Command::Man(args) => manual::run(&args, Cli::command(), out),
         Command::Completions(args) => generate::completions(&args, Cli::command(), out),
     };
     result.unwrap_or_else(|stop: Stop| stop.report(PROGRAM, errors))

@@ -1,0 +1,141 @@
+//! Manual pages, one for each program and one for each of its commands, made from the same definitions that parse the command line.
+
+use std::io::Write;
+
+use clap::{Args, Command};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use super::exit::{Outcome, Stop};
+use super::usage::UsageError;
+
+/// Day of the last change to the words of these pages that is more than a new option.
+const DATE: &str = "2026-11-22";
+/// What all of it is about: the line in the middle of each page's head.
+const MANUAL: &str = "PostgreSQL forensics";
+/// The programs, each of which cites the others.
+const PROGRAMS: [&str; 2] = ["pg_dwbinspect", "pg_walfpi"];
+
+/// Whose manual page is printed.
+#[derive(Debug, Args)]
+pub struct ManualArgs {
+    /// Command of this program; without it the page of the program itself
+    #[arg(value_name = "COMMAND")]
+    command: Option<String>,
+}
+
+/// Writes the manual page of a program, or of one of its commands.
+///
+/// # Errors
+/// When there is no such command, or the output cannot be written to.
+pub fn run(args: &ManualArgs, program: Command, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let mut program = program.disable_help_subcommand(true);
+    program.build();
+    let page = match &args.command {
+        None => page(&program, &program)?,
+        Some(name) => {
+            let command = program.get_subcommands().find(|command| command.get_name() == name);
+            let shown = command.filter(|command| !command.is_hide_set());
+            page(&program, shown.ok_or_else(|| UsageError::NotACommand(name.clone()))?)?
+        }
+    };
+    out.write_all(page.as_bytes())?;
+    out.flush()?;
+    Ok(Outcome::Clean)
+}
+
+/// The page of `command`, which is the program itself or one of its commands.
+fn page(program: &Command, command: &Command) -> Result<String, Stop> {
+    // What a short help leaves out is in the manual.
+    let command = command.clone().mut_args(|argument| {
+        let hidden = argument.is_hide_set();
+        argument.hide_short_help(hidden).hide_long_help(hidden)
+    });
+    let has_commands = command.has_subcommands();
+    let command = command.subcommand_help_heading("COMMANDS").subcommand_value_name("COMMAND");
+    let after = command.get_after_long_help().or_else(|| command.get_after_help()).map(ToString::to_string);
+    // The commit is left out: it would make each page another one with each commit.
+    let man = Man::new(command).date(DATE).source(concat!("pgforensics ", env!("CARGO_PKG_VERSION"))).manual(MANUAL);
+    let mut sections = Vec::new();
+    man.render_title(&mut sections)?;
+    man.render_name_section(&mut sections)?;
+    man.render_synopsis_section(&mut sections)?;
+    man.render_description_section(&mut sections)?;
+    man.render_options_section(&mut sections)?;
+    if has_commands {
+        man.render_subcommands_section(&mut sections)?;
+    }
+    let mut page = tidied(&String::from_utf8_lossy(&sections));
+    let mut rest = Roff::new();
+    write_after(&after.unwrap_or_default(), &mut rest);
+    let of_program = has_commands.then_some(program.get_name());
+    rest.control("SH", ["SEE ALSO"]);
+    let others = PROGRAMS.into_iter().filter(|name| Some(*name) != of_program);
+    let cited: Vec<String> = others.map(|name| format!("{name}(1)")).collect();
+    rest.text([roman(cited.join(", "))]);
+    page.push_str(&rest.to_roff());
+    Ok(page)
+}
+
+/// What stands after the options: paragraphs, and parts under a heading, each a list of terms or of commands to copy.
+fn write_after(text: &str, roff: &mut Roff) {
+    let (mut is_copied, mut is_after_gap) = (false, false);
+    for line in text.lines() {
+        let indented = line.strip_prefix("  ");
+        if is_copied && indented.is_none() {
+            is_copied = false;
+            roff.control("fi", []);
+        }
+        match (indented, line.strip_suffix(':')) {
+            (None, Some(heading)) => {
+                roff.control("SH", [heading.to_uppercase().as_str()]);
+                is_copied = heading == "Examples";
+                if is_copied {
+                    roff.control("nf", []);
+                }
+            }
+            (None, None) if line.is_empty() => {}
+            (Some(copied), _) if is_copied => {
+                roff.text([roman(copied)]);
+            }
+            (Some(entry), _) => {
+                let (term, meaning) = entry.split_once("  ").unwrap_or((entry, ""));
+                roff.control("TP", []);
+                roff.text([bold(term)]);
+                roff.text([roman(meaning.trim_start())]);
+            }
+            (None, None) => {
+                if is_after_gap {
+                    roff.control("PP", []);
+                }
+                roff.text([roman(line)]);
+            }
+        }
+        is_after_gap = line.is_empty();
+    }
+    if is_copied {
+        roff.control("fi", []);
+    }
+}
+
+/// Parts of a page as one page: the definitions at the beginning once, no blanks at the ends of lines, and of empty lines and breaks that
+/// stand together one empty line.
+fn tidied(parts: &str) -> String {
+    const DEFINITIONS: [&str; 2] = [".ie \\n(.g .ds Aq \\(aq", ".el .ds Aq '"];
+    let mut page = format!("{}\n{}\n", DEFINITIONS[0], DEFINITIONS[1]);
+    let mut is_gap = false;
+    for line in parts.lines().map(str::trim_end).filter(|line| !DEFINITIONS.contains(line)) {
+        if line.is_empty() || line == ".br" {
+            is_gap = true;
+            continue;
+        }
+        // Before a heading and before an entry there is a gap anyway.
+        if is_gap && ![".SH", ".TP"].iter().any(|begins| line.starts_with(begins)) {
+            page.push_str(".sp\n");
+        }
+        is_gap = false;
+        page.push_str(line);
+        page.push('\n');
+    }
+    page
+}
