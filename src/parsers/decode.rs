@@ -1,4 +1,4 @@
-//! The only glue to nom: fixed-width little-endian primitives, and the step from nom's errors to absolute offsets.
+//! The only glue to nom: fixed-width primitives, and the step from nom's errors to absolute offsets.
 //!
 //! The primitives are our own because the generic ones of nom 8 go through a byte loop; these compile to one load.
 
@@ -51,29 +51,37 @@ pub fn invalid<'a, T>(input: &'a [u8], field: &'static str, found: u64, expected
     Err(Err::Error(Stop { left: input.len(), field, kind: ParseErrorKind::Invalid { found, expected } }))
 }
 
-macro_rules! little_endian {
-    ($($name:ident: $type:ty, $what:literal;)*) => {$(
-        #[doc = concat!("Reads ", $what, ", least significant byte first.")]
+macro_rules! fixed_width {
+    ($from:ident, $first:literal: $($name:ident: $type:ty, $what:literal;)*) => {$(
+        #[doc = concat!("Reads ", $what, ", ", $first, " significant byte first.")]
         ///
         /// # Errors
         /// When fewer bytes are left.
         #[inline]
         pub fn $name(input: &[u8]) -> ParseStep<'_, $type> {
             match input.split_first_chunk() {
-                Some((bytes, rest)) => Ok((rest, <$type>::from_le_bytes(*bytes))),
+                Some((bytes, rest)) => Ok((rest, <$type>::$from(*bytes))),
                 None => truncated(input),
             }
         }
     )*};
 }
 
-little_endian! {
+fixed_width! {
+    from_le_bytes, "least":
     le_u8: u8, "one byte";
     le_u16: u16, "2 bytes";
     le_u32: u32, "4 bytes";
     le_i32: i32, "4 bytes, signed";
     le_u64: u64, "8 bytes";
     le_i64: i64, "8 bytes, signed";
+}
+
+fixed_width! {
+    from_be_bytes, "most":
+    be_u16: u16, "2 bytes";
+    be_u32: u32, "4 bytes";
+    be_u64: u64, "8 bytes";
 }
 
 /// Takes `length` bytes as they are.
@@ -100,6 +108,27 @@ pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 #[must_use]
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Two bytes at an offset, big-endian; `None` past the end.
+#[inline]
+#[must_use]
+pub fn be_u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+/// Four bytes at an offset, big-endian; `None` past the end.
+#[inline]
+#[must_use]
+pub fn be_u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Eight bytes at an offset, big-endian; `None` past the end.
+#[inline]
+#[must_use]
+pub fn be_u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
 /// Runs `parser` over `buf` and reports a failure with the structure's name and the absolute offset of the field.

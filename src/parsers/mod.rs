@@ -35,6 +35,7 @@ pub mod filenode_map;
 pub mod heap;
 pub mod image;
 pub mod image_encoder;
+pub mod innodb;
 pub mod page;
 pub mod page_kind;
 pub mod page_links;

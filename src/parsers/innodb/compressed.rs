@@ -1,0 +1,210 @@
+//! Pages that the server compressed one by one, in the forms of MySQL and MariaDB.
+
+use std::io::Read;
+
+use super::page::{PageHeader, PageType};
+use crate::parsers::decode::be_u16_at;
+
+/// Most memory that an LZMA window may take, in KiB: that of the usual presets.
+const MAX_LZMA_KIB: u32 = 16 * 1024 + 512;
+
+/// How a page was compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageCodec {
+    /// zlib.
+    Zlib,
+    /// LZ4, a block without a frame.
+    Lz4,
+    /// LZMA in the xz format.
+    Lzma,
+    /// bzip2.
+    Bzip2,
+    /// Another one, by its number.
+    Other(u64),
+}
+
+impl PageCodec {
+    /// The codec of MySQL's number.
+    #[must_use]
+    pub const fn of_mysql(number: u8) -> Self {
+        match number {
+            1 => Self::Zlib,
+            2 => Self::Lz4,
+            other => Self::Other(other as u64),
+        }
+    }
+
+    /// The codec of MariaDB's number.
+    ///
+    /// Source: `PAGE_ZLIB_ALGORITHM` and those after it, `storage/innobase/include/fil0fil.h`.
+    #[must_use]
+    pub const fn of_mariadb(number: u64) -> Self {
+        match number {
+            1 => Self::Zlib,
+            2 => Self::Lz4,
+            4 => Self::Lzma,
+            5 => Self::Bzip2,
+            other => Self::Other(other),
+        }
+    }
+
+    /// Unpacks `packed` into `room`; gives the bytes that came out. Never takes more memory than `room` and the fixed need of the
+    /// codec.
+    fn unpack(self, packed: &[u8], room: &mut [u8]) -> Result<usize, Unpacked> {
+        let failed = || Unpacked::Damaged;
+        let filled = match self {
+            Self::Zlib => {
+                let mut decoder = flate2::Decompress::new(true);
+                let status = decoder.decompress(packed, room, flate2::FlushDecompress::Finish);
+                match status {
+                    Ok(flate2::Status::StreamEnd) => usize::try_from(decoder.total_out()).unwrap_or_default(),
+                    _ => return Err(failed()),
+                }
+            }
+            Self::Lz4 => lz4_flex::block::decompress_into(packed, room).map_err(|_| failed())?,
+            Self::Lzma => {
+                fill(&mut lzma_rust2::XzReader::new_mem_limit(packed, false, MAX_LZMA_KIB), room).ok_or_else(failed)?
+            }
+            Self::Bzip2 => fill(&mut bzip2::read::BzDecoder::new(packed), room).ok_or_else(failed)?,
+            Self::Other(number) => return Err(Unpacked::UnknownCodec { number }),
+        };
+        Ok(filled)
+    }
+}
+
+/// Reads until `room` is full or there is nothing more; `None` when reading fails.
+fn fill(source: &mut dyn Read, room: &mut [u8]) -> Option<usize> {
+    let mut filled: usize = 0;
+    while let Some(rest) = room.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match source.read(rest).ok()? {
+            0 => break,
+            bytes => filled = filled.saturating_add(bytes),
+        }
+    }
+    Some(filled)
+}
+
+/// Why there is no page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unpacked {
+    /// The codec is not known here, so nothing is said of the page.
+    UnknownCodec {
+        /// Its number.
+        number: u64,
+    },
+    /// The stored length leads out of the page.
+    Length {
+        /// The length.
+        length: usize,
+    },
+    /// The bytes are not what a compressor makes, or not of one page.
+    Damaged,
+    /// What comes out is another page than the header names.
+    OtherPage,
+}
+
+/// Payload of a page that MySQL compressed: 26 version, 27 codec, 28 type, 30 size, 32 compressed size (2 bytes each),
+/// payload from 38 on. Gives the page as it was before.
+///
+/// Source: `Compression::deserialize`, `storage/innobase/os/file.cc`.
+///
+/// # Errors
+/// When the page cannot be unpacked.
+pub fn unpack_mysql(page: &[u8]) -> Result<Vec<u8>, Unpacked> {
+    let codec = PageCodec::of_mysql(page.get(27).copied().unwrap_or_default());
+    let field = |at| be_u16_at(page, at).map(usize::from).unwrap_or_default();
+    let (page_type, length) = (field(28), field(32));
+    let end = PageHeader::SIZE.saturating_add(length);
+    let packed = page.get(PageHeader::SIZE..end).ok_or(Unpacked::Length { length })?;
+    let mut plain = vec![0; page.len()];
+    let (head, body) = plain.split_at_mut_checked(PageHeader::SIZE).ok_or(Unpacked::Damaged)?;
+    let filled = codec.unpack(packed, body)?;
+    if filled != body.len() {
+        return Err(Unpacked::Damaged);
+    }
+    head.copy_from_slice(page.get(..PageHeader::SIZE).unwrap_or_default());
+    let page_type = u16::try_from(page_type).unwrap_or_default();
+    if let Some(field) = head.get_mut(24..26) {
+        field.copy_from_slice(&page_type.to_be_bytes());
+    }
+    if let Some(field) = head.get_mut(26..34) {
+        field.fill(0);
+    }
+    Ok(plain)
+}
+
+/// Bytes of a page that MariaDB compressed without `full_crc32`, those behind its payload left out; `None` when its length
+/// leads out of the page.
+#[must_use]
+pub fn mariadb_length(page: &[u8]) -> Option<usize> {
+    let length = PAYLOAD_AT.saturating_add(usize::from(be_u16_at(page, 38)?));
+    (length <= page.len()).then_some(length)
+}
+
+/// Offset of the payload in such a page.
+const PAYLOAD_AT: usize = 40;
+
+/// Payload of a page that MariaDB compressed without `full_crc32`: 26 codec (8 bytes), 38 length (2 bytes), payload from
+/// 40 on, which is the whole page. Its header must name the same page and LSN as the one that is not compressed.
+///
+/// Source: `fil_page_decompress`, `storage/innobase/fil/fil0pagecompress.cc`.
+///
+/// # Errors
+/// When the page cannot be unpacked, or is another one.
+pub fn unpack_mariadb(page: &[u8]) -> Result<Vec<u8>, Unpacked> {
+    // Of the eight bytes of the codec the last two are enough for every codec there is.
+    let codec = PageCodec::of_mariadb(be_u16_at(page, 32).map(u64::from).unwrap_or_default());
+    let length = usize::from(be_u16_at(page, 38).unwrap_or_default());
+    let end = mariadb_length(page).ok_or(Unpacked::Length { length })?;
+    let packed = page.get(PAYLOAD_AT..end).unwrap_or_default();
+    let mut plain = vec![0; page.len()];
+    if codec.unpack(packed, &mut plain)? != page.len() {
+        return Err(Unpacked::Damaged);
+    }
+    let same = |range: std::ops::Range<usize>| page.get(range.clone()) == plain.get(range);
+    if same(4..8) && same(16..24) && same(34..38) { Ok(plain) } else { Err(Unpacked::OtherPage) }
+}
+
+/// Bytes of a page with `full_crc32` that its checksum covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullCrc32Size {
+    /// All of it: the page is not compressed.
+    Whole,
+    /// So many: it is compressed.
+    Compressed(usize),
+    /// No such size can be.
+    Impossible(usize),
+}
+
+impl FullCrc32Size {
+    /// The size that the type of a page gives.
+    ///
+    /// Source: `buf_page_full_crc32_size`, `storage/innobase/include/buf0checksum.h`.
+    #[must_use]
+    pub fn of(page: &[u8]) -> Self {
+        let page_type = be_u16_at(page, 24).unwrap_or_default();
+        if page_type & PageType::FULL_CRC32_COMPRESSED == 0 {
+            return Self::Whole;
+        }
+        let bytes = usize::from(page_type & !PageType::FULL_CRC32_COMPRESSED) << 8;
+        if bytes == 0 || bytes >= page.len() { Self::Impossible(bytes) } else { Self::Compressed(bytes) }
+    }
+}
+
+/// Unpacks a page that MariaDB compressed with `full_crc32`, without being told how: the payload from 26 to the checksum at
+/// `length` less 4 is the whole page. The space id is in the payload alone.
+///
+/// # Errors
+/// When no codec makes a page of it that is the one that the header names.
+pub fn unpack_full_crc32(page: &[u8], length: usize) -> Result<Vec<u8>, Unpacked> {
+    let packed = page.get(26..length.saturating_sub(4)).ok_or(Unpacked::Length { length })?;
+    let mut plain = vec![0; page.len()];
+    for codec in [PageCodec::Zlib, PageCodec::Lzma, PageCodec::Bzip2] {
+        let filled = codec.unpack(packed, &mut plain);
+        let same = |range: std::ops::Range<usize>| page.get(range.clone()) == plain.get(range);
+        if filled == Ok(page.len()) && same(4..8) && same(16..24) {
+            return Ok(plain);
+        }
+    }
+    Err(Unpacked::Damaged)
+}

@@ -1,0 +1,54 @@
+//! Formats of InnoDB, the storage engine of MySQL and MariaDB: pages and their checksums, page compression, flags of
+//! tablespaces, the doublewrite buffer in its layouts, and the checkpoint of the redo log. All integers are big-endian.
+
+use std::fmt;
+
+pub mod checksum;
+pub mod compressed;
+pub mod detect_block;
+pub mod flags;
+pub mod layout;
+pub mod page;
+pub mod page_check;
+pub mod redo;
+
+/// A log sequence number of InnoDB: bytes of redo log since the instance was made. Printed as the servers do, as a decimal
+/// number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InnodbLsn(pub u64);
+
+impl fmt::Display for InnodbLsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Identity of a page: its tablespace and its number in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InnodbPageId {
+    /// Tablespace.
+    pub space_id: u32,
+    /// Page, counted through all files of the tablespace.
+    pub page_no: u32,
+}
+
+impl fmt::Display for InnodbPageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "space {} page {}", self.space_id, self.page_no)
+    }
+}
+
+/// Smallest page in a file: that of a table with `KEY_BLOCK_SIZE=1`.
+pub const MIN_PAGE_BYTES: usize = 1024;
+
+/// Largest page.
+pub const MAX_PAGE_BYTES: usize = 65536;
+
+/// Page size of an instance that names no other.
+pub const DEFAULT_PAGE_BYTES: usize = 16384;
+
+/// True for `innodb_page_size` of a server.
+#[must_use]
+pub const fn is_instance_page_size(bytes: usize) -> bool {
+    bytes.is_power_of_two() && bytes >= 4096 && bytes <= MAX_PAGE_BYTES
+}

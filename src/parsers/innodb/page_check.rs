@@ -1,0 +1,376 @@
+//! Whether a page is whole: its checksum, header against trailer, and what can be tested of compressed and encrypted pages.
+
+use super::checksum::{
+    Algorithm, NO_CHECKSUM, full_crc32, page_crc32, page_innodb, page_innodb_old, zip_crc32, zip_innodb,
+};
+use super::compressed::{FullCrc32Size, Unpacked, unpack_mariadb, unpack_mysql};
+use super::flags::SpaceFlags;
+use super::page::PageType;
+use crate::parsers::decode::{be_u16_at, be_u32_at};
+use crate::parsers::page::is_all_zero;
+
+/// What a page's own bytes say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageState {
+    /// All zero: never written.
+    Empty,
+    /// Whole, by this checksum.
+    Sound(Algorithm),
+    /// Not what was written.
+    Damaged(PageFault),
+    /// It cannot be told here.
+    Unverifiable(Unverifiable),
+}
+
+/// Why a page is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageFault {
+    /// No checksum that a server may have written is right.
+    Checksum {
+        /// The one in the header, or at the end with `full_crc32`.
+        stored: u32,
+        /// The one that the bytes give, by `crc32`.
+        computed: u32,
+    },
+    /// The checksum is right, yet header and trailer have different LSNs.
+    TrailerLsn {
+        /// Low half of the LSN in the header.
+        header: u32,
+        /// That of the trailer.
+        trailer: u32,
+    },
+    /// The size of a compressed page is impossible.
+    CompressedSize {
+        /// The size.
+        bytes: usize,
+    },
+    /// A compressed page cannot be unpacked.
+    Packed(Unpacked),
+    /// Its type is that of an encrypted page in a tablespace that is not encrypted.
+    NotEncryptedHere,
+}
+
+/// Why a page cannot be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unverifiable {
+    /// It is encrypted, and the key is not at hand.
+    Encrypted,
+    /// It was compressed in a way that cannot be unpacked here.
+    Codec {
+        /// The server's number of the way.
+        number: u64,
+    },
+}
+
+impl PageState {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Sound(_) => "good",
+            Self::Damaged(_) => "bad",
+            Self::Unverifiable(_) => "unverifiable",
+        }
+    }
+
+    /// How the checksum was computed that is right.
+    #[must_use]
+    pub const fn algorithm(self) -> Option<Algorithm> {
+        match self {
+            Self::Sound(algorithm) => Some(algorithm),
+            _ => None,
+        }
+    }
+
+    /// True for a page that is what was written.
+    #[must_use]
+    pub const fn is_sound(self) -> bool {
+        matches!(self, Self::Sound(_))
+    }
+
+    /// True for a page that is not what was written.
+    #[must_use]
+    pub const fn is_damaged(self) -> bool {
+        matches!(self, Self::Damaged(_))
+    }
+
+    /// Judges a page that has exactly the bytes of one in a data file of a tablespace with such flags.
+    #[must_use]
+    pub fn of(page: &[u8], flags: &SpaceFlags) -> Self {
+        Self::of_image(page, flags, flags.is_mysql_encrypted)
+    }
+
+    /// The same, where the tablespace may be encrypted although its flags do not say so.
+    #[must_use]
+    pub fn of_image(page: &[u8], flags: &SpaceFlags, may_be_encrypted: bool) -> Self {
+        if is_all_zero(page) {
+            return Self::Empty;
+        }
+        if flags.zip_bytes.is_some() {
+            return Self::of_zip(page);
+        }
+        if flags.is_full_crc32 {
+            return Self::of_full_crc32(page);
+        }
+        match PageType(be_u16_at(page, 24).unwrap_or_default()) {
+            PageType::MYSQL_COMPRESSED => Self::of_mysql_compressed(page),
+            page_type if page_type.is_mysql_encrypted() => match may_be_encrypted {
+                true => Self::Unverifiable(Unverifiable::Encrypted),
+                false => Self::Damaged(PageFault::NotEncryptedHere),
+            },
+            PageType::MARIADB_COMPRESSED => match unpack_mariadb(page) {
+                Ok(_) => Self::Sound(Algorithm::MariadbPageCompression),
+                Err(unpacked) => Self::of_unpacked(unpacked),
+            },
+            PageType::MARIADB_COMPRESSED_ENCRYPTED => match is_encrypted_whole(page) {
+                true => Self::Sound(Algorithm::MariadbEncrypted),
+                false => Self::Unverifiable(Unverifiable::Encrypted),
+            },
+            _ => Self::of_plain(page),
+        }
+    }
+
+    /// Judges a page with `ROW_FORMAT=COMPRESSED`.
+    #[must_use]
+    pub fn of_zip(page: &[u8]) -> Self {
+        let stored = be_u32_at(page, 0).unwrap_or_default();
+        let computed = zip_crc32(page);
+        if stored == computed {
+            Self::Sound(Algorithm::ZipCrc32)
+        } else if stored == NO_CHECKSUM {
+            Self::Sound(Algorithm::ZipNone)
+        } else if stored == zip_innodb(page) {
+            Self::Sound(Algorithm::ZipInnodb)
+        } else {
+            Self::Damaged(PageFault::Checksum { stored, computed })
+        }
+    }
+
+    fn of_full_crc32(page: &[u8]) -> Self {
+        let (length, is_compressed) = match FullCrc32Size::of(page) {
+            FullCrc32Size::Whole => (page.len(), false),
+            FullCrc32Size::Compressed(length) => (length, true),
+            FullCrc32Size::Impossible(bytes) => return Self::Damaged(PageFault::CompressedSize { bytes }),
+        };
+        let Some((computed, stored)) = full_crc32(page, length) else {
+            return Self::Damaged(PageFault::CompressedSize { bytes: length });
+        };
+        if computed != stored {
+            return Self::Damaged(PageFault::Checksum { stored, computed });
+        }
+        // An encrypted page has no copy of the LSN, and neither has a compressed one.
+        let is_encrypted = be_u32_at(page, 26) != Some(0);
+        match trailer_lsn(page, 8) {
+            Some((header, trailer)) if header != trailer && !is_compressed && !is_encrypted => {
+                Self::Damaged(PageFault::TrailerLsn { header, trailer })
+            }
+            _ => Self::Sound(Algorithm::FullCrc32),
+        }
+    }
+
+    fn of_mysql_compressed(page: &[u8]) -> Self {
+        match unpack_mysql(page) {
+            Ok(plain) => match Self::of_plain(&plain) {
+                Self::Sound(_) => Self::Sound(Algorithm::MysqlPageCompression),
+                other => other,
+            },
+            Err(unpacked) => Self::of_unpacked(unpacked),
+        }
+    }
+
+    const fn of_unpacked(unpacked: Unpacked) -> Self {
+        match unpacked {
+            Unpacked::UnknownCodec { number } => Self::Unverifiable(Unverifiable::Codec { number }),
+            unpacked => Self::Damaged(PageFault::Packed(unpacked)),
+        }
+    }
+
+    /// Judges a page that is neither compressed nor encrypted. A server may be set to one of three checksums and accepts all.
+    fn of_plain(page: &[u8]) -> Self {
+        let stored = be_u32_at(page, 0).unwrap_or_default();
+        let in_trailer = page.len().checked_sub(8).and_then(|at| be_u32_at(page, at)).unwrap_or_default();
+        let lsns = trailer_lsn(page, 4);
+        let of_lsns = |algorithm| match lsns {
+            Some((header, trailer)) if header == trailer => Self::Sound(algorithm),
+            Some((header, trailer)) => Self::Damaged(PageFault::TrailerLsn { header, trailer }),
+            None => Self::Damaged(PageFault::CompressedSize { bytes: page.len() }),
+        };
+        let computed = page_crc32(page);
+        if stored == computed && in_trailer == computed {
+            return of_lsns(Algorithm::Crc32);
+        }
+        if stored == NO_CHECKSUM && in_trailer == NO_CHECKSUM {
+            return of_lsns(Algorithm::None);
+        }
+        let failed = Self::Damaged(PageFault::Checksum { stored, computed });
+        let Some((header, _)) = lsns.filter(|(header, trailer)| header == trailer) else {
+            return if is_encrypted_whole(page) { Self::Sound(Algorithm::MariadbEncrypted) } else { failed };
+        };
+        let trailer_fits = in_trailer == header || in_trailer == page_innodb_old(page);
+        if trailer_fits && (stored == 0 || stored == page_innodb(page)) {
+            return Self::Sound(Algorithm::Innodb);
+        }
+        if is_encrypted_whole(page) { Self::Sound(Algorithm::MariadbEncrypted) } else { failed }
+    }
+}
+
+/// True for a page that MariaDB encrypted without `full_crc32`: it has a key version, and after it the checksum of the
+/// encrypted bytes.
+///
+/// Source: `fil_space_verify_crypt_checksum`, `storage/innobase/fil/fil0crypt.cc`.
+fn is_encrypted_whole(page: &[u8]) -> bool {
+    be_u32_at(page, 26).is_some_and(|key| key != 0) && be_u32_at(page, 30) == Some(page_crc32(page))
+}
+
+/// Low half of the LSN in the header, and its copy so many bytes before the end.
+fn trailer_lsn(page: &[u8], before_end: usize) -> Option<(u32, u32)> {
+    be_u32_at(page, 20).zip(page.len().checked_sub(before_end).and_then(|at| be_u32_at(page, at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A page with some content and a right `crc32`.
+    fn plain_page(length: usize) -> Vec<u8> {
+        let mut page: Vec<u8> = (0..length).map(|at| (at * 31 % 251) as u8).collect();
+        page[24..26].copy_from_slice(&17855_u16.to_be_bytes());
+        page[26..34].fill(0);
+        let lsn: [u8; 4] = page[20..24].try_into().unwrap();
+        page[length - 4..].copy_from_slice(&lsn);
+        let crc = page_crc32(&page).to_be_bytes();
+        page[..4].copy_from_slice(&crc);
+        page[length - 8..length - 4].copy_from_slice(&crc);
+        page
+    }
+
+    #[test]
+    fn each_classic_checksum_is_recognised() {
+        let flags = SpaceFlags::plain(16384);
+        let mut page = plain_page(16384);
+        assert_eq!(PageState::of(&page, &flags), PageState::Sound(Algorithm::Crc32));
+        page[..4].copy_from_slice(&NO_CHECKSUM.to_be_bytes());
+        page[16376..16380].copy_from_slice(&NO_CHECKSUM.to_be_bytes());
+        assert_eq!(PageState::of(&page, &flags), PageState::Sound(Algorithm::None));
+        let innodb = page_innodb(&page).to_be_bytes();
+        page[..4].copy_from_slice(&innodb);
+        let old = page_innodb_old(&page).to_be_bytes();
+        page[16376..16380].copy_from_slice(&old);
+        assert_eq!(PageState::of(&page, &flags), PageState::Sound(Algorithm::Innodb));
+        let lsn: [u8; 4] = page[20..24].try_into().unwrap();
+        page[16376..16380].copy_from_slice(&lsn);
+        assert_eq!(PageState::of(&page, &flags), PageState::Sound(Algorithm::Innodb));
+    }
+
+    #[test]
+    fn trailer_of_another_version_is_damage_under_a_right_checksum() {
+        let mut page = plain_page(16384);
+        page[16383] ^= 1;
+        // The trailer is not part of the checksum.
+        let state = PageState::of(&page, &SpaceFlags::plain(16384));
+        assert!(matches!(state, PageState::Damaged(PageFault::TrailerLsn { .. })), "{state:?}");
+    }
+
+    #[test]
+    fn zeros_are_a_page_that_was_never_written() {
+        for flags in [SpaceFlags::plain(4096), SpaceFlags::full_crc32(4096), SpaceFlags::of(0x25)] {
+            assert_eq!(PageState::of(&[0; 4096], &flags), PageState::Empty);
+        }
+    }
+
+    #[test]
+    fn encrypted_page_of_mysql_is_not_judged() {
+        let mut page = plain_page(4096);
+        page[24..26].copy_from_slice(&15_u16.to_be_bytes());
+        let flags = SpaceFlags::plain(4096);
+        assert_eq!(PageState::of(&page, &flags), PageState::Damaged(PageFault::NotEncryptedHere));
+        let flags = SpaceFlags { is_mysql_encrypted: true, ..flags };
+        assert_eq!(PageState::of(&page, &flags), PageState::Unverifiable(Unverifiable::Encrypted));
+    }
+
+    #[test]
+    fn every_flipped_bit_under_full_crc32_is_found() {
+        let mut page = plain_page(4096);
+        let lsn: [u8; 4] = page[20..24].try_into().unwrap();
+        page[4088..4092].copy_from_slice(&lsn);
+        let crc = crate::parsers::crc::crc32c(&page[..4092]).to_be_bytes();
+        page[4092..].copy_from_slice(&crc);
+        let flags = SpaceFlags::full_crc32(4096);
+        assert_eq!(PageState::of(&page, &flags), PageState::Sound(Algorithm::FullCrc32));
+        for byte in 0..page.len() {
+            page[byte] ^= 0x10;
+            assert!(PageState::of(&page, &flags).is_damaged(), "{byte}");
+            page[byte] ^= 0x10;
+        }
+    }
+
+    /// What the servers write, by the description of their sources, with compressors that are not ours.
+    #[test]
+    fn compressed_pages_are_unpacked_and_tested() {
+        let plain = plain_page(16384);
+        let pack = |bytes: &[u8]| {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+            std::io::Write::write_all(&mut encoder, bytes).unwrap();
+            encoder.finish().unwrap()
+        };
+        let lz4 = lz4_flex::block::compress(&plain[38..]);
+        for (number, packed) in [(1, pack(&plain[38..])), (2, lz4)] {
+            let mut page = plain[..38].to_vec();
+            page[24..26].copy_from_slice(&14_u16.to_be_bytes());
+            page[26..28].copy_from_slice(&[2, number]);
+            page[28..30].copy_from_slice(&plain[24..26]);
+            page[30..32].copy_from_slice(&(16384_u16 - 38).to_be_bytes());
+            page[32..34].copy_from_slice(&(packed.len() as u16).to_be_bytes());
+            page.extend(&packed);
+            page.resize(16384, 0xEE);
+            let flags = SpaceFlags::plain(16384);
+            assert_eq!(PageState::of(&page, &flags), PageState::Sound(Algorithm::MysqlPageCompression));
+            assert_eq!(unpack_mysql(&page).unwrap(), plain);
+            page[60] ^= 1;
+            assert!(PageState::of(&page, &flags).is_damaged());
+            page[27] = 9;
+            let unknown = PageState::Unverifiable(Unverifiable::Codec { number: 9 });
+            assert_eq!(PageState::of(&page, &flags), unknown);
+        }
+        let mut bzip = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
+        std::io::Write::write_all(&mut bzip, &plain).unwrap();
+        let mut xz = lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(6)).unwrap();
+        std::io::Write::write_all(&mut xz, &plain).unwrap();
+        let lz4 = lz4_flex::block::compress(&plain);
+        let all = [(1, pack(&plain)), (2, lz4), (4, xz.finish().unwrap()), (5, bzip.finish().unwrap())];
+        for (number, packed) in all {
+            let mut page = plain[..38].to_vec();
+            page[24..26].copy_from_slice(&34354_u16.to_be_bytes());
+            page[26..34].copy_from_slice(&u64::from(number as u8).to_be_bytes());
+            page.extend((packed.len() as u16).to_be_bytes());
+            page.extend(&packed);
+            page.resize(16384, 0xEE);
+            let flags = SpaceFlags::plain(16384);
+            let state = PageState::of(&page, &flags);
+            assert_eq!(state, PageState::Sound(Algorithm::MariadbPageCompression), "codec {number}");
+            page[7] ^= 1;
+            let other = PageState::Damaged(PageFault::Packed(Unpacked::OtherPage));
+            assert_eq!(PageState::of(&page, &flags), other, "codec {number}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_judged_without_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..6000), page_type in any::<u16>(), raw in any::<u32>(),
+        ) {
+            let mut bytes = bytes;
+            if let Some(field) = bytes.get_mut(24..26) {
+                field.copy_from_slice(&page_type.to_be_bytes());
+            }
+            let known = [14, 15, 34354, 37401, 0x8001, 0x800F];
+            for flags in [SpaceFlags::of(raw), SpaceFlags::plain(4096), SpaceFlags::full_crc32(4096)] {
+                let state = PageState::of(&bytes, &flags);
+                prop_assert!(!state.is_sound() || known.contains(&page_type) || bytes.len() > 7);
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The checkpoint in the redo log.
+
+use super::InnodbLsn;
+use super::checksum::fold;
+use crate::parsers::crc::crc32c;
+use crate::parsers::decode::{be_u32_at, be_u64_at};
+
+/// Bytes at the start of a redo file that can have header and checkpoints.
+pub const REDO_HEAD_BYTES: usize = 16384;
+
+/// How a redo log is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedoFormat {
+    /// MySQL 8.0.30 and later: files in `#innodb_redo`.
+    Directory,
+    /// MySQL 5.7.9 to 8.0.29, MariaDB 10.2 to 10.7.
+    Block,
+    /// MySQL 5.6 and before, MariaDB before 10.2.
+    Old,
+    /// MariaDB 10.8 and later.
+    MariadbPhysical,
+}
+
+impl RedoFormat {
+    /// The format of `ib_logfile0` with this word at its start. The highest bit says that it is encrypted.
+    ///
+    /// Source: `log_t::FORMAT_10_8` and the others, `storage/innobase/include/log0log.h`.
+    #[must_use]
+    pub const fn of_word(word: u32) -> Self {
+        match word & 0x7FFF_FFFF {
+            0x5068_7973 => Self::MariadbPhysical,
+            0x5048_5953 | 103 | 104 | 1..=6 => Self::Block,
+            _ => Self::Old,
+        }
+    }
+
+    /// Offsets of the two checkpoint blocks.
+    const fn checkpoints_at(self) -> [usize; 2] {
+        match self {
+            Self::MariadbPhysical => [4096, 8192],
+            _ => [512, 1536],
+        }
+    }
+}
+
+/// Header of a redo file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedoHeader {
+    /// Format word.
+    pub format: u32,
+    /// LSN of the first byte after the header.
+    pub start_lsn: InnodbLsn,
+    /// Which server made it, as it names itself; `None` where it does not.
+    pub creator: Option<String>,
+}
+
+impl RedoHeader {
+    /// Decodes the start of a redo file; `None` when it is shorter than a header.
+    #[must_use]
+    pub fn decode(head: &[u8]) -> Option<Self> {
+        let text = head.get(16..48)?;
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+        let text = text.get(..end).unwrap_or_default();
+        let is_name = !text.is_empty() && text.iter().all(|byte| (0x20..0x7F).contains(byte));
+        let creator = is_name.then(|| String::from_utf8_lossy(text).trim_end().to_owned());
+        Some(Self { format: be_u32_at(head, 0)?, start_lsn: InnodbLsn(be_u64_at(head, 8)?), creator })
+    }
+}
+
+/// A checkpoint block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Number of the checkpoint, in formats that have one.
+    pub number: Option<u64>,
+    /// Where recovery starts.
+    pub lsn: InnodbLsn,
+    /// Its checksum is right.
+    pub is_valid: bool,
+}
+
+/// The checkpoint blocks at the start of a redo file that are there and not all zero.
+#[must_use]
+pub fn checkpoints(format: RedoFormat, head: &[u8]) -> Vec<Checkpoint> {
+    format.checkpoints_at().into_iter().filter_map(|at| checkpoint(format, head, at)).collect()
+}
+
+fn checkpoint(format: RedoFormat, head: &[u8], at: usize) -> Option<Checkpoint> {
+    let length = if format == RedoFormat::MariadbPhysical { 64 } else { 512 };
+    let block = head.get(at..at.checked_add(length)?)?;
+    if block.iter().all(|byte| *byte == 0) {
+        return None;
+    }
+    let crc_at = |end: usize| block.get(..end).map(crc32c) == be_u32_at(block, end);
+    let (number, lsn, is_valid) = match format {
+        RedoFormat::MariadbPhysical => (None, be_u64_at(block, 0)?, crc_at(60)),
+        RedoFormat::Directory => (None, be_u64_at(block, 8)?, crc_at(508)),
+        RedoFormat::Block => (be_u64_at(block, 0), be_u64_at(block, 8)?, crc_at(508)),
+        RedoFormat::Old => {
+            let sum = |from: usize, to: usize| block.get(from..to).map(|bytes| fold(0, bytes));
+            let first = sum(0, 288) == be_u32_at(block, 288);
+            (be_u64_at(block, 0), be_u64_at(block, 8)?, first && sum(8, 292) == be_u32_at(block, 292))
+        }
+    };
+    Some(Checkpoint { offset: at as u64, number, lsn: InnodbLsn(lsn), is_valid: is_valid && lsn > 0 })
+}
+
+/// The checkpoint that recovery starts from: the valid one with the highest number, or LSN where there are no numbers.
+#[must_use]
+pub fn latest(checkpoints: &[Checkpoint]) -> Option<Checkpoint> {
+    let valid = checkpoints.iter().filter(|checkpoint| checkpoint.is_valid);
+    valid.copied().max_by_key(|checkpoint| (checkpoint.number, checkpoint.lsn))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The block that MariaDB 10.11 wrote.
+    #[test]
+    fn checkpoint_of_mariadb() {
+        let mut head = vec![0; REDO_HEAD_BYTES];
+        head[..4].copy_from_slice(b"Phys");
+        head[4096 + 4..4096 + 8].copy_from_slice(&[0x01, 0x68, 0xB6, 0x30]);
+        head[4096 + 12..4096 + 16].copy_from_slice(&[0x01, 0x68, 0xF8, 0xEF]);
+        head[4096 + 60..4096 + 64].copy_from_slice(&[0x25, 0xFF, 0x88, 0x2B]);
+        let format = RedoFormat::of_word(RedoHeader::decode(&head).unwrap().format);
+        assert_eq!(format, RedoFormat::MariadbPhysical);
+        let found = checkpoints(format, &head);
+        let expected = Checkpoint { offset: 4096, number: None, lsn: InnodbLsn(0x0168_B630), is_valid: true };
+        assert_eq!(found, [expected]);
+        assert_eq!(latest(&found), Some(expected));
+        head[4096 + 7] ^= 1;
+        assert_eq!(latest(&checkpoints(format, &head)), None);
+    }
+
+    #[test]
+    fn newest_of_two_blocks_counts_by_its_number() {
+        let mut head = vec![0; 4096];
+        for (at, number, lsn) in [(512, 9_u64, 500_u64), (1536, 8, 900)] {
+            head[at..at + 8].copy_from_slice(&number.to_be_bytes());
+            head[at + 8..at + 16].copy_from_slice(&lsn.to_be_bytes());
+            let crc = crc32c(&head[at..at + 508]).to_be_bytes();
+            head[at + 508..at + 512].copy_from_slice(&crc);
+        }
+        assert_eq!(latest(&checkpoints(RedoFormat::Block, &head)).unwrap().lsn, InnodbLsn(500));
+        assert_eq!(latest(&checkpoints(RedoFormat::Directory, &head)).unwrap().lsn, InnodbLsn(900));
+        assert_eq!(latest(&checkpoints(RedoFormat::Old, &head)), None);
+    }
+
+    #[test]
+    fn short_files_have_no_checkpoint() {
+        for length in 0..600 {
+            let head = vec![1; length];
+            assert_eq!(RedoHeader::decode(&head).is_some(), length >= 48);
+            assert!(checkpoints(RedoFormat::Directory, &head).is_empty());
+        }
+    }
+}
