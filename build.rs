@@ -1,4 +1,4 @@
-//! Finds out which commit this is, for `-V`.
+//! Finds out which commit this is, for `-V`, and what is built into it, for `--version`.
 #![allow(clippy::print_stdout, reason = "that is how a build script speaks to cargo")]
 
 use std::path::Path;
@@ -27,7 +27,14 @@ fn main() {
         None => format!("{version} (development build)"),
     };
     println!("cargo::rustc-env=PGFORENSICS_VERSION={text}");
+    let has = |feature: &&str| std::env::var_os(format!("CARGO_FEATURE_{}", feature.to_uppercase())).is_some();
+    let features = FEATURES.into_iter().filter(has).collect::<Vec<_>>().join(", ");
+    println!("cargo::rustc-env=PGFORENSICS_FEATURES={}", if features.is_empty() { "none" } else { &features });
+    println!("cargo::rustc-env=PGFORENSICS_TARGET={}", std::env::var("TARGET").unwrap_or_default());
 }
+
+/// Those of Cargo.toml that add what a user sees; `cli` is in every program, and `tables` comes with it.
+const FEATURES: [&str; 2] = ["parquet", "tui"];
 
 /// Has this run again when another commit is checked out or made.
 fn watch(root: &Path) {
@@ -52,7 +59,9 @@ pub fn commit_of(root: &Path) -> Option<String> {
     let packed = std::fs::read_to_string(root.join(".cargo_vcs_info.json")).ok()?;
     let (_, rest) = packed.split_once("\"sha1\": \"")?;
     let commit: String = rest.chars().take_while(char::is_ascii_hexdigit).take(10).collect();
-    (commit.len() == 10).then_some(commit)
+    // As for a work tree: it was packed with `--allow-dirty`.
+    let mark = if packed.contains("\"dirty\": true") { ", changed" } else { "" };
+    (commit.len() == 10).then(|| format!("{commit}{mark}"))
 }
 
 /// What git prints, if there is a git and it succeeds.

@@ -87,6 +87,16 @@ fn question_mark_is_help_and_version_has_a_commit_or_says_why_not() {
         let version = run(program, &["-V"]).stdout;
         let expected = format!("{program} {} (", env!("CARGO_PKG_VERSION"));
         assert!(version.starts_with(&expected) && version.ends_with(")\n"), "{version}");
+        // The long one says what is built in, and names no directory of the machine that built it.
+        let long = run(program, &["--version"]).stdout;
+        let (first, built) = long.split_once('\n').unwrap();
+        let features: Vec<_> = [("parquet", cfg!(feature = "parquet")), ("tui", cfg!(feature = "tui"))].into();
+        let features: Vec<_> = features.into_iter().filter_map(|(name, is_on)| is_on.then_some(name)).collect();
+        assert_eq!(format!("{first}\n"), version);
+        let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
+        let machine = std::env::consts::ARCH;
+        assert!(built.starts_with(&format!("features: {features}\ntarget: {machine}-")), "{long}");
+        assert!(!long.contains('/') && long.lines().count() == 3, "{long}");
         // One style for all errors.
         let wrong = run(program, &["--no-such-option"]);
         assert_eq!((wrong.status, wrong.stdout.as_str()), (2, ""));
@@ -107,6 +117,9 @@ fn commit_is_that_of_git_or_of_a_packed_crate() {
     let packed = r#"{"git": {"sha1": "0123456789abcdef0123456789abcdef01234567"}, "path_in_vcs": ""}"#;
     fs::write(place.path().join(".cargo_vcs_info.json"), packed).unwrap();
     assert_eq!(build_script::commit_of(place.path()).as_deref(), Some("0123456789"));
+    let packed = packed.replace("\"}, \"path", "\", \"dirty\": true}, \"path");
+    fs::write(place.path().join(".cargo_vcs_info.json"), packed).unwrap();
+    assert_eq!(build_script::commit_of(place.path()).as_deref(), Some("0123456789, changed"));
     let git = |args: &[&str]| {
         let ran = std::process::Command::new("git").arg("-C").arg(place.path()).args(args).output();
         ran.ok().filter(|ran| ran.status.success()).map(|ran| String::from_utf8(ran.stdout).unwrap().trim().to_owned())

@@ -24,6 +24,15 @@ use clap::Parser;
 use crate::output::escape::message;
 use exit::{Outcome, Stop, arguments};
 
+/// What `--version` says besides the version and the commit: what is built in, and for which machines.
+const LONG_VERSION: &str = concat!(
+    env!("PGFORENSICS_VERSION"),
+    "\nfeatures: ",
+    env!("PGFORENSICS_FEATURES"),
+    "\ntarget: ",
+    env!("PGFORENSICS_TARGET")
+);
+
 /// Reads the command line. What is wrong with it is said as every other error is; help and version are printed.
 ///
 /// # Errors
