@@ -71,7 +71,7 @@
 //! println!("{} of {} bytes are images", total.fpi_bytes, total.combined_bytes());
 //! // What pg_waldump --stats says of the same segments.
 //! assert_eq!((total.records, total.fpi_bytes, total.combined_bytes()), (10_607, 1_657_400, 2_878_912));
-//! assert!(stats.coverage.skipped.is_empty());
+//! assert!(stats.wal.coverage.skipped.is_empty());
 //! # Ok::<(), pgforensics::inspect::error::InspectError>(())
 //! ```
 //!

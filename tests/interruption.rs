@@ -202,7 +202,7 @@ fn counting_of_wal() {
         wal_broken_off(&format!("stats by {group:?}"), |watch| {
             let request = WalStatsRequest { wal: wal_of_clean(), group, resynchronise: false, relations: Vec::new() };
             let stats = wal_stats(&request, &|_, _| watch.hear()).unwrap_or_else(|error| panic!("{error}"));
-            (stats.findings, stats.coverage)
+            (stats.wal.findings, stats.wal.coverage)
         });
     }
 }
@@ -231,7 +231,7 @@ fn checking_of_wal() {
         wal_broken_off(&format!("verify, {resynchronise}"), |watch| {
             let request = WalChainRequest { wal: wal_of_clean(), resynchronise };
             let chain = wal_chain(&request, &|_, _| watch.hear()).unwrap_or_else(|error| panic!("{error}"));
-            (chain.findings, chain.coverage)
+            (chain.wal.findings, chain.wal.coverage)
         });
     }
 }

@@ -226,8 +226,8 @@ fn counts_of_wal_are_those_of_pg_waldump() {
         let total = &stats.counts.total;
         let records_bytes = total.combined_bytes() - total.fpi_bytes;
         assert_eq!((total.records, records_bytes, total.fpi_bytes), expected["Total"], "{major}");
-        assert_eq!(stats.major.map(|major| major.number()), Some(major));
-        assert!(stats.coverage.skipped.is_empty(), "{major}: {:?}", stats.coverage);
+        assert_eq!(stats.wal.origin.major.map(|major| major.number()), Some(major));
+        assert!(stats.wal.coverage.skipped.is_empty(), "{major}: {:?}", stats.wal.coverage);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::analysis::wal::group_key::Grouping;
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::interval::Interval;
 use crate::analysis::wal::tally::Tally;
-use crate::parsers::wal::version::Major;
+use crate::cluster::wal::WalOrigin;
 
 /// What each name begins with.
 const PREFIX: &str = "pg_walfpi_";
@@ -27,10 +27,8 @@ pub struct Metrics<'a> {
     pub wal_bytes: u64,
     /// Bytes between good records that could not be read, where counting went on after damage.
     pub damaged_bytes: Option<u64>,
-    /// Major of the server.
-    pub major: Option<Major>,
-    /// The cluster.
-    pub system_identifier: Option<u64>,
+    /// Whose WAL it is.
+    pub origin: WalOrigin,
     /// What there is besides the sums.
     pub parts: Parts<'a>,
 }
@@ -85,8 +83,8 @@ pub fn write_metrics(out: &mut dyn Write, metrics: &Metrics<'_>, closing: &Closi
     family(out, "problems", "Findings that are problems", &alone(closing.problems() as u64))?;
     family(out, "not_examined", "Parts of the input that were not examined", &alone(closing.skipped.len() as u64))?;
     family(out, "exit_status", "Exit status of this run", &alone(answer.status().into()))?;
-    let major = metrics.major.map_or_else(String::new, |major| major.number().to_string());
-    let system = metrics.system_identifier.map_or_else(String::new, |system| system.to_string());
+    let major = metrics.origin.major.map_or_else(String::new, |major| major.number().to_string());
+    let system = metrics.origin.system_identifier.map_or_else(String::new, |system| system.to_string());
     let labels = label_set(&[("major", major.as_str().into()), ("system_identifier", system.as_str().into())]);
     family(out, "cluster_info", "The cluster that the WAL belongs to", &[(labels, "1".to_owned())])?;
     out.flush()?;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::setting::Sample;
+use super::stats::system_text;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::overview::Overview;
@@ -15,6 +16,7 @@ use crate::analysis::wal::since_redo::SPAN_STARTS_S;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::advise::{AdviseRequest, WalAdvice, advise};
+use crate::inspect::wal::read_wal::ReadWal;
 use crate::output::advise_text::{write_overview, write_relations, write_savings, write_since_redo};
 use crate::output::closing::{Closing, begin};
 use crate::output::json::savings::{SAVING_COLUMNS, saving_row};
@@ -64,10 +66,11 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let bar = ByteBar::new(args.progress);
     let advice = advise(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let WalAdvice { overview, savings, relations, what_if, findings, coverage, names, major, .. } = advice;
+    let WalAdvice { overview, savings, relations, what_if, wal, .. } = advice;
+    let ReadWal { origin, names, findings, coverage } = wal;
     let naming = Naming {
-        major,
-        segment_size: advice.geometry.wal_segment_size,
+        major: origin.major,
+        segment_size: origin.geometry.wal_segment_size,
         relation: &|rel| names.relation(rel),
         database: &|oid| names.database(oid),
     };
@@ -84,12 +87,11 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
             number += 1;
         }
         let mut totals = figures(&overview);
-        let system = advice.system_identifier.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
         for (name, value) in [
             ("relations_in_all", json!(relations.len())),
             ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
-            ("major", json!(major.map(Major::number))),
-            ("system_identifier", json!(system)),
+            ("major", json!(origin.major.map(Major::number))),
+            ("system_identifier", json!(system_text(origin.system_identifier))),
         ] {
             totals.insert(name.to_owned(), value);
         }
@@ -98,7 +100,7 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let layout = args.common.output.layout();
     write_overview(out, layout, &overview)?;
     if overview.range.is_some() {
-        write_savings(out, layout, &savings, advice.geometry.block_size)?;
+        write_savings(out, layout, &savings, origin.geometry.block_size)?;
         let named = |row: &&GroupRow| name_of(GroupBy::Relation, &row.key.first, &naming);
         let rows: Vec<(String, &GroupRow)> = shown.iter().map(|row| (named(row), *row)).collect();
         write_relations(out, layout, &rows, overview.total.fpi_bytes, relations.len() - shown.len())?;

@@ -113,8 +113,8 @@ pub(super) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<Outcome, St
     let mut sets = wal_compare(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
     let closings = sets.iter_mut().map(|set| {
-        let findings = std::mem::take(&mut set.findings);
-        (set.name.clone(), Closing::new(findings, &set.coverage))
+        let findings = std::mem::take(&mut set.wal.findings);
+        (set.name.clone(), Closing::new(findings, &set.wal.coverage))
     });
     let closing = Closing::of_several(closings.collect());
     let is_whole = sets.iter().all(|set| set.figures.is_whole);
@@ -153,8 +153,7 @@ fn origin(set: &ComparedSet) -> SetOrigin<'_> {
         name: &set.name,
         paths: &set.paths,
         is_whole: set.figures.is_whole,
-        major: set.major,
-        system_identifier: set.system_identifier,
+        wal: set.wal.origin,
         range: (set.from, set.to),
     }
 }

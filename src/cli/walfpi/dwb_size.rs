@@ -13,6 +13,7 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::dwb_size::{DwbSizeReport, dwb_size};
+use crate::inspect::wal::read_wal::ReadWal;
 use crate::output::closing::{Closing, begin};
 use crate::output::dwb_size_text::{write_dirtied, write_needs, write_trials, write_wrap};
 use crate::output::json::Item;
@@ -62,14 +63,15 @@ pub(super) fn run(args: &DwbSizeArgs, out: &mut dyn Write) -> Result<Outcome, St
     let bar = ByteBar::new(args.progress);
     let report = dwb_size(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let DwbSizeReport { intervals, buffer, findings, coverage, geometry } = report;
+    let DwbSizeReport { intervals, buffer, wal: ReadWal { origin, findings, coverage, .. } } = report;
+    let block_size = origin.geometry.block_size;
     let summary = DirtySummary::of(&intervals);
     let wanted = [(NeedFor::Mean, summary.mean), (NeedFor::P95, summary.p95), (NeedFor::Peak, summary.peak)];
     let needs: Vec<_> = wanted
         .into_iter()
-        .flat_map(|(of, blocks)| needs(blocks, geometry.block_size).into_iter().map(move |need| (of, need)))
+        .flat_map(|(of, blocks)| needs(blocks, block_size).into_iter().map(move |need| (of, need)))
         .collect();
-    let trials = trials(&intervals, &sizes_mb, geometry.block_size);
+    let trials = trials(&intervals, &sizes_mb, block_size);
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.common.output.machine() {
         let shape = CsvShape::Rows { plural: "buffer_needs", columns: NEED_COLUMNS };
@@ -88,13 +90,13 @@ pub(super) fn run(args: &DwbSizeArgs, out: &mut dyn Write) -> Result<Outcome, St
             ("mean_blocks", json!(summary.mean)),
             ("peak_blocks_of_partial", json!(summary.peak_of_partial)),
             ("buffer_wrapped", json!(buffer.map(|wrap| wrap.code()))),
-            ("block_size", json!(geometry.block_size)),
+            ("block_size", json!(block_size)),
         ];
         let totals = totals.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         return Ok(closing.end(sink, shown, totals)?.into());
     }
     let layout = args.common.output.layout();
-    write_dirtied(out, layout, &summary, geometry.block_size)?;
+    write_dirtied(out, layout, &summary, block_size)?;
     writeln!(out)?;
     write_needs(out, layout, &needs)?;
     writeln!(out)?;

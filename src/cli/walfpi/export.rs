@@ -100,10 +100,10 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let bar = ByteBar::new(args.progress);
     let mut export = wal_export(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let closing = Closing::new(std::mem::take(&mut export.findings), &export.coverage);
-    let totals = totals_row(&export.counts, export.major, export.system_identifier, export.geometry);
+    let closing = Closing::new(std::mem::take(&mut export.wal.findings), &export.wal.coverage);
+    let totals = totals_row(&export.counts, &export.wal.origin);
     // Who broke it off wants no manifest that says that all is there.
-    if !export.coverage.is_interrupted() {
+    if !export.wal.coverage.is_interrupted() {
         let (paths, files) = (path_texts(&request.wal), &export.files[..]);
         let facts = ManifestFacts { table, format, group: args.group, paths, files, totals: totals.clone() };
         export.seal(&manifest(&facts, &closing))?;
@@ -122,7 +122,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     for file in &export.files {
         writeln!(out, "{}  {} rows, {} bytes", printable(&file.path), file.rows, file.bytes)?;
     }
-    let state = if export.coverage.is_interrupted() { ": broken off" } else { "" };
+    let state = if export.wal.coverage.is_interrupted() { ": broken off" } else { "" };
     let (name, files, directory) = (table.name(), export.files.len(), printable(&args.directory.display().to_string()));
     writeln!(out, "\n{rows} rows of {name} in {files} files written to {directory}{state}")?;
     Ok(closing.end_text(out, args.common.output.layout())?.into())

@@ -140,9 +140,7 @@ pub(super) fn run_follow(
     let shown = printer.shown;
     let answer = match printer.to {
         To::Machine(sink, _) => {
-            let totals = followed
-                .source
-                .map(|source| totals_of_stats(counts, source.major, source.system_identifier, source.geometry));
+            let totals = followed.source.map(|origin| totals_of_stats(counts, &origin));
             closing.end(sink, shown, totals.unwrap_or_default())?
         }
         To::Text(out, layout) => {

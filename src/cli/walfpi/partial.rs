@@ -10,14 +10,14 @@ use crate::analysis::wal::group_key::Key;
 use crate::analysis::wal::part_state::PartBody;
 use crate::cli::exit::{Outcome, Stop};
 use crate::inspect::wal::part::WalPart;
+use crate::inspect::wal::read_wal::ReadWal;
 use crate::inspect::wal::stats::WalCounts;
 use crate::output::closing::{Closing, VERSION};
 use crate::output::json::partial::{NameJson, PARTIAL_SCHEMA, PartialJson, RunJson, WalJson};
-use crate::parsers::wal::version::Major;
 
 /// Writes a partial result. `by`: what it was counted by.
 pub(super) fn write_partial(part: WalPart, by: String, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    let WalPart { state, runs, findings, coverage, names, major, system_identifier, geometry } = part;
+    let WalPart { state, runs, wal: ReadWal { origin, names, findings, coverage } } = part;
     let closing = Closing::new(findings, &coverage);
     let answer = closing.answer();
     let (mut relations, mut databases) = (BTreeMap::new(), BTreeMap::new());
@@ -38,9 +38,9 @@ pub(super) fn write_partial(part: WalPart, by: String, out: &mut dyn Write) -> R
         pgforensics_partial: PARTIAL_SCHEMA,
         version: VERSION.to_owned(),
         by,
-        wal: WalJson::new(system_identifier, major.map(Major::number), geometry),
+        wal: WalJson::from(&origin),
         runs: runs.iter().map(RunJson::from).collect(),
-        totals: totals_row(&counts, major, system_identifier, geometry),
+        totals: totals_row(&counts, &origin),
         findings: closing.findings,
         skipped: closing.skipped,
         examined: coverage.examined,

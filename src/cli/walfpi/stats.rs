@@ -21,9 +21,11 @@ use crate::cli::context::{Format, OutputArgs, with_prometheus};
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
+use crate::cluster::wal::WalOrigin;
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::wal::follow::FollowBy;
 use crate::inspect::wal::part::{PartKey, wal_part};
+use crate::inspect::wal::read_wal::ReadWal;
 use crate::inspect::wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
 use crate::output::closing::{Closing, begin};
 use crate::output::json::wal::{Naming, Row, group_row, stats_columns};
@@ -33,7 +35,6 @@ use crate::output::sink::CsvShape;
 use crate::output::wal_columns::{interval_row, put_tally};
 use crate::output::wal_text::{write_groups, write_intervals};
 use crate::parsers::wal::version::Major;
-use crate::types::Geometry;
 
 /// Show how much of the WAL is full-page images, and of what
 ///
@@ -329,10 +330,10 @@ fn prometheus(
     out: &mut dyn Write,
 ) -> Result<Outcome, Stop> {
     let (_, rows) = ordered_rows(request.group, (args.sort, args.top), &stats);
-    let WalStats { counts, findings, coverage, names, major, system_identifier, geometry } = stats;
+    let WalStats { counts, wal: ReadWal { origin, names, findings, coverage } } = stats;
     let naming = Naming {
-        major,
-        segment_size: geometry.wal_segment_size,
+        major: origin.major,
+        segment_size: origin.geometry.wal_segment_size,
         relation: &|rel| names.relation(rel),
         database: &|oid| names.database(oid),
     };
@@ -341,7 +342,7 @@ fn prometheus(
         None => Parts::Intervals(&counts.intervals),
     };
     let (total, wal_bytes, damaged_bytes) = (&counts.total, counts.wal_bytes, counts.damaged_bytes);
-    let metrics = Metrics { total, wal_bytes, damaged_bytes, major, system_identifier, parts };
+    let metrics = Metrics { total, wal_bytes, damaged_bytes, origin, parts };
     Ok(write_metrics(out, &metrics, &Closing::new(findings, &coverage))?.into())
 }
 
@@ -363,33 +364,23 @@ fn partial(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
 }
 
 /// Sums for the end of an output of `stats`.
-pub(super) fn totals_of_stats(
-    counts: &WalCounts,
-    major: Option<Major>,
-    system_identifier: Option<u64>,
-    geometry: Geometry,
-) -> Row {
-    let mut totals = totals_row(counts, major, system_identifier, geometry);
+pub(super) fn totals_of_stats(counts: &WalCounts, origin: &WalOrigin) -> Row {
+    let mut totals = totals_row(counts, origin);
     totals.insert("damaged_bytes".to_owned(), json!(counts.damaged_bytes));
     totals
 }
 
 /// Sums, and of which WAL they are.
-pub(super) fn totals_row(
-    counts: &WalCounts,
-    major: Option<Major>,
-    system_identifier: Option<u64>,
-    geometry: Geometry,
-) -> Row {
+pub(super) fn totals_row(counts: &WalCounts, origin: &WalOrigin) -> Row {
     let mut totals = Row::new();
     put_tally(&mut totals, &counts.total);
     for (name, value) in [
         ("wal_bytes", json!(counts.wal_bytes)),
         ("start_lsn", json!(counts.from.map(lsn_text))),
         ("end_lsn", json!(counts.to.map(lsn_text))),
-        ("major", json!(major.map(Major::number))),
-        ("system_identifier", json!(system_text(system_identifier))),
-        ("wal_segment_size", json!(geometry.wal_segment_size)),
+        ("major", json!(origin.major.map(Major::number))),
+        ("system_identifier", json!(system_text(origin.system_identifier))),
+        ("wal_segment_size", json!(origin.geometry.wal_segment_size)),
     ] {
         totals.insert(name.to_owned(), value);
     }
@@ -446,15 +437,15 @@ impl ShownStats<'_> {
     pub(super) fn write(self, stats: WalStats, out: &mut dyn Write) -> Result<Outcome, Stop> {
         let Self { command, paths, by: group, rows: ShownRows { sort, top, max_rows }, output, mut extra } = self;
         let (sort, rows) = ordered_rows(group, (sort, top), &stats);
-        let WalStats { mut counts, findings, coverage, names, major, system_identifier, geometry } = stats;
-        let system = system_text(system_identifier);
+        let WalStats { mut counts, wal: ReadWal { origin, names, findings, coverage } } = stats;
+        let system = system_text(origin.system_identifier);
         if sort != Sort::Key {
             sort.order(&mut counts.intervals, |interval| interval.tally);
         }
         counts.intervals.truncate(top.unwrap_or(usize::MAX));
         let naming = Naming {
-            major,
-            segment_size: geometry.wal_segment_size,
+            major: origin.major,
+            segment_size: origin.geometry.wal_segment_size,
             relation: &|rel| names.relation(rel),
             database: &|oid| names.database(oid),
         };
@@ -479,7 +470,7 @@ impl ShownStats<'_> {
                     }
                 }
             }
-            let mut totals = totals_of_stats(&counts, major, system_identifier, geometry);
+            let mut totals = totals_of_stats(&counts, &origin);
             extra.put(&mut totals);
             return Ok(closing.end(sink, shown, totals)?.into());
         }
@@ -492,7 +483,7 @@ impl ShownStats<'_> {
             Some(by) => write_groups(out, layout, by, &rows, &counts.total, &naming)?,
         }
         if let Some((from, to)) = counts.from.zip(counts.to) {
-            let major = major.map_or_else(String::new, |major| format!("major {}, ", major.number()));
+            let major = origin.major.map_or_else(String::new, |major| format!("major {}, ", major.number()));
             writeln!(out, "\nWAL from {from} to {to}\n{major}system identifier {system}")?;
             if let Some(bytes) = counts.damaged_bytes.filter(|bytes| *bytes > 0) {
                 writeln!(out, "{bytes} bytes between good records could not be read")?;

@@ -58,7 +58,7 @@ impl ShownTimes<'_> {
             sort.order(&mut times.buckets, |bucket| bucket.tally);
         }
         times.buckets.truncate(top.unwrap_or(usize::MAX));
-        let closing = extra.closing(times.findings, &times.coverage);
+        let closing = extra.closing(times.wal.findings, &times.wal.coverage);
         if let Some(format) = output.machine() {
             let columns = bucket_columns();
             let shape = CsvShape::Rows { plural: "buckets", columns: &columns };
@@ -69,7 +69,7 @@ impl ShownTimes<'_> {
             let (total, wal_bytes, from, to) = (times.total, times.wal_bytes, times.from, times.to);
             let damaged_bytes = times.damaged_bytes;
             let counts = WalCounts { total, wal_bytes, from, to, damaged_bytes, ..WalCounts::default() };
-            let mut totals = totals_of_stats(&counts, times.major, times.system_identifier, times.geometry);
+            let mut totals = totals_of_stats(&counts, &times.wal.origin);
             extra.put(&mut totals);
             return Ok(closing.end(sink, times.buckets.len() as u64, totals)?.into());
         }
@@ -95,7 +95,7 @@ pub(super) fn run_since_redo(
     let bar = ByteBar::new(progress);
     let stats = wal_stats(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
-    let closing = Closing::new(stats.findings, &stats.coverage);
+    let closing = Closing::new(stats.wal.findings, &stats.wal.coverage);
     if let Some(format) = common.output.machine() {
         let shape = CsvShape::Rows { plural: "since_redo", columns: SINCE_COLUMNS };
         let mut sink = begin(format, shape, out, (PROGRAM, "stats"), path_texts(&request.wal))?;
@@ -104,7 +104,7 @@ pub(super) fn run_since_redo(
         for row in rows {
             sink.item(&Item::SinceRedo(row))?;
         }
-        let totals = totals_of_stats(&stats.counts, stats.major, stats.system_identifier, stats.geometry);
+        let totals = totals_of_stats(&stats.counts, &stats.wal.origin);
         return Ok(closing.end(sink, shown, totals)?.into());
     }
     let layout = common.output.layout();

@@ -43,7 +43,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let chain = wal_chain(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
     let runs: Vec<Row> = chain.runs.iter().map(run_row).collect();
-    let closing = Closing::new(chain.findings, &chain.coverage);
+    let closing = Closing::new(chain.wal.findings, &chain.wal.coverage);
     if let Some(format) = args.run.output.machine() {
         let shape = CsvShape::Rows { plural: "runs", columns: RUN_COLUMNS };
         let mut sink = begin(format, shape, out, (PROGRAM, "verify"), path_texts(&request.wal))?;

@@ -17,6 +17,7 @@ use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::inspect::wal::part::{PartKey, wal_part};
+use crate::inspect::wal::read_wal::ReadWal;
 use crate::inspect::wal::whatif::{WhatIfReport, WhatIfRequest, usual_spacings, what_if};
 use crate::output::closing::begin;
 use crate::output::compression_text::write_compression;
@@ -202,13 +203,13 @@ impl ShownWhatIf<'_> {
     /// Writes it.
     pub(super) fn write(self, report: WhatIfReport, out: &mut dyn Write) -> Result<Outcome, Stop> {
         let Self { command, paths, replay, output, mut extra } = self;
-        let WhatIfReport { what_if, compression, findings, coverage, major, system_identifier, geometry } = report;
+        let WhatIfReport { what_if, compression, wal: ReadWal { origin, findings, coverage, .. } } = report;
+        let block_size = origin.geometry.block_size;
         let closing = extra.closing(findings, &coverage);
         if let Some(format) = output.machine() {
             let mut sink = begin(format, replay.csv_shape(), out, (PROGRAM, command), paths)?;
             let spacing = spacing_rows(&what_if).into_iter().map(Item::Spacing);
-            let guards =
-                what_if.protection.columns.iter().map(|guard| Item::Guard(guard_row(guard, geometry.block_size)));
+            let guards = what_if.protection.columns.iter().map(|guard| Item::Guard(guard_row(guard, block_size)));
             let hints = hint_rows(&what_if.hints).into_iter().map(Item::Hint);
             let settings = compression.iter().flat_map(|compression| {
                 compression.rows.iter().map(|row| Item::Compression(compression_row(row, &compression.written)))
@@ -235,8 +236,8 @@ impl ShownWhatIf<'_> {
                 ("image_bytes_always", json!(what_if.protection.always.image_bytes)),
                 ("images_in_backup", json!(what_if.protection.in_backup.images)),
                 ("images_missing", json!(what_if.protection.missing)),
-                ("major", json!(major.map(Major::number))),
-                ("system_identifier", json!(system_text(system_identifier))),
+                ("major", json!(origin.major.map(Major::number))),
+                ("system_identifier", json!(system_text(origin.system_identifier))),
             ]
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
@@ -256,7 +257,7 @@ impl ShownWhatIf<'_> {
         }
         if replay.shows(Section::Protection) {
             separate(out)?;
-            write_protection(out, layout, &what_if.protection, geometry.block_size)?;
+            write_protection(out, layout, &what_if.protection, block_size)?;
         }
         if replay.shows(Section::Hints) {
             separate(out)?;

@@ -2,11 +2,11 @@
 
 use super::counting::Counting;
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
-use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::group_rows::{GroupRow, group_rows};
 use crate::analysis::wal::overview::Overview;
@@ -18,8 +18,6 @@ use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
-use crate::parsers::wal::version::Major;
-use crate::types::Geometry;
 
 /// What is read, and how.
 #[derive(Clone, Debug)]
@@ -45,18 +43,8 @@ pub struct WalAdvice {
     pub what_if: WhatIf,
     /// What compression would have made of its images, if that was asked for.
     pub compression: Option<CompressionWhatIf>,
-    /// What looks wrong or is worth knowing.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not; empty `skipped`: all of it was.
-    pub coverage: Coverage,
-    /// Names of relations, where they were asked for.
-    pub names: NameLookup,
-    /// Major of the server that wrote it, by the page magic.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
-    /// Sizes of pages and segments.
-    pub geometry: Geometry,
+    /// The WAL that was read.
+    pub wal: ReadWal,
 }
 
 /// Reads some WAL once, and once more where images are to be compressed again. Damage is a finding, and what could not be
@@ -116,7 +104,6 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
         groups.map_or_else(Vec::new, |groups| group_rows(groups, by_relation.uses.as_ref(), names.known()));
     relations.retain(|row| row.figures.is_some() && row.tally.fpi_bytes > 0);
     relations.sort_by_key(|row| std::cmp::Reverse(row.tally.fpi_bytes));
-    let WalSource { set, findings, coverage, .. } = source;
     let overview = Overview::new(
         counts.total,
         counts.wal_bytes,
@@ -127,15 +114,10 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     );
     Ok(WalAdvice {
         overview,
-        savings: Savings::of(&what_if, compression.as_ref(), set.major()),
+        savings: Savings::of(&what_if, compression.as_ref(), source.set.major()),
         relations,
         what_if,
         compression,
-        findings,
-        coverage,
-        names,
-        major: set.major(),
-        system_identifier: set.system_identifier(),
-        geometry: set.geometry(),
+        wal: ReadWal::of(source, names),
     })
 }

@@ -2,10 +2,12 @@
 
 use std::ops::ControlFlow;
 
+use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::wal::chain::{ChainVerdict, CheckedRun, RunCounter};
 use crate::analysis::wal::collect::collect_run;
@@ -34,10 +36,8 @@ pub struct WalChain {
     pub runs: Vec<CheckedRun>,
     /// Damage after which reading went on.
     pub damage: Vec<Damage>,
-    /// What looks wrong or is worth knowing.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not.
-    pub coverage: Coverage,
+    /// The WAL that was read.
+    pub wal: ReadWal,
 }
 
 /// Checks every page header, every record's CRC and every link to the record before.
@@ -112,8 +112,7 @@ pub fn wal_chain(request: &WalChainRequest, watch: WatchWal<'_>) -> Result<WalCh
     );
     source.coverage.examined = source.coverage.examined.saturating_add(records);
     source.note_range_without_wal();
-    let WalSource { findings, coverage, .. } = source;
-    Ok(WalChain { runs, damage, findings, coverage })
+    Ok(WalChain { runs, damage, wal: ReadWal::of(source, NameLookup::default()) })
 }
 
 /// Unpacks all compressed images of a stretch. Only where there are some the bytes of images are kept.

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use super::counting::Counting;
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::stats::WalCounts;
 use super::watch::WatchWal;
-use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::wal::compare::{IntervalExtent, Part, RelationKey, SetCounter, SetFigures};
 use crate::analysis::wal::group_key::{GroupBy, Key, RowKey};
 use crate::analysis::wal::partial::{Counter, ScanPlan};
@@ -18,7 +18,6 @@ use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
-use crate::parsers::wal::version::Major;
 use crate::types::{Lsn, RelFileLocator};
 
 /// How often each set is read: for all that can be counted in any order, and in order for causes.
@@ -42,14 +41,8 @@ pub struct ComparedSet {
     pub paths: Vec<PathBuf>,
     /// Its figures.
     pub figures: SetFigures,
-    /// What looks wrong or is worth knowing.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not.
-    pub coverage: Coverage,
-    /// Major of the server that wrote it.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
+    /// The WAL that was read.
+    pub wal: ReadWal,
     /// Start of the first record.
     pub from: Option<Lsn>,
     /// End of the last.
@@ -59,7 +52,6 @@ pub struct ComparedSet {
 /// What was read of one set, before relations are matched with those of the others.
 struct ReadSet {
     set: ComparedSet,
-    names: NameLookup,
     relations: Vec<(RowKey, Tally)>,
 }
 
@@ -80,9 +72,9 @@ pub fn wal_compare(sets: &[NamedWal], watch: WatchWal<'_>) -> Result<Vec<Compare
     let total: u64 = opened.iter().map(|(_, _, source)| source.total_bytes().saturating_mul(PASSES)).sum();
     let mut done_before = 0_u64;
     let mut read = Vec::new();
-    for (named, names, mut source) in opened {
+    for (named, names, source) in opened {
         let bytes = source.total_bytes();
-        let set = read_set(named, names, &mut source, &mut |pass| {
+        let set = read_set(named, names, source, &mut |pass| {
             let base = done_before.saturating_add(bytes.saturating_mul(pass));
             move |done, _| watch(base.saturating_add(done), total)
         });
@@ -97,11 +89,11 @@ pub fn wal_compare(sets: &[NamedWal], watch: WatchWal<'_>) -> Result<Vec<Compare
 fn read_set<W: Fn(u64, u64) -> ControlFlow<()> + Sync>(
     named: &NamedWal,
     names: NameLookup,
-    source: &mut WalSource,
+    mut source: WalSource,
     watch_of: &mut dyn FnMut(u64) -> W,
 ) -> ReadSet {
     let jobs = named.wal.jobs;
-    let (counts, counter) = count_set(source, jobs, &watch_of(0));
+    let (counts, counter) = count_set(&mut source, jobs, &watch_of(0));
     let causes = source.once_more(|source| source.count(Some(GroupBy::Cause.into()), jobs, &watch_of(1)));
     source.coverage.examined = counts.total.records;
     source.note_range_without_wal();
@@ -120,14 +112,11 @@ fn read_set<W: Fn(u64, u64) -> ControlFlow<()> + Sync>(
         name: named.name.clone(),
         paths: named.wal.paths.clone(),
         figures,
-        findings: std::mem::take(&mut source.findings),
-        coverage: std::mem::take(&mut source.coverage),
-        major: source.set.major(),
-        system_identifier: source.set.system_identifier(),
+        wal: ReadWal::of(source, names),
         from: counts.from,
         to: counts.to,
     };
-    ReadSet { set, names, relations: counter.relations.rows() }
+    ReadSet { set, relations: counter.relations.rows() }
 }
 
 /// Counts by interval, relation and compression.
@@ -155,7 +144,7 @@ fn count_set(source: &mut WalSource, jobs: usize, watch: WatchWal<'_>) -> (WalCo
 
 /// Gives the relations of all sets keys that mean the same in each of them.
 fn match_relations(read: &mut [ReadSet]) {
-    let identifiers: Vec<Option<u64>> = read.iter().map(|read| read.set.system_identifier).collect();
+    let identifiers: Vec<Option<u64>> = read.iter().map(|read| read.set.wal.origin.system_identifier).collect();
     let same_cluster = identifiers.iter().all(|one| one.is_some() && *one == identifiers[0]);
     let keys: Vec<Vec<(Part, (RowKey, Tally))>> = read
         .iter()
@@ -178,7 +167,7 @@ fn match_relations(read: &mut [ReadSet]) {
 /// What a relation of `own` is found by in the other sets. Sets of one cluster lend each other their names.
 fn relation_key(rel: RelFileLocator, own: &ReadSet, all: &[ReadSet], same_cluster: bool) -> RelationKey {
     let lenders = all.iter().filter(|_| same_cluster);
-    let name = std::iter::once(own).chain(lenders).find_map(|read| read.names.relation(rel));
+    let name = std::iter::once(own).chain(lenders).find_map(|read| read.set.wal.names.relation(rel));
     match name {
         Some(name) => RelationKey::Name(name),
         None if same_cluster => RelationKey::Numbers(rel),

@@ -4,6 +4,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::images::redo_points;
+use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
@@ -20,7 +22,6 @@ use crate::inspect::dwb_source::DwbSource;
 use crate::inspect::error::InspectError;
 use crate::parsers::dwb::LAYOUTS;
 use crate::parsers::wal::block::Keep;
-use crate::types::Geometry;
 
 /// What WAL says of a double write buffer.
 #[derive(Debug)]
@@ -29,12 +30,8 @@ pub struct DwbSizeReport {
     pub intervals: Vec<DirtiedInterval>,
     /// What the buffer of a data directory among the paths shows; `None`: no data directory was named.
     pub buffer: Option<BufferWrap>,
-    /// What looks wrong or is worth knowing.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not; empty `skipped`: all of it was.
-    pub coverage: Coverage,
-    /// Sizes of pages and segments.
-    pub geometry: Geometry,
+    /// The WAL that was read.
+    pub wal: ReadWal,
 }
 
 /// Counts the blocks that are dirtied in each checkpoint interval, and looks into the buffer of a data directory that was
@@ -49,8 +46,7 @@ pub fn dwb_size(request: &WalRequest, watch: WatchWal<'_>) -> Result<DwbSizeRepo
     source.note_range_without_wal();
     let data_dir = request.paths.iter().find(|path| path.join("PG_VERSION").is_file());
     let buffer = data_dir.map(|path| buffer_of(path, request.jobs, &mut source.coverage));
-    let WalSource { set, findings, coverage, .. } = source;
-    Ok(DwbSizeReport { intervals, buffer, findings, coverage, geometry: set.geometry() })
+    Ok(DwbSizeReport { intervals, buffer, wal: ReadWal::of(source, NameLookup::default()) })
 }
 
 impl WalSource {

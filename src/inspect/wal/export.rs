@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::images::{FoundImage, ImageSelection};
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::source::WalSource;
 use super::stats::{WalCounts, count};
 use super::watch::{WatchWal, Watched};
-use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::in_order::in_order;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::wal::partial::ScanPlan;
@@ -27,9 +27,8 @@ use crate::output::export::{Cell, ExportedFile, FileFormat, Table, TableFile};
 use crate::parsers::image::BlockImage;
 use crate::parsers::wal::block::{BlockRef, Keep};
 use crate::parsers::wal::record::Record;
-use crate::parsers::wal::version::Major;
 use crate::repair::export::{ExportDir, NewFile};
-use crate::types::{Geometry, Lsn};
+use crate::types::Lsn;
 
 /// What is written, and where.
 #[derive(Clone, Debug)]
@@ -53,16 +52,8 @@ pub struct Export {
     pub files: Vec<ExportedFile>,
     /// What `stats` counts of the same WAL.
     pub counts: WalCounts,
-    /// What looks wrong or is worth knowing.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not.
-    pub coverage: Coverage,
-    /// Major of the server that wrote the WAL.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
-    /// Sizes of pages and segments.
-    pub geometry: Geometry,
+    /// The WAL that was read.
+    pub wal: ReadWal,
     directory: ExportDir,
 }
 
@@ -220,17 +211,7 @@ pub fn wal_export(request: &ExportRequest, watch: WatchWal<'_>) -> Result<Export
             }
         }
     }
-    let WalSource { set, findings, coverage, .. } = source;
-    Ok(Export {
-        files,
-        counts,
-        findings,
-        coverage,
-        major: set.major(),
-        system_identifier: set.system_identifier(),
-        geometry: set.geometry(),
-        directory,
-    })
+    Ok(Export { files, counts, wal: ReadWal::of(source, names), directory })
 }
 
 impl Survey<'_> {

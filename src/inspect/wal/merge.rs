@@ -9,6 +9,7 @@ use data_encoding::BASE64;
 
 use super::images::open_findings;
 use super::names::{NameLabels, NameLookup};
+use super::read_wal::ReadWal;
 use super::stats::{WalCounts, WalStats};
 use super::times::{CountedTimes, WalTimes};
 use super::whatif::WhatIfReport;
@@ -29,7 +30,7 @@ use crate::analysis::wal::time_buckets::TimeBuckets;
 use crate::analysis::wal::whatif::WhatIfPlan;
 use crate::analysis::wal::whatif::collect::WhatIfReplay;
 use crate::cluster::open::AccessError;
-use crate::cluster::wal::NoteKind;
+use crate::cluster::wal::{NoteKind, WalOrigin};
 use crate::inspect::error::InspectError;
 use crate::output::json::partial::{PARTIAL_SCHEMA, PartialJson};
 use crate::output::json::{FindingJson, SkippedJson};
@@ -127,6 +128,17 @@ pub enum MergedAnswer {
     WhatIf(Box<WhatIfReport>),
 }
 
+impl MergedAnswer {
+    /// The WAL of all parts.
+    const fn wal(&self) -> &ReadWal {
+        match self {
+            Self::Groups(_, stats) => &stats.wal,
+            Self::Times(times) => &times.wal,
+            Self::WhatIf(report) => &report.wal,
+        }
+    }
+}
+
 /// A partial result that was read.
 struct Part<'a> {
     path: &'a Path,
@@ -177,25 +189,20 @@ pub fn merge(paths: &[PathBuf], names: Option<&Path>, settings: &WhatIfPlan) -> 
     {
         return Err(InspectError::NamesOfOtherCluster { names: known, wal });
     }
-    let whose = (major, wal.system_identifier, geometry);
+    let origin = WalOrigin { major, system_identifier: wal.system_identifier, geometry };
     let Sums { findings: met, skipped, .. } = &mut sums;
     let (met, skipped) = (std::mem::take(met), std::mem::take(skipped));
     let pieces: Vec<Piece> =
         runs.iter().zip(goes_on).map(|((_, part, run), goes_on)| Piece { part: *part, run: *run, goes_on }).collect();
     let keeps_touches = parts.iter().any(|part| matches!(part.state.body, PartBody::Touches(_)));
     let mut answer = if keeps_touches {
-        merging.replay(sums.examined, (&mut parts, &pieces), whose, settings)?
+        merging.replay(sums.examined, (&mut parts, &pieces), origin, settings)?
     } else {
-        merging.answer(sums, (&parts, &pieces), whose, lookup)?
+        merging.answer(sums, (&parts, &pieces), origin, lookup)?
     };
-    let all_there = skipped.is_empty()
-        && match &answer {
-            MergedAnswer::Groups(_, stats) => stats.coverage.skipped.is_empty(),
-            MergedAnswer::Times(times) => times.coverage.skipped.is_empty(),
-            MergedAnswer::WhatIf(report) => report.coverage.skipped.is_empty(),
-        };
+    let all_there = skipped.is_empty() && answer.wal().coverage.skipped.is_empty();
     if let MergedAnswer::WhatIf(report) = &mut answer {
-        let own = &report.findings;
+        let own = &report.wal.findings;
         let has_problem = met.iter().any(|finding| finding.severity == "problem")
             || own.iter().any(|finding| finding.severity == Severity::Problem);
         if !all_there || has_problem {
@@ -410,11 +417,11 @@ impl Merging {
         mut self,
         examined: u64,
         (parts, pieces): (&mut [Part<'_>], &[Piece]),
-        (major, system_identifier, geometry): (Option<Major>, Option<u64>, Geometry),
+        origin: WalOrigin,
         settings: &WhatIfPlan,
     ) -> Result<MergedAnswer, InspectError> {
         self.coverage.examined = examined;
-        let mut replay = WhatIfReplay::new(settings, geometry, major);
+        let mut replay = WhatIfReplay::new(settings, origin.geometry, origin.major);
         let mut end_lsn = None;
         for piece in pieces {
             let Some(part) = parts.get_mut(piece.part) else { continue };
@@ -431,8 +438,8 @@ impl Merging {
         self.findings.extend(replay.odd_times());
         let (what_if, ..) = replay.finish();
         let Self { findings, coverage } = self;
-        let report =
-            WhatIfReport { what_if, compression: None, findings, coverage, major, system_identifier, geometry };
+        let wal = ReadWal { origin, names: NameLookup::default(), findings, coverage };
+        let report = WhatIfReport { what_if, compression: None, wal };
         Ok(MergedAnswer::WhatIf(Box::new(report)))
     }
 
@@ -441,20 +448,21 @@ impl Merging {
         mut self,
         sums: Sums,
         (parts, pieces): (&[Part<'_>], &[Piece]),
-        (major, system_identifier, geometry): (Option<Major>, Option<u64>, Geometry),
+        origin: WalOrigin,
         names: NameLookup,
     ) -> Result<MergedAnswer, InspectError> {
         self.coverage.examined = sums.examined;
         let Sums { total, mut wal_bytes, from, to, groups, uses, times, in_control, .. } = sums;
         if let Some(buckets) = times {
             let counted = CountedTimes { buckets, total, wal_bytes, from, to };
-            let whose = (major, system_identifier, geometry);
-            return Ok(MergedAnswer::Times(Box::new(WalTimes::of(counted, whose, self.findings, self.coverage))));
+            let Self { findings, coverage } = self;
+            let wal = ReadWal { origin, names, findings, coverage };
+            return Ok(MergedAnswer::Times(Box::new(WalTimes::of(counted, wal))));
         }
         let mut groups = groups.ok_or(InspectError::NoPartial)?;
         let has_causes = parts.iter().any(|part| matches!(part.state.body, PartBody::Causes { .. }));
-        if let Some(major) = major.filter(|_| has_causes) {
-            let (counter, chain) = causes((parts, pieces), groups.by(), in_control, (major, geometry))?;
+        if let Some(major) = origin.major.filter(|_| has_causes) {
+            let (counter, chain) = causes((parts, pieces), groups.by(), in_control, (major, origin.geometry))?;
             wal_bytes = chain.bytes;
             self.findings.extend(open_findings(counter.classifier()));
             groups.merge(&counter.groups);
@@ -462,7 +470,7 @@ impl Merging {
         let by = groups.by();
         let counts = WalCounts { total, wal_bytes, groups: Some(groups), uses, from, to, ..WalCounts::default() };
         let Self { findings, coverage } = self;
-        let stats = WalStats { counts, findings, coverage, names, major, system_identifier, geometry };
+        let stats = WalStats { counts, wal: ReadWal { origin, names, findings, coverage } };
         Ok(MergedAnswer::Groups(by, Box::new(stats)))
     }
 }

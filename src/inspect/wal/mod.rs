@@ -11,6 +11,7 @@ pub mod images;
 pub mod merge;
 pub mod names;
 pub mod part;
+pub mod read_wal;
 pub mod recompress;
 #[cfg(feature = "tables")]
 pub mod report;

@@ -2,13 +2,14 @@
 
 use super::images::checkpoint_in_control;
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::stats::{WalCounts, count};
 use super::times::count_times;
 use super::watch::{WatchWal, Watched};
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::{GroupBy, Grouping};
@@ -25,8 +26,7 @@ use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::scan::ScanSummary;
 use crate::parsers::wal::timeline::WalSegment;
-use crate::parsers::wal::version::Major;
-use crate::types::{Geometry, Lsn};
+use crate::types::Lsn;
 
 /// By what a part is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,18 +46,8 @@ pub struct WalPart {
     pub state: PartState,
     /// Runs of segments.
     pub runs: Vec<PartRun>,
-    /// What looks wrong or is worth knowing.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not.
-    pub coverage: Coverage,
-    /// Names of relations, where they were asked for.
-    pub names: NameLookup,
-    /// Major of the server that wrote it.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
-    /// Sizes of pages and segments.
-    pub geometry: Geometry,
+    /// The WAL that was read.
+    pub wal: ReadWal,
 }
 
 /// Counts a part of some WAL: records that start before segment `before`. That segment, and those after it, are read only
@@ -109,9 +99,7 @@ pub fn wal_part(
     let of_clock =
         |finding: &Finding| matches!(finding.kind, FindingKind::ClockSetBack(_) | FindingKind::ImpossibleTime { .. });
     source.findings.retain(|finding| !of_clock(finding));
-    let WalSource { set, findings, coverage, .. } = source;
-    let (major, system_identifier, geometry) = (set.major(), set.system_identifier(), set.geometry());
-    Ok(WalPart { state, runs: runs.runs, findings, coverage, names, major, system_identifier, geometry })
+    Ok(WalPart { state, runs: runs.runs, wal: ReadWal::of(source, names) })
 }
 
 struct Runs {
@@ -225,10 +213,10 @@ mod tests {
             let plan = WhatIfPlan { spacings: usual_spacings(), completion_target: None };
             let part = wal_part(&wal, PartKey::Touches, None, &unwatched).unwrap();
             let bytes = part.state.to_bytes();
-            let state = PartState::of_bytes(&bytes, part.geometry.wal_segment_size).unwrap();
+            let state = PartState::of_bytes(&bytes, part.wal.origin.geometry.wal_segment_size).unwrap();
             assert_eq!(state.to_bytes(), bytes);
             let PartBody::Touches(runs) = state.body else { panic!("{:?}", state.body) };
-            let mut replay = WhatIfReplay::new(&plan, part.geometry, part.major);
+            let mut replay = WhatIfReplay::new(&plan, part.wal.origin.geometry, part.wal.origin.major);
             for run in &runs {
                 run.replay(&mut replay).unwrap();
                 replay.end_run(run.end_lsn());

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::counting::Counting;
 use super::images::{cause_facts, redo_points};
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
-use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::Resync;
 use crate::analysis::wal::block_set::RecentBlocks;
 use crate::analysis::wal::cause::CauseClassifier;
@@ -27,8 +27,7 @@ use crate::analysis::wal::tally::Tally;
 use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::wal::block::Keep;
-use crate::parsers::wal::version::Major;
-use crate::types::{Geometry, Lsn};
+use crate::types::Lsn;
 
 /// What is counted.
 #[derive(Clone, Debug)]
@@ -110,18 +109,8 @@ impl WalCounts {
 pub struct WalStats {
     /// What was counted.
     pub counts: WalCounts,
-    /// What looks wrong or is worth knowing.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not; empty `skipped`: all of it was.
-    pub coverage: Coverage,
-    /// Names of relations, where they were asked for.
-    pub names: NameLookup,
-    /// Major of the server that wrote it, by the page magic.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
-    /// Sizes of pages and segments.
-    pub geometry: Geometry,
+    /// The WAL that was read.
+    pub wal: ReadWal,
 }
 
 impl WalStats {
@@ -132,7 +121,7 @@ impl WalStats {
         self.counts
             .groups
             .as_ref()
-            .map_or_else(Vec::new, |groups| group_rows(groups, self.counts.uses.as_ref(), self.names.known()))
+            .map_or_else(Vec::new, |groups| group_rows(groups, self.counts.uses.as_ref(), self.wal.names.known()))
     }
 }
 
@@ -154,23 +143,7 @@ pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalSt
     source.coverage.examined = counts.total.records;
     source.note_range_without_wal();
     source.note_unmet_relations();
-    Ok(WalStats::of(source, counts, names))
-}
-
-impl WalStats {
-    /// What was counted of a source, and what was met there.
-    pub(super) fn of(source: WalSource, counts: WalCounts, names: NameLookup) -> Self {
-        let WalSource { set, findings, coverage, .. } = source;
-        Self {
-            counts,
-            findings,
-            coverage,
-            names,
-            major: set.major(),
-            system_identifier: set.system_identifier(),
-            geometry: set.geometry(),
-        }
-    }
+    Ok(WalStats { counts, wal: ReadWal::of(source, names) })
 }
 
 impl WalSource {
@@ -272,17 +245,17 @@ mod tests {
                 &unwatched,
             )
             .unwrap();
-            assert!(!whole.coverage.is_interrupted() && whole.coverage.examined == RECORDS, "{group:?}");
+            assert!(!whole.wal.coverage.is_interrupted() && whole.wal.coverage.examined == RECORDS, "{group:?}");
             let broken = wal_stats(
                 &WalStatsRequest { wal: request(), group, resynchronise: false, relations: Vec::new() },
                 &at_once,
             )
             .unwrap();
-            assert!(broken.coverage.is_interrupted() && broken.counts.total.records < RECORDS, "{group:?}");
+            assert!(broken.wal.coverage.is_interrupted() && broken.counts.total.records < RECORDS, "{group:?}");
         }
         for resynchronise in [false, true] {
             let broken = wal_chain(&WalChainRequest { wal: request(), resynchronise }, &at_once).unwrap();
-            assert!(broken.coverage.is_interrupted() && broken.coverage.examined < RECORDS, "{resynchronise}");
+            assert!(broken.wal.coverage.is_interrupted() && broken.wal.coverage.examined < RECORDS, "{resynchronise}");
         }
         let mut source = WalSource::open(&request()).unwrap();
         source.each_image_head(&ImageSelection::default(), 2, &at_once, |_| Ok::<(), ()>(())).unwrap();

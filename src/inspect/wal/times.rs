@@ -1,11 +1,12 @@
 //! WAL by the time at which it was written.
 
 use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::{WatchWal, Watched};
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
@@ -14,8 +15,7 @@ use crate::inspect::error::InspectError;
 use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::scan::ScanSummary;
-use crate::parsers::wal::version::Major;
-use crate::types::{Geometry, Lsn};
+use crate::types::Lsn;
 
 /// Which WAL is counted, in buckets of which length.
 #[derive(Clone, Debug)]
@@ -47,16 +47,8 @@ pub struct WalTimes {
     pub from: Option<Lsn>,
     /// End of the last.
     pub to: Option<Lsn>,
-    /// Major of the server that wrote it, by the page magic.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
-    /// Sizes of pages and segments.
-    pub geometry: Geometry,
-    /// What looks wrong or is worth knowing.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not.
-    pub coverage: Coverage,
+    /// The WAL that was read.
+    pub wal: ReadWal,
 }
 
 /// Counts records and images by time. A record counts at the time that it tells, or at the latest one told before it.
@@ -75,9 +67,7 @@ pub fn wal_times(request: &WalTimesRequest, watch: WatchWal<'_>) -> Result<WalTi
     source.note_range_without_wal();
     source.note_unmet_relations();
     let damaged_bytes = request.resynchronise.then_some(source.damaged_bytes);
-    let WalSource { set, findings, coverage, .. } = source;
-    let whose = (set.major(), set.system_identifier(), set.geometry());
-    Ok(WalTimes { damaged_bytes, ..WalTimes::of(counted, whose, findings, coverage) })
+    Ok(WalTimes { damaged_bytes, ..WalTimes::of(counted, ReadWal::of(source, names)) })
 }
 
 /// What was counted by time.
@@ -92,14 +82,9 @@ pub(super) struct CountedTimes {
 
 impl WalTimes {
     /// What was counted of some WAL, with what was met there.
-    pub(super) fn of(
-        counted: CountedTimes,
-        (major, system_identifier, geometry): (Option<Major>, Option<u64>, Geometry),
-        mut findings: Vec<Finding>,
-        coverage: Coverage,
-    ) -> Self {
+    pub(super) fn of(counted: CountedTimes, mut wal: ReadWal) -> Self {
         let CountedTimes { buckets, total, wal_bytes, from, to } = counted;
-        findings.extend(buckets.clock.findings());
+        wal.findings.extend(buckets.clock.findings());
         Self {
             damaged_bytes: None,
             buckets: buckets.rows(),
@@ -108,11 +93,7 @@ impl WalTimes {
             wal_bytes,
             from,
             to,
-            major,
-            system_identifier,
-            geometry,
-            findings,
-            coverage,
+            wal,
         }
     }
 }

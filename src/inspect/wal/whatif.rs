@@ -1,10 +1,12 @@
 //! What other settings would have made of some WAL.
 
+use super::names::NameLookup;
+use super::read_wal::ReadWal;
 use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::watch::WatchWal;
-use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::whatif::collect::{SegmentTouches, WhatIfReplay};
@@ -12,8 +14,6 @@ use crate::analysis::wal::whatif::compression::{CompressionWhatIf, SampleSize};
 use crate::analysis::wal::whatif::{Spacing, WhatIf, WhatIfPlan};
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
-use crate::parsers::wal::version::Major;
-use crate::types::Geometry;
 
 /// What is replayed.
 #[derive(Clone, Debug)]
@@ -33,16 +33,8 @@ pub struct WhatIfReport {
     pub what_if: WhatIf,
     /// What each setting of `wal_compression` makes of the images, where that was asked for.
     pub compression: Option<CompressionWhatIf>,
-    /// What looks wrong or is worth knowing.
-    pub findings: Vec<Finding>,
-    /// What was read and what was not; empty `skipped`: all of it was.
-    pub coverage: Coverage,
-    /// Major of the server that wrote it, by the page magic.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
-    /// Sizes of pages and segments.
-    pub geometry: Geometry,
+    /// The WAL that was read.
+    pub wal: ReadWal,
 }
 
 /// Values of `max_wal_size` from 64 MiB to 64 GiB, and of `checkpoint_timeout` from 30 s to 1 h.
@@ -100,14 +92,5 @@ pub fn what_if(request: &WhatIfRequest, watch: WatchWal<'_>) -> Result<WhatIfRep
         what_if.mark_part();
         compression.iter_mut().for_each(CompressionWhatIf::mark_part);
     }
-    let WalSource { set, findings, coverage, .. } = source;
-    Ok(WhatIfReport {
-        what_if,
-        compression,
-        findings,
-        coverage,
-        major: set.major(),
-        system_identifier: set.system_identifier(),
-        geometry: set.geometry(),
-    })
+    Ok(WhatIfReport { what_if, compression, wal: ReadWal::of(source, NameLookup::default()) })
 }

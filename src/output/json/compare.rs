@@ -8,6 +8,7 @@ use super::lsn_text;
 use super::wal::Row;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::compare::{Figure, Part, RelationKey, SetFigures, Unit};
+use crate::cluster::wal::WalOrigin;
 use crate::parsers::image::Compression;
 use crate::parsers::wal::version::Major;
 use crate::types::Lsn;
@@ -25,10 +26,8 @@ pub struct SetOrigin<'a> {
     pub paths: &'a [PathBuf],
     /// All of it was.
     pub is_whole: bool,
-    /// Major of the server that wrote it.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
+    /// Whose it is.
+    pub wal: WalOrigin,
     /// Start of the first record and end of the last.
     pub range: (Option<Lsn>, Option<Lsn>),
 }
@@ -42,8 +41,8 @@ pub fn set_row(set: &SetOrigin<'_>) -> Row {
         ("name", json!(set.name)),
         ("paths", json!(paths)),
         ("is_whole", json!(set.is_whole)),
-        ("major", json!(set.major.map(Major::number))),
-        ("system_identifier", json!(set.system_identifier.map(|id| id.to_string()))),
+        ("major", json!(set.wal.major.map(Major::number))),
+        ("system_identifier", json!(set.wal.system_identifier.map(|id| id.to_string()))),
         ("start_lsn", json!(set.range.0.map(lsn_text))),
         ("end_lsn", json!(set.range.1.map(lsn_text))),
     ] {

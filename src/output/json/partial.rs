@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::wal::Row;
 use super::{FindingJson, SkippedJson};
 use crate::analysis::wal::seam::PartRun;
+use crate::cluster::wal::WalOrigin;
+use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn, RelFileLocator};
 
 /// Number of the schema of partial results.
@@ -81,14 +83,16 @@ pub struct WalJson {
     pub wal_segment_size: u32,
 }
 
-impl WalJson {
-    /// Of WAL with these sizes.
-    #[must_use]
-    pub const fn new(system_identifier: Option<u64>, major: Option<u32>, geometry: Geometry) -> Self {
+impl From<&WalOrigin> for WalJson {
+    fn from(origin: &WalOrigin) -> Self {
+        let WalOrigin { major, system_identifier, geometry } = *origin;
         let Geometry { block_size, rel_segment_blocks, wal_block_size, wal_segment_size } = geometry;
+        let major = major.map(Major::number);
         Self { system_identifier, major, block_size, rel_segment_blocks, wal_block_size, wal_segment_size }
     }
+}
 
+impl WalJson {
     /// The sizes; `None` where a server cannot have such.
     #[must_use]
     pub fn geometry(&self) -> Option<Geometry> {

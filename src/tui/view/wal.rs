@@ -7,6 +7,7 @@ mod window;
 use ratatui::text::{Line, Span};
 
 use super::{Body, columns, highlight, progress_line};
+use crate::analysis::wal::tally::Tally;
 use crate::output::figures::{percent, size};
 use crate::output::json::time_text;
 use crate::tui::facts::WalSurvey;
@@ -31,15 +32,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
         return body;
     }
     let total = &wal.total;
-    let words = format!(
-        "{} records, {} full-page images: {} of {} bytes of records ({}%), {} before compression and hole removal",
-        total.records,
-        total.fpi_count,
-        size(total.fpi_bytes),
-        size(total.combined_bytes()),
-        percent(total.fpi_share()),
-        size(total.fpi_raw_bytes)
-    );
+    let counts = image_counts(total, ["full-page images:", " bytes of records"]);
+    let words = format!("{counts}, {} before compression and hole removal", size(total.fpi_raw_bytes));
     let mut head: Vec<Line<'static>> = look.wrap(&words, width).into_iter().map(Line::raw).collect();
     for note in notes(wal).iter().take(2) {
         head.push(Line::styled(look.cut(note, width), look.doubt()));
@@ -84,6 +78,13 @@ pub fn notes(wal: &WalSurvey) -> Vec<String> {
 }
 
 /// Columns of the bars.
+/// Records and images, and their share. `words`: what images are called, and what follows the bytes.
+fn image_counts(tally: &Tally, [images, of_bytes]: [&str; 2]) -> String {
+    let (stored, combined) = (size(tally.fpi_bytes), size(tally.combined_bytes()));
+    let share = percent(tally.fpi_share());
+    format!("{} records, {} {images} {stored} of {combined}{of_bytes} ({share}%)", tally.records, tally.fpi_count)
+}
+
 fn bar_room(width: usize) -> usize {
     width.saturating_sub(52 + 10).min(60)
 }

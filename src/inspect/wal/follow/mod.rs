@@ -23,11 +23,11 @@ use crate::analysis::wal::partial::ScanPlan;
 use crate::analysis::wal::set_notes::{NeededWal, note_all};
 use crate::analysis::wal::tail::Tail;
 use crate::analysis::wal::walk::WalkEnd;
+use crate::cluster::wal::WalOrigin;
 use crate::cluster::wal::{NoteKind, WalReadError, WalSet, WalSetError};
 use crate::inspect::error::InspectError;
 use crate::parsers::wal::block::Keep;
-use crate::parsers::wal::version::Major;
-use crate::types::{Geometry, Lsn, TimelineId};
+use crate::types::{Lsn, TimelineId};
 use lines::Lines;
 pub use lines::{FollowBy, FollowedLine, FollowedRow};
 pub use sightings::Oddity;
@@ -59,22 +59,11 @@ pub struct WalFollow {
     /// What the next round says.
     telling: Vec<Oddity>,
     stall: Option<Stall>,
-    source: Option<FollowedWal>,
+    source: Option<WalOrigin>,
     timeline: Option<TimelineId>,
     /// All that was there was read once.
     caught_up: bool,
     is_over: bool,
-}
-
-/// Which WAL it is.
-#[derive(Clone, Copy, Debug)]
-pub struct FollowedWal {
-    /// Major of the server that writes it, by the page magic.
-    pub major: Option<Major>,
-    /// The cluster that it belongs to.
-    pub system_identifier: Option<u64>,
-    /// Sizes of pages and segments.
-    pub geometry: Geometry,
 }
 
 /// What a round found.
@@ -97,8 +86,8 @@ pub struct Followed {
     pub told: Vec<Oddity>,
     /// All that was counted, without its intervals.
     pub counts: WalCounts,
-    /// Which WAL it is; `None` when no round could open it.
-    pub source: Option<FollowedWal>,
+    /// Whose WAL it is; `None` when no round could open it.
+    pub source: Option<WalOrigin>,
 }
 
 /// What keeps counting from going on, as the last look found it.
@@ -228,12 +217,9 @@ impl WalFollow {
             wal.timeline = wal.timeline.or_else(|| wal.span.timeline());
             (wal.since, wal.span) = (None, SegmentSpan::default());
         }
-        let before = self.source.as_ref();
-        self.source = Some(FollowedWal {
-            major: set.major(),
-            system_identifier: before.and_then(|before| before.system_identifier).or_else(|| set.system_identifier()),
-            geometry: set.geometry(),
-        });
+        let (before, now) = (self.source, set.origin());
+        let known = before.and_then(|before| before.system_identifier);
+        self.source = Some(WalOrigin { system_identifier: known.or(now.system_identifier), ..now });
     }
 
     /// Goes on where a new timeline leaves the one that was read. True when that is before what was counted already.

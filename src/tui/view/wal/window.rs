@@ -3,6 +3,7 @@
 use ratatui::style::Style;
 use ratatui::text::Line;
 
+use super::image_counts;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::savings::NotFigured;
 use crate::output::advise_text::{remedy_words, why};
@@ -30,16 +31,7 @@ pub(super) fn title(look: Look, wal: &WalSurvey, sheet: &WindowSheet, width: usi
         Some((from, _)) => format!(", {from}"),
         None => String::new(),
     };
-    let tally = &window.tally;
-    let counts = format!(
-        "{} records, {} images, {} of {} ({}%), {}",
-        tally.records,
-        tally.fpi_count,
-        size(tally.fpi_bytes),
-        size(tally.combined_bytes()),
-        percent(tally.fpi_share()),
-        wal.certainty()
-    );
+    let counts = format!("{}, {}", image_counts(&window.tally, ["images,", ""]), wal.certainty());
     let place = format!("{name}: {start} to {end}{times}");
     vec![Line::styled(look.cut(&place, width), look.heading()), Line::raw(look.cut(&counts, width))]
 }
