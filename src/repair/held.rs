@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::cluster::open::{AccessError, kind_of};
 
@@ -28,7 +28,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 impl HeldDir {
     /// Opens a directory that the user named: a link is followed.
     pub(super) fn open(path: &Path) -> Result<Self, AccessError> {
-        let handle = rustix::fs::open(path, DIRECTORY, Mode::empty())
+        let handle = retry_on_intr(|| rustix::fs::open(path, DIRECTORY, Mode::empty()))
             .map_err(|error| AccessError::io("open", path, error.into()))?;
         Ok(Self { path: path.to_owned(), handle })
     }
@@ -37,7 +37,7 @@ impl HeldDir {
     pub(super) fn subdirectory(&self, name: &Path, follow: bool) -> Result<Self, AccessError> {
         let path = self.path.join(name);
         let flags = if follow { DIRECTORY } else { DIRECTORY | OFlags::NOFOLLOW };
-        match rustix::fs::openat(&self.handle, name, flags, Mode::empty()) {
+        match retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, Mode::empty())) {
             Ok(handle) => Ok(Self { path, handle }),
             Err(error) => Err(AccessError::io("open", &path, error.into())),
         }
@@ -89,7 +89,7 @@ impl HeldDir {
             Err(error) => return Err(error),
         }
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR);
+        let opened = retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR));
         let file = File::from(opened.map_err(|error| self.failed("open", name, error))?);
         let metadata = file.metadata().map_err(|source| AccessError::io("examine", &path, source))?;
         match kind_of(metadata.file_type()) {
@@ -101,7 +101,7 @@ impl HeldDir {
     /// Makes a file in it, for this user alone. Nothing that is there is opened.
     pub(super) fn create_file(&self, name: &Path) -> Result<File, AccessError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR);
+        let opened = retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR));
         opened.map(File::from).map_err(|error| self.failed("create", name, error))
     }
 
@@ -144,7 +144,8 @@ impl HeldDir {
 
     /// Waits until its entries are on disk.
     pub(super) fn sync(&self) -> Result<(), AccessError> {
-        rustix::fs::fsync(&self.handle).map_err(|error| self.failed("sync directory", Path::new(""), error))
+        retry_on_intr(|| rustix::fs::fsync(&self.handle))
+            .map_err(|error| self.failed("sync directory", Path::new(""), error))
     }
 
     /// The handle.
