@@ -13,10 +13,10 @@
 //! use pgforensics::{DataDir, DwbSource};
 //!
 //! # let unpacked = tempfile::tempdir()?;
-//! # let mut archive = zstd::Decoder::new(std::fs::File::open("fixtures/dwb/evict.tar.zst")?)?;
+//! # let mut archive = zstd::Decoder::new(std::fs::File::open("fixtures/dwb/checkpoint.tar.zst")?)?;
 //! # archive.window_log_max(27)?;
 //! # tar::Archive::new(archive).unpack(unpacked.path())?;
-//! # let path = unpacked.path().join("evict");
+//! # let path = unpacked.path().join("checkpoint");
 //! let source = DwbSource::of_data_dir(DataDir::open(&path)?);
 //! let mut used = 0;
 //! for file in &source.set.files {
@@ -43,10 +43,10 @@
 //! use pgforensics::inspect::check::CheckRequest;
 //!
 //! # let unpacked = tempfile::tempdir()?;
-//! # let mut archive = zstd::Decoder::new(std::fs::File::open("fixtures/dwb/evict.tar.zst")?)?;
+//! # let mut archive = zstd::Decoder::new(std::fs::File::open("fixtures/dwb/checkpoint.tar.zst")?)?;
 //! # archive.window_log_max(27)?;
 //! # tar::Archive::new(archive).unpack(unpacked.path())?;
-//! # let path = unpacked.path().join("evict");
+//! # let path = unpacked.path().join("checkpoint");
 //! let examined = pgforensics::check(&CheckRequest::of(&path), &())?;
 //! println!("{}", examined.state);
 //! for page in &examined.report.pages {

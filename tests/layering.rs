@@ -242,3 +242,29 @@ fn nothing_is_said_in_words_that_read_two_ways() {
     assert!(found.is_empty(), "{found:#?}");
     assert!(texts.len() > 150, "only {} texts were read", texts.len());
 }
+
+/// Names of files below `fixtures/` in a text.
+fn fixtures_in(text: &str) -> impl Iterator<Item = &str> {
+    let ends = |letter: char| letter.is_whitespace() || "\"'`(){}".contains(letter);
+    let names = text.match_indices("fixtures/").map(move |(at, _)| text[at..].split(ends).next().unwrap());
+    names.filter(|name| Path::new(name).extension().is_some())
+}
+
+#[test]
+fn packed_crate_has_what_sources_and_readme_name_of_fixtures() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let list = manifest.split_once("\ninclude = [").and_then(|(_, rest)| rest.split_once("\n]")).unwrap().0;
+    let packed: Vec<&str> = list.split('"').filter_map(|name| name.strip_prefix('/')).collect();
+    let readme = ("README.md".to_owned(), fs::read_to_string(root.join("README.md")).unwrap());
+    let mut named = 0;
+    for (file, text) in all_sources().into_iter().chain([readme]) {
+        for name in fixtures_in(&text) {
+            named += 1;
+            assert!(root.join(name).exists(), "{file} names {name}, which is not there");
+            let is_packed = packed.iter().any(|entry| Path::new(name).starts_with(entry));
+            assert!(is_packed, "{file} names {name}: add it to `include` in Cargo.toml, or read it in tests/");
+        }
+    }
+    assert!(named > 5, "{named}");
+}

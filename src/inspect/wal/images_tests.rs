@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::inspect::wal::archives;
 use crate::inspect::wal::request::WalRequest;
 use crate::inspect::wal::watch::unwatched;
 
@@ -25,8 +26,7 @@ fn images(archive: &Path, threads: usize) -> (Vec<String>, u64) {
 
 #[test]
 fn segments_with_too_many_images_are_read_again() {
-    for major in [10, 13, 16, 18] {
-        let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/wal/pg{major}.tar.zst"));
+    for (major, archive) in archives(&[10, 13, 16, 18]) {
         let in_order = images(&archive, 0);
         assert!(in_order.0.len() > 5 * MAX_HEADS && in_order.1 > 1000, "{major}: {}", in_order.0.len());
         for threads in [1, 3] {

@@ -196,19 +196,17 @@ fn keep_touches(source: &mut WalSource, jobs: usize, watched: &Watched<'_>, runs
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::analysis::wal::whatif::WhatIfPlan;
     use crate::analysis::wal::whatif::collect::WhatIfReplay;
+    use crate::inspect::wal::archives;
     use crate::inspect::wal::watch::unwatched;
     use crate::inspect::wal::whatif::{WhatIfRequest, usual_spacings, what_if};
 
     /// Lists are so short in unit tests that each segment fills many.
     #[test]
     fn touches_that_were_written_are_replayed_as_those_that_were_read() {
-        for major in [10, 15, 18] {
-            let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/wal/pg{major}.tar.zst"));
+        for (major, archive) in archives(&[10, 15, 18]) {
             let wal = WalRequest { jobs: 2, ..WalRequest::of_paths(vec![archive]) };
             let plan = WhatIfPlan { spacings: usual_spacings(), completion_target: None };
             let part = wal_part(&wal, PartKey::Touches, None, &unwatched).unwrap();
