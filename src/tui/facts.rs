@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::action::{RepairOrder, UndoOrder};
 use super::query::Lists;
 use super::ring::Ring;
+use super::slot_index::SlotIndex;
 use crate::analysis::batches::{Batch, find_batches};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::in_order::all_cores;
@@ -58,6 +59,8 @@ pub struct Survey {
     pub batches: Vec<ListedBatch>,
     /// All its slots on a map.
     pub ring: Ring,
+    /// The same for searching and sorting.
+    pub slot_index: SlotIndex,
     /// Journals of repairs beside the data directory.
     pub journals: FoundJournals,
     /// The data directory, from the root of the file system on.
@@ -87,6 +90,7 @@ impl Survey {
         let batches: Vec<ListedBatch> = batches.into_iter().map(listed).collect();
         Self {
             ring: Ring::of(&examined.rows, &batches, &examined.report.pages),
+            slot_index: SlotIndex::of(&examined.rows, &examined.report.pages),
             journals: journals_of(&examined),
             data_dir: source
                 .directory
@@ -123,7 +127,13 @@ impl Survey {
     /// What a search goes through.
     #[must_use]
     pub fn lists(&self) -> Lists<'_> {
-        Lists { names: &self.names, files: &self.files, pages: self.pages(), slots: self.slots() }
+        Lists {
+            names: &self.names,
+            files: &self.files,
+            pages: self.pages(),
+            slots: self.slots(),
+            slot_index: &self.slot_index,
+        }
     }
 
     /// The name of a relation, else its numbers.

@@ -17,6 +17,7 @@ pub mod picker;
 pub mod query;
 pub mod ring;
 pub mod run;
+pub mod slot_index;
 pub mod state;
 pub mod terminal;
 pub mod update;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+use super::slot_index::SlotIndex;
 use crate::analysis::select::{RelationPattern, Span};
 use crate::analysis::slot_facts::Condition;
 use crate::analysis::slot_row::SlotRow;
@@ -27,6 +28,8 @@ pub struct Lists<'a> {
     pub pages: &'a [PageReport],
     /// Slots.
     pub slots: &'a [SlotRow],
+    /// What is known of them together.
+    pub slot_index: &'a SlotIndex,
 }
 
 impl<'a> Lists<'a> {
@@ -169,18 +172,23 @@ impl Query {
     }
 
     /// Tells for any slot whether it fits. Names are looked through once, not for every slot.
-    pub fn slots<'a>(&'a self, lists: Lists<'a>) -> impl Fn(&SlotRow) -> bool + 'a {
-        let named: Vec<BTreeSet<RelFileLocator>> = self.terms.iter().map(|term| named_by(term, lists)).collect();
-        move |row| {
+    pub fn slots<'a>(&'a self, lists: Lists<'a>) -> impl Fn(usize) -> bool + 'a {
+        let of_relations = |term: &Term| match term {
+            Term::Relation(relation) | Term::Text(relation) => {
+                let names = named_by(term, lists);
+                lists.slot_index.rels_that(|rel| fits(relation, rel, &names))
+            }
+            _ => Vec::new(),
+        };
+        let relations: Vec<Vec<bool>> = self.terms.iter().map(of_relations).collect();
+        move |at| {
+            let Some(row) = lists.slots.get(at) else { return false };
             let is_used = row.condition != Condition::Empty;
-            let is_of =
-                |relation: &Relation, names: &BTreeSet<RelFileLocator>| is_used && fits(relation, row.rel, names);
+            let is_of = |fit: &Vec<bool>| is_used && fit.get(lists.slot_index.rel(at)).copied().unwrap_or(false);
             !self.terms.is_empty()
-                && self.terms.iter().zip(&named).all(|(term, names)| match term {
-                    Term::Relation(relation) => is_of(relation, names),
-                    Term::Text(word) => {
-                        is_of(word, names) || slot_words(row).iter().any(|own| own.starts_with(&word.name))
-                    }
+                && self.terms.iter().zip(&relations).all(|(term, fit)| match term {
+                    Term::Relation(_) => is_of(fit),
+                    Term::Text(word) => is_of(fit) || slot_words(row).iter().any(|own| own.starts_with(&word.name)),
                     Term::Block(span) => is_used && span.contains(&row.block),
                     Term::Lsn(span) => is_used && (span.contains(&row.slot_lsn) || span.contains(&row.page_lsn)),
                     Term::Slots(span) => span.contains(&row.index),
@@ -198,8 +206,8 @@ impl Query {
     /// Tells for any damaged page whether it fits. Terms of slots fit a page when one of its slots fits them.
     pub fn pages<'a>(&'a self, lists: Lists<'a>) -> impl Fn(&PageReport) -> bool + 'a {
         let fits_slot = self.slots(lists);
-        let by_slot: BTreeSet<PageId> =
-            lists.slots.iter().filter(|row| fits_slot(row)).filter_map(|row| row.page).collect();
+        let of_damaged = lists.slot_index.damaged().iter();
+        let by_slot: BTreeSet<PageId> = of_damaged.filter(|(at, _)| fits_slot(*at)).map(|(_, page)| *page).collect();
         let named: Vec<BTreeSet<RelFileLocator>> = self.terms.iter().map(|term| named_by(term, lists)).collect();
         move |report| {
             let (disk, verdict) = (report.disk.name(), report.verdict.verdict.name());
@@ -328,8 +336,10 @@ mod tests {
     #[test]
     fn all_terms_must_fit() {
         let names = BTreeMap::from([(row().rel, "public.Note".to_owned())]);
-        let lists = Lists { names: &names, files: &["dwbuf_004".to_owned()], pages: &[], slots: &[] };
-        let fits = |text: &str| Query::parse(text).unwrap().slots(lists)(&row());
+        let (slots, files) = ([row()], ["dwbuf_004".to_owned()]);
+        let slot_index = SlotIndex::of(&slots, &[]);
+        let lists = Lists { names: &names, files: &files, pages: &[], slots: &slots, slot_index: &slot_index };
+        let fits = |text: &str| Query::parse(text).unwrap().slots(lists)(0);
         for text in [
             "1259",
             "5/1259",

@@ -1,30 +1,31 @@
 //! Lists: their order, and going from match to match.
 
-use std::collections::BTreeSet;
-
 use super::triage;
 use crate::analysis::slot_row::SlotRow;
 use crate::tui::facts::Survey;
-use crate::tui::look::columns;
 use crate::tui::query::{Query, slot_words};
 use crate::tui::state::{Column, State, View};
-use crate::types::RelFileLocator;
 
 /// Puts slots into the order that was asked for; the selected one stays selected.
 pub(super) fn order_slots(state: &mut State) {
     let Some(survey) = state.cluster.survey.clone() else { return };
     let selected = state.slots.order.get(state.slots.selected).copied();
     let slots = survey.slots();
-    let fits = state.query.slots(survey.lists());
     let only = state.slots.only;
     let batch = state.slots.batch;
-    let is_listed =
-        |at: usize, row: &SlotRow| (batch.is_none() || survey.ring.batch(at) == batch) && (!only || fits(row));
-    let mut order: Vec<usize> = (0..).zip(slots).filter(|(at, row)| is_listed(*at, row)).map(|(at, _)| at).collect();
+    let mut order: Vec<usize> = (0..slots.len()).collect();
+    if batch.is_some() {
+        order.retain(|at| survey.ring.batch(*at) == batch);
+    }
+    if only {
+        let fits = state.query.slots(survey.lists());
+        order.retain(|at| fits(*at));
+    }
+    let index = &survey.slot_index;
     let row = |at: usize| slots.get(at);
     match state.slots.column {
         Column::Slot => {}
-        Column::Page => order.sort_by_cached_key(|at| row(*at).map(|row| (row.rel, row.fork, row.block))),
+        Column::Page => order.sort_by_cached_key(|at| row(*at).map(|row| (index.rel(*at), row.fork, row.block))),
         Column::PageLsn => order.sort_by_cached_key(|at| row(*at).map(|row| row.page_lsn)),
         Column::Condition => order.sort_by_cached_key(|at| row(*at).map(|row| row.condition)),
         Column::Batch => order.sort_by_cached_key(|at| row(*at).map(|row| row.batch)),
@@ -33,8 +34,7 @@ pub(super) fn order_slots(state: &mut State) {
     if state.slots.descending {
         order.reverse();
     }
-    let rels: BTreeSet<RelFileLocator> = order.iter().filter_map(|at| row(*at)).map(|row| row.rel).collect();
-    state.slots.name_columns = rels.iter().map(|rel| columns(&survey.relation(*rel))).max().unwrap_or(0);
+    state.slots.name_columns = index.name_columns(&order, &survey.names);
     state.slots.selected = selected.and_then(|wanted| order.iter().position(|at| *at == wanted)).unwrap_or(0);
     state.slots.order = order;
 }
@@ -100,8 +100,9 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
         View::Slots => {
             let fits = state.query.slots(survey.lists());
             let any = state.query.is_empty();
-            let row = |at: usize| state.slots.order.get(at).and_then(|at| survey.slots().get(*at));
-            let fits = |at: usize| row(at).is_some_and(|row| if any { is_damaged(row, &survey) } else { fits(row) });
+            let is_damaged = |at: usize| survey.slots().get(at).is_some_and(|row| is_damaged(row, &survey));
+            let slot = |at: usize| state.slots.order.get(at).copied();
+            let fits = |at: usize| slot(at).is_some_and(|at| if any { is_damaged(at) } else { fits(at) });
             next_index(state.slots.selected, state.slots.order.len(), forward, here, &fits)
         }
         _ => return,

@@ -1,0 +1,65 @@
+//! What searching and sorting need of each slot, gathered once: an answer to a key has no time for it.
+
+use std::collections::BTreeMap;
+
+use super::look::columns;
+use crate::analysis::slot_row::SlotRow;
+use crate::analysis::verdict::survey::PageReport;
+use crate::types::{PageId, RelFileLocator};
+
+/// The relations of slots, by number, and the slots of damaged pages.
+#[derive(Clone, Debug, Default)]
+pub struct SlotIndex {
+    /// Relations that slots name, in order.
+    rels: Vec<RelFileLocator>,
+    /// For each slot the place of its relation among them.
+    rel_of: Vec<usize>,
+    /// Slots of damaged pages, with the page.
+    damaged: Vec<(usize, PageId)>,
+}
+
+impl SlotIndex {
+    /// Of these slots and damaged pages, which stand in order.
+    #[must_use]
+    pub fn of(slots: &[SlotRow], pages: &[PageReport]) -> Self {
+        let mut rels: Vec<RelFileLocator> = slots.iter().map(|row| row.rel).collect();
+        rels.sort_unstable();
+        rels.dedup();
+        let rel_of = slots.iter().map(|row| rels.binary_search(&row.rel).unwrap_or(usize::MAX)).collect();
+        let is_damaged = |page: &PageId| pages.binary_search_by_key(page, |report| report.page).is_ok();
+        let damaged = (0..).zip(slots).filter_map(|(at, row)| Some((at, row.page.filter(is_damaged)?))).collect();
+        Self { rels, rel_of, damaged }
+    }
+
+    /// For each relation whether it fits.
+    #[must_use]
+    pub fn rels_that(&self, fits: impl Fn(RelFileLocator) -> bool) -> Vec<bool> {
+        self.rels.iter().map(|rel| fits(*rel)).collect()
+    }
+
+    /// The number of the relation of a slot: relations are numbered in their order.
+    #[must_use]
+    pub fn rel(&self, slot: usize) -> usize {
+        self.rel_of.get(slot).copied().unwrap_or(usize::MAX)
+    }
+
+    /// Slots of damaged pages.
+    #[must_use]
+    pub fn damaged(&self) -> &[(usize, PageId)] {
+        &self.damaged
+    }
+
+    /// Columns of the longest name that a relation of these slots has; of its numbers, where it has none.
+    #[must_use]
+    pub fn name_columns(&self, slots: &[usize], names: &BTreeMap<RelFileLocator, String>) -> usize {
+        let mut is_seen = vec![false; self.rels.len()];
+        for slot in slots {
+            if let Some(seen) = is_seen.get_mut(self.rel(*slot)) {
+                *seen = true;
+            }
+        }
+        let seen = self.rels.iter().zip(is_seen).filter(|(_, is_seen)| *is_seen).map(|(rel, _)| rel);
+        let of = |rel: &RelFileLocator| names.get(rel).map_or_else(|| columns(&rel.to_string()), |name| columns(name));
+        seen.map(of).max().unwrap_or(0)
+    }
+}
