@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::look::columns;
+use super::query::slot_words;
+use super::state::Column;
 use crate::analysis::slot_row::SlotRow;
 use crate::analysis::verdict::survey::PageReport;
 use crate::types::{PageId, RelFileLocator};
@@ -16,6 +18,15 @@ pub struct SlotIndex {
     rel_of: Vec<usize>,
     /// Slots of damaged pages, with the page.
     damaged: Vec<(usize, PageId)>,
+    /// All slots by each column, smallest first; equal ones by position.
+    orders: Vec<(Column, Vec<usize>)>,
+}
+
+/// Slots by a key, smallest first; equal ones by position.
+fn sorted<K: Ord>(slots: &[SlotRow], key: impl Fn(&SlotRow) -> K) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..slots.len()).collect();
+    order.sort_by_cached_key(|at| slots.get(*at).map(&key));
+    order
 }
 
 impl SlotIndex {
@@ -27,8 +38,16 @@ impl SlotIndex {
         rels.dedup();
         let rel_of = slots.iter().map(|row| rels.binary_search(&row.rel).unwrap_or(usize::MAX)).collect();
         let is_damaged = |page: &PageId| pages.binary_search_by_key(page, |report| report.page).is_ok();
+        let orders = vec![
+            (Column::Slot, (0..slots.len()).collect()),
+            (Column::Page, sorted(slots, |row| (row.rel, row.fork, row.block))),
+            (Column::PageLsn, sorted(slots, |row| row.page_lsn)),
+            (Column::Condition, sorted(slots, |row| row.condition)),
+            (Column::Batch, sorted(slots, |row| row.batch)),
+            (Column::Disk, sorted(slots, |row| slot_words(row)[2])),
+        ];
         let damaged = (0..).zip(slots).filter_map(|(at, row)| Some((at, row.page.filter(is_damaged)?))).collect();
-        Self { rels, rel_of, damaged }
+        Self { rels, rel_of, damaged, orders }
     }
 
     /// For each relation whether it fits.
@@ -37,7 +56,13 @@ impl SlotIndex {
         self.rels.iter().map(|rel| fits(*rel)).collect()
     }
 
-    /// The number of the relation of a slot: relations are numbered in their order.
+    /// All slots by a column, smallest first.
+    #[must_use]
+    pub fn by(&self, column: Column) -> &[usize] {
+        self.orders.iter().find(|(one, _)| *one == column).map_or(&[], |(_, order)| order)
+    }
+
+    /// The number of the relation of a slot.
     #[must_use]
     pub fn rel(&self, slot: usize) -> usize {
         self.rel_of.get(slot).copied().unwrap_or(usize::MAX)

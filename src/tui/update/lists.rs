@@ -3,34 +3,18 @@
 use super::triage;
 use crate::analysis::slot_row::SlotRow;
 use crate::tui::facts::Survey;
-use crate::tui::query::{Query, slot_words};
-use crate::tui::state::{Column, State, View};
+use crate::tui::query::Query;
+use crate::tui::state::{State, View};
 
 /// Puts slots into the order that was asked for; the selected one stays selected.
 pub(super) fn order_slots(state: &mut State) {
     let Some(survey) = state.cluster.survey.clone() else { return };
     let selected = state.slots.order.get(state.slots.selected).copied();
-    let slots = survey.slots();
-    let only = state.slots.only;
-    let batch = state.slots.batch;
-    let mut order: Vec<usize> = (0..slots.len()).collect();
-    if batch.is_some() {
-        order.retain(|at| survey.ring.batch(*at) == batch);
-    }
-    if only {
-        let fits = state.query.slots(survey.lists());
-        order.retain(|at| fits(*at));
-    }
+    let (only, batch) = (state.slots.only, state.slots.batch);
+    let fits = state.query.slots(survey.lists());
+    let is_listed = |at: usize| (batch.is_none() || survey.ring.batch(at) == batch) && (!only || fits(at));
     let index = &survey.slot_index;
-    let row = |at: usize| slots.get(at);
-    match state.slots.column {
-        Column::Slot => {}
-        Column::Page => order.sort_by_cached_key(|at| row(*at).map(|row| (index.rel(*at), row.fork, row.block))),
-        Column::PageLsn => order.sort_by_cached_key(|at| row(*at).map(|row| row.page_lsn)),
-        Column::Condition => order.sort_by_cached_key(|at| row(*at).map(|row| row.condition)),
-        Column::Batch => order.sort_by_cached_key(|at| row(*at).map(|row| row.batch)),
-        Column::Disk => order.sort_by_cached_key(|at| row(*at).map(|row| slot_words(row)[2])),
-    }
+    let mut order: Vec<usize> = index.by(state.slots.column).iter().copied().filter(|at| is_listed(*at)).collect();
     if state.slots.descending {
         order.reverse();
     }
