@@ -168,6 +168,7 @@ fn main() -> ExitCode {
         wal_arguments: "/data".to_owned(),
         is_guided: false,
         views: View::ALL.to_vec(),
+        journal: None,
     };
     let fine = Look { colour: true, theme: Theme::Dark, ascii: false };
     let fresh = || State::new(subject.clone(), fine, (140, 45));

@@ -130,7 +130,7 @@ fn frame(driven: &mut Driven) -> String {
     }
     if let Some(applied) = state.plan.applied.as_mut() {
         let (data_dir, journal) = (PathBuf::from(DATA_DIR), PathBuf::from(JOURNAL));
-        *applied = Arc::new(AppliedSheet { written: applied.written, data_dir, journal });
+        *applied = Arc::new(AppliedSheet { written: applied.written, data_dir, journal, is_found_beside: true });
     }
     if let Some(survey) = state.cluster.survey.as_mut().and_then(Arc::get_mut) {
         survey.data_dir = PathBuf::from(DATA_DIR);

@@ -14,7 +14,7 @@ use crate::output::colour::Paint;
 use crate::output::escape::printable;
 use crate::output::next_step_text::write_steps;
 use crate::output::text::Layout;
-use crate::tui::command_line::undo_command;
+use crate::tui::command_line::{tui_command, undo_command};
 use crate::tui::look::{Look, Theme, pages};
 use crate::tui::run::{Ended, run};
 use crate::tui::state::Subject;
@@ -130,12 +130,32 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
             pages(applied.written),
             printable(&undo_command(state, &applied.journal))
         )?;
+        if !applied.is_found_beside {
+            let command = printable(&tui_command(state, &applied.journal));
+            writeln!(out, "its journal is not beside the data directory; the screen finds it by:\n  {command}")?;
+        }
+    }
+    if let Some(undone) = &state.plan.undone {
+        writeln!(out, "{} as before the repair", pages(undone.facts.back + undone.facts.already))?;
+    }
+    if state.cluster.is_outdated {
+        // Where it was broken off, the ways on stood on the screen, which is gone.
+        if let Some(failure) = &state.plan.failure {
+            writeln!(out, "{}", printable_lines(failure))?;
+        }
+        writeln!(out, "pages were written, and the check after that has not ended; it is this:")?;
+        writeln!(out, "  {} check {}", state.subject.program, printable(&state.subject.arguments))?;
+        out.flush()?;
+        return Ok(Outcome::Incomplete);
     }
     let Some(survey) = &state.cluster.survey else {
         writeln!(out, "quit before the check ended: nothing is known yet")?;
         out.flush()?;
         return Ok(Outcome::Incomplete);
     };
+    if state.cluster.has_changed {
+        writeln!(out, "files have changed since they were read; what follows is of before:")?;
+    }
     writeln!(out, "damaged pages: {}", survey.pages().len())?;
     writeln!(out, "if started now: {}", printable(&start_words(survey)))?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
@@ -146,5 +166,10 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let layout = Layout { width: columns.unwrap_or(80), paint: Paint::new(false) };
     write_steps(out, layout, &survey.steps, step_context(&survey.examined, &state.subject.path))?;
     out.flush()?;
-    Ok(survey.answer.into())
+    Ok(if state.cluster.has_changed { Outcome::Incomplete } else { survey.answer.into() })
+}
+
+/// Several lines, each made safe for a terminal.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(printable).collect::<Vec<_>>().join("\n")
 }

@@ -58,6 +58,8 @@ pub struct CrashReportRequest {
     pub made: Provenance,
     /// What was pressed on the screen, and when, in order; nothing where there was no screen.
     pub pressed: Vec<Pressed>,
+    /// Journals that need not lie beside the data directory.
+    pub journals: Vec<PathBuf>,
 }
 
 /// A crash report that was made.
@@ -98,7 +100,7 @@ pub fn report_on(examined: &Examination, request: &CrashReportRequest, watch: &d
         buffer: buffer_of(examined, request.check.jobs, watch),
         wal: wal_of(examined),
         plan: plan_of(request, examined),
-        journals: journals_of(examined),
+        journals: journals_of(examined, &request.journals),
         digests: digests_of(examined, watch),
         pressed: &request.pressed,
     };

@@ -97,6 +97,32 @@ pub fn journals_beside(root: &Path) -> Result<(Vec<PathBuf>, usize), AccessError
     Ok((found, more))
 }
 
+/// The newest repair first; journals of which that is unknown come after them, in their order.
+#[must_use]
+pub fn newest_first(mut journals: Vec<JournalSeen>) -> Vec<JournalSeen> {
+    let began = |seen: &JournalSeen| seen.state.as_ref().ok().and_then(|state| state.began.clone());
+    journals.sort_by_cached_key(|seen| std::cmp::Reverse(began(seen)));
+    journals
+}
+
+/// True when a journal lies where [`journals_beside`] finds it.
+#[must_use]
+pub fn is_found_beside(root: &Path, journal: &Path) -> bool {
+    let named = journal.file_name().is_some_and(|name| name.to_string_lossy().starts_with(JOURNAL_PREFIX));
+    let parent = |path: &Path| path.parent().and_then(|parent| parent.canonicalize().ok());
+    let beside = root.canonicalize().ok().and_then(|root| parent(&root));
+    named && beside.is_some() && parent(journal) == beside
+}
+
+/// True where no journal is yet: nothing of that name, or an empty directory.
+#[must_use]
+pub fn is_free(directory: &Path) -> bool {
+    match directory.read_dir() {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
 /// Looks at a journal of one of the users `owners`. `page`: the bytes of a page as they are now, where it can be read.
 pub fn look_at(
     directory: PathBuf,

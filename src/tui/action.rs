@@ -177,8 +177,8 @@ pub enum Action {
     Failed(String),
     /// Something of a repair did not work, or a dry run met something that forbids it.
     Refused(String),
-    /// A dry run met nothing that forbids writing so many pages.
-    Rehearsed(usize),
+    /// A dry run of this order met nothing that forbids writing its pages.
+    Rehearsed(Box<RepairOrder>),
     /// Pages were written.
     Applied(Arc<AppliedSheet>),
     /// The crash report was written: the page, and Markdown beside it.
@@ -203,6 +203,8 @@ pub enum Action {
     RecordFailed(Lsn, String),
     /// Damaged pages were found; they are not judged yet.
     Found(Arc<Vec<(PageId, FoundPage)>>),
+    /// A repair or an undo did not come to its end, and pages may have been written.
+    BrokenOff(String),
 }
 
 /// A plan that is to be carried out, or rehearsed.

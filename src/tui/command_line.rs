@@ -134,6 +134,13 @@ fn repair_selection(survey: &Survey, pages: &[PageId]) -> String {
     arguments
 }
 
+/// The command that opens the screen again, with a journal that does not lie beside the data directory.
+#[must_use]
+pub fn tui_command(state: &State, journal: &Path) -> String {
+    let journal = quoted(&journal.display().to_string());
+    format!("{} tui {} --journal {journal}", state.subject.program, state.subject.arguments)
+}
+
 /// The command that takes a repair back.
 #[must_use]
 pub fn undo_command(state: &State, journal: &Path) -> String {

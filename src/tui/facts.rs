@@ -61,7 +61,7 @@ pub struct Survey {
     pub ring: Ring,
     /// The same for searching and sorting.
     pub slot_index: SlotIndex,
-    /// Journals of repairs beside the data directory.
+    /// Journals of repairs beside the data directory, and those that were named.
     pub journals: FoundJournals,
     /// The data directory, from the root of the file system on.
     pub data_dir: PathBuf,
@@ -73,6 +73,12 @@ impl Survey {
     /// Gathers what lists show of an examined cluster. Reads the double write buffer once more, to tell batches apart.
     #[must_use]
     pub fn of(examined: Arc<Examination>) -> Self {
+        Self::with_journals(examined, &[])
+    }
+
+    /// The same with journals that do not lie beside the data directory.
+    #[must_use]
+    pub fn with_journals(examined: Arc<Examination>, named: &[PathBuf]) -> Self {
         let report = &examined.report;
         let mut names = BTreeMap::new();
         for page in report.pages.iter().map(|page| page.page).chain(report.slots.iter().map(|slot| slot.page)) {
@@ -91,7 +97,7 @@ impl Survey {
         Self {
             ring: Ring::of(&examined.rows, &batches, &examined.report.pages),
             slot_index: SlotIndex::of(&examined.rows, &examined.report.pages),
-            journals: journals_of(&examined),
+            journals: journals_of(&examined, named),
             data_dir: source
                 .directory
                 .as_ref()
@@ -465,6 +471,8 @@ pub struct AppliedSheet {
     pub data_dir: PathBuf,
     /// The journal.
     pub journal: PathBuf,
+    /// It is found when the screen is opened again without its name.
+    pub is_found_beside: bool,
 }
 
 /// How far some work is.

@@ -232,7 +232,14 @@ pub const KEYS: &[Binding] = &[
         "apply the plan: what it meets, then the word",
         "apply",
     ),
-    bind(&[char_key('c')], Command::ChooseJournal, &[View::Apply], "c", "another directory for the journal", "journal"),
+    bind(
+        &[char_key('c')],
+        Command::ChooseJournal,
+        &[View::Apply],
+        "c",
+        "another directory for the journal, found again by tui --journal DIR",
+        "journal",
+    ),
     bind(
         &[char_key('o')],
         Command::Allow,

@@ -75,6 +75,8 @@ pub struct Subject {
     pub views: Vec<View>,
     /// The screen opens in guided mode.
     pub is_guided: bool,
+    /// Where the journal of a repair goes; `None`: beside the data directory.
+    pub journal: Option<PathBuf>,
 }
 
 /// What is known of the cluster, and how reading it goes.
@@ -90,6 +92,8 @@ pub struct ClusterState {
     pub is_reading: bool,
     /// Files have changed since they were read.
     pub has_changed: bool,
+    /// Pages were written since the survey was made: it says nothing of the cluster as it is now.
+    pub is_outdated: bool,
 }
 
 /// The help.
@@ -315,6 +319,7 @@ impl State {
     pub fn new(subject: Subject, look: Look, size: (u16, u16)) -> Self {
         let view = subject.views.first().copied().unwrap_or(View::Triage);
         let is_guided = subject.is_guided;
+        let journal = subject.journal.clone();
         Self {
             subject,
             look,
@@ -332,7 +337,7 @@ impl State {
             slots: SlotsState::default(),
             page: PageState::new(view),
             wal: WalState::default(),
-            plan: PlanState::default(),
+            plan: PlanState { journal, ..PlanState::default() },
             is_leaving: false,
             trail: Vec::new(),
             bookmarks: Vec::new(),

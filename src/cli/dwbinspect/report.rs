@@ -50,7 +50,14 @@ pub(super) fn run(args: &ReportArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     protected.extend(protected_of(&open_data_dir(&check.data_dir)?)?);
     let file = args.file.reserve(&protected)?;
     let made = Provenance { command_line: command_line(PROGRAM), time: now_text() };
-    let request = CrashReportRequest { check, sheets: args.pages, program: PROGRAM, made, pressed: Vec::new() };
+    let request = CrashReportRequest {
+        check,
+        sheets: args.pages,
+        program: PROGRAM,
+        made,
+        pressed: Vec::new(),
+        journals: Vec::new(),
+    };
     let report = crash_report(&request, &Bars::new(args.progress))?;
     file.write(&report.page, args.quiet, out)?;
     Ok(report.answer.into())

@@ -40,6 +40,9 @@ pub struct TuiArgs {
     replay: ServerArgs,
     #[command(flatten)]
     jobs: JobsArg,
+    /// Journal of a repair that is not beside the data directory, to undo it; where none is yet, that of the next one
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
     /// Open in guided mode: the step (understand, compare, rehearse, apply, verify) and the next key stay in view
     #[arg(long, help_heading = "Screen")]
     guide: bool,
@@ -59,6 +62,10 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
     }
     let (donors, rebuild) = (&args.donor.donors, args.rebuild.with(&args.replay, (false, "--rebuild"))?);
     let backend = ClusterBackend::new(&data_dir, &args.wal, donors, rebuild, args.jobs.count());
+    let backend = match &args.journal {
+        Some(journal) => backend.with_journal(journal.clone()),
+        None => backend,
+    };
     let backend = Arc::new(backend.overriding(args.overrides.overrides()));
     let subject = Subject { is_guided: args.guide, ..backend.subject() };
     let ended = show(subject, args.screen, backend)?;

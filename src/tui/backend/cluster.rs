@@ -8,7 +8,7 @@ use super::new_files::{absolute, export, save_plan, write_all};
 use super::stamps::FileStamps;
 use super::wal::{RecordSource, tell_survey};
 use super::watch::ScreenWatch;
-use super::{WorkError, hand_over, lock, quoted_paths};
+use super::{WorkError, hand_over, hand_over_written, lock, quoted_paths};
 use crate::analysis::cluster_condition::ClusterCondition;
 use crate::analysis::dwb_format::directories;
 use crate::analysis::verdict::judge::Verdict;
@@ -31,6 +31,7 @@ use crate::output::markdown::markdown_of;
 use crate::output::shell::quoted;
 use crate::repair::apply::Applied;
 use crate::repair::blocker::Overrides;
+use crate::repair::journal_seen::{is_found_beside, is_free};
 use crate::tui::action::{Action, Effect, RepairOrder, UndoOrder};
 use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::{
@@ -58,13 +59,16 @@ pub struct ClusterBackend {
     jobs: usize,
     /// Guards that a repair does not heed.
     overrides: Overrides,
-    /// The last examination of everything.
     /// The last examination of everything, and when it was begun.
     examined: Mutex<Option<(Arc<Examination>, String)>>,
     stamps: Mutex<FileStamps>,
     /// Number of the page that was asked for last: reading another one is interrupted.
     wanted_page: AtomicU64,
     records: RecordSource,
+    /// Journals that were named, or made since: they may lie anywhere.
+    journals: Mutex<Vec<PathBuf>>,
+    /// Where the next journal goes, as the user named it.
+    next_journal: Option<PathBuf>,
 }
 
 impl Backend for ClusterBackend {
@@ -95,11 +99,11 @@ impl Backend for ClusterBackend {
             }
             Effect::DryRun(order) => {
                 let done = self.rehearse(&order, sender);
-                hand_over(sender, Action::Refused, done.map(|()| Action::Rehearsed(order.plan.steps.len())));
+                hand_over(sender, Action::Refused, done.map(|()| Action::Rehearsed(Box::new(order))));
             }
             Effect::ApplyPlan(order) => {
                 let done = self.carry_out(&order, sender);
-                hand_over(sender, Action::Refused, done.map(|applied| Action::Applied(Arc::new(applied))));
+                hand_over_written(sender, done.map(|applied| Action::Applied(Arc::new(applied))));
             }
             Effect::LookBefore(order) => {
                 hand_over(
@@ -111,7 +115,7 @@ impl Backend for ClusterBackend {
             Effect::RehearseUndo(order) => sender.action(Action::UndoRehearsed(Arc::new(self.rehearse_undo(order)))),
             Effect::Undo(order) => {
                 let done = self.undo(order);
-                hand_over(sender, Action::Refused, done.map(|undone| Action::Undone(Arc::new(undone))));
+                hand_over_written(sender, done.map(|undone| Action::Undone(Arc::new(undone))));
             }
             Effect::Export { name, text, json } => {
                 let written = self.protected().and_then(|protected| export(&name, &text, &json, &protected));
@@ -154,6 +158,8 @@ impl ClusterBackend {
             stamps: Mutex::default(),
             wanted_page: AtomicU64::new(0),
             records: RecordSource::default(),
+            journals: Mutex::default(),
+            next_journal: None,
         }
     }
 
@@ -161,6 +167,16 @@ impl ClusterBackend {
     #[must_use]
     pub fn overriding(self, overrides: Overrides) -> Self {
         Self { overrides, ..self }
+    }
+
+    /// The same with a journal elsewhere than beside the data directory; where none is yet, that of the next repair.
+    #[must_use]
+    pub fn with_journal(self, directory: PathBuf) -> Self {
+        let directory = absolute(&directory);
+        if is_free(&directory) {
+            return Self { next_journal: Some(directory), ..self };
+        }
+        Self { journals: Mutex::new(vec![directory]), ..self }
     }
 
     /// What the screen is about.
@@ -182,6 +198,7 @@ impl ClusterBackend {
             wal_arguments: format!("--names {plain} {plain}{}", each(" ")),
             is_guided: false,
             views: View::ALL.to_vec(),
+            journal: self.next_journal.clone(),
         }
     }
 
@@ -228,7 +245,8 @@ impl ClusterBackend {
         *lock(&self.stamps) = self.stamps_of_files(Some(&examined));
         let examined = Arc::new(examined);
         *lock(&self.examined) = Some((Arc::clone(&examined), time));
-        Ok(Action::Surveyed(Arc::new(Survey::of(examined))))
+        let journals = lock(&self.journals).clone();
+        Ok(Action::Surveyed(Arc::new(Survey::with_journals(examined, &journals))))
     }
 
     /// Files whose change makes what is shown out of date.
@@ -236,6 +254,10 @@ impl ClusterBackend {
         let root = &self.data_dir;
         let mut paths = vec![root.join("global/pg_control"), root.join("postmaster.pid"), root.join("pg_wal")];
         paths.extend(directories().iter().map(|kind| root.join(kind.directory())));
+        // A start is another thing where one of them comes or goes, and an undo where its journal does.
+        paths
+            .extend(["backup_label", "recovery.signal", "standby.signal", "recovery.conf"].map(|name| root.join(name)));
+        paths.extend(lock(&self.journals).iter().cloned());
         if let Some(examined) = examined {
             let set = &examined.source.set;
             paths.extend(set.files.iter().map(|file| file.path().to_owned()));
@@ -275,6 +297,7 @@ impl ClusterBackend {
             program: DWBINSPECT,
             made: Provenance { command_line: format!("{DWBINSPECT} tui {}", self.subject().arguments), time },
             pressed,
+            journals: lock(&self.journals).clone(),
         };
         let is_wanted = || self.is_wanted();
         let watch = ScreenWatch::new(sender, &is_wanted, self.rebuild.is_some());
@@ -370,11 +393,19 @@ impl ClusterBackend {
         let request = self.ordered(&*self.examination()?, order);
         let _repairing = lock(&self.repairing);
         let _at_work = self.begin_work();
-        let Written { journal, applied } =
-            repair::carry_out(&request, &order.plan, &ScreenWatch::new(sender, &|| true, self.rebuild.is_some()))?;
+        let done =
+            repair::carry_out(&request, &order.plan, &ScreenWatch::new(sender, &|| true, self.rebuild.is_some()));
+        let made = match &done {
+            Ok(written) => Some(written.journal.directory()),
+            Err(InspectError::Unfinished(unfinished)) => Some(unfinished.journal.as_path()),
+            Err(_) => None,
+        };
+        lock(&self.journals).extend(made.map(absolute));
+        let Written { journal, applied } = done?;
         Ok(AppliedSheet {
             written: applied.written.len(),
             data_dir: absolute(&self.data_dir),
+            is_found_beside: is_found_beside(&self.data_dir, journal.directory()),
             journal: absolute(journal.directory()),
         })
     }

@@ -32,6 +32,15 @@ fn hand_over(sender: &ActionSender, failed: fn(String) -> Action, done: Result<A
     sender.action(done.unwrap_or_else(|error| failed(error.to_string())));
 }
 
+/// The same for what writes pages: where it was broken off, some of them may be written.
+fn hand_over_written(sender: &ActionSender, done: Result<Action, WorkError>) {
+    let failed = match &done {
+        Err(WorkError::Inspect(InspectError::Unfinished(_))) => Action::BrokenOff,
+        _ => Action::Refused,
+    };
+    hand_over(sender, failed, done);
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -51,6 +51,7 @@ impl WalBackend {
             arguments,
             is_guided: false,
             views: vec![View::Wal],
+            journal: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::repair::plan_to_write;
 use crate::tui::action::{Effect, RepairOrder};
 use crate::tui::facts::BeforeSheet;
 use crate::tui::look::pages;
-use crate::tui::state::{Prompt, PromptKind, State, View};
+use crate::tui::state::{PlanState, Prompt, PromptKind, State, View};
 
 /// What has to be typed before anything is written.
 const APPLY_WORD: &str = "apply";
@@ -42,9 +42,16 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
     vec![Effect::LookBefore(order)]
 }
 
+/// The order is the one that would be carried out now: the same plan, journal and permissions.
+fn is_current(state: &State, order: &RepairOrder) -> bool {
+    let PlanState { sheet, journal, allowed, .. } = &state.plan;
+    let is_of_plan = sheet.as_ref().is_some_and(|sheet| sheet.plan == order.plan && sheet.pages == order.pages);
+    is_of_plan && order.journal == *journal && order.allowed == *allowed
+}
+
 /// It is known. What was asked before something was chosen is of no use.
 pub(super) fn looked(state: &mut State, sheet: Arc<BeforeSheet>) {
-    if sheet.order.journal == state.plan.journal && sheet.order.allowed == state.plan.allowed {
+    if is_current(state, &sheet.order) {
         state.plan.before = Some(sheet);
         super::clamp(state);
     }
@@ -62,9 +69,13 @@ pub(super) fn rehearse(state: &mut State) -> Vec<Effect> {
     effects
 }
 
-/// A dry run has ended well.
-pub(super) fn rehearsed(state: &mut State, count: usize) {
+/// A dry run has ended well. It says nothing of what was chosen while it went on.
+pub(super) fn rehearsed(state: &mut State, order: &RepairOrder) {
     state.plan.is_rehearsing = false;
+    if !is_current(state, order) {
+        return state.warn("the dry run passed, but something else was chosen meanwhile: d rehearses that");
+    }
+    let count = order.plan.steps.len();
     state.plan.rehearsed = Some(count);
     state.tell(format!("dry run: {} could be written now; nothing was written", pages(count)));
 }
@@ -107,7 +118,11 @@ pub(super) fn ask_for_journal(state: &mut State) {
 pub(super) fn choose_journal(state: &mut State, typed: &str) -> Vec<Effect> {
     state.plan.journal = (!typed.is_empty()).then(|| PathBuf::from(typed));
     state.plan.rehearsed = None;
-    open(state)
+    let effects = open(state);
+    if state.plan.journal.is_some() {
+        state.tell("a journal elsewhere is found again by tui --journal DIR: the plan and leaving say the command");
+    }
+    effects
 }
 
 /// Flags that allow what the open view says is refused; `None` as long as that is unknown.

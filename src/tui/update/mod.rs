@@ -94,31 +94,33 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Reported(path) => state.tell(format!("crash report written: {} and the same as .md", path.display())),
         Action::Failed(words) => state.warn(words),
         Action::Refused(words) => {
-            state.plan.is_applying = false;
-            state.plan.is_rehearsing = false;
-            state.warn(words.lines().next().unwrap_or_default());
-            state.plan.failure = Some(words);
-            (state.plan.top, state.plan.before_top) = (0, 0);
-            state.plan.rehearsed = None;
-            return end_if_wanted(state);
+            let mut effects = repair::failed(state, words);
+            effects.extend(end_if_wanted(state));
+            return effects;
         }
-        Action::Rehearsed(count) => before::rehearsed(state, count),
+        Action::BrokenOff(words) => {
+            // The cluster is read again, so nothing else is.
+            drop(repair::failed(state, words));
+            return written(state);
+        }
+        Action::Rehearsed(order) => before::rehearsed(state, &order),
         Action::LookedBefore(sheet) => before::looked(state, sheet),
         Action::UndoRehearsed(sheet) => undo::rehearsed(state, sheet),
         Action::Undone(sheet) => {
             undo::undone(state, sheet);
-            let mut effects = end_if_wanted(state);
-            effects.extend(read_cluster(state));
-            return effects;
+            return written(state);
         }
         Action::Applied(applied) => {
             repair::applied(state, applied);
-            let mut effects = end_if_wanted(state);
-            effects.extend(read_cluster(state));
-            return effects;
+            return written(state);
         }
         Action::Tick => return ring::tick(state),
-        Action::FilesChanged => state.cluster.has_changed = !state.cluster.is_reading && !state.plan.is_applying,
+        Action::FilesChanged if state.cluster.is_reading || state.plan.is_applying || state.cluster.has_changed => {}
+        Action::FilesChanged => {
+            // What was told last may be of what was there before.
+            (state.cluster.has_changed, state.message) = (true, None);
+            return repair::look_again(state);
+        }
         Action::Terminate => {
             state.is_ending = true;
             state.warn("asked to stop: the repair in progress is finished first");
@@ -161,6 +163,14 @@ fn read_cluster(state: &mut State) -> Option<Effect> {
     (!is_reading).then_some(Effect::Survey)
 }
 
+/// Pages were written: what is known is of before.
+fn written(state: &mut State) -> Vec<Effect> {
+    state.cluster.is_outdated = true;
+    let mut effects = end_if_wanted(state);
+    effects.extend(read_cluster(state));
+    effects
+}
+
 fn end_if_wanted(state: &State) -> Vec<Effect> {
     if state.is_ending && !state.plan.is_applying { vec![Effect::Quit] } else { Vec::new() }
 }
@@ -169,6 +179,7 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.cluster.progress = None;
     state.cluster.is_reading = false;
     state.cluster.has_changed = false;
+    state.cluster.is_outdated = false;
     state.cluster.opened = Some(survey.examined.state.clone());
     state.batches.selected = state.batches.selected.min(survey.batches.len().saturating_sub(1));
     state.plan.marks.retain(|page| survey.damaged(*page).is_some());

@@ -96,7 +96,8 @@ pub(super) fn save(state: &mut State) -> Vec<Effect> {
 /// Pages were written.
 pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
     state.plan.is_applying = false;
-    state.tell(format!("{} written; the cluster is being checked again", pages(applied.written)));
+    let journal = if applied.is_found_beside { "" } else { "; later, tui --journal finds its journal" };
+    state.tell(format!("{} written; the cluster is being checked again{journal}", pages(applied.written)));
     if state.view == View::Apply {
         state.view = View::Plan;
     }
@@ -105,6 +106,32 @@ pub(super) fn applied(state: &mut State, applied: Arc<AppliedSheet>) {
     state.plan.undone = None;
     state.plan.marks.clear();
     state.plan.rehearsed = None;
+    // The directory holds a journal by now: the next one needs another.
+    state.plan.journal = None;
+}
+
+/// A dry run, a repair or an undo did not come to its end: what was examined before it did not tell, and is examined anew.
+pub(super) fn failed(state: &mut State, words: String) -> Vec<Effect> {
+    state.plan.is_applying = false;
+    state.plan.is_rehearsing = false;
+    state.warn(words.lines().next().unwrap_or_default());
+    state.plan.failure = Some(words);
+    (state.plan.top, state.plan.before_top) = (0, 0);
+    state.plan.rehearsed = None;
+    let (message, failure) = (state.message.take(), state.plan.failure.take());
+    let effects = look_again(state);
+    (state.message, state.plan.failure) = (message, failure);
+    effects
+}
+
+/// Files have changed, a server was started perhaps: what was rehearsed and examined before says nothing any more.
+pub(super) fn look_again(state: &mut State) -> Vec<Effect> {
+    state.plan.rehearsed = None;
+    match state.view {
+        View::Apply if !state.plan.is_rehearsing => super::before::open(state),
+        View::Undo => super::undo::open(state),
+        _ => Vec::new(),
+    }
 }
 
 /// The plan, when a repair may be begun; else says why not.

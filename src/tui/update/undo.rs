@@ -16,7 +16,7 @@ fn order(state: &mut State) -> Option<UndoOrder> {
         _ if state.plan.is_applying || state.plan.is_rehearsing => "that is already in progress",
         _ if state.cluster.is_reading => "the cluster is being checked: wait until that has ended",
         None => {
-            "no journal beside the data directory has pages as a repair wrote them; for another: pg_dwbinspect undo"
+            "no journal beside the data directory has pages as a repair wrote them; tui --journal DIR names another"
         }
         Some(journal) => return Some(UndoOrder { journal: journal.to_owned(), allowed: state.plan.allowed }),
     };
@@ -37,7 +37,8 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
 
 /// The rehearsal has ended. What was asked before something was allowed is of no use.
 pub(super) fn rehearsed(state: &mut State, sheet: Arc<UndoSheet>) {
-    if sheet.order.allowed == state.plan.allowed {
+    let is_of_journal = state.journal_in_force() == Some(sheet.order.journal.as_path());
+    if is_of_journal && sheet.order.allowed == state.plan.allowed {
         state.plan.undo = Some(sheet);
         super::clamp(state);
     }

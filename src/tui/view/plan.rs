@@ -3,11 +3,12 @@
 use ratatui::style::Style;
 use ratatui::text::Line;
 
+use super::triage::outdated_words;
 use super::{Body, fact, next_words, start_words, waiting};
 use crate::analysis::verdict::judge::Verdict;
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep, StepKind};
-use crate::tui::command_line::{command_line, undo_command};
-use crate::tui::facts::StepFacts;
+use crate::tui::command_line::{command_line, tui_command, undo_command};
+use crate::tui::facts::{AppliedSheet, StepFacts};
 use crate::tui::look::{Look, pages};
 use crate::tui::state::State;
 
@@ -17,47 +18,19 @@ const LEAST_LINES: usize = 4;
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
+    let mut head = past(state);
     let Some(sheet) = state.plan.sheet.as_deref() else {
-        let mut lines = vec![Line::default()];
+        head.push(Line::default());
         if state.cluster.survey.is_none() {
-            lines.extend(waiting(state));
+            head.extend(waiting(state));
+        } else if state.cluster.is_reading {
+            head.push(Line::raw("The plan is made when the cluster has been checked."));
         } else {
-            lines.push(Line::raw("the plan is being made"));
+            head.push(Line::raw("The plan is being made."));
         }
-        return Body::text(lines, Vec::new(), 0);
+        return Body::text(Vec::new(), head, state.plan.top);
     };
     let plan = &sheet.plan;
-    let mut head = Vec::new();
-    if let Some(applied) = &state.plan.applied {
-        let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal.display());
-        head.extend(fact(look, width, "repaired", &words, look.good()));
-        head.extend(fact(
-            look,
-            width,
-            "undo",
-            &format!("u, or the command: {}", undo_command(state, &applied.journal)),
-            Style::new(),
-        ));
-        if let Some(survey) = state.survey().filter(|_| !state.cluster.is_reading) {
-            head.extend(fact(look, width, "if started", &start_words(survey), Style::new()));
-        }
-    }
-    if let Some(undone) = &state.plan.undone {
-        let words = format!(
-            "{} as before the repair; its journal stays: {}",
-            pages(undone.facts.back + undone.facts.already),
-            undone.journal.display()
-        );
-        head.extend(fact(look, width, "undone", &words, look.good()));
-    }
-    if let Some(survey) = state.survey() {
-        let shown = state.plan.applied.as_ref().map(|applied| applied.journal.as_path());
-        let shown = shown.or(state.plan.undone.as_ref().map(|undone| undone.journal.as_path()));
-        head.extend(super::undo::journal_lines(look, width, survey, shown));
-    }
-    for (at, line) in state.plan.failure.iter().flat_map(|words| words.lines()).enumerate() {
-        head.extend(fact(look, width, if at == 0 { "failed" } else { "" }, line, look.bad()));
-    }
     let which = if state.plan.marks.is_empty() { "every proven page" } else { "the marked pages" };
     let count = plan.steps.len();
     let words = match count {
@@ -115,6 +88,72 @@ pub(super) fn body(state: &State) -> Body<'_> {
         lines.splice(0..0, std::mem::take(&mut head));
     }
     Body::text(head, lines, state.plan.top)
+}
+
+/// What was done: the last repair, an undo, journals, and what failed.
+fn past(state: &State) -> Vec<Line<'static>> {
+    let (look, width) = (state.look, state.columns());
+    let mut head = Vec::new();
+    if let Some(applied) = &state.plan.applied {
+        let words = format!("{} written; the old bytes are in {}", pages(applied.written), applied.journal.display());
+        head.extend(fact(look, width, "repaired", &words, look.good()));
+        head.extend(fact(
+            look,
+            width,
+            "undo",
+            &format!("u, or the command: {}", undo_command(state, &applied.journal)),
+            Style::new(),
+        ));
+        head.extend(
+            journal_words(state, applied)
+                .into_iter()
+                .flat_map(|(label, words, style)| fact(look, width, label, &words, style)),
+        );
+        match (outdated_words(state), state.survey()) {
+            (Some(words), _) => head.extend(fact(look, width, "if started", words, look.doubt())),
+            (None, Some(survey)) if !state.cluster.is_reading => {
+                head.extend(fact(look, width, "if started", &start_words(survey), Style::new()));
+            }
+            (None, _) => {}
+        }
+    }
+    if let Some(undone) = &state.plan.undone {
+        let words = format!(
+            "{} as before the repair; its journal stays: {}",
+            pages(undone.facts.back + undone.facts.already),
+            undone.journal.display()
+        );
+        head.extend(fact(look, width, "undone", &words, look.good()));
+    }
+    if let Some(survey) = state.survey() {
+        let shown = state.plan.applied.as_ref().map(|applied| applied.journal.as_path());
+        let shown = shown.or(state.plan.undone.as_ref().map(|undone| undone.journal.as_path()));
+        head.extend(super::undo::journal_lines(look, width, survey, shown));
+    }
+    for (at, line) in state.plan.failure.iter().flat_map(|words| words.lines()).enumerate() {
+        head.extend(fact(look, width, if at == 0 { "failed" } else { "" }, line, look.bad()));
+    }
+    head
+}
+
+/// What is to be known of the journal of the last repair: that it cannot be used, and how it is found again.
+fn journal_words(state: &State, applied: &AppliedSheet) -> Vec<(&'static str, String, Style)> {
+    let mut words = Vec::new();
+    let seen = state.survey().filter(|_| !state.cluster.is_outdated).and_then(|survey| {
+        let journals = survey.journals.journals.as_ref().ok()?;
+        journals.iter().find(|seen| seen.directory == applied.journal)
+    });
+    match seen.map(|seen| &seen.state) {
+        Some(Err(why)) => words.push(("", format!("but the journal cannot be used: {why}"), state.look.bad())),
+        Some(Ok(found)) if !found.is_in_force() => {
+            words.push(("", format!("but no page is as the repair wrote it: {found}"), state.look.doubt()));
+        }
+        _ => {}
+    }
+    if !applied.is_found_beside {
+        words.push(("come back", tui_command(state, &applied.journal), Style::new()));
+    }
+    words
 }
 
 fn page_words(page: &PlanPage, relation: Option<&str>) -> String {

@@ -91,6 +91,9 @@ fn head(state: &State) -> Vec<Line<'static>> {
         lines.extend(if state.triage.map.total == 0 { waiting(state) } else { pending(state) });
         return lines;
     };
+    if let Some(words) = outdated_words(state) {
+        return opened.lines.into_iter().chain(fact(look, width, "if started", words, look.doubt())).collect();
+    }
     let style = match survey.answer {
         _ if survey.pages().iter().any(needs_something) => look.bad(),
         Answer::Fine => look.good(),
@@ -124,6 +127,15 @@ fn head(state: &State) -> Vec<Line<'static>> {
     lines.extend(start.lines.into_iter().chain(doubts.lines).chain(next).chain(repaired.lines).chain(here.lines));
     lines.extend(known.lines.into_iter().chain(gap.lines).chain(counts.lines));
     lines
+}
+
+/// What is said in place of an answer that is of before pages were written.
+pub(super) fn outdated_words(state: &State) -> Option<&'static str> {
+    state.cluster.is_outdated.then_some(if state.cluster.is_reading {
+        "unknown: pages were written, and what stands here is of before; the cluster is being checked again"
+    } else {
+        "unknown: pages were written, and what stands here is of before; r checks the cluster again"
+    })
 }
 
 /// Where else to look.
