@@ -58,7 +58,9 @@ fn name(path: &Path) -> &str {
 
 /// All that is said of rows, and the summary.
 fn answer(ran: &Ran) -> (Vec<Value>, Value, Vec<Value>, i32) {
-    let rows = ran.of_types(&["group", "bucket", "spacing", "guard", "hint"]);
+    let mut rows = ran.of_types(&["group", "bucket", "spacing", "guard", "hint", "compression"]);
+    // That of the machine that measured it, and of none where several did the work.
+    rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("cpu_s_per_gb")));
     let mut summary = ran.of_type("summary").remove(0);
     // How sure it is, is said of sums over parts.
     assert!(!matches!(summary.as_object_mut().unwrap().remove("certainty"), Some(known) if known != "exact"));
@@ -215,17 +217,159 @@ fn touches_that_do_not_belong_together_are_refused_or_named() {
         (&[], [&first, &foreign], "system identifier"),
         (&[], [&first, &counts], "the command that wrote them"),
         (&["--top", "3"], [&first, &middle], "--top"),
-        (&["--section", "compression"], [&first, &middle], "no images"),
         (&["--max-wal-size", "1GB"], [&counts, &counts], "parts of stats"),
     ] {
         let ran = merge(args, &files);
         assert!(ran.status == 2 && ran.stdout.is_empty() && ran.stderr.contains(words), "{words}: {}", ran.stderr);
     }
-    for option in ["--section=hints", "--max-wal-size=1GB", "--checkpoint-timeout=1min", "--sample=all"] {
+    for option in ["--completion-target=0.5", "--max-wal-size=1GB", "--checkpoint-timeout=1min"] {
         let ran = walfpi(&["whatif", "--partial", option, arg(&all[0])]);
         let name = option.split('=').next().unwrap();
         assert!(ran.status == 2 && ran.stderr.contains(name), "{option}: {}", ran.stderr);
     }
+}
+
+/// A sample is that of one process, whatever the split: its images, their sizes, and those that cannot be unpacked.
+#[test]
+fn samples_of_parts_are_that_of_one_process() {
+    for major in [10, 15, 18] {
+        let (all, out) = (segments(major), tempfile::tempdir().unwrap());
+        let all: Vec<PathBuf> = all
+            .iter()
+            .map(|path| {
+                let copy = out.path().join(name(path));
+                fs::copy(path, &copy).unwrap();
+                copy
+            })
+            .collect();
+        let end = all.len();
+        let splits: Vec<Vec<usize>> = (1..end).map(|at| vec![0, at, end]).chain([(0..=end).collect()]).collect();
+        for sample in ["all", "40", "7", "1"] {
+            let paths = all.iter().map(|path| arg(path));
+            let asked = ["whatif", "--format", "ndjson", "--section", "compression", "--sample", sample];
+            let expected = answer(&walfpi(&asked.into_iter().chain(paths).collect::<Vec<_>>()));
+            assert_eq!(expected.0.len(), 5, "{major} {sample}");
+            for split in &splits {
+                let file = |ends: &[usize]| {
+                    let mut args = vec!["whatif", "--partial", "--sample", sample];
+                    args.extend(all.get(ends[1]).into_iter().flat_map(|next| ["--before", name(next)]));
+                    args.extend(all[ends[0]..end.min(ends[1] + 1)].iter().map(|path| arg(path)));
+                    let file = out.path().join(format!("{}-{}.json", ends[0], ends[1]));
+                    fs::write(&file, walfpi(&args).stdout).unwrap();
+                    file
+                };
+                let files: Vec<PathBuf> = split.windows(2).map(file).rev().collect();
+                let asked = ["merge", "--format", "ndjson", "--section", "compression"];
+                let found = walfpi(&asked.into_iter().chain(files.iter().map(|file| arg(file))).collect::<Vec<_>>());
+                assert_eq!(answer(&found), expected, "{major} {sample} {split:?}");
+                for row in found.of_type("compression") {
+                    assert_eq!(row["cpu_s_per_gb"], Value::Null, "{row}");
+                }
+            }
+        }
+    }
+}
+
+/// What is asked of parts must be the same, and what they do not have cannot be asked.
+#[test]
+fn samples_that_do_not_belong_together_are_refused() {
+    let (all, out) = (segments(16), tempfile::tempdir().unwrap());
+    let part = |own: usize, options: &[&str]| {
+        let given = ["--before", name(&all[own + 1]), arg(&all[own]), arg(&all[own + 1])];
+        let file = out.path().join(format!("{own}{}.json", options.concat()));
+        fs::write(&file, walfpi(&[&["whatif", "--partial"], options, &given[..]].concat()).stdout).unwrap();
+        file
+    };
+    let (first, second) = (part(0, &["--sample", "9"]), part(1, &["--sample", "8"]));
+    let without = ["--section", "spacing,protection,hints"];
+    let (none, none_either) = (part(0, &without), part(1, &without));
+    for (args, files, words) in [
+        (&[][..], [&first, &second], "how many images were compressed again"),
+        (&[], [&none, &second], "how many images were compressed again"),
+        (&["--section", "compression"], [&none, &none_either], "no images of these parts"),
+    ] {
+        let ran = walfpi(&[&["merge"], args, &[arg(files[0]), arg(files[1])]].concat());
+        assert!(ran.status == 2 && ran.stdout.is_empty() && ran.stderr.contains(words), "{words}: {}", ran.stderr);
+    }
+    let whole = walfpi(&["merge", "--format", "ndjson", arg(&none), arg(&none_either)]);
+    assert_eq!((whole.status, whole.of_type("compression").len()), (0, 0));
+    assert!(!whole.of_type("spacing").is_empty());
+}
+
+/// Relations that are counted alone: the same as in one process, those that only some parts have and those that none has
+/// included.
+#[test]
+fn parts_of_some_relations_add_up() {
+    for major in [10, 13, 16, 19] {
+        let (all, out) = (segments(major), tempfile::tempdir().unwrap());
+        let given = || all.iter().map(|path| arg(path));
+        let listed =
+            walfpi(&["stats", "--by", "relation", "--format", "ndjson"].into_iter().chain(given()).collect::<Vec<_>>());
+        let number = |row: &Value| row["rel_number"].to_string();
+        let mut known: Vec<String> =
+            listed.of_type("group").iter().filter(|row| row["rel_number"].is_u64()).map(number).collect();
+        known.dedup();
+        // The one with the most images, one of the rarest, and one that is nowhere.
+        let (most, rare) = (known.first().unwrap().clone(), known.last().unwrap().clone());
+        for (asked, status) in [(most.clone(), 0), (format!("{rare},{most}"), 0), (format!("4294967294,{rare}"), 2)] {
+            for by in ["rmgr", "relation", "cause", "relation,cause", "time", "xid"] {
+                let options = ["--by", by, "--relation", &asked];
+                let one = [&["stats", "--format", "ndjson"], &options[..], &given().collect::<Vec<_>>()].concat();
+                let one = walfpi(&one);
+                assert_eq!(one.status, status, "{major} {by} {asked}: {}", one.stderr);
+                for ends in [(0..=all.len()).collect::<Vec<_>>(), vec![0, 1, all.len()]] {
+                    let file = |ends: &[usize]| {
+                        let mut args = vec!["stats", "--partial"];
+                        args.extend(options);
+                        args.extend(all.get(ends[1]).into_iter().flat_map(|next| ["--before", name(next)]));
+                        args.extend(all[ends[0]..all.len().min(ends[1] + 1)].iter().map(|path| arg(path)));
+                        let ran = walfpi(&args);
+                        assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{major} {by} {asked} {ends:?}");
+                        let file = out.path().join(format!("{by}-{}-{}.json", ends[0], ends[1]));
+                        fs::write(&file, ran.stdout).unwrap();
+                        file
+                    };
+                    let files: Vec<PathBuf> = ends.windows(2).map(file).rev().collect();
+                    let mut args = vec!["merge", "--format", "ndjson"];
+                    args.extend(files.iter().map(|file| arg(file)));
+                    let found = walfpi(&args);
+                    let mut given = (answer_of_some(&found), answer_of_some(&one));
+                    assert!(!given.1.0.is_empty(), "{major} {by} {asked}");
+                    given.0.2.sort_by_key(ToString::to_string);
+                    given.1.2.sort_by_key(ToString::to_string);
+                    assert_eq!(given.0, given.1, "{major} {by} {asked} {ends:?}");
+                    assert_eq!(found.status, status, "{major} {by} {asked} {ends:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Rows, summary without how sure it is, and what was not examined.
+fn answer_of_some(ran: &Ran) -> (Vec<Value>, Value, Vec<Value>) {
+    let mut summary = ran.of_type("summary").remove(0);
+    summary.as_object_mut().unwrap().remove("certainty");
+    (ran.of_types(&["group", "bucket"]), summary, ran.of_type("skipped"))
+}
+
+#[test]
+fn parts_of_other_relations_are_refused() {
+    let (all, out) = (segments(16), tempfile::tempdir().unwrap());
+    let part = |own: usize, relation: &str| {
+        let given = ["--relation", relation, "--before", name(&all[own + 1]), arg(&all[own]), arg(&all[own + 1])];
+        let file = out.path().join(format!("{own}-{relation}.json"));
+        fs::write(&file, walfpi(&[&["stats", "--partial", "--by", "rmgr"], &given[..]].concat()).stdout).unwrap();
+        file
+    };
+    let all_of_it = self::part(&all, 1..2, "rmgr", out.path());
+    for other in [part(1, "1247"), all_of_it] {
+        let ran = walfpi(&["merge", arg(&part(0, "1259")), arg(&other)]);
+        assert!(ran.status == 2 && ran.stdout.is_empty(), "{}", ran.stderr);
+        assert!(ran.stderr.contains("the relations that are counted alone"), "{}", ran.stderr);
+    }
+    // A name that only rows of catalogs tell may be told in one part and not in another.
+    let ran = walfpi(&["stats", "--partial", "--by", "rmgr", "--names", "wal", "--relation", "public.t", arg(&all[0])]);
+    assert!(ran.status == 2 && ran.stdout.is_empty() && ran.stderr.contains("public.t"), "{}", ran.stderr);
 }
 
 /// Touches are read when they are replayed: whatever they are, there is an answer or a message.
@@ -383,7 +527,7 @@ fn parts_that_do_not_belong_together_are_refused_or_named() {
     assert!(foreign.status == 2 && foreign.stderr.contains("system identifier"), "{}", foreign.stderr);
     // Cut off, of another version, or something else.
     let text = fs::read_to_string(&first).unwrap();
-    for wrong in [&text[..text.len() / 2], &text.replace("partial\":2", "partial\":9"), "{}", ""] {
+    for wrong in [&text[..text.len() / 2], &text.replace("partial\":3", "partial\":9"), "{}", ""] {
         let file = out.path().join("wrong");
         fs::write(&file, wrong).unwrap();
         let ran = merge(&[&middle, &file]);
@@ -398,6 +542,16 @@ fn parts_that_do_not_belong_together_are_refused_or_named() {
     for by in ["checkpoint", "since-redo", "relation,checkpoint"] {
         let ran = walfpi(&["stats", "--partial", "--by", by, arg(&all[0])]);
         assert!(ran.status == 2 && ran.stderr.contains("--partial"), "{by}");
+    }
+}
+
+/// Leaves out of a JSON document what two commands say otherwise of the same WAL.
+fn without_origin(document: &mut Value) {
+    let document = document.as_object_mut().unwrap();
+    document.remove("begin");
+    document["summary"].as_object_mut().unwrap().remove("certainty");
+    for row in document["compressions"].as_array_mut().unwrap() {
+        row.as_object_mut().unwrap().remove("cpu_s_per_gb");
     }
 }
 
@@ -419,6 +573,22 @@ fn spark_adds_up_to_what_one_process_counts() {
     }
     let program = assert_cmd::cargo::cargo_bin("pg_walfpi");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/spark_stats.py");
+    let whatif = |args: &[&str]| {
+        let ran = walfpi(&[args, &["--format", "json"]].concat());
+        let mut found: Value = serde_json::from_str(&ran.stdout).unwrap();
+        without_origin(&mut found);
+        found
+    };
+    let ran = Command::new(&python)
+        .arg(&script)
+        .args(["--program", arg(&program), "--by", "whatif", "--group", "2", arg(&archive)])
+        .env("PYSPARK_PYTHON", &python)
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let mut found: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    without_origin(&mut found);
+    assert_eq!(found, whatif(&["whatif", arg(&archive)]));
     for (by, least) in [("relation", 5), ("cause", 2)] {
         let ran = Command::new(&python)
             .arg(&script)

@@ -3,7 +3,8 @@
     spark-submit spark_stats.py --by relation /path/to/archive
 
 The archive must be mounted on all workers, and pg_walfpi be there. Segments may be compressed. Prints what
-`pg_walfpi stats --by relation --format json` prints; --by cause, xid, time and pairs of keys work as well.
+`pg_walfpi stats --by relation --format json` prints; --by cause, xid, time and pairs of keys work as well, and --relation
+counts some relations alone. With --by whatif it prints what `pg_walfpi whatif --format json` prints, without CPU times.
 """
 
 import argparse
@@ -19,9 +20,11 @@ from pyspark.sql import SparkSession
 SEGMENT = re.compile(r"^[0-9A-F]{24}(\.(gz|lz4|zst|bz2|xz))?$")
 
 
-def count(program, by, own, after):
+def count(program, by, relation, own, after):
     """Counts the records that start in the segments `own`; `after` has the end of the last one."""
-    command = [program, "stats", "--partial", "--by", by, "--jobs", "1"]
+    command = [program] + (["whatif"] if by == "whatif" else ["stats", "--by", by]) + ["--partial", "--jobs", "1"]
+    if relation is not None:
+        command += ["--relation", relation]
     if after is not None:
         command += ["--before", os.path.basename(after)[:24]]
     ran = subprocess.run(command + own + ([] if after is None else [after]), capture_output=True, text=True)
@@ -35,6 +38,7 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--program", default="pg_walfpi")
     arguments.add_argument("--by", default="relation")
+    arguments.add_argument("--relation", help="count these alone, as pg_walfpi stats --relation")
     arguments.add_argument("--group", type=int, default=64, help="segments in a task")
     arguments.add_argument("archive")
     asked = arguments.parse_args()
@@ -44,9 +48,9 @@ def main():
     for start in range(0, len(paths), asked.group):
         end = start + asked.group
         tasks.append((paths[start:end], paths[end] if end < len(paths) else None))
-    program, by = asked.program, asked.by
+    program, by, relation = asked.program, asked.by, asked.relation
     spark = SparkSession.builder.appName("pg_walfpi").getOrCreate()
-    counted = spark.sparkContext.parallelize(tasks, len(tasks)).map(lambda task: count(program, by, *task))
+    counted = spark.sparkContext.parallelize(tasks, len(tasks)).map(lambda task: count(program, by, relation, *task))
     with tempfile.TemporaryDirectory() as directory:
         files = []
         for number, text in enumerate(counted.toLocalIterator()):

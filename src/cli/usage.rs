@@ -96,10 +96,8 @@ pub enum UsageError {
          part only (see docs/export.md)"
     )]
     NotPartial,
-    /// Partial results keep no images.
-    #[error(
-        "--section compression: partial results of whatif keep no images to compress; ask `whatif` without --partial"
-    )]
+    /// No image was compressed again.
+    #[error("--section compression: no images of these parts were compressed again; count them without --section")]
     CompressionOfParts,
     /// Counts are not replayed.
     #[error(

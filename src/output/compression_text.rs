@@ -30,6 +30,9 @@ pub fn write_compression(out: &mut dyn Write, layout: Layout, what_if: &Compress
     }
     write_fitted(out, layout, table, &Fit::default().numbers(1..header.len() - 1))?;
     wrapped(out, layout, "  ", 2, "ratio: bytes of pages without their holes, divided by the bytes stored")?;
+    if what_if.rows.iter().all(|row| row.seconds_per_gb.is_none()) {
+        return Ok(());
+    }
     let cpu = "CPU: one processor of this machine, with this program's compressors, for 10^9 bytes of such pages";
     wrapped(out, layout, "  ", 2, cpu)
 }

@@ -48,6 +48,9 @@ pub enum Wrong {
     /// A code that stands for nothing.
     #[error("unknown {0}")]
     Unknown(&'static str),
+    /// Not UTF-8.
+    #[error("a text that is not valid")]
+    Text,
     /// Headers of a record that are none.
     #[error("a WAL record that cannot be decoded")]
     Record,
@@ -183,6 +186,17 @@ macro_rules! portable_numbers {
 
 portable_numbers!(u8, u16, u32);
 
+impl Portable for usize {
+    fn put(&self, out: &mut Vec<u8>) {
+        (*self as u64).put(out);
+    }
+
+    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
+        let at = *from;
+        Self::try_from(from.number()?).map_err(|_| at.wrong(Wrong::LargeNumber))
+    }
+}
+
 impl Portable for i64 {
     fn put(&self, out: &mut Vec<u8>) {
         ((self.cast_unsigned() << 1) ^ (*self >> 63).cast_unsigned()).put(out);
@@ -272,6 +286,34 @@ impl<A: Portable, B: Portable> Portable for (A, B) {
 
     fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
         Ok((A::get(from)?, B::get(from)?))
+    }
+}
+
+impl<T: Portable + Copy + Default, const N: usize> Portable for [T; N] {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.iter().for_each(|value| value.put(out));
+    }
+
+    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
+        let mut items = [T::default(); N];
+        for item in &mut items {
+            *item = T::get(from)?;
+        }
+        Ok(items)
+    }
+}
+
+impl Portable for String {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.len() as u64).put(out);
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
+        let at = *from;
+        let length = u64::get(from)?;
+        let text = from.take(length)?;
+        Self::from_utf8(text.to_vec()).map_err(|_| at.wrong(Wrong::Text))
     }
 }
 

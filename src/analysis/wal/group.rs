@@ -69,6 +69,12 @@ impl Groups {
         self
     }
 
+    /// The relations that are counted alone.
+    #[must_use]
+    pub const fn relations(&self) -> Option<&RelationFilter> {
+        self.relations.as_ref()
+    }
+
     /// True when blocks of a relation are counted.
     #[must_use]
     pub fn takes(&self, rel: RelFileLocator) -> bool {

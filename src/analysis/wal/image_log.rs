@@ -8,7 +8,6 @@ use super::cause::{Cause, CauseClassifier, OldLsns};
 use super::cause_facts::SegmentFacts;
 use super::forced::always_images;
 use super::group::Groups;
-use super::group_key::Grouping;
 use super::relation_use::RelationUses;
 use super::segment::Visitor;
 use super::tally::Tally;
@@ -210,7 +209,7 @@ impl Visitor for SegmentImages {
     fn record(&mut self, record: &Record<'_>) {
         self.facts.record(record);
         self.chain.push(record);
-        self.total.add_record(record);
+        self.total.add_part(record, self.groups.relations());
         if let Some(uses) = &mut self.uses {
             uses.add(record, &mut self.recent);
         }
@@ -262,10 +261,10 @@ pub struct CauseCounter {
 }
 
 impl CauseCounter {
-    /// `by`: with causes as one of the keys.
+    /// `groups`: empty, with causes as one of the keys.
     #[must_use]
-    pub fn new(classifier: CauseClassifier, by: Grouping, segment_size: u32) -> Self {
-        Self { classifier, causes: Vec::new(), groups: Groups::new(by, segment_size, std::sync::Arc::default()) }
+    pub const fn new(classifier: CauseClassifier, groups: Groups) -> Self {
+        Self { classifier, causes: Vec::new(), groups }
     }
 
     /// Counts the next run of segments, or the next part of one.

@@ -3,9 +3,11 @@
 use super::group::Groups;
 use super::group_key::{GroupBy, Grouping};
 use super::image_log::RunImages;
+use super::relation_filter::RelationFilter;
 use super::relation_use::RelationUses;
 use super::tally::Tally;
 use super::time_buckets::TimeBuckets;
+use super::whatif::compression::PartSample;
 use super::whatif::touch_log::RunTouches;
 use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
 use crate::types::Lsn;
@@ -21,6 +23,10 @@ pub struct PartState {
     pub from: Option<Lsn>,
     /// End of the last.
     pub to: Option<Lsn>,
+    /// The relations that are counted alone.
+    pub relations: Option<RelationFilter>,
+    /// Images that were compressed again, where that was asked for.
+    pub sample: Option<PartSample>,
     /// By what they were counted.
     pub body: PartBody,
 }
@@ -95,6 +101,8 @@ impl PartState {
         self.total.put(&mut out);
         self.wal_bytes.put(&mut out);
         (self.from, self.to).put(&mut out);
+        self.relations.put(&mut out);
+        self.sample.put(&mut out);
         match &self.body {
             PartBody::Groups { by, groups, uses } => {
                 (0_u8, *by).put(&mut out);
@@ -128,6 +136,7 @@ impl PartState {
         let mut from = StateReader::new(bytes);
         let (total, wal_bytes) = Portable::get(&mut from)?;
         let (first, last) = Portable::get(&mut from)?;
+        let (relations, sample) = Portable::get(&mut from)?;
         let at = from;
         let grouped = |from: &mut StateReader<'_>| -> Result<_, BadState> {
             let by = Grouping::get(from)?;
@@ -152,7 +161,7 @@ impl PartState {
         if !from.is_at_end() {
             return Err(from.wrong(Wrong::Trailing));
         }
-        Ok(Self { total, wal_bytes, from: first, to: last, body })
+        Ok(Self { total, wal_bytes, from: first, to: last, relations, sample, body })
     }
 }
 

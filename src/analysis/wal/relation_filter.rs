@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tally::Tally;
+use crate::analysis::finding::Coverage;
 use crate::analysis::select::RelationPattern;
+use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::parsers::portable::{BadState, Portable, StateReader};
 use crate::parsers::wal::record::Record;
 use crate::types::RelFileLocator;
 
@@ -18,6 +21,16 @@ struct Wanted {
     met: AtomicBool,
 }
 
+impl Wanted {
+    fn new(text: String, patterns: Vec<RelationPattern>, met: bool) -> Self {
+        Self { text, patterns, met: AtomicBool::new(met) }
+    }
+
+    fn is_met(&self) -> bool {
+        self.met.load(Ordering::Relaxed)
+    }
+}
+
 /// Which relations are counted. Clones share what was met.
 #[derive(Clone, Debug)]
 pub struct RelationFilter {
@@ -29,7 +42,7 @@ impl RelationFilter {
     #[must_use]
     pub fn new(wanted: Vec<(String, Vec<RelationPattern>)>) -> Self {
         let wanted = wanted.into_iter();
-        Self { wanted: wanted.map(|(text, patterns)| Wanted { text, patterns, met: AtomicBool::new(false) }).collect() }
+        Self { wanted: wanted.map(|(text, patterns)| Wanted::new(text, patterns, false)).collect() }
     }
 
     /// True when blocks of the relation are counted.
@@ -38,7 +51,7 @@ impl RelationFilter {
         let mut taken = false;
         for one in self.wanted.iter().filter(|one| one.patterns.iter().any(|pattern| pattern.matches(rel))) {
             taken = true;
-            if !one.met.load(Ordering::Relaxed) {
+            if !one.is_met() {
                 one.met.store(true, Ordering::Relaxed);
             }
         }
@@ -76,8 +89,51 @@ impl RelationFilter {
     }
 
     /// Those of which no block was met so far, as they were asked for.
-    pub fn unmet(&self) -> impl Iterator<Item = &str> {
-        self.wanted.iter().filter(|one| !one.met.load(Ordering::Relaxed)).map(|one| one.text.as_str())
+    fn unmet(&self) -> impl Iterator<Item = &str> {
+        self.wanted.iter().filter(|one| !one.is_met()).map(|one| one.text.as_str())
+    }
+}
+
+impl RelationFilter {
+    /// True when it takes the same relations, asked for in the same way.
+    #[must_use]
+    pub fn is_as(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Wanted, &Wanted)| one.text == other.text && one.patterns == other.patterns;
+        self.wanted.len() == other.wanted.len() && self.wanted.iter().zip(other.wanted.iter()).all(same)
+    }
+
+    /// What another one has met, which takes the same relations.
+    pub fn meet_as(&self, other: &Self) {
+        let met = self.wanted.iter().zip(other.wanted.iter()).filter(|(_, other)| other.is_met());
+        met.for_each(|(own, _)| own.met.store(true, Ordering::Relaxed));
+    }
+
+    /// Says of which relations no block was met: a number that was mistyped looks like a relation without images.
+    pub fn note_unmet(&self, coverage: &mut Coverage) {
+        for text in self.unmet() {
+            let part = SkippedPart::Argument { option: "--relation", value: text.to_owned() };
+            coverage.skip(part, SkipReason::NoRecordOfRelation);
+        }
+    }
+}
+
+impl Portable for RelationFilter {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.wanted.len() as u64).put(out);
+        for one in self.wanted.iter() {
+            one.text.put(out);
+            one.patterns.put(out);
+            one.is_met().put(out);
+        }
+    }
+
+    fn get(from: &mut StateReader<'_>) -> Result<Self, BadState> {
+        let mut wanted = Vec::new();
+        for _ in 0..u64::get(from)? {
+            let (text, patterns) = Portable::get(from)?;
+            wanted.push(Wanted::new(text, patterns, bool::get(from)?));
+        }
+        Ok(Self { wanted: wanted.into() })
     }
 }
 

@@ -4,6 +4,7 @@ use super::segment::Visitor;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::parsers::image::{ImageDecoder, ImageError};
+use crate::parsers::portable::portable;
 use crate::parsers::wal::record::Record;
 use crate::types::{BlockNumber, Lsn};
 
@@ -27,6 +28,9 @@ pub struct UnreadableImages {
     images: Vec<UnreadableImage>,
     further: u64,
 }
+
+portable!(UnreadableImage { block, record_lsn, error });
+portable!(UnreadableImages { images, further });
 
 impl UnreadableImages {
     /// Adds one.

@@ -47,10 +47,7 @@ pub struct MergeArgs {
 }
 
 pub(super) fn run(args: &MergeArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
-    if args.replay.asks_compression() {
-        return Err(UsageError::CompressionOfParts.into());
-    }
-    let Merged { answer, findings, skipped, certainty } =
+    let Merged { mut answer, findings, skipped, certainty } =
         merge(&args.files, args.names.as_deref(), &args.replay.plan()?)?;
     let is_what_if = matches!(answer, MergedAnswer::WhatIf(_));
     if !is_what_if && args.replay.asks() {
@@ -58,6 +55,12 @@ pub(super) fn run(args: &MergeArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     }
     if is_what_if && (args.all || args.top.is_some() || args.sort.is_some() || args.names.is_some()) {
         return Err(UsageError::RowsOfWhatIf.into());
+    }
+    if let MergedAnswer::WhatIf(report) = &mut answer {
+        if report.compression.is_none() && args.replay.asks_compression() {
+            return Err(UsageError::CompressionOfParts.into());
+        }
+        report.compression.take_if(|_| !args.replay.shows_compression());
     }
     let paths = args.files.iter().map(|path| path.display().to_string()).collect();
     let extra = Extra { findings, skipped, certainty: Some(certainty) };

@@ -24,7 +24,7 @@ use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
 use crate::cluster::wal::WalOrigin;
 use crate::inspect::relation_name::RelationChoice;
 use crate::inspect::wal::follow::FollowBy;
-use crate::inspect::wal::part::{PartKey, wal_part};
+use crate::inspect::wal::part::{PartKey, WalPartRequest, wal_part};
 use crate::inspect::wal::read_wal::ReadWal;
 use crate::inspect::wal::stats::{WalCounts, WalStats, WalStatsRequest, wal_stats};
 use crate::output::closing::{Closing, begin};
@@ -86,8 +86,9 @@ pub struct StatsArgs {
     ///
     /// relation, schema.relation or database.schema.relation; a number is that of the files, or an OID where names are known and
     /// no files have it. Of a record, images and data of their blocks count, and the rest of it with its first block, as with
-    /// --by relation. WAL, lasts and MB/s of checkpoint intervals stay those of all WAL.
-    #[arg(long, value_name = "REL", value_delimiter = ',', conflicts_with = "partial")]
+    /// --by relation. WAL, lasts and MB/s of checkpoint intervals stay those of all WAL. With --partial, names that only the WAL
+    /// tells are refused: each part would know others.
+    #[arg(long, value_name = "REL", value_delimiter = ',')]
     relation: Vec<RelationChoice>,
     /// With --by time: length of a row's period, such as 30s, 5m, 1h or 1d
     #[arg(long, value_name = "LENGTH", default_value = "5m", value_parser = length_of_time)]
@@ -356,8 +357,9 @@ fn partial(args: &StatsArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
             _ => return Err(UsageError::NotPartial.into()),
         },
     };
-    let (request, bar) = (args.common.request(args.jobs)?, ByteBar::new(args.progress));
-    let part = wal_part(&request, key, args.before.as_deref(), &|done, total| bar.at(done, total))?;
+    let (wal, before, relations) = (args.common.request(args.jobs)?, args.before.clone(), args.relation.clone());
+    let (request, bar) = (WalPartRequest { wal, key, before, relations }, ByteBar::new(args.progress));
+    let part = wal_part(&request, &|done, total| bar.at(done, total))?;
     drop(bar);
     let words = args.by.iter().filter_map(|by| Some(by.to_possible_value()?.get_name().to_owned()));
     write_partial(part, words.collect::<Vec<_>>().join(","), out)

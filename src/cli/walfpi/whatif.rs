@@ -16,7 +16,7 @@ use crate::cli::context::OutputArgs;
 use crate::cli::exit::{Outcome, Stop};
 use crate::cli::usage::UsageError;
 use crate::cli::work::{ByteBar, JobsArg, ProgressArg};
-use crate::inspect::wal::part::{PartKey, wal_part};
+use crate::inspect::wal::part::{PartKey, WalPartRequest, wal_part};
 use crate::inspect::wal::read_wal::ReadWal;
 use crate::inspect::wal::whatif::{WhatIfReport, WhatIfRequest, usual_spacings, what_if};
 use crate::output::closing::begin;
@@ -63,12 +63,14 @@ pub struct WhatIfArgs {
     sample: Sample,
     /// Write a partial result, for `merge` to replay with those of other parts
     ///
-    /// It keeps which blocks were touched when, so that `merge` is told the settings and the sections. Compression is left out.
+    /// It keeps which blocks were touched when, so that `merge` is told the settings and the sections, and the sizes of the images
+    /// that were compressed again: of all parts together those are taken that one process would have taken. With --section and
+    /// without compression none are.
     /// A record counts for the part in which it starts, so a part needs the segment after it for its last record: name that with
     /// --before.
     #[arg(
         long,
-        conflicts_with_all = ["section", "max_wal_size", "checkpoint_timeout", "completion_target", "sample"],
+        conflicts_with_all = ["max_wal_size", "checkpoint_timeout", "completion_target"],
         hide_short_help = true
     )]
     partial: bool,
@@ -151,6 +153,11 @@ impl ReplayArgs {
         self.section.contains(&Section::Compression)
     }
 
+    /// True when compression is shown where it is known.
+    pub(super) fn shows_compression(&self) -> bool {
+        self.shows(Section::Compression)
+    }
+
     /// True when a section is shown.
     fn shows(&self, section: Section) -> bool {
         self.section.is_empty() || self.section.contains(&section)
@@ -172,7 +179,9 @@ pub(super) fn run(args: &WhatIfArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     let wal = args.common.request(args.jobs)?;
     if args.partial {
         let bar = ByteBar::new(args.progress);
-        let part = wal_part(&wal, PartKey::Touches, args.before.as_deref(), &|done, total| bar.at(done, total))?;
+        let key = PartKey::Touches(args.replay.shows(Section::Compression).then_some(args.sample.0));
+        let request = WalPartRequest { wal, key, before: args.before.clone(), relations: Vec::new() };
+        let part = wal_part(&request, &|done, total| bar.at(done, total))?;
         drop(bar);
         return write_partial(part, "whatif".to_owned(), out);
     }

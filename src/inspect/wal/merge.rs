@@ -23,12 +23,14 @@ use crate::analysis::wal::group::Groups;
 use crate::analysis::wal::group_key::Grouping;
 use crate::analysis::wal::image_log::{CauseCounter, RecordChain, RunImages};
 use crate::analysis::wal::part_state::{PartBody, PartState};
+use crate::analysis::wal::relation_filter::RelationFilter;
 use crate::analysis::wal::relation_use::RelationUses;
 use crate::analysis::wal::seam::{PartRun, Seam};
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::time_buckets::TimeBuckets;
 use crate::analysis::wal::whatif::WhatIfPlan;
 use crate::analysis::wal::whatif::collect::WhatIfReplay;
+use crate::analysis::wal::whatif::compression::{CompressionWhatIf, PartSample, SampleSize};
 use crate::cluster::open::AccessError;
 use crate::cluster::wal::{NoteKind, WalOrigin};
 use crate::inspect::error::InspectError;
@@ -196,7 +198,7 @@ pub fn merge(paths: &[PathBuf], names: Option<&Path>, settings: &WhatIfPlan) -> 
         runs.iter().zip(goes_on).map(|((_, part, run), goes_on)| Piece { part: *part, run: *run, goes_on }).collect();
     let keeps_touches = parts.iter().any(|part| matches!(part.state.body, PartBody::Touches(_)));
     let mut answer = if keeps_touches {
-        merging.replay(sums.examined, (&mut parts, &pieces), origin, settings)?
+        merging.replay(sums, (&mut parts, &pieces), origin, settings)?
     } else {
         merging.answer(sums, (&parts, &pieces), origin, lookup)?
     };
@@ -207,6 +209,7 @@ pub fn merge(paths: &[PathBuf], names: Option<&Path>, settings: &WhatIfPlan) -> 
             || own.iter().any(|finding| finding.severity == Severity::Problem);
         if !all_there || has_problem {
             report.what_if.mark_part();
+            report.compression.iter_mut().for_each(CompressionWhatIf::mark_part);
         }
     }
     let certainty = if all_there { Certainty::Exact } else { Certainty::AtLeast };
@@ -267,9 +270,22 @@ impl Part<'_> {
             (one, other) if one != other => "the sizes of pages",
             _ if (way(self).0 == 3) != (way(other).0 == 3) => "the command that wrote them",
             _ if self.json.by != other.json.by || way(self) != way(other) => "what they are grouped by",
+            _ if !self.counts_relations_of(other) => "the relations that are counted alone",
+            _ if self.sample_size() != other.sample_size() => "how many images were compressed again",
             _ => return Ok(()),
         };
         Err(MergeError::Differs { one: self.path.to_owned(), other: other.path.to_owned(), what })
+    }
+
+    fn counts_relations_of(&self, other: &Self) -> bool {
+        match (&self.state.relations, &other.state.relations) {
+            (Some(own), Some(other)) => own.is_as(other),
+            (own, other) => own.is_none() && other.is_none(),
+        }
+    }
+
+    fn sample_size(&self) -> Option<SampleSize> {
+        self.state.sample.as_ref().map(PartSample::size)
     }
 
     fn geometry(&self) -> Result<Geometry, MergeError> {
@@ -294,6 +310,8 @@ struct Sums {
     uses: Option<RelationUses>,
     times: Option<TimeBuckets>,
     in_control: Option<(Lsn, bool)>,
+    relations: Option<RelationFilter>,
+    sample: Option<PartSample>,
     labels: NameLabels,
     findings: Vec<FindingJson>,
     skipped: Vec<SkippedJson>,
@@ -328,6 +346,15 @@ impl Sums {
         }
         if let PartBody::Causes { in_control, .. } = &state.body {
             self.in_control = self.in_control.or(*in_control);
+        }
+        if let Some(filter) = state.relations.take() {
+            self.relations.get_or_insert_with(|| filter.clone()).meet_as(&filter);
+        }
+        if let Some(sample) = state.sample.take() {
+            match &mut self.sample {
+                Some(all) => all.append(sample),
+                all => *all = Some(sample),
+            }
         }
         let json = &mut part.json;
         self.labels.relations.extend(json.relations.iter().map(|name| name.named()));
@@ -415,12 +442,12 @@ impl Merging {
     /// Replays the touches of all parts, in order.
     fn replay(
         mut self,
-        examined: u64,
+        sums: Sums,
         (parts, pieces): (&mut [Part<'_>], &[Piece]),
         origin: WalOrigin,
         settings: &WhatIfPlan,
     ) -> Result<MergedAnswer, InspectError> {
-        self.coverage.examined = examined;
+        self.coverage.examined = sums.examined;
         let mut replay = WhatIfReplay::new(settings, origin.geometry, origin.major);
         let mut end_lsn = None;
         for piece in pieces {
@@ -437,9 +464,11 @@ impl Merging {
         end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
         self.findings.extend(replay.odd_times());
         let (what_if, ..) = replay.finish();
+        let compression = sums.sample.map(PartSample::finish);
+        self.findings.extend(compression.iter().flat_map(|compression| compression.unreadable.findings()));
         let Self { findings, coverage } = self;
         let wal = ReadWal { origin, names: NameLookup::default(), findings, coverage };
-        let report = WhatIfReport { what_if, compression: None, wal };
+        let report = WhatIfReport { what_if, compression, wal };
         Ok(MergedAnswer::WhatIf(Box::new(report)))
     }
 
@@ -452,7 +481,8 @@ impl Merging {
         names: NameLookup,
     ) -> Result<MergedAnswer, InspectError> {
         self.coverage.examined = sums.examined;
-        let Sums { total, mut wal_bytes, from, to, groups, uses, times, in_control, .. } = sums;
+        let Sums { total, mut wal_bytes, from, to, groups, uses, times, in_control, relations, .. } = sums;
+        relations.iter().for_each(|filter| filter.note_unmet(&mut self.coverage));
         if let Some(buckets) = times {
             let counted = CountedTimes { buckets, total, wal_bytes, from, to };
             let Self { findings, coverage } = self;
@@ -462,7 +492,10 @@ impl Merging {
         let mut groups = groups.ok_or(InspectError::NoPartial)?;
         let has_causes = parts.iter().any(|part| matches!(part.state.body, PartBody::Causes { .. }));
         if let Some(major) = origin.major.filter(|_| has_causes) {
-            let (counter, chain) = causes((parts, pieces), groups.by(), in_control, (major, origin.geometry))?;
+            let (counter, chain) = {
+                let own = Groups::new(groups.by(), origin.geometry.wal_segment_size, Arc::default()).of(relations);
+                causes((parts, pieces), own, in_control, (major, origin.geometry))?
+            };
             wal_bytes = chain.bytes;
             self.findings.extend(open_findings(counter.classifier()));
             groups.merge(&counter.groups);
@@ -478,7 +511,7 @@ impl Merging {
 /// Tells the causes of all images: facts of all parts first, then every record with an image in order.
 fn causes(
     (parts, pieces): (&[Part<'_>], &[Piece]),
-    by: Grouping,
+    groups: Groups,
     in_control: Option<(Lsn, bool)>,
     (major, geometry): (Major, Geometry),
 ) -> Result<(CauseCounter, RecordChain), MergeError> {
@@ -493,7 +526,7 @@ fn causes(
         }
     }
     let classifier = CauseClassifier::new(fold.finish(in_control), geometry.block_size);
-    let mut counter = CauseCounter::new(classifier, by, geometry.wal_segment_size);
+    let mut counter = CauseCounter::new(classifier, groups);
     for piece in pieces {
         if let Some(run) = piece.images(parts) {
             let path = || parts.get(piece.part).map(|part| part.path.to_owned()).unwrap_or_default();

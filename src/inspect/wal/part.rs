@@ -7,7 +7,7 @@ use super::request::WalRequest;
 use super::segments::{Reading, RunStep};
 use super::source::WalSource;
 use super::stats::{WalCounts, count};
-use super::times::count_times;
+use super::times::{CountedTimes, count_times};
 use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
@@ -21,8 +21,10 @@ use crate::analysis::wal::seam::PartRun;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
 use crate::analysis::wal::unreadable::UnreadableImages;
+use crate::analysis::wal::whatif::compression::SampleSize;
 use crate::analysis::wal::whatif::touch_log::{RunTouches, SegmentTouchLog};
 use crate::inspect::error::InspectError;
+use crate::inspect::relation_name::RelationChoice;
 use crate::parsers::wal::block::Keep;
 use crate::parsers::wal::scan::ScanSummary;
 use crate::parsers::wal::timeline::WalSegment;
@@ -35,8 +37,21 @@ pub enum PartKey {
     Groups(Grouping),
     /// By periods of so many microseconds.
     Times(i64),
-    /// Not at all: what other settings are replayed with is kept.
-    Touches,
+    /// Not at all: what other settings are replayed with is kept, and so many images are compressed again, if any.
+    Touches(Option<SampleSize>),
+}
+
+/// Which part of some WAL is counted, and how.
+#[derive(Clone, Debug)]
+pub struct WalPartRequest {
+    /// Which WAL, and how it is read.
+    pub wal: WalRequest,
+    /// By what it is counted.
+    pub key: PartKey,
+    /// Records that start in this segment or later are not counted. It is read, for the end of the last record.
+    pub before: Option<String>,
+    /// Relations that are counted alone; none: all.
+    pub relations: Vec<RelationChoice>,
 }
 
 /// A part that was counted.
@@ -50,49 +65,47 @@ pub struct WalPart {
     pub wal: ReadWal,
 }
 
-/// Counts a part of some WAL: records that start before segment `before`. That segment, and those after it, are read only
-/// for the end of the last record.
+/// Counts a part of some WAL.
 ///
 /// # Errors
 /// As [`super::stats::wal_stats`], and when no segment has such a name.
-pub fn wal_part(
-    request: &WalRequest,
-    key: PartKey,
-    before: Option<&str>,
-    watch: WatchWal<'_>,
-) -> Result<WalPart, InspectError> {
-    let names = NameLookup::open(request.names.as_deref())?;
-    let mut source = WalSource::open_watched(request, watch)?;
+pub fn wal_part(request: &WalPartRequest, watch: WatchWal<'_>) -> Result<WalPart, InspectError> {
+    let WalPartRequest { wal, key, before, relations } = request;
+    let (names, jobs) = (NameLookup::open(wal.names.as_deref())?, wal.jobs);
+    let mut source = WalSource::open_watched(wal, watch)?;
     source.take_names(&names)?;
+    source.take_known_relations(relations, &names)?;
     let segment_size = source.set.geometry().wal_segment_size;
-    if let Some(name) = before {
+    if let Some(name) = before.as_deref() {
         let start = WalSegment::from_file_name(name, segment_size).and_then(|segment| segment.start_lsn(segment_size));
         let wrong = || InspectError::NotASegment { name: name.to_owned(), segment_size };
         source.limit_at(start.ok_or_else(wrong)?);
     }
     let (watched, start_lsn) = (source.watched(watch), source.plan().start_lsn);
     let mut runs = Runs { runs: Vec::new(), start_lsn };
-    let state = match key {
-        PartKey::Groups(by) if by.has(GroupBy::Cause) => {
-            count_images(&mut source, by, request.jobs, &watched, &mut runs)
-        }
+    let mut state = match *key {
+        PartKey::Groups(by) if by.has(GroupBy::Cause) => count_images(&mut source, by, jobs, &watched, &mut runs),
         PartKey::Groups(by) => {
-            let counts = count(&mut source, Some(by), request.jobs, &watched, |_, part| {
+            let counts = count(&mut source, Some(by), jobs, &watched, |_, part| {
                 runs.take(&part.summary);
             });
             let WalCounts { total, wal_bytes, from, to, groups, uses, .. } = counts;
             let groups = groups.unwrap_or_else(|| Groups::new(by, segment_size, std::sync::Arc::default()));
-            PartState { total, wal_bytes, from, to, body: PartBody::Groups { by, groups, uses } }
+            counted((total, wal_bytes), (from, to), PartBody::Groups { by, groups, uses })
         }
         PartKey::Times(bucket_us) => {
-            let counted = count_times(&mut source, bucket_us, request.jobs, &watched, |summary| {
+            let times = count_times(&mut source, bucket_us, jobs, &watched, |summary| {
                 runs.take(summary);
             });
-            let (total, wal_bytes, from, to) = (counted.total, counted.wal_bytes, counted.from, counted.to);
-            PartState { total, wal_bytes, from, to, body: PartBody::Times(counted.buckets) }
+            let CountedTimes { buckets, total, wal_bytes, from, to } = times;
+            counted((total, wal_bytes), (from, to), PartBody::Times(buckets))
         }
-        PartKey::Touches => keep_touches(&mut source, request.jobs, &watched, &mut runs),
+        PartKey::Touches(_) => keep_touches(&mut source, jobs, &watched, &mut runs),
     };
+    if let PartKey::Touches(Some(size)) = *key {
+        state.sample = source.once_more(|source| source.sample(size, jobs, watch));
+    }
+    state.relations = source.plan().relations;
     source.coverage.examined = state.total.records;
     source.note_range_without_wal();
     // What the clock says of all parts together is judged by `merge`.
@@ -100,6 +113,15 @@ pub fn wal_part(
         |finding: &Finding| matches!(finding.kind, FindingKind::ClockSetBack(_) | FindingKind::ImpossibleTime { .. });
     source.findings.retain(|finding| !of_clock(finding));
     Ok(WalPart { state, runs: runs.runs, wal: ReadWal::of(source, names) })
+}
+
+/// What was counted of all relations.
+const fn counted(
+    (total, wal_bytes): (Tally, u64),
+    (from, to): (Option<Lsn>, Option<Lsn>),
+    body: PartBody,
+) -> PartState {
+    PartState { total, wal_bytes, from, to, relations: None, sample: None, body }
 }
 
 struct Runs {
@@ -128,7 +150,8 @@ fn count_images(
 ) -> PartState {
     let (plan, geometry) = (source.plan(), source.set.geometry());
     let counts_uses = ScanPlan { group: Some(by), ..plan.clone() }.counts_uses();
-    let new_groups = || Groups::new(by, geometry.wal_segment_size, std::sync::Arc::default());
+    let new_groups =
+        || Groups::new(by, geometry.wal_segment_size, std::sync::Arc::default()).of(plan.relations.clone());
     let mut groups = new_groups();
     let mut uses = counts_uses.then(RelationUses::default);
     let (mut unreadable, mut undecoded) = (UnreadableImages::default(), Vec::new());
@@ -158,13 +181,8 @@ fn count_images(
     source.findings.extend(unreadable.findings());
     source.findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
     let in_control = checkpoint_in_control(&source.set).map(|point| (point.redo_lsn, point.full_page_writes != 0));
-    PartState {
-        total,
-        wal_bytes: chain.bytes,
-        from: chain.first.map(|(start, _)| start),
-        to: chain.last.map(|(_, end)| end),
-        body: PartBody::Causes { by, groups, uses, runs: images, in_control },
-    }
+    let range = (chain.first.map(|(start, _)| start), chain.last.map(|(_, end)| end));
+    counted((total, chain.bytes), range, PartBody::Causes { by, groups, uses, runs: images, in_control })
 }
 
 /// Keeps what other settings are replayed with.
@@ -191,7 +209,7 @@ fn keep_touches(source: &mut WalSource, jobs: usize, watched: &Watched<'_>, runs
     });
     source.findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
     let WalCounts { total, wal_bytes, from, to, .. } = counts;
-    PartState { total, wal_bytes, from, to, body: PartBody::Touches(kept) }
+    counted((total, wal_bytes), (from, to), PartBody::Touches(kept))
 }
 
 #[cfg(test)]
@@ -209,7 +227,8 @@ mod tests {
         for (major, archive) in archives(&[10, 15, 18]) {
             let wal = WalRequest { jobs: 2, ..WalRequest::of_paths(vec![archive]) };
             let plan = WhatIfPlan { spacings: usual_spacings(), completion_target: None };
-            let part = wal_part(&wal, PartKey::Touches, None, &unwatched).unwrap();
+            let request = WalPartRequest { wal, key: PartKey::Touches(None), before: None, relations: Vec::new() };
+            let part = wal_part(&request, &unwatched).unwrap();
             let bytes = part.state.to_bytes();
             let state = PartState::of_bytes(&bytes, part.wal.origin.geometry.wal_segment_size).unwrap();
             assert_eq!(state.to_bytes(), bytes);
@@ -221,7 +240,7 @@ mod tests {
             }
             let (found, tally, _) = replay.finish();
             assert_eq!(tally, state.total);
-            let read = what_if(&WhatIfRequest { wal, plan, compression: None }, &unwatched).unwrap();
+            let read = what_if(&WhatIfRequest { wal: request.wal, plan, compression: None }, &unwatched).unwrap();
             assert_eq!(format!("{found:?}"), format!("{:?}", read.what_if), "{major}");
         }
     }

@@ -9,7 +9,7 @@ use super::source::WalSource;
 use super::watch::WatchWal;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::whatif::compression::{
-    CompressionSampler, CompressionWhatIf, SampleLimits, SampleSize, Setting,
+    CompressionSampler, CompressionWhatIf, PartSample, SampleLimits, SampleSize, Setting,
 };
 use crate::parsers::image::Compression;
 use crate::parsers::image_encoder::ImageEncoder;
@@ -25,21 +25,29 @@ impl WalSource {
     /// Compresses the images of the range again, all of them or a sample, and measures how long that takes. Images that
     /// cannot be restored are findings.
     pub fn recompress(&mut self, size: SampleSize, jobs: usize, watch: WatchWal<'_>) -> CompressionWhatIf {
+        let mut what_if = self.sample(size, jobs, watch).finish();
+        self.findings.extend(what_if.unreadable.findings());
+        measure(&mut what_if);
+        what_if
+    }
+
+    /// Compresses the images again whose records start before the limit of the range.
+    pub(super) fn sample(&mut self, size: SampleSize, jobs: usize, watch: WatchWal<'_>) -> PartSample {
         let (plan, watched) = (self.plan(), self.watched(watch));
         let limits = SampleLimits::new(size, self.set.geometry().block_size);
         let mut sampler = CompressionSampler::new(&limits);
         let reading = Reading { plan: &plan, keep: Keep::Blocks, jobs, watched: &watched };
         let begin = |_: &Stretch<'_>, _| limits.segment();
-        self.each_segment(&reading, begin, |_, step| {
-            if let RunStep::Segment(part, _) = step {
-                sampler.add(&mut part.found);
+        self.each_segment(&reading, begin, |stretch, step| {
+            match step {
+                RunStep::Segment(part, _) if stretch.set.segments()[part.index].start_lsn < plan.limit_lsn => {
+                    sampler.add(&mut part.found);
+                }
+                _ => {}
             }
             Ok(())
         });
-        let mut what_if = sampler.finish();
-        self.findings.extend(what_if.unreadable.findings());
-        measure(&mut what_if);
-        what_if
+        sampler.into_part()
     }
 }
 

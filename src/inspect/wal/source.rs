@@ -209,12 +209,25 @@ impl WalSource {
         Ok(())
     }
 
+    /// Counts these relations alone. Names that are not known are not looked up in the WAL: of a part they would be others
+    /// than of the whole.
+    ///
+    /// # Errors
+    /// When a name stands for no relation or for several, or names are not known.
+    pub(super) fn take_known_relations(
+        &mut self,
+        wanted: &[RelationChoice],
+        names: &NameLookup,
+    ) -> Result<(), InspectError> {
+        if !wanted.is_empty() {
+            self.relations = Some(RelationFilter::new(RelationChoice::files_of(wanted, names.known())?));
+        }
+        Ok(())
+    }
+
     /// Says so when a relation was asked for that no record refers to.
     pub(super) fn note_unmet_relations(&mut self) {
-        for text in self.relations.iter().flat_map(RelationFilter::unmet) {
-            let part = SkippedPart::Argument { option: "--relation", value: text.to_owned() };
-            self.coverage.skip(part, SkipReason::NoRecordOfRelation);
-        }
+        self.relations.iter().for_each(|filter| filter.note_unmet(&mut self.coverage));
     }
 
     /// Counts no record that starts at `limit` or later, the start of a segment.

@@ -10,7 +10,7 @@ use crate::parsers::wal::version::Major;
 use crate::types::{Geometry, Lsn, RelFileLocator};
 
 /// Number of the schema of partial results.
-pub const PARTIAL_SCHEMA: u32 = 2;
+pub const PARTIAL_SCHEMA: u32 = 3;
 
 /// A partial result.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,8 +4,12 @@
 //! as random and made of its position; those with the lowest numbers are the sample. A thread that meets an image whose
 //! number is among the lowest so far compresses it at once and keeps its sizes.
 
+mod part_sample;
+
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use part_sample::PartSample;
 
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::segment::Visitor;
@@ -306,6 +310,15 @@ impl Found {
             timed: Lowest::new(TIMED_IMAGES),
         }
     }
+
+    /// Adds what was found elsewhere.
+    fn append(&mut self, other: Self) {
+        self.written.add(&other.written);
+        self.all.add(&other.all);
+        self.unreadable.append(other.unreadable);
+        self.sample.append(other.sample);
+        self.timed.append(other.timed);
+    }
 }
 
 /// Takes the images of one segment.
@@ -409,11 +422,7 @@ impl<'a> CompressionSampler<'a> {
     pub fn add(&mut self, segment: &mut SegmentSample<'_>) {
         let other = std::mem::replace(&mut segment.found, Found::new(SampleSize::UpTo(0)));
         let own = &mut self.found;
-        own.written.add(&other.written);
-        own.all.add(&other.all);
-        own.unreadable.append(other.unreadable);
-        own.sample.append(other.sample);
-        own.timed.append(other.timed);
+        own.append(other);
         self.limits.sampled.fetch_min(own.sample.limit(), Ordering::Relaxed);
         self.limits.timed.fetch_min(own.timed.limit(), Ordering::Relaxed);
     }
