@@ -1,18 +1,13 @@
-//! Any bytes as a page of a catalog and as `pg_filenode.map`: tuples stay on the page, errors inside the input.
+//! Any bytes as a page of a catalog: tuples stay on the page, errors inside the input.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use pgforensics::parsers::catalog::{ClassRow, DatabaseRow, NamedRow, RowBytes};
-use pgforensics::parsers::filenode_map::FilenodeMap;
 use pgforensics::parsers::heap::{TupleHeader, XactStatus, first_tuple_fault, page_tuples};
 use pgforensics::parsers::page::PageHeader;
 use pgforensics::parsers::wal::version::Major;
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(map) = FilenodeMap::decode(0, data) {
-        assert!(map.entries.len() <= map.layout.max_entries());
-        assert!(!map.faults().is_empty() || map.crc == map.computed_crc);
-    }
     let Ok(header) = PageHeader::decode(0, data) else { return };
     assert!(first_tuple_fault(&header, data).is_none_or(|(item, _)| item * 4 <= data.len()));
     for tuple in page_tuples(&header, data) {

@@ -26,9 +26,8 @@ fn read_as(kind: &dyn DwbDirectory, control: Option<&[u8]>, data: &[u8]) {
         let start = usize::try_from(offset).ok()?;
         data.get(start..start.checked_add(length)?)
     };
-    let found = kind.detect(data.len() as u64, None, control, &mut |offset, length| {
-        part(offset, length).map(<[u8]>::to_vec)
-    });
+    let found =
+        kind.detect(data.len() as u64, None, control, &mut |offset, length| part(offset, length).map(<[u8]>::to_vec));
     assert!(found.slot_count <= MAX_SLOTS_PER_FILE);
     for index in 0..found.slot_count {
         let ranges = found.layout.slot_ranges(found.block_size, index);

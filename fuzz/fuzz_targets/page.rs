@@ -11,5 +11,9 @@ fuzz_target!(|data: &[u8]| {
     let Ok(header) = PageHeader::decode(0, data) else { return };
     assert!(line_pointers(&header, data).count() * 4 <= data.len());
     assert!(page_checksum(data, 7) > 0);
-    drop((page_faults(&header, data), line_pointer_faults(&header, data), PageKind::of(&header, data, ForkNumber::Main)));
+    drop((
+        page_faults(&header, data),
+        line_pointer_faults(&header, data),
+        PageKind::of(&header, data, ForkNumber::Main),
+    ));
 });
