@@ -6,6 +6,8 @@ mod wal;
 #[path = "common/wal_edit.rs"]
 mod wal_edit;
 
+use pgforensics::inspect::WalRequest;
+use pgforensics::inspect::wal::follow::{FollowBy, FollowRequest, FollowedLine, FollowedRow, Oddity, WalFollow};
 use serde_json::Value;
 use wal::Fixture;
 use wal_edit::{change, findings, records_of, walfpi, write};
@@ -124,4 +126,59 @@ fn where_the_clock_goes_back_by_years_no_duration_is_told() {
             assert_eq!((by_time.count(), &what_if.of_type("summary")[0]["seconds"]), (0, &Value::Null), "{major}");
         }
     }
+}
+
+/// WAL is followed while it comes page by page. A line that is given out before a right time contradicts the wrong one has a
+/// duration that can be right, or none; later lines have none, and it is said once, at once.
+#[test]
+fn no_line_of_followed_wal_has_the_duration_of_a_wrong_clock() {
+    const PIECE: usize = 256 << 10;
+    let mut lasting = 0;
+    for major in [10, 15, 18] {
+        let sound = Fixture::load(major);
+        let commits = records_of(&sound, "COMMIT").len();
+        // Anywhere, the last commit of an interval included.
+        for at in (0..commits).step_by(commits / 4 + 1) {
+            let mut fixture = Fixture::load(major);
+            let lsn = records_of(&fixture, "COMMIT")[at];
+            let time_at = MAIN_DATA + if wal_edit::record(&fixture, lsn).unwrap()[24] == 255 { 0 } else { 3 };
+            let wrong = (60 * YEAR_US).to_le_bytes();
+            change(&mut fixture, lsn, |record| record[time_at..time_at + 8].copy_from_slice(&wrong));
+            let directory = tempfile::tempdir().unwrap();
+            let (mut follow, mut told) = (None, 0);
+            let mut judge = |lines: Vec<FollowedLine>, oddities: &[Oddity]| {
+                let is_told = told > 0;
+                let wrong = |oddity: &&Oddity| matches!(oddity, Oddity::Finding(finding) if finding.kind.code() == "clock_set_back");
+                told += oddities.iter().filter(wrong).count();
+                for line in lines {
+                    let FollowedRow::Interval(interval) = line.row else { unreachable!("followed by checkpoint") };
+                    let duration = interval.duration_s();
+                    assert!(duration.is_none_or(|duration| duration < 3600.0), "{major} {at}: {duration:?}");
+                    assert!(duration.is_none() || !is_told, "{major} {at}: {duration:?}");
+                    lasting += usize::from(duration.is_some_and(|duration| duration > 0.0));
+                }
+            };
+            for (name, bytes) in &fixture.segments {
+                // A server makes the file as a whole and fills it.
+                let mut file = vec![0; bytes.len()];
+                for start in (0..bytes.len()).step_by(PIECE) {
+                    let end = bytes.len().min(start + PIECE);
+                    file[start..end].copy_from_slice(&bytes[start..end]);
+                    std::fs::write(directory.path().join(name), &file).unwrap();
+                    let follow = follow.get_or_insert_with(|| {
+                        let wal = WalRequest::of_paths(vec![directory.path().to_owned()]);
+                        let patience = std::time::Duration::from_secs(3600);
+                        WalFollow::new(FollowRequest { wal, by: FollowBy::Checkpoint, patience })
+                    });
+                    let round = follow.round(&|| false).unwrap();
+                    judge(round.lines, &round.told);
+                }
+            }
+            let followed = follow.unwrap().finish();
+            judge(followed.lines, &followed.told);
+            assert_eq!(told, 1, "{major} {at}");
+        }
+    }
+    // Those before it are not all left without.
+    assert!(lasting > 0);
 }

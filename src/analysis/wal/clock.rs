@@ -94,8 +94,13 @@ impl SetBack {
     /// So far that the clock told something else than the time, before or after.
     #[must_use]
     pub const fn is_wrong(&self) -> bool {
-        self.back_us > WRONG_US
+        is_wrong_step(self.back_us)
     }
+}
+
+/// So long that the clock told something else than the time, before or after.
+pub(super) const fn is_wrong_step(us: i64) -> bool {
+    us > WRONG_US
 }
 
 /// The time along a stretch of WAL.

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::block_set::BlockSet;
-use super::clock::Clock;
+use super::clock::{Clock, is_wrong_step};
 use super::curve::{RecordCurve, TimeCurve, add_to_part, shares_of};
 use super::partial::{CheckpointKind, CheckpointSeen, Counts, Slice};
 use super::since_redo::SinceRedo;
@@ -131,6 +131,17 @@ impl Interval {
     pub fn duration_s(&self) -> Option<f64> {
         let (start, end) = self.start_time.zip(self.end_time)?;
         Some(end.us_since(start).max(0) as f64 / 1e6)
+    }
+
+    /// Its times are those of a clock that was wrong. `by_records`: its parts by records.
+    fn forget_times(&mut self, by_records: Vec<Tally>) {
+        (self.start_time, self.end_time) = (None, None);
+        (self.parts, self.decay_by) = (by_records, DecayBy::Records);
+    }
+
+    fn lasts_for_years(&self) -> bool {
+        let times = self.start_time.zip(self.end_time);
+        times.is_some_and(|(start, end)| is_wrong_step(end.us_since(start)))
     }
 
     /// So much per second; `None` where that is not known.
@@ -297,18 +308,32 @@ impl IntervalFold {
             since_redo = SinceRedo::default();
             done.iter().for_each(|interval| since_redo.leave_out(&interval.tally));
             for (interval, parts) in done.iter_mut().zip(done_by_records) {
-                (interval.start_time, interval.end_time) = (None, None);
-                (interval.parts, interval.decay_by) = (parts, DecayBy::Records);
+                interval.forget_times(parts);
             }
         }
         Folded { intervals: done, clock, times, since_redo }
     }
 
-    /// Takes out the intervals of which all is known.
+    /// Takes out the intervals of which all is known. Where the clock contradicts itself, or is about to, they have no times: one
+    /// that lasts for years ends with a time that was told wrongly, and which the next right one contradicts.
     pub fn take_settled(&mut self) -> Vec<Interval> {
         let settled = self.done.len().saturating_sub(usize::from(self.unsettled.is_some()));
-        self.done_by_records.drain(..settled);
-        self.done.drain(..settled).collect()
+        let is_wrong = self.clock.contradicts_itself();
+        let by_records = self.done_by_records.drain(..settled);
+        let mut taken = Vec::new();
+        for (mut interval, parts) in self.done.drain(..settled).zip(by_records) {
+            if is_wrong || interval.lasts_for_years() {
+                interval.forget_times(parts);
+            }
+            taken.push(interval);
+        }
+        taken
+    }
+
+    /// What is odd about the times so far.
+    #[must_use]
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// When the open interval began: the time of its redo point.

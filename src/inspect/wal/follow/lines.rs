@@ -67,6 +67,8 @@ pub(super) struct Lines {
     next: Option<Lsn>,
     undecoded: Vec<ParseError>,
     lost_redo: Option<WalReadError>,
+    /// That the clock contradicts itself was said.
+    is_clock_told: bool,
 }
 
 #[derive(Debug)]
@@ -149,7 +151,15 @@ impl Lines {
             }),
         };
         let counted = WalCounts::default();
-        Self { kind, counted, gaps: Vec::new(), next: None, undecoded: Vec::new(), lost_redo: None }
+        Self {
+            kind,
+            counted,
+            gaps: Vec::new(),
+            next: None,
+            undecoded: Vec::new(),
+            lost_redo: None,
+            is_clock_told: false,
+        }
     }
 
     /// Where counting goes on; `None` before the first record.
@@ -246,6 +256,19 @@ impl Lines {
         std::mem::take(&mut self.undecoded)
     }
 
+    /// What is odd about the times, once they contradict each other.
+    pub(super) fn take_wrong_clock(&mut self) -> Vec<Finding> {
+        let clock = match &self.kind {
+            Kind::Intervals(fold) => fold.clock(),
+            Kind::Buckets(buckets) => &buckets.clock,
+        };
+        if self.is_clock_told || !clock.contradicts_itself() {
+            return Vec::new();
+        }
+        self.is_clock_told = true;
+        clock.findings()
+    }
+
     /// Why a redo point could not be found, since it was asked before.
     pub(super) const fn take_lost_redo(&mut self) -> Option<WalReadError> {
         self.lost_redo.take()
@@ -287,7 +310,8 @@ impl Lines {
             Kind::Buckets(buckets) => (lines_of(buckets.open), buckets.clock),
         };
         lines.last_mut().into_iter().for_each(|last| last.is_over = false);
-        (lines, self.counted, clock.findings())
+        let odd = if self.is_clock_told { Vec::new() } else { clock.findings() };
+        (lines, self.counted, odd)
     }
 }
 

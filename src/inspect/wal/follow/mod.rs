@@ -160,6 +160,7 @@ impl WalFollow {
         self.is_over |= after == After::End;
         let undecoded = self.lines.take_undecoded().into_iter();
         self.telling.extend(undecoded.map(|error| Oddity::Finding(Finding::problem(FindingKind::Payload(error)))));
+        self.telling.extend(self.lines.take_wrong_clock().into_iter().map(Oddity::Finding));
         if let Some(error) = self.lines.take_lost_redo() {
             self.tell_skipped(SkippedPart::WalBeforeRedo, error);
         }
