@@ -100,3 +100,38 @@ fn image_that_cannot_be_unpacked_is_a_finding_of_all_that_unpack_it() {
         }
     }
 }
+
+/// Names are read from rows of catalogs in WAL. An image of a catalog that cannot be unpacked may hold some: that is said
+/// where names are asked for, also by commands that need no image otherwise.
+#[test]
+fn image_of_a_catalog_that_cannot_be_unpacked_is_a_finding_where_names_are_wanted() {
+    /// After the headers of the record, of its only block and of the image, with the length of the hole: tablespace, database.
+    const RELATION: usize = IMAGE_HEADER + 5 + 2 + 8;
+    const PG_CLASS: u32 = 1259;
+    for (major, compressed) in [(15, 0x08 | 0x10), (16, 0x04)] {
+        let mut fixture = Fixture::load(major);
+        let wanted = |bytes: &[u8]| {
+            let (has_hole, is_compressed) =
+                (bytes[IMAGE_HEADER + 4] & 1 != 0, bytes[IMAGE_HEADER + 4] & compressed != 0);
+            has_hole && is_compressed && bytes[RELATION..RELATION + 4] == PG_CLASS.to_le_bytes()
+        };
+        let (lsn, _) = with_image(&fixture).into_iter().find(|(_, bytes)| wanted(bytes)).unwrap();
+        // A hole that is a byte shorter: what is stored does not make up the rest of the page.
+        change(&mut fixture, lsn, |record| record[IMAGE_HEADER + 5] -= 1);
+        let directory = write(&fixture);
+        for (command, expected) in [
+            (&["stats", "--by", "relation", "--names", "wal"][..], 1),
+            (&["stats", "--by", "rmgr", "--names", "wal", "--relation", "t_heap"], 1),
+            (&["advise", "--no-compression", "--names", "wal"], 1),
+            (&["stats", "--by", "relation"], 0),
+        ] {
+            let ran = walfpi(command, directory.path());
+            let found = findings(&ran, "image");
+            assert_eq!(found.len(), expected, "{major} {command:?}: {}", ran.stdout);
+            for finding in found {
+                let at = format!("at {:X}/{:08X}: ", lsn >> 32, lsn & 0xFFFF_FFFF);
+                assert!(finding["what"].as_str().unwrap().contains(&at) && ran.status > 0, "{major}: {finding}");
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::HashSet;
 
 use super::segment::Visitor;
+use super::unreadable::{UnreadableImage, UnreadableImages};
 use crate::cluster::names::RelationNames;
 use crate::parsers::catalog::{
     CatalogLayout, ClassRow, DatabaseRow, NamedRow, PG_CLASS_OID, PG_DATABASE_OID, PG_NAMESPACE_OID, RowBytes,
@@ -80,6 +81,8 @@ pub struct CatalogRowReader<'a> {
     decoder: ImageDecoder,
     page: Vec<u8>,
     events: Vec<RowEvent>,
+    /// Images of catalogs that cannot be restored.
+    pub unreadable: UnreadableImages,
 }
 
 impl<'a> CatalogRowReader<'a> {
@@ -87,7 +90,8 @@ impl<'a> CatalogRowReader<'a> {
     #[must_use]
     pub fn new(files: &'a CatalogFileNumbers, block_size: u32) -> Self {
         let page = vec![0; usize::try_from(block_size).unwrap_or_default()];
-        Self { files, decoder: ImageDecoder::new(), page, events: Vec::new() }
+        let (decoder, unreadable) = (ImageDecoder::new(), UnreadableImages::default());
+        Self { files, decoder, page, events: Vec::new(), unreadable }
     }
 
     fn catalog_record(&mut self, record: &Record<'_>) {
@@ -98,7 +102,11 @@ impl<'a> CatalogRowReader<'a> {
         }
         for block in record.blocks() {
             let Some(image) = block.image.filter(|image| image.applies()) else { continue };
-            if self.files.catalog(block.rel).is_none() || self.decoder.restore(&image, &mut self.page).is_err() {
+            if self.files.catalog(block.rel).is_none() {
+                continue;
+            }
+            if let Err(error) = self.decoder.restore(&image, &mut self.page) {
+                self.unreadable.push(UnreadableImage { block: block.block, record_lsn: record.start_lsn, error });
                 continue;
             }
             let Ok(header) = PageHeader::decode(0, &self.page) else { continue };

@@ -75,7 +75,7 @@ impl ImageArgs {
         let mut names = NameLookup::open(request.names.as_deref())?;
         let mut source = WalSource::open_watched(&request, watch)?;
         source.take_names(&names)?;
-        names.add_from_wal(&source.set, request.jobs);
+        source.find_names(&mut names, request.jobs);
         let selection = self.filter.selection(&names)?;
         Ok(ImageWork { request, names, selection, source })
     }

@@ -88,7 +88,7 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
     // The same records again: what was odd about them has been said.
     let by_relation = relations.finish(&mut Vec::new());
     if !source.coverage.is_interrupted() && by_relation.has_unnamed(&names) {
-        names.add_from_wal(&source.set, jobs);
+        source.find_names(&mut names, jobs);
     }
     let (mut what_if, _, _) = replay.finish();
     source.coverage.examined = counts.total.records;

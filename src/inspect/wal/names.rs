@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use crate::analysis::finding::Finding;
 use crate::analysis::wal::catalog_rows::{CatalogFileNumbers, CatalogRowReader, CatalogRows};
 use crate::analysis::wal::collect::collect_run;
 use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::unreadable::UnreadableImages;
 use crate::cluster::name_gaps::NameGap;
 use crate::cluster::names::RelationNames;
 use crate::cluster::wal::WalSet;
@@ -71,16 +73,18 @@ impl NameLookup {
     }
 
     /// Adds names that rows of catalogs in the WAL tell, doubtful ones, where names were asked for. The WAL is read once for
-    /// it, as a whole: what a range leaves out may name what lies in it. Whoever reads the WAL tells what is wrong with it.
-    pub fn add_from_wal(&mut self, set: &WalSet, jobs: usize) {
-        let (Some(known), Some(major)) = (&mut self.known, set.major()) else { return };
+    /// it, as a whole: what a range leaves out may name what lies in it. Images of catalogs that cannot be restored are
+    /// findings: names may be missing. Whoever reads the WAL tells what else is wrong with it.
+    pub(super) fn add_from_wal(&mut self, set: &WalSet, jobs: usize) -> Vec<Finding> {
+        let (Some(known), Some(major)) = (&mut self.known, set.major()) else { return Vec::new() };
         let files = CatalogFileNumbers::of(known);
         let mut rows = CatalogRows::new(major.facts().catalog, files.clone());
-        let block_size = set.geometry().block_size;
+        let (block_size, mut unreadable) = (set.geometry().block_size, UnreadableImages::default());
         for run in set.runs() {
             let stretch = ScanPlan::totals().stretch(set, &run, Keep::Blocks);
             let begin = |_| CatalogRowReader::new(&files, block_size);
             let read = collect_run(&stretch, jobs, &|_| ControlFlow::Continue(()), begin, |part| {
+                unreadable.append(std::mem::take(&mut part.found.unreadable));
                 rows.push(&mut part.found);
                 Ok(())
             });
@@ -88,6 +92,7 @@ impl NameLookup {
             drop(read);
         }
         rows.name(known);
+        unreadable.findings()
     }
 
     /// The names, if any were asked for.

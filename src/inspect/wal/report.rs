@@ -73,7 +73,7 @@ pub fn wal_report(request: &WalReportRequest, watch: WatchWal<'_>) -> Result<Mad
         compression.iter_mut().for_each(CompressionWhatIf::mark_part);
     }
     if used.as_ref().is_some_and(|counted| counted.has_unnamed(&names)) {
-        names.add_from_wal(&source.set, jobs);
+        source.find_names(&mut names, jobs);
     }
     let figures: FxHashMap<Key, RelationFigures> =
         used.as_ref().map(|counted| figures_of(counted, &names)).unwrap_or_default();

@@ -172,6 +172,16 @@ impl WalSource {
         Ok(())
     }
 
+    /// Adds names that the WAL itself tells, where names were asked for.
+    pub fn find_names(&mut self, names: &mut NameLookup, jobs: usize) {
+        for finding in names.add_from_wal(&self.set, jobs) {
+            // Whoever looks for causes meets the same image.
+            if !self.findings.contains(&finding) {
+                self.findings.push(finding);
+            }
+        }
+    }
+
     /// The range that was asked for.
     #[must_use]
     pub fn plan(&self) -> ScanPlan {
@@ -200,7 +210,7 @@ impl WalSource {
         let patterns = RelationChoice::files_of(wanted, names.known());
         let patterns = match patterns {
             Err(InspectError::NoSuchRelation(_)) => {
-                names.add_from_wal(&self.set, jobs);
+                self.find_names(names, jobs);
                 RelationChoice::files_of(wanted, names.known())?
             }
             patterns => patterns?,

@@ -138,7 +138,7 @@ pub fn wal_stats(request: &WalStatsRequest, watch: WatchWal<'_>) -> Result<WalSt
     source.take_relations(&request.relations, &mut names, request.wal.jobs)?;
     let counts = source.count(request.group, request.wal.jobs, watch);
     if !source.coverage.is_interrupted() && counts.has_unnamed(&names) {
-        names.add_from_wal(&source.set, request.wal.jobs);
+        source.find_names(&mut names, request.wal.jobs);
     }
     source.coverage.examined = counts.total.records;
     source.note_range_without_wal();

@@ -106,7 +106,7 @@ fn survey(
         }
     };
     source.take_names(&names)?;
-    names.add_from_wal(&source.set, request.jobs);
+    source.find_names(&mut names, request.jobs);
     let counted = source.count(None, request.jobs, &tell("reading WAL"));
     source.coverage.examined = counted.total.records;
     source.note_range_without_wal();

@@ -47,7 +47,7 @@ impl WalReport<'_> {
                 self.intervals.len()
             )]
         } else {
-            vec!["An interval goes from redo point to redo point; < marks the start of the range, where the redo point is not known.".to_owned()]
+            vec!["An interval goes from redo point to redo point; < marks one that began before this WAL, or in a gap of it: what is counted is a part of it.".to_owned()]
         };
         let bytes = Bars {
             title: "Bytes of WAL records by checkpoint interval".to_owned(),
