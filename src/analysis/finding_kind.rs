@@ -4,6 +4,7 @@ use strum::{IntoStaticStr, VariantNames};
 
 use super::dwb_format::ring_finding::RingFinding;
 use super::error_words::ErrorWords;
+use super::innodb::finding::InnodbFinding;
 use super::page_links::{BrokenLink, LinkFault};
 use super::verdict::fate::FateUnknown;
 use super::wal::clock::SetBack;
@@ -117,6 +118,9 @@ pub enum FindingKind {
     NoDwb,
     /// Include lines of the configuration were not followed.
     Include { lines: usize },
+
+    /// What is found in a data directory of MySQL or MariaDB. The code is that of the part.
+    Innodb(InnodbFinding),
 
     /// Damaged pages of the cluster.
     DamagedPages(DamagedPages),
@@ -395,6 +399,7 @@ impl FindingKind {
             Self::Link { fault, .. } => fault.code(),
             Self::Wal(remark) => remark.kind().name(),
             Self::Ring(found) => found.code(),
+            Self::Innodb(found) => found.into(),
             _ => self.into(),
         }
     }
@@ -402,10 +407,11 @@ impl FindingKind {
     /// The codes of all findings that there can be.
     pub fn codes() -> impl Iterator<Item = &'static str> {
         use strum::IntoEnumIterator;
-        let by_part = ["link", "wal", "ring"];
+        let by_part = ["link", "wal", "ring", "innodb"];
         let own = Self::VARIANTS.iter().copied().filter(move |name| !by_part.contains(name));
         own.chain(LinkFault::iter().map(LinkFault::code))
             .chain(NoteKind::iter().map(NoteKind::name))
             .chain(RingFinding::VARIANTS.iter().copied())
+            .chain(InnodbFinding::VARIANTS.iter().copied())
     }
 }

@@ -11,6 +11,7 @@ pub mod error_words;
 pub mod finding;
 pub mod finding_kind;
 pub mod in_order;
+pub mod innodb;
 pub mod page_check;
 pub mod page_diff;
 pub mod page_links;

@@ -53,6 +53,10 @@ pub enum SkippedPart {
     DoubleWriteBuffer,
     /// What of the double write buffer comes later.
     RestOfDoubleWriteBuffer,
+    /// Files of a data directory of MySQL or MariaDB.
+    DataFiles,
+    /// What of the tablespaces of MySQL or MariaDB comes later.
+    RestOfTablespaces,
     /// Relation files.
     RelationFiles,
     /// What of the relation files comes later.
@@ -322,6 +326,25 @@ pub enum SkipReason {
         /// The limit.
         limit: usize,
     },
+    /// Pages are encrypted, and the key is not at hand.
+    Encrypted {
+        /// How many.
+        pages: u64,
+    },
+    /// Pages are compressed in a way that cannot be unpacked here.
+    UnknownCodec {
+        /// How many.
+        pages: u64,
+        /// The server's number of the way.
+        number: u64,
+    },
+    /// A data file outside the data directory.
+    OutsideDataDirectory {
+        /// Its path, as the server stored it.
+        path: String,
+    },
+    /// Which tablespace a file holds is unknown.
+    UnknownTablespace,
     /// A server may be running on the data directory.
     ServerMayRun,
     /// There is no WAL.

@@ -11,6 +11,7 @@ pub mod data_dir;
 pub mod donor;
 pub mod dwb_files;
 pub mod file_digest;
+pub mod innodb;
 pub mod name_gaps;
 pub mod names;
 pub mod names_file;

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::error::InspectError;
+use super::innodb::source::is_innodb;
 use crate::analysis::cluster_report::inspect_directory;
 use crate::analysis::dwb_format::{directories, open_buffer};
 use crate::analysis::dwb_report::{DwbReport, examine_slots};
@@ -60,7 +61,7 @@ impl DwbSource {
         {
             return match DataDir::open(path) {
                 Ok(directory) => Ok(Self::of_data_dir(directory)),
-                Err(error @ NotADataDir::NoVersion(_)) if TarBackup::find(path).is_some() => {
+                Err(error @ NotADataDir::NoVersion(_)) if TarBackup::find(path).is_some() || is_innodb(path) => {
                     Err(InspectError::not_a_data_dir(path, error))
                 }
                 Err(error @ (NotADataDir::NoVersion(_) | NotADataDir::Inside { .. })) => {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::innodb::source::is_innodb;
 use super::page_at::NotThen;
 use super::page_name::PageName;
 use super::relation_name::RelationChoice;
@@ -19,6 +20,7 @@ use crate::cluster::wal::WalSetError;
 use crate::output::json::time_words;
 use crate::output::tar_text::tar_backup_words;
 use crate::output::ways_on::ways_on;
+use crate::parsers::innodb::InnodbPageId;
 use crate::parsers::wal::payload::PgTimestamp;
 use crate::rebuild::{NoServer, RebuildError};
 use crate::repair::apply::Stopped;
@@ -50,6 +52,27 @@ pub enum InspectError {
     /// A directory with neither `PG_VERSION` nor DWB files.
     #[error("{} is not a data directory (it has no PG_VERSION) and holds no double write buffer files", .0.display())]
     NothingToInspect(PathBuf),
+    /// A data directory of MySQL or MariaDB, given to a command for PostgreSQL.
+    #[error(
+        "{path} is a data directory of MySQL or MariaDB, not of PostgreSQL; use \"pg_dwbinspect innodb check {path}\"",
+        path = .0.display()
+    )]
+    InnodbDirectory(PathBuf),
+    /// A directory without a file of InnoDB.
+    #[error(
+        "{} is not a data directory of MySQL or MariaDB: it has no system tablespace (ibdata1), no tablespaces (.ibd) and no \
+         doublewrite buffer", .0.display()
+    )]
+    NotInnodb(PathBuf),
+    /// A directory of InnoDB cannot be listed.
+    #[error(transparent)]
+    InnodbFiles(AccessError),
+    /// No tablespace has this number or path.
+    #[error("no tablespace {0} is there: give its number, or its path in the data directory, as in shop/orders.ibd")]
+    NoSuchTablespace(String),
+    /// The tablespace ends before the page.
+    #[error("{0} is past the end of the tablespace, or cannot be read")]
+    NoSuchInnodbPage(InnodbPageId),
     /// One of several sets of WAL.
     #[error("set {name}: {error}")]
     OfSet {
@@ -319,6 +342,9 @@ impl InspectError {
     /// `path` is not a data directory; a backup in tar format is recognised as such.
     #[must_use]
     pub fn not_a_data_dir(path: &Path, error: NotADataDir) -> Self {
+        if matches!(error, NotADataDir::NoVersion(_)) && is_innodb(path) {
+            return Self::InnodbDirectory(path.to_owned());
+        }
         let backup = TarBackup::find(path).filter(|_| matches!(error, NotADataDir::NoVersion(_)));
         backup.map_or(Self::NotADataDir(error), |backup| Self::TarBackup(Box::new(backup)))
     }

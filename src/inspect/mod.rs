@@ -12,6 +12,7 @@ pub mod error;
 pub mod examination;
 pub mod file_filter;
 pub mod info;
+pub mod innodb;
 pub mod next;
 pub mod now;
 pub mod page_at;

@@ -33,6 +33,12 @@ impl SectorMarks {
         Self(first_mark.into_iter().chain(rest.chunks(SECTOR_BYTES).map(mark)).collect())
     }
 
+    /// Marks of a page every byte of which counts.
+    #[must_use]
+    pub fn of_all_bytes(page: &[u8]) -> Self {
+        Self(page.chunks(SECTOR_BYTES).map(mark).collect())
+    }
+
     /// Marks of a page of `length` bytes that is all zero.
     #[must_use]
     pub fn zero(length: usize) -> Self {

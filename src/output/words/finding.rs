@@ -136,6 +136,7 @@ impl fmt::Display for FindingKind {
             Self::LinksOfDamagedPages { count } => {
                 write!(f, "index pages that only damaged pages contradict: {count}")
             }
+            Self::Innodb(found) => found.fmt(f),
             Self::Wal(WalRemark::Note { what, .. }) => f.write_str(what),
             Self::Wal(WalRemark::Recycled { segment }) => {
                 write!(f, "{segment} was there when the directory was listed, and was then renamed or removed")
@@ -342,6 +343,7 @@ impl FindingKind {
             }
             Self::Wal(remark) => remark.kind().why(),
             Self::Ring(found) => found.why(),
+            Self::Innodb(found) => found.why(),
             Self::WalVersion { .. } => "the two are of different versions; records are read by the page magic",
             Self::ImpossibleTime { .. } => {
                 "times before 1970 and from 2100 on are not used: the bytes are damaged, or the clock was wrong"

@@ -9,6 +9,7 @@ mod doubt;
 mod evidence;
 mod fate;
 pub mod finding;
+mod innodb;
 mod links;
 pub mod page_action;
 mod proof;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::super::escape::printable;
 use super::super::figures::size;
 use crate::analysis::skipped::{ByteRange, ControlDoubt, Lacking, NoPageSize, SkipReason, Skipped, SkippedPart};
 use crate::types::Lsn;
@@ -38,6 +39,8 @@ impl fmt::Display for SkippedPart {
             Self::Image { block, record_lsn } => write!(f, "image of block {block} at {record_lsn}"),
             Self::DoubleWriteBuffer => f.write_str("double write buffer"),
             Self::RestOfDoubleWriteBuffer => f.write_str("the rest of the double write buffer"),
+            Self::DataFiles => f.write_str("data files"),
+            Self::RestOfTablespaces => f.write_str("the rest of the tablespaces"),
             Self::RelationFiles => f.write_str("relation files"),
             Self::RestOfRelationFiles => f.write_str("the rest of the relation files"),
             Self::RestOfCheck => f.write_str("the rest of the check"),
@@ -171,6 +174,16 @@ impl fmt::Display for SkipReason {
             }
             Self::TooManyZeroed { limit } => write!(f, "more than {limit} pages are all zero and had content"),
             Self::TooManyDamaged { limit } => write!(f, "{limit} damaged pages are listed, and no more"),
+            Self::Encrypted { pages } => write!(f, "{pages} pages are encrypted, and the key is not at hand"),
+            Self::UnknownCodec { pages, number } => {
+                write!(f, "{pages} pages are compressed by algorithm {number}, which cannot be unpacked here")
+            }
+            Self::OutsideDataDirectory { path } => {
+                write!(f, "its data file lies outside the data directory: {}", printable(path))
+            }
+            Self::UnknownTablespace => {
+                f.write_str("which tablespace it holds is unknown: page 0 is damaged, and no other page tells")
+            }
             Self::ServerMayRun => {
                 f.write_str("a server may be running on the data directory, and pages change while they are read")
             }

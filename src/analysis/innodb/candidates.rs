@@ -1,0 +1,187 @@
+//! The slots and entries that name each page, in the order in which a server meets them.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use super::slot::{SlotFacts, read_slots};
+use crate::analysis::finding::Coverage;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::cluster::innodb::doublewrite::Doublewrite;
+use crate::cluster::innodb::tablespace::Tablespaces;
+use crate::parsers::innodb::detect_block::DetectBlock;
+use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+
+/// A page that an entry without an image names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryFacts {
+    /// Index of the file.
+    pub file: usize,
+    /// Index of the block in the file.
+    pub block: u64,
+    /// Index of the entry in the block.
+    pub index: usize,
+    /// Number of the segment.
+    pub segment: u32,
+    /// 0 LRU, 1 flush list.
+    pub flush_type: u8,
+    /// The checksum of the block is right.
+    pub is_sound: bool,
+    /// The page.
+    pub page: InnodbPageId,
+    /// Its LSN.
+    pub lsn: InnodbLsn,
+}
+
+/// Slots by what they hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotCounts {
+    /// Slots that were read.
+    pub all: u64,
+    /// Never written.
+    pub empty: u64,
+    /// Whole images.
+    pub sound: u64,
+    /// Damaged images.
+    pub damaged: u64,
+    /// Images that cannot be judged.
+    pub unverifiable: u64,
+    /// Whole images that are not older than the checkpoint.
+    pub since_checkpoint: u64,
+}
+
+impl SlotCounts {
+    /// Counts a slot.
+    pub fn add(&mut self, facts: Option<&SlotFacts>, checkpoint: Option<InnodbLsn>) {
+        let count = |field: &mut u64| *field = field.saturating_add(1);
+        count(&mut self.all);
+        match facts.map(|facts| facts.state) {
+            None | Some(PageState::Empty) => count(&mut self.empty),
+            Some(PageState::Sound(_)) => count(&mut self.sound),
+            Some(PageState::Damaged(_)) => count(&mut self.damaged),
+            Some(PageState::Unverifiable(_)) => count(&mut self.unverifiable),
+        }
+        let is_sound = facts.is_some_and(|facts| facts.state.is_sound());
+        if is_sound && checkpoint.is_some_and(|checkpoint| facts.is_some_and(|facts| facts.lsn >= checkpoint)) {
+            count(&mut self.since_checkpoint);
+        }
+    }
+}
+
+/// A block without images whose checksum is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedBlock {
+    /// Name of the file.
+    pub file: String,
+    /// Offset in it.
+    pub offset: u64,
+}
+
+/// What the doublewrite buffer holds.
+#[derive(Debug, Default)]
+pub struct BufferContent {
+    /// Used slots, in the order of files and slots.
+    pub slots: Vec<SlotFacts>,
+    /// Entries without images.
+    pub entries: Vec<EntryFacts>,
+    /// Slots of each file.
+    pub counts: Vec<SlotCounts>,
+    /// Damaged blocks of entries.
+    pub damaged_blocks: Vec<DamagedBlock>,
+    /// Indexes of slots by page.
+    by_page: BTreeMap<InnodbPageId, Vec<usize>>,
+    /// Indexes of entries by page.
+    entries_by_page: BTreeMap<InnodbPageId, Vec<usize>>,
+}
+
+impl BufferContent {
+    /// Reads the whole buffer with so many threads, until `watch` breaks it off.
+    #[must_use]
+    pub fn read(
+        doublewrite: &Doublewrite,
+        spaces: &Tablespaces,
+        checkpoint: Option<InnodbLsn>,
+        jobs: usize,
+        coverage: &mut Coverage,
+        watch: &dyn Fn() -> ControlFlow<()>,
+    ) -> Self {
+        let mut content = Self { counts: vec![SlotCounts::default(); doublewrite.files.len()], ..Self::default() };
+        let mut is_wanted = true;
+        read_slots(doublewrite, spaces, jobs, coverage, |facts, (file, _)| {
+            is_wanted = watch().is_continue();
+            if !is_wanted {
+                return ControlFlow::Break(());
+            }
+            if let Some(counts) = content.counts.get_mut(file) {
+                counts.add(facts.as_ref(), checkpoint);
+            }
+            if let Some(facts) = facts {
+                if let Some(page) = facts.page() {
+                    content.by_page.entry(page).or_default().push(content.slots.len());
+                }
+                content.slots.push(facts);
+            }
+            ControlFlow::Continue(())
+        });
+        if is_wanted {
+            content.read_entries(doublewrite, coverage);
+        } else {
+            coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
+        }
+        content
+    }
+
+    fn read_entries(&mut self, doublewrite: &Doublewrite, coverage: &mut Coverage) {
+        for (number, file) in doublewrite.entries.iter().enumerate() {
+            for block in 0..file.blocks {
+                match file.block(block) {
+                    Ok(None) => {}
+                    Ok(Some(found)) => self.add_block((number, &file.name), block, &found),
+                    Err(error) => {
+                        coverage.skip(SkippedPart::file(&file.name), error);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_block(&mut self, (file, name): (usize, &str), block: u64, found: &DetectBlock) {
+        let is_sound = found.is_sound();
+        if !is_sound {
+            let offset = block.saturating_mul(DetectBlock::SIZE as u64);
+            self.damaged_blocks.push(DamagedBlock { file: name.to_owned(), offset });
+        }
+        for (index, entry) in found.entries.iter().enumerate() {
+            let (segment, flush_type) = (found.segment, found.flush_type);
+            let (page, lsn) = (entry.page, entry.lsn);
+            self.entries_by_page.entry(page).or_default().push(self.entries.len());
+            self.entries.push(EntryFacts { file, block, index, segment, flush_type, is_sound, page, lsn });
+        }
+    }
+
+    /// The slots that name a page, whole or not, in the order of files and slots.
+    pub fn slots_of(&self, page: InnodbPageId) -> impl Iterator<Item = &SlotFacts> {
+        self.by_page.get(&page).into_iter().flatten().filter_map(|index| self.slots.get(*index))
+    }
+
+    /// The entries that name a page.
+    pub fn entries_of(&self, page: InnodbPageId) -> impl Iterator<Item = &EntryFacts> {
+        self.entries_by_page.get(&page).into_iter().flatten().filter_map(|index| self.entries.get(*index))
+    }
+
+    /// True when a slot or an entry names the page.
+    #[must_use]
+    pub fn names(&self, page: InnodbPageId) -> bool {
+        self.by_page.contains_key(&page) || self.entries_by_page.contains_key(&page)
+    }
+
+    /// The pages that are named, in order.
+    #[must_use]
+    pub fn pages(&self) -> Vec<InnodbPageId> {
+        let mut pages: Vec<InnodbPageId> = self.by_page.keys().chain(self.entries_by_page.keys()).copied().collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+}

@@ -1,0 +1,120 @@
+//! An image of the doublewrite buffer against the page in the data file.
+
+use crate::parsers::innodb::compressed::{FullCrc32Size, mariadb_length, unpack_mysql};
+use crate::parsers::innodb::flags::SpaceFlags;
+use crate::parsers::innodb::page::{PageHeader, PageType};
+use crate::parsers::innodb::page_check::PageState;
+
+/// How the page in the data file stands to an image of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InnodbComparison {
+    /// Part of the page is the image, the rest is not.
+    Torn,
+    /// The page fails its checks and has no sector in common with the image.
+    Damaged,
+    /// The page is all zero, the image is not.
+    Zeroed,
+    /// The page is whole and older.
+    DiskOlder,
+    /// The page is whole and newer.
+    DiskNewer,
+    /// Both have the same LSN, and different bytes.
+    SameLsn,
+    /// The same bytes.
+    Identical,
+    /// The tablespace ends before the page.
+    BeyondEnd,
+    /// There is no such tablespace.
+    NoTablespace,
+    /// The page could not be read, or the image names no tablespace that can be known.
+    Unknown,
+}
+
+impl InnodbComparison {
+    /// All words, in the order of reports.
+    pub const ALL: [Self; 10] = [
+        Self::Torn,
+        Self::Damaged,
+        Self::Zeroed,
+        Self::DiskOlder,
+        Self::DiskNewer,
+        Self::SameLsn,
+        Self::Identical,
+        Self::BeyondEnd,
+        Self::NoTablespace,
+        Self::Unknown,
+    ];
+
+    /// The word for reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Torn => "torn",
+            Self::Damaged => "damaged",
+            Self::Zeroed => "zeroed",
+            Self::DiskOlder => "disk_older",
+            Self::DiskNewer => "disk_newer",
+            Self::SameLsn => "same_lsn",
+            Self::Identical => "identical",
+            Self::BeyondEnd => "beyond_end",
+            Self::NoTablespace => "no_tablespace",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Bytes of a sector, in which a write is torn.
+const SECTOR_BYTES: usize = 512;
+
+/// Compares an image with the page in the data file, both of one tablespace with these flags.
+#[must_use]
+pub fn compare(image: &[u8], disk: &[u8], disk_state: PageState, flags: &SpaceFlags) -> InnodbComparison {
+    if is_same(image, disk, flags) {
+        return InnodbComparison::Identical;
+    }
+    if disk_state == PageState::Empty {
+        return InnodbComparison::Zeroed;
+    }
+    if disk_state.is_damaged() {
+        let shares = |(one, other): (&[u8], &[u8])| one == other && one.iter().any(|byte| *byte != 0);
+        let shared = image.chunks(SECTOR_BYTES).zip(disk.chunks(SECTOR_BYTES)).any(shares);
+        return if shared { InnodbComparison::Torn } else { InnodbComparison::Damaged };
+    }
+    let (Ok(in_image), Ok(on_disk)) = (PageHeader::decode(0, image), PageHeader::decode(0, disk)) else {
+        return InnodbComparison::Unknown;
+    };
+    match on_disk.lsn.cmp(&in_image.lsn) {
+        std::cmp::Ordering::Greater => InnodbComparison::DiskNewer,
+        std::cmp::Ordering::Less => InnodbComparison::DiskOlder,
+        std::cmp::Ordering::Equal => InnodbComparison::SameLsn,
+    }
+}
+
+/// True when both hold the same page. What lies behind the payload of a page that MariaDB compressed is left over from
+/// others; a page that MySQL compressed stands as it was before in the doublewrite buffer.
+fn is_same(image: &[u8], disk: &[u8], flags: &SpaceFlags) -> bool {
+    let length = payload_length(image, flags);
+    if image.get(..length).is_some_and(|image| disk.get(..length) == Some(image)) {
+        return true;
+    }
+    let is_packed =
+        |page: &[u8]| PageHeader::decode(0, page).is_ok_and(|header| header.page_type == PageType::MYSQL_COMPRESSED);
+    if is_packed(image) == is_packed(disk) {
+        return false;
+    }
+    let plain = |page: &[u8]| if is_packed(page) { unpack_mysql(page).ok() } else { Some(page.to_vec()) };
+    let parts = |page: &[u8]| Some((page.get(..26)?.to_vec(), page.get(34..)?.to_vec()));
+    let (image, disk) = (plain(image).and_then(|image| parts(&image)), plain(disk).and_then(|disk| parts(&disk)));
+    image.is_some() && image == disk
+}
+
+/// Bytes that carry something.
+fn payload_length(page: &[u8], flags: &SpaceFlags) -> usize {
+    let page_type = PageHeader::decode(0, page).map(|header| header.page_type);
+    match FullCrc32Size::of(page) {
+        FullCrc32Size::Compressed(length) if flags.is_full_crc32 => length,
+        _ if flags.is_full_crc32 || flags.zip_bytes.is_some() => page.len(),
+        _ if page_type == Ok(PageType::MARIADB_COMPRESSED) => mariadb_length(page).unwrap_or(page.len()),
+        _ => page.len(),
+    }
+}

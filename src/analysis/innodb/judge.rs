@@ -1,0 +1,355 @@
+//! Verdicts on pages: what the images in the doublewrite buffer are worth, and what a start makes of the page.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::candidates::BufferContent;
+use super::compare::{InnodbComparison, compare};
+use super::recovery::{OnStart, PageCase, Prediction, RecoveryReason, Sureness};
+use super::scan::FoundPage;
+use super::slot::{SlotFacts, SlotId};
+use crate::analysis::finding::Coverage;
+use crate::analysis::skipped::SkippedPart;
+use crate::analysis::verdict::sectors::{MapImage, SectorMarks, TearMap, map_tear};
+use crate::cluster::innodb::doublewrite::Doublewrite;
+use crate::cluster::innodb::redo_log::Family;
+use crate::cluster::innodb::tablespace::{PageReader, Tablespace, Tablespaces};
+use crate::parsers::innodb::page::PageHeader;
+use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+use crate::types::Lsn;
+
+/// Images that the sectors of a torn page are compared with, the newest ones.
+const MAX_MAPPED: usize = 32;
+
+/// Number of the tablespace of the dictionary in MySQL 8 and later; those of undo tablespaces are below it.
+const DICTIONARY_SPACE: u32 = 0xFFFF_FFFE;
+
+/// What can be said of a page. Nothing is ever proven: whether an image is the version that the page needs is known only to
+/// who replays the redo log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InnodbVerdict {
+    /// No whole image is there.
+    NoImage,
+    /// A whole image is there, and the server does not use it, or it may not be the right one.
+    RestoreUnproven,
+    /// By its own rule the server writes this image over the page, and it is whole and not older than the checkpoint.
+    ServerRestores,
+    /// The page is whole.
+    Whole,
+}
+
+impl InnodbVerdict {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::NoImage, Self::RestoreUnproven, Self::ServerRestores, Self::Whole];
+
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoImage => "no_image",
+            Self::RestoreUnproven => "restore_unproven",
+            Self::ServerRestores => "server_restores",
+            Self::Whole => "whole",
+        }
+    }
+}
+
+/// A slot that names a page, and how the page stands to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InnodbCandidate {
+    /// The slot.
+    pub facts: SlotFacts,
+    /// How the page on disk stands to it.
+    pub comparison: InnodbComparison,
+    /// It is not older than the checkpoint; `None` when that is unknown.
+    pub since_checkpoint: Option<bool>,
+}
+
+/// A page and its verdict.
+#[derive(Clone, Debug)]
+pub struct InnodbPage {
+    /// Which page.
+    pub page: InnodbPageId,
+    /// Index of its tablespace.
+    pub space: usize,
+    /// File, relative to the data directory.
+    pub path: String,
+    /// Offset in the file.
+    pub offset: u64,
+    /// What the page's own bytes say.
+    pub state: PageState,
+    /// The page against its images: the word of the image that is chosen, else of the newest one.
+    pub disk: InnodbComparison,
+    /// LSN in the header of the page.
+    pub disk_lsn: InnodbLsn,
+    /// Slots that name it, whole or not, in the order in which a server meets them.
+    pub candidates: Vec<InnodbCandidate>,
+    /// LSNs of entries without an image that name it.
+    pub entries: Vec<InnodbLsn>,
+    /// What a start does.
+    pub prediction: Prediction,
+    /// The verdict.
+    pub verdict: InnodbVerdict,
+    /// Where the sectors of a torn page come from; indexes are those of `mapped`.
+    pub tear: Option<TearMap>,
+    /// Indexes of the candidates whose sectors were compared.
+    pub mapped: Vec<usize>,
+}
+
+impl InnodbPage {
+    /// Index of the candidate that the server takes.
+    #[must_use]
+    pub fn chosen(&self) -> Option<usize> {
+        let chosen = self.prediction.chosen?;
+        self.candidates.iter().position(|candidate| candidate.facts.slot == chosen)
+    }
+
+    /// True when something must be done or decided: a page of zeros that the server fills, or that only images from before the
+    /// checkpoint are of, is as a crash leaves it.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        match self.state {
+            PageState::Damaged(_) => true,
+            PageState::Empty => match self.prediction.on_start {
+                OnStart::RefusesToStart | OnStart::Unknown => true,
+                OnStart::Restored | OnStart::Untouched => false,
+                OnStart::Kept => self.candidates.iter().any(|candidate| candidate.since_checkpoint == Some(true)),
+            },
+            PageState::Sound(_) | PageState::Unverifiable(_) => false,
+        }
+    }
+}
+
+/// What pages are judged by.
+pub struct JudgeContext<'a> {
+    /// Data directory.
+    pub root: &'a Path,
+    /// Tablespaces.
+    pub spaces: &'a Tablespaces,
+    /// The doublewrite buffer.
+    pub doublewrite: &'a Doublewrite,
+    /// What it holds.
+    pub content: &'a BufferContent,
+    /// Whose rules count.
+    pub family: Family,
+    /// Where recovery starts.
+    pub checkpoint: Option<InnodbLsn>,
+}
+
+/// Numbers of the tablespaces that have been changed after the checkpoint, as far as anything shows it: recovery opens them.
+/// `newest_lsn`: of the whole pages of each tablespace.
+#[must_use]
+pub fn opened_spaces(context: &JudgeContext<'_>, newest_lsn: &[InnodbLsn]) -> BTreeSet<u32> {
+    let Some(checkpoint) = context.checkpoint else { return BTreeSet::new() };
+    let by_pages = context.spaces.all.iter().zip(newest_lsn);
+    let by_pages = by_pages.filter(|(_, lsn)| **lsn > checkpoint).map(|(space, _)| space.id);
+    let sound = context.content.slots.iter().filter(|slot| slot.state.is_sound() && slot.lsn > checkpoint);
+    let by_slots = sound.filter_map(|slot| slot.space_id);
+    let entries = context.content.entries.iter().filter(|entry| entry.is_sound && entry.lsn > checkpoint);
+    by_pages.chain(by_slots).chain(entries.map(|entry| entry.page.space_id)).collect()
+}
+
+/// Always opened: the system tablespace, undo tablespaces, the dictionary.
+fn is_always_opened(space: &Tablespace) -> bool {
+    let name = space.files.first().and_then(|file| file.path.file_name()).unwrap_or_default();
+    let name = name.to_string_lossy();
+    space.id == 0 || space.id == DICTIONARY_SPACE || name.starts_with("undo") || name.ends_with(".ibu")
+}
+
+impl JudgeContext<'_> {
+    /// The word for a slot and the page that it names, with the LSN of that page.
+    ///
+    /// `image`: bytes of the slot.
+    pub fn compare_slot(
+        &self,
+        facts: &SlotFacts,
+        image: &[u8],
+        reader: &mut PageReader<'_>,
+        coverage: &mut Coverage,
+    ) -> (InnodbComparison, Option<InnodbLsn>) {
+        let Some(page) = facts.page() else { return (InnodbComparison::Unknown, None) };
+        let Some(space) = self.spaces.get(page.space_id) else { return (InnodbComparison::NoTablespace, None) };
+        match reader.page(space, page.page_no) {
+            Ok(None) => (InnodbComparison::BeyondEnd, None),
+            Ok(Some(disk)) => {
+                let state = PageState::of(&disk, &space.flags);
+                let lsn = PageHeader::decode(0, &disk).ok().map(|header| header.lsn);
+                let image = image.get(..disk.len()).unwrap_or(image);
+                (compare(image, &disk, state, &space.flags), lsn)
+            }
+            Err(error) => {
+                coverage.skip_once(SkippedPart::file(space.name()), error);
+                (InnodbComparison::Unknown, None)
+            }
+        }
+    }
+
+    /// Judges a page. `opened`: tablespaces that recovery opens.
+    pub fn judge(
+        &self,
+        found: &FoundPage,
+        opened: &BTreeSet<u32>,
+        reader: &mut PageReader<'_>,
+        coverage: &mut Coverage,
+    ) -> Option<InnodbPage> {
+        let space = self.spaces.all.get(found.space)?;
+        let page = InnodbPageId { space_id: space.id, page_no: found.page_no };
+        let (file, offset) = space.find(found.page_no)?;
+        let disk = match reader.page(space, found.page_no) {
+            Ok(disk) => disk?,
+            Err(error) => {
+                coverage.skip_once(SkippedPart::file(space.name()), error);
+                return None;
+            }
+        };
+        let is_first = self.spaces.index_of(space.id) == Some(found.space);
+        let slots: Vec<&SlotFacts> = if is_first { self.content.slots_of(page).collect() } else { Vec::new() };
+        let entries: Vec<InnodbLsn> =
+            if is_first { self.content.entries_of(page).map(|entry| entry.lsn).collect() } else { Vec::new() };
+        let mut marks: Vec<(usize, SectorMarks)> = Vec::new();
+        let mut candidates = Vec::new();
+        let newest = newest_of(&slots);
+        let mut buf = Vec::new();
+        for (index, facts) in slots.iter().enumerate() {
+            let image = self.image(facts, &mut buf, coverage);
+            let image = image.map(|image| image.get(..disk.len()).unwrap_or(image));
+            let comparison = match image {
+                Some(image) => compare(image, &disk, found.state, &space.flags),
+                None => InnodbComparison::Unknown,
+            };
+            if let Some(image) = image.filter(|_| newest.contains(&facts.slot)) {
+                marks.push((index, SectorMarks::of_all_bytes(image)));
+            }
+            let since_checkpoint = self.checkpoint.map(|checkpoint| facts.lsn >= checkpoint);
+            candidates.push(InnodbCandidate { facts: **facts, comparison, since_checkpoint });
+        }
+        let tear = if found.state.is_damaged() { tear(&disk, found.lsn, &marks, &slots) } else { None };
+        let prediction = self.predict(found, space, opened, &slots, &entries);
+        let mut judged = InnodbPage {
+            page,
+            space: found.space,
+            path: file.path.display().to_string(),
+            offset,
+            state: found.state,
+            disk: InnodbComparison::Unknown,
+            disk_lsn: found.lsn,
+            candidates,
+            entries,
+            prediction,
+            verdict: InnodbVerdict::Whole,
+            tear,
+            mapped: marks.into_iter().map(|(index, _)| index).collect(),
+        };
+        judged.disk = disk_word(&judged);
+        judged.verdict = self.verdict(&judged, space);
+        Some(judged)
+    }
+
+    /// The bytes of a slot once more.
+    fn image<'b>(&self, facts: &SlotFacts, buf: &'b mut Vec<u8>, coverage: &mut Coverage) -> Option<&'b [u8]> {
+        let file = self.doublewrite.files.get(facts.slot.0)?;
+        match file.slot(facts.slot.1, buf) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                coverage.skip_once(SkippedPart::file(&file.name), error);
+                None
+            }
+        }
+    }
+
+    fn predict(
+        &self,
+        found: &FoundPage,
+        space: &Tablespace,
+        opened: &BTreeSet<u32>,
+        slots: &[&SlotFacts],
+        entries: &[InnodbLsn],
+    ) -> Prediction {
+        if !found.state.is_damaged() && found.state != PageState::Empty {
+            let (on_start, sureness) = (OnStart::Untouched, Sureness::ByRule);
+            return Prediction { on_start, sureness, chosen: None, reasons: Vec::new() };
+        }
+        let case = PageCase {
+            family: self.family,
+            checkpoint: self.checkpoint,
+            page_no: found.page_no,
+            is_opened: is_always_opened(space) || opened.contains(&space.id) || self.checkpoint.is_none(),
+            is_zero: found.state == PageState::Empty,
+            disk_lsn: found.lsn,
+            slots,
+            entry_lsn: entries.iter().max().copied(),
+        };
+        let mut prediction = Prediction::of(&case);
+        if space.has_rival {
+            prediction.reasons.push(RecoveryReason::TwoFiles);
+            prediction.sureness = Sureness::Likely;
+        }
+        if self.checkpoint.is_none() && !prediction.reasons.contains(&RecoveryReason::CheckpointUnknown) {
+            prediction.reasons.push(RecoveryReason::CheckpointUnknown);
+            prediction.sureness = Sureness::Likely;
+        }
+        let chosen = prediction.chosen.and_then(|chosen| slots.iter().find(|slot| slot.slot == chosen));
+        if let Some(chosen) = chosen {
+            if self.checkpoint.is_some_and(|checkpoint| chosen.lsn < checkpoint) {
+                prediction.reasons.push(RecoveryReason::ImageOlderThanCheckpoint);
+            }
+            if found.state.is_damaged() && found.lsn > chosen.lsn {
+                prediction.reasons.push(RecoveryReason::ImageOlderThanPage);
+            }
+        }
+        prediction
+    }
+
+    fn verdict(&self, page: &InnodbPage, space: &Tablespace) -> InnodbVerdict {
+        if !page.state.is_damaged() && page.state != PageState::Empty {
+            return InnodbVerdict::Whole;
+        }
+        if !page.candidates.iter().any(|candidate| candidate.facts.state.is_sound()) {
+            return InnodbVerdict::NoImage;
+        }
+        let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
+        let is_current = chosen.is_some_and(|chosen| chosen.since_checkpoint == Some(true));
+        let is_ruled = page.prediction.sureness == Sureness::ByRule && page.prediction.on_start == OnStart::Restored;
+        if is_ruled && is_current && !space.has_rival {
+            InnodbVerdict::ServerRestores
+        } else {
+            InnodbVerdict::RestoreUnproven
+        }
+    }
+}
+
+/// The word of the image that is chosen, else of the newest whole one, else what the page itself says.
+fn disk_word(page: &InnodbPage) -> InnodbComparison {
+    let sound = page.candidates.iter().filter(|candidate| candidate.facts.state.is_sound());
+    let newest = sound.max_by_key(|candidate| candidate.facts.lsn);
+    let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
+    match page.state {
+        PageState::Empty => InnodbComparison::Zeroed,
+        // A page that shares sectors with any image is torn, whichever is chosen.
+        PageState::Damaged(_) => {
+            let is_torn = page.tear.is_some()
+                || page.candidates.iter().any(|candidate| candidate.comparison == InnodbComparison::Torn);
+            if is_torn { InnodbComparison::Torn } else { InnodbComparison::Damaged }
+        }
+        PageState::Sound(_) | PageState::Unverifiable(_) => {
+            chosen.or(newest).map_or(InnodbComparison::Unknown, |candidate| candidate.comparison)
+        }
+    }
+}
+
+/// The newest whole images, as many as are compared sector by sector.
+fn newest_of(slots: &[&SlotFacts]) -> BTreeSet<SlotId> {
+    let mut sound: Vec<&SlotFacts> = slots.iter().filter(|slot| slot.state.is_sound()).copied().collect();
+    sound.sort_by_key(|slot| std::cmp::Reverse(slot.lsn));
+    sound.into_iter().take(MAX_MAPPED).map(|slot| slot.slot).collect()
+}
+
+/// Which sectors of a damaged page are those of which image.
+fn tear(disk: &[u8], disk_lsn: InnodbLsn, marks: &[(usize, SectorMarks)], slots: &[&SlotFacts]) -> Option<TearMap> {
+    let images: Vec<MapImage<'_>> = marks
+        .iter()
+        .filter_map(|(index, marks)| Some(MapImage { marks, lsn: Some(Lsn(slots.get(*index)?.lsn.0)) }))
+        .collect();
+    map_tear(&SectorMarks::of_all_bytes(disk), Lsn(disk_lsn.0), &images)
+}

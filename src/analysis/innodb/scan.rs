@@ -1,0 +1,325 @@
+//! Every page of every tablespace, judged by itself.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::analysis::finding::Coverage;
+use crate::analysis::in_order::in_order;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::cluster::innodb::doublewrite::Doublewrite;
+use crate::cluster::innodb::tablespace::{PageReader, SpaceFile, Tablespace, Tablespaces};
+use crate::cluster::open::{AccessError, ReadFile};
+use crate::parsers::innodb::checksum::Algorithm;
+use crate::parsers::innodb::page::PageHeader;
+use crate::parsers::innodb::page_check::{PageState, Unverifiable};
+use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+
+/// Bytes that a thread reads at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Damaged pages that are listed one by one.
+pub const MAX_DAMAGED: usize = 100_000;
+
+/// A page that is not what was written, or one of zeros that somebody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundPage {
+    /// Index of its tablespace.
+    pub space: usize,
+    /// Number in it.
+    pub page_no: u32,
+    /// What it is.
+    pub state: PageState,
+    /// LSN in its header.
+    pub lsn: InnodbLsn,
+}
+
+/// How many pages there are of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageCounts {
+    /// Pages that were read.
+    pub pages: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Whole.
+    pub sound: u64,
+    /// All zero.
+    pub empty: u64,
+    /// Not what was written.
+    pub damaged: u64,
+    /// Slots of the doublewrite buffer, which are no data.
+    pub slots: u64,
+    /// Pages that cannot be judged, by reason.
+    pub unverifiable: BTreeMap<Unverifiable, u64>,
+    /// Whole pages by checksum.
+    pub algorithms: BTreeMap<Algorithm, u64>,
+}
+
+impl PageCounts {
+    /// Adds those of another part.
+    pub fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.pages, other.pages),
+            (&mut self.bytes, other.bytes),
+            (&mut self.sound, other.sound),
+            (&mut self.empty, other.empty),
+            (&mut self.damaged, other.damaged),
+            (&mut self.slots, other.slots),
+        ];
+        for (own, other) in pairs {
+            *own = own.saturating_add(other);
+        }
+        for (reason, count) in &other.unverifiable {
+            let own = self.unverifiable.entry(*reason).or_default();
+            *own = own.saturating_add(*count);
+        }
+        for (algorithm, count) in &other.algorithms {
+            let own = self.algorithms.entry(*algorithm).or_default();
+            *own = own.saturating_add(*count);
+        }
+    }
+
+    fn count(&mut self, state: PageState, bytes: usize) {
+        let count = |field: &mut u64| *field = field.saturating_add(1);
+        count(&mut self.pages);
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        match state {
+            PageState::Empty => count(&mut self.empty),
+            PageState::Damaged(_) => count(&mut self.damaged),
+            PageState::Sound(algorithm) => {
+                count(&mut self.sound);
+                count(self.algorithms.entry(algorithm).or_default());
+            }
+            PageState::Unverifiable(reason) => count(self.unverifiable.entry(reason).or_default()),
+        }
+    }
+}
+
+/// A file that ends inside a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartialFile {
+    /// Path relative to the data directory.
+    pub path: String,
+    /// Offset of the page that is not whole.
+    pub offset: u64,
+    /// Bytes of it.
+    pub have_bytes: u64,
+}
+
+/// What a scan found.
+#[derive(Debug, Default)]
+pub struct ScanReport {
+    /// Counts over everything.
+    pub counts: PageCounts,
+    /// Counts of each tablespace, by its index.
+    pub by_space: Vec<PageCounts>,
+    /// Newest LSN of a whole page of each tablespace.
+    pub newest_lsn: Vec<InnodbLsn>,
+    /// Damaged pages, and pages of zeros that were asked for.
+    pub found: Vec<FoundPage>,
+    /// Files that end inside a page.
+    pub partial: Vec<PartialFile>,
+}
+
+/// Pages next to each other in a file.
+struct Chunk<'a> {
+    index: usize,
+    space: &'a Tablespace,
+    file: &'a SpaceFile,
+    open: Result<Arc<ReadFile>, AccessError>,
+    /// First page, counted in the file.
+    first: u64,
+    count: u64,
+}
+
+/// What a chunk holds.
+struct ChunkReport {
+    index: usize,
+    path: String,
+    counts: PageCounts,
+    newest_lsn: InnodbLsn,
+    found: Vec<FoundPage>,
+    failed: Option<SkipReason>,
+}
+
+/// Which tablespaces are read, and which pages of zeros are asked for.
+pub struct ScanRequest<'a> {
+    /// Data directory.
+    pub root: &'a Path,
+    /// Tablespaces.
+    pub spaces: &'a Tablespaces,
+    /// The doublewrite buffer, whose slots in the system tablespace are no data.
+    pub doublewrite: &'a Doublewrite,
+    /// Which tablespaces, by index.
+    pub takes: &'a (dyn Fn(usize) -> bool + Sync),
+    /// Whether a page of zeros is asked for.
+    pub wants_zero: &'a (dyn Fn(InnodbPageId) -> bool + Sync),
+    /// Threads.
+    pub jobs: usize,
+}
+
+/// Bytes that a scan reads.
+#[must_use]
+pub fn bytes_to_scan(request: &ScanRequest<'_>) -> u64 {
+    let taken = request.spaces.all.iter().enumerate().filter(|(index, _)| (request.takes)(*index));
+    let bytes = |space: &Tablespace| space.pages().saturating_mul(space.flags.physical_bytes() as u64);
+    taken.fold(0, |sum, (_, space)| sum.saturating_add(bytes(space)))
+}
+
+/// Reads the pages, until `watch`, told the bytes done and in all, breaks it off.
+#[must_use]
+pub fn scan(
+    request: &ScanRequest<'_>,
+    coverage: &mut Coverage,
+    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
+) -> ScanReport {
+    let spaces = &request.spaces.all;
+    let mut report = ScanReport {
+        by_space: vec![PageCounts::default(); spaces.len()],
+        newest_lsn: vec![InnodbLsn::default(); spaces.len()],
+        ..ScanReport::default()
+    };
+    note_partial(request, &mut report);
+    let total = bytes_to_scan(request);
+    let mut is_complete = true;
+    let mut too_many: u64 = 0;
+    let worker = || {
+        let mut buf = Vec::new();
+        move |chunk: Chunk<'_>| read_chunk(request, chunk, &mut buf)
+    };
+    in_order(chunks(request), (0..request.jobs.max(1)).map(|_| worker()).collect(), |chunk: ChunkReport| {
+        report.counts.add(&chunk.counts);
+        if let Some(counts) = report.by_space.get_mut(chunk.index) {
+            counts.add(&chunk.counts);
+        }
+        if let Some(newest) = report.newest_lsn.get_mut(chunk.index) {
+            *newest = (*newest).max(chunk.newest_lsn);
+        }
+        for page in chunk.found {
+            if report.found.len() < MAX_DAMAGED {
+                report.found.push(page);
+            } else {
+                too_many = too_many.saturating_add(1);
+            }
+        }
+        if let Some(reason) = chunk.failed {
+            coverage.skip_once(SkippedPart::file(chunk.path), reason);
+        }
+        let flow = watch(report.counts.bytes, total);
+        is_complete = flow.is_continue();
+        flow
+    });
+    coverage.examined = coverage.examined.saturating_add(report.counts.pages);
+    if !is_complete {
+        coverage.skip(SkippedPart::RestOfTablespaces, SkipReason::Interrupted(Lacking::Pages));
+    }
+    if too_many > 0 {
+        coverage.skip(SkippedPart::RestOfTablespaces, SkipReason::TooManyDamaged { limit: MAX_DAMAGED });
+    }
+    report
+}
+
+fn note_partial(request: &ScanRequest<'_>, report: &mut ScanReport) {
+    for (_, space) in request.spaces.all.iter().enumerate().filter(|(index, _)| (request.takes)(*index)) {
+        let page = space.flags.physical_bytes() as u64;
+        for file in &space.files {
+            let have_bytes = file.size_bytes.checked_rem(page).unwrap_or_default();
+            if have_bytes > 0 {
+                let offset = file.size_bytes.saturating_sub(have_bytes);
+                let path = file.path.display().to_string();
+                report.partial.push(PartialFile { path, offset, have_bytes });
+            }
+        }
+    }
+}
+
+/// The pieces to read, in order; files are opened one after the other.
+fn chunks<'a>(request: &'a ScanRequest<'a>) -> impl Iterator<Item = Chunk<'a>> + Send {
+    let spaces = request.spaces.all.iter().enumerate().filter(|(index, _)| (request.takes)(*index));
+    spaces.flat_map(move |(index, space)| {
+        let at_once = CHUNK_BYTES.checked_div(space.flags.physical_bytes()).unwrap_or(1).max(1) as u64;
+        space.files.iter().flat_map(move |file| {
+            let open = PageReader::new(request.root).file(file);
+            let mut open = Some(open);
+            let mut first = 0;
+            std::iter::from_fn(move || {
+                let count = file.pages.saturating_sub(first).min(at_once);
+                if count == 0 {
+                    return None;
+                }
+                let start = first;
+                first = first.saturating_add(count);
+                let handle = match &open {
+                    Some(Ok(handle)) => Ok(Arc::clone(handle)),
+                    // Said once; there is nothing more to read.
+                    Some(Err(_)) => {
+                        first = file.pages;
+                        open.take()?
+                    }
+                    None => return None,
+                };
+                Some(Chunk { index, space, file, open: handle, first: start, count })
+            })
+        })
+    })
+}
+
+fn read_chunk(request: &ScanRequest<'_>, chunk: Chunk<'_>, buf: &mut Vec<u8>) -> ChunkReport {
+    let Chunk { index, space, file, open, first, count } = chunk;
+    let mut report = ChunkReport {
+        index,
+        path: file.path.display().to_string(),
+        counts: PageCounts::default(),
+        newest_lsn: InnodbLsn::default(),
+        found: Vec::new(),
+        failed: None,
+    };
+    let open = match open {
+        Ok(open) => open,
+        Err(error) => {
+            report.failed = Some(error.into());
+            return report;
+        }
+    };
+    let bytes = space.flags.physical_bytes();
+    let offset = first.saturating_mul(bytes as u64);
+    let length = usize::try_from(count).unwrap_or_default().saturating_mul(bytes);
+    buf.resize(length, 0);
+    if open.is_hole(offset, offset.saturating_add(length as u64)) {
+        buf.fill(0);
+    } else {
+        match open.read_at(buf, offset) {
+            Ok(filled) if filled == length => {}
+            Ok(filled) => {
+                buf.truncate(filled);
+                report.failed = Some(SkipReason::FileShorter);
+            }
+            Err(error) => {
+                report.failed = Some(error.into());
+                return report;
+            }
+        }
+    }
+    let pages = buf.chunks_exact(bytes);
+    for (page, number) in pages.zip(file.first_page.saturating_add(first)..) {
+        let Ok(page_no) = u32::try_from(number) else { break };
+        if request.doublewrite.is_slot_page(space.id, page_no) {
+            report.counts.slots = report.counts.slots.saturating_add(1);
+            continue;
+        }
+        let state = PageState::of(page, &space.flags);
+        report.counts.count(state, bytes);
+        let lsn = PageHeader::decode(0, page).map(|header| header.lsn).unwrap_or_default();
+        let id = InnodbPageId { space_id: space.id, page_no };
+        match state {
+            PageState::Sound(_) => report.newest_lsn = report.newest_lsn.max(lsn),
+            PageState::Damaged(_) => report.found.push(FoundPage { space: index, page_no, state, lsn }),
+            PageState::Empty if (request.wants_zero)(id) => {
+                report.found.push(FoundPage { space: index, page_no, state, lsn });
+            }
+            _ => {}
+        }
+    }
+    report
+}

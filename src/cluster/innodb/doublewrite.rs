@@ -1,0 +1,250 @@
+//! The doublewrite buffer: its slots, wherever they lie, and the entries of the file without images.
+
+use std::path::{Path, PathBuf};
+
+use super::files::InnodbFiles;
+use super::tablespace::Tablespaces;
+use crate::cluster::open::{AccessError, Links, ReadFile};
+use crate::parsers::innodb::detect_block::DetectBlock;
+use crate::parsers::innodb::layout::{
+    DoublewriteKind, LegacyHeader, SlotPart, TRX_SYSTEM_PAGE, batch_slots, extent_pages,
+};
+
+/// Slots of a file that are read; servers make at most some ten thousand.
+pub const MAX_SLOTS: u64 = 1 << 20;
+
+/// Blocks of a file without images that are read; servers make at most some hundred.
+pub const MAX_DETECT_BLOCKS: u64 = 4096;
+
+/// Where slots lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoublewriteLayout {
+    /// In files of their own.
+    Files,
+    /// In the system tablespace.
+    Legacy(LegacyHeader),
+    /// There is no doublewrite buffer.
+    Missing,
+}
+
+impl DoublewriteLayout {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Legacy(_) => "legacy",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+/// A file with slots.
+#[derive(Debug)]
+pub struct SlotFile {
+    /// Name.
+    pub name: String,
+    /// Number of the file.
+    pub number: u32,
+    /// Slots that are read.
+    pub slots: u64,
+    /// Slots after those.
+    pub further_slots: u64,
+    /// Bytes after the last whole slot.
+    pub trailing_bytes: u64,
+    /// Slots of the batch part, where that is known.
+    pub batch_slots: Option<u64>,
+    file: ReadFile,
+    legacy: Option<LegacyHeader>,
+    page_bytes: usize,
+}
+
+impl SlotFile {
+    /// Path that the file was opened by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Size of the file.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.file.size_bytes()
+    }
+
+    /// Offset of a slot in the file; `None` for one whose page number no file can have.
+    #[must_use]
+    pub fn offset_of(&self, index: u64) -> Option<u64> {
+        let at = match &self.legacy {
+            None => index,
+            Some(header) => header.page_of_slot(self.page_bytes, u32::try_from(index).ok()?)?.into(),
+        };
+        at.checked_mul(self.page_bytes as u64)
+    }
+
+    /// Which part of the file a slot is in.
+    #[must_use]
+    pub fn part_of(&self, index: u64) -> SlotPart {
+        match self.batch_slots {
+            Some(batch) if index < batch => SlotPart::Batch,
+            Some(_) => SlotPart::Single,
+            None => SlotPart::Unknown,
+        }
+    }
+
+    /// Reads a slot; `None` where the file ends before it. A hole is not read: it is all zero.
+    ///
+    /// # Errors
+    /// When the system cannot read.
+    pub fn slot<'a>(&self, index: u64, buf: &'a mut Vec<u8>) -> Result<Option<&'a [u8]>, AccessError> {
+        let Some(offset) = self.offset_of(index) else { return Ok(None) };
+        buf.resize(self.page_bytes, 0);
+        if self.file.is_hole(offset, offset.saturating_add(self.page_bytes as u64)) {
+            buf.fill(0);
+            return Ok(Some(buf));
+        }
+        let filled = self.file.read_at(buf, offset)?;
+        Ok((filled == self.page_bytes).then_some(buf.as_slice()))
+    }
+}
+
+/// A file that names pages without their images.
+#[derive(Debug)]
+pub struct EntryFile {
+    /// Name.
+    pub name: String,
+    /// Blocks.
+    pub blocks: u64,
+    file: ReadFile,
+}
+
+impl EntryFile {
+    /// Reads a block; `None` where it is all zero or the file ends before it.
+    ///
+    /// # Errors
+    /// When the system cannot read.
+    pub fn block(&self, index: u64) -> Result<Option<DetectBlock>, AccessError> {
+        let offset = index.saturating_mul(DetectBlock::SIZE as u64);
+        let bytes = self.file.bytes_at(offset, DetectBlock::SIZE)?;
+        let used = bytes.filter(|bytes| bytes.iter().any(|byte| *byte != 0));
+        Ok(used.and_then(|bytes| DetectBlock::decode(offset, &bytes).ok()))
+    }
+}
+
+/// The doublewrite buffer of a directory.
+#[derive(Debug)]
+pub struct Doublewrite {
+    /// Where slots lie.
+    pub layout: DoublewriteLayout,
+    /// Page size of the instance: bytes of a slot.
+    pub page_bytes: usize,
+    /// Files with slots, in the order in which a server reads them.
+    pub files: Vec<SlotFile>,
+    /// Files without images.
+    pub entries: Vec<EntryFile>,
+    /// Files of another page size, which a server does not read.
+    pub other_sizes: Vec<String>,
+    /// The header of the legacy buffer could not be read.
+    pub is_header_unreadable: bool,
+    /// Files that could not be opened.
+    pub skipped: Vec<AccessError>,
+}
+
+impl Doublewrite {
+    /// Opens the doublewrite buffer. Where it has files of its own, the area in the system tablespace holds no images,
+    /// although MySQL still makes it.
+    #[must_use]
+    pub fn open(data_dir: &Path, files: &InnodbFiles, spaces: &Tablespaces) -> Self {
+        let mut found = Self {
+            layout: DoublewriteLayout::Missing,
+            page_bytes: spaces.page_bytes,
+            files: Vec::new(),
+            entries: Vec::new(),
+            other_sizes: Vec::new(),
+            is_header_unreadable: false,
+            skipped: Vec::new(),
+        };
+        for (name, path) in &files.doublewrite {
+            let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.page_bytes != found.page_bytes {
+                found.other_sizes.push(label);
+                continue;
+            }
+            match ReadFile::open(path, Links::Refuse) {
+                Ok(file) if name.kind == DoublewriteKind::Images => found.add_file(label, name.number, file),
+                Ok(file) => {
+                    let blocks = file.size_bytes().div_ceil(DetectBlock::SIZE as u64).min(MAX_DETECT_BLOCKS);
+                    found.entries.push(EntryFile { name: label, blocks, file });
+                }
+                Err(error) => found.skipped.push(error),
+            }
+        }
+        if files.doublewrite.is_empty() {
+            found.open_legacy(data_dir, files.system.first());
+        } else {
+            found.layout = DoublewriteLayout::Files;
+            let sizes: Vec<(u32, u64)> = found.files.iter().map(|file| (file.number, file.slots)).collect();
+            for file in &mut found.files {
+                file.batch_slots = batch_slots(&sizes, file.number);
+            }
+        }
+        found
+    }
+
+    fn add_file(&mut self, name: String, number: u32, file: ReadFile) {
+        let bytes = self.page_bytes as u64;
+        let all = file.size_bytes().checked_div(bytes).unwrap_or_default();
+        let slots = all.min(MAX_SLOTS);
+        self.files.push(SlotFile {
+            name,
+            number,
+            slots,
+            further_slots: all.saturating_sub(slots),
+            trailing_bytes: file.size_bytes().checked_rem(bytes).unwrap_or_default(),
+            batch_slots: None,
+            file,
+            legacy: None,
+            page_bytes: self.page_bytes,
+        });
+    }
+
+    fn open_legacy(&mut self, data_dir: &Path, system: Option<&PathBuf>) {
+        let Some(path) = system else { return };
+        let file = match ReadFile::open(&data_dir.join(path), Links::Refuse) {
+            Ok(file) => file,
+            Err(error) => return self.skipped.push(error),
+        };
+        let offset = u64::from(TRX_SYSTEM_PAGE).saturating_mul(self.page_bytes as u64);
+        let header = match file.bytes_at(offset, self.page_bytes) {
+            Ok(Some(page)) => LegacyHeader::decode(offset, &page).ok().flatten(),
+            Ok(None) => None,
+            Err(error) => return self.skipped.push(error),
+        };
+        let Some(header) = header else {
+            self.is_header_unreadable = true;
+            return;
+        };
+        self.layout = DoublewriteLayout::Legacy(header);
+        let slots = u64::from(extent_pages(self.page_bytes)).saturating_mul(2);
+        self.files.push(SlotFile {
+            name: path.display().to_string(),
+            number: 0,
+            slots,
+            further_slots: 0,
+            trailing_bytes: 0,
+            batch_slots: None,
+            file,
+            legacy: Some(header),
+            page_bytes: self.page_bytes,
+        });
+    }
+
+    /// True for a page of the system tablespace that is a slot, not data.
+    #[must_use]
+    pub fn is_slot_page(&self, space_id: u32, page_no: u32) -> bool {
+        match self.layout {
+            DoublewriteLayout::Legacy(header) => space_id == 0 && header.is_slot(self.page_bytes, page_no),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Which files of InnoDB a directory has.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::cluster::open::{AccessError, kind_of};
+use crate::parsers::innodb::layout::DoublewriteName;
+
+/// Directories below the data directory that are followed: servers make one level.
+const MAX_DEPTH: usize = 4;
+
+/// Directory of the redo log in MySQL 8.0.30 and later.
+const REDO_DIRECTORY: &str = "#innodb_redo";
+
+/// Directory of temporary tablespaces, which a start makes anew.
+const TEMPORARY_DIRECTORY: &str = "#innodb_temp";
+
+/// Files by their names; their content is not read here.
+#[derive(Debug, Default)]
+pub struct InnodbFiles {
+    /// Files of the system tablespace, in the order of their pages, relative to the data directory.
+    pub system: Vec<PathBuf>,
+    /// Files that may hold a tablespace each, relative to the data directory, in the order of their names.
+    pub spaces: Vec<PathBuf>,
+    /// Files with the path of a data file elsewhere.
+    pub links: Vec<PathBuf>,
+    /// Files of the doublewrite buffer.
+    pub doublewrite: Vec<(DoublewriteName, PathBuf)>,
+    /// Files of the redo log in a directory of their own.
+    pub redo_directory: Vec<PathBuf>,
+    /// The first file of the redo log in other servers.
+    pub redo_file: Option<PathBuf>,
+    /// `mysql.ibd` is there, which no server before MySQL 8 has.
+    pub has_dictionary: bool,
+    /// What could not be listed.
+    pub skipped: Vec<AccessError>,
+}
+
+impl InnodbFiles {
+    /// Lists a data directory, and `doublewrite_dir` where files of the doublewrite buffer are elsewhere.
+    ///
+    /// # Errors
+    /// When the data directory cannot be listed.
+    pub fn list(data_dir: &Path, doublewrite_dir: Option<&Path>) -> Result<Self, AccessError> {
+        let mut files = Self::default();
+        let listing = fs::read_dir(data_dir).map_err(|source| AccessError::io("list", data_dir, source))?;
+        files.directory(data_dir, Path::new(""), listing, 0);
+        if let Some(elsewhere) = doublewrite_dir {
+            let listing = fs::read_dir(elsewhere).map_err(|source| AccessError::io("list", elsewhere, source))?;
+            files.doublewrite.clear();
+            for entry in listing.flatten() {
+                files.doublewrite_file(&entry.file_name().to_string_lossy(), entry.path());
+            }
+        }
+        files.system.sort_by_key(|path| system_number(path));
+        files.spaces.sort_by(|one, other| one.as_os_str().as_bytes().cmp(other.as_os_str().as_bytes()));
+        files.links.sort();
+        files.doublewrite.sort();
+        files.redo_directory.sort();
+        Ok(files)
+    }
+
+    /// True when nothing of InnoDB is there.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.system.is_empty() && self.spaces.is_empty() && self.doublewrite.is_empty()
+    }
+
+    fn directory(&mut self, root: &Path, relative: &Path, listing: fs::ReadDir, depth: usize) {
+        for entry in listing {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(source) => {
+                    self.skipped.push(AccessError::io("list", &root.join(relative), source));
+                    continue;
+                }
+            };
+            let name = entry.file_name();
+            let path = relative.join(&name);
+            let name = name.to_string_lossy();
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_directory {
+                self.subdirectory(root, &path, &name, depth);
+            } else if !self.file(root, &path, &name, depth) && leads_to_directory(&entry.path(), &entry) {
+                let kind = entry.file_type().ok().and_then(kind_of).unwrap_or("file");
+                self.skipped.push(AccessError::NotADirectory { path: entry.path(), kind });
+            }
+        }
+    }
+
+    fn subdirectory(&mut self, root: &Path, path: &Path, name: &str, depth: usize) {
+        let full = root.join(path);
+        if depth == 0 && name == REDO_DIRECTORY {
+            match fs::read_dir(&full) {
+                Ok(listing) => {
+                    let is_redo = |entry: &fs::DirEntry| is_redo_name(&entry.file_name().to_string_lossy());
+                    self.redo_directory.extend(listing.flatten().filter(is_redo).map(|entry| entry.path()));
+                }
+                Err(source) => self.skipped.push(AccessError::io("list", &full, source)),
+            }
+        } else if !(depth == 0 && name == TEMPORARY_DIRECTORY) && depth < MAX_DEPTH {
+            match fs::read_dir(&full) {
+                Ok(listing) => self.directory(root, path, listing, depth.saturating_add(1)),
+                Err(source) => self.skipped.push(AccessError::io("list", &full, source)),
+            }
+        }
+    }
+
+    /// Takes a file; false when it is none of InnoDB.
+    fn file(&mut self, root: &Path, path: &Path, name: &str, depth: usize) -> bool {
+        if depth == 0 && numbered(name, "ibdata") {
+            self.system.push(path.to_owned());
+        } else if name.ends_with(".ibd") || name.ends_with(".ibu") || is_undo(name) {
+            self.has_dictionary |= depth == 0 && name == "mysql.ibd";
+            self.spaces.push(path.to_owned());
+        } else if name.ends_with(".isl") {
+            self.links.push(path.to_owned());
+        } else if depth == 0 && name == "ib_logfile0" {
+            self.redo_file = Some(path.to_owned());
+        } else {
+            return depth == 0 && self.doublewrite_file(name, root.join(path));
+        }
+        true
+    }
+
+    fn doublewrite_file(&mut self, name: &str, path: PathBuf) -> bool {
+        let name = DoublewriteName::parse(name);
+        self.doublewrite.extend(name.map(|name| (name, path)));
+        name.is_some()
+    }
+}
+
+/// True for a link to a directory, which is not followed: databases may be there.
+fn leads_to_directory(path: &Path, entry: &fs::DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_symlink()) && path.metadata().is_ok_and(|found| found.is_dir())
+}
+
+/// True for this word and a number after it.
+fn numbered(name: &str, word: &str) -> bool {
+    name.strip_prefix(word).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn is_undo(name: &str) -> bool {
+    numbered(name, "undo_") || numbered(name, "undo")
+}
+
+fn is_redo_name(name: &str) -> bool {
+    numbered(name, "#ib_redo")
+}
+
+/// Number of a file of the system tablespace.
+fn system_number(path: &Path) -> u64 {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_start_matches("ibdata").parse().unwrap_or(u64::MAX)
+}

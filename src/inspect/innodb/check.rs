@@ -1,0 +1,222 @@
+//! Every damaged page of a directory against the doublewrite buffer, with a verdict each.
+
+use std::ops::ControlFlow;
+
+use super::source::{InnodbRequest, InnodbSource, about};
+use super::verify::note_scan;
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::innodb::candidates::BufferContent;
+use crate::analysis::innodb::finding::InnodbFinding;
+use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict, opened_spaces};
+use crate::analysis::innodb::recovery::{OnStart, RecoveryReason};
+use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
+use crate::cluster::innodb::redo_log::Family;
+use crate::cluster::innodb::tablespace::PageReader;
+use crate::inspect::error::InspectError;
+use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+
+/// Whether the server starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InnodbStart {
+    /// Nothing that was examined keeps it from starting.
+    NothingAgainst,
+    /// It may stop in replay, at a page that stays damaged.
+    MayStop,
+    /// It refuses.
+    Refuses,
+    /// Unknown.
+    Unknown,
+}
+
+impl InnodbStart {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::NothingAgainst, Self::MayStop, Self::Refuses, Self::Unknown];
+
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NothingAgainst => "nothing_against",
+            Self::MayStop => "may_stop",
+            Self::Refuses => "refuses",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A directory, read and judged.
+#[derive(Debug)]
+pub struct InnodbExamination {
+    /// The directory.
+    pub source: InnodbSource,
+    /// What the doublewrite buffer holds.
+    pub content: BufferContent,
+    /// The page scan.
+    pub scan: ScanReport,
+    /// Damaged pages, and pages of zeros that have an image, in the order of tablespaces and pages.
+    pub pages: Vec<InnodbPage>,
+    /// Other pages that the doublewrite buffer names, if that was asked for.
+    pub whole: Vec<InnodbPage>,
+    /// Whether the server starts.
+    pub start: InnodbStart,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// What was not examined.
+    pub coverage: Coverage,
+}
+
+impl InnodbExamination {
+    /// Pages with a verdict.
+    #[must_use]
+    pub fn count(&self, verdict: InnodbVerdict) -> usize {
+        self.pages.iter().chain(&self.whole).filter(|page| page.verdict == verdict).count()
+    }
+}
+
+/// Reads and judges a directory, until `watch`, told the bytes done and in all, breaks it off. `all`: also pages that are whole
+/// and that the doublewrite buffer names.
+///
+/// # Errors
+/// When the path is not a data directory of MySQL or MariaDB, or the buffer was not read to its end.
+pub fn innodb_check(
+    request: &InnodbRequest,
+    all: bool,
+    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
+) -> Result<InnodbExamination, InspectError> {
+    let source = InnodbSource::open(request)?;
+    let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
+    source.notes(&mut findings, &mut coverage);
+    let content = source.read_buffer(request.jobs, &mut coverage, &|| watch(0, 0))?;
+    note_buffer(&source, &content, &mut findings);
+    let wants_zero = |page| content.names(page);
+    let scan = scan(&source.scan_request(&|_| true, &wants_zero, request.jobs), &mut coverage, watch);
+    note_scan(&source, &scan, &mut findings, &mut coverage);
+    let context = source.context(&content);
+    let opened = opened_spaces(&context, &scan.newest_lsn);
+    let mut reader = PageReader::new(&source.root);
+    let mut judge = |found: &FoundPage, coverage: &mut Coverage| context.judge(found, &opened, &mut reader, coverage);
+    let mut pages: Vec<InnodbPage> = scan.found.iter().filter_map(|found| judge(found, &mut coverage)).collect();
+    pages.sort_by_key(|page| (page.page, page.space));
+    let mut whole = Vec::new();
+    if all {
+        let mut lookup = PageReader::new(&source.root);
+        for page in content.pages() {
+            let found = source.look_up(page, &mut lookup, &mut coverage);
+            let is_whole = |found: &FoundPage| !found.state.is_damaged() && found.state != PageState::Empty;
+            whole.extend(found.filter(is_whole).and_then(|found| judge(&found, &mut coverage)));
+        }
+    }
+    let start = start_of(&source, &content, &pages);
+    note_pages(&pages, &mut findings);
+    Ok(InnodbExamination { source, content, scan, pages, whole, start, findings, coverage })
+}
+
+fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Vec<Finding>) {
+    let checkpoint = source.checkpoint();
+    for (file, counts) in source.doublewrite.files.iter().zip(&content.counts) {
+        if counts.damaged > 0 {
+            let finding = InnodbFinding::InnodbDamagedSlots { count: counts.damaged };
+            findings.push(about(Finding::note, finding, Some(&file.name)));
+        }
+    }
+    for block in &content.damaged_blocks {
+        let finding = about(Finding::problem, InnodbFinding::InnodbDamagedEntries, Some(&block.file));
+        findings.push(finding.at(block.offset));
+    }
+    let is_current = |lsn: &InnodbLsn| checkpoint.is_some_and(|checkpoint| *lsn >= checkpoint);
+    let sound = content.slots.iter().filter(|slot| slot.state.is_sound()).map(|slot| slot.lsn);
+    let current: Vec<InnodbLsn> = sound.filter(is_current).collect();
+    if let Some(newest_lsn) = current.iter().max() {
+        let slots = current.len() as u64;
+        let finding = InnodbFinding::InnodbSinceCheckpoint { slots, newest_lsn: *newest_lsn };
+        findings.push(about(Finding::note, finding, None));
+    }
+}
+
+/// Counts of pages as findings: damaged ones are problems, zeros often are as a crash leaves them.
+fn note_pages(pages: &[InnodbPage], findings: &mut Vec<Finding>) {
+    let count = |takes: &dyn Fn(&InnodbPage) -> bool| pages.iter().filter(|page| takes(page)).count();
+    let refusing = count(&|page| page.prediction.on_start == OnStart::RefusesToStart);
+    if refusing > 0 {
+        let finding = InnodbFinding::InnodbRefusesToStart { pages: refusing };
+        findings.push(about(Finding::problem, finding, None));
+    }
+    let damaged = count(&|page| page.state.is_damaged());
+    if damaged > 0 {
+        let of = |verdict| count(&|page: &InnodbPage| page.state.is_damaged() && page.verdict == verdict);
+        let finding = InnodbFinding::InnodbDamagedPages {
+            count: damaged,
+            server_restores: of(InnodbVerdict::ServerRestores),
+            no_image: of(InnodbVerdict::NoImage),
+        };
+        findings.push(about(Finding::problem, finding, None));
+    }
+    let zero = count(&|page| page.state == PageState::Empty);
+    if zero > 0 {
+        let wrong = count(&|page| page.state == PageState::Empty && page.is_wrong());
+        let severity = if wrong > 0 { Finding::problem } else { Finding::note };
+        findings.push(about(severity, InnodbFinding::InnodbZeroPages { count: zero, wrong }, None));
+    }
+}
+
+/// Whether the server starts, as far as pages and the doublewrite buffer decide it.
+fn start_of(source: &InnodbSource, content: &BufferContent, pages: &[InnodbPage]) -> InnodbStart {
+    let any = |takes: &dyn Fn(&InnodbPage) -> bool| pages.iter().any(takes);
+    let has_bad_entries = source.family == Family::Mysql8 && !content.damaged_blocks.is_empty();
+    if has_bad_entries || any(&|page| page.prediction.on_start == OnStart::RefusesToStart) {
+        InnodbStart::Refuses
+    } else if source.family == Family::Unknown || any(&|page| page.prediction.on_start == OnStart::Unknown) {
+        InnodbStart::Unknown
+    } else if any(&|page| page.prediction.reasons.contains(&RecoveryReason::ReplayMayStop)) {
+        InnodbStart::MayStop
+    } else {
+        InnodbStart::NothingAgainst
+    }
+}
+
+/// One page, whatever it is, and the same of its directory as [`innodb_check`] needs for it: its tablespace alone is scanned.
+///
+/// # Errors
+/// When the path is not a data directory of MySQL or MariaDB, or there is no such page.
+pub fn innodb_page(
+    request: &InnodbRequest,
+    space: &str,
+    page_no: u32,
+    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
+) -> Result<InnodbExamination, InspectError> {
+    let source = InnodbSource::open(request)?;
+    let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
+    source.notes(&mut findings, &mut coverage);
+    let wanted = source.space_named(space).ok_or_else(|| InspectError::NoSuchTablespace(space.to_owned()))?;
+    let Some(space_id) = source.spaces.all.get(wanted).map(|space| space.id) else {
+        return Err(InspectError::NoSuchTablespace(space.to_owned()));
+    };
+    let page = InnodbPageId { space_id, page_no };
+    let content = source.read_buffer(request.jobs, &mut coverage, &|| watch(0, 0))?;
+    let takes = |index| index == wanted;
+    let scan = scan(&source.scan_request(&takes, &|_| false, request.jobs), &mut coverage, watch);
+    let context = source.context(&content);
+    let opened = opened_spaces(&context, &scan.newest_lsn);
+    let mut reader = PageReader::new(&source.root);
+    let found = source.look_up(page, &mut reader, &mut coverage);
+    let found = found.ok_or(InspectError::NoSuchInnodbPage(page))?;
+    let judged = context.judge(&found, &opened, &mut reader, &mut coverage);
+    let pages: Vec<InnodbPage> = judged.into_iter().collect();
+    let start = start_of(&source, &content, &pages);
+    note_pages(&pages, &mut findings);
+    Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), start, findings, coverage })
+}
+
+impl InnodbSource {
+    /// Index of the tablespace with this number, or with this path, with or without its ending.
+    fn space_named(&self, name: &str) -> Option<usize> {
+        let by_number = name.parse().ok().and_then(|id| self.spaces.index_of(id));
+        by_number.or_else(|| {
+            self.spaces.all.iter().position(|space| {
+                let own = space.name();
+                own == name || own.strip_suffix(".ibd") == Some(name)
+            })
+        })
+    }
+}

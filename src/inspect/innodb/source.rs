@@ -1,0 +1,232 @@
+//! A data directory of MySQL or MariaDB, opened: its files, tablespaces, doublewrite buffer and redo log.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use crate::analysis::finding::{Coverage, Finding};
+use crate::analysis::finding_kind::FindingKind;
+use crate::analysis::in_order::all_cores;
+use crate::analysis::innodb::candidates::BufferContent;
+use crate::analysis::innodb::finding::InnodbFinding;
+use crate::analysis::innodb::judge::JudgeContext;
+use crate::analysis::innodb::scan::{FoundPage, ScanRequest};
+use crate::analysis::skipped::{SkipReason, SkippedPart};
+use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
+use crate::cluster::innodb::files::InnodbFiles;
+use crate::cluster::innodb::redo_log::{Family, RedoLog};
+use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
+use crate::cluster::open::{Links, read_small};
+use crate::inspect::error::InspectError;
+use crate::parsers::innodb::page::PageHeader;
+use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
+
+/// Longest file with the path of a data file elsewhere.
+const MAX_LINK_BYTES: u64 = 4096;
+
+/// What is to be examined.
+#[derive(Clone, Debug)]
+pub struct InnodbRequest {
+    /// Data directory of a stopped server.
+    pub data_dir: PathBuf,
+    /// Directory of the doublewrite buffer, where it is another one.
+    pub doublewrite_dir: Option<PathBuf>,
+    /// Threads that read.
+    pub jobs: usize,
+}
+
+impl InnodbRequest {
+    /// A data directory with everything in it, and a thread for every core.
+    #[must_use]
+    pub fn of(data_dir: impl Into<PathBuf>) -> Self {
+        Self { data_dir: data_dir.into(), doublewrite_dir: None, jobs: all_cores() }
+    }
+}
+
+/// A data directory that was opened.
+#[derive(Debug)]
+pub struct InnodbSource {
+    /// Data directory.
+    pub root: PathBuf,
+    /// Its files by name.
+    pub files: InnodbFiles,
+    /// Tablespaces.
+    pub spaces: Tablespaces,
+    /// Redo log.
+    pub log: RedoLog,
+    /// The doublewrite buffer.
+    pub doublewrite: Doublewrite,
+    /// Whose rules count.
+    pub family: Family,
+}
+
+/// True when the files of a directory are those of MySQL or MariaDB.
+#[must_use]
+pub fn is_innodb(path: &Path) -> bool {
+    ["ibdata1", "mysql.ibd"].iter().any(|name| path.join(name).is_file())
+}
+
+impl InnodbSource {
+    /// Opens a data directory.
+    ///
+    /// # Errors
+    /// When it cannot be listed, or nothing of InnoDB is there.
+    pub fn open(request: &InnodbRequest) -> Result<Self, InspectError> {
+        let root = request.data_dir.clone();
+        let files = InnodbFiles::list(&root, request.doublewrite_dir.as_deref()).map_err(InspectError::InnodbFiles)?;
+        if files.is_empty() {
+            return Err(InspectError::NotInnodb(root));
+        }
+        let spaces = Tablespaces::find(&root, &files);
+        let log = RedoLog::read(&root, &files);
+        let doublewrite = Doublewrite::open(&root, &files, &spaces);
+        let family = Family::of(&files, &log, spaces.has_full_crc32());
+        Ok(Self { root, files, spaces, log, doublewrite, family })
+    }
+
+    /// Where recovery starts, if that is known.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<InnodbLsn> {
+        self.log.checkpoint_lsn()
+    }
+
+    /// Reads the doublewrite buffer, until `watch` breaks it off.
+    ///
+    /// # Errors
+    /// When it was broken off.
+    pub fn read_buffer(
+        &self,
+        jobs: usize,
+        coverage: &mut Coverage,
+        watch: &dyn Fn() -> ControlFlow<()>,
+    ) -> Result<BufferContent, InspectError> {
+        let content = BufferContent::read(&self.doublewrite, &self.spaces, self.checkpoint(), jobs, coverage, watch);
+        if coverage.is_interrupted() { Err(InspectError::BufferInterrupted) } else { Ok(content) }
+    }
+
+    /// What pages are judged by.
+    #[must_use]
+    pub fn context<'a>(&'a self, content: &'a BufferContent) -> JudgeContext<'a> {
+        JudgeContext {
+            root: &self.root,
+            spaces: &self.spaces,
+            doublewrite: &self.doublewrite,
+            content,
+            family: self.family,
+            checkpoint: self.checkpoint(),
+        }
+    }
+
+    /// A scan of the tablespaces that `takes` names by index.
+    pub fn scan_request<'a>(
+        &'a self,
+        takes: &'a (dyn Fn(usize) -> bool + Sync),
+        wants_zero: &'a (dyn Fn(InnodbPageId) -> bool + Sync),
+        jobs: usize,
+    ) -> ScanRequest<'a> {
+        ScanRequest { root: &self.root, spaces: &self.spaces, doublewrite: &self.doublewrite, takes, wants_zero, jobs }
+    }
+
+    /// What a page's own bytes say; `None` when there is no such page or it cannot be read.
+    pub fn look_up(
+        &self,
+        page: InnodbPageId,
+        reader: &mut PageReader<'_>,
+        coverage: &mut Coverage,
+    ) -> Option<FoundPage> {
+        let index = self.spaces.index_of(page.space_id)?;
+        let space = self.spaces.all.get(index)?;
+        match reader.page(space, page.page_no) {
+            Ok(bytes) => {
+                let bytes = bytes?;
+                let state = PageState::of(&bytes, &space.flags);
+                let lsn = PageHeader::decode(0, &bytes).map(|header| header.lsn).unwrap_or_default();
+                Some(FoundPage { space: index, page_no: page.page_no, state, lsn })
+            }
+            Err(error) => {
+                coverage.skip_once(SkippedPart::file(space.name()), error);
+                None
+            }
+        }
+    }
+
+    /// Findings about files, before any page is judged.
+    pub fn notes(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+        let mut note = |finding, file: Option<&str>| findings.push(about(Finding::note, finding, file));
+        if self.family == Family::Unknown {
+            note(InnodbFinding::InnodbUnknownServer, None);
+        }
+        match self.doublewrite.layout {
+            DoublewriteLayout::Missing => {
+                let expects_files = self.family == Family::Mysql8;
+                note(InnodbFinding::InnodbNoDoublewrite { expects_files }, None);
+            }
+            DoublewriteLayout::Legacy(header) if header.is_from_copy => {
+                findings.push(about(Finding::problem, InnodbFinding::InnodbHeaderCopyUsed, Some("ibdata1")));
+            }
+            _ => {}
+        }
+        let page_bytes = self.doublewrite.page_bytes;
+        for name in &self.doublewrite.other_sizes {
+            let finding = InnodbFinding::InnodbOtherPageSize { page_bytes };
+            findings.push(about(Finding::note, finding, Some(name)));
+        }
+        for file in self.doublewrite.files.iter().filter(|file| file.trailing_bytes > 0) {
+            let finding = InnodbFinding::InnodbTrailingBytes { bytes: file.trailing_bytes };
+            findings.push(about(Finding::note, finding, Some(&file.name)));
+        }
+        if self.log.checkpoint.is_none() {
+            findings.push(about(Finding::problem, InnodbFinding::InnodbNoCheckpoint, None));
+        }
+        for (file, offset) in &self.log.damaged {
+            let finding = about(Finding::note, InnodbFinding::InnodbDamagedCheckpoint, Some(file)).at(*offset);
+            findings.push(finding);
+        }
+        self.notes_of_spaces(findings, coverage);
+        let errors = self.files.skipped.iter().chain(&self.log.skipped);
+        for error in errors {
+            coverage.skip(SkippedPart::DataFiles, error);
+        }
+    }
+
+    fn notes_of_spaces(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+        for (index, space) in self.spaces.all.iter().enumerate() {
+            let first = self.spaces.index_of(space.id).filter(|first| *first != index);
+            if let Some(first) = first.and_then(|first| self.spaces.all.get(first)) {
+                let finding = InnodbFinding::InnodbTwoFiles { space_id: space.id, other: first.name() };
+                findings.push(about(Finding::problem, finding, Some(&space.name())));
+            }
+            if space.page_0.is_damaged() {
+                let finding = about(Finding::problem, InnodbFinding::InnodbPageZero, Some(&space.name()));
+                findings.push(finding.at(0));
+            }
+        }
+        for (path, why) in &self.spaces.unknown {
+            let path = path.display().to_string();
+            match why {
+                NoSpace::Access(error) => coverage.skip(SkippedPart::file(path), error),
+                NoSpace::Empty => findings.push(about(Finding::note, InnodbFinding::InnodbEmptyFile, Some(&path))),
+                NoSpace::Unknown => coverage.skip(SkippedPart::file(path), SkipReason::UnknownTablespace),
+            }
+        }
+        for link in &self.files.links {
+            let name = link.display().to_string();
+            match read_small(&self.root.join(link), Links::Refuse, MAX_LINK_BYTES) {
+                Ok(bytes) => {
+                    let path = String::from_utf8_lossy(&bytes).trim().to_owned();
+                    coverage.skip(SkippedPart::file(name), SkipReason::OutsideDataDirectory { path });
+                }
+                Err(error) => coverage.skip(SkippedPart::file(name), error),
+            }
+        }
+    }
+}
+
+/// A finding about a file, or about everything.
+pub fn about(severity: fn(FindingKind) -> Finding, found: InnodbFinding, file: Option<&str>) -> Finding {
+    let finding = severity(FindingKind::Innodb(found));
+    match file {
+        Some(file) => finding.in_file(file),
+        None => finding,
+    }
+}

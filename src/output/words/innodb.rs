@@ -1,0 +1,205 @@
+//! Words for what is found in a data directory of MySQL or MariaDB.
+
+use std::fmt;
+
+use crate::analysis::innodb::finding::InnodbFinding;
+use crate::analysis::innodb::judge::InnodbVerdict;
+use crate::analysis::innodb::recovery::{OnStart, RecoveryReason};
+use crate::cluster::innodb::redo_log::Family;
+use crate::parsers::innodb::compressed::Unpacked;
+use crate::parsers::innodb::page_check::PageFault;
+
+impl fmt::Display for InnodbFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InnodbDamagedPages { count, server_restores, no_image } => write!(
+                f,
+                "damaged pages: {count}; by its own rule the server restores {server_restores}, and {no_image} have no whole \
+                 image"
+            ),
+            Self::InnodbBadPages { count, pages } => write!(f, "damaged pages: {count} of {pages}"),
+            Self::InnodbZeroPages { count, wrong: 0 } => write!(f, "pages of zeros that have an image: {count}"),
+            Self::InnodbZeroPages { count, wrong } => write!(
+                f,
+                "pages of zeros that have an image: {count}; {wrong} stay zero although an image since the checkpoint is there"
+            ),
+            Self::InnodbRefusesToStart { pages } => write!(f, "the server does not start, because of {pages} pages"),
+            Self::InnodbDamagedSlots { count } => write!(f, "slots with a damaged image: {count}"),
+            Self::InnodbDamagedEntries => f.write_str("a block of entries has a wrong checksum"),
+            Self::InnodbPartialPage { have_bytes } => {
+                write!(f, "the file ends inside a page, {have_bytes} bytes after its start")
+            }
+            Self::InnodbTwoFiles { space_id, other } => {
+                write!(f, "tablespace {space_id} is claimed by {} too", super::super::escape::printable(other))
+            }
+            Self::InnodbEmptyFile => f.write_str("the file has no page with content"),
+            Self::InnodbPageZero => f.write_str("page 0 is damaged; the tablespace is known from other pages"),
+            Self::InnodbNoCheckpoint => f.write_str("the checkpoint of the redo log is unknown"),
+            Self::InnodbDamagedCheckpoint => f.write_str("a checkpoint block has a wrong checksum"),
+            Self::InnodbNoDoublewrite { .. } => f.write_str("no doublewrite buffer is there"),
+            Self::InnodbHeaderCopyUsed => {
+                f.write_str("the first copy of the doublewrite header is damaged; the second was used")
+            }
+            Self::InnodbOtherPageSize { page_bytes } => {
+                write!(f, "the file is of another page size than the instance ({page_bytes} bytes)")
+            }
+            Self::InnodbTrailingBytes { bytes } => write!(f, "{bytes} bytes after the last slot"),
+            Self::InnodbUnknownServer => f.write_str("which server wrote the directory is unknown"),
+            Self::InnodbSinceCheckpoint { slots, newest_lsn } => {
+                write!(f, "{slots} images are not older than the checkpoint, the newest at {newest_lsn}")
+            }
+        }
+    }
+}
+
+impl InnodbFinding {
+    /// Why it matters, in one line.
+    #[must_use]
+    pub const fn why(&self) -> &'static str {
+        match self {
+            Self::InnodbDamagedPages { .. } => {
+                "nothing here is proven: whether an image is the version that a page needs is known only after replay of \
+                 the redo log"
+            }
+            Self::InnodbBadPages { .. } => "innodb check compares them with the doublewrite buffer",
+            Self::InnodbZeroPages { wrong: 0, .. } => {
+                "a crash leaves pages that were allocated and not yet written; MariaDB makes zeros of freed pages of \
+                 compressed tables"
+            }
+            Self::InnodbZeroPages { .. } => "the server does not use these images: what the pages held is lost to it",
+            Self::InnodbRefusesToStart { .. } => "the server gives up before it replays the redo log: see each page",
+            Self::InnodbDamagedSlots { .. } => {
+                "a crash in the middle of a write of the buffer leaves one; the page itself was not being written then"
+            }
+            Self::InnodbDamagedEntries => "the server refuses to load the file, and does not start",
+            Self::InnodbPartialPage { .. } => "the file was cut off, or its extension was interrupted",
+            Self::InnodbTwoFiles { .. } => {
+                "one of them was copied in from elsewhere; slots are compared with the first, and nothing is certain of either"
+            }
+            Self::InnodbEmptyFile => "its table was being made, or the file was emptied",
+            Self::InnodbPageZero => "the server finds the tablespace by page 0",
+            Self::InnodbNoCheckpoint => {
+                "which images are current is unknown, and so is what a start does with most of them"
+            }
+            Self::InnodbDamagedCheckpoint => {
+                "the other block was used; a crash in the middle of a checkpoint leaves one"
+            }
+            Self::InnodbNoDoublewrite { expects_files: true } => {
+                "the files may be in innodb_doublewrite_dir: give it with --doublewrite-dir"
+            }
+            Self::InnodbNoDoublewrite { expects_files: false } => "no page can be compared with an image",
+            Self::InnodbHeaderCopyUsed => "page 5 of the system tablespace is damaged",
+            Self::InnodbOtherPageSize { .. } => "the server does not read it",
+            Self::InnodbTrailingBytes { .. } => "the file was cut off, or is of another server",
+            Self::InnodbUnknownServer => "what a start does is unknown",
+            Self::InnodbSinceCheckpoint { .. } => {
+                "the server was not shut down cleanly, or it is running: files that change while they are read give wrong answers"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mysql8 => "MySQL 8.0.20 or later",
+            Self::Mysql57 => "MySQL 5.7 to 8.0.19",
+            Self::Mysql56 => "MySQL 5.6 or earlier",
+            Self::Mariadb => "MariaDB",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+impl fmt::Display for OnStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Untouched => "nothing to do",
+            Self::Restored => "the server writes the image over the page",
+            Self::Kept => "the server leaves the page as it is",
+            Self::RefusesToStart => "the server does not start",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+impl fmt::Display for InnodbVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoImage => "no whole image is there",
+            Self::RestoreUnproven => {
+                "a whole image is there; the server does not use it, or it may not be the right one"
+            }
+            Self::ServerRestores => {
+                "the server restores the page from an image that is whole and not older than the checkpoint"
+            }
+            Self::Whole => "the page is whole",
+        })
+    }
+}
+
+impl fmt::Display for RecoveryReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoWholeImage => "no whole image names the page",
+            Self::ImageOlderThanCheckpoint => {
+                "the image is older than the checkpoint: changes between the two may not be in the redo log any more"
+            }
+            Self::OlderImagesIgnored => "MariaDB does not use images older than the checkpoint",
+            Self::ServerTakesOlderImage => "MySQL takes the first image in the order of slots, and a newer one is there",
+            Self::TablespaceNotOpened => {
+                "nothing shows a change of the tablespace after the checkpoint, and MySQL examines only tablespaces that \
+                 the redo log names"
+            }
+            Self::CompressedImageNotUsed => {
+                "MariaDB does not find the tablespace of a compressed image with full_crc32, and does not use it"
+            }
+            Self::DamagedSlotFirst => "a damaged slot names the page: the server gives up where page and slot are damaged",
+            Self::DetectedWithoutImage => "the page is listed as being written, without an image (DETECT_ONLY)",
+            Self::PageZero => "page 0 is restored by other rules, when files are opened",
+            Self::TwoFiles => "two files claim the tablespace",
+            Self::CheckpointUnknown => "the checkpoint of the redo log is unknown",
+            Self::FamilyUnknown => "which server wrote the directory is unknown",
+            Self::ImageOlderThanPage => "the header of the page has a higher LSN than the image: another version was being written",
+            Self::ReplayMayStop => "if replay needs the page, it stops there and the server does not start",
+            Self::NotVerifiable => "the image cannot be tested here",
+        })
+    }
+}
+
+impl fmt::Display for PageFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Checksum { stored, computed } => {
+                write!(f, "checksum {stored:#010x} is wrong, crc32 gives {computed:#010x}")
+            }
+            Self::TrailerLsn { header, trailer } => {
+                write!(f, "low half of the LSN is {header:#010x} in the header and {trailer:#010x} in the trailer")
+            }
+            Self::CompressedSize { bytes } => write!(f, "a compressed page cannot have {bytes} bytes"),
+            Self::Packed(Unpacked::UnknownCodec { number }) => write!(f, "compression {number} is unknown"),
+            Self::Packed(Unpacked::Length { length }) => {
+                write!(f, "the compressed length {length} leads out of the page")
+            }
+            Self::Packed(Unpacked::Damaged) => f.write_str("the compressed content is damaged"),
+            Self::Packed(Unpacked::OtherPage) => f.write_str("the compressed content is of another page"),
+            Self::NotEncryptedHere => {
+                f.write_str("the type is that of an encrypted page, and the tablespace is not encrypted")
+            }
+        }
+    }
+}
+
+impl PageFault {
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Checksum { .. } => "checksum",
+            Self::TrailerLsn { .. } => "trailer_lsn",
+            Self::CompressedSize { .. } => "compressed_size",
+            Self::Packed(_) => "compressed_content",
+            Self::NotEncryptedHere => "not_encrypted_here",
+        }
+    }
+}
