@@ -17,7 +17,27 @@ fn help_of_every_command() {
     for (program, commands) in [
         (
             "pg_dwbinspect",
-            ["", "tui", "check", "page", "repair", "undo", "info", "dump", "batches", "verify", "report"].as_slice(),
+            [
+                "",
+                "tui",
+                "check",
+                "page",
+                "repair",
+                "undo",
+                "info",
+                "dump",
+                "batches",
+                "verify",
+                "report",
+                "innodb",
+                "innodb check",
+                "innodb page",
+                "innodb info",
+                "innodb dump",
+                "innodb batches",
+                "innodb verify",
+            ]
+            .as_slice(),
         ),
         (
             "pg_walfpi",
@@ -30,7 +50,7 @@ fn help_of_every_command() {
     ] {
         for command in commands {
             for flag in ["-h", "--help"] {
-                let args: Vec<&str> = [*command, flag].into_iter().filter(|arg| !arg.is_empty()).collect();
+                let args: Vec<&str> = command.split(' ').chain([flag]).filter(|arg| !arg.is_empty()).collect();
                 let ran = run(program, &args);
                 assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{program} {args:?}");
                 assert!(ran.stdout.contains("Exit status:"), "{program} {args:?}");
@@ -45,7 +65,12 @@ fn help_of_every_command() {
 
 /// The commands that the help of a program lists.
 fn commands(program: &str) -> Vec<String> {
-    let help = run(program, &["--help"]).stdout;
+    commands_of(program, &[])
+}
+
+/// The commands that the help of a command lists, or of the program itself.
+fn commands_of(program: &str, command: &[&str]) -> Vec<String> {
+    let help = run(program, &[command, &["--help"]].concat()).stdout;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let starts = listed.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
     let names = starts.map(|line| line.split(' ').next().expect("a name").to_owned());
@@ -65,6 +90,10 @@ fn manual_pages_are_those_of_this_version() {
         assert!(commands.len() > 9 && commands.contains(&"verify".to_owned()), "{program}: {commands:?}");
         for command in commands {
             made.insert(format!("{program}-{command}.1"), run(program, &["man", &command]).stdout);
+            for inner in commands_of(program, &[&command]) {
+                let page = run(program, &["man", &command, &inner]).stdout;
+                made.insert(format!("{program}-{command}-{inner}.1"), page);
+            }
         }
     }
     if std::env::var_os("UPDATE_MAN").is_some() {

@@ -20,6 +20,9 @@ const OF_REBUILT: [&str; 7] = ["base", "base_lsn", "records", "first_lsn", "last
 /// Fields of lines that are written while a server writes.
 const OF_FOLLOWED: &str = "certainty";
 
+/// Lines about MySQL and MariaDB have tables of their own.
+const OF_INNODB: &str = " of innodb";
+
 /// Fields by heading.
 type Documented = BTreeMap<String, BTreeSet<String>>;
 
@@ -72,7 +75,10 @@ impl Checker {
 
     /// Objects inside that have a table of their own.
     fn inner(&mut self, heading: &str, value: &Value, context: &str) {
-        let base = heading.split(" of ").next().unwrap();
+        let base = match heading.strip_suffix(OF_INNODB) {
+            Some(of_type) => format!("innodb.{of_type}"),
+            None => heading.split(" of ").next().unwrap().to_owned(),
+        };
         for (name, inner) in value.as_object().unwrap() {
             let (single, several) = (format!("{base}.{name}"), format!("{base}.{name}[]"));
             if inner.is_object() && self.documented.contains_key(&single) {
@@ -90,7 +96,10 @@ impl Checker {
         assert_eq!(first["schema"], 2);
         let (tool, command) = (first["tool"].as_str().unwrap(), first["command"].as_str().unwrap());
         for line in &lines[..lines.len() - 1] {
-            self.object(line["type"].as_str().unwrap(), line, context);
+            let of_type = line["type"].as_str().unwrap();
+            let heading =
+                if line.get("engine").is_some() { format!("{of_type}{OF_INNODB}") } else { of_type.to_owned() };
+            self.object(&heading, line, context);
         }
         let journal_alone = command == "repair" && last.get("already").is_some();
         let name = match (tool, command) {
@@ -311,6 +320,16 @@ fn every_line_has_the_documented_fields() {
     let codes: Vec<Value> = resynced.of_type("damage").into_iter().map(|line| line["reason_code"].clone()).collect();
     assert!(!codes.is_empty() && codes.iter().all(|code| code == "damaged"), "{codes:?}");
     checker.output(&resynced, "verify --resync");
+
+    for case in ["mysql97", "mysql97-detect", "mariadb1011-crc32", "mariadb1011-compressed"] {
+        let data = unpack::data_dir(&format!("innodb/{case}")).unwrap();
+        for command in ["info", "dump", "batches", "verify", "check"] {
+            let ran = dwbinspect(&["innodb", command, "--format", "ndjson", arg(&data)]);
+            checker.output(&ran, &format!("{case}: innodb {command}"));
+        }
+        let page = dwbinspect(&["innodb", "page", "--format", "ndjson", arg(&data), "shop/orders", "50"]);
+        checker.output(&page, &format!("{case}: innodb page"));
+    }
 
     let has_server = rebuilt.of_type("page").iter().any(|page| page["verdict"] == "rebuild");
     if !has_server {

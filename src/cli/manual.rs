@@ -19,9 +19,9 @@ const PROGRAMS: [&str; 2] = ["pg_dwbinspect", "pg_walfpi"];
 /// Whose manual page is printed.
 #[derive(Debug, Args)]
 pub struct ManualArgs {
-    /// Command of this program; without it the page of the program itself
+    /// Command of this program, and a command of that; without it the page of the program itself
     #[arg(value_name = "COMMAND")]
-    command: Option<String>,
+    command: Vec<String>,
 }
 
 /// Writes the manual page of a program, or of one of its commands.
@@ -31,14 +31,13 @@ pub struct ManualArgs {
 pub fn run(args: &ManualArgs, program: Command, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let mut program = program.disable_help_subcommand(true);
     program.build();
-    let page = match &args.command {
-        None => page(&program, &program)?,
-        Some(name) => {
-            let command = program.get_subcommands().find(|command| command.get_name() == name);
-            let shown = command.filter(|command| !command.is_hide_set());
-            page(&program, shown.ok_or_else(|| UsageError::NotACommand(name.clone()))?)?
-        }
-    };
+    let mut command = &program;
+    for name in &args.command {
+        let found = command.get_subcommands().find(|command| command.get_name() == name);
+        let shown = found.filter(|command| !command.is_hide_set());
+        command = shown.ok_or_else(|| UsageError::NotACommand(name.clone()))?;
+    }
+    let page = page(&program, command)?;
     out.write_all(page.as_bytes())?;
     out.flush()?;
     Ok(Outcome::Clean)
@@ -52,6 +51,7 @@ fn page(program: &Command, command: &Command) -> Result<String, Stop> {
         argument.hide_short_help(hidden).hide_long_help(hidden)
     });
     let has_commands = command.has_subcommands();
+    let is_program = command.get_name() == program.get_name();
     let command = command.subcommand_help_heading("COMMANDS").subcommand_value_name("COMMAND");
     let after = command.get_after_long_help().or_else(|| command.get_after_help()).map(ToString::to_string);
     // The commit is left out: it would make each page another one with each commit.
@@ -68,7 +68,7 @@ fn page(program: &Command, command: &Command) -> Result<String, Stop> {
     let mut page = tidied(&String::from_utf8_lossy(&sections));
     let mut rest = Roff::new();
     write_after(&after.unwrap_or_default(), &mut rest);
-    let of_program = has_commands.then_some(program.get_name());
+    let of_program = is_program.then_some(program.get_name());
     rest.control("SH", ["SEE ALSO"]);
     let others = PROGRAMS.into_iter().filter(|name| Some(*name) != of_program);
     let cited: Vec<String> = others.map(|name| format!("{name}(1)")).collect();

@@ -25,6 +25,8 @@ pub mod hexdump;
 pub mod history_text;
 #[cfg(feature = "tables")]
 pub mod html;
+#[cfg(feature = "tables")]
+pub mod innodb_text;
 pub mod json;
 #[cfg(feature = "tables")]
 pub mod markdown;

@@ -1,4 +1,4 @@
-//! Groups of slots: nothing marks where a batch of InnoDB begins, so that slots are told apart by file, part, and whether they
+//! Groups of slots: nothing marks where a batch of InnoDB begins, so that slots are separated by file, part, and whether they
 //! are older than the checkpoint.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 //! An image of the doublewrite buffer against the page in the data file.
 
+use crate::parsers::innodb::InnodbLsn;
 use crate::parsers::innodb::compressed::{FullCrc32Size, mariadb_length, unpack_mysql};
 use crate::parsers::innodb::flags::SpaceFlags;
 use crate::parsers::innodb::page::{PageHeader, PageType};
@@ -80,17 +81,31 @@ pub fn compare(image: &[u8], disk: &[u8], disk_state: PageState, flags: &SpaceFl
         let shared = image.chunks(SECTOR_BYTES).zip(disk.chunks(SECTOR_BYTES)).any(shares);
         return if shared { InnodbComparison::Torn } else { InnodbComparison::Damaged };
     }
-    let (Ok(in_image), Ok(on_disk)) = (PageHeader::decode(0, image), PageHeader::decode(0, disk)) else {
-        return InnodbComparison::Unknown;
-    };
-    match on_disk.lsn.cmp(&in_image.lsn) {
+    match (PageHeader::decode(0, image), PageHeader::decode(0, disk)) {
+        (Ok(in_image), Ok(on_disk)) => by_lsn(on_disk.lsn, in_image.lsn),
+        _ => InnodbComparison::Unknown,
+    }
+}
+
+/// The word for a page in a data file and an LSN that was written down of it without an image.
+#[must_use]
+pub fn compare_entry(disk_state: PageState, disk_lsn: InnodbLsn, entry_lsn: InnodbLsn) -> InnodbComparison {
+    match disk_state {
+        PageState::Empty => InnodbComparison::Zeroed,
+        PageState::Damaged(_) => InnodbComparison::Damaged,
+        PageState::Sound(_) | PageState::Unverifiable(_) => by_lsn(disk_lsn, entry_lsn),
+    }
+}
+
+fn by_lsn(disk: InnodbLsn, image: InnodbLsn) -> InnodbComparison {
+    match disk.cmp(&image) {
         std::cmp::Ordering::Greater => InnodbComparison::DiskNewer,
         std::cmp::Ordering::Less => InnodbComparison::DiskOlder,
         std::cmp::Ordering::Equal => InnodbComparison::SameLsn,
     }
 }
 
-/// True when both hold the same page. What lies behind the payload of a page that MariaDB compressed is left over from
+/// True when both hold the same page. What comes after the payload of a page that MariaDB compressed is left over from
 /// others; a page that MySQL compressed stands as it was before in the doublewrite buffer.
 fn is_same(image: &[u8], disk: &[u8], flags: &SpaceFlags) -> bool {
     let length = payload_length(image, flags);

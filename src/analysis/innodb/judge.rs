@@ -176,13 +176,28 @@ impl JudgeContext<'_> {
                 let state = PageState::of(&disk, &space.flags);
                 let lsn = PageHeader::decode(0, &disk).ok().map(|header| header.lsn);
                 let image = image.get(..disk.len()).unwrap_or(image);
-                (compare(image, &disk, state, &space.flags), lsn)
+                let word = compare(image, &disk, state, &space.flags);
+                let is_torn = word == InnodbComparison::Damaged && self.shares_sectors(page, &disk, state, coverage);
+                (if is_torn { InnodbComparison::Torn } else { word }, lsn)
             }
             Err(error) => {
                 coverage.skip_once(SkippedPart::file(space.name()), error);
                 (InnodbComparison::Unknown, None)
             }
         }
+    }
+
+    /// True when a damaged page has sectors of any of its newest images.
+    fn shares_sectors(&self, page: InnodbPageId, disk: &[u8], state: PageState, coverage: &mut Coverage) -> bool {
+        let Some(space) = self.spaces.get(page.space_id) else { return false };
+        let slots: Vec<&SlotFacts> = self.content.slots_of(page).collect();
+        let newest = newest_of(&slots);
+        let mut buf = Vec::new();
+        slots.iter().filter(|slot| newest.contains(&slot.slot)).any(|slot| {
+            let image = self.image(slot, &mut buf, coverage);
+            let image = image.map(|image| image.get(..disk.len()).unwrap_or(image));
+            image.is_some_and(|image| compare(image, disk, state, &space.flags) == InnodbComparison::Torn)
+        })
     }
 
     /// Judges a page. `opened`: tablespaces that recovery opens.
@@ -223,6 +238,12 @@ impl JudgeContext<'_> {
             }
             let since_checkpoint = self.checkpoint.map(|checkpoint| facts.lsn >= checkpoint);
             candidates.push(InnodbCandidate { facts: **facts, comparison, since_checkpoint });
+        }
+        // What is torn is the page, whichever of its images shows it.
+        if candidates.iter().any(|candidate: &InnodbCandidate| candidate.comparison == InnodbComparison::Torn) {
+            let damaged = |candidate: &&mut InnodbCandidate| candidate.comparison == InnodbComparison::Damaged;
+            let torn = candidates.iter_mut().filter(damaged);
+            torn.for_each(|candidate| candidate.comparison = InnodbComparison::Torn);
         }
         let tear = if found.state.is_damaged() { tear(&disk, found.lsn, &marks, &slots) } else { None };
         let prediction = self.predict(found, space, opened, &slots, &entries);

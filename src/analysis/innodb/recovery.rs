@@ -56,7 +56,7 @@ impl Sureness {
     }
 }
 
-/// Why a start does what it does, or why that is no proof.
+/// Why a start does what it does, or why that proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecoveryReason {
     /// No whole image is there.
@@ -130,6 +130,35 @@ impl RecoveryReason {
             Self::ImageOlderThanPage => "image_older_than_page",
             Self::ReplayMayStop => "replay_may_stop",
             Self::NotVerifiable => "not_verifiable",
+        }
+    }
+}
+
+/// Whether the server starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InnodbStart {
+    /// Nothing that was examined keeps it from starting.
+    NothingAgainst,
+    /// It may stop in replay, at a page that stays damaged.
+    MayStop,
+    /// It refuses.
+    Refuses,
+    /// Unknown.
+    Unknown,
+}
+
+impl InnodbStart {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::NothingAgainst, Self::MayStop, Self::Refuses, Self::Unknown];
+
+    /// Stable name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NothingAgainst => "nothing_against",
+            Self::MayStop => "may_stop",
+            Self::Refuses => "refuses",
+            Self::Unknown => "unknown",
         }
     }
 }

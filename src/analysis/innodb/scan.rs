@@ -48,7 +48,7 @@ pub struct PageCounts {
     pub empty: u64,
     /// Not what was written.
     pub damaged: u64,
-    /// Slots of the doublewrite buffer, which are no data.
+    /// Slots of the doublewrite buffer, which are not data.
     pub slots: u64,
     /// Pages that cannot be judged, by reason.
     pub unverifiable: BTreeMap<Unverifiable, u64>,
@@ -149,7 +149,7 @@ pub struct ScanRequest<'a> {
     pub root: &'a Path,
     /// Tablespaces.
     pub spaces: &'a Tablespaces,
-    /// The doublewrite buffer, whose slots in the system tablespace are no data.
+    /// The doublewrite buffer, whose slots in the system tablespace are not data.
     pub doublewrite: &'a Doublewrite,
     /// Which tablespaces, by index.
     pub takes: &'a (dyn Fn(usize) -> bool + Sync),
@@ -285,24 +285,23 @@ fn read_chunk(request: &ScanRequest<'_>, chunk: Chunk<'_>, buf: &mut Vec<u8>) ->
     let bytes = space.flags.physical_bytes();
     let offset = first.saturating_mul(bytes as u64);
     let length = usize::try_from(count).unwrap_or_default().saturating_mul(bytes);
-    buf.resize(length, 0);
-    if open.is_hole(offset, offset.saturating_add(length as u64)) {
-        buf.fill(0);
-    } else {
-        match open.read_at(buf, offset) {
-            Ok(filled) if filled == length => {}
-            Ok(filled) => {
-                buf.truncate(filled);
-                report.failed = Some(SkipReason::FileShorter);
-            }
-            Err(error) => {
-                report.failed = Some(error.into());
-                return report;
-            }
+    let is_hole = open.is_hole(offset, offset.saturating_add(length as u64));
+    buf.resize(if is_hole { 0 } else { length }, 0);
+    match open.read_at(buf, offset) {
+        Ok(filled) if filled == buf.len() => {}
+        Ok(filled) => {
+            buf.truncate(filled);
+            report.failed = Some(SkipReason::FileShorter);
+        }
+        Err(error) => {
+            report.failed = Some(error.into());
+            return report;
         }
     }
-    let pages = buf.chunks_exact(bytes);
-    for (page, number) in pages.zip(file.first_page.saturating_add(first)..) {
+    let start = file.first_page.saturating_add(first);
+    // Of a hole there is nothing to read.
+    let of_hole = (start..start.saturating_add(count)).filter(|_| is_hole).map(|number| (&[][..], number));
+    for (page, number) in of_hole.chain(buf.chunks_exact(bytes).zip(start..)) {
         let Ok(page_no) = u32::try_from(number) else { break };
         if request.doublewrite.is_slot_page(space.id, page_no) {
             report.counts.slots = report.counts.slots.saturating_add(1);

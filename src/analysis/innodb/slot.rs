@@ -134,6 +134,9 @@ pub fn read_slots(
         let worker = || {
             let mut buf = Vec::new();
             move |index: u64| {
+                if file.is_hole(index) {
+                    return (index, Ok(Some(None)));
+                }
                 let facts = file.slot(index, &mut buf).map(|bytes| {
                     let offset = file.offset_of(index).unwrap_or_default();
                     let facts = |bytes| SlotFacts::of((number, index), offset, file.part_of(index), bytes, spaces);

@@ -7,6 +7,7 @@ mod demo;
 mod dump;
 mod examine_args;
 mod info;
+mod innodb;
 mod page;
 mod page_at;
 mod page_history;
@@ -59,6 +60,7 @@ enum Command {
     Verify(Box<verify::VerifyArgs>),
     Report(Box<report::ReportArgs>),
     Demo(demo::DemoArgs),
+    Innodb(innodb::InnodbArgs),
     /// Print the manual page of this program, or of one of its commands
     #[command(hide = true)]
     Man(manual::ManualArgs),
@@ -82,6 +84,7 @@ pub fn run(cli: Cli, out: &mut dyn Write, errors: &mut dyn Write) -> Outcome {
         Command::Verify(args) => verify::run(&args, out),
         Command::Report(args) => report::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
+        Command::Innodb(args) => innodb::run(&args, out),
         Command::Man(args) => manual::run(&args, Cli::command(), out),
         Command::Completions(args) => generate::completions(&args, Cli::command(), out),
     };

@@ -11,7 +11,7 @@ use crate::parsers::innodb::layout::{
 };
 
 /// Slots of a file that are read; servers make at most some ten thousand.
-pub const MAX_SLOTS: u64 = 1 << 20;
+pub const MAX_SLOTS: u64 = 1 << 17;
 
 /// Blocks of a file without images that are read; servers make at most some hundred.
 pub const MAX_DETECT_BLOCKS: u64 = 4096;
@@ -92,17 +92,20 @@ impl SlotFile {
         }
     }
 
-    /// Reads a slot; `None` where the file ends before it. A hole is not read: it is all zero.
+    /// True for a slot that lies in a hole of the file: it is all zero, and need not be read.
+    #[must_use]
+    pub fn is_hole(&self, index: u64) -> bool {
+        let end = |offset: u64| offset.saturating_add(self.page_bytes as u64);
+        self.offset_of(index).is_some_and(|offset| self.file.is_hole(offset, end(offset)))
+    }
+
+    /// Reads a slot; `None` where the file ends before it.
     ///
     /// # Errors
     /// When the system cannot read.
     pub fn slot<'a>(&self, index: u64, buf: &'a mut Vec<u8>) -> Result<Option<&'a [u8]>, AccessError> {
         let Some(offset) = self.offset_of(index) else { return Ok(None) };
         buf.resize(self.page_bytes, 0);
-        if self.file.is_hole(offset, offset.saturating_add(self.page_bytes as u64)) {
-            buf.fill(0);
-            return Ok(Some(buf));
-        }
         let filled = self.file.read_at(buf, offset)?;
         Ok((filled == self.page_bytes).then_some(buf.as_slice()))
     }

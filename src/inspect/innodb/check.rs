@@ -8,42 +8,13 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::finding::InnodbFinding;
 use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict, opened_spaces};
-use crate::analysis::innodb::recovery::{OnStart, RecoveryReason};
+use crate::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
 use crate::cluster::innodb::redo_log::Family;
 use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
-
-/// Whether the server starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InnodbStart {
-    /// Nothing that was examined keeps it from starting.
-    NothingAgainst,
-    /// It may stop in replay, at a page that stays damaged.
-    MayStop,
-    /// It refuses.
-    Refuses,
-    /// Unknown.
-    Unknown,
-}
-
-impl InnodbStart {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::NothingAgainst, Self::MayStop, Self::Refuses, Self::Unknown];
-
-    /// Stable name for programs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NothingAgainst => "nothing_against",
-            Self::MayStop => "may_stop",
-            Self::Refuses => "refuses",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 /// A directory, read and judged.
 #[derive(Debug)]

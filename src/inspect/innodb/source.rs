@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::in_order::all_cores;
-use crate::analysis::innodb::candidates::BufferContent;
+use crate::analysis::innodb::candidates::{BufferContent, EntryFacts};
+use crate::analysis::innodb::compare::{InnodbComparison, compare_entry};
 use crate::analysis::innodb::finding::InnodbFinding;
 use crate::analysis::innodb::judge::JudgeContext;
 use crate::analysis::innodb::scan::{FoundPage, ScanRequest};
@@ -19,6 +20,7 @@ use crate::cluster::open::{Links, read_small};
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::page_check::PageState;
+use crate::parsers::innodb::redo::RedoFormat;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
 /// Longest file with the path of a data file elsewhere.
@@ -150,6 +152,23 @@ impl InnodbSource {
         }
     }
 
+    /// The word for an entry without an image and the page that it names, with the LSN of that page.
+    pub fn compare_entry(
+        &self,
+        entry: &EntryFacts,
+        reader: &mut PageReader<'_>,
+        coverage: &mut Coverage,
+    ) -> (InnodbComparison, Option<InnodbLsn>) {
+        let Some(space) = self.spaces.get(entry.page.space_id) else { return (InnodbComparison::NoTablespace, None) };
+        if space.find(entry.page.page_no).is_none() {
+            return (InnodbComparison::BeyondEnd, None);
+        }
+        match self.look_up(entry.page, reader, coverage) {
+            Some(found) => (compare_entry(found.state, found.lsn, entry.lsn), Some(found.lsn)),
+            None => (InnodbComparison::Unknown, None),
+        }
+    }
+
     /// Findings about files, before any page is judged.
     pub fn notes(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
         let mut note = |finding, file: Option<&str>| findings.push(about(Finding::note, finding, file));
@@ -178,7 +197,9 @@ impl InnodbSource {
         if self.log.checkpoint.is_none() {
             findings.push(about(Finding::problem, InnodbFinding::InnodbNoCheckpoint, None));
         }
-        for (file, offset) in &self.log.damaged {
+        // Of the two blocks in a file of newer MySQL one is not used, and holds anything.
+        let both_used = self.log.format != Some(RedoFormat::Directory);
+        for (file, offset) in self.log.damaged.iter().filter(|_| both_used) {
             let finding = about(Finding::note, InnodbFinding::InnodbDamagedCheckpoint, Some(file)).at(*offset);
             findings.push(finding);
         }

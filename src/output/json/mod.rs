@@ -20,6 +20,7 @@ mod dwb;
 pub mod dwb_size;
 pub mod export;
 pub mod history;
+pub mod innodb;
 pub mod page;
 pub mod page_at;
 pub mod page_change;
@@ -102,6 +103,15 @@ pub enum Item {
     ExportedFile(wal::Row),
     Set(wal::Row),
     Figure(wal::Row),
+    Instance(wal::Row),
+    Tablespace(wal::Row),
+    #[serde(rename = "file")]
+    InnodbFile(wal::Row),
+    #[serde(rename = "slot")]
+    InnodbSlot(wal::Row),
+    #[serde(rename = "batch")]
+    InnodbBatch(wal::Row),
+    Entry(wal::Row),
     Finding(FindingJson),
     Skipped(SkippedJson),
 }
@@ -113,9 +123,12 @@ impl Item {
         match self {
             Self::Cluster(_) => "clusters",
             Self::Ring(_) => "rings",
-            Self::File(_) => "files",
-            Self::Slot(_) => "slots",
-            Self::Batch(_) => "batches",
+            Self::File(_) | Self::InnodbFile(_) => "files",
+            Self::Slot(_) | Self::InnodbSlot(_) => "slots",
+            Self::Batch(_) | Self::InnodbBatch(_) => "batches",
+            Self::Instance(_) => "instances",
+            Self::Tablespace(_) => "tablespaces",
+            Self::Entry(_) => "entries",
             Self::Page(_) => "pages",
             Self::Event(_) => "events",
             Self::History(_) => "history",

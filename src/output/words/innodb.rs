@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::analysis::innodb::finding::InnodbFinding;
 use crate::analysis::innodb::judge::InnodbVerdict;
-use crate::analysis::innodb::recovery::{OnStart, RecoveryReason};
+use crate::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
 use crate::cluster::innodb::redo_log::Family;
 use crate::parsers::innodb::compressed::Unpacked;
 use crate::parsers::innodb::page_check::PageFault;
@@ -14,8 +14,8 @@ impl fmt::Display for InnodbFinding {
         match self {
             Self::InnodbDamagedPages { count, server_restores, no_image } => write!(
                 f,
-                "damaged pages: {count}; by its own rule the server restores {server_restores}, and {no_image} have no whole \
-                 image"
+                "damaged pages: {count}; of these the server restores {server_restores} by its own rule; without a whole image: \
+                 {no_image}"
             ),
             Self::InnodbBadPages { count, pages } => write!(f, "damaged pages: {count} of {pages}"),
             Self::InnodbZeroPages { count, wrong: 0 } => write!(f, "pages of zeros that have an image: {count}"),
@@ -23,7 +23,9 @@ impl fmt::Display for InnodbFinding {
                 f,
                 "pages of zeros that have an image: {count}; {wrong} stay zero although an image since the checkpoint is there"
             ),
-            Self::InnodbRefusesToStart { pages } => write!(f, "the server does not start, because of {pages} pages"),
+            Self::InnodbRefusesToStart { pages } => {
+                write!(f, "pages because of which the server does not start: {pages}")
+            }
             Self::InnodbDamagedSlots { count } => write!(f, "slots with a damaged image: {count}"),
             Self::InnodbDamagedEntries => f.write_str("a block of entries has a wrong checksum"),
             Self::InnodbPartialPage { have_bytes } => {
@@ -118,6 +120,17 @@ impl fmt::Display for OnStart {
             Self::Restored => "the server writes the image over the page",
             Self::Kept => "the server leaves the page as it is",
             Self::RefusesToStart => "the server does not start",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+impl fmt::Display for InnodbStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NothingAgainst => "nothing that was examined keeps it from starting",
+            Self::MayStop => "replay may stop at a page that stays damaged",
+            Self::Refuses => "it refuses to start",
             Self::Unknown => "unknown",
         })
     }

@@ -133,7 +133,7 @@ pub fn unpack_mysql(page: &[u8]) -> Result<Vec<u8>, Unpacked> {
     Ok(plain)
 }
 
-/// Bytes of a page that MariaDB compressed without `full_crc32`, those behind its payload left out; `None` when its length
+/// Bytes of a page that MariaDB compressed without `full_crc32`, those after its payload left out; `None` when its length
 /// leads out of the page.
 #[must_use]
 pub fn mariadb_length(page: &[u8]) -> Option<usize> {

@@ -61,8 +61,10 @@ impl RedoHeader {
         let text = head.get(16..48)?;
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
         let text = text.get(..end).unwrap_or_default();
+        let text = text.trim_ascii();
+        // MySQL 5.6 has four blanks here.
         let is_name = !text.is_empty() && text.iter().all(|byte| (0x20..0x7F).contains(byte));
-        let creator = is_name.then(|| String::from_utf8_lossy(text).trim_end().to_owned());
+        let creator = is_name.then(|| String::from_utf8_lossy(text).into_owned());
         Some(Self { format: be_u32_at(head, 0)?, start_lsn: InnodbLsn(be_u64_at(head, 8)?), creator })
     }
 }

@@ -1,0 +1,143 @@
+//! `pg_dwbinspect innodb dump`: every slot and every entry.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::PROGRAM;
+use super::args::DirectoryArgs;
+use crate::analysis::error_words::ErrorWords;
+use crate::analysis::finding::Coverage;
+use crate::analysis::innodb::slot::SlotFacts;
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::cli::context::OutputArgs;
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::work::until_interrupted;
+use crate::cluster::innodb::tablespace::PageReader;
+use crate::inspect::error::InspectError;
+use crate::output::closing::{Closing, begin};
+use crate::output::innodb_text::{InnodbSlotLines, write_entries};
+use crate::output::json::Item;
+use crate::output::json::innodb::{INNODB_SLOT_COLUMNS, SlotSetting};
+use crate::output::sink::CsvShape;
+use crate::output::text::Layout;
+use crate::repair::export::ExportDir;
+
+/// Show every slot of the doublewrite buffer, and every entry without an image
+///
+/// One line per slot: the page that it holds, its LSN, whether the image is whole, whether it is current (not older than the
+/// checkpoint of the redo log), and how the page in the data file stands to it. Nothing marks a slot as finished: old images
+/// stay until they are overwritten.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
+pub struct DumpArgs {
+    #[command(flatten)]
+    directory: DirectoryArgs,
+    /// Write each image as a new file into this directory
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pg_dwbinspect innodb dump /var/lib/mysql
+  pg_dwbinspect innodb dump --format ndjson DATADIR | jq 'select(.disk == \"torn\")'
+  pg_dwbinspect innodb dump --images /tmp/images DATADIR
+
+Images are saved byte for byte as they are in the slot. Their names are tablespace, page and LSN,
+followed by file and slot.
+";
+
+pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let (source, findings, mut coverage) = args.directory.open()?;
+    let export = match &args.images {
+        Some(path) => {
+            let directory = ExportDir::create(path, std::slice::from_ref(&source.root));
+            Some(directory.map_err(InspectError::from)?)
+        }
+        None => None,
+    };
+    let watch = until_interrupted();
+    let content = source.read_buffer(args.directory.request().jobs, &mut coverage, &watch)?;
+    let setting =
+        SlotSetting { doublewrite: &source.doublewrite, spaces: &source.spaces, checkpoint: source.checkpoint() };
+    let context = source.context(&content);
+    let mut reader = PageReader::new(&source.root);
+    let used = &content.slots;
+    let mut buf = Vec::new();
+    let mut shown = 0_u64;
+    let mut target = match args.output.machine() {
+        Some(format) => {
+            let shape = CsvShape::Rows { plural: "slots", columns: INNODB_SLOT_COLUMNS };
+            Target::Machine(begin(format, shape, out, (PROGRAM, "innodb dump"), vec![args.directory.shown()])?)
+        }
+        None => {
+            let layout = args.output.layout();
+            Target::Lines(InnodbSlotLines::begin(out, layout)?, layout, out)
+        }
+    };
+    for (number, file) in source.doublewrite.files.iter().enumerate() {
+        for index in 0..file.slots {
+            if watch().is_break() {
+                coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
+                break;
+            }
+            let found = used.binary_search_by_key(&(number, index), |facts| facts.slot).ok();
+            let facts = found.and_then(|at| used.get(at));
+            let mut disk = None;
+            if let Some(facts) = facts
+                && let Ok(Some(image)) = file.slot(index, &mut buf)
+            {
+                disk = Some(context.compare_slot(facts, image, &mut reader, &mut coverage));
+                save(export.as_ref(), facts, &file.name, image, &mut coverage);
+            }
+            let row = setting.slot_row((number, index), facts, disk);
+            shown += 1;
+            match &mut target {
+                Target::Machine(sink) => sink.item(&Item::InnodbSlot(row))?,
+                Target::Lines(lines, layout, out) => lines.slot(*out, *layout, &row)?,
+            }
+        }
+    }
+    let mut entries = Vec::new();
+    for entry in &content.entries {
+        let disk = source.compare_entry(entry, &mut reader, &mut coverage);
+        entries.push(setting.entry_row(entry, disk));
+    }
+    shown += entries.len() as u64;
+    let closing = Closing::new(findings, &coverage);
+    match target {
+        Target::Machine(mut sink) => {
+            for row in entries {
+                sink.item(&Item::Entry(row))?;
+            }
+            Ok(closing.end(sink, shown, serde_json::Map::new())?.into())
+        }
+        Target::Lines(mut lines, layout, out) => {
+            lines.end_of_run(out, layout)?;
+            write_entries(out, layout, &entries)?;
+            Ok(closing.end_text(out, layout)?.into())
+        }
+    }
+}
+
+/// Where rows go.
+enum Target<'a> {
+    Machine(crate::output::sink::Sink<'a>),
+    Lines(InnodbSlotLines, Layout, &'a mut dyn Write),
+}
+
+/// Writes an image as a new file, if that was asked for.
+fn save(export: Option<&ExportDir>, facts: &SlotFacts, file: &str, image: &[u8], coverage: &mut Coverage) {
+    let Some(export) = export else { return };
+    let space = facts.space_id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+    let slot_file = file.trim_start_matches('#');
+    let name = format!("{space}.{}.{}_{slot_file}.{}", facts.page_no, facts.lsn, facts.slot.1);
+    let image = image.get(..facts.length).unwrap_or(image);
+    if let Err(error) = export.write_new(&name, image) {
+        coverage.skip(SkippedPart::File(name), SkipReason::NotWritten(ErrorWords::of_other(&error)));
+    }
+}

@@ -1,0 +1,48 @@
+//! `pg_dwbinspect innodb`: the same for MySQL and MariaDB.
+
+mod args;
+mod batches;
+mod check;
+mod dump;
+mod info;
+mod page;
+mod verify;
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+
+use super::PROGRAM;
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+
+/// Compare the doublewrite buffer of MySQL or MariaDB with the data files
+///
+/// Reads a data directory of a stopped server, or a copy of one: MySQL 5.6 to 9.x and MariaDB, pages of 4 to 64 kB.
+/// Nothing is written into it. The server is not needed. Nothing is ever called proven: no redo log is replayed.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, after_help = EXIT_STATUS)]
+pub struct InnodbArgs {
+    #[command(subcommand)]
+    command: InnodbCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum InnodbCommand {
+    Check(check::CheckArgs),
+    Page(page::PageArgs),
+    Info(info::InfoArgs),
+    Dump(dump::DumpArgs),
+    Batches(batches::BatchesArgs),
+    Verify(verify::VerifyArgs),
+}
+
+pub(super) fn run(args: &InnodbArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    match &args.command {
+        InnodbCommand::Check(args) => check::run(args, out),
+        InnodbCommand::Page(args) => page::run(args, out),
+        InnodbCommand::Info(args) => info::run(args, out),
+        InnodbCommand::Dump(args) => dump::run(args, out),
+        InnodbCommand::Batches(args) => batches::run(args, out),
+        InnodbCommand::Verify(args) => verify::run(args, out),
+    }
+}

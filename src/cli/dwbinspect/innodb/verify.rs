@@ -1,0 +1,91 @@
+//! `pg_dwbinspect innodb verify`: every page, judged by itself.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::PROGRAM;
+use super::args::DirectoryArgs;
+use crate::analysis::innodb::scan::ScanReport;
+use crate::cli::context::{OutputArgs, QuietArg};
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::work::{ByteBar, ProgressArg};
+use crate::inspect::innodb::verify::innodb_verify;
+use crate::output::closing::{Closing, begin};
+use crate::output::innodb_text::{write_bad_pages, write_scanned};
+use crate::output::json::Item;
+use crate::output::json::innodb::{INNODB_BAD_PAGE_COLUMNS, innodb_bad_page_row};
+use crate::output::sink::CsvShape;
+
+/// Check every page of every tablespace
+///
+/// Checks the checksum of each page (crc32, innodb, none, full_crc32), that its header and its end are of one version, and that a
+/// compressed page can be unpacked. Encrypted pages without a checksum of their own are counted as not examined. After a crash
+/// pages that the server restores at its next start count as damaged too: "innodb check" tells them apart.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    directory: DirectoryArgs,
+    #[command(flatten)]
+    progress: ProgressArg,
+    #[command(flatten)]
+    quiet: QuietArg,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pg_dwbinspect innodb verify /var/lib/mysql
+  pg_dwbinspect innodb verify --format csv DATADIR > damaged.csv
+
+This finds everything that innochecksum finds, and torn pages of MariaDB's page compression
+without full_crc32, which innochecksum does not test.
+";
+
+pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    let mut nowhere = io::sink();
+    let out = args.quiet.output(out, &mut nowhere);
+    let bar = ByteBar::new(args.progress);
+    let report = innodb_verify(&args.directory.request(), &|done, total| bar.at(done, total))?;
+    drop(bar);
+    let rows = report.scan.found.iter().map(|found| innodb_bad_page_row(&report.source.spaces, found));
+    let closing = Closing::new(report.findings, &report.coverage);
+    let Some(format) = args.output.machine() else {
+        let layout = args.output.layout();
+        writeln!(out, "{}", layout.paint.heading("Pages"))?;
+        write_scanned(out, layout, &report.scan.counts)?;
+        write_bad_pages(out, layout, &rows.collect::<Vec<_>>())?;
+        return Ok(closing.end_text(out, layout)?.into());
+    };
+    let shape = CsvShape::Rows { plural: "damaged_pages", columns: INNODB_BAD_PAGE_COLUMNS };
+    let mut sink = begin(format, shape, out, (PROGRAM, "innodb verify"), vec![args.directory.shown()])?;
+    for row in rows {
+        sink.item(&Item::DamagedPage(row))?;
+    }
+    let shown = report.scan.found.len() as u64;
+    Ok(closing.end(sink, shown, scan_fields(&report.scan))?.into())
+}
+
+/// What a scan read, for the last line of machine formats.
+pub(super) fn scan_fields(scan: &ScanReport) -> Map<String, Value> {
+    let counts = &scan.counts;
+    let algorithms: Map<String, Value> =
+        counts.algorithms.iter().map(|(algorithm, count)| (algorithm.name().to_owned(), json!(count))).collect();
+    let unverifiable = counts.unverifiable.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+    [
+        ("pages", json!(counts.pages)),
+        ("bytes", json!(counts.bytes)),
+        ("sound", json!(counts.sound)),
+        ("zeroed", json!(counts.empty)),
+        ("damaged", json!(counts.damaged)),
+        ("unverifiable", json!(unverifiable)),
+        ("doublewrite_pages", json!(counts.slots)),
+        ("algorithms", Value::Object(algorithms)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}

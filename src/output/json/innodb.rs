@@ -1,0 +1,325 @@
+//! JSON of MySQL and MariaDB: every line has `engine`, and an LSN is a decimal number in a string, as these servers print it.
+
+use serde_json::{Map, Value, json};
+
+use super::wal::Row;
+use crate::analysis::innodb::batches::{InnodbBatch, SlotAge};
+use crate::analysis::innodb::candidates::{EntryFacts, SlotCounts};
+use crate::analysis::innodb::compare::InnodbComparison;
+use crate::analysis::innodb::judge::{InnodbCandidate, InnodbPage};
+use crate::analysis::innodb::recovery::RecoveryReason;
+use crate::analysis::innodb::scan::FoundPage;
+use crate::analysis::innodb::slot::{SlotFacts, SlotId};
+use crate::cluster::innodb::doublewrite::{Doublewrite, SlotFile};
+use crate::cluster::innodb::redo_log::{Family, RedoLog};
+use crate::cluster::innodb::tablespace::{Tablespace, Tablespaces};
+use crate::parsers::innodb::InnodbLsn;
+use crate::parsers::innodb::checksum::Algorithm;
+use crate::parsers::innodb::page_check::PageState;
+
+/// Value of `engine`.
+const ENGINE: &str = "innodb";
+
+/// An LSN as it is printed.
+#[must_use]
+pub fn innodb_lsn_text(lsn: InnodbLsn) -> String {
+    lsn.to_string()
+}
+
+fn row<const N: usize>(fields: [(&str, Value); N]) -> Row {
+    let engine = ("engine", json!(ENGINE));
+    std::iter::once(engine).chain(fields).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Columns of a slot in CSV.
+pub const INNODB_SLOT_COLUMNS: &[&str] = &[
+    "engine",
+    "file",
+    "slot_index",
+    "part",
+    "offset",
+    "space_id",
+    "tablespace",
+    "page_no",
+    "page_type",
+    "page_kind",
+    "page_lsn",
+    "state",
+    "page_checksum",
+    "algorithm",
+    "batch",
+    "disk",
+    "disk_lsn",
+    "faults",
+];
+
+/// What is shown of a slot besides its own bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotSetting<'a> {
+    /// The doublewrite buffer.
+    pub doublewrite: &'a Doublewrite,
+    /// Tablespaces.
+    pub spaces: &'a Tablespaces,
+    /// Where recovery starts.
+    pub checkpoint: Option<InnodbLsn>,
+}
+
+impl SlotSetting<'_> {
+    fn tablespace(&self, space_id: Option<u32>) -> Option<String> {
+        space_id.and_then(|id| self.spaces.get(id)).map(Tablespace::name)
+    }
+
+    /// A slot; `facts` are `None` for one that was never written.
+    #[must_use]
+    pub fn slot_row(
+        &self,
+        slot: SlotId,
+        facts: Option<&SlotFacts>,
+        disk: Option<(InnodbComparison, Option<InnodbLsn>)>,
+    ) -> Row {
+        let file = self.doublewrite.files.get(slot.0);
+        let faults: Vec<String> = match facts.map(|facts| facts.state) {
+            Some(PageState::Damaged(fault)) => vec![fault.to_string()],
+            _ => Vec::new(),
+        };
+        let batch = facts.map(|facts| SlotAge::of(facts.lsn, facts.state.is_sound(), self.checkpoint).name());
+        row([
+            ("file", json!(file.map(|file| file.name.as_str()))),
+            ("slot_index", json!(slot.1)),
+            ("part", json!(file.map(|file| file.part_of(slot.1).name()))),
+            ("offset", json!(file.and_then(|file| file.offset_of(slot.1)).map(|offset| format!("{offset:#X}")))),
+            ("space_id", json!(facts.and_then(|facts| facts.space_id))),
+            ("tablespace", json!(self.tablespace(facts.and_then(|facts| facts.space_id)))),
+            ("page_no", json!(facts.map(|facts| facts.page_no))),
+            ("page_type", json!(facts.map(|facts| facts.page_type.0))),
+            ("page_kind", json!(facts.map(|facts| facts.page_type.name()))),
+            ("page_lsn", json!(facts.map(|facts| innodb_lsn_text(facts.lsn)))),
+            ("state", json!(if facts.is_some() { "used" } else { "empty" })),
+            ("page_checksum", json!(facts.map(|facts| facts.state.name()))),
+            ("algorithm", json!(facts.and_then(|facts| facts.state.algorithm()).map(Algorithm::name))),
+            ("batch", json!(batch)),
+            ("disk", json!(disk.map(|(word, _)| word.name()))),
+            ("disk_lsn", json!(disk.and_then(|(_, lsn)| lsn).map(innodb_lsn_text))),
+            ("faults", json!(faults)),
+        ])
+    }
+
+    /// An entry without an image.
+    #[must_use]
+    pub fn entry_row(&self, entry: &EntryFacts, disk: (InnodbComparison, Option<InnodbLsn>)) -> Row {
+        let file = self.doublewrite.entries.get(entry.file);
+        row([
+            ("file", json!(file.map(|file| file.name.as_str()))),
+            ("block_index", json!(entry.block)),
+            ("entry_index", json!(entry.index)),
+            ("segment", json!(entry.segment)),
+            ("flush_type", json!(if entry.flush_type == 0 { "lru" } else { "flush_list" })),
+            ("block_checksum", json!(if entry.is_sound { "good" } else { "bad" })),
+            ("space_id", json!(entry.page.space_id)),
+            ("tablespace", json!(self.tablespace(Some(entry.page.space_id)))),
+            ("page_no", json!(entry.page.page_no)),
+            ("page_lsn", json!(innodb_lsn_text(entry.lsn))),
+            ("disk", json!(disk.0.name())),
+            ("disk_lsn", json!(disk.1.map(innodb_lsn_text))),
+        ])
+    }
+
+    /// A page with its verdict.
+    #[must_use]
+    pub fn page_row(&self, page: &InnodbPage) -> Row {
+        let space = self.spaces.all.get(page.space);
+        let chosen = page.chosen();
+        let candidates: Vec<Value> = page.candidates.iter().map(|candidate| self.candidate(candidate)).collect();
+        let (fault, damage) = match page.state {
+            PageState::Damaged(fault) => (Some(fault.code()), Some(fault.to_string())),
+            _ => (None, None),
+        };
+        let reasons = &page.prediction.reasons;
+        row([
+            ("space_id", json!(page.page.space_id)),
+            ("page_no", json!(page.page.page_no)),
+            ("tablespace", json!(space.map(Tablespace::name))),
+            ("path", json!(page.path)),
+            ("offset", json!(format!("{:#X}", page.offset))),
+            ("page_checksum", json!(page.state.name())),
+            ("damage", json!(damage)),
+            ("damage_code", json!(fault)),
+            ("disk", json!(page.disk.name())),
+            ("disk_lsn", json!(innodb_lsn_text(page.disk_lsn))),
+            ("tear", json!(tear(page))),
+            ("candidates", json!(candidates)),
+            ("entries", json!(page.entries.iter().copied().map(innodb_lsn_text).collect::<Vec<_>>())),
+            ("verdict", json!(page.verdict.name())),
+            ("chosen", json!(chosen)),
+            ("on_start", json!(page.prediction.on_start.name())),
+            ("on_start_certainty", json!(page.prediction.sureness.name())),
+            ("reasons", json!(reasons.iter().map(ToString::to_string).collect::<Vec<_>>())),
+            ("reason_codes", json!(reasons.iter().copied().map(RecoveryReason::code).collect::<Vec<_>>())),
+        ])
+    }
+
+    fn candidate(&self, candidate: &InnodbCandidate) -> Value {
+        let facts = &candidate.facts;
+        json!({
+            "file": self.doublewrite.files.get(facts.slot.0).map(|file| file.name.as_str()),
+            "slot_index": facts.slot.1,
+            "page_lsn": innodb_lsn_text(facts.lsn),
+            "page_checksum": facts.state.name(),
+            "since_checkpoint": candidate.since_checkpoint,
+            "disk": candidate.comparison.name(),
+        })
+    }
+
+    /// A group of slots.
+    #[must_use]
+    pub fn batch_row(&self, batch: &InnodbBatch) -> Row {
+        let file = self.doublewrite.files.get(batch.file);
+        let spaces: Map<String, Value> =
+            batch.spaces.iter().map(|(space, count)| (space.to_string(), json!(count))).collect();
+        row([
+            ("file", json!(file.map(|file| file.name.as_str()))),
+            ("part", json!(batch.part.name())),
+            ("batch", json!(batch.age.name())),
+            ("first_slot", json!(batch.first)),
+            ("last_slot", json!(batch.last)),
+            ("slots", json!(batch.slots)),
+            ("runs", json!(batch.runs)),
+            ("lowest_lsn", json!(innodb_lsn_text(batch.lowest_lsn))),
+            ("highest_lsn", json!(innodb_lsn_text(batch.highest_lsn))),
+            ("spaces", json!(spaces)),
+        ])
+    }
+}
+
+/// Columns of an entry in CSV.
+pub const INNODB_BATCH_COLUMNS: &[&str] = &[
+    "engine",
+    "file",
+    "part",
+    "batch",
+    "first_slot",
+    "last_slot",
+    "slots",
+    "runs",
+    "lowest_lsn",
+    "highest_lsn",
+    "spaces",
+];
+
+/// Columns of a page in CSV.
+pub const INNODB_PAGE_COLUMNS: &[&str] = &[
+    "engine",
+    "space_id",
+    "page_no",
+    "tablespace",
+    "path",
+    "offset",
+    "page_checksum",
+    "damage",
+    "damage_code",
+    "disk",
+    "disk_lsn",
+    "verdict",
+    "chosen",
+    "on_start",
+    "on_start_certainty",
+    "reasons",
+    "reason_codes",
+];
+
+/// Columns of a damaged page of a scan in CSV.
+pub const INNODB_BAD_PAGE_COLUMNS: &[&str] =
+    &["engine", "space_id", "page_no", "tablespace", "path", "offset", "page_lsn", "damage", "damage_code"];
+
+/// Where the sectors of a torn page come from: indexes of candidates.
+fn tear(page: &InnodbPage) -> Option<Value> {
+    let map = page.tear.as_ref()?;
+    let label = |at: &usize| page.mapped.get(*at).copied();
+    let sectors: Vec<Vec<Option<usize>>> = map.sources.iter().map(|list| list.iter().map(label).collect()).collect();
+    Some(json!({
+        "direction": map.direction.name(),
+        "break_at": map.break_at(),
+        "break_min": map.boundary.start,
+        "break_max": map.boundary.end,
+        "newer": map.newer.as_ref().and_then(label),
+        "older": map.older.as_ref().and_then(label),
+        "sectors": sectors,
+    }))
+}
+
+/// A damaged page of a scan.
+#[must_use]
+pub fn innodb_bad_page_row(spaces: &Tablespaces, found: &FoundPage) -> Row {
+    let space = spaces.all.get(found.space);
+    let location = space.and_then(|space| space.find(found.page_no));
+    let (fault, damage) = match found.state {
+        PageState::Damaged(fault) => (Some(fault.code()), Some(fault.to_string())),
+        _ => (None, None),
+    };
+    row([
+        ("space_id", json!(space.map(|space| space.id))),
+        ("page_no", json!(found.page_no)),
+        ("tablespace", json!(space.map(Tablespace::name))),
+        ("path", json!(location.map(|(file, _)| file.path.display().to_string()))),
+        ("offset", json!(location.map(|(_, offset)| format!("{offset:#X}")))),
+        ("page_lsn", json!(innodb_lsn_text(found.lsn))),
+        ("damage", json!(damage)),
+        ("damage_code", json!(fault)),
+    ])
+}
+
+/// An instance.
+#[must_use]
+pub fn instance_row(path: &str, family: Family, log: &RedoLog, doublewrite: &Doublewrite, spaces: &Tablespaces) -> Row {
+    let checkpoint = log.checkpoint.as_ref();
+    let bytes = spaces.all.iter().flat_map(|space| &space.files).map(|file| file.size_bytes);
+    row([
+        ("path", json!(path)),
+        ("family", json!(family.name())),
+        ("creator", json!(log.creator)),
+        ("page_bytes", json!(doublewrite.page_bytes)),
+        ("checkpoint_lsn", json!(checkpoint.map(|(lsn, _)| innodb_lsn_text(*lsn)))),
+        ("checkpoint_file", json!(checkpoint.map(|(_, file)| file.as_str()))),
+        ("doublewrite", json!(doublewrite.layout.name())),
+        ("detect_only_files", json!(doublewrite.entries.len())),
+        ("tablespaces", json!(spaces.all.len())),
+        ("data_bytes", json!(bytes.fold(0_u64, u64::saturating_add))),
+    ])
+}
+
+/// A tablespace.
+#[must_use]
+pub fn tablespace_row(space: &Tablespace) -> Row {
+    let flags = &space.flags;
+    row([
+        ("space_id", json!(space.id)),
+        ("tablespace", json!(space.name())),
+        ("files", json!(space.files.iter().map(|file| file.path.display().to_string()).collect::<Vec<_>>())),
+        ("pages", json!(space.pages())),
+        ("page_bytes", json!(flags.physical_bytes())),
+        ("zip_bytes", json!(flags.zip_bytes)),
+        ("flags", json!(format!("{:#x}", flags.raw))),
+        ("full_crc32", json!(flags.is_full_crc32)),
+        ("page_compression", json!(flags.has_page_compression)),
+        ("encrypted", json!(flags.is_mysql_encrypted)),
+        ("page_0", json!(space.page_0.name())),
+        ("has_rival", json!(space.has_rival)),
+    ])
+}
+
+/// A file of the doublewrite buffer.
+#[must_use]
+pub fn slot_file_row(file: &SlotFile, counts: &SlotCounts) -> Row {
+    row([
+        ("file", json!(file.name)),
+        ("number", json!(file.number)),
+        ("size_bytes", json!(file.size_bytes())),
+        ("slots", json!(file.slots)),
+        ("batch_slots", json!(file.batch_slots)),
+        ("empty", json!(counts.empty)),
+        ("good", json!(counts.sound)),
+        ("bad", json!(counts.damaged)),
+        ("unverifiable", json!(counts.unverifiable)),
+        ("current", json!(counts.since_checkpoint)),
+    ])
+}
