@@ -132,7 +132,9 @@ impl std::fmt::Display for PlanSource {
             Self::Wal { lsn } => write!(f, "WAL image at {lsn}"),
             Self::Donor { donor, .. } => write!(f, "donor {donor}"),
             Self::Rebuilt { base, base_lsn, records, server, .. } => {
-                write!(f, "page rebuilt by PostgreSQL {server} from the {base} at {base_lsn} with {records} records")
+                let noun = if *records == 1 { "record" } else { "records" };
+                let base = if base == "empty" { "an empty page" } else { &format!("the {base}") };
+                write!(f, "page rebuilt by PostgreSQL {server} from {base} at {base_lsn} with {records} {noun}")
             }
         }
     }
