@@ -85,6 +85,7 @@ pub fn differs(state: &State) -> Option<String> {
         }
         View::Slots if state.slots.column != Column::Slot || state.slots.descending => Some("in file order".to_owned()),
         View::Triage if !state.query.is_empty() => Some("of every damaged page".to_owned()),
+        _ if state.filtered_list().is_some() => Some("of all lines, not only of those that match".to_owned()),
         _ => None,
     }
 }

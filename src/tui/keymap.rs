@@ -37,6 +37,8 @@ const fn char_key(c: char) -> Key {
 
 const LISTS: &[View] = &[View::Triage, View::Slots];
 
+const FILTERED: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page, View::Wal, View::Plan];
+
 const SCROLLED: &[View] = &[View::Triage, View::Slots, View::Page, View::Wal, View::Plan];
 
 const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page, View::Wal];
@@ -167,10 +169,10 @@ pub const KEYS: &[Binding] = &[
     bind(
         &[char_key('/')],
         Command::Search,
-        LISTS,
+        FILTERED,
         "/",
-        "filter while typing: 5/1259:0, names, words, options of dump",
-        "search",
+        "filter while typing: words of lines; in Triage and Slots also 5/1259:0 and options of dump",
+        "filter",
     ),
     bind(
         &[char_key('n')],
@@ -197,7 +199,7 @@ pub const KEYS: &[Binding] = &[
         "hide them again",
         "",
     ),
-    bind(&[char_key('f')], Command::OnlyMatches, &[View::Slots], "f", "show only matches, or all", "filter"),
+    bind(&[char_key('f')], Command::OnlyMatches, &[View::Slots], "f", "show only matches, or all", "all"),
     bind(
         &[char_key('s')],
         Command::Sort,

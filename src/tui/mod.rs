@@ -12,6 +12,7 @@ pub mod export_text;
 pub mod facts;
 pub mod guide;
 pub mod keymap;
+pub mod list_filter;
 pub mod look;
 pub mod picker;
 pub mod query;

@@ -12,6 +12,7 @@ use super::damage_map::{DamageMap, MapOrder};
 use super::facts::{
     AppliedSheet, BeforeSheet, FoundPage, PageSheet, PlanSheet, Progress, Survey, UndoSheet, UndoneSheet,
 };
+use super::list_filter::ListFilter;
 use super::look::Look;
 use super::query::Query;
 pub use super::views::{Column, PagePart, View};
@@ -311,6 +312,8 @@ pub struct State {
     pub picked: usize,
     /// The steps and the next key stand above the status line.
     pub is_guided: bool,
+    /// Words that filter the other lists.
+    pub list_filter: ListFilter,
 }
 
 impl State {
@@ -343,6 +346,7 @@ impl State {
             bookmarks: Vec::new(),
             picked: 0,
             is_guided,
+            list_filter: ListFilter::default(),
         }
     }
 

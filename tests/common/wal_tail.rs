@@ -347,6 +347,16 @@ impl WalTail {
         self.xid += 1;
     }
 
+    /// Writes the segments that are full and forgets them: WAL of any length takes no memory.
+    pub fn write_full(&mut self, copy: &ClusterCopy) {
+        while self.bytes.len() as u64 >= SEGMENT {
+            let rest = self.bytes.split_off(SEGMENT as usize);
+            let segment = std::mem::replace(&mut self.bytes, rest);
+            copy.write(&format!("pg_wal/{}", segment_name(self.first)), &segment);
+            self.first += SEGMENT;
+        }
+    }
+
     /// Writes the segments that were appended to, zeros after the end. Segments after that are left as they are.
     pub fn write(&self, copy: &ClusterCopy) {
         for (number, piece) in (0..).zip(self.bytes.chunks(SEGMENT as usize)) {

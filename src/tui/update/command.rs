@@ -95,7 +95,15 @@ pub(super) fn carry_out(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Open => return open(state),
         Command::Search => {
             // A filter is gone on with where it was left.
-            let text = if state.view == View::Triage { state.query.text().to_owned() } else { String::new() };
+            let text = match state.list_kind() {
+                Some(kind) => state.list_filter.text(kind).to_owned(),
+                None if state.view == View::Triage => state.query.text().to_owned(),
+                None if matches!(state.view, View::Page | View::Wal) => {
+                    state.warn("this is not a list: there is nothing to filter");
+                    return Vec::new();
+                }
+                None => String::new(),
+            };
             state.prompt = Some(Prompt { kind: PromptKind::Search, text });
         }
         Command::NextMatch => find(state, true, false),

@@ -2,6 +2,7 @@
 
 mod before;
 mod command;
+mod filter;
 mod goto;
 mod lists;
 mod navigate;
@@ -26,7 +27,21 @@ pub use undo::UNDO_WORD;
 
 /// Changes the state; returns what is to be done outside.
 pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
+    let brings_lines = matches!(
+        action,
+        Action::Surveyed(_)
+            | Action::WalRead(_)
+            | Action::RecordsListed(_)
+            | Action::PageRead(_)
+            | Action::Planned(_)
+            | Action::Applied(_)
+            | Action::Undone(_)
+    );
+    if brings_lines {
+        state.list_filter.forget();
+    }
     let mut effects = act(state, action);
+    filter::refresh(state);
     effects.extend(wal::wanted(state));
     effects
 }
@@ -137,6 +152,10 @@ fn typed(state: &mut State) {
     match state.view {
         View::Slots if is_search => lists::filter_slots(state),
         View::Triage if is_search => triage::filter(state),
+        _ if is_search => {
+            let text = state.prompt.as_ref().map_or_else(String::new, |prompt| prompt.text.clone());
+            filter::typed(state, &text);
+        }
         _ => {}
     }
 }
@@ -208,6 +227,10 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
 fn enter(state: &mut State) -> Vec<Effect> {
     let Some(prompt) = state.prompt.take() else { return Vec::new() };
     match prompt.kind {
+        PromptKind::Search if state.list_kind().is_some() => {
+            filter::typed(state, &prompt.text);
+            Vec::new()
+        }
         PromptKind::Search => {
             search(state, &prompt.text);
             Vec::new()

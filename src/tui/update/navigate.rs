@@ -1,7 +1,7 @@
 //! Going from view to view and from line to line.
 
 use super::lists::order_slots;
-use super::{page, triage, wal};
+use super::{filter, page, triage, wal};
 use crate::tui::action::Effect;
 use crate::tui::picker;
 use crate::tui::query::Query;
@@ -16,7 +16,9 @@ pub(super) fn back(state: &mut State) {
         if prompt.kind == PromptKind::Search {
             let is_slots = state.view == View::Slots;
             state.slots.only &= !is_slots;
-            clear(state);
+            if !filter::clear(state) && state.list_kind().is_none() {
+                clear(state);
+            }
             if is_slots {
                 order_slots(state);
             }
@@ -27,6 +29,7 @@ pub(super) fn back(state: &mut State) {
         state.help.is_open = false;
     } else if state.view == View::Page && state.page.is_open {
         state.page.is_open = false;
+    } else if filter::clear(state) {
     } else if matches!(state.view, View::Apply | View::Undo) {
         state.view = View::Plan;
     } else if state.view == View::Page {
@@ -162,6 +165,9 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         state.help.top = moved(state.help.top, by, view::scroll_range(state));
         return;
     }
+    if filter::move_by(state, by) {
+        return;
+    }
     match state.view {
         View::Triage => {
             state.triage.selected = moved(state.triage.selected, by, state.triage.map.rows.len());
@@ -213,6 +219,7 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     if state.view == View::Wal {
         let selected = match state.wal.level {
             WalLevel::Timeline => state.wal.selected,
+            // A click goes to a line, however many are hidden between it and the selected one.
             WalLevel::Stretches => {
                 state.wal.cell - state.wal.window.as_ref().map_or(0, |window| window.cells.start.min(state.wal.cell))
             }

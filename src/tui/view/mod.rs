@@ -126,6 +126,35 @@ impl<'a> Body<'a> {
 }
 
 fn body(state: &State) -> Body<'_> {
+    let body = whole_body(state);
+    // The plan leaves out pages, of which each has several lines, by itself.
+    let Some(shown) = state.shown_lines().filter(|_| body.has_selection) else { return body };
+    let Body { line, at, .. } = body;
+    Body {
+        count: shown.len(),
+        at: shown.binary_search(&at).unwrap_or_else(|next| next).min(shown.len().saturating_sub(1)),
+        line: Box::new(move |index| shown.get(index).map_or_else(Line::default, |at| line(*at))),
+        ..body
+    }
+}
+
+/// The text of every line of the open list, with nothing cut off.
+#[must_use]
+pub fn list_lines(state: &State) -> Vec<String> {
+    /// Columns that no line needs.
+    const ENDLESS: u16 = 2000;
+    let mut wide = state.clone();
+    wide.size.0 = ENDLESS;
+    wide.prompt = None;
+    if wide.view == View::Plan {
+        return plan::texts(&wide);
+    }
+    let body = whole_body(&wide);
+    (0..body.count).filter(|_| body.has_selection).map(|at| (body.line)(at).to_string()).collect()
+}
+
+/// As if no list were filtered.
+fn whole_body(state: &State) -> Body<'_> {
     if let Some(items) = super::picker::items(state) {
         return picker::body(state, items);
     }
@@ -189,7 +218,8 @@ pub fn line_at(state: &State, row: u16) -> Option<usize> {
     let rows = state.body_rows();
     let (head, list, _) = body.split(rows);
     let in_list = usize::from(row).checked_sub(1 + head).filter(|at| *at < list)?;
-    Some(body.top(rows) + in_list).filter(|at| body.has_selection && *at < body.count)
+    let at = Some(body.top(rows) + in_list).filter(|at| body.has_selection && *at < body.count)?;
+    state.shown_lines().map_or(Some(at), |shown| shown.get(at).copied())
 }
 
 /// How the ring is laid out; `None` as long as there is none.
@@ -286,6 +316,7 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
             PromptKind::Apply => "write these pages? type apply, then enter: ",
         };
         let told = match kind {
+            PromptKind::Search if state.list_kind().is_some() => list_matches(state),
             PromptKind::Search => matches(state, text),
             _ => String::new(),
         };
@@ -317,7 +348,9 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
         return progress_line(look, progress, width);
     }
     let mut words = Vec::new();
-    if !state.query.is_empty() {
+    if let Some((_, text)) = state.filtered_list() {
+        words.push(format!("filter: {text}{} (/: change, esc: show all)", list_matches(state)));
+    } else if !state.query.is_empty() && matches!(state.view, View::Triage | View::Slots) {
         words.push(match state.view {
             View::Triage => format!("filter: {}{} (/: change, esc: show all)", state.query.text(), matches(state, "")),
             _ => format!("search: {} (n: next, esc: clear)", state.query.text()),
@@ -330,6 +363,11 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
         });
     }
     Line::styled(look.cut(&words.join("; "), width), look.faint())
+}
+
+/// How many lines of the open list match.
+fn list_matches(state: &State) -> String {
+    state.shown_counts().map_or_else(String::new, |(count, total)| format!("  {count} of {total} match"))
 }
 
 /// How many of the damaged pages, or of the slots, are listed, else why what was typed cannot be understood.

@@ -73,14 +73,20 @@ pub(super) fn body(state: &State) -> Body<'_> {
     head.extend(fact(look, width, "command", &command_line(state), look.faint()));
     head.push(Line::default());
     let mut lines = Vec::new();
-    for (step, facts) in plan.steps.iter().zip(&sheet.facts) {
-        lines.extend(step_lines(state, step, facts));
+    let shown = state.shown_lines();
+    let is_shown = |at: usize| shown.is_none_or(|shown| shown.binary_search(&at).is_ok());
+    for (at, (step, facts)) in plan.steps.iter().zip(&sheet.facts).enumerate() {
+        if is_shown(at) {
+            lines.extend(step_lines(state, step, facts));
+        }
     }
     if !plan.left.is_empty() {
         lines.push(Line::default());
         lines.push(Line::styled(format!("left as they are: {}", plan.left.len()), look.heading()));
-        for left in &plan.left {
-            lines.extend(left_lines(state, left));
+        for (at, left) in (count..).zip(&plan.left) {
+            if is_shown(at) {
+                lines.extend(left_lines(state, left));
+            }
         }
     }
     if head.len() + LEAST_LINES > state.body_rows() {
@@ -154,6 +160,15 @@ fn journal_words(state: &State, applied: &AppliedSheet) -> Vec<(&'static str, St
         words.push(("come back", tui_command(state, &applied.journal), Style::new()));
     }
     words
+}
+
+/// Every page of the plan as text: those that would be written, then those that are left.
+pub(super) fn texts(state: &State) -> Vec<String> {
+    let Some(sheet) = state.plan.sheet.as_deref() else { return Vec::new() };
+    let joined = |lines: Vec<Line<'_>>| lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let steps = sheet.plan.steps.iter().zip(&sheet.facts);
+    let steps = steps.map(|(step, facts)| joined(step_lines(state, step, facts)));
+    steps.chain(sheet.plan.left.iter().map(|left| joined(left_lines(state, left)))).collect()
 }
 
 fn page_words(page: &PlanPage, relation: Option<&str>) -> String {
