@@ -4,6 +4,7 @@ mod common;
 #[path = "common/screen.rs"]
 mod screen;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,23 +58,29 @@ fn every_view_of_a_crash() {
     }
 }
 
-/// A picture with the names of its colours: each run of cells that look alike after how they look.
-fn painted(buffer: &Buffer) -> String {
-    let width = usize::from(buffer.area.width);
+/// How a cell looks, in words.
+fn style_of(cell: &Cell) -> String {
+    let mut style: Vec<String> = Vec::new();
+    if cell.fg != Color::Reset {
+        style.push(format!("{:?}", cell.fg));
+    }
+    if cell.bg != Color::Reset {
+        style.push(format!("on {:?}", cell.bg));
+    }
+    style.extend(cell.modifier.iter_names().map(|(name, _)| name.to_lowercase()));
+    style.join(" ")
+}
+
+/// A picture with the names of its colours: each run of cells that look alike after how they look on dark, then what each of
+/// these looks is on light.
+fn painted(dark: &Buffer, light: &Buffer) -> String {
+    let width = usize::from(dark.area.width);
     let mut text = String::new();
-    for row in buffer.content.chunks(width) {
+    for row in dark.content.chunks(width) {
         let mut line = String::new();
         let mut last = String::new();
         for cell in row {
-            let mut style: Vec<String> = Vec::new();
-            if cell.fg != Color::Reset {
-                style.push(format!("{:?}", cell.fg));
-            }
-            if cell.bg != Color::Reset {
-                style.push(format!("on {:?}", cell.bg));
-            }
-            style.extend(cell.modifier.iter_names().map(|(name, _)| name.to_lowercase()));
-            let style = style.join(" ");
+            let style = style_of(cell);
             if style != last {
                 line.push_str(&format!("<{style}>"));
                 last = style;
@@ -83,37 +90,53 @@ fn painted(buffer: &Buffer) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
+    let both: BTreeSet<(String, String)> =
+        dark.content.iter().zip(&light.content).map(|(dark, light)| (style_of(dark), style_of(light))).collect();
+    text.push_str("on dark: on light\n");
+    both.iter().for_each(|(dark, light)| text.push_str(&format!("<{dark}>: <{light}>\n")));
     text
 }
+
+/// Colours that cannot be read on white, or on black.
+fn is_lost(theme: Theme, cell: &Cell) -> bool {
+    match theme {
+        Theme::Light => matches!(
+            cell.fg,
+            Color::Yellow
+                | Color::LightYellow
+                | Color::White
+                | Color::Gray
+                | Color::Cyan
+                | Color::LightCyan
+                | Color::LightGreen
+                | Color::LightBlue
+                | Color::LightMagenta
+        ),
+        Theme::Dark => matches!(cell.fg, Color::Black | Color::Blue | Color::DarkGray),
+    }
+}
+
+/// The same in guided mode.
+const GUIDED: [(&str, &[&str]); 3] =
+    [("guided_triage", &["?", "1", "home", "W"]), ("guided_page", &["j", "enter"]), ("guided_plan", &["6"])];
 
 #[test]
 fn colours_of_every_view_on_dark_and_light() {
     short_paths();
-    for (theme, word) in [(Theme::Dark, "dark"), (Theme::Light, "light")] {
-        let look = Look { colour: true, theme, ascii: false };
-        let mut screen = Driven::open(Path::new("checkpoint"), look, SMALL);
-        for (name, keys) in WALK {
-            let buffer = screen.keys(keys).buffer();
-            // Colours that cannot be read on white, or on black.
-            let is_lost = |cell: &&Cell| match theme {
-                Theme::Light => matches!(
-                    cell.fg,
-                    Color::Yellow
-                        | Color::LightYellow
-                        | Color::White
-                        | Color::Gray
-                        | Color::Cyan
-                        | Color::LightCyan
-                        | Color::LightGreen
-                        | Color::LightBlue
-                        | Color::LightMagenta
-                ),
-                Theme::Dark => matches!(cell.fg, Color::Black | Color::Blue | Color::DarkGray),
-            };
-            assert_eq!(buffer.content.iter().find(is_lost), None, "{name} {word}");
+    for (size, word) in [((60, 16), "60x16"), (SMALL, "80x24"), ((120, 40), "120x40"), ((200, 60), "200x60")] {
+        let look = |theme| Look { colour: true, theme, ascii: false };
+        let mut dark = Driven::open(Path::new("checkpoint"), look(Theme::Dark), size);
+        let mut light = dark.again(dark.state.clone());
+        light.state.look = look(Theme::Light);
+        for (name, keys) in WALK.into_iter().chain(GUIDED) {
+            let (dark, light) = (dark.keys(keys).buffer(), light.keys(keys).buffer());
+            for (buffer, theme) in [(&dark, Theme::Dark), (&light, Theme::Light)] {
+                assert_eq!(buffer.content.iter().find(|cell| is_lost(theme, cell)), None, "{name} {word} {theme:?}");
+            }
+            assert_eq!(text_of(&dark), text_of(&light), "{name} {word}: the same words");
             let filters = [("postmaster.pid: names process .*", "postmaster.pid: names process […]")];
             insta::with_settings!({filters => filters}, {
-                insta::assert_snapshot!(format!("colours_{word}_{name}"), painted(&buffer));
+                insta::assert_snapshot!(format!("colours_{name}_{word}"), painted(&dark, &light));
             });
         }
     }

@@ -23,6 +23,12 @@ const VERDICT: usize = 16;
 /// Rows from which on there is room for what is known besides, and for bars.
 const TALL: usize = 30;
 
+/// Columns of the word in front of a finding.
+const FINDING: usize = 9;
+
+/// Rows up to which counts by verdict give way to sentences.
+const LOW: usize = 16;
+
 /// Columns of a label.
 const LABEL: usize = 12;
 
@@ -111,7 +117,9 @@ fn head(state: &State) -> Vec<Line<'static>> {
     let mut repaired = Section { least: repaired.len().min(1), lines: repaired };
     let mut here = Section::new(here(state, survey, width), 0);
     let mut known = Section::new(if state.body_rows() > TALL { known(state, survey) } else { Vec::new() }, 0);
-    let counts = Section::new(counts(state, survey), 1);
+    // On the lowest screens the heading of the list has the number, and its rows have the verdicts.
+    let least = usize::from(survey.pages().is_empty() || state.body_rows() > LOW);
+    let mut counts = Section::new(counts(state, survey), least);
     let others =
         |cut: usize| opened.lines.len().min(cut) + start.lines.len().min(cut + 1) + doubts.lines.len().min(cut);
     let taken = others(if state.body_rows() > TALL { 6 } else { 1 }) + counts.lines.len() + repaired.least;
@@ -120,7 +128,8 @@ fn head(state: &State) -> Vec<Line<'static>> {
     let all = [&opened, &start, &doubts, &repaired, &here, &known, &counts, &gap];
     let sum: usize = all.map(|one| one.lines.len()).iter().sum();
     let mut too_many = (sum + next.len()).saturating_sub(budget);
-    for section in [&mut known, &mut here, &mut gap, &mut repaired, &mut doubts, &mut start, &mut opened] {
+    // What a start does is said whole as long as anything else can be shorter.
+    for section in [&mut known, &mut here, &mut gap, &mut counts, &mut repaired, &mut opened, &mut doubts, &mut start] {
         section.shorten(look, &mut too_many);
     }
     let mut lines = opened.lines;
@@ -294,14 +303,28 @@ pub(super) const fn meaning(verdict: Verdict) -> &'static str {
 fn findings(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
     let of = |severity: Severity| survey.examined.findings.iter().filter(move |finding| finding.severity == severity);
     let skipped = &survey.examined.coverage.skipped;
-    let problems = of(Severity::Problem).map(|finding| (look.bad(), format!("problem  {}", finding_words(finding))));
-    let skipped = skipped.iter().map(|one| (look.doubt(), format!("skipped  {one}")));
-    let notes = of(Severity::Note).map(|finding| (look.faint(), format!("note     {}", finding_words(finding))));
-    let all: Vec<(Style, String)> = problems.chain(skipped).chain(notes).collect();
+    let problems = of(Severity::Problem).map(|finding| (look.bad(), "problem", finding_words(finding)));
+    let skipped = skipped.iter().map(|one| (look.doubt(), "skipped", one.to_string()));
+    let notes = of(Severity::Note).map(|finding| (look.faint(), "note", finding_words(finding)));
+    let all: Vec<(Style, &str, String)> = problems.chain(skipped).chain(notes).collect();
     let count = all.len();
-    let shown = if count > rows { rows.saturating_sub(1) } else { count };
-    let mut lines: Vec<Line<'static>> =
-        all.into_iter().take(shown).map(|(style, words)| Line::styled(look.cut(&words, width), style)).collect();
+    // Whole ones, as many as there is room for; where there are too many, one line says so.
+    let wrap = |(style, label, words): (Style, &str, String)| -> Vec<Line<'static>> {
+        let lines = look.wrap(&words, width.saturating_sub(FINDING)).into_iter().enumerate();
+        let lead = |at: usize| look.fit(if at == 0 { label } else { "" }, FINDING);
+        lines.map(|(at, words)| Line::styled(format!("{}{words}", lead(at)), style)).collect()
+    };
+    let wrapped: Vec<Vec<Line<'static>>> = all.into_iter().take(rows + 1).map(wrap).collect();
+    let needed: usize = wrapped.iter().map(Vec::len).sum();
+    let room = if needed > rows { rows.saturating_sub(1) } else { rows };
+    let (mut lines, mut shown): (Vec<Line<'static>>, usize) = (Vec::new(), 0);
+    for one in wrapped {
+        if lines.len() + one.len() > room {
+            break;
+        }
+        shown += 1;
+        lines.extend(one);
+    }
     if shown < count {
         let more = if shown == 0 { format!("{count} findings") } else { format!("and {} more", count - shown) };
         lines.push(Line::styled(format!("{more}; `check` lists them all"), look.faint()));

@@ -35,9 +35,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let counts = image_counts(total, ["full-page images:", " bytes of records"]);
     let words = format!("{counts}, {} before compression and hole removal", size(total.fpi_raw_bytes));
     let mut head: Vec<Line<'static>> = look.wrap(&words, width).into_iter().map(Line::raw).collect();
-    for note in notes(wal).iter().take(2) {
-        head.push(Line::styled(look.cut(note, width), look.doubt()));
-    }
+    head.extend(note_lines(state, wal));
     head.extend(chart::lines(state, wal, chart_rows(state.body_rows())));
     let width = state.list_columns();
     let heading = format!(
@@ -77,7 +75,31 @@ pub fn notes(wal: &WalSurvey) -> Vec<String> {
     problems.chain(skipped).collect()
 }
 
-/// Columns of the bars.
+/// The first notes, whole where there is room for that; how many more there are.
+fn note_lines(state: &State, wal: &WalSurvey) -> Vec<Line<'static>> {
+    let (look, width) = (state.look, state.columns());
+    let room = (state.body_rows() / 4).max(2);
+    let all = notes(wal);
+    let (mut lines, mut shown): (Vec<String>, usize) = (Vec::new(), 0);
+    for note in &all {
+        let words = look.wrap(note, width);
+        // The first is shown in any case, as far as there is room.
+        if shown > 0 && lines.len() + words.len() > room {
+            break;
+        }
+        shown += 1;
+        let is_cut = words.len() > room;
+        lines.extend(words.into_iter().take(room));
+        if is_cut {
+            lines.push(format!("{}; e exports all of it", look.ellipsis()));
+        }
+    }
+    if let more @ 1.. = all.len() - shown {
+        lines.push(format!("{more} more: e exports them"));
+    }
+    lines.into_iter().map(|words| Line::styled(words, look.doubt())).collect()
+}
+
 /// Records and images, and their share. `words`: what images are called, and what follows the bytes.
 fn image_counts(tally: &Tally, [images, of_bytes]: [&str; 2]) -> String {
     let (stored, combined) = (size(tally.fpi_bytes), size(tally.combined_bytes()));
@@ -85,6 +107,7 @@ fn image_counts(tally: &Tally, [images, of_bytes]: [&str; 2]) -> String {
     format!("{} records, {} {images} {stored} of {combined}{of_bytes} ({share}%)", tally.records, tally.fpi_count)
 }
 
+/// Columns of the bars.
 fn bar_room(width: usize) -> usize {
     width.saturating_sub(52 + 10).min(60)
 }

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use super::super::{Body, highlight};
 use super::chart::{damage_at, gaps};
 use super::window;
-use crate::analysis::wal::record_sheet::{RecordLine, RecordSheet, StoppedAt};
+use crate::analysis::wal::record_sheet::{RecordLine, RecordList, RecordSheet, StoppedAt};
 use crate::analysis::wal::timeline::TimelineCell;
 use crate::output::escape::ascii_or_dot;
 use crate::output::figures::{percent, size};
@@ -20,8 +20,13 @@ use crate::tui::look::{Look, columns};
 use crate::tui::state::{State, WalLevel};
 use crate::types::Lsn;
 
-/// Bytes in a row of the hex dump.
-const ROW_BYTES: usize = 16;
+/// Bytes in a row of the hex dump, on a screen of so many columns.
+const fn row_bytes(width: usize) -> usize {
+    if width >= 76 { 16 } else { 8 }
+}
+
+/// Columns from which on the share of images is named.
+const SHARE: usize = 64;
 
 /// Columns of labels.
 const LABEL: usize = 14;
@@ -59,8 +64,14 @@ pub(super) fn stretches<'a>(state: &'a State, wal: &'a WalSurvey, sheet: &'a Win
     let lsn_room = if is_wide { 18 } else { 13 };
     let file = if is_wide { format!("{:<26}", "segment") } else { String::new() };
     let heading = format!(
-        "  {:<lsn_room$}{file}{:<10}{:>8} {:>7} {:>8} {:>5}  share",
-        "starts at", "time", "records", "images", "bytes", "%"
+        "  {:<lsn_room$}{file}{:<10}{:>8} {:>7} {:>8} {:>5}{}",
+        "starts at",
+        "time",
+        "records",
+        "images",
+        "bytes",
+        "%",
+        if width >= SHARE { "  share" } else { "" }
     );
     head.push(Line::styled(look.cut(&heading, width), look.heading()));
     let at = state.wal.cell.saturating_sub(sheet.cells.start);
@@ -126,14 +137,14 @@ pub(super) fn records<'a>(state: &'a State, wal: &'a WalSurvey) -> Body<'a> {
         return Body::text(head, Vec::new(), 0);
     };
     let before = state.wal.lists.len().saturating_sub(1) * crate::analysis::wal::record_sheet::MAX_LISTED;
-    let heading =
-        record_cells(look, width.saturating_sub(2), ["starts at", "type", "bytes", "image", "cause", "block"]);
+    let widths = RecordWidths::of(list, width.saturating_sub(2));
+    let heading = widths.cells(look, ["starts at", "type", "bytes", "image", "cause", "block"]);
     head.push(Line::styled(look.cut(&format!("  {heading}"), width), look.heading()));
     let at = state.wal.record;
     let mut body = Body::list(head, list.lines.len(), at, move |index| {
         let Some(line) = list.lines.get(index) else { return Line::default() };
         let mark = if index == at { look.pointer() } else { " " };
-        let text = format!("{mark} {}", record_line(look, wal, width.saturating_sub(2), line));
+        let text = format!("{mark} {}", record_line(look, wal, widths, line));
         let style = if line.images > 0 { look.doubt() } else { Style::new() };
         highlight(look, index == at, Line::styled(text, style))
     });
@@ -157,7 +168,8 @@ fn beside(state: &State, wal: &WalSurvey, width: usize) -> Vec<Line<'static>> {
         Some(Ok(sheet)) => {
             let mut lines = facts(look, wal, sheet, width, None);
             let left = state.body_rows().saturating_sub(lines.len());
-            lines.extend((0..hex_rows(sheet)).take(left).map(|row| hex_line(look, sheet, row)));
+            let each = row_bytes(width);
+            lines.extend((0..hex_rows(sheet, each)).take(left).map(|row| hex_line(look, sheet, row, each)));
             lines
         }
         Some(Err(why)) => look.wrap(why, width).into_iter().map(|line| Line::styled(line, look.bad())).collect(),
@@ -173,41 +185,62 @@ fn is_damage(wal: &WalSurvey, stopped: &StoppedAt) -> bool {
     }
 }
 
-/// The columns of a list of records.
-fn record_cells(look: Look, width: usize, [lsn, kind, bytes, image, cause, block]: [&str; 6]) -> String {
-    let (lsn_room, kind_room, cause_room) = match width {
-        0..=75 => (13, 22, 0),
-        76..=99 => (13, 22, 13),
-        _ => (18, 28, 20),
-    };
-    let mut text =
-        format!("{}{} {bytes:>6} {image:>6} ", look.fit(lsn, lsn_room.max(lsn.len() + 1)), look.fit(kind, kind_room));
-    if cause_room > 0 {
-        text.push_str(&format!(" {}", look.fit(cause, cause_room)));
-    }
-    let room = width.saturating_sub(columns(&text) + 1);
-    if room >= 8 {
-        text.push_str(&format!(" {}", look.fit_end(block, room)));
-    }
-    text
+/// The columns of a list of records: as wide as what is in them, so that the blocks have the rest.
+#[derive(Clone, Copy)]
+struct RecordWidths {
+    all: usize,
+    lsn: usize,
+    kind: usize,
+    cause: usize,
 }
 
-fn record_line(look: Look, wal: &WalSurvey, width: usize, line: &RecordLine) -> String {
+impl RecordWidths {
+    /// Columns from which on causes are listed.
+    const WITH_CAUSE: usize = 74;
+
+    fn of(list: &RecordList, all: usize) -> Self {
+        let kind = |line: &RecordLine| columns(&type_words(line.major, line.header.rmgr_id, line.header.info));
+        let cause = |line: &RecordLine| line.cause.map_or(0, |cause| cause.name().len());
+        let widest = |of: &dyn Fn(&RecordLine) -> usize| list.lines.iter().map(of).max().unwrap_or(0);
+        let cause = match widest(&cause) {
+            0 => 0,
+            widest if all >= Self::WITH_CAUSE => widest.max(5) + 1,
+            _ => 0,
+        };
+        Self {
+            all,
+            lsn: widest(&|line| line.start_lsn.to_string().len()).max(9) + 1,
+            kind: widest(&kind).clamp(4, 28) + 1,
+            cause,
+        }
+    }
+
+    fn cells(self, look: Look, [lsn, kind, bytes, image, cause, block]: [&str; 6]) -> String {
+        let mut text = format!("{}{}{bytes:>6} {image:>6} ", look.fit(lsn, self.lsn), look.fit(kind, self.kind));
+        if self.cause > 0 {
+            text.push_str(&format!(" {}", look.fit(cause, self.cause)));
+        }
+        let room = self.all.saturating_sub(columns(&text) + 1);
+        if room >= 8 {
+            text.push_str(&format!(" {}", look.fit_end(block, room)));
+        }
+        text
+    }
+}
+
+fn record_line(look: Look, wal: &WalSurvey, widths: RecordWidths, line: &RecordLine) -> String {
     let name = |rel| wal.names.relation(rel);
     let image = if line.images == 0 { String::new() } else { line.image_bytes.to_string() };
     let cause = line.cause.map_or("", crate::analysis::wal::cause::Cause::name);
-    record_cells(
-        look,
-        width,
-        [
-            &line.start_lsn.to_string(),
-            &type_words(line.major, line.header.rmgr_id, line.header.info),
-            &line.header.tot_len.to_string(),
-            &image,
-            cause,
-            &blocks_of_line(line, &name),
-        ],
-    )
+    let cells = [
+        &line.start_lsn.to_string(),
+        &type_words(line.major, line.header.rmgr_id, line.header.info),
+        &line.header.tot_len.to_string(),
+        &image,
+        cause,
+        &blocks_of_line(line, &name),
+    ];
+    widths.cells(look, cells)
 }
 
 /// One record.
@@ -224,14 +257,15 @@ pub(super) fn record<'a>(state: &'a State, wal: &'a WalSurvey) -> Body<'a> {
         _ => return Body::text(vec![Line::raw("The record is being read.")], Vec::new(), 0),
     };
     let facts = facts(look, wal, sheet, width, Some(state.wal.block));
-    let rows = hex_rows(sheet);
+    let each = row_bytes(width);
+    let rows = hex_rows(sheet, each);
     let count = facts.len() + rows;
     let title = format!("record at {}", sheet.start_lsn);
     let mut body = Body::text(vec![Line::styled(title, look.heading())], Vec::new(), state.wal.top);
     body.count = count;
     body.line = Box::new(move |at| match facts.get(at) {
         Some(line) => line.clone(),
-        None => hex_line(look, sheet, at - facts.len()),
+        None => hex_line(look, sheet, at - facts.len(), each),
     });
     body
 }
@@ -250,8 +284,12 @@ fn facts(
         let words = block_words(&wal.names.relation(block.rel), block.fork_code, block.block);
         let is_selected = selected == Some(at);
         let mark = if is_selected { look.pointer() } else { " " };
-        let title = look.cut(&format!("{mark} block reference {}: {words}", block.block_id), width);
-        lines.push(highlight(look, is_selected, Line::styled(title, look.heading())));
+        let title = format!("{mark} block reference {}: {words}", block.block_id);
+        for (line, words) in look.wrap(&title, width.saturating_sub(4)).into_iter().enumerate() {
+            let lead = if line == 0 { "" } else { "    " };
+            let line = Line::styled(format!("{lead}{words}"), look.heading());
+            lines.push(highlight(look, is_selected, line));
+        }
         block_facts(block).iter().for_each(|fact| lines.extend(fact_lines(look, fact, width)));
     }
     lines.push(Line::styled("  main data", look.heading()));
@@ -273,20 +311,16 @@ fn fact_lines(look: Look, (label, text): &Fact, width: usize) -> Vec<Line<'stati
     wrapped.map(line).collect()
 }
 
-fn hex_rows(sheet: &RecordSheet) -> usize {
-    sheet.bytes.len().div_ceil(ROW_BYTES)
+fn hex_rows(sheet: &RecordSheet, each: usize) -> usize {
+    sheet.bytes.len().div_ceil(each)
 }
 
-fn hex_line(look: Look, sheet: &RecordSheet, row: usize) -> Line<'static> {
-    let bytes = sheet.bytes.chunks(ROW_BYTES).nth(row).unwrap_or_default();
+fn hex_line(look: Look, sheet: &RecordSheet, row: usize, each: usize) -> Line<'static> {
+    let bytes = sheet.bytes.chunks(each).nth(row).unwrap_or_default();
     let mut hex: String = bytes.iter().map(|byte| format!("{byte:02x} ")).collect();
-    hex.push_str(&" ".repeat(3 * (ROW_BYTES - bytes.len())));
+    hex.push_str(&" ".repeat(3 * (each - bytes.len())));
     let text: String = bytes.iter().map(|byte| ascii_or_dot(*byte)).collect();
-    Line::from(vec![
-        Span::styled(format!("  {:06x}  ", row * ROW_BYTES), look.faint()),
-        Span::raw(hex),
-        Span::raw(text),
-    ])
+    Line::from(vec![Span::styled(format!("  {:06x}  ", row * each), look.faint()), Span::raw(hex), Span::raw(text)])
 }
 
 /// What is shown of the open level; `None`: the timeline.
