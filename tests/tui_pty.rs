@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{arg, cluster, copy_tree, dwbinspect, run};
+use common::{arg, cluster, copy_of, copy_tree, dwbinspect, run};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
 /// Longest time that something may take to appear.
@@ -410,7 +410,7 @@ fn names_that_cannot_be_read_are_shown_and_decide_the_status() {
     session.wait("causes are counted", |picture| {
         picture.contains("full-page images") && !picture.contains("being counted")
     });
-    session.see("not examined: names of relations: ");
+    session.see("not examined: names of relations:");
     session.send("q");
     assert_eq!(session.end(), 2);
     session.assert_given_back();
@@ -476,4 +476,136 @@ fn crash_is_rehearsed_repaired_checked_again_and_taken_back() {
     session.send("qq");
     session.end();
     session.assert_given_back();
+}
+
+#[test]
+fn guided_mode_leads_from_the_first_key_to_a_repaired_cluster() {
+    let (_kept, data) = copy_of("checkpoint");
+    let mut session = Session::start("pg_dwbinspect", &["tui", "--guide", arg(&data)]);
+    // What it says is pressed, and nothing else; down is an escape sequence.
+    for (says, pressed) in [
+        ("next: enter  shows the damaged pages", "\r"),
+        ("next: down", "\u{1b}[B"),
+        ("next: enter  opens this page", "\r"),
+        ("next: p  its rows", "p"),
+        ("next: 6  the repair plan", "6"),
+        ("next: d  rehearses the repair", "d"),
+        ("next: a  what writing meets", "a"),
+        ("next: a  asks for the word", "a"),
+        ("next: apply  type it", "apply\r"),
+        ("next: 1  what a start would do now", "1"),
+        ("next: q  leaves", "q"),
+    ] {
+        // From the plan the rehearsal shows already what is written.
+        if says == "next: a  what writing meets" {
+            session.wait("an answer of the rehearsal", |picture| picture.contains("next: a  "));
+            if !session.picture().contains(says) {
+                continue;
+            }
+        }
+        session.see(says);
+        session.send(pressed);
+    }
+    assert_eq!(session.end(), 0, "as check of the repaired cluster");
+    session.assert_given_back();
+    assert_eq!(dwbinspect(&["check", arg(&data)]).status, 0);
+}
+
+#[test]
+fn palette_filter_bookmarks_and_mouse_lead_about() {
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&cluster("checkpoint"))]);
+    session.see("6 restore");
+    session.send(":every slot");
+    session.see("commands in Triage");
+    session.send("\r");
+    session.see("3057 of 3057 slots");
+    // The list follows what is typed.
+    session.send("/torn");
+    session.see("7 of 3057 slots match");
+    session.send("\rb");
+    session.see("kept: slot");
+    session.send("1");
+    session.see("6 restore");
+    session.send("'");
+    session.see("What was kept");
+    session.send("\r");
+    session.see("match \"torn\"");
+    session.send("6/pg_class");
+    session.wait("a count of what matches", |picture| picture.contains(" of 7 match"));
+    session.send("\u{1b}");
+    session.wait("all again", |picture| !picture.contains(" of 7 match"));
+    // A tab, a line, the line once more, and the wheel.
+    let press = |session: &mut Session, words: &str| {
+        let picture = session.picture();
+        let (row, line) = picture.lines().enumerate().find(|(_, line)| line.contains(words)).expect("on the screen");
+        let column = line[..line.find(words).expect("there")].chars().count();
+        session.send(&format!("\u{1b}[<0;{};{}M", column + 2, row + 1));
+    };
+    press(&mut session, "1 Triage");
+    session.see("by relation+");
+    press(&mut session, "   postgres.pg_catalog.pg_class ");
+    session.wait("the line is selected", |picture| picture.contains("▶  postgres.pg_catalog.pg_class "));
+    press(&mut session, "▶  postgres.pg_catalog.pg_class ");
+    session.see("pg_class block 0 (base/5/1259)");
+    session.send("p");
+    session.see("what becomes");
+    let selected = |picture: &str| picture.lines().find(|line| line.starts_with('▶')).map(str::to_owned);
+    let before = selected(&session.picture());
+    session.send("\u{1b}[<65;10;10M");
+    session.wait("the wheel moves", |picture| selected(picture).is_some_and(|line| Some(line) != before));
+    session.send("q");
+    assert_eq!(session.end(), 1);
+    session.assert_given_back();
+}
+
+#[test]
+fn journal_elsewhere_is_named_at_leaving_and_found_by_that_command() {
+    let (kept, data) = copy_of("checkpoint");
+    let journal = kept.path().join("kept");
+    let torn = fs::read(data.join("base/5/1259")).expect("read");
+    let arguments = ["tui", arg(&data), "--journal", arg(&journal)];
+    let mut session = Session::start("pg_dwbinspect", &arguments);
+    session.see("6 restore");
+    session.send("6");
+    session.see("6 pages would be overwritten");
+    session.send("a");
+    session.see("can be opened for writing");
+    session.send("a");
+    session.see("type apply, then enter");
+    session.send("apply\r");
+    session.see("no page would be written");
+    session.send("q");
+    assert_eq!(session.end(), 0);
+    session.assert_given_back();
+    // A line that is full is broken by the terminal.
+    let flat = session.picture().replace(['\n', ' '], "");
+    assert!(flat.contains(&format!("tui{}--journal{}", arg(&data), arg(&journal))), "{}", session.picture());
+    let mut session = Session::start("pg_dwbinspect", &arguments);
+    session.see("u in Plan takes back a repair of 6 pages");
+    session.send("6");
+    session.see("undoes it");
+    session.send("u");
+    session.see("would get the old bytes back");
+    session.send("u");
+    session.see("type undo, then enter");
+    session.send("undo\r");
+    session.see("6 pages would be overwritten");
+    assert_eq!(fs::read(data.join("base/5/1259")).expect("read"), torn);
+    session.send("q");
+    assert_eq!(session.end(), 1);
+    session.assert_given_back();
+}
+
+/// Status 1 would say that what is wrong is known.
+#[test]
+fn answer_of_before_files_changed_is_not_certain() {
+    let (_kept, data) = copy_of("checkpoint");
+    let mut session = Session::start("pg_dwbinspect", &["tui", arg(&data)]);
+    session.see("6 restore");
+    fs::write(data.join("standby.signal"), "").expect("write");
+    session.see("files have changed since they were read");
+    session.send("q");
+    assert_eq!(session.end(), 2);
+    session.assert_given_back();
+    session.see("what follows is of before");
 }
