@@ -3,8 +3,10 @@
 mod common;
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Ran, arg, copy_tree, dwbinspect, unpack};
@@ -246,4 +248,22 @@ fn slots_that_all_name_one_page_take_no_longer() {
     let ran = run_all(&data, "one page in every slot");
     let page = ran[4].of_type("page").into_iter().find(|page| page["page_no"] == 163).unwrap();
     assert_eq!(page["candidates"].as_array().unwrap().len(), 2001);
+}
+
+#[test]
+fn running_server_is_seen_by_its_lock() {
+    let (_kept, data) = copy_of("mariadb1011");
+    // As the servers lock the system tablespace while they run.
+    let script = "import fcntl, sys, time\nf = open(sys.argv[1], 'r+b')\nfcntl.lockf(f, fcntl.LOCK_EX)\nprint('locked', flush=True)\ntime.sleep(60)";
+    let child = Command::new("python3").args(["-c", script, arg(&data.join("ibdata1"))]).stdout(Stdio::piped()).spawn();
+    let Ok(mut child) = child else { return common::skipped("no python3 here") };
+    let mut said = child.stdout.take().unwrap();
+    said.read_exact(&mut [0; 7]).unwrap();
+    let held = dwbinspect(&["innodb", "verify", "--format", "ndjson", arg(&data)]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let free = dwbinspect(&["innodb", "verify", "--format", "ndjson", arg(&data)]);
+    assert!(has_kind(&held, "innodb_server_running") && skipped_for(&held, "server_may_run"), "{}", held.stdout);
+    assert_eq!((held.status, free.status), (2, 1));
+    assert!(!has_kind(&free, "innodb_server_running"));
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, Pid};
 
 /// Whether a symbolic link as the last part of a path is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +109,15 @@ impl ReadFile {
         let metadata = file.metadata().map_err(|source| AccessError::io("examine", path, source))?;
         regular(path, metadata.file_type())?;
         Ok(Self { file, path: path.to_owned(), size_bytes: metadata.len() })
+    }
+
+    /// Number of another process that holds a lock on the file, as `fcntl` gives them; `None` where none does, or the system
+    /// cannot tell.
+    #[must_use]
+    pub fn locked_by(&self) -> Option<i32> {
+        let wanted = Flock { length: 0, ..Flock::from(FlockType::ReadLock) };
+        let held = rustix::process::fcntl_getlk(&self.file, &wanted).ok().flatten()?;
+        held.pid.map(Pid::as_raw_pid)
     }
 
     /// The file on its device, by which two paths to one file are known.

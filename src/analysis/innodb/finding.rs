@@ -80,6 +80,11 @@ pub enum InnodbFinding {
         /// How many.
         bytes: u64,
     },
+    /// A process holds a lock on the system tablespace.
+    InnodbServerRunning {
+        /// Its number.
+        pid: i32,
+    },
     /// The server's family is unknown.
     InnodbUnknownServer,
     /// Images are newer than the checkpoint: the server was not shut down cleanly, or is running.

@@ -103,6 +103,8 @@ pub struct Tablespaces {
     pub unknown: Vec<(PathBuf, NoSpace)>,
     /// `innodb_page_size`.
     pub page_bytes: usize,
+    /// A process that holds a lock on the first file of the system tablespace: a server locks it while it runs.
+    pub locked_by: Option<i32>,
 }
 
 impl Tablespaces {
@@ -178,6 +180,7 @@ impl Tablespaces {
         let flags = SpaceFlags::of_page_0(&head).filter(SpaceFlags::is_possible);
         let flags = flags.unwrap_or(SpaceFlags::plain(named.unwrap_or(DEFAULT_PAGE_BYTES)));
         self.page_bytes = flags.page_bytes;
+        self.locked_by = file.locked_by();
         let page = file.bytes_at(0, flags.physical_bytes()).ok().flatten().unwrap_or_default();
         let page_0 = PageState::of(&page, &flags);
         self.add(Tablespace::of_files(0, flags, page_0, parts));

@@ -172,6 +172,10 @@ impl InnodbSource {
     /// Findings about files, before any page is judged.
     pub fn notes(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
         let mut note = |finding, file: Option<&str>| findings.push(about(Finding::note, finding, file));
+        if let Some(pid) = self.spaces.locked_by {
+            note(InnodbFinding::InnodbServerRunning { pid }, None);
+            coverage.skip(SkippedPart::DataFiles, SkipReason::ServerMayRun);
+        }
         if self.family == Family::Unknown {
             note(InnodbFinding::InnodbUnknownServer, None);
         }

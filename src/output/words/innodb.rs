@@ -46,6 +46,9 @@ impl fmt::Display for InnodbFinding {
                 write!(f, "the file is of another page size than the instance ({page_bytes} bytes)")
             }
             Self::InnodbTrailingBytes { bytes } => write!(f, "{bytes} bytes after the last slot"),
+            Self::InnodbServerRunning { pid } => {
+                write!(f, "process {pid} holds a lock on the system tablespace, as a running server does")
+            }
             Self::InnodbUnknownServer => f.write_str("which server wrote the directory is unknown"),
             Self::InnodbSinceCheckpoint { slots, newest_lsn } => {
                 write!(f, "{slots} images are not older than the checkpoint, the newest at {newest_lsn}")
@@ -93,6 +96,9 @@ impl InnodbFinding {
             Self::InnodbHeaderCopyUsed => "page 5 of the system tablespace is damaged",
             Self::InnodbOtherPageSize { .. } => "the server does not read it",
             Self::InnodbTrailingBytes { .. } => "the file was cut off, or is of another server",
+            Self::InnodbServerRunning { .. } => {
+                "files change while they are read, and nothing here is certain: stop the server, or read a copy"
+            }
             Self::InnodbUnknownServer => "what a start does is unknown",
             Self::InnodbSinceCheckpoint { .. } => {
                 "the server was not shut down cleanly, or it is running: files that change while they are read give wrong answers"
