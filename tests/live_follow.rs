@@ -6,6 +6,8 @@ mod live;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
 
 use common::{arg, run};
 use live::{Server, all_programs, version_of};
@@ -88,9 +90,14 @@ fn promotion_is_followed_into_the_new_timeline() {
         let primary = Server::create_with(bin, client.clone(), &["-k", "--wal-segsize=1"], settings);
         assert!(primary.launch(&[]), "{}", primary.log());
         primary.sql("CREATE TABLE filled (id bigserial PRIMARY KEY, text text)");
-        let standby = primary.base_backup(&["-X", "stream", "-R"]);
+        // A copy, since a pg_basebackup of another version may be the only one here.
+        primary.stop("fast");
+        let standby = primary.copy();
+        assert!(primary.launch(&[]), "{}", primary.log());
         let archive = standby.keep_archive();
-        standby.configure("archive_mode = always\n");
+        let source = format!("host={} user=postgres", primary.host().display());
+        standby.configure(&format!("archive_mode = always\nprimary_conninfo = '{source}'\n"));
+        fs::write(standby.data().join("standby.signal"), "").unwrap();
         assert!(standby.launch(&[]), "{}", standby.log());
         let load = "DO $$ BEGIN FOR i IN 1..100000000 LOOP \
                     INSERT INTO filled (text) VALUES (repeat(md5(i::text), 1 + i % 40)); COMMIT; \
@@ -98,17 +105,18 @@ fn promotion_is_followed_into_the_new_timeline() {
         let mut before = primary.start_sql(load);
         let received = "SELECT pg_last_wal_replay_lsn()";
         let first = standby.sql(received).trim().to_owned();
+        let until = Instant::now() + Duration::from_secs(60);
         while standby.sql(received).trim() == first {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(Instant::now() < until, "{major:?}: nothing is replayed: {}", standby.log());
+            sleep(Duration::from_millis(50));
         }
         let start = standby.sql(received).trim().to_owned();
         let data = standby.data();
         let follow = ["stats", "--follow", "--for", "20s", "--poll", "200ms", "--format", "ndjson", "--start", &start];
         let (args, path) = (follow.map(str::to_owned), data.clone());
-        let following = std::thread::spawn(move || {
-            run("pg_walfpi", &args.iter().map(String::as_str).chain([arg(&path)]).collect::<Vec<_>>())
-        });
-        std::thread::sleep(std::time::Duration::from_secs(7));
+        let following =
+            spawn(move || run("pg_walfpi", &args.iter().map(String::as_str).chain([arg(&path)]).collect::<Vec<_>>()));
+        sleep(Duration::from_secs(7));
         primary.stop("immediate");
         before.wait().unwrap();
         standby.sql("SELECT pg_promote()");
