@@ -694,3 +694,39 @@ fn hostile_names_are_escaped_wherever_they_are_printed() {
     }
     assert!(seen > 10, "{seen}");
 }
+
+/// The server has given the last file of this directory a new name, and not written it since. Whatever the directory is called
+/// by, and whether a segment is missing or not, that file is no older WAL.
+#[test]
+fn renamed_segment_is_left_out_however_pg_wal_is_named() {
+    let data = unpack::data_dir("wal/pg11").unwrap();
+    for missing in [None, Some("00000001000000000000000A"), Some("000000010000000000000009")] {
+        let root = tempfile::tempdir().unwrap();
+        let (directory, link) = (root.path().join("pg_wal"), root.path().join("link"));
+        fs::create_dir(&directory).unwrap();
+        for entry in fs::read_dir(data.join("pg_wal")).unwrap().map(|entry| entry.unwrap()) {
+            let name = entry.file_name().into_string().unwrap();
+            if name.len() == 24 && Some(name.as_str()) != missing {
+                fs::copy(entry.path(), directory.join(name)).unwrap();
+            }
+        }
+        symlink(&directory, &link).unwrap();
+        let answer = |at: &Path, path: &str| {
+            let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("pg_walfpi"));
+            let ran = command.current_dir(at).args(["verify", "--format", "ndjson", path]).output().unwrap();
+            let lines = String::from_utf8(ran.stdout).unwrap();
+            let rows = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+            let said: Vec<String> = rows
+                .filter(|row| row["type"] != "begin")
+                .map(|row| format!("{} {} {} {}", row["type"], row["kind"], row["first_segment"], row["records"]))
+                .collect();
+            (ran.status.code(), said)
+        };
+        let expected = answer(root.path(), "pg_wal");
+        assert!(expected.1.iter().any(|said| said.contains("wal_leftover")), "{missing:?}: {expected:?}");
+        assert!(!expected.1.iter().any(|said| said.contains("000000010000000000000007")), "{missing:?}: {expected:?}");
+        for (at, path) in [(&*directory, "."), (root.path(), "link"), (&*link, "."), (root.path(), "pg_wal/")] {
+            assert_eq!(answer(at, path), expected, "{missing:?} {path}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! From the paths that a user gives to files.
 
+use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -93,7 +94,10 @@ impl PathSource<'_, '_> {
         match DataDir::open(path) {
             Ok(data) => self.add_data_dir(&data),
             Err(NotADataDir::NoVersion(_) | NotADataDir::Inside { .. }) => {
-                let is_pg_wal = path.file_name().is_some_and(|name| name == "pg_wal")
+                let is_called_so = |path: &Path| path.file_name().is_some_and(|name| name == "pg_wal");
+                // It may be named by a link, or as the current directory.
+                let is_pg_wal = is_called_so(path)
+                    || fs::canonicalize(path).is_ok_and(|real| is_called_so(&real))
                     || path.join("archive_status").symlink_metadata().is_ok_and(|found| found.is_dir());
                 self.list(path, Origin { in_pg_wal: is_pg_wal, named: false }, Below::Read)
             }
