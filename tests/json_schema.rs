@@ -1,6 +1,8 @@
 //! docs/json.md: every line of NDJSON has exactly the fields that are documented for its type.
 
 mod common;
+#[path = "common/wal.rs"]
+mod wal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -298,6 +300,14 @@ fn every_line_has_the_documented_fields() {
     let export = ["export", "--table", "images", "--format", "ndjson", "-o", arg(&tables), arg(&wal)];
     checker.output(&walfpi(&export), "export");
     checker.output(&walfpi(&["dwb-size", "--format", "ndjson", arg(&wal)]), "dwb-size");
+    let fixture = wal::Fixture::load(15);
+    for checkpoint in wal::checkpoints(&fixture).iter().skip(1) {
+        let Some((directory, _)) = wal::without(&fixture, checkpoint.lsn) else { continue };
+        let of = |command: &[&str]| walfpi(&[command, &["--format", "ndjson", arg(directory.path())]].concat());
+        checker.output(&of(&["stats"]), "stats with a hidden redo point");
+        checker.output(&of(&["stats", "--by", "checkpoint,cause"]), "stats of a hidden redo point");
+        checker.output(&of(&["dwb-size"]), "dwb-size with a hidden redo point");
+    }
     let part = out.path().join("part.json");
     fs::write(&part, walfpi(&["stats", "--partial", "--by", "relation", arg(&wal)]).stdout).unwrap();
     checker.output(&walfpi(&["merge", "--format", "ndjson", arg(&part)]), "merge");

@@ -11,8 +11,10 @@ use std::path::Path;
 
 use common::{Ran, arg, run};
 use live::Server;
-use pgforensics::analysis::wal::cause::{Cause, CauseClassifier, HiddenRedo};
+use pgforensics::analysis::wal::cause::{Cause, CauseClassifier};
 use pgforensics::analysis::wal::cause_facts::{CauseFacts, FactsFold};
+
+use pgforensics::analysis::wal::hidden_redo::HiddenRedo;
 
 use pgforensics::analysis::wal::forced::{always_images, never_forced};
 use pgforensics::parsers::image::ImageDecoder;
@@ -88,7 +90,7 @@ fn causes_of(major: u32, name: &str, redo_points: &[u64], images: &[(u64, u64)])
         }
     });
     assert_eq!(causes.len(), images.len(), "{name} is not in the fixture");
-    (causes, classifier.open().hidden)
+    (causes, classifier.open().hidden.points)
 }
 
 #[test]
@@ -292,6 +294,21 @@ fn redo_point_of_a_running_checkpoint_is_found_by_its_images() {
     let dump = String::from_utf8(dump.stdout).unwrap();
     let redo = dump.lines().filter_map(|line| line.split_once("CHECKPOINT_ONLINE redo ")?.1.split(';').next());
     let redo: Vec<u64> = redo.map(|lsn| number(&Value::from(lsn))).collect();
+    let copied = copy.path().join("pg_wal");
+    let stats = |more: &[&str]| run("pg_walfpi", &[&["stats", "--format", "ndjson", arg(&copied)], more].concat());
+    let rows: Vec<Value> = stats(&[]).of_type("interval").into_iter().filter(|row| row["kind"] == "hidden").collect();
+    assert_eq!(rows.len(), hidden.len(), "{rows:?}");
+    for row in rows {
+        let (after, before) = (number(&row["redo_after_lsn"]), number(&row["redo_before_lsn"]));
+        let real = *redo.iter().find(|redo| (after..=before).contains(redo)).unwrap();
+        let images = |from: u64| truth.iter().filter(|(lsn, ..)| *lsn >= from).count();
+        assert_eq!(row["fpi_count"], images(before), "{row}");
+        // All from the redo point itself on.
+        let all =
+            stats(&["--start", &format!("{:X}/{:X}", real >> 32, real & 0xFFFF_FFFF)]).of_type("summary").remove(0);
+        assert_eq!(all["fpi_count"], images(real), "{row}");
+        assert!(images(before) * 10 > images(real) * 9, "{row}");
+    }
     for finding in hidden {
         let words = finding["what"].as_str().unwrap().to_owned();
         let lsns: Vec<u64> =

@@ -8,6 +8,7 @@ use super::innodb::finding::InnodbFinding;
 use super::page_links::{BrokenLink, LinkFault};
 use super::verdict::fate::FateUnknown;
 use super::wal::clock::SetBack;
+use super::wal::hidden_redo::HiddenRedo;
 use super::wal::walk::DamageReason;
 use crate::cluster::wal::NoteKind;
 use crate::parsers::control::{ChecksumState, DbState, SizeFault};
@@ -389,6 +390,12 @@ pub enum WalChange {
         /// The end in the last reading.
         end_lsn: Lsn,
     },
+}
+
+impl From<HiddenRedo> for FindingKind {
+    fn from(HiddenRedo { after, before }: HiddenRedo) -> Self {
+        Self::HiddenRedo { after, before }
+    }
 }
 
 impl FindingKind {

@@ -94,7 +94,8 @@ pub fn write_metrics(out: &mut dyn Write, metrics: &Metrics<'_>, closing: &Closi
 /// Redo points, time, and the last interval that begins and ends with a redo point.
 fn write_parts(out: &mut dyn Write, intervals: &[Interval]) -> io::Result<()> {
     let alone = |value: String| vec![(String::new(), value)];
-    let redo_points = intervals.iter().filter(|interval| interval.redo_lsn.is_some()).count();
+    let redo_points =
+        intervals.iter().filter(|interval| interval.redo_lsn.is_some() || interval.hidden.is_some()).count();
     family(out, "redo_points", "Redo points of checkpoints in the range read", &alone(redo_points.to_string()))?;
     let lengths = intervals.iter().filter_map(Interval::duration_s);
     if let Some(seconds) = lengths.reduce(|sum, length| sum + length) {

@@ -144,6 +144,18 @@ pub static INTERVAL_COLUMNS: &[IntervalColumn] = &[
         follows_counts: false,
     },
     IntervalColumn {
+        field: "redo_after_lsn",
+        value: |interval| json!(interval.hidden.map(|hidden| lsn_text(hidden.after))),
+        cells: &[],
+        follows_counts: false,
+    },
+    IntervalColumn {
+        field: "redo_before_lsn",
+        value: |interval| json!(interval.hidden.map(|hidden| lsn_text(hidden.before))),
+        cells: &[],
+        follows_counts: false,
+    },
+    IntervalColumn {
         field: "checkpoint_lsn",
         value: |interval| json!(interval.checkpoint.map(|seen| lsn_text(seen.lsn))),
         cells: &[words("checkpoint", Screens::Wide, |row| {

@@ -227,6 +227,7 @@ pub fn name_of(by: GroupBy, key: &Key, naming: &Naming<'_>) -> String {
     }
     match key {
         Key::Checkpoint(None) => return "(before the first)".to_owned(),
+        Key::Checkpoint(Some(redo)) if redo.hidden().is_some() => return format!("<{}", redo.latest),
         Key::Kind(kind) => return relation_columns::kind_words(*kind),
         _ => {}
     }

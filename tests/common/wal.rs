@@ -2,14 +2,17 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use pgforensics::parsers::wal::end::EndOfWal;
 use pgforensics::parsers::wal::page::PageHeader;
+use pgforensics::parsers::wal::payload::XlogPayload;
 use pgforensics::parsers::wal::reader::{Event, ReaderOptions, WalReader};
 use pgforensics::parsers::wal::record::Record;
 use pgforensics::parsers::wal::timeline::WalSegment;
 use pgforensics::types::{Geometry, Lsn};
+use tempfile::TempDir;
 
 /// A cluster's WAL and the expected output.
 pub struct Fixture {
@@ -89,6 +92,65 @@ pub fn read_all(fixture: &Fixture, chunk: usize, mut each: impl FnMut(&Record<'_
         }
     }
     reader.finish()
+}
+
+/// A checkpoint record and its redo point.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpoint {
+    pub lsn: Lsn,
+    pub redo_lsn: Lsn,
+}
+
+/// All checkpoints of a fixture, in order.
+pub fn checkpoints(fixture: &Fixture) -> Vec<Checkpoint> {
+    let mut found = Vec::new();
+    read_all(fixture, 1 << 20, |record| {
+        if let Ok(Some(XlogPayload::CheckpointShutdown(point) | XlogPayload::CheckpointOnline(point))) =
+            XlogPayload::of(record)
+        {
+            found.push(Checkpoint { lsn: record.start_lsn, redo_lsn: point.redo_lsn });
+        }
+    });
+    found
+}
+
+/// Bytes of a record header, and where `xl_info` and `xl_crc` stand in it.
+const HEADER: usize = 24;
+const INFO: usize = 16;
+const CRC: Range<usize> = 20..24;
+/// `XLOG_NOOP`, `src/include/catalog/pg_control.h`.
+const NOOP: u8 = 0x20;
+
+/// The segments of a fixture in a directory, where the record of a checkpoint says nothing: it is a `NOOP`. `None`: the
+/// record reaches over a page.
+pub fn without(fixture: &Fixture, checkpoint: Lsn) -> Option<(TempDir, Vec<PathBuf>)> {
+    let (geometry, first) = geometry_of(fixture);
+    let size = geometry.wal_segment_size as usize;
+    let mut all: Vec<u8> = fixture.segments.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+    let at = usize::try_from(checkpoint.0 - first.0).unwrap();
+    let length = u32::from_le_bytes(all[at..at + 4].try_into().unwrap()) as usize;
+    if at % 8192 + length > 8192 {
+        return None;
+    }
+    let crc = |record: &[u8]| ::crc32c::crc32c_append(::crc32c::crc32c(&record[HEADER..]), &record[..CRC.start]);
+    let record = &mut all[at..at + length];
+    assert_eq!(crc(record).to_le_bytes(), record[CRC]);
+    record[INFO] = NOOP;
+    let crc = crc(record);
+    record[CRC].copy_from_slice(&crc.to_le_bytes());
+    let directory = tempfile::tempdir().unwrap();
+    // The last one is recycled: its pages are those of another address (bytes 8 to 16 of the page header).
+    let holds_own = |index: usize, bytes: &[u8]| {
+        u64::from_le_bytes(bytes[8..16].try_into().unwrap()) == first.0 + (index * size) as u64
+    };
+    let mut paths = Vec::new();
+    for (index, ((name, _), bytes)) in fixture.segments.iter().zip(all.chunks(size)).enumerate() {
+        if holds_own(index, bytes) {
+            paths.push(directory.path().join(name));
+            std::fs::write(&paths[paths.len() - 1], bytes).unwrap();
+        }
+    }
+    Some((directory, paths))
 }
 
 /// A record as pg_waldump printed it.

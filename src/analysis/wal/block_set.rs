@@ -69,6 +69,16 @@ impl BlockSet {
         }
     }
 
+    /// True when some block is in both sets.
+    #[must_use]
+    pub fn intersects(&self, other: &Self) -> bool {
+        let has_common = |fork: &ForkKey, bitmap: &RoaringBitmap| {
+            let others = other.indexes.get(fork).and_then(|index| other.bitmaps.get(*index));
+            others.is_some_and(|(_, others)| !bitmap.is_disjoint(others))
+        };
+        self.bitmaps.iter().any(|(fork, bitmap)| has_common(fork, bitmap))
+    }
+
     /// Removes the blocks of each fork from the one on that `from` gives.
     pub fn remove_from(&mut self, from: &impl Fn(RelFileLocator, u8) -> Option<BlockNumber>) {
         for ((rel, fork_code), bitmap) in &mut self.bitmaps {

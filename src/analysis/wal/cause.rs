@@ -1,15 +1,14 @@
 //! Why an image was written, judged from the record, the page's LSN before it, the redo point in force, and what
 //! [`super::cause_facts`] found out.
 //!
-//! A redo point that no record names (its checkpoint did not end, or its record is not there) is found by its images: one
-//! whose page had an LSN after the known redo point, of a type of record that never forces it, was written because of a
-//! later one. That LSN is the earliest it can be, and the image the latest.
+//! A redo point that no record names is found by its images, see [`super::hidden_redo`].
 
 use strum::{EnumIter, IntoEnumIterator};
 
 use super::block_set::BlockSet;
 use super::cause_facts::{CauseFacts, RunStart};
 use super::forced::{always_images, hints_need_page_writes, never_forced};
+use super::hidden_redo::{HiddenRedos, RedoInForce, Shows};
 use super::unreadable::{UnreadableImage, UnreadableImages};
 use crate::parsers::error::ParseError;
 use crate::parsers::image::{BlockImage, ImageDecoder, ImageError};
@@ -102,23 +101,11 @@ impl Portable for Cause {
     }
 }
 
-/// A redo point that no record names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HiddenRedo {
-    /// The earliest that it can be.
-    pub after: Lsn,
-    /// The latest: start of the first record that shows it. Counting takes it to be here.
-    pub before: Lsn,
-}
-
-/// Most hidden redo points that are kept.
-const MAX_HIDDEN: usize = 100;
-
 /// What the causes that were found leave open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct OpenCauses {
-    /// Redo points that no record names; the first of them, if there are very many.
-    pub hidden: Vec<HiddenRedo>,
+    /// Redo points that no record names.
+    pub hidden: HiddenRedos,
     /// Images that could not be judged for want of a redo point before them.
     pub before_start: u64,
     /// Images called [`Cause::HintOnly`] whose interval goes on after what was read.
@@ -144,13 +131,6 @@ pub struct CauseClassifier {
     hints_only: u64,
     open: OpenCauses,
     old_lsns: OldLsns,
-}
-
-/// Between which addresses a redo point lies; the same twice where it is known.
-#[derive(Clone, Copy, Debug)]
-struct RedoInForce {
-    earliest: Lsn,
-    latest: Lsn,
 }
 
 /// Finds the LSN that a page had before the record that holds its image.
@@ -238,7 +218,7 @@ impl CauseClassifier {
             self.passed = self.passed.saturating_add(1);
             // One that is known from the run before need not be the last before this one.
             if self.run.and_then(|run| run.last_before).is_none_or(|last| redo > last) {
-                self.begin_interval(RedoInForce { earliest: redo, latest: redo });
+                self.begin_interval(RedoInForce::known(redo));
             }
         }
     }
@@ -306,27 +286,16 @@ impl CauseClassifier {
 
     /// Takes an image that proves a redo point before it and not before `old`; true when that is one not known so far.
     fn shows_redo(&mut self, old: Lsn, start_lsn: Lsn) -> bool {
-        let known = match &mut self.redo {
-            Some(redo) => {
-                if old > redo.earliest && old <= redo.latest {
-                    redo.earliest = old;
-                    if let Some(hidden) = self.open.hidden.last_mut().filter(|hidden| hidden.before == redo.latest) {
-                        hidden.after = old;
-                    }
-                }
-                redo.latest
-            }
-            None => self.run.map_or(start_lsn, |run| run.first),
-        };
-        // A page from after this record is none that this server wrote in order.
-        if old <= known || old > start_lsn {
-            return false;
+        let begins = || self.run.map_or(start_lsn, |run| run.first);
+        let mut redo = self.redo.unwrap_or_else(|| RedoInForce::known(begins()));
+        let shows = redo.judge(old, start_lsn);
+        self.open.hidden.note(shows, redo);
+        match shows {
+            Shows::Nothing => {}
+            Shows::Narrower => self.redo = Some(redo),
+            Shows::Another => self.begin_interval(redo),
         }
-        if self.open.hidden.len() < MAX_HIDDEN {
-            self.open.hidden.push(HiddenRedo { after: old, before: start_lsn });
-        }
-        self.begin_interval(RedoInForce { earliest: old, latest: start_lsn });
-        true
+        shows == Shows::Another
     }
 
     /// An image for hint bits.

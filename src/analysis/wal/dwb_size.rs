@@ -5,6 +5,7 @@
 //! are overwritten while their pages may not have reached the disk.
 
 use super::block_set::{BlockSet, RecentBlocks};
+use super::hidden_redo::{HiddenRedo, RedoInForce};
 use super::segment::Visitor;
 use crate::parsers::dwb::{DwbLayout, LAYOUTS};
 use crate::parsers::wal::names::{RM_XLOG, XLOG_FPI, type_key};
@@ -19,11 +20,14 @@ pub const LARGEST_MB: u32 = 1024;
 /// Blocks that were dirtied in one checkpoint interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtiedInterval {
-    /// Its redo point; `None`: it began before the WAL that was read.
+    /// Its redo point; `None`: it began before the WAL that was read, or at one that is hidden.
     pub redo_lsn: Option<Lsn>,
-    /// Where it ends.
+    /// Between which addresses its redo point lies, where no record names it.
+    pub hidden: Option<HiddenRedo>,
+    /// Where it ends; before a redo point that is hidden, the earliest that can be.
     pub end_lsn: Lsn,
-    /// Distinct blocks.
+    /// Distinct blocks. Those that were changed where a hidden redo point may lie belong to no interval for sure, and count
+    /// in none.
     pub blocks: u64,
     /// Both its ends are redo points.
     pub is_whole: bool,
@@ -33,19 +37,49 @@ pub struct DirtiedInterval {
 /// buffer by.
 #[derive(Debug)]
 pub struct DirtyBlocks<'a> {
-    cuts: &'a [Lsn],
+    cuts: &'a [DirtyCut],
     recent: RecentBlocks,
     /// Records seen.
     pub records: u64,
-    /// Redo point at which each part begins, if it begins at one, and its blocks.
-    pub parts: Vec<(Option<Lsn>, BlockSet)>,
+    /// Where each part begins, unless that is the start of the segment, and its blocks.
+    pub parts: Vec<(Option<DirtyCut>, BlockSet)>,
+}
+
+/// A place at which blocks are counted anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirtyCut {
+    /// A redo point.
+    Redo(Lsn),
+    /// From here on a hidden redo point may lie.
+    MayBegin(Lsn),
+    /// At the latest here it does.
+    Hidden(HiddenRedo),
+}
+
+impl DirtyCut {
+    /// Places to cut at for redo points, which ascend.
+    #[must_use]
+    pub fn at(redo_points: &[RedoInForce]) -> Vec<Self> {
+        let cuts = redo_points.iter().flat_map(|redo| match redo.hidden() {
+            Some(hidden) => [Some(Self::MayBegin(hidden.after)), Some(Self::Hidden(hidden))],
+            None => [Some(Self::Redo(redo.latest)), None],
+        });
+        cuts.flatten().collect()
+    }
+
+    const fn lsn(self) -> Lsn {
+        match self {
+            Self::Redo(lsn) | Self::MayBegin(lsn) => lsn,
+            Self::Hidden(hidden) => hidden.before,
+        }
+    }
 }
 
 impl<'a> DirtyBlocks<'a> {
-    /// `cuts`: redo points, ascending; those up to `start_lsn` are of no account.
+    /// `cuts`: ascending; those up to `start_lsn` are of no account.
     #[must_use]
-    pub fn new(cuts: &'a [Lsn], start_lsn: Lsn) -> Self {
-        let cuts = cuts.split_at(cuts.partition_point(|cut| *cut < start_lsn)).1;
+    pub fn new(cuts: &'a [DirtyCut], start_lsn: Lsn) -> Self {
+        let cuts = cuts.split_at(cuts.partition_point(|cut| cut.lsn() < start_lsn)).1;
         Self { cuts, recent: RecentBlocks::default(), records: 0, parts: vec![(None, BlockSet::default())] }
     }
 }
@@ -54,7 +88,7 @@ impl Visitor for DirtyBlocks<'_> {
     #[inline(always)]
     fn record(&mut self, record: &Record<'_>) {
         self.records = self.records.saturating_add(1);
-        while let Some((cut, rest)) = self.cuts.split_first().filter(|(cut, _)| **cut <= record.start_lsn) {
+        while let Some((cut, rest)) = self.cuts.split_first().filter(|(cut, _)| cut.lsn() <= record.start_lsn) {
             self.parts.push((Some(*cut), BlockSet::default()));
             self.recent.clear();
             self.cuts = rest;
@@ -75,18 +109,18 @@ impl Visitor for DirtyBlocks<'_> {
 /// Puts the parts of segments together to intervals.
 #[derive(Debug, Default)]
 pub struct DirtyFold {
-    redo_lsn: Option<Lsn>,
+    begun: Option<DirtyCut>,
     open: BlockSet,
     done: Vec<DirtiedInterval>,
 }
 
 impl DirtyFold {
     /// Takes the next segment of a run.
-    pub fn push(&mut self, parts: &[(Option<Lsn>, BlockSet)]) {
-        for (redo_lsn, blocks) in parts {
-            if let Some(redo_lsn) = redo_lsn {
-                self.close(*redo_lsn, true);
-                self.redo_lsn = Some(*redo_lsn);
+    pub fn push(&mut self, parts: &[(Option<DirtyCut>, BlockSet)]) {
+        for (cut, blocks) in parts {
+            if let Some(cut) = cut {
+                self.close(cut.lsn(), matches!(cut, DirtyCut::Redo(_)));
+                self.begun = Some(*cut);
             }
             self.open.union_with(blocks);
         }
@@ -95,14 +129,20 @@ impl DirtyFold {
     /// Ends a run: what follows does not follow in WAL.
     pub fn end_run(&mut self, end_lsn: Lsn) {
         self.close(end_lsn, false);
-        self.redo_lsn = None;
+        self.begun = None;
     }
 
     fn close(&mut self, end_lsn: Lsn, at_redo: bool) {
         let blocks = std::mem::take(&mut self.open).len();
-        let redo_lsn = self.redo_lsn.take();
-        if blocks > 0 || redo_lsn.is_some() {
-            self.done.push(DirtiedInterval { redo_lsn, end_lsn, blocks, is_whole: redo_lsn.is_some() && at_redo });
+        let (redo_lsn, hidden) = match self.begun.take() {
+            None => (None, None),
+            Some(DirtyCut::Redo(redo_lsn)) => (Some(redo_lsn), None),
+            Some(DirtyCut::Hidden(hidden)) => (None, Some(hidden)),
+            Some(DirtyCut::MayBegin(_)) => return,
+        };
+        if blocks > 0 || redo_lsn.is_some() || hidden.is_some() {
+            let is_whole = redo_lsn.is_some() && at_redo;
+            self.done.push(DirtiedInterval { redo_lsn, hidden, end_lsn, blocks, is_whole });
         }
     }
 
@@ -243,7 +283,7 @@ mod tests {
     use super::*;
 
     fn interval(blocks: u64, is_whole: bool) -> DirtiedInterval {
-        DirtiedInterval { redo_lsn: Some(Lsn(8)), end_lsn: Lsn(16), blocks, is_whole }
+        DirtiedInterval { redo_lsn: Some(Lsn(8)), hidden: None, end_lsn: Lsn(16), blocks, is_whole }
     }
 
     #[test]

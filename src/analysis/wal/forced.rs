@@ -7,7 +7,7 @@
 //!
 //! Sources, in `src/backend/access`: `gin/ginbtree.c` (split), `gin/ginvacuum.c` (leaf of an entry tree),
 //! `hash/hashpage.c` (split), `transam/generic_xlog.c`, `transam/xloginsert.c` (`log_newpage`, `log_newpages`,
-//! `log_newpage_range`, `XLogSaveBufferForHint`, `XLogRecordAssemble`), `hash/hashovfl.c` and `hash/hash.c` (`REGBUF_NO_IMAGE`).
+//! `log_newpage_range`, `XLogSaveBufferForHint`, `XLogRecordAssemble`), `hash/hashovfl.c` (also `_hash_freeovflpage`) and `hash/hash.c` (`REGBUF_NO_IMAGE`).
 
 use crate::parsers::wal::names::{
     RM_GENERIC, RM_GIN, RM_HASH, RM_XLOG, XLOG_FPI, XLOG_GIN_SPLIT, XLOG_GIN_VACUUM_PAGE, XLOG_HASH_DELETE,
@@ -46,6 +46,15 @@ pub fn never_forced(major: Major, rmgr_id: u8, info: u8, block_id: u8) -> bool {
 #[must_use]
 pub const fn hints_need_page_writes(major: Major) -> bool {
     !major.facts().hints_force_images
+}
+
+/// True when the page of a block reference of this record type is initialised anew before it is logged, so that its LSN is 0
+/// whatever changed it before: an overflow page of a hash index that is given up.
+#[must_use]
+pub const fn initialises_before(rmgr_id: u8, info: u8, block_id: u8) -> bool {
+    /// The page that is given up.
+    const FREED: u8 = 2;
+    matches!((rmgr_id, type_key(rmgr_id, info)), (RM_HASH, XLOG_HASH_SQUEEZE_PAGE)) && block_id == FREED
 }
 
 /// True when a block reference of this record type never has an image that redo applies, because the page is not changed: a

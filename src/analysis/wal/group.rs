@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::cause::Cause;
 use super::group_key::{Grain, GroupBy, Grouping, Key, RowKey};
+use super::hidden_redo::RedoInForce;
 use super::relation_filter::RelationFilter;
 use super::tally::Tally;
 use crate::parsers::image::Compression;
@@ -15,7 +16,7 @@ use crate::parsers::wal::block::BlockHead;
 use crate::parsers::wal::names::type_key;
 use crate::parsers::wal::record::Record;
 use crate::parsers::wal::xact_end::SubXacts;
-use crate::types::{Lsn, RelFileLocator};
+use crate::types::RelFileLocator;
 
 /// Tallies by group.
 ///
@@ -36,7 +37,7 @@ pub struct Groups {
     others: Tally,
     segment_size: u64,
     /// Ascending; empty where nothing is grouped by them.
-    redo_points: Arc<[Lsn]>,
+    redo_points: Arc<[RedoInForce]>,
     /// Relations that are counted alone.
     relations: Option<RelationFilter>,
     /// The transaction above each subtransaction, as far as the records tell.
@@ -46,7 +47,7 @@ pub struct Groups {
 impl Groups {
     /// No records yet. `redo_points`: of all checkpoints, ascending, where they are a key.
     #[must_use]
-    pub fn new(by: Grouping, segment_size: u32, redo_points: Arc<[Lsn]>) -> Self {
+    pub fn new(by: Grouping, segment_size: u32, redo_points: Arc<[RedoInForce]>) -> Self {
         let is_dense = by.second.is_none() && matches!(by.first, GroupBy::Rmgr | GroupBy::Record);
         let dense = if is_dense { vec![Tally::default(); 4096] } else { Vec::new() };
         Self {
@@ -142,7 +143,7 @@ impl Groups {
                 Key::Segment(record.tli, record.start_lsn.0.checked_div(self.segment_size).unwrap_or_default())
             }
             GroupBy::Checkpoint => {
-                let passed = self.redo_points.partition_point(|redo| *redo <= record.start_lsn);
+                let passed = self.redo_points.partition_point(|redo| redo.latest <= record.start_lsn);
                 Key::Checkpoint(passed.checked_sub(1).and_then(|index| self.redo_points.get(index)).copied())
             }
             GroupBy::Xid if record.header.xid > 0 => Key::Xid(record.header.xid),

@@ -1,10 +1,11 @@
 //! What rows stand for: the ways to group, and the groups themselves.
 
 use super::cause::Cause;
+use super::hidden_redo::RedoInForce;
 use super::relation_kind::RelationKind;
 use crate::parsers::image::Compression;
 use crate::parsers::portable::{BadState, Portable, StateReader, Wrong};
-use crate::types::{BlockNumber, Lsn, Oid, RelFileLocator, TimelineId};
+use crate::types::{BlockNumber, Oid, RelFileLocator, TimelineId};
 
 /// A way to group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,7 +127,7 @@ pub enum Key {
     /// Why an image was written.
     Cause(Cause),
     /// The last redo point at or before a record; `None`: before the first that is known.
-    Checkpoint(Option<Lsn>),
+    Checkpoint(Option<RedoInForce>),
     /// Transaction.
     Xid(u32),
     /// Table that a relation belongs to, or the relation itself.

@@ -2,13 +2,15 @@
 //!
 //! Up to 16 nothing marks a redo point where it stands: it is known only from the checkpoint record that comes later.
 //! The open interval is therefore kept in chunks; when a redo point turns out to lie inside one, that chunk's segments
-//! are read again with a cut there.
+//! are read again with a cut there. One that no record names is looked for when the interval ends.
 
 use std::ops::Range;
 
 use super::block_set::BlockSet;
+use super::chunk::Chunk;
 use super::clock::{Clock, is_wrong_step};
 use super::curve::{RecordCurve, TimeCurve, add_to_part, shares_of};
+use super::hidden_redo::{HiddenRedo, HiddenRedos, NewerImage, RedoInForce};
 use super::partial::{CheckpointKind, CheckpointSeen, Counts, Slice};
 use super::since_redo::SinceRedo;
 use super::tally::Tally;
@@ -34,6 +36,8 @@ pub enum IntervalKind {
     Online,
     /// A redo point without a checkpoint record: the checkpoint did not finish, or its record lies after the range.
     Unfinished,
+    /// A redo point that no record names: images show between which addresses it lies.
+    Hidden,
     /// The range or a run of segments begins here; the redo point lies before it and is not known.
     Unknown,
 }
@@ -46,6 +50,7 @@ impl IntervalKind {
             Self::Shutdown => "shutdown",
             Self::Online => "online",
             Self::Unfinished => "unfinished",
+            Self::Hidden => "hidden",
             Self::Unknown => "unknown",
         }
     }
@@ -58,9 +63,11 @@ pub struct Interval {
     pub redo_lsn: Option<Lsn>,
     /// Where counting starts: the redo point, or the start of the range.
     pub start_lsn: Lsn,
-    /// Where it ends: the next redo point, or the end of the range.
+    /// Where it ends: the next redo point, or the end of the range. Before one that is hidden: the latest that can be.
     pub end_lsn: Lsn,
-    /// It ends at the next redo point: no WAL of it is missing at its end.
+    /// Between which addresses its redo point lies, where no record names it; counting starts at the later one.
+    pub hidden: Option<HiddenRedo>,
+    /// It ends at the next redo point, whose place is known: no WAL of it is missing at its end.
     pub ends_at_redo: bool,
     /// The checkpoint whose redo point this is.
     pub checkpoint: Option<CheckpointSeen>,
@@ -154,57 +161,6 @@ impl Interval {
 /// An interval shorter than this is not divided by time: that of a checkpoint is told in whole seconds.
 const MIN_DIVIDED_US: i64 = 1_000_000;
 
-/// A stretch of the open interval.
-#[derive(Debug, Default)]
-struct Chunk {
-    segments: Range<usize>,
-    start_lsn: Lsn,
-    end_lsn: Lsn,
-    /// The time at its start.
-    entering: Option<PgTimestamp>,
-    /// The time at its end.
-    leaving: Option<PgTimestamp>,
-    tally: Tally,
-    by_records: RecordCurve,
-    by_time: TimeCurve,
-    blocks: BlockSet,
-}
-
-impl Chunk {
-    /// One without records yet.
-    fn new(segments: Range<usize>, start_lsn: Lsn, end_lsn: Lsn, entering: Option<PgTimestamp>) -> Self {
-        Self { segments, start_lsn, end_lsn, entering, leaving: entering, ..Self::default() }
-    }
-
-    /// Adds a slice that was read by itself.
-    fn add(&mut self, mut slice: Slice) {
-        slice.finish();
-        self.tally.add(&slice.tally);
-        self.by_records.append(&slice.by_records);
-        self.by_time.append(&slice.by_time, self.leaving);
-        self.leaving = self.leaving.max(slice.latest);
-        if self.blocks.is_empty() {
-            self.blocks = slice.blocks;
-        } else {
-            self.blocks.union_with(&slice.blocks);
-        }
-    }
-
-    fn append(&mut self, next: &Self) {
-        self.segments.end = self.segments.end.max(next.segments.end);
-        self.end_lsn = next.end_lsn;
-        self.leaving = self.leaving.max(next.leaving);
-        self.tally.add(&next.tally);
-        self.by_records.append(&next.by_records);
-        self.by_time.append(&next.by_time, next.entering);
-        self.blocks.union_with(&next.blocks);
-    }
-
-    fn approximate_bytes(&self) -> u64 {
-        self.blocks.approximate_bytes().saturating_add(self.by_time.approximate_bytes())
-    }
-}
-
 /// What the last interval that was closed still needs: the time at which the next one began.
 #[derive(Debug)]
 struct Unsettled {
@@ -213,14 +169,46 @@ struct Unsettled {
     leaving: Option<PgTimestamp>,
 }
 
-/// Reads segments again with cuts; returns their slices in order.
-pub type Rescan<'a> = &'a mut dyn FnMut(Range<usize>, &[Lsn]) -> Result<Vec<Slice>, WalReadError>;
+/// Reads segments again.
+pub trait Reread {
+    /// With cuts; returns their slices in order.
+    ///
+    /// # Errors
+    /// When a segment cannot be read again.
+    fn slices(&mut self, segments: Range<usize>, cuts: &[Lsn]) -> Result<Vec<Slice>, WalReadError>;
+
+    /// For images that their records never force, which start in `range`, of pages that had an LSN after `known`; returns
+    /// them in order.
+    ///
+    /// # Errors
+    /// When a segment cannot be read again.
+    fn newer_images(
+        &mut self,
+        segments: Range<usize>,
+        range: Range<Lsn>,
+        known: Lsn,
+    ) -> Result<Vec<NewerImage>, WalReadError>;
+}
+
+/// What begins an interval.
+#[derive(Clone, Copy, Debug)]
+enum Beginning {
+    /// A redo point.
+    Redo(Lsn),
+    /// One that no record names.
+    Hidden(HiddenRedo),
+    /// WAL that does not follow on what was read before.
+    Run,
+}
 
 /// Folds segments into intervals.
 #[derive(Debug, Default)]
 pub struct IntervalFold {
     redo_lsn: Option<Lsn>,
+    hidden: Option<HiddenRedo>,
     checkpoint: Option<CheckpointSeen>,
+    /// First record of the run.
+    run_first: Option<Lsn>,
     chunks: Vec<Chunk>,
     done: Vec<Interval>,
     /// Of each of them the parts by records.
@@ -251,25 +239,27 @@ impl IntervalFold {
         Self::default()
     }
 
-    /// Takes the next segment of a run. `end_lsn`: where its WAL ends.
+    /// Takes the next segment of a run, with its first record. `end_lsn`: where its WAL ends.
     ///
     /// # Errors
     /// When a segment that must be read again cannot be.
     pub fn push(
         &mut self,
-        index: usize,
+        (index, first_lsn): (usize, Option<Lsn>),
         counts: &mut Counts,
         end_lsn: Lsn,
-        rescan: Rescan<'_>,
+        again: &mut dyn Reread,
     ) -> Result<(), WalReadError> {
         let slices = std::mem::take(&mut counts.slices);
         let ends: Vec<Lsn> = slices.iter().skip(1).map(|slice| slice.start_lsn).chain([end_lsn]).collect();
         let mut checkpoints = counts.checkpoints.iter().peekable();
         let (mut now, mut result) = (self.clock.now(), Ok(()));
         self.clock.append(&counts.clock);
+        self.run_first = self.run_first.or(first_lsn);
         for (at, (slice, slice_end)) in slices.into_iter().zip(ends).enumerate() {
             if at > 0 {
-                self.close(slice.start_lsn, Some(slice.start_lsn));
+                let closed = self.close(slice.start_lsn, Beginning::Redo(slice.start_lsn), again);
+                result = result.and(closed);
             }
             let segments = index..index.saturating_add(1);
             let mut chunk = Chunk::new(segments, slice.start_lsn, slice_end, now);
@@ -281,7 +271,7 @@ impl IntervalFold {
                 checkpoints.next_if(|checkpoint| checkpoint.lsn < slice_end || slice_end == end_lsn)
             {
                 // What comes after it is counted all the same.
-                result = result.and(self.checkpoint(checkpoint, rescan));
+                result = result.and(self.checkpoint(checkpoint, again));
             }
         }
         self.merge_old_chunks();
@@ -289,17 +279,22 @@ impl IntervalFold {
     }
 
     /// Ends a run: what follows does not follow in WAL.
-    pub fn end_run(&mut self) {
-        if let Some(last) = self.chunks.last() {
-            let end_lsn = last.end_lsn;
-            self.close(end_lsn, None);
-        }
+    ///
+    /// # Errors
+    /// When a segment that must be read again cannot be.
+    pub fn end_run(&mut self, again: &mut dyn Reread) -> Result<(), WalReadError> {
+        let Some(end_lsn) = self.chunks.last().map(|last| last.end_lsn) else { return Ok(()) };
+        let closed = self.close(end_lsn, Beginning::Run, again);
+        self.run_first = None;
+        closed
     }
 
     /// All intervals, in order.
     #[must_use]
     pub fn finish(mut self) -> Folded {
-        self.end_run();
+        if let Some(end_lsn) = self.chunks.last().map(|last| last.end_lsn) {
+            self.end_interval(end_lsn, Beginning::Run);
+        }
         self.settle(None);
         let Self { mut done, done_by_records, clock, mut times, mut since_redo, .. } = self;
         if clock.contradicts_itself() {
@@ -372,11 +367,11 @@ impl IntervalFold {
         }
     }
 
-    fn checkpoint(&mut self, seen: &CheckpointSeen, rescan: Rescan<'_>) -> Result<(), WalReadError> {
+    fn checkpoint(&mut self, seen: &CheckpointSeen, again: &mut dyn Reread) -> Result<(), WalReadError> {
         let start = self.chunks.first().map_or(seen.redo_lsn, |chunk| chunk.start_lsn);
         let inside = seen.redo_lsn > start && self.redo_lsn != Some(seen.redo_lsn);
         if inside {
-            self.split(seen.redo_lsn, rescan)?;
+            self.split(Beginning::Redo(seen.redo_lsn), again)?;
         } else if seen.redo_lsn <= start && self.redo_lsn.is_none() {
             self.redo_lsn = Some(seen.redo_lsn);
         }
@@ -395,13 +390,18 @@ impl IntervalFold {
         self.settle(next);
     }
 
-    /// Ends the open interval at `redo_lsn`, which lies somewhere inside it.
-    fn split(&mut self, redo_lsn: Lsn, rescan: Rescan<'_>) -> Result<(), WalReadError> {
+    /// Ends the open interval where the next begins, somewhere inside it.
+    fn split(&mut self, next: Beginning, again: &mut dyn Reread) -> Result<(), WalReadError> {
+        let redo_lsn = match next {
+            Beginning::Redo(redo_lsn) => redo_lsn,
+            Beginning::Hidden(hidden) => hidden.before,
+            Beginning::Run => return Ok(()),
+        };
         let first_after = self.chunks.partition_point(|chunk| chunk.start_lsn < redo_lsn);
         let mut after: Vec<Chunk> = self.chunks.drain(first_after..).collect();
         let cut = self.chunks.pop_if(|chunk| chunk.end_lsn > redo_lsn);
         if let Some(chunk) = cut {
-            let slices = match rescan(chunk.segments.clone(), &[chunk.start_lsn, redo_lsn, chunk.end_lsn]) {
+            let slices = match again.slices(chunk.segments.clone(), &[chunk.start_lsn, redo_lsn, chunk.end_lsn]) {
                 Ok(slices) => slices,
                 Err(error) => {
                     // Nothing is lost: the interval goes on.
@@ -429,17 +429,62 @@ impl IntervalFold {
             self.chunks.push(first);
             after.insert(0, second);
         }
-        self.close(redo_lsn, Some(redo_lsn));
+        let closed = match next {
+            // There is none before it in this interval.
+            Beginning::Hidden(_) => {
+                self.end_interval(redo_lsn, next);
+                Ok(())
+            }
+            _ => self.close(redo_lsn, next, again),
+        };
         self.chunks = after;
-        Ok(())
+        closed
     }
 
-    /// Ends the open interval at `end_lsn` and opens the next with redo point `next_redo`.
-    fn close(&mut self, end_lsn: Lsn, next_redo: Option<Lsn>) {
+    /// Ends the open interval at `end_lsn` and opens the next, redo points inside it that no record names before.
+    fn close(&mut self, end_lsn: Lsn, next: Beginning, again: &mut dyn Reread) -> Result<(), WalReadError> {
+        let result = self.hidden_redos(again).and_then(|hidden| {
+            hidden.points.into_iter().try_for_each(|point| self.split(Beginning::Hidden(point), again))
+        });
+        self.end_interval(end_lsn, next);
+        result
+    }
+
+    /// Redo points inside the open interval that no record names.
+    fn hidden_redos(&self, again: &mut dyn Reread) -> Result<HiddenRedos, WalReadError> {
+        let mut found = HiddenRedos::default();
+        let Some(begins) = self.redo_lsn.or(self.run_first) else { return Ok(found) };
+        let starts = self.chunks.first().map_or(begins, |chunk| chunk.start_lsn);
+        // Blocks that were met before the WAL that was read are not known.
+        let is_seen_whole = begins >= starts;
+        let needs_blocks = is_seen_whole && self.chunks.iter().any(|chunk| chunk.images.needs_blocks());
+        let (mut touched, mut redo) = (BlockSet::default(), RedoInForce::known(begins));
+        for chunk in &self.chunks {
+            if chunk.images.may_show(begins, is_seen_whole.then_some(&touched)) {
+                let range = chunk.start_lsn..chunk.end_lsn;
+                for image in again.newer_images(chunk.segments.clone(), range, begins)? {
+                    found.note(redo.judge(image.old, image.start_lsn), redo);
+                }
+            }
+            if needs_blocks {
+                touched.union_with(chunk.all_blocks());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Ends the open interval at `end_lsn` and opens the next.
+    fn end_interval(&mut self, end_lsn: Lsn, next: Beginning) {
         self.settle_before();
         let start_time = self.start_time();
         let mut chunks = std::mem::take(&mut self.chunks).into_iter();
+        let (next_redo, next_hidden) = match next {
+            Beginning::Redo(redo_lsn) => (Some(redo_lsn), None),
+            Beginning::Hidden(hidden) => (None, Some(hidden)),
+            Beginning::Run => (None, None),
+        };
         let redo_lsn = std::mem::replace(&mut self.redo_lsn, next_redo);
+        let hidden = std::mem::replace(&mut self.hidden, next_hidden);
         let checkpoint = self.checkpoint.take();
         let Some(mut whole) = chunks.next() else { return };
         chunks.for_each(|chunk| whole.append(&chunk));
@@ -450,12 +495,14 @@ impl IntervalFold {
             (Some(CheckpointKind::Shutdown), _) => IntervalKind::Shutdown,
             (Some(CheckpointKind::Online), _) => IntervalKind::Online,
             (None, Some(_)) => IntervalKind::Unfinished,
+            (None, None) if hidden.is_some() => IntervalKind::Hidden,
             (None, None) => IntervalKind::Unknown,
         };
         self.done.push(Interval {
             redo_lsn,
             start_lsn: whole.start_lsn,
             end_lsn,
+            hidden,
             ends_at_redo: next_redo.is_some(),
             checkpoint,
             kind,

@@ -44,7 +44,9 @@ impl Overview {
         let first = steps.next();
         let bounds = first.map(|first| (first, steps.last().unwrap_or(first)));
         let lasts_us = bounds.map_or(0, |(first, last)| last.us_since(first));
-        let is_inside = |interval: &&Interval| interval.redo_lsn.is_some_and(|redo_lsn| redo_lsn >= interval.start_lsn);
+        let is_inside = |interval: &&Interval| {
+            interval.redo_lsn.is_some_and(|redo_lsn| redo_lsn >= interval.start_lsn) || interval.hidden.is_some()
+        };
         Self {
             total,
             wal_bytes,

@@ -8,6 +8,7 @@ use super::clock::{Clock, Told};
 use super::curve::{RecordCurve, TimeCurve};
 use super::group::Groups;
 use super::group_key::{GroupBy, Grouping};
+use super::hidden_redo::{ImageHints, RedoInForce, heads_with_offsets};
 use super::relation_filter::RelationFilter;
 use super::relation_use::RelationUses;
 use super::segment::{SegmentRead, Visitor};
@@ -15,7 +16,7 @@ use super::stretch::Stretch;
 use super::tally::Tally;
 use crate::cluster::wal::WalSet;
 use crate::parsers::error::ParseError;
-use crate::parsers::wal::block::Keep;
+use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::names::RM_XLOG;
 use crate::parsers::wal::payload::{PgTimestamp, XlogPayload};
 use crate::parsers::wal::record::Record;
@@ -33,7 +34,7 @@ pub struct ScanPlan {
     /// Grouping, if any.
     pub group: Option<Grouping>,
     /// Redo points that groups are made by, ascending; empty where none are.
-    pub redo_points: Arc<[Lsn]>,
+    pub redo_points: Arc<[RedoInForce]>,
     /// Whether distinct blocks are counted.
     pub blocks: bool,
     /// Relations that are counted alone; `None`: all that records say.
@@ -111,6 +112,10 @@ pub struct Slice {
     pub latest: Option<PgTimestamp>,
     /// Distinct blocks, if they are counted.
     pub blocks: BlockSet,
+    /// The same of all relations, where some are counted alone.
+    pub all_blocks: Option<BlockSet>,
+    /// What images tell of redo points that no record names, if that is wanted.
+    pub images: ImageHints,
     /// What `by_records` has of `tally`.
     in_records: Tally,
     /// What `by_time` has of `tally`.
@@ -118,8 +123,29 @@ pub struct Slice {
 }
 
 impl Slice {
-    fn new(start_lsn: Lsn, latest: Option<PgTimestamp>) -> Self {
-        Self { start_lsn, latest, ..Self::default() }
+    fn new(start_lsn: Lsn, latest: Option<PgTimestamp>, keeps_all_blocks: bool) -> Self {
+        let all_blocks = keeps_all_blocks.then(BlockSet::default);
+        Self { start_lsn, latest, all_blocks, ..Self::default() }
+    }
+
+    /// Takes a block that was not met of late; true when it is new in this slice.
+    #[inline(always)]
+    fn add_block(&mut self, block: &BlockHead, relations: Option<&RelationFilter>) -> bool {
+        let (rel, fork_code, number) = (block.rel, block.fork_code(), block.block);
+        let is_new = self.all_blocks.as_mut().map(|all| all.insert(rel, fork_code, number));
+        match relations.is_none_or(|filter| filter.takes(rel)) {
+            true => is_new.unwrap_or(true) & self.blocks.insert(rel, fork_code, number),
+            false => is_new.unwrap_or(true),
+        }
+    }
+
+    /// Takes the blocks of a record with images.
+    #[inline(never)]
+    fn add_images(&mut self, record: &Record<'_>, recent: &mut RecentBlocks, relations: Option<&RelationFilter>) {
+        for (block_id, block, offset) in heads_with_offsets(record) {
+            let is_new = recent.is_new(block.rel, block.fork_code(), block.block) && self.add_block(&block, relations);
+            self.images.add(record, (block_id, &block), offset, !is_new);
+        }
     }
 
     #[inline(always)]
@@ -163,6 +189,7 @@ pub struct Counts {
     pub checkpoints: Vec<CheckpointSeen>,
     /// The first record with a right checksum whose payload is not that of its type, so that a checkpoint may be missing.
     pub undecoded: Option<ParseError>,
+    keeps_all_blocks: bool,
 }
 
 /// A segment with what it counts.
@@ -172,6 +199,8 @@ pub type SegmentCounts<'a> = SegmentRead<Counter<'a>>;
 #[derive(Debug)]
 pub struct Counter<'a> {
     blocks: bool,
+    /// A redo point may lie where no record says so.
+    hides_redo: bool,
     cuts: &'a [Lsn],
     relations: Option<RelationFilter>,
     recent: RecentBlocks,
@@ -185,8 +214,11 @@ impl<'a> Counter<'a> {
     pub fn new(set: &WalSet, index: usize, plan: &ScanPlan, cuts: &'a [Lsn]) -> Self {
         let segment_size = set.geometry().wal_segment_size;
         let start_lsn = set.segments()[index].start_lsn.max(plan.start_lsn);
+        let hides_redo = plan.blocks && set.major().is_none_or(|major| !major.facts().marks_redo_points);
+        let keeps_all_blocks = hides_redo && plan.relations.is_some();
         let counts = Counts {
-            slices: vec![Slice::new(start_lsn, None)],
+            slices: vec![Slice::new(start_lsn, None, keeps_all_blocks)],
+            keeps_all_blocks,
             uses: plan.counts_uses().then(RelationUses::default),
             groups: plan
                 .group
@@ -194,7 +226,7 @@ impl<'a> Counter<'a> {
             ..Counts::default()
         };
         let relations = plan.relations.clone();
-        Self { blocks: plan.blocks, cuts, relations, recent: RecentBlocks::default(), counts }
+        Self { blocks: plan.blocks, hides_redo, cuts, relations, recent: RecentBlocks::default(), counts }
     }
 }
 
@@ -228,11 +260,12 @@ impl Visitor for Counter<'_> {
         let relations = self.relations.as_ref();
         slice.add(record, relations);
         if self.blocks && record.layout.block_count > 0 {
+            if self.hides_redo && record.layout.image_count > 0 {
+                return slice.add_images(&{ *record }, &mut self.recent, relations);
+            }
             for (_, block) in record.block_heads() {
-                if self.recent.is_new(block.rel, block.fork_code(), block.block)
-                    && relations.is_none_or(|filter| filter.takes(block.rel))
-                {
-                    slice.blocks.insert(block.rel, block.fork_code(), block.block);
+                if self.recent.is_new(block.rel, block.fork_code(), block.block) {
+                    slice.add_block(&block, relations);
                 }
             }
         }
@@ -246,7 +279,7 @@ impl Counts {
             _ => {
                 let latest = self.clock.now();
                 self.slices.last_mut().into_iter().for_each(Slice::finish);
-                self.slices.push(Slice::new(at, latest));
+                self.slices.push(Slice::new(at, latest, self.keeps_all_blocks));
             }
         }
     }

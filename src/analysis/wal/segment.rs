@@ -25,6 +25,16 @@ impl<A: Visitor, B: Visitor> Visitor for (A, B) {
     }
 }
 
+/// One that is taken out when it is done.
+impl<V: Visitor> Visitor for Option<V> {
+    #[inline(always)]
+    fn record(&mut self, record: &Record<'_>) {
+        if let Some(visitor) = self {
+            visitor.record(record);
+        }
+    }
+}
+
 /// Given the bytes that were read; breaks reading off. Called from all threads.
 pub type WatchRead<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 

@@ -73,9 +73,8 @@ pub fn advise(request: &AdviseRequest, watch: WatchWal<'_>) -> Result<WalAdvice,
         let (part, end_lsn) = match step {
             RunStep::Segment(part, end_lsn) => (part, end_lsn),
             RunStep::End(end_lsn) => {
-                intervals.end_run();
                 end_lsn.into_iter().for_each(|end_lsn| replay.end_run(end_lsn));
-                return Ok(());
+                return intervals.end_run(stretch, &watched);
             }
         };
         let segment = (part.index, &part.extent);

@@ -134,10 +134,7 @@ fn count_set(source: &mut WalSource, jobs: usize, watch: WatchWal<'_>) -> (WalCo
             counter.merge(own);
             counting.take(stretch, (part.index, &part.extent), &mut counts.counts, end_lsn, &watched)
         }
-        RunStep::End(_) => {
-            counting.end_run();
-            Ok(())
-        }
+        RunStep::End(_) => counting.end_run(stretch, &watched),
     });
     (counting.finish(&mut source.findings), counter)
 }

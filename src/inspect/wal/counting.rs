@@ -1,16 +1,20 @@
 //! Counts the segments of some WAL as they come in order: one of the things that one reading of it may be for.
 
+use std::ops::Range;
+
 use super::stats::WalCounts;
 use super::watch::Watched;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::wal::interval::{Folded, Interval, IntervalFold};
-use crate::analysis::wal::partial::{Counter, Counts, ScanPlan};
+use crate::analysis::wal::hidden_redo::{NewerImage, NewerImages};
+use crate::analysis::wal::interval::{Folded, Interval, IntervalFold, Reread};
+use crate::analysis::wal::partial::{Counter, Counts, ScanPlan, Slice};
 use crate::analysis::wal::resync::collect_resynchronised;
-use crate::analysis::wal::segment::read_segment;
+use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::cluster::wal::WalReadError;
 use crate::parsers::error::ParseError;
+use crate::parsers::wal::block::Keep;
 use crate::types::Lsn;
 
 /// What was counted of the segments so far.
@@ -58,31 +62,17 @@ impl<'p> Counting<'p> {
         if plan.group.is_some() {
             return Ok(());
         }
-        self.fold.push(index, counts, end_lsn, &mut |segments, cuts| {
-            let (mut slices, mut buffer) = (Vec::new(), Vec::new());
-            let quiet = |_| watched.advance(0);
-            for index in segments {
-                let counter = |index| Counter::new(set, index, plan, cuts);
-                if resynchronise {
-                    let rest = Stretch { run: index..stretch.run.end, ..stretch.clone() };
-                    let walked = collect_resynchronised(&rest, index, &quiet, counter, |part| {
-                        slices.append(&mut part.found.counts.slices);
-                        Ok(())
-                    });
-                    // What cannot be read was said already.
-                    drop(walked);
-                    continue;
-                }
-                let part = read_segment(stretch, index, index, counter(index), &quiet, &mut buffer)?;
-                slices.extend(part.found.counts.slices);
-            }
-            Ok(slices)
-        })
+        let mut again = Again { stretch, plan, resynchronise, watched };
+        self.fold.push((index, extent.first_lsn), counts, end_lsn, &mut again)
     }
 
     /// Ends a run: what follows does not follow in WAL.
-    pub(super) fn end_run(&mut self) {
-        self.fold.end_run();
+    ///
+    /// # Errors
+    /// When a segment that must be read again cannot be.
+    pub(super) fn end_run(&mut self, stretch: &Stretch<'_>, watched: &Watched<'_>) -> Result<(), WalReadError> {
+        let (plan, resynchronise) = (self.plan, self.resynchronise);
+        self.fold.end_run(&mut Again { stretch, plan, resynchronise, watched })
     }
 
     /// All that was counted; says what was odd about it.
@@ -91,10 +81,70 @@ impl<'p> Counting<'p> {
         findings.extend(undecoded.into_iter().map(|error| Finding::problem(FindingKind::Payload(error))));
         let Folded { intervals, clock, times, since_redo } = fold.finish();
         findings.extend(clock.findings());
+        let hidden = intervals.iter().filter_map(|interval| interval.hidden);
+        findings.extend(hidden.map(|hidden| Finding::note(FindingKind::from(hidden))));
         (counted.intervals, counted.times, counted.since_redo) = (intervals, times, since_redo);
         if plan.group.is_none() {
             counted.wal_bytes = counted.intervals.iter().map(Interval::wal_bytes).sum();
         }
         counted
+    }
+}
+
+/// Reads segments of a run again.
+struct Again<'a> {
+    stretch: &'a Stretch<'a>,
+    plan: &'a ScanPlan,
+    resynchronise: bool,
+    watched: &'a Watched<'a>,
+}
+
+impl Again<'_> {
+    /// Has a visitor from `begin` for each segment shown its records, and `take` given what it found.
+    fn read<V: Visitor>(
+        &self,
+        segments: Range<usize>,
+        keep: Keep,
+        begin: impl Fn(usize) -> V,
+        mut take: impl FnMut(V),
+    ) -> Result<(), WalReadError> {
+        let (stretch, mut buffer) = (Stretch { keep, ..self.stretch.clone() }, Vec::new());
+        let quiet = |_| self.watched.advance(0);
+        for index in segments {
+            if self.resynchronise {
+                let rest = Stretch { run: index..stretch.run.end, ..stretch.clone() };
+                let begin = |index| Some(begin(index));
+                let walked = collect_resynchronised(&rest, index, &quiet, begin, |part| {
+                    part.found.take().into_iter().for_each(&mut take);
+                    Ok(())
+                });
+                // What cannot be read was said already.
+                drop(walked);
+                continue;
+            }
+            take(read_segment(&stretch, index, index, begin(index), &quiet, &mut buffer)?.found);
+        }
+        Ok(())
+    }
+}
+
+impl Reread for Again<'_> {
+    fn slices(&mut self, segments: Range<usize>, cuts: &[Lsn]) -> Result<Vec<Slice>, WalReadError> {
+        let (set, plan, mut slices) = (self.stretch.set, self.plan, Vec::new());
+        let begin = |index| Counter::new(set, index, plan, cuts);
+        self.read(segments, self.stretch.keep, begin, |mut found| slices.append(&mut found.counts.slices))?;
+        Ok(slices)
+    }
+
+    fn newer_images(
+        &mut self,
+        segments: Range<usize>,
+        range: Range<Lsn>,
+        known: Lsn,
+    ) -> Result<Vec<NewerImage>, WalReadError> {
+        let (block_size, mut images) = (self.stretch.set.geometry().block_size, Vec::new());
+        let begin = |_| NewerImages::new(range.clone(), known, block_size);
+        self.read(segments, Keep::Blocks, begin, |mut found| images.append(&mut found.images))?;
+        Ok(images)
     }
 }

@@ -15,7 +15,7 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::analysis::staleness::BatchVerdict;
-use crate::analysis::wal::dwb_size::{BufferWrap, DirtiedInterval, DirtyBlocks, DirtyFold};
+use crate::analysis::wal::dwb_size::{BufferWrap, DirtiedInterval, DirtyBlocks, DirtyCut, DirtyFold};
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::undecoded::Undecoded;
 use crate::inspect::dwb_source::DwbSource;
@@ -53,7 +53,8 @@ impl WalSource {
     /// Blocks that were dirtied in each checkpoint interval, and how many records were read.
     pub(super) fn dirtied(&mut self, jobs: usize, watch: WatchWal<'_>) -> (Vec<DirtiedInterval>, u64) {
         let (watched, plan) = (self.watched(watch), self.plan());
-        let cuts = redo_points(&self.set, &plan, jobs, &watched);
+        let redo_points = redo_points(self, &plan, jobs, &watched);
+        let cuts = DirtyCut::at(&redo_points);
         let (mut fold, mut records) = (DirtyFold::default(), 0_u64);
         let reading = Reading { plan: &plan, keep: Keep::Heads, jobs, watched: &watched };
         let begin = |stretch: &Stretch<'_>, index: usize| {

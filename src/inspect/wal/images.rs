@@ -3,15 +3,17 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::counting::Counting;
 use super::source::{Notes, WalSource};
 use super::watch::{WatchWal, Watched};
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::{FindingKind, Resync};
 use crate::analysis::select::{PageSelection, Span};
-use crate::analysis::wal::cause::{Cause, CauseClassifier, HiddenRedo, OldLsns, OpenCauses};
+use crate::analysis::wal::cause::{Cause, CauseClassifier, OldLsns, OpenCauses};
 use crate::analysis::wal::cause_facts::{CauseFacts, FactsFold, SegmentFacts};
-use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::partial::ScanPlan;
+use crate::analysis::wal::collect::{collect_run, end_of_part};
+use crate::analysis::wal::hidden_redo::{HiddenRedo, RedoInForce};
+use crate::analysis::wal::partial::{Counter, ScanPlan};
 use crate::analysis::wal::redo_points::RedoPoints;
 use crate::analysis::wal::segment::{Visitor, read_segment};
 use crate::analysis::wal::unreadable::UnreadableImage;
@@ -171,7 +173,7 @@ impl WalSource {
 pub(super) fn open_findings(classifier: &CauseClassifier) -> Vec<Finding> {
     let OpenCauses { hidden, before_start, hints_so_far, unreadable } = classifier.open();
     let mut kinds: Vec<FindingKind> = Vec::new();
-    kinds.extend(hidden.into_iter().map(|HiddenRedo { after, before }| FindingKind::HiddenRedo { after, before }));
+    kinds.extend(hidden.points.into_iter().map(FindingKind::from));
     kinds.extend((before_start > 0).then_some(FindingKind::BeforeFirstRedo { images: before_start }));
     kinds.extend((hints_so_far > 0).then_some(FindingKind::HintsSoFar { images: hints_so_far }));
     let undecoded = classifier.undecoded().iter().cloned().map(FindingKind::Payload).map(Finding::problem);
@@ -262,15 +264,64 @@ pub(super) fn cause_facts(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &
     fold.finish(checkpoint_in_control(set).map(|point| (point.redo_lsn, point.full_page_writes != 0)))
 }
 
-/// Redo points that are named in all WAL from the plan's start on, that after its end included, ascending.
-pub(super) fn redo_points(set: &WalSet, plan: &ScanPlan, jobs: usize, watched: &Watched<'_>) -> Vec<Lsn> {
-    let mut points: Vec<Lsn> = checkpoint_in_control(set).map(|point| point.redo_lsn).into_iter().collect();
-    read_ahead(set, plan, jobs, watched, |found: Option<&mut RedoPoints>| {
-        points.extend(found.into_iter().flat_map(|found| &found.points));
-    });
+/// Redo points of all WAL from the plan's start on, that after its end included, ascending. Those that no record names are
+/// said.
+pub(super) fn redo_points(
+    source: &mut WalSource,
+    plan: &ScanPlan,
+    jobs: usize,
+    watched: &Watched<'_>,
+) -> Vec<RedoInForce> {
+    let set = &source.set;
+    let mut named: Vec<Lsn> = checkpoint_in_control(set).map(|point| point.redo_lsn).into_iter().collect();
+    let mut hidden = Vec::new();
+    if set.major().is_some_and(|major| major.facts().marks_redo_points) {
+        read_ahead(set, plan, jobs, watched, |found: Option<&mut RedoPoints>| {
+            named.extend(found.into_iter().flat_map(|found| &found.points));
+        });
+    } else {
+        hidden = hidden_redo_points(set, plan, jobs, watched, &mut named);
+    }
+    // One that `pg_control` names is known.
+    hidden.retain(|point| !named.iter().any(|lsn| *lsn > point.after && *lsn <= point.before));
+    for point in &hidden {
+        let finding = Finding::note(FindingKind::from(*point));
+        if !source.findings.contains(&finding) {
+            source.findings.push(finding);
+        }
+    }
+    let mut points: Vec<RedoInForce> = named.into_iter().map(RedoInForce::known).collect();
+    points.extend(hidden.into_iter().map(RedoInForce::from));
     points.sort_unstable();
     points.dedup();
     points
+}
+
+/// Redo points that no record names; those that one does are added to `named`.
+fn hidden_redo_points(
+    set: &WalSet,
+    plan: &ScanPlan,
+    jobs: usize,
+    watched: &Watched<'_>,
+    named: &mut Vec<Lsn>,
+) -> Vec<HiddenRedo> {
+    let plan = ScanPlan { start_lsn: plan.start_lsn, blocks: true, ..ScanPlan::totals() };
+    let mut counting = Counting::new(&plan, false);
+    for run in set.runs() {
+        // They are read once more, and counted then.
+        let (stretch, watch) = (plan.stretch(set, &run, Keep::Heads), |_| watched.advance(0));
+        let begin = |index| Counter::new(set, index, &plan, &[]);
+        let read = collect_run(&stretch, jobs, &watch, begin, |part| {
+            let end_lsn = end_of_part(part);
+            let counts = &mut part.found.counts;
+            named.extend(counts.checkpoints.iter().map(|checkpoint| checkpoint.redo_lsn));
+            counting.take(&stretch, (part.index, &part.extent), counts, end_lsn, watched)
+        });
+        // The walk that follows meets the same errors, and tells them.
+        drop(read);
+        drop(counting.end_run(&stretch, watched));
+    }
+    counting.finish(&mut Vec::new()).intervals.into_iter().filter_map(|interval| interval.hidden).collect()
 }
 
 /// Reads all WAL from the plan's start on before the walk that counts it, and that tells what cannot be read. `take` gets each

@@ -1,7 +1,6 @@
 //! How much of the WAL is full-page images: by checkpoint interval, or by anything else.
 
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 
 use super::counting::Counting;
 use super::images::{cause_facts, redo_points};
@@ -168,7 +167,7 @@ pub(super) fn count(
 ) -> WalCounts {
     let mut plan = ScanPlan { group, blocks: group.is_none(), ..source.plan() };
     if group.is_some_and(|by| by.has(GroupBy::Checkpoint)) {
-        plan.redo_points = redo_points(&source.set, &plan, jobs, watched).into();
+        plan.redo_points = redo_points(source, &plan, jobs, watched).into();
     }
     // Which subtransactions a transaction had is in the main data.
     let keep = if group.is_some_and(|by| by.has(GroupBy::Xid)) { Keep::Blocks } else { Keep::Heads };
@@ -181,10 +180,7 @@ pub(super) fn count(
             each_part(&stretch.run, part);
             counting.take(stretch, (part.index, &part.extent), &mut part.found.counts, end_lsn, watched)
         }
-        RunStep::End(_) => {
-            counting.end_run();
-            Ok(())
-        }
+        RunStep::End(_) => counting.end_run(stretch, watched),
     });
     counting.finish(&mut source.findings)
 }
@@ -193,10 +189,13 @@ pub(super) fn count(
 fn count_causes(source: &mut WalSource, by: Grouping, jobs: usize, watched: &Watched<'_>) -> WalCounts {
     let (geometry, plan) = (source.set.geometry(), source.plan());
     let facts = cause_facts(&source.set, &plan, jobs, watched);
-    let redo_points = Arc::clone(&facts.redo_points);
+    let redo_points = match by.has(GroupBy::Checkpoint) {
+        true => redo_points(source, &plan, jobs, watched),
+        false => Vec::new(),
+    };
     let mut classifier = CauseClassifier::new(facts, geometry.block_size);
     let mut counted = WalCounts::default();
-    let mut groups = Groups::new(by, geometry.wal_segment_size, redo_points).of(plan.relations.clone());
+    let mut groups = Groups::new(by, geometry.wal_segment_size, redo_points.into()).of(plan.relations.clone());
     let mut causes = Vec::new();
     let mut before: Option<(Lsn, Lsn)> = None;
     let counts_uses = ScanPlan { group: Some(by), ..plan.clone() }.counts_uses();

@@ -68,6 +68,8 @@ pub fn trial_row(trial: &SizeTrial) -> Row {
 pub fn dirtied_row(interval: &DirtiedInterval) -> Row {
     row_of([
         ("redo_lsn", json!(interval.redo_lsn.map(lsn_text))),
+        ("redo_after_lsn", json!(interval.hidden.map(|hidden| lsn_text(hidden.after)))),
+        ("redo_before_lsn", json!(interval.hidden.map(|hidden| lsn_text(hidden.before)))),
         ("end_lsn", json!(lsn_text(interval.end_lsn))),
         ("blocks", json!(interval.blocks)),
         ("is_whole", json!(interval.is_whole)),

@@ -6,6 +6,7 @@ use super::{fill_up, lsn_text};
 use crate::analysis::wal::chain::CheckedRun;
 use crate::analysis::wal::group_key::{GroupBy, Grouping, Key};
 use crate::analysis::wal::group_rows::GroupRow;
+use crate::analysis::wal::hidden_redo::RedoInForce;
 use crate::analysis::wal::relation_use::IndexMethod;
 use crate::analysis::wal::walk::{Damage, DamageReason};
 use crate::output::relation_columns::{put_relation, relation_fields};
@@ -59,7 +60,7 @@ pub const fn key_columns(by: GroupBy) -> &'static [&'static str] {
         GroupBy::Compression => &["compression"],
         GroupBy::Segment => &["segment", "timeline"],
         GroupBy::Cause => &["cause"],
-        GroupBy::Checkpoint => &["redo_lsn"],
+        GroupBy::Checkpoint => &["redo_lsn", "redo_after_lsn", "redo_before_lsn"],
         GroupBy::Xid => &["xid"],
         GroupBy::Kind => &["kind", "access_method"],
         GroupBy::Table => &["table"],
@@ -83,6 +84,8 @@ pub(in crate::output) const GROUP_KEYS: &[&str] = &[
     "timeline",
     "cause",
     "redo_lsn",
+    "redo_after_lsn",
+    "redo_before_lsn",
     "xid",
     "table",
 ];
@@ -177,7 +180,12 @@ pub fn key_row(key: &Key, naming: &Naming<'_>) -> Row {
             put("timeline", json!(tli.0));
         }
         Key::Cause(cause) => drop(put("cause", json!(cause.name()))),
-        Key::Checkpoint(redo) => drop(put("redo_lsn", json!(redo.map(lsn_text)))),
+        Key::Checkpoint(redo) => {
+            let hidden = redo.and_then(RedoInForce::hidden);
+            put("redo_lsn", json!(redo.and_then(RedoInForce::lsn).map(lsn_text)));
+            put("redo_after_lsn", json!(hidden.map(|hidden| lsn_text(hidden.after))));
+            put("redo_before_lsn", json!(hidden.map(|hidden| lsn_text(hidden.before))));
+        }
         Key::Xid(xid) => drop(put("xid", json!(xid))),
         Key::Table(rel) => drop(put("table", json!((naming.relation)(*rel).unwrap_or_else(|| rel.to_string())))),
         Key::Kind(kind) => {

@@ -9,7 +9,7 @@ use super::stamps::FileStamps;
 use super::{hand_over, lock, quoted_paths};
 use crate::analysis::finding::Severity;
 use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::wal::cause::HiddenRedo;
+use crate::analysis::wal::hidden_redo::HiddenRedo;
 use crate::analysis::wal::savings::{SPREADS, Savings};
 use crate::analysis::wal::whatif::{Spacing, WhatIfPlan};
 use crate::inspect::error::InspectError;

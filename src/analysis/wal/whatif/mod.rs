@@ -20,6 +20,7 @@ mod replay;
 pub mod spacing;
 pub mod touch_log;
 mod touches;
+mod unexplained;
 
 use self::hints::HintCost;
 use self::protection::Protection;

@@ -8,6 +8,7 @@ use super::hints::{HintCost, HintImages};
 use super::protection::{GuardCounts, IMAGE_HEADER_BYTES};
 use super::spacing::{OpenImages, OrdinaryImage, Server, SpacingReplay};
 use super::touches::{Event, ForkKey, Kind, Touch, Touches, slice_bytes};
+use super::unexplained::UnexplainedImages;
 use super::{Outcome, WhatIf, WhatIfPlan};
 use crate::analysis::finding::Finding;
 use crate::analysis::wal::block_map::BlockMap;
@@ -41,6 +42,7 @@ pub(super) struct Replay {
     hints_unsure: bool,
     /// The real redo point, as far as it is known.
     redo_lsn: Option<Lsn>,
+    unexplained: UnexplainedImages,
     replayed_from: Option<Lsn>,
     not_replayed_bytes: u64,
     /// Ordinary images that were not replayed.
@@ -107,6 +109,7 @@ impl Replay {
             hints: HintCost::default(),
             hints_unsure: false,
             redo_lsn: None,
+            unexplained: UnexplainedImages::default(),
             replayed_from: None,
             not_replayed_bytes: 0,
             not_replayed_images: 0,
@@ -213,6 +216,7 @@ impl Replay {
 
     /// A redo point is known; it may lie before what was taken last.
     fn redo_point(&mut self, redo_lsn: Lsn, is_shutdown: bool) {
+        self.hidden_before(redo_lsn);
         let is_before_run = self.run_start.is_none_or(|start| redo_lsn < start);
         let now = self.now();
         if self.is_begun {
@@ -223,6 +227,20 @@ impl Replay {
         }
         self.dirtied.redo_point(redo_lsn);
         self.redo_lsn = Some(redo_lsn);
+    }
+
+    /// No record names a redo point before this address that was not known so far, but images may show one. Settings are
+    /// left as they are: its checkpoint did not end.
+    fn hidden_before(&mut self, lsn: Lsn) {
+        let hidden = self.unexplained.settle(self.redo_lsn, lsn);
+        if !hidden.is_empty() {
+            self.spacing.hidden_before(lsn);
+        }
+        for redo_lsn in hidden {
+            self.real.count = self.real.count.saturating_add(u64::from(self.is_begun));
+            self.dirtied.redo_point(redo_lsn);
+            self.redo_lsn = Some(redo_lsn);
+        }
     }
 
     fn begin(&mut self, redo_lsn: Lsn) {
@@ -299,6 +317,12 @@ impl Replay {
         if touch.is_always() {
             return self.guards.always.add(bytes);
         }
+        let (rmgr_id, info, block_id) = self.kind_data.get(kind).map(|kind| kind.key).unwrap_or_default();
+        let never_forced = never_forced(self.major, rmgr_id, info, block_id);
+        let proves = never_forced && !touch.had_no_lsn();
+        if let Some(before) = old.touched_at().filter(|before| proves && Some(*before) >= self.redo_lsn) {
+            self.unexplained.push(before, at);
+        }
         let with_header = u64::from(bytes).saturating_add(IMAGE_HEADER_BYTES);
         let wal_bytes = if touch.is_hint() {
             // The whole record goes.
@@ -325,8 +349,7 @@ impl Replay {
                 (&mut self.guards.first, &mut self.guards.saved_first)
             };
             sum.add(bytes);
-            let (rmgr_id, info, block_id) = self.kind_data.get(kind).map(|kind| kind.key).unwrap_or_default();
-            if !never_forced(self.major, rmgr_id, info, block_id) {
+            if !never_forced {
                 self.guards.maybe_always = self.guards.maybe_always.saturating_add(1);
             }
             *saved = saved.saturating_add(wal_bytes);
@@ -356,6 +379,7 @@ impl Replay {
 
     /// A run ends: what follows does not follow in WAL.
     pub(super) fn end_run(&mut self, end_lsn: Lsn) {
+        self.hidden_before(end_lsn);
         self.real.advance(end_lsn);
         self.real.is_blind |= self.real.completed.is_none();
         self.real.completed = None;

@@ -390,17 +390,23 @@ impl SpacingReplay {
         }
     }
 
+    /// Images before this address that no redo point explains may be due to one that no record names.
+    pub(super) fn hidden_before(&mut self, lsn: Lsn) {
+        let end = eighths(lsn, self.pending_base);
+        for image in self.pending.iter().filter(|image| image.before > 0 && image.lsn <= end) {
+            for setting in self.settings.iter_mut().filter(|setting| setting.bit & image.mask != 0) {
+                setting.unsure = setting.unsure.saturating_add(1);
+            }
+        }
+    }
+
     /// A run ends: what follows does not follow in WAL.
     pub(super) fn end_run(&mut self, end_lsn: Lsn) {
         if !self.is_begun {
             return;
         }
         // A redo point that no checkpoint names yet may explain images that none explains now.
-        for image in self.pending.iter().filter(|image| image.before > 0) {
-            for setting in self.settings.iter_mut().filter(|setting| setting.bit & image.mask != 0) {
-                setting.unsure = setting.unsure.saturating_add(1);
-            }
-        }
+        self.hidden_before(Lsn(u64::MAX));
         self.settle(end_lsn, 0);
         for setting in &mut self.settings {
             let distance = setting.simulated(end_lsn).saturating_sub(setting.redo_at);

@@ -4,7 +4,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::wal::forced::always_images;
+use crate::analysis::wal::forced::{always_images, initialises_before, never_images};
+use crate::analysis::wal::hidden_redo::{heads_with_offsets, lsn_at_hand};
 use crate::analysis::wal::segment::Visitor;
 use crate::analysis::wal::stretch::Stretch;
 use crate::analysis::wal::tally::Tally;
@@ -66,6 +67,7 @@ const SURE: u8 = 8;
 const BACKUP: u8 = 16;
 const NEW_PAGE: u8 = 32;
 const MARKS_VISIBLE: u8 = 64;
+const NO_LSN: u8 = 128;
 
 impl Touch {
     /// A touch at this offset of this block; index of its fork and of its kind, with what [`Self::flags`] gave; bytes of its
@@ -116,6 +118,11 @@ impl Touch {
     /// A page logged as a whole (`FPI`).
     pub(super) const fn is_new_page(&self) -> bool {
         self.flags & NEW_PAGE != 0
+    }
+
+    /// Its page is known to have had no LSN, whatever changed it before.
+    pub(super) const fn had_no_lsn(&self) -> bool {
+        self.flags & NO_LSN != 0
     }
 
     /// The page of a table that is marked as visible to all: its LSN is set exactly where hint bits are logged.
@@ -330,14 +337,26 @@ impl<F: Full> TouchList<F> {
         self.recent.fill(0);
     }
 
+    /// Keeps the touches of a record with images.
+    #[inline(never)]
+    fn touch_with_images(&mut self, record: &Record<'_>) {
+        let (rmgr_id, info) = (record.header.rmgr_id, record.header.info);
+        for (block_id, head, offset) in heads_with_offsets(record) {
+            let no_lsn = head.image.is_some()
+                && (initialises_before(rmgr_id, info, block_id)
+                    || lsn_at_hand(record, &head, offset).is_some_and(|lsn| !lsn.is_valid()));
+            self.touch(record, block_id, &head, no_lsn);
+        }
+    }
+
     /// Keeps a touch, unless one of the same block in the same slice says as much.
     #[inline(always)]
-    fn touch(&mut self, record: &Record<'_>, block_id: u8, head: &BlockHead) {
+    fn touch(&mut self, record: &Record<'_>, block_id: u8, head: &BlockHead, no_lsn: bool) {
         let image_bytes = match head.image {
             Some(image) if head.has_image_to_apply(record.major) => image.length,
             _ => 0,
         };
-        let flags = flags_of(record, block_id, head, image_bytes > 0);
+        let flags = flags_of(record, block_id, head, image_bytes > 0) | if no_lsn { NO_LSN } else { 0 };
         let kind = self.kind((record.header.rmgr_id, type_key(record.header.rmgr_id, record.header.info), block_id));
         let is_plain = image_bytes == 0 && flags & INIT == 0;
         if is_plain && let Some(kind) = self.list.kinds.get_mut(usize::from(kind)) {
@@ -380,10 +399,11 @@ fn flags_of(record: &Record<'_>, block_id: u8, head: &BlockHead, has_image: bool
     let is_visible = rmgr_id == RM_HEAP2 && info & HEAP_OPERATION == HEAP2_VISIBLE;
     let fork = head.fork();
     let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-    let sets_lsn = has_image
-        || head.will_init()
-        || fork.is_some_and(|fork| surely_sets_lsn(record.major, rmgr_id, info, fork))
-        || (is_visible && fork == Some(ForkNumber::Vm));
+    let changes = || {
+        !never_images(rmgr_id, info, block_id)
+            && fork.is_some_and(|fork| surely_sets_lsn(record.major, rmgr_id, info, fork))
+    };
+    let sets_lsn = has_image || head.will_init() || changes() || (is_visible && fork == Some(ForkNumber::Vm));
     bit(head.will_init(), INIT)
         | bit(is_hint(rmgr_id, info), HINT)
         | bit(has_image && always_images(record.major, rmgr_id, info, block_id), ALWAYS)
@@ -417,8 +437,12 @@ impl<F: Full> Visitor for TouchList<F> {
                 self.slice = slice;
                 self.recent.fill(0);
             }
-            for (block_id, head) in record.block_heads() {
-                self.touch(record, block_id, &head);
+            if record.layout.image_count > 0 {
+                self.touch_with_images(&{ *record });
+            } else {
+                for (block_id, head) in record.block_heads() {
+                    self.touch(record, block_id, &head, false);
+                }
             }
         }
         let list = &self.list;

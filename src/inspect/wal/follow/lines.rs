@@ -9,9 +9,10 @@ use crate::analysis::finding::Finding;
 use crate::analysis::wal::certainty::Certainty;
 use crate::analysis::wal::clock::Clock;
 use crate::analysis::wal::collect::collect_run;
-use crate::analysis::wal::interval::{Folded, Interval, IntervalFold};
+use crate::analysis::wal::hidden_redo::{NewerImage, NewerImages};
+use crate::analysis::wal::interval::{Folded, Interval, IntervalFold, Reread};
 use crate::analysis::wal::partial::{Counter, ScanPlan, SegmentCounts, Slice};
-use crate::analysis::wal::segment::{SegmentRead, WatchRead, read_segment};
+use crate::analysis::wal::segment::{SegmentRead, Visitor, WatchRead, read_segment};
 use crate::analysis::wal::stretch::{Extent, Stretch};
 use crate::analysis::wal::time_buckets::{Bucket, BucketCounter, TimeBuckets};
 use crate::analysis::wal::walk::WalkEnd;
@@ -214,10 +215,18 @@ impl Lines {
         self.undecoded.extend(counts.undecoded.take());
         // Numbers of segments stay what they are from round to round.
         let number = number_of(set, part.index);
-        let mut rescan = |segments: Range<usize>, cuts: &[Lsn]| read_again(set, segments, cuts);
         let Kind::Intervals(fold) = &mut self.kind else { return };
-        if let Err(error) = fold.push(number, counts, end_lsn, &mut rescan) {
+        if let Err(error) = fold.push((number, part.extent.first_lsn), counts, end_lsn, &mut Again { set }) {
             // The redo point lies in a segment that is gone: two intervals stay one.
+            self.lost_redo.get_or_insert(error);
+        }
+    }
+
+    /// Ends a run: what follows does not follow in WAL.
+    pub(super) fn end_run(&mut self, set: &WalSet) {
+        if let Kind::Intervals(fold) = &mut self.kind
+            && let Err(error) = fold.end_run(&mut Again { set })
+        {
             self.lost_redo.get_or_insert(error);
         }
     }
@@ -234,21 +243,19 @@ impl Lines {
     }
 
     /// Goes on at `lsn`, after WAL that is missing.
-    pub(super) fn skip_to(&mut self, lsn: Lsn) {
+    pub(super) fn skip_to(&mut self, lsn: Lsn, set: &WalSet) {
         let from = self.next.replace(lsn).unwrap_or(lsn);
         self.gaps.push(from..lsn);
-        match &mut self.kind {
-            Kind::Intervals(fold) => fold.end_run(),
-            Kind::Buckets(buckets) => buckets.gap(),
+        self.end_run(set);
+        if let Kind::Buckets(buckets) = &mut self.kind {
+            buckets.gap();
         }
     }
 
     /// Goes on at `lsn`, where another timeline begins.
-    pub(super) fn go_on_at(&mut self, lsn: Lsn) {
+    pub(super) fn go_on_at(&mut self, lsn: Lsn, set: &WalSet) {
         self.next = Some(lsn);
-        if let Kind::Intervals(fold) = &mut self.kind {
-            fold.end_run();
-        }
+        self.end_run(set);
     }
 
     /// Records with a right checksum whose payload is not that of their type, since it was asked before.
@@ -319,23 +326,56 @@ fn number_of(set: &WalSet, index: usize) -> usize {
     usize::try_from(set.segments()[index].segment.number).unwrap_or(usize::MAX)
 }
 
-/// Reads segments, by their numbers, once more with cuts.
-fn read_again(set: &WalSet, numbers: Range<usize>, cuts: &[Lsn]) -> Result<Vec<Slice>, WalReadError> {
-    let start_lsn = cuts.first().copied().unwrap_or_default();
-    let plan = ScanPlan { start_lsn, blocks: true, ..ScanPlan::totals() };
-    let quiet = |_| unwatched(0, 0);
-    let (mut slices, mut buffer) = (Vec::new(), Vec::new());
-    for number in numbers {
-        let index = (0..set.segments().len()).find(|index| number_of(set, *index) == number);
-        let run = index.and_then(|index| set.runs().into_iter().find(|run| run.contains(&index)));
-        let Some((index, run)) = index.zip(run) else {
-            let gone = io::Error::from(io::ErrorKind::NotFound);
-            let name = format!("segment number {number}");
-            return Err(WalReadError::Access(AccessError::io("read", Path::new(&name), gone)));
-        };
-        let stretch = plan.stretch(set, &run, Keep::Heads);
-        let part = read_segment(&stretch, index, index, Counter::new(set, index, &plan, cuts), &quiet, &mut buffer)?;
-        slices.extend(part.found.counts.slices);
+/// Reads segments, by their numbers, once more.
+struct Again<'a> {
+    set: &'a WalSet,
+}
+
+impl Again<'_> {
+    /// Has a visitor from `begin` for each segment shown its records from `start_lsn` on, and `take` given what it found.
+    fn read<V: Visitor>(
+        &self,
+        numbers: Range<usize>,
+        (plan, keep): (&ScanPlan, Keep),
+        begin: impl Fn(usize) -> V,
+        mut take: impl FnMut(V),
+    ) -> Result<(), WalReadError> {
+        let (set, mut buffer) = (self.set, Vec::new());
+        let quiet = |_| unwatched(0, 0);
+        for number in numbers {
+            let index = (0..set.segments().len()).find(|index| number_of(set, *index) == number);
+            let run = index.and_then(|index| set.runs().into_iter().find(|run| run.contains(&index)));
+            let Some((index, run)) = index.zip(run) else {
+                let gone = io::Error::from(io::ErrorKind::NotFound);
+                let name = format!("segment number {number}");
+                return Err(WalReadError::Access(AccessError::io("read", Path::new(&name), gone)));
+            };
+            let stretch = plan.stretch(set, &run, keep);
+            take(read_segment(&stretch, index, index, begin(index), &quiet, &mut buffer)?.found);
+        }
+        Ok(())
     }
-    Ok(slices)
+}
+
+impl Reread for Again<'_> {
+    fn slices(&mut self, segments: Range<usize>, cuts: &[Lsn]) -> Result<Vec<Slice>, WalReadError> {
+        let start_lsn = cuts.first().copied().unwrap_or_default();
+        let (plan, mut slices) = (ScanPlan { start_lsn, blocks: true, ..ScanPlan::totals() }, Vec::new());
+        let begin = |index| Counter::new(self.set, index, &plan, cuts);
+        self.read(segments, (&plan, Keep::Heads), begin, |mut found| slices.append(&mut found.counts.slices))?;
+        Ok(slices)
+    }
+
+    fn newer_images(
+        &mut self,
+        segments: Range<usize>,
+        range: Range<Lsn>,
+        known: Lsn,
+    ) -> Result<Vec<NewerImage>, WalReadError> {
+        let (block_size, mut images) = (self.set.geometry().block_size, Vec::new());
+        let plan = ScanPlan { start_lsn: range.start, ..ScanPlan::totals() };
+        let begin = |_| NewerImages::new(range.clone(), known, block_size);
+        self.read(segments, (&plan, Keep::Blocks), begin, |mut found| images.append(&mut found.images))?;
+        Ok(images)
+    }
 }

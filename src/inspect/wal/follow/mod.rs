@@ -164,7 +164,9 @@ impl WalFollow {
         if let Some(error) = self.lines.take_lost_redo() {
             self.tell_skipped(SkippedPart::WalBeforeRedo, error);
         }
-        Ok(Round { lines: self.lines.take_settled(), told: std::mem::take(&mut self.telling), is_last: self.is_over })
+        let lines = self.lines.take_settled();
+        self.telling.extend(hidden_redo_points(&lines));
+        Ok(Round { lines, told: std::mem::take(&mut self.telling), is_last: self.is_over })
     }
 
     fn look(&mut self, is_over: &(dyn Fn() -> bool + Sync)) -> Result<After, InspectError> {
@@ -237,7 +239,7 @@ impl WalFollow {
         );
         let remark = WalRemark::Note { kind: NoteKind::OtherTimeline, what };
         self.telling.push(Oddity::Finding(Finding::note(FindingKind::Wal(remark)).in_file("WAL")));
-        self.lines.go_on_at(left);
+        self.lines.go_on_at(left, set);
         true
     }
 
@@ -315,7 +317,7 @@ impl WalFollow {
             true => {
                 self.stall = None;
                 self.tell_gap(set, at.unwrap_or(goes_on)..goes_on, (of_server, &wrong.gaps));
-                self.lines.skip_to(goes_on);
+                self.lines.skip_to(goes_on, set);
                 After::Again
             }
             false if of_server => After::Again,
@@ -383,6 +385,19 @@ impl WalFollow {
         self.telling.push(Oddity::Skipped(Skipped { what, bytes: None, reason: reason.into() }));
     }
 
+    /// A checkpoint that is under way at the end has a redo point that no record names yet.
+    fn look_for_hidden_redo(&mut self) {
+        let Some(source) = self.source.filter(|_| self.lines.next().is_some()) else { return };
+        let wanted = Wanted { system_identifier: source.system_identifier, from: self.request.wal.start };
+        // What is wrong with files that cannot be opened any more was said before.
+        if let Ok(source) = WalSource::open_for(&self.request.wal, wanted, &unwatched) {
+            self.lines.end_run(&source.set);
+        }
+        if let Some(error) = self.lines.take_lost_redo() {
+            self.tell_skipped(SkippedPart::WalBeforeRedo, error);
+        }
+    }
+
     /// Ends it. What may be wrong is looked at again, a few times in a row: what stays is said.
     #[must_use]
     pub fn finish(mut self) -> Followed {
@@ -406,13 +421,24 @@ impl WalFollow {
         if !self.caught_up {
             self.tell_skipped(SkippedPart::RestOfWal, SkipReason::Interrupted(Lacking::Counts));
         }
+        self.look_for_hidden_redo();
         told.append(&mut self.telling);
         told.extend(self.sightings.further());
         let (lines, counts, odd_times) = self.lines.finish();
+        told.extend(hidden_redo_points(&lines));
         given.extend(lines);
         told.extend(odd_times.into_iter().map(Oddity::Finding));
         Followed { lines: given, told, counts, source: self.source }
     }
+}
+
+/// Says which lines begin at a redo point that no record names.
+fn hidden_redo_points(lines: &[FollowedLine]) -> impl Iterator<Item = Oddity> {
+    let hidden = lines.iter().filter_map(|line| match &line.row {
+        FollowedRow::Interval(interval) => interval.hidden,
+        FollowedRow::Bucket(_) => None,
+    });
+    hidden.map(|hidden| Oddity::Finding(Finding::note(FindingKind::from(hidden))))
 }
 
 /// True when a run has WAL after `next`.

@@ -46,7 +46,7 @@ impl BlockHeads<'_> {
 impl Iterator for BlockHeads<'_> {
     type Item = (u8, BlockHead);
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let head = self.read_one();
