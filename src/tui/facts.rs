@@ -252,6 +252,8 @@ pub struct WalSurvey {
     pub skipped: Vec<Skipped>,
     /// All of it in short stretches, as soon as that is counted.
     pub timeline: Option<Arc<Timeline>>,
+    /// What is in all of these stretches: to sum it up takes longer than an answer to a key may.
+    pub whole: Option<Arc<WindowSheet>>,
     /// Redo points that no record names.
     pub hidden: Vec<HiddenRedo>,
     /// What would have saved images, as soon as that is known.

@@ -51,7 +51,8 @@ fn set_window(state: &mut State, cells: Range<usize>) {
     if state.wal.window.as_ref().is_some_and(|window| window.cells == cells) {
         return;
     }
-    state.wal.window = Some(Arc::new(WindowSheet::of(&survey, &timeline, cells)));
+    let whole = survey.whole.as_ref().filter(|whole| whole.cells == cells);
+    state.wal.window = Some(whole.map_or_else(|| Arc::new(WindowSheet::of(&survey, &timeline, cells)), Arc::clone));
 }
 
 /// Moves the window by half of its width, at least by one stretch.
