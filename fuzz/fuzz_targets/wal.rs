@@ -1,6 +1,6 @@
 //! Any bytes as the start of a WAL segment, at the address and with the sizes that its first page names: records lie inside
 //! it, in order; reading in pieces gives what reading at once gives; images restore to a whole page or say why not. A record
-//! whose CRC alone is wrong is signed again, so that what lies behind that check is reached.
+//! whose CRC alone is wrong is signed again, so that what is read only after that check is reached.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,7 +17,7 @@ use pgforensics::parsers::wal::record_time::record_time;
 use pgforensics::parsers::wal::xact_end::{SubXacts, XactEnd};
 use pgforensics::types::{Geometry, Lsn};
 
-/// How often records are signed and read again: behind one there can be more.
+/// How often records are signed and read again: after one there can be more.
 const ROUNDS: usize = 4;
 
 /// Bytes of a record header before its CRC.
