@@ -345,6 +345,15 @@ pub enum SkipReason {
     },
     /// Which tablespace a file holds is unknown.
     UnknownTablespace,
+    /// A tablespace has fewer pages than its page 0 says.
+    TablespaceShort {
+        /// Pages in its files.
+        pages: u64,
+        /// Pages that it should have.
+        declared: u32,
+    },
+    /// Files of the doublewrite buffer were not found.
+    BufferNotFound,
     /// A server may be running on the data directory.
     ServerMayRun,
     /// There is no WAL.

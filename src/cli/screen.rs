@@ -16,8 +16,8 @@ use crate::output::next_step_text::write_steps;
 use crate::output::text::Layout;
 use crate::tui::command_line::{tui_command, undo_command};
 use crate::tui::look::{Look, Theme, pages};
-use crate::tui::run::{Ended, run};
-use crate::tui::state::Subject;
+use crate::tui::run::{Ended, Model, run};
+use crate::tui::state::{State, Subject};
 use crate::tui::view::start_words;
 use crate::tui::worker::Backend;
 
@@ -104,7 +104,21 @@ pub fn show_until(
     backend: Arc<dyn Backend>,
     end: impl FnOnce() -> Result<(), InspectError>,
 ) -> Result<Ended, Stop> {
-    let ended = run(subject, args.look(), Arc::clone(&backend));
+    show_model(args, |look, size| State::new(subject, look, size), backend, end)
+}
+
+/// The same for any screen: `make` makes its state.
+///
+/// # Errors
+/// As [`show_until`].
+pub fn show_model<M: Model>(
+    args: ScreenArgs,
+    make: impl FnOnce(Look, (u16, u16)) -> M,
+    backend: Arc<dyn Backend<M::Action, M::Effect>>,
+    end: impl FnOnce() -> Result<(), InspectError>,
+) -> Result<Ended<M>, Stop> {
+    let look = args.look();
+    let ended = run(|size| make(look, size), Arc::clone(&backend));
     // No server and no sandbox stays.
     backend.leave();
     let done = end();

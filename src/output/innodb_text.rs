@@ -55,6 +55,7 @@ pub fn write_instance(
         DoublewriteLayout::Legacy(header) => {
             format!("in the system tablespace, from its pages {} and {} on", header.blocks.0, header.blocks.1)
         }
+        DoublewriteLayout::Elsewhere => "not found: its files are elsewhere, or lost".to_owned(),
         DoublewriteLayout::Missing => "none".to_owned(),
     };
     write_fact(out, layout, "doublewrite buffer", &place)?;

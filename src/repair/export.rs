@@ -84,14 +84,17 @@ impl ExportDir {
         Ok(NewFile { file, path, bytes: 0 })
     }
 
-    /// Writes a new file. `name` has no directory part.
+    /// Writes a new file, of which nothing stays where it cannot be written whole. `name` has no directory part.
     ///
     /// # Errors
     /// When a file of that name exists or the system refuses.
     pub fn write_new(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, AccessError> {
-        let mut new = self.begin(&[], name)?;
-        new.file.write_all(bytes).map_err(|source| AccessError::io("write", &new.path, source))?;
-        Ok(new.path)
+        let path = self.directory.path().join(name);
+        if Path::new(name).file_name().is_none_or(|file| file != name) {
+            return Err(AccessError::io("create", &path, io::ErrorKind::InvalidInput.into()));
+        }
+        self.directory.write_new(Path::new(name), bytes, false)?;
+        Ok(path)
     }
 }
 

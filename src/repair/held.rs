@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
 
 use std::fs::{File, Metadata};
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -103,6 +104,26 @@ impl HeldDir {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR));
         opened.map(File::from).map_err(|error| self.failed("create", name, error))
+    }
+
+    /// Makes a file with this content; `is_synced`: and waits until it is on disk. Where that fails, nothing of the file stays:
+    /// half of a page or of a plan under its name would be taken for all of it.
+    pub(super) fn write_new(&self, name: &Path, bytes: &[u8], is_synced: bool) -> Result<(), AccessError> {
+        let fail = |operation, source| AccessError::io(operation, &self.path.join(name), source);
+        let mut file = self.create_file(name)?;
+        let written = file.write_all(bytes).map_err(|source| fail("write", source));
+        let sync = || if is_synced { file.sync_all().map_err(|source| fail("sync", source)) } else { Ok(()) };
+        written.and_then(|()| sync()).inspect_err(|_| self.discard(name, &file))
+    }
+
+    /// Removes a file that was made in it, unless its name stands for another one by now. That it stays where that fails, too, is
+    /// no worse than what failed before.
+    fn discard(&self, name: &Path, file: &File) {
+        let is_it =
+            rustix::fs::fstat(file).is_ok_and(|made| self.stat_of(name).is_ok_and(|there| is_same(&made, &there)));
+        if is_it {
+            rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()).ok();
+        }
     }
 
     /// Makes a directory in it, for this user alone; false when something of that name is there.

@@ -1,7 +1,6 @@
 //! A new file outside the data: where it may stand is found out first, and it is written when its content is known.
 #![allow(clippy::disallowed_methods, reason = "this module writes files; that is what repair/ is for")]
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -14,7 +13,6 @@ use crate::cluster::open::AccessError;
 #[derive(Debug)]
 pub struct NewFile {
     directory: HeldDir,
-    path: PathBuf,
     name: PathBuf,
 }
 
@@ -32,18 +30,15 @@ impl NewFile {
             Ok(_) => return Err(AccessError::io("create", path, Errno::EXIST.into()).into()),
         }
         let name = name.to_owned();
-        Ok(Self { directory, path: path.to_owned(), name })
+        Ok(Self { directory, name })
     }
 
-    /// Makes the file, writes it, and waits until it is on disk.
+    /// Makes the file, writes it, and waits until it is on disk. Where it cannot be written whole, nothing of it stays.
     ///
     /// # Errors
     /// When something of that name is there by now, or the system refuses.
     pub fn write(&self, bytes: &[u8]) -> Result<(), AccessError> {
-        let fail = |operation, source| AccessError::io(operation, &self.path, source);
-        let mut file = self.directory.create_file(&self.name)?;
-        file.write_all(bytes).map_err(|source| fail("write", source))?;
-        file.sync_all().map_err(|source| fail("sync", source))?;
+        self.directory.write_new(&self.name, bytes, true)?;
         self.directory.sync()
     }
 }

@@ -26,7 +26,7 @@ pub fn command_line(state: &State) -> String {
     let path = quoted(&state.subject.path);
     let all = &state.subject.arguments;
     match state.view {
-        View::Triage => format!("{program} check --explain {all}"),
+        View::Triage | View::Findings => format!("{program} check --explain {all}"),
         View::Batches => format!("{program} batches {path}"),
         View::Slots if state.slots.batch.is_some() => {
             format!("{program} dump{} {path}", batch_arguments(state).unwrap_or_default())

@@ -344,8 +344,9 @@ impl WindowSheet {
 }
 
 /// A repair plan and what forbids carrying it out.
-#[derive(Debug)]
 pub struct PlanSheet {
+    /// The examination that it was made from.
+    pub examined: Arc<Examination>,
     /// The pages that it was asked for; none: every proven one.
     pub pages: Vec<PageId>,
     /// The plan.

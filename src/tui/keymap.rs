@@ -16,13 +16,13 @@ pub enum Key {
 
 /// A line of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Binding {
+pub struct Binding<C: 'static = Command, V: 'static = View> {
     /// Keys that do the same.
     pub keys: &'static [Key],
     /// What they do.
-    pub command: Command,
+    pub command: C,
     /// Views in which they do it; all when there are none.
-    pub views: &'static [View],
+    pub views: &'static [V],
     /// How the keys are written.
     pub label: &'static str,
     /// What they do, in words.
@@ -31,15 +31,18 @@ pub struct Binding {
     pub hint: &'static str,
 }
 
-const fn char_key(c: char) -> Key {
+/// The key of a character.
+pub(super) const fn char_key(c: char) -> Key {
     Key::Plain(KeyCode::Char(c))
 }
 
 const LISTS: &[View] = &[View::Triage, View::Slots];
 
-const FILTERED: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page, View::Wal, View::Plan];
+const FILTERED: &[View] =
+    &[View::Triage, View::Findings, View::Batches, View::Slots, View::Page, View::Wal, View::Plan];
 
-const SCROLLED: &[View] = &[View::Triage, View::Slots, View::Page, View::Wal, View::Plan];
+const SCROLLED: &[View] =
+    &[View::Triage, View::Findings, View::Slots, View::Page, View::Wal, View::Plan, View::Apply, View::Undo];
 
 const OPENING: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page, View::Wal];
 
@@ -48,7 +51,7 @@ const SIDEWAYS: &[View] = &[View::Page, View::Wal];
 const FINDING: &[View] = &[View::Triage, View::Slots, View::Page];
 
 /// What there is of a cluster, and not of WAL alone.
-const CLUSTER: &[View] = &[View::Triage, View::Batches, View::Slots, View::Page, View::Plan];
+const CLUSTER: &[View] = &[View::Triage, View::Findings, View::Batches, View::Slots, View::Page, View::Plan];
 
 /// Every key.
 pub const KEYS: &[Binding] = &[
@@ -199,6 +202,14 @@ pub const KEYS: &[Binding] = &[
         "hide them again",
         "",
     ),
+    bind(
+        &[char_key('F')],
+        Command::Show(View::Findings),
+        &[View::Triage],
+        "F",
+        "every finding: problems, what was not examined, notes",
+        "findings",
+    ),
     bind(&[char_key('f')], Command::OnlyMatches, &[View::Slots], "f", "show only matches, or all", "all"),
     bind(
         &[char_key('s')],
@@ -271,14 +282,15 @@ pub const KEYS: &[Binding] = &[
     bind(&[Key::Control('l')], Command::Redraw, &[], "ctrl-l", "redraw the screen", ""),
 ];
 
-const fn bind(
+/// A line of a table.
+pub(super) const fn bind<C: Copy, V>(
     keys: &'static [Key],
-    command: Command,
-    views: &'static [View],
+    command: C,
+    views: &'static [V],
     label: &'static str,
     help: &'static str,
     hint: &'static str,
-) -> Binding {
+) -> Binding<C, V> {
     Binding { keys, command, views, label, help, hint }
 }
 
@@ -288,7 +300,7 @@ impl Binding {
     pub fn applies(&self, view: View, views: &[View]) -> bool {
         let here = self.views.is_empty() || self.views.contains(&view);
         let there = match self.command {
-            Command::Show(shown) => views.contains(&shown),
+            Command::Show(shown) => views.contains(&shown.tab()),
             _ => self.views.is_empty() || self.views.iter().any(|view| views.contains(&view.tab())),
         };
         here && there
@@ -296,7 +308,7 @@ impl Binding {
 }
 
 /// A key as the table has it.
-fn key_of(event: KeyEvent) -> Key {
+pub(super) fn key_of(event: KeyEvent) -> Key {
     match event.code {
         KeyCode::Char(c) if event.modifiers.contains(KeyModifiers::CONTROL) => Key::Control(c.to_ascii_lowercase()),
         code => Key::Plain(code),
@@ -348,7 +360,7 @@ pub fn idle_words(event: KeyEvent, state: &State) -> String {
 }
 
 /// How a key is written.
-fn key_name(key: Key) -> String {
+pub(super) fn key_name(key: Key) -> String {
     match key {
         Key::Control(c) => format!("ctrl-{c}"),
         Key::Plain(KeyCode::Char(' ')) => "space".to_owned(),
@@ -364,7 +376,7 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_in_one_view() {
-        for view in View::ALL.into_iter().chain([View::Apply, View::Undo]) {
+        for view in View::ALL.into_iter().chain([View::Findings, View::Apply, View::Undo]) {
             let mut seen = Vec::new();
             for binding in KEYS.iter().filter(|binding| binding.applies(view, &View::ALL)) {
                 for key in binding.keys {

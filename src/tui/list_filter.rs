@@ -8,6 +8,8 @@ use super::state::{PagePart, State, View, WalLevel};
 /// Lists that can be filtered by words of their lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListKind {
+    /// Findings of the check.
+    Findings,
     /// Batches of the double write buffer.
     Batches,
     /// Rows of a page, or entries of an index.
@@ -77,6 +79,7 @@ impl State {
     pub fn list_kind(&self) -> Option<ListKind> {
         match (self.view, self.page.part, self.wal.level) {
             _ if self.help.is_open => None,
+            (View::Findings, ..) => Some(ListKind::Findings),
             (View::Batches, ..) => Some(ListKind::Batches),
             (View::Page, PagePart::Rows, _) if !self.page.is_open => Some(ListKind::Rows),
             (View::Page, PagePart::Wal, _) if !self.page.is_open => Some(ListKind::History),

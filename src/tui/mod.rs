@@ -4,13 +4,16 @@
 
 pub mod action;
 pub mod backend;
+mod body;
 pub mod byte_rows;
 pub mod command_line;
 pub mod damage_map;
 pub mod export;
 pub mod export_text;
 pub mod facts;
+pub mod finding_list;
 pub mod guide;
+pub mod innodb;
 pub mod keymap;
 pub mod list_filter;
 pub mod look;

@@ -117,6 +117,8 @@ pub struct TriageState {
     pub order: MapOrder,
     /// Damaged pages that are known while the check goes on, by identity.
     pub found: BTreeMap<PageId, FoundPage>,
+    /// Index of the selected finding.
+    pub finding: usize,
 }
 
 /// The list of batches.
@@ -410,7 +412,7 @@ impl State {
                 survey.slots().get(*index)?.page
             }
             View::Page => self.page.wanted.filter(|_| self.page.sheet.is_some()),
-            View::Batches | View::Wal | View::Plan | View::Apply | View::Undo => None,
+            View::Batches | View::Wal | View::Findings | View::Plan | View::Apply | View::Undo => None,
         }
     }
 

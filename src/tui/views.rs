@@ -15,6 +15,8 @@ pub enum View {
     Wal,
     /// What a repair would do.
     Plan,
+    /// Every finding, one by one: no tab, opened from the triage.
+    Findings,
     /// The last look before a plan is carried out: no tab, opened from the plan.
     Apply,
     /// The last look before a repair is taken back: no tab, opened from the plan.
@@ -28,7 +30,7 @@ impl View {
     /// On a wide screen, all about the selected line is shown beside the list.
     #[must_use]
     pub const fn has_detail(self) -> bool {
-        matches!(self, Self::Triage | Self::Slots | Self::Page | Self::Wal)
+        matches!(self, Self::Triage | Self::Findings | Self::Slots | Self::Page | Self::Wal)
     }
 
     /// The word on the tab.
@@ -41,6 +43,7 @@ impl View {
             Self::Page => "Page",
             Self::Wal => "WAL",
             Self::Plan => "Plan",
+            Self::Findings => "Findings",
             Self::Apply => "Apply",
             Self::Undo => "Undo",
         }
@@ -50,6 +53,7 @@ impl View {
     #[must_use]
     pub const fn tab(self) -> Self {
         match self {
+            Self::Findings => Self::Triage,
             Self::Apply | Self::Undo => Self::Plan,
             view => view,
         }

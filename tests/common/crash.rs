@@ -1,12 +1,11 @@
 //! Crashes of a live server that tears its own page writes, and what recovery makes of them.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use super::common;
 use super::live::Server;
 use super::tear::{BLOCK_SIZE, Plan, Tear, TearingServer};
+use crate::common;
 
 /// Rows of the table that the load changes.
 pub const ROWS: u32 = 40_000;

@@ -2,7 +2,6 @@
 //!
 //! Only crashed clusters of 19devel with slots of layout B are edited. Offsets are written out here, not taken from the
 //! code under test.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};

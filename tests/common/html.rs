@@ -1,5 +1,4 @@
 //! Pages that the programs write, read as XML.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use roxmltree::{Document, Node, ParsingOptions};
 

@@ -1,5 +1,4 @@
 //! A PostgreSQL server of the machine, for tests that need a real one.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::ffi::OsString;
 use std::fs;
@@ -55,7 +54,7 @@ pub fn all_programs() -> Option<(Vec<PathBuf>, PathBuf)> {
     // The newest client speaks with all servers.
     let client = bins.iter().filter(|bin| bin.join("psql").exists()).max_by_key(|bin| version_of(bin)).cloned();
     if client.is_none() {
-        super::common::skipped("no PostgreSQL server is installed here");
+        crate::common::skipped("no PostgreSQL server is installed here");
     }
     Some((bins, client?))
 }
@@ -71,7 +70,7 @@ impl Server {
     /// Makes a cluster as [`Self::start`] does and does not start it.
     pub fn create(settings: &str) -> Option<Self> {
         let Some(bin) = find_programs() else {
-            super::common::skipped("no PostgreSQL server is installed here");
+            crate::common::skipped("no PostgreSQL server is installed here");
             return None;
         };
         Some(Self::create_with(
@@ -84,7 +83,12 @@ impl Server {
 
     /// Makes a cluster with the programs in `bin`, and those in `client` where `bin` lacks one; not started.
     pub fn create_with(bin: PathBuf, client: PathBuf, initdb: &[&str], settings: &str) -> Self {
-        let server = Self::in_new_directory(bin, client, geteuid().is_root().then_some(NOBODY));
+        Self::create_in(&std::env::temp_dir(), bin, client, initdb, settings)
+    }
+
+    /// Makes a cluster as [`Self::create_with`] does, in a new directory below `parent`, where all copies of it will be.
+    pub fn create_in(parent: &Path, bin: PathBuf, client: PathBuf, initdb: &[&str], settings: &str) -> Self {
+        let server = Self::in_new_directory(parent, bin, client, geteuid().is_root().then_some(NOBODY));
         let data = server.data();
         let usual = ["-N", "--locale=C", "-E", "UTF8", "-U", "postgres", "-A", "trust", "-D", text(&data)];
         server.must("initdb", &[initdb, &usual].concat());
@@ -95,7 +99,7 @@ impl Server {
     /// A copy of a cluster whose server does not run, in a directory of its own; not started. Tablespaces must lie
     /// inside the data directory.
     pub fn copy(&self) -> Self {
-        let copy = Self::in_new_directory(self.bin.clone(), self.client.clone(), self.user);
+        let copy = self.in_another_directory();
         // Keeps owners and modes, without which the server refuses a data directory.
         let status = Command::new("cp").arg("-a").arg(self.data()).arg(copy.data()).status().expect("cp runs");
         assert!(status.success(), "cp: {status}");
@@ -107,11 +111,16 @@ impl Server {
 
     /// A base backup in a directory of its own, made with these arguments; not started.
     pub fn base_backup(&self, arguments: &[&str]) -> Self {
-        let backup = Self::in_new_directory(self.bin.clone(), self.client.clone(), self.user);
+        let backup = self.in_another_directory();
         let (host, data) = (text(self.directory.path()), backup.data());
         let given = ["-h", host, "-U", "postgres", "--checkpoint=fast", "-D", text(&data)];
         self.must("pg_basebackup", &[&given[..], arguments].concat());
         backup
+    }
+
+    /// Leaves the files there when the server is dropped.
+    pub fn keep(&mut self) {
+        self.directory.disable_cleanup(true);
     }
 
     /// Where clients reach the server.
@@ -119,8 +128,13 @@ impl Server {
         self.directory.path()
     }
 
-    fn in_new_directory(bin: PathBuf, client: PathBuf, user: Option<u32>) -> Self {
-        let directory = tempfile::tempdir().expect("temporary directory");
+    fn in_another_directory(&self) -> Self {
+        let parent = self.directory.path().parent().expect("parent of a temporary directory");
+        Self::in_new_directory(parent, self.bin.clone(), self.client.clone(), self.user)
+    }
+
+    fn in_new_directory(parent: &Path, bin: PathBuf, client: PathBuf, user: Option<u32>) -> Self {
+        let directory = tempfile::tempdir_in(parent).expect("temporary directory");
         if let Some(user) = user {
             chown(directory.path(), Some(user), Some(user)).expect("chown");
         }

@@ -10,13 +10,22 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use serde_json::Value;
 
+pub mod crash;
 pub mod dwb_format;
 pub mod edit;
+pub mod html;
+pub mod live;
 pub mod rebuild;
 pub mod ring_format;
+#[cfg(feature = "tui")]
+pub mod screen;
+pub mod tear;
 pub mod truth;
 #[path = "../../fixtures/unpack.rs"]
 pub mod unpack;
+pub mod wal;
+pub mod wal_edit;
+pub mod wal_set;
 pub mod wal_tail;
 
 /// The crashed clusters with a double write buffer.

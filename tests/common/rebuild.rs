@@ -1,5 +1,4 @@
 //! Clusters with damaged pages, an older copy of each, all of its WAL, and the truth about every damaged page.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;
 use std::os::unix::fs::FileExt;

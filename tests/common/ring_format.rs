@@ -1,5 +1,4 @@
 //! Writes a buffer with a control file (`pg_dwb`), with offsets written out here and not taken from the code under test.
-#![allow(dead_code, reason = "each program uses a part")]
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! The screen without a terminal: keys go in, work is done at once, pictures come out.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};

@@ -1,5 +1,4 @@
 //! A server that tears its own page writes and crashes, and the list of what it tore.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,8 +12,8 @@ use std::time::{Duration, Instant};
 use pgforensics::parsers::checksum::page_checksum;
 use tempfile::TempDir;
 
-use super::common::skipped;
 use super::live::Server;
+use crate::common::skipped;
 
 /// Bytes of a page of the servers that are installed.
 pub const BLOCK_SIZE: usize = 8192;

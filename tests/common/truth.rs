@@ -1,5 +1,4 @@
 //! What is known of the torn writes of the crashed clusters (`truth.json`), and what a check says of them.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;
 use std::ops::Range;

@@ -1,5 +1,5 @@
 //! Unpacks an archive of `fixtures/wal` and reads what pg_waldump said about it.
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, reason = "a benchmark uses a part")]
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,5 +1,4 @@
 //! WAL of the fixtures in which records are changed, with checksums that fit.
-#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +6,8 @@ use std::path::Path;
 use pgforensics::parsers::crc::crc32c_of_two;
 use serde_json::Value;
 
+use crate::common::wal::{Fixture, expected_records};
 use crate::common::{Ran, arg, run};
-use crate::wal::{Fixture, expected_records};
 
 /// Where a record lies: the segment's index, and the offset in it.
 fn at(fixture: &Fixture, lsn: u64) -> Option<(usize, usize)> {

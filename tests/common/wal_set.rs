@@ -1,5 +1,4 @@
 //! Opens WAL sets and compares what they deliver.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

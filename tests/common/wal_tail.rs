@@ -1,6 +1,5 @@
 //! Appends records to the end of the WAL of a copied cluster (19devel, segments of 1 MiB), as its server would have.
 //! Reads and writes pages and records by itself: the code under test has no part in it.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::ops::Range;
 

@@ -88,6 +88,8 @@ pub struct BufferContent {
     pub counts: Vec<SlotCounts>,
     /// Damaged blocks of entries.
     pub damaged_blocks: Vec<DamagedBlock>,
+    /// Every slot and entry was read that the server has, as far as anything shows it.
+    pub is_complete: bool,
     /// Indexes of slots by page.
     by_page: BTreeMap<InnodbPageId, Vec<usize>>,
     /// Indexes of entries by page.
@@ -106,6 +108,7 @@ impl BufferContent {
         watch: &dyn Fn() -> ControlFlow<()>,
     ) -> Self {
         let mut content = Self { counts: vec![SlotCounts::default(); doublewrite.files.len()], ..Self::default() };
+        let skipped_before = coverage.skipped.len();
         let mut is_wanted = true;
         read_slots(doublewrite, spaces, jobs, coverage, |facts, (file, _)| {
             is_wanted = watch().is_continue();
@@ -128,6 +131,10 @@ impl BufferContent {
         } else {
             coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
         }
+        // Of several files in use none stays empty: one that is was overwritten with zeros.
+        let is_used = |counts: &SlotCounts| counts.empty < counts.all;
+        let is_emptied = content.counts.iter().any(is_used) && !content.counts.iter().all(is_used);
+        content.is_complete = doublewrite.is_complete() && coverage.skipped.len() == skipped_before && !is_emptied;
         content
     }
 
@@ -158,6 +165,13 @@ impl BufferContent {
             self.entries_by_page.entry(page).or_default().push(self.entries.len());
             self.entries.push(EntryFacts { file, block, index, segment, flush_type, is_sound, page, lsn });
         }
+    }
+
+    /// The highest LSN of a whole image, or of an entry in a whole block.
+    #[must_use]
+    pub fn newest_lsn(&self) -> Option<InnodbLsn> {
+        let slots = self.slots.iter().filter(|slot| slot.state.is_sound()).map(|slot| slot.lsn);
+        slots.chain(self.entries.iter().filter(|entry| entry.is_sound).map(|entry| entry.lsn)).max()
     }
 
     /// The slots that name a page, whole or not, in the order of files and slots.

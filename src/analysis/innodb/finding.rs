@@ -68,6 +68,14 @@ pub enum InnodbFinding {
         /// The server keeps it in files, which may be in another directory.
         expects_files: bool,
     },
+    /// Pages were written after the checkpoint, and nothing in the doublewrite buffer is as new.
+    InnodbBufferNotInUse,
+    /// Files or slots of the doublewrite buffer are missing.
+    InnodbBufferIncomplete,
+    /// One checkpoint block alone is valid.
+    InnodbCheckpointUncertain,
+    /// The rules of the server, a MariaDB before 10.5, are not known here.
+    InnodbUnknownRules,
     /// The first copy of the header of the legacy doublewrite buffer is damaged.
     InnodbHeaderCopyUsed,
     /// A file of another page size.

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use super::candidates::BufferContent;
 use super::compare::{InnodbComparison, compare};
-use super::recovery::{OnStart, PageCase, Prediction, RecoveryReason, Sureness};
+use super::recovery::{OnStart, PageCase, Prediction, RecoveryReason, SpaceRole, Sureness, is_page_0_lost};
 use super::scan::FoundPage;
 use super::slot::{SlotFacts, SlotId};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::sectors::{MapImage, SectorMarks, TearMap, map_tear};
-use crate::cluster::innodb::doublewrite::Doublewrite;
+use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::redo_log::Family;
 use crate::cluster::innodb::tablespace::{PageReader, Tablespace, Tablespaces};
 use crate::parsers::innodb::page::PageHeader;
@@ -29,6 +29,8 @@ const DICTIONARY_SPACE: u32 = 0xFFFF_FFFE;
 /// who replays the redo log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InnodbVerdict {
+    /// Whether an image is there is unknown: the doublewrite buffer was not found, or not all of it was read.
+    Unknown,
     /// No whole image is there.
     NoImage,
     /// A whole image is there, and the server does not use it, or it may not be the right one.
@@ -41,12 +43,13 @@ pub enum InnodbVerdict {
 
 impl InnodbVerdict {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::NoImage, Self::RestoreUnproven, Self::ServerRestores, Self::Whole];
+    pub const ALL: [Self; 5] = [Self::Unknown, Self::NoImage, Self::RestoreUnproven, Self::ServerRestores, Self::Whole];
 
     /// Stable name for programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Unknown => "unknown",
             Self::NoImage => "no_image",
             Self::RestoreUnproven => "restore_unproven",
             Self::ServerRestores => "server_restores",
@@ -121,6 +124,52 @@ impl InnodbPage {
     }
 }
 
+/// Whether what the doublewrite buffer holds is all that the server has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferTrust {
+    /// Nothing speaks against it.
+    Complete,
+    /// Files or slots are missing, or could not be read.
+    Incomplete,
+    /// The buffer was not found.
+    NotFound,
+    /// Pages were written after the checkpoint, and nothing in the buffer is as new: it is another one that was in use, or none.
+    NotInUse,
+}
+
+impl BufferTrust {
+    /// What speaks against a buffer. `newest_on_disk`: highest LSN of a whole page in the data files.
+    #[must_use]
+    pub fn of(
+        doublewrite: &Doublewrite,
+        content: &BufferContent,
+        checkpoint: Option<InnodbLsn>,
+        newest_on_disk: InnodbLsn,
+    ) -> Self {
+        let has_current = checkpoint.is_none_or(|checkpoint| content.newest_lsn() >= Some(checkpoint));
+        let is_written_since = checkpoint.is_some_and(|checkpoint| newest_on_disk > checkpoint);
+        if matches!(doublewrite.layout, DoublewriteLayout::Elsewhere | DoublewriteLayout::Missing) {
+            Self::NotFound
+        } else if !content.is_complete {
+            Self::Incomplete
+        } else if content.newest_lsn().is_none() || (is_written_since && !has_current) {
+            Self::NotInUse
+        } else {
+            Self::Complete
+        }
+    }
+
+    /// Why nothing is certain, as a reason of each page.
+    const fn reason(self) -> Option<RecoveryReason> {
+        match self {
+            Self::Complete => None,
+            Self::Incomplete => Some(RecoveryReason::BufferIncomplete),
+            Self::NotFound => Some(RecoveryReason::BufferNotFound),
+            Self::NotInUse => Some(RecoveryReason::BufferNotInUse),
+        }
+    }
+}
+
 /// What pages are judged by.
 pub struct JudgeContext<'a> {
     /// Data directory.
@@ -135,6 +184,10 @@ pub struct JudgeContext<'a> {
     pub family: Family,
     /// Where recovery starts.
     pub checkpoint: Option<InnodbLsn>,
+    /// No newer checkpoint can be lost.
+    pub is_checkpoint_certain: bool,
+    /// Whether the buffer is all that the server has.
+    pub trust: BufferTrust,
 }
 
 /// Numbers of the tablespaces that have been changed after the checkpoint, as far as anything shows it: recovery opens them.
@@ -150,11 +203,13 @@ pub fn opened_spaces(context: &JudgeContext<'_>, newest_lsn: &[InnodbLsn]) -> BT
     by_pages.chain(by_slots).chain(entries.map(|entry| entry.page.space_id)).collect()
 }
 
-/// Always opened: the system tablespace, undo tablespaces, the dictionary.
-fn is_always_opened(space: &Tablespace) -> bool {
-    let name = space.files.first().and_then(|file| file.path.file_name()).unwrap_or_default();
-    let name = name.to_string_lossy();
-    space.id == 0 || space.id == DICTIONARY_SPACE || name.starts_with("undo") || name.ends_with(".ibu")
+/// What a tablespace is for.
+fn role_of(space: &Tablespace) -> SpaceRole {
+    match space.id {
+        0 => SpaceRole::System,
+        _ if space.is_undo() => SpaceRole::Undo,
+        _ => SpaceRole::Other,
+    }
 }
 
 impl JudgeContext<'_> {
@@ -291,11 +346,18 @@ impl JudgeContext<'_> {
             let (on_start, sureness) = (OnStart::Untouched, Sureness::ByRule);
             return Prediction { on_start, sureness, chosen: None, reasons: Vec::new() };
         }
+        let role = role_of(space);
+        let first = InnodbPageId { space_id: space.id, page_no: 0 };
+        let of_page_0: Vec<&SlotFacts> = self.content.slots_of(first).collect();
+        let is_page_0_lost = found.page_no != 0 && is_page_0_lost(role, space.page_0, &of_page_0, self.checkpoint);
+        let is_always_opened = role != SpaceRole::Other || space.id == DICTIONARY_SPACE;
         let case = PageCase {
             family: self.family,
             checkpoint: self.checkpoint,
             page_no: found.page_no,
-            is_opened: is_always_opened(space) || opened.contains(&space.id) || self.checkpoint.is_none(),
+            role,
+            is_page_0_lost,
+            is_opened: is_always_opened || opened.contains(&space.id) || self.checkpoint.is_none(),
             is_zero: found.state == PageState::Empty,
             disk_lsn: found.lsn,
             slots,
@@ -308,6 +370,19 @@ impl JudgeContext<'_> {
         }
         if self.checkpoint.is_none() && !prediction.reasons.contains(&RecoveryReason::CheckpointUnknown) {
             prediction.reasons.push(RecoveryReason::CheckpointUnknown);
+            prediction.sureness = Sureness::Likely;
+        }
+        if self.checkpoint.is_some() && !self.is_checkpoint_certain {
+            prediction.reasons.push(RecoveryReason::CheckpointUncertain);
+            prediction.sureness = Sureness::Likely;
+        }
+        if let Some(reason) = self.trust.reason() {
+            if prediction.on_start == OnStart::Kept {
+                prediction.on_start = OnStart::Unknown;
+                let rests_on_buffer = [RecoveryReason::NoWholeImage, RecoveryReason::ReplayMayStop];
+                prediction.reasons.retain(|known| !rests_on_buffer.contains(known));
+            }
+            prediction.reasons.push(reason);
             prediction.sureness = Sureness::Likely;
         }
         let chosen = prediction.chosen.and_then(|chosen| slots.iter().find(|slot| slot.slot == chosen));
@@ -327,7 +402,8 @@ impl JudgeContext<'_> {
             return InnodbVerdict::Whole;
         }
         if !page.candidates.iter().any(|candidate| candidate.facts.state.is_sound()) {
-            return InnodbVerdict::NoImage;
+            let is_certain = self.trust == BufferTrust::Complete;
+            return if is_certain { InnodbVerdict::NoImage } else { InnodbVerdict::Unknown };
         }
         let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
         let is_current = chosen.is_some_and(|chosen| chosen.since_checkpoint == Some(true));

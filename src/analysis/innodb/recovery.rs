@@ -3,6 +3,7 @@
 use super::slot::{SlotFacts, SlotId};
 use crate::cluster::innodb::redo_log::Family;
 use crate::parsers::innodb::InnodbLsn;
+use crate::parsers::innodb::page_check::PageState;
 
 /// What a start does with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +66,7 @@ pub enum RecoveryReason {
     ImageOlderThanCheckpoint,
     /// The server does not use images older than the checkpoint.
     OlderImagesIgnored,
-    /// The server takes the first image in the order of slots, and a newer one is there.
+    /// The server goes by the order of slots, and a newer image is there than the one that it takes.
     ServerTakesOlderImage,
     /// Nothing shows redo of the tablespace after the checkpoint, and without such redo the server does not examine it.
     TablespaceNotOpened,
@@ -75,7 +76,7 @@ pub enum RecoveryReason {
     DamagedSlotFirst,
     /// Entries without an image name the page: the server gives up.
     DetectedWithoutImage,
-    /// Page 0 goes by other rules.
+    /// Page 0 goes by other rules, and without it the tablespace is not opened.
     PageZero,
     /// Two files claim the tablespace.
     TwoFiles,
@@ -85,15 +86,23 @@ pub enum RecoveryReason {
     FamilyUnknown,
     /// The page in the file has a higher LSN than the image.
     ImageOlderThanPage,
-    /// Replay may need the page: then the server stops there.
+    /// The page stays damaged. The server stops where replay, or the undoing of transactions, needs it.
     ReplayMayStop,
+    /// The doublewrite buffer was not found.
+    BufferNotFound,
+    /// Files or slots of the doublewrite buffer are missing.
+    BufferIncomplete,
+    /// Nothing in the doublewrite buffer is as new as the pages.
+    BufferNotInUse,
+    /// One checkpoint block alone is valid: a newer one may be lost.
+    CheckpointUncertain,
     /// Pages are encrypted or compressed in a way that cannot be tested here.
     NotVerifiable,
 }
 
 impl RecoveryReason {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::NoWholeImage,
         Self::ImageOlderThanCheckpoint,
         Self::OlderImagesIgnored,
@@ -108,6 +117,10 @@ impl RecoveryReason {
         Self::FamilyUnknown,
         Self::ImageOlderThanPage,
         Self::ReplayMayStop,
+        Self::BufferNotFound,
+        Self::BufferIncomplete,
+        Self::BufferNotInUse,
+        Self::CheckpointUncertain,
         Self::NotVerifiable,
     ];
 
@@ -129,6 +142,10 @@ impl RecoveryReason {
             Self::FamilyUnknown => "family_unknown",
             Self::ImageOlderThanPage => "image_older_than_page",
             Self::ReplayMayStop => "replay_may_stop",
+            Self::BufferNotFound => "buffer_not_found",
+            Self::BufferIncomplete => "buffer_incomplete",
+            Self::BufferNotInUse => "buffer_not_in_use",
+            Self::CheckpointUncertain => "checkpoint_uncertain",
             Self::NotVerifiable => "not_verifiable",
         }
     }
@@ -163,6 +180,17 @@ impl InnodbStart {
     }
 }
 
+/// What a tablespace is for, as far as rules depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceRole {
+    /// The system tablespace.
+    System,
+    /// Undo logs.
+    Undo,
+    /// Anything else.
+    Other,
+}
+
 /// What is known of a page that is damaged or all zero.
 pub struct PageCase<'a> {
     /// Whose rules count.
@@ -171,6 +199,10 @@ pub struct PageCase<'a> {
     pub checkpoint: Option<InnodbLsn>,
     /// Number in its tablespace.
     pub page_no: u32,
+    /// What its tablespace is for.
+    pub role: SpaceRole,
+    /// Page 0 of the tablespace is lost to MariaDB (see [`is_page_0_lost`]), and this is another page.
+    pub is_page_0_lost: bool,
     /// Something shows that recovery opens the tablespace.
     pub is_opened: bool,
     /// The page is all zero.
@@ -209,11 +241,19 @@ impl Prediction {
     /// What a start does with a page that is damaged or all zero.
     #[must_use]
     pub fn of(case: &PageCase<'_>) -> Self {
-        match case.family {
+        let mut prediction = match case.family {
             Family::Mysql8 | Family::Mysql57 | Family::Mysql56 => Self::of_mysql(case),
             Family::Mariadb => Self::of_mariadb(case),
-            Family::Unknown => Self::new(OnStart::Unknown, None, &[RecoveryReason::FamilyUnknown]).likely(),
+            Family::MariadbOld | Family::Unknown => {
+                Self::new(OnStart::Unknown, None, &[RecoveryReason::FamilyUnknown]).likely()
+            }
+        };
+        // A tablespace that is not opened has no redo that would need the page.
+        let is_opened = !prediction.reasons.contains(&RecoveryReason::TablespaceNotOpened);
+        if prediction.on_start == OnStart::Kept && !case.is_zero && is_opened {
+            prediction.reasons.push(RecoveryReason::ReplayMayStop);
         }
+        prediction
     }
 
     /// MySQL reads all slots in order, whatever their LSN: the first that names the page decides.
@@ -258,35 +298,157 @@ impl Prediction {
         }
     }
 
-    /// MariaDB loads images from the checkpoint on, and takes the newest.
+    /// MariaDB loads images from the checkpoint on, and takes the last of them in the order of slots.
     fn of_mariadb(case: &PageCase<'_>) -> Self {
         let Some(checkpoint) = case.checkpoint else {
             return Self::new(OnStart::Unknown, None, &[RecoveryReason::CheckpointUnknown]).likely();
         };
-        let mut reasons = Vec::new();
-        let is_loaded = |slot: &&&SlotFacts| slot.state.is_sound() && slot.lsn >= checkpoint;
-        let loaded: Vec<&SlotFacts> = case.slots.iter().filter(is_loaded).copied().collect();
-        // Of equal LSNs the first counts.
-        let usable = loaded.iter().filter(|slot| slot.has_plain_id).rev().max_by_key(|slot| slot.lsn).copied();
-        if let Some(slot) = usable {
+        if case.is_page_0_lost {
+            return Self::new(OnStart::Kept, None, &[RecoveryReason::PageZero]).likely();
+        }
+        if let Some(slot) = usable_by_mariadb(case.slots, checkpoint) {
             if case.page_no == 0 {
-                // Seen in one case only: it was not restored.
-                return Self::new(OnStart::Kept, None, &[RecoveryReason::PageZero]).likely();
+                let of_page_0 = |on_start, slot| Self::new(on_start, slot, &[RecoveryReason::PageZero]).likely();
+                return match (case.role, case.is_zero) {
+                    (SpaceRole::Undo, true) => of_page_0(OnStart::RefusesToStart, None),
+                    (SpaceRole::Other, false) => of_page_0(OnStart::Kept, None),
+                    _ => of_page_0(OnStart::Restored, Some(slot)),
+                };
             }
-            return Self::new(OnStart::Restored, Some(slot), &[]);
+            let newest = case.slots.iter().filter(|slot| is_loaded_by_mariadb(slot, checkpoint)).map(|slot| slot.lsn);
+            let is_older = newest.max().is_some_and(|newest| newest > slot.lsn);
+            let reason = [RecoveryReason::ServerTakesOlderImage];
+            return Self::new(OnStart::Restored, Some(slot), if is_older { &reason } else { &[] });
         }
-        if !loaded.is_empty() {
-            reasons.push(RecoveryReason::CompressedImageNotUsed);
-        } else if case.slots.iter().any(|slot| slot.state.is_sound()) {
-            reasons.push(RecoveryReason::OlderImagesIgnored);
+        let any = |takes: &dyn Fn(&SlotFacts) -> bool| case.slots.iter().any(|slot| takes(slot));
+        let reason = if any(&|slot| slot.state.is_sound() && slot.lsn >= checkpoint) {
+            RecoveryReason::CompressedImageNotUsed
+        } else if any(&|slot| slot.state.is_sound()) {
+            RecoveryReason::OlderImagesIgnored
         } else {
-            reasons.push(RecoveryReason::NoWholeImage);
+            RecoveryReason::NoWholeImage
+        };
+        let kept = Self::new(OnStart::Kept, None, &[reason]);
+        // Where redo names the page, replay may take a compressed image into memory.
+        let may_change = reason == RecoveryReason::CompressedImageNotUsed || case.disk_lsn >= checkpoint;
+        if !case.is_zero && may_change { kept.likely() } else { kept }
+    }
+}
+
+/// True for an image that MariaDB can put back: whole, not older than the checkpoint, and with its space id in plain sight.
+fn is_loaded_by_mariadb(slot: &SlotFacts, checkpoint: InnodbLsn) -> bool {
+    slot.state.is_sound() && slot.lsn >= checkpoint && slot.has_plain_id
+}
+
+/// The image of a page that MariaDB takes: the last in the order of slots, as 10.11.19 was seen to. A batch overwrites the
+/// first slots, so that the last is the oldest as a rule.
+fn usable_by_mariadb<'a>(slots: &[&'a SlotFacts], checkpoint: InnodbLsn) -> Option<&'a SlotFacts> {
+    slots.iter().rfind(|slot| is_loaded_by_mariadb(slot, checkpoint)).copied()
+}
+
+/// True when MariaDB does not open a tablespace because of its page 0, so that none of its pages is restored.
+///
+/// `slots`: those that name page 0.
+#[must_use]
+pub fn is_page_0_lost(role: SpaceRole, page_0: PageState, slots: &[&SlotFacts], checkpoint: Option<InnodbLsn>) -> bool {
+    let has_image = checkpoint.is_some_and(|checkpoint| usable_by_mariadb(slots, checkpoint).is_some());
+    match (role, page_0) {
+        (_, PageState::Sound(_) | PageState::Unverifiable(_)) => false,
+        (SpaceRole::System, _) | (SpaceRole::Undo, PageState::Damaged(_)) | (SpaceRole::Other, PageState::Empty) => {
+            !has_image
         }
-        let kept = Self::new(OnStart::Kept, None, &reasons);
-        if !case.is_zero && case.disk_lsn >= checkpoint {
-            reasons.push(RecoveryReason::ReplayMayStop);
-            return Self { reasons, ..kept }.likely();
+        (SpaceRole::Undo, PageState::Empty) | (SpaceRole::Other, PageState::Damaged(_)) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::innodb::checksum::Algorithm;
+    use crate::parsers::innodb::layout::SlotPart;
+    use crate::parsers::innodb::page::PageType;
+
+    fn slot(index: u64, lsn: u64) -> SlotFacts {
+        SlotFacts {
+            slot: (0, index),
+            offset: 0,
+            part: SlotPart::Unknown,
+            space_id: Some(5),
+            has_plain_id: true,
+            page_no: 7,
+            page_type: PageType(17855),
+            lsn: InnodbLsn(lsn),
+            state: PageState::Sound(Algorithm::Crc32),
+            length: 4096,
         }
-        kept
+    }
+
+    fn case<'a>(slots: &'a [&'a SlotFacts], page_no: u32, checkpoint: u64) -> PageCase<'a> {
+        PageCase {
+            family: Family::Mariadb,
+            checkpoint: Some(InnodbLsn(checkpoint)),
+            page_no,
+            role: SpaceRole::Other,
+            is_page_0_lost: false,
+            is_opened: true,
+            is_zero: false,
+            disk_lsn: InnodbLsn(0),
+            slots,
+            entry_lsn: None,
+        }
+    }
+
+    /// What MariaDB 10.11.19 did with these very slots, the checkpoint lying between the second and the third; and with two
+    /// slots whose images had been swapped.
+    #[test]
+    fn mariadb_takes_the_last_slot_since_the_checkpoint() {
+        let all = [slot(8, 76_356_370), slot(76, 76_046_244), slot(108, 75_697_988), slot(120, 73_847_389)];
+        let slots: Vec<&SlotFacts> = all.iter().collect();
+        let prediction = Prediction::of(&case(&slots, 7, 76_000_000));
+        assert_eq!((prediction.on_start, prediction.chosen), (OnStart::Restored, Some((0, 76))));
+        assert_eq!(prediction.reasons, [RecoveryReason::ServerTakesOlderImage]);
+        let all = [slot(35, 85_302_564), slot(72, 85_437_802), slot(233, 79_917_473)];
+        let slots: Vec<&SlotFacts> = all.iter().collect();
+        let prediction = Prediction::of(&case(&slots, 7, 85_000_000));
+        assert_eq!((prediction.on_start, prediction.chosen), (OnStart::Restored, Some((0, 72))));
+        assert!(prediction.reasons.is_empty());
+    }
+
+    /// As MariaDB 10.11.19 was seen to do with page 0, torn or zeroed, whose image was newer than the checkpoint.
+    #[test]
+    fn mariadb_goes_by_other_rules_for_page_0() {
+        let image = slot(3, 500);
+        for (role, is_zero, on_start, loses_others) in [
+            (SpaceRole::System, false, OnStart::Restored, false),
+            (SpaceRole::System, true, OnStart::Restored, false),
+            (SpaceRole::Undo, false, OnStart::Restored, false),
+            (SpaceRole::Undo, true, OnStart::RefusesToStart, true),
+            (SpaceRole::Other, false, OnStart::Kept, true),
+            (SpaceRole::Other, true, OnStart::Restored, false),
+        ] {
+            let slots = [&image];
+            let prediction = Prediction::of(&PageCase { role, is_zero, ..case(&slots, 0, 400) });
+            assert_eq!((prediction.on_start, prediction.sureness), (on_start, Sureness::Likely), "{role:?} {is_zero}");
+            let fault = crate::parsers::innodb::page_check::PageFault::CompressedSize { bytes: 0 };
+            let page_0 = if is_zero { PageState::Empty } else { PageState::Damaged(fault) };
+            let checkpoint = Some(InnodbLsn(400));
+            assert_eq!(is_page_0_lost(role, page_0, &slots, checkpoint), loses_others, "{role:?} {is_zero}");
+            let other = Prediction::of(&PageCase { is_page_0_lost: loses_others, ..case(&slots, 7, 400) });
+            let expected = if loses_others { OnStart::Kept } else { OnStart::Restored };
+            assert_eq!(other.on_start, expected, "{role:?} {is_zero}");
+            // Without an image that counts nothing is restored, whatever the tablespace is.
+            assert!(is_page_0_lost(role, page_0, &slots, Some(InnodbLsn(600))), "{role:?} {is_zero}");
+        }
+    }
+
+    #[test]
+    fn damaged_page_that_stays_may_stop_a_start() {
+        for family in [Family::Mariadb, Family::Mysql8, Family::Mysql56] {
+            let prediction = Prediction::of(&PageCase { family, ..case(&[], 7, 400) });
+            assert_eq!(prediction.on_start, OnStart::Kept, "{family:?}");
+            assert!(prediction.reasons.contains(&RecoveryReason::ReplayMayStop), "{family:?}");
+            let zero = Prediction::of(&PageCase { family, is_zero: true, ..case(&[], 7, 400) });
+            assert_eq!(zero.reasons, [RecoveryReason::NoWholeImage], "{family:?}");
+        }
     }
 }

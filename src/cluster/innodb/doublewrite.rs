@@ -7,7 +7,7 @@ use super::tablespace::Tablespaces;
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::innodb::detect_block::DetectBlock;
 use crate::parsers::innodb::layout::{
-    DoublewriteKind, LegacyHeader, SlotPart, TRX_SYSTEM_PAGE, batch_slots, extent_pages,
+    DoublewriteKind, LegacyHeader, SlotPart, TRX_SYSTEM_PAGE, are_all_files, batch_slots, extent_pages,
 };
 
 /// Slots of a file that are read; servers make at most some ten thousand.
@@ -23,6 +23,8 @@ pub enum DoublewriteLayout {
     Files,
     /// In the system tablespace.
     Legacy(LegacyHeader),
+    /// In files of their own, none of which was found: they are in another directory, or lost.
+    Elsewhere,
     /// There is no doublewrite buffer.
     Missing,
 }
@@ -34,6 +36,7 @@ impl DoublewriteLayout {
         match self {
             Self::Files => "files",
             Self::Legacy(_) => "legacy",
+            Self::Elsewhere => "not_found",
             Self::Missing => "missing",
         }
     }
@@ -154,10 +157,10 @@ pub struct Doublewrite {
 }
 
 impl Doublewrite {
-    /// Opens the doublewrite buffer. Where it has files of its own, the area in the system tablespace holds no images,
-    /// although MySQL still makes it.
+    /// Opens the doublewrite buffer. Where it has files of its own, which `expects_files` says also of files that were not
+    /// found, the area in the system tablespace holds no images, although MySQL still makes it.
     #[must_use]
-    pub fn open(data_dir: &Path, files: &InnodbFiles, spaces: &Tablespaces) -> Self {
+    pub fn open(data_dir: &Path, files: &InnodbFiles, spaces: &Tablespaces, expects_files: bool) -> Self {
         let mut found = Self {
             layout: DoublewriteLayout::Missing,
             page_bytes: spaces.page_bytes,
@@ -182,7 +185,9 @@ impl Doublewrite {
                 Err(error) => found.skipped.push(error),
             }
         }
-        if files.doublewrite.is_empty() {
+        if files.doublewrite.is_empty() && expects_files {
+            found.layout = DoublewriteLayout::Elsewhere;
+        } else if files.doublewrite.is_empty() {
             found.open_legacy(data_dir, files.system.first());
         } else {
             found.layout = DoublewriteLayout::Files;
@@ -192,6 +197,21 @@ impl Doublewrite {
             }
         }
         found
+    }
+
+    /// Every slot that the server has can be read: no file is missing or cut off, as far as names and sizes show it.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let is_readable = self.skipped.is_empty() && self.files.iter().all(|file| file.further_slots == 0);
+        is_readable
+            && match self.layout {
+                DoublewriteLayout::Files => {
+                    let sizes: Vec<(u32, u64)> = self.files.iter().map(|file| (file.number, file.slots)).collect();
+                    self.files.iter().all(|file| file.trailing_bytes == 0) && are_all_files(&sizes)
+                }
+                DoublewriteLayout::Legacy(_) => true,
+                DoublewriteLayout::Elsewhere | DoublewriteLayout::Missing => false,
+            }
     }
 
     fn add_file(&mut self, name: String, number: u32, file: ReadFile) {

@@ -5,7 +5,9 @@ use std::path::Path;
 use super::files::InnodbFiles;
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::innodb::InnodbLsn;
-use crate::parsers::innodb::redo::{Checkpoint, REDO_HEAD_BYTES, RedoFormat, RedoHeader, checkpoints, latest};
+use crate::parsers::innodb::redo::{
+    Checkpoint, REDO_HEAD_BYTES, RedoFormat, RedoHeader, checkpoints, is_latest_certain, latest,
+};
 
 /// What the redo log says.
 #[derive(Debug, Default)]
@@ -18,6 +20,8 @@ pub struct RedoLog {
     pub creator: Option<String>,
     /// The newest valid checkpoint, and the file that it is in.
     pub checkpoint: Option<(InnodbLsn, String)>,
+    /// Both checkpoint blocks that are written in turn are there: no newer checkpoint can be lost.
+    pub is_checkpoint_certain: bool,
     /// Checkpoint blocks with a wrong checksum: file and offset.
     pub damaged: Vec<(String, u64)>,
     /// Files that could not be read.
@@ -44,6 +48,7 @@ impl RedoLog {
             let (_, file) = found.iter().find(|(checkpoint, _)| *checkpoint == best)?;
             Some((best.lsn, file.clone()))
         });
+        log.is_checkpoint_certain = is_latest_certain(&blocks);
         log.damaged = found
             .into_iter()
             .filter(|(checkpoint, _)| !checkpoint.is_valid)
@@ -86,15 +91,18 @@ pub enum Family {
     Mysql57,
     /// MySQL 5.6 and before.
     Mysql56,
-    /// MariaDB.
+    /// MariaDB 10.5 and later.
     Mariadb,
+    /// MariaDB before 10.5, whose rules are not known here.
+    MariadbOld,
     /// Unknown.
     Unknown,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Mysql8, Self::Mysql57, Self::Mysql56, Self::Mariadb, Self::Unknown];
+    pub const ALL: [Self; 6] =
+        [Self::Mysql8, Self::Mysql57, Self::Mysql56, Self::Mariadb, Self::MariadbOld, Self::Unknown];
 
     /// Stable name for programs.
     #[must_use]
@@ -104,6 +112,7 @@ impl Family {
             Self::Mysql57 => "mysql_5_7",
             Self::Mysql56 => "mysql_5_6",
             Self::Mariadb => "mariadb",
+            Self::MariadbOld => "mariadb_before_10_5",
             Self::Unknown => "unknown",
         }
     }
@@ -111,20 +120,90 @@ impl Family {
     /// The family that the files of a directory show. `has_full_crc32`: a tablespace has what MariaDB alone makes.
     #[must_use]
     pub fn of(files: &InnodbFiles, log: &RedoLog, has_full_crc32: bool) -> Self {
-        let is_mariadb = log.creator.as_ref().is_some_and(|creator| creator.starts_with("MariaDB"))
-            || matches!(log.format_word & 0x7FFF_FFFF, 0x5068_7973 | 0x5048_5953 | 103 | 104)
-            || has_full_crc32;
-        if is_mariadb {
-            return Self::Mariadb;
+        let creator = log.creator.as_deref().unwrap_or_default();
+        let word = log.format_word & 0x7FFF_FFFF;
+        if let Some(version) = version_after(creator, "MariaDB ") {
+            return if version < (10, 5, 0) { Self::MariadbOld } else { Self::Mariadb };
+        }
+        match word {
+            0x5068_7973 | 0x5048_5953 => return Self::Mariadb,
+            103 | 104 => return Self::MariadbOld,
+            _ if has_full_crc32 => return Self::Mariadb,
+            _ => {}
         }
         if !files.doublewrite.is_empty() || !files.redo_directory.is_empty() {
             return Self::Mysql8;
         }
-        match log.format {
-            Some(RedoFormat::Block) => Self::Mysql57,
-            Some(RedoFormat::Old) => Self::Mysql56,
+        if let Some(version) = version_after(creator, "MySQL ") {
+            return match version {
+                version if version >= FIRST_WITH_FILES => Self::Mysql8,
+                version if version >= (5, 7, 0) => Self::Mysql57,
+                _ => Self::Mysql56,
+            };
+        }
+        // What is in the header counts only with a checkpoint that its checksum confirms.
+        match log.format.filter(|_| log.checkpoint.is_some()) {
+            Some(RedoFormat::Block) if (5..=6).contains(&word) => Self::Mysql8,
+            Some(RedoFormat::Block) if word < 4 && !files.has_dictionary => Self::Mysql57,
+            Some(RedoFormat::Old) if !files.has_dictionary => Self::Mysql56,
             _ if files.has_dictionary => Self::Mysql8,
             _ => Self::Unknown,
+        }
+    }
+
+    /// The server keeps the doublewrite buffer in files of its own.
+    #[must_use]
+    pub const fn has_buffer_files(self) -> bool {
+        matches!(self, Self::Mysql8)
+    }
+}
+
+/// The first MySQL that keeps the doublewrite buffer in files.
+const FIRST_WITH_FILES: (u32, u32, u32) = (8, 0, 20);
+
+/// The version in the name of a server: `MySQL 8.0.36`.
+fn version_after(creator: &str, name: &str) -> Option<(u32, u32, u32)> {
+    let mut parts = creator.strip_prefix(name)?.split(|c: char| !c.is_ascii_digit());
+    let mut part = || parts.next()?.parse().ok();
+    Some((part()?, part()?, part().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(creator: &str, word: u32, format: RedoFormat, has_checkpoint: bool) -> RedoLog {
+        RedoLog {
+            format: Some(format),
+            format_word: word,
+            creator: (!creator.is_empty()).then(|| creator.to_owned()),
+            checkpoint: has_checkpoint.then(|| (InnodbLsn(9), "ib_logfile0".to_owned())),
+            ..RedoLog::default()
+        }
+    }
+
+    #[test]
+    fn family_by_creator_format_and_dictionary() {
+        use RedoFormat::{Block, MariadbPhysical, Old};
+        let dictionary = InnodbFiles { has_dictionary: true, ..InnodbFiles::default() };
+        let none = InnodbFiles::default();
+        for (files, creator, word, format, has_checkpoint, expected) in [
+            (&dictionary, "MySQL 8.0.25", 4, Block, true, Family::Mysql8),
+            (&dictionary, "MySQL 8.0.19", 4, Block, true, Family::Mysql57),
+            (&none, "MySQL 5.7.44", 1, Block, true, Family::Mysql57),
+            (&dictionary, "", 4, Block, true, Family::Mysql8),
+            (&none, "", 4, Block, true, Family::Unknown),
+            (&none, "", 0, Old, true, Family::Mysql56),
+            (&none, "", 0, Old, false, Family::Unknown),
+            (&dictionary, "", 0, Old, false, Family::Mysql8),
+            (&none, "MariaDB 10.4.34", 104, Block, true, Family::MariadbOld),
+            (&none, "MariaDB 10.2.44", 1, Block, true, Family::MariadbOld),
+            (&none, "", 103, Block, true, Family::MariadbOld),
+            (&none, "MariaDB 10.11.19", 0x5068_7973, MariadbPhysical, true, Family::Mariadb),
+            (&none, "", 0x5048_5953, Block, false, Family::Mariadb),
+        ] {
+            let found = Family::of(files, &log(creator, word, format, has_checkpoint), false);
+            assert_eq!(found, expected, "{creator} {word} {has_checkpoint}");
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::parsers::innodb::page_check::PageState;
 /// Pages after the first that are asked for the space id where page 0 is damaged.
 const MAX_VOTERS: u64 = 64;
 
+/// The page sizes that an instance can have, the usual one first.
+const INSTANCE_PAGE_BYTES: [usize; 5] = [DEFAULT_PAGE_BYTES, 4096, 8192, 32768, 65536];
+
 /// A file of a tablespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpaceFile {
@@ -44,6 +47,13 @@ pub struct Tablespace {
 }
 
 impl Tablespace {
+    /// True for an undo tablespace, by the name of its file.
+    #[must_use]
+    pub fn is_undo(&self) -> bool {
+        let name = self.files.first().and_then(|file| file.path.file_name()).unwrap_or_default().to_string_lossy();
+        name.starts_with("undo") || name.ends_with(".ibu")
+    }
+
     /// Its name: the path of its first file.
     #[must_use]
     pub fn name(&self) -> String {
@@ -178,11 +188,19 @@ impl Tablespaces {
         let Some(file) = first else { return };
         let head = file.bytes_at(0, 128).ok().flatten().unwrap_or_default();
         let flags = SpaceFlags::of_page_0(&head).filter(SpaceFlags::is_possible);
-        let flags = flags.unwrap_or(SpaceFlags::plain(named.unwrap_or(DEFAULT_PAGE_BYTES)));
+        let mut flags = flags.unwrap_or(SpaceFlags::plain(named.unwrap_or(DEFAULT_PAGE_BYTES)));
+        let page_0_of = |flags: &SpaceFlags| {
+            let page = file.bytes_at(0, flags.physical_bytes()).ok().flatten().unwrap_or_default();
+            PageState::of(&page, flags)
+        };
+        if !page_0_of(&flags).is_sound() {
+            let sizes = named.map_or(INSTANCE_PAGE_BYTES.to_vec(), |bytes| vec![bytes]);
+            let forms = sizes.into_iter().flat_map(|bytes| [SpaceFlags::full_crc32(bytes), SpaceFlags::plain(bytes)]);
+            flags = fitting(&file, std::iter::once(flags).chain(forms)).unwrap_or(flags);
+        }
         self.page_bytes = flags.page_bytes;
         self.locked_by = file.locked_by();
-        let page = file.bytes_at(0, flags.physical_bytes()).ok().flatten().unwrap_or_default();
-        let page_0 = PageState::of(&page, &flags);
+        let page_0 = page_0_of(&flags);
         self.add(Tablespace::of_files(0, flags, page_0, parts));
     }
 
@@ -193,15 +211,26 @@ impl Tablespaces {
         let stored = SpaceFlags::of_page_0(&head).filter(SpaceFlags::is_possible);
         // Flags of zeros are those of old tables; in a page 0 that is damaged they tell nothing.
         let usual = self.get(0).map_or(SpaceFlags::plain(self.page_bytes), |system| system.flags);
-        let flags = stored.unwrap_or(usual);
-        let page = file.bytes_at(0, flags.physical_bytes()).map_err(NoSpace::Access)?.unwrap_or_default();
-        let page_0 = if page.is_empty() { PageState::Empty } else { PageState::of(&page, &flags) };
+        let mut flags = stored.unwrap_or(usual);
+        let page_0_of = |flags: &SpaceFlags| {
+            let page = file.bytes_at(0, flags.physical_bytes()).map_err(NoSpace::Access)?.unwrap_or_default();
+            Ok(if page.is_empty() { PageState::Empty } else { PageState::of(&page, flags) })
+        };
+        let mut page_0 = page_0_of(&flags)?;
+        if page_0 == PageState::Empty || page_0.is_damaged() {
+            let plain = [SpaceFlags::full_crc32(self.page_bytes), SpaceFlags::plain(self.page_bytes)];
+            let zip = (1..=5).map(|size| SpaceFlags { page_bytes: self.page_bytes, ..SpaceFlags::of(size << 1) });
+            let forms = stored.into_iter().filter(|_| page_0.is_damaged()).chain([usual]).chain(plain).chain(zip);
+            if let Some(better) = fitting(&file, forms.filter(SpaceFlags::is_possible)) {
+                flags = better;
+                page_0 = page_0_of(&flags)?;
+            }
+        }
         let stored_id = PageHeader::decode(0, &head).ok().map(|header| header.space_id);
         let made = |id, flags| Tablespace::of_files(id, flags, page_0, vec![(relative.to_owned(), file.size_bytes())]);
         match (page_0, stored_id) {
             (PageState::Sound(_) | PageState::Unverifiable(_), Some(id)) if stored.is_some() => Ok(made(id, flags)),
             _ => {
-                let flags = if page_0 == PageState::Empty { usual } else { flags };
                 let voted = vote(&file, &flags).map_err(NoSpace::Access)?;
                 let twice = stored_id.filter(|id| *id > 0 && second_space_id(&head) == Some(*id) && stored.is_some());
                 match voted.or(twice) {
@@ -212,6 +241,23 @@ impl Tablespaces {
             }
         }
     }
+}
+
+/// The first of these flags by which any of the first pages after page 0 is whole and where it says it is: how to read a
+/// tablespace whose page 0 is lost.
+fn fitting(file: &ReadFile, forms: impl Iterator<Item = SpaceFlags>) -> Option<SpaceFlags> {
+    let mut page = Vec::new();
+    let mut fits = |flags: &SpaceFlags| {
+        page.resize(flags.physical_bytes(), 0);
+        (1..MAX_VOTERS).any(|number| {
+            let offset = number.saturating_mul(page.len() as u64);
+            let is_read = file.read_at(&mut page, offset).is_ok_and(|filled| filled == page.len());
+            let named = PageHeader::decode(0, &page).ok().map(|header| u64::from(header.page_no));
+            is_read && named == Some(number) && PageState::of(&page, flags).is_sound()
+        })
+    };
+    let mut forms = forms;
+    forms.find(|flags| fits(flags))
 }
 
 /// The number that most of the first pages name that are whole.

@@ -7,7 +7,7 @@ use super::verify::note_scan;
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::candidates::BufferContent;
 use crate::analysis::innodb::finding::InnodbFinding;
-use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict, opened_spaces};
+use crate::analysis::innodb::judge::{BufferTrust, InnodbPage, InnodbVerdict, opened_spaces};
 use crate::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
 use crate::cluster::innodb::redo_log::Family;
@@ -63,7 +63,8 @@ pub fn innodb_check(
     let wants_zero = |page| content.names(page);
     let scan = scan(&source.scan_request(&|_| true, &wants_zero, request.jobs), &mut coverage, watch);
     note_scan(&source, &scan, &mut findings, &mut coverage);
-    let context = source.context(&content);
+    let context = source.context(&content, &scan.newest_lsn);
+    note_trust(context.trust, &mut findings);
     let opened = opened_spaces(&context, &scan.newest_lsn);
     let mut reader = PageReader::new(&source.root);
     let mut judge = |found: &FoundPage, coverage: &mut Coverage| context.judge(found, &opened, &mut reader, coverage);
@@ -78,7 +79,7 @@ pub fn innodb_check(
             whole.extend(found.filter(is_whole).and_then(|found| judge(&found, &mut coverage)));
         }
     }
-    let start = start_of(&source, &content, &pages);
+    let start = start_of(&source, &content, context.trust, &pages);
     note_pages(&pages, &mut findings);
     Ok(InnodbExamination { source, content, scan, pages, whole, start, findings, coverage })
 }
@@ -131,13 +132,26 @@ fn note_pages(pages: &[InnodbPage], findings: &mut Vec<Finding>) {
     }
 }
 
+fn note_trust(trust: BufferTrust, findings: &mut Vec<Finding>) {
+    let finding = match trust {
+        // What was not found is said where files are listed.
+        BufferTrust::Complete | BufferTrust::NotFound => return,
+        BufferTrust::Incomplete => InnodbFinding::InnodbBufferIncomplete,
+        BufferTrust::NotInUse => InnodbFinding::InnodbBufferNotInUse,
+    };
+    findings.push(about(Finding::problem, finding, None));
+}
+
 /// Whether the server starts, as far as pages and the doublewrite buffer decide it.
-fn start_of(source: &InnodbSource, content: &BufferContent, pages: &[InnodbPage]) -> InnodbStart {
+fn start_of(source: &InnodbSource, content: &BufferContent, trust: BufferTrust, pages: &[InnodbPage]) -> InnodbStart {
     let any = |takes: &dyn Fn(&InnodbPage) -> bool| pages.iter().any(takes);
     let has_bad_entries = source.family == Family::Mysql8 && !content.damaged_blocks.is_empty();
     if has_bad_entries || any(&|page| page.prediction.on_start == OnStart::RefusesToStart) {
         InnodbStart::Refuses
-    } else if source.family == Family::Unknown || any(&|page| page.prediction.on_start == OnStart::Unknown) {
+    } else if matches!(source.family, Family::MariadbOld | Family::Unknown)
+        || trust != BufferTrust::Complete
+        || any(&|page| page.prediction.on_start == OnStart::Unknown)
+    {
         InnodbStart::Unknown
     } else if any(&|page| page.prediction.reasons.contains(&RecoveryReason::ReplayMayStop)) {
         InnodbStart::MayStop
@@ -165,23 +179,27 @@ pub fn innodb_page(
     };
     let page = InnodbPageId { space_id, page_no };
     let content = source.read_buffer(request.jobs, &mut coverage, &|| watch(0, 0))?;
-    let takes = |index| index == wanted;
+    // Without a current image, whether the buffer was in use at all shows in other tablespaces.
+    let is_stale = source.checkpoint().is_some_and(|checkpoint| content.newest_lsn() < Some(checkpoint));
+    let takes = |index| index == wanted || is_stale;
     let scan = scan(&source.scan_request(&takes, &|_| false, request.jobs), &mut coverage, watch);
-    let context = source.context(&content);
+    let context = source.context(&content, &scan.newest_lsn);
+    note_trust(context.trust, &mut findings);
     let opened = opened_spaces(&context, &scan.newest_lsn);
     let mut reader = PageReader::new(&source.root);
     let found = source.look_up(page, &mut reader, &mut coverage);
     let found = found.ok_or(InspectError::NoSuchInnodbPage(page))?;
     let judged = context.judge(&found, &opened, &mut reader, &mut coverage);
     let pages: Vec<InnodbPage> = judged.into_iter().collect();
-    let start = start_of(&source, &content, &pages);
+    let start = start_of(&source, &content, context.trust, &pages);
     note_pages(&pages, &mut findings);
     Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), start, findings, coverage })
 }
 
 impl InnodbSource {
     /// Index of the tablespace with this number, or with this path, with or without its ending.
-    fn space_named(&self, name: &str) -> Option<usize> {
+    #[must_use]
+    pub fn space_named(&self, name: &str) -> Option<usize> {
         let by_number = name.parse().ok().and_then(|id| self.spaces.index_of(id));
         by_number.or_else(|| {
             self.spaces.all.iter().position(|space| {

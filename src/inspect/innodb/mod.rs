@@ -1,5 +1,7 @@
 //! Data directories of MySQL and MariaDB: their doublewrite buffer compared with the data files.
 
 pub mod check;
+#[cfg(feature = "tables")]
+pub mod document;
 pub mod source;
 pub mod verify;

@@ -9,7 +9,7 @@ use crate::analysis::in_order::all_cores;
 use crate::analysis::innodb::candidates::{BufferContent, EntryFacts};
 use crate::analysis::innodb::compare::{InnodbComparison, compare_entry};
 use crate::analysis::innodb::finding::InnodbFinding;
-use crate::analysis::innodb::judge::JudgeContext;
+use crate::analysis::innodb::judge::{BufferTrust, JudgeContext};
 use crate::analysis::innodb::scan::{FoundPage, ScanRequest};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
@@ -18,6 +18,8 @@ use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
 use crate::cluster::open::{Links, read_small};
 use crate::inspect::error::InspectError;
+use crate::parsers::innodb::flags::declared_pages;
+use crate::parsers::innodb::my_cnf::DirectorySettings;
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::redo::RedoFormat;
@@ -26,6 +28,9 @@ use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 /// Longest file with the path of a data file elsewhere.
 const MAX_LINK_BYTES: u64 = 4096;
 
+/// Longest option file.
+const MAX_CNF_BYTES: u64 = 1 << 20;
+
 /// What is to be examined.
 #[derive(Clone, Debug)]
 pub struct InnodbRequest {
@@ -33,6 +38,8 @@ pub struct InnodbRequest {
     pub data_dir: PathBuf,
     /// Directory of the doublewrite buffer, where it is another one.
     pub doublewrite_dir: Option<PathBuf>,
+    /// Option file of the server, which tells where the doublewrite buffer is if that is not given.
+    pub my_cnf: Option<PathBuf>,
     /// Threads that read.
     pub jobs: usize,
 }
@@ -41,7 +48,7 @@ impl InnodbRequest {
     /// A data directory with everything in it, and a thread for every core.
     #[must_use]
     pub fn of(data_dir: impl Into<PathBuf>) -> Self {
-        Self { data_dir: data_dir.into(), doublewrite_dir: None, jobs: all_cores() }
+        Self { data_dir: data_dir.into(), doublewrite_dir: None, my_cnf: None, jobs: all_cores() }
     }
 }
 
@@ -68,6 +75,25 @@ pub fn is_innodb(path: &Path) -> bool {
     ["ibdata1", "mysql.ibd"].iter().any(|name| path.join(name).is_file())
 }
 
+/// Lists the files of a directory, before anything of it is read.
+///
+/// # Errors
+/// When it cannot be listed, or nothing of InnoDB is there.
+pub fn list_files(request: &InnodbRequest) -> Result<InnodbFiles, InspectError> {
+    let root = &request.data_dir;
+    let named = match &request.my_cnf {
+        Some(path) if request.doublewrite_dir.is_none() => {
+            let text = read_small(path, Links::Follow, MAX_CNF_BYTES).map_err(InspectError::InnodbFiles)?;
+            let settings = DirectorySettings::parse(&String::from_utf8_lossy(&text));
+            settings.directory().map(|directory| root.join(directory))
+        }
+        _ => None,
+    };
+    let elsewhere = request.doublewrite_dir.as_deref().or(named.as_deref());
+    let files = InnodbFiles::list(root, elsewhere).map_err(InspectError::InnodbFiles)?;
+    if files.is_empty() { Err(InspectError::NotInnodb(root.clone())) } else { Ok(files) }
+}
+
 impl InnodbSource {
     /// Opens a data directory.
     ///
@@ -75,14 +101,11 @@ impl InnodbSource {
     /// When it cannot be listed, or nothing of InnoDB is there.
     pub fn open(request: &InnodbRequest) -> Result<Self, InspectError> {
         let root = request.data_dir.clone();
-        let files = InnodbFiles::list(&root, request.doublewrite_dir.as_deref()).map_err(InspectError::InnodbFiles)?;
-        if files.is_empty() {
-            return Err(InspectError::NotInnodb(root));
-        }
+        let files = list_files(request)?;
         let spaces = Tablespaces::find(&root, &files);
         let log = RedoLog::read(&root, &files);
-        let doublewrite = Doublewrite::open(&root, &files, &spaces);
         let family = Family::of(&files, &log, spaces.has_full_crc32());
+        let doublewrite = Doublewrite::open(&root, &files, &spaces, family.has_buffer_files());
         Ok(Self { root, files, spaces, log, doublewrite, family })
     }
 
@@ -103,12 +126,16 @@ impl InnodbSource {
         watch: &dyn Fn() -> ControlFlow<()>,
     ) -> Result<BufferContent, InspectError> {
         let content = BufferContent::read(&self.doublewrite, &self.spaces, self.checkpoint(), jobs, coverage, watch);
+        if matches!(self.doublewrite.layout, DoublewriteLayout::Elsewhere | DoublewriteLayout::Missing) {
+            coverage.skip(SkippedPart::DoubleWriteBuffer, SkipReason::BufferNotFound);
+        }
         if coverage.is_interrupted() { Err(InspectError::BufferInterrupted) } else { Ok(content) }
     }
 
-    /// What pages are judged by.
+    /// What pages are judged by. `newest_lsn`: of the whole pages of each tablespace that was read.
     #[must_use]
-    pub fn context<'a>(&'a self, content: &'a BufferContent) -> JudgeContext<'a> {
+    pub fn context<'a>(&'a self, content: &'a BufferContent, newest_lsn: &[InnodbLsn]) -> JudgeContext<'a> {
+        let newest = newest_lsn.iter().copied().max().unwrap_or_default();
         JudgeContext {
             root: &self.root,
             spaces: &self.spaces,
@@ -116,6 +143,8 @@ impl InnodbSource {
             content,
             family: self.family,
             checkpoint: self.checkpoint(),
+            is_checkpoint_certain: self.log.is_checkpoint_certain,
+            trust: BufferTrust::of(&self.doublewrite, content, self.checkpoint(), newest),
         }
     }
 
@@ -179,10 +208,19 @@ impl InnodbSource {
         if self.family == Family::Unknown {
             note(InnodbFinding::InnodbUnknownServer, None);
         }
+        if self.family == Family::MariadbOld {
+            note(InnodbFinding::InnodbUnknownRules, None);
+        }
         match self.doublewrite.layout {
             DoublewriteLayout::Missing => {
-                let expects_files = self.family == Family::Mysql8;
-                note(InnodbFinding::InnodbNoDoublewrite { expects_files }, None);
+                note(InnodbFinding::InnodbNoDoublewrite { expects_files: false }, None);
+            }
+            DoublewriteLayout::Elsewhere => {
+                findings.push(about(
+                    Finding::problem,
+                    InnodbFinding::InnodbNoDoublewrite { expects_files: true },
+                    None,
+                ));
             }
             DoublewriteLayout::Legacy(header) if header.is_from_copy => {
                 findings.push(about(Finding::problem, InnodbFinding::InnodbHeaderCopyUsed, Some("ibdata1")));
@@ -201,6 +239,9 @@ impl InnodbSource {
         if self.log.checkpoint.is_none() {
             findings.push(about(Finding::problem, InnodbFinding::InnodbNoCheckpoint, None));
         }
+        if self.log.checkpoint.is_some() && !self.log.is_checkpoint_certain {
+            findings.push(about(Finding::note, InnodbFinding::InnodbCheckpointUncertain, None));
+        }
         // Of the two blocks in a file of newer MySQL one is not used, and holds anything.
         let both_used = self.log.format != Some(RedoFormat::Directory);
         for (file, offset) in self.log.damaged.iter().filter(|_| both_used) {
@@ -215,6 +256,15 @@ impl InnodbSource {
     }
 
     fn notes_of_spaces(&self, findings: &mut Vec<Finding>, coverage: &mut Coverage) {
+        let mut reader = PageReader::new(&self.root);
+        for space in self.spaces.all.iter().filter(|space| space.page_0.is_sound()) {
+            let page_0 = reader.page(space, 0).ok().flatten();
+            let declared = page_0.as_deref().and_then(declared_pages).unwrap_or_default();
+            if u64::from(declared) > space.pages() {
+                let reason = SkipReason::TablespaceShort { pages: space.pages(), declared };
+                coverage.skip(SkippedPart::file(space.name()), reason);
+            }
+        }
         for (index, space) in self.spaces.all.iter().enumerate() {
             let first = self.spaces.index_of(space.id).filter(|first| *first != index);
             if let Some(first) = first.and_then(|first| self.spaces.all.get(first)) {

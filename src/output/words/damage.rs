@@ -165,6 +165,9 @@ impl fmt::Display for LayoutFault {
         match self {
             Self::Gap { used, space } => write!(f, "its items take {used} of the {space} bytes that they should fill"),
             Self::Overlap { item, other } => write!(f, "items {item} and {other} share bytes"),
+            Self::Length { item, pointer, own } => {
+                write!(f, "entry {item} is {own} bytes long by itself and {pointer} by its line pointer")
+            }
             Self::Duplicate { item, other } => {
                 write!(f, "entries {item} and {other} are the same and lead to the same row")
             }

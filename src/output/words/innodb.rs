@@ -38,7 +38,16 @@ impl fmt::Display for InnodbFinding {
             Self::InnodbPageZero => f.write_str("page 0 is damaged; the tablespace is known from other pages"),
             Self::InnodbNoCheckpoint => f.write_str("the checkpoint of the redo log is unknown"),
             Self::InnodbDamagedCheckpoint => f.write_str("a checkpoint block has a wrong checksum"),
-            Self::InnodbNoDoublewrite { .. } => f.write_str("no doublewrite buffer is there"),
+            Self::InnodbNoDoublewrite { expects_files: true } => f.write_str("the doublewrite buffer was not found"),
+            Self::InnodbNoDoublewrite { expects_files: false } => f.write_str("no doublewrite buffer is there"),
+            Self::InnodbBufferNotInUse => {
+                f.write_str("pages were written after the checkpoint, and nothing in the doublewrite buffer is as new")
+            }
+            Self::InnodbBufferIncomplete => f.write_str("files or slots of the doublewrite buffer are missing"),
+            Self::InnodbCheckpointUncertain => {
+                f.write_str("one checkpoint block alone is valid: a newer checkpoint may be lost")
+            }
+            Self::InnodbUnknownRules => f.write_str("the rules of MariaDB before 10.5 are not known here"),
             Self::InnodbHeaderCopyUsed => {
                 f.write_str("the first copy of the doublewrite header is damaged; the second was used")
             }
@@ -90,9 +99,17 @@ impl InnodbFinding {
                 "the other block was used; a crash in the middle of a checkpoint leaves one"
             }
             Self::InnodbNoDoublewrite { expects_files: true } => {
-                "the files may be in innodb_doublewrite_dir: give it with --doublewrite-dir"
+                "the server keeps images in files, which innodb_doublewrite_dir or innodb_data_home_dir may name elsewhere: \
+                 give --doublewrite-dir or --my-cnf"
             }
             Self::InnodbNoDoublewrite { expects_files: false } => "no page can be compared with an image",
+            Self::InnodbBufferNotInUse => {
+                "images may lie elsewhere, or the server ran with innodb_doublewrite=OFF: what is missing here proves nothing. \
+                 Give --doublewrite-dir or --my-cnf"
+            }
+            Self::InnodbBufferIncomplete => "images may be in what is missing: what is not found proves nothing",
+            Self::InnodbCheckpointUncertain => "an image that counts as current may be older than the checkpoint",
+            Self::InnodbUnknownRules => "what a start does is unknown",
             Self::InnodbHeaderCopyUsed => "page 5 of the system tablespace is damaged",
             Self::InnodbOtherPageSize { .. } => "the server does not read it",
             Self::InnodbTrailingBytes { .. } => "the file was cut off, or is of another server",
@@ -113,7 +130,8 @@ impl fmt::Display for Family {
             Self::Mysql8 => "MySQL 8.0.20 or later",
             Self::Mysql57 => "MySQL 5.7 to 8.0.19",
             Self::Mysql56 => "MySQL 5.6 or earlier",
-            Self::Mariadb => "MariaDB",
+            Self::Mariadb => "MariaDB 10.5 or later",
+            Self::MariadbOld => "MariaDB before 10.5",
             Self::Unknown => "unknown",
         })
     }
@@ -145,6 +163,9 @@ impl fmt::Display for InnodbStart {
 impl fmt::Display for InnodbVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Unknown => {
+                "whether an image is there is unknown: not all of the doublewrite buffer was found and read"
+            }
             Self::NoImage => "no whole image is there",
             Self::RestoreUnproven => {
                 "a whole image is there; the server does not use it, or it may not be the right one"
@@ -165,7 +186,7 @@ impl fmt::Display for RecoveryReason {
                 "the image is older than the checkpoint: changes between the two may not be in the redo log any more"
             }
             Self::OlderImagesIgnored => "MariaDB does not use images older than the checkpoint",
-            Self::ServerTakesOlderImage => "MySQL takes the first image in the order of slots, and a newer one is there",
+            Self::ServerTakesOlderImage => "the server goes by the order of slots, and a newer image is there than the one that it takes",
             Self::TablespaceNotOpened => {
                 "nothing shows a change of the tablespace after the checkpoint, and MySQL examines only tablespaces that \
                  the redo log names"
@@ -175,12 +196,21 @@ impl fmt::Display for RecoveryReason {
             }
             Self::DamagedSlotFirst => "a damaged slot names the page: the server gives up where page and slot are damaged",
             Self::DetectedWithoutImage => "the page is listed as being written, without an image (DETECT_ONLY)",
-            Self::PageZero => "page 0 is restored by other rules, when files are opened",
+            Self::PageZero => "page 0 is restored by other rules, when files are opened, and without it no page of the tablespace is restored",
             Self::TwoFiles => "two files claim the tablespace",
             Self::CheckpointUnknown => "the checkpoint of the redo log is unknown",
             Self::FamilyUnknown => "which server wrote the directory is unknown",
             Self::ImageOlderThanPage => "the header of the page has a higher LSN than the image: another version was being written",
-            Self::ReplayMayStop => "if replay needs the page, it stops there and the server does not start",
+            Self::ReplayMayStop => "the page stays damaged: the server does not start if replay needs it, or the undoing of transactions",
+            Self::BufferNotFound => {
+                "the doublewrite buffer was not found: give --doublewrite-dir or --my-cnf, if it is elsewhere"
+            }
+            Self::BufferIncomplete => "files or slots of the doublewrite buffer are missing",
+            Self::BufferNotInUse => {
+                "pages were written after the checkpoint, and nothing in the doublewrite buffer is as new: images may lie \
+                 elsewhere"
+            }
+            Self::CheckpointUncertain => "one checkpoint block alone is valid: a newer checkpoint may be lost",
             Self::NotVerifiable => "the image cannot be tested here",
         })
     }

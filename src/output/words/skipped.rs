@@ -184,6 +184,12 @@ impl fmt::Display for SkipReason {
             Self::UnknownTablespace => {
                 f.write_str("which tablespace it holds is unknown: page 0 is damaged, and no other page tells")
             }
+            Self::TablespaceShort { pages, declared } => {
+                write!(f, "{pages} pages are there, and page 0 says {declared}: the end of the file is missing")
+            }
+            Self::BufferNotFound => {
+                f.write_str("it was not found: give --doublewrite-dir or --my-cnf, if it is in another directory")
+            }
             Self::ServerMayRun => {
                 f.write_str("a server may be running on the data directory, and pages change while they are read")
             }

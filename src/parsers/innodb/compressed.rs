@@ -5,8 +5,11 @@ use std::io::Read;
 use super::page::{PageHeader, PageType};
 use crate::parsers::decode::be_u16_at;
 
-/// Most memory that an LZMA window may take, in KiB: that of the usual presets.
-const MAX_LZMA_KIB: u32 = 16 * 1024 + 512;
+/// Most memory that an LZMA decoder may take, in KiB: its tables, and the window of [`with_small_window`].
+const MAX_LZMA_KIB: u32 = 1024;
+
+/// Code of an LZMA window of 64 KiB, the size of the largest page.
+const PAGE_WINDOW: u8 = 8;
 
 /// How a page was compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +66,9 @@ impl PageCodec {
             }
             Self::Lz4 => lz4_flex::block::decompress_into(packed, room).map_err(|_| failed())?,
             Self::Lzma => {
-                fill(&mut lzma_rust2::XzReader::new_mem_limit(packed, false, MAX_LZMA_KIB), room).ok_or_else(failed)?
+                let packed = with_small_window(packed).ok_or_else(failed)?;
+                let mut reader = lzma_rust2::XzReader::new_mem_limit(packed.as_slice(), false, MAX_LZMA_KIB);
+                fill(&mut reader, room).ok_or_else(failed)?
             }
             Self::Bzip2 => fill(&mut bzip2::read::BzDecoder::new(packed), room).ok_or_else(failed)?,
             Self::Other(number) => return Err(Unpacked::UnknownCodec { number }),
@@ -72,7 +77,42 @@ impl PageCodec {
     }
 }
 
-/// Reads until `room` is full or there is nothing more; `None` when reading fails.
+/// The same xz stream with a window of the size of the largest page. The one that it names is that of the level of
+/// compression, 64 MiB for the highest, though no page refers back further than its own length. `None` when there is no
+/// block header with the one filter that the server uses.
+fn with_small_window(packed: &[u8]) -> Option<Vec<u8>> {
+    // Stream header of 12 bytes; block header: its size in units of 4 bytes less one, flags, lengths, filter, zeros, CRC-32.
+    let header = packed.get(12..)?;
+    let length = usize::from(*header.first()?).saturating_add(1).saturating_mul(4);
+    let fields = header.get(..length)?;
+    let (fields, stored) = fields.split_at_checked(length.checked_sub(4)?)?;
+    let mut crc = flate2::Crc::new();
+    crc.update(fields);
+    if stored != crc.sum().to_le_bytes() {
+        return None;
+    }
+    let flags = *fields.get(1)?;
+    let mut at: usize = 2;
+    // The lengths have seven bits a byte, the last byte without the eighth.
+    for _ in 0..(flags >> 6).count_ones() {
+        at = at.saturating_add(fields.get(at..)?.iter().position(|byte| byte & 0x80 == 0)?).saturating_add(1);
+    }
+    // One filter, LZMA2, with one byte of properties.
+    if flags & 0x3F != 0 || fields.get(at..at.saturating_add(2))? != [0x21, 1] {
+        return None;
+    }
+    let window_at = at.saturating_add(2);
+    let mut fields = fields.to_vec();
+    let window = fields.get_mut(window_at)?;
+    *window = (*window).min(PAGE_WINDOW);
+    let mut crc = flate2::Crc::new();
+    crc.update(&fields);
+    let rest = header.get(length..)?;
+    Some([packed.get(..12)?, &fields, &crc.sum().to_le_bytes(), rest].concat())
+}
+
+/// Reads until `room` is full, and then to the end of the stream, where its checksums are; `None` when reading fails or
+/// there is more than fits.
 fn fill(source: &mut dyn Read, room: &mut [u8]) -> Option<usize> {
     let mut filled: usize = 0;
     while let Some(rest) = room.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -81,7 +121,7 @@ fn fill(source: &mut dyn Read, room: &mut [u8]) -> Option<usize> {
             bytes => filled = filled.saturating_add(bytes),
         }
     }
-    Some(filled)
+    (source.read(&mut [0]).ok()? == 0).then_some(filled)
 }
 
 /// Why there is no page.
@@ -198,8 +238,13 @@ impl FullCrc32Size {
 /// When no codec makes a page of it that is the one that the header names.
 pub fn unpack_full_crc32(page: &[u8], length: usize) -> Result<Vec<u8>, Unpacked> {
     let packed = page.get(26..length.saturating_sub(4)).ok_or(Unpacked::Length { length })?;
+    // A codec whose stream does not say where it ends has that in the byte before the checksum: the low byte of its end and 5.
+    let low = packed.last().copied().unwrap_or_default();
+    let after = usize::from(low.wrapping_neg()).saturating_add(1);
+    let exact = packed.get(..packed.len().saturating_sub(after)).unwrap_or_default();
     let mut plain = vec![0; page.len()];
-    for codec in [PageCodec::Zlib, PageCodec::Lzma, PageCodec::Bzip2] {
+    let forms = [PageCodec::Zlib, PageCodec::Lzma, PageCodec::Bzip2].map(|codec| (codec, packed));
+    for (codec, packed) in forms.into_iter().chain([(PageCodec::Lz4, exact)]) {
         let filled = codec.unpack(packed, &mut plain);
         let same = |range: std::ops::Range<usize>| page.get(range.clone()) == plain.get(range);
         if filled == Ok(page.len()) && same(4..8) && same(16..24) {

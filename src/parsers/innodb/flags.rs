@@ -102,6 +102,12 @@ pub fn second_space_id(page_0: &[u8]) -> Option<u32> {
     be_u32_at(page_0, SPACE_ID_AT)
 }
 
+/// Pages that page 0 says the tablespace has; a file may be longer, when it was extended last.
+#[must_use]
+pub fn declared_pages(page_0: &[u8]) -> Option<u32> {
+    be_u32_at(page_0, 46)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -173,6 +173,21 @@ pub fn batch_slots(files: &[(u32, u64)], number: u32) -> Option<u64> {
     }
 }
 
+/// True when sizes in slots, by number of file, are those of all files of a server: numbers run on from 0, files with an even
+/// number are equally long, and those with an odd one longer by their share of the slots for single pages.
+#[must_use]
+pub fn are_all_files(files: &[(u32, u64)]) -> bool {
+    if let [(0, slots)] = files {
+        return *slots > SINGLE_PAGE_SLOTS;
+    }
+    let odd = files.len().checked_div(2).unwrap_or_default() as u64;
+    let (Some(share), Some((_, batch))) = (SINGLE_PAGE_SLOTS.checked_div(odd), files.first()) else { return false };
+    (0_u32..).zip(files).all(|(number, (own, slots))| {
+        let extra = if number.is_multiple_of(2) { 0 } else { share };
+        *own == number && *batch > 0 && *slots == batch.saturating_add(extra)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +245,26 @@ mod tests {
         assert_eq!(far.page_of_slot(16384, 1), None);
         assert!(header.is_slot(16384, 64) && header.is_slot(16384, 191) && !header.is_slot(16384, 192));
         assert!(!header.is_slot(16384, 63));
+    }
+
+    /// Sizes seen of MySQL 9.7 with several settings, then the same with something missing.
+    #[test]
+    fn missing_files_and_cut_ones_are_known_from_sizes() {
+        let whole: [&[(u32, u64)]; 3] = [&[(0, 256), (1, 768)], &[(0, 16), (1, 272), (2, 16), (3, 272)], &[(0, 640)]];
+        assert!(whole.iter().all(|files| are_all_files(files)));
+        let wanting: [&[(u32, u64)]; 8] = [
+            &[],
+            &[(0, 256)],
+            &[(1, 768)],
+            &[(0, 255), (1, 768)],
+            &[(0, 256), (1, 700)],
+            &[(0, 0), (1, 768)],
+            &[(0, 16), (1, 272), (3, 272)],
+            &[(0, 16), (1, 272), (2, 16)],
+        ];
+        for files in wanting {
+            assert!(!are_all_files(files), "{files:?}");
+        }
     }
 
     /// Sizes seen of MySQL 9.7 with several settings, in slots.

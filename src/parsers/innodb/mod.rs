@@ -8,6 +8,7 @@ pub mod compressed;
 pub mod detect_block;
 pub mod flags;
 pub mod layout;
+pub mod my_cnf;
 pub mod page;
 pub mod page_check;
 pub mod redo;

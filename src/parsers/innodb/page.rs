@@ -76,6 +76,35 @@ impl PageHeader {
     }
 }
 
+/// The last 8 bytes of a page, big-endian.
+///
+/// | bytes | field      | `crc32`, `innodb`, `none`  | `full_crc32`               |
+/// |-------|------------|----------------------------|----------------------------|
+/// | 0..4  | `first`    | checksum                   | lower half of the LSN      |
+/// | 4..8  | `second`   | lower half of the LSN      | checksum                   |
+///
+/// Source: `FIL_PAGE_END_LSN_OLD_CHKSUM`, `FIL_PAGE_FCRC32_END_LSN` and `FIL_PAGE_FCRC32_CHECKSUM`, `fil0types.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageTrailer {
+    /// Checksum, or the lower half of the LSN.
+    pub first: u32,
+    /// The other of the two.
+    pub second: u32,
+}
+
+impl PageTrailer {
+    /// Bytes of the trailer.
+    pub const SIZE: usize = 8;
+
+    /// Decodes the end of `page` without judging; `None` when it is shorter than the trailer.
+    #[must_use]
+    pub fn of(page: &[u8]) -> Option<Self> {
+        let (rest, second) = page.split_last_chunk::<4>()?;
+        let (_, first) = rest.split_last_chunk::<4>()?;
+        Some(Self { first: u32::from_be_bytes(*first), second: u32::from_be_bytes(*second) })
+    }
+}
+
 /// Kind of page, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageType(pub u16);
@@ -161,6 +190,14 @@ mod tests {
         assert_eq!(header.flush_lsn, 0x1A1B_1C1D_1E1F_2021);
         assert_eq!(header.key_version(), 0x1A1B_1C1D);
         assert_eq!(header.space_id, 0x2223_2425);
+    }
+
+    #[test]
+    fn trailer_is_the_last_eight_bytes() {
+        let bytes: Vec<u8> = (0..64).collect();
+        let trailer = PageTrailer { first: 0x3839_3A3B, second: 0x3C3D_3E3F };
+        assert_eq!(PageTrailer::of(&bytes), Some(trailer));
+        assert_eq!(PageTrailer::of(&bytes[..7]), None);
     }
 
     #[test]

@@ -115,6 +115,23 @@ pub fn latest(checkpoints: &[Checkpoint]) -> Option<Checkpoint> {
     valid.copied().max_by_key(|checkpoint| (checkpoint.number, checkpoint.lsn))
 }
 
+/// True when the checkpoint cannot have been superseded by one whose block is lost: servers write two blocks in turn, and both
+/// are there and valid. With one block alone a newer checkpoint may have been in the other.
+#[must_use]
+pub fn is_latest_certain(checkpoints: &[Checkpoint]) -> bool {
+    let valid: Vec<&Checkpoint> = checkpoints.iter().filter(|checkpoint| checkpoint.is_valid).collect();
+    match valid.as_slice() {
+        [one, other] => {
+            let are_in_turn = match (one.number, other.number) {
+                (Some(one), Some(other)) => one.abs_diff(other) == 1,
+                _ => true,
+            };
+            one.offset != other.offset && are_in_turn
+        }
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +166,9 @@ mod tests {
         assert_eq!(latest(&checkpoints(RedoFormat::Block, &head)).unwrap().lsn, InnodbLsn(500));
         assert_eq!(latest(&checkpoints(RedoFormat::Directory, &head)).unwrap().lsn, InnodbLsn(900));
         assert_eq!(latest(&checkpoints(RedoFormat::Old, &head)), None);
+        assert!(is_latest_certain(&checkpoints(RedoFormat::Block, &head)));
+        head[1536 + 8] ^= 1;
+        assert!(!is_latest_certain(&checkpoints(RedoFormat::Block, &head)), "9 may not be the last");
     }
 
     #[test]

@@ -342,7 +342,7 @@ impl ClusterBackend {
             found.and_then(|at| examined.report.pages.get(at))
         };
         let facts = plan.steps.iter().map(|step| StepFacts::of(step.page.page_id().and_then(report), step)).collect();
-        Ok(PlanSheet { pages, plan, blockers, facts })
+        Ok(PlanSheet { examined, pages, plan, blockers, facts })
     }
 
     /// Directories that nothing is written into, asked for anew: also when the examination failed.

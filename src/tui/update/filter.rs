@@ -38,6 +38,7 @@ pub(super) fn refresh(state: &mut State) {
 /// The selected line of the open list.
 fn selected(state: &State) -> usize {
     match state.list_kind() {
+        Some(ListKind::Findings) => state.triage.finding,
         Some(ListKind::Batches) => state.batches.selected,
         Some(ListKind::Rows) => state.page.row,
         Some(ListKind::History) => state.page.record,
@@ -54,6 +55,7 @@ fn selected(state: &State) -> usize {
 fn select(state: &mut State, line: usize) {
     let by = line.cast_signed() - selected(state).cast_signed();
     match state.list_kind() {
+        Some(ListKind::Findings) => state.triage.finding = line,
         Some(ListKind::Batches) => {
             state.batches.selected = line;
             ring::cursor_to_batch(state);

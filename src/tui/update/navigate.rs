@@ -3,6 +3,7 @@
 use super::lists::order_slots;
 use super::{filter, page, triage, wal};
 use crate::tui::action::Effect;
+use crate::tui::finding_list::finding_lines;
 use crate::tui::picker;
 use crate::tui::query::Query;
 use crate::tui::state::{PagePart, PageState, PromptKind, State, View, WalLevel};
@@ -30,8 +31,8 @@ pub(super) fn back(state: &mut State) {
     } else if state.view == View::Page && state.page.is_open {
         state.page.is_open = false;
     } else if filter::clear(state) {
-    } else if matches!(state.view, View::Apply | View::Undo) {
-        state.view = View::Plan;
+    } else if matches!(state.view, View::Findings | View::Apply | View::Undo) {
+        state.view = state.view.tab();
     } else if state.view == View::Page {
         state.view = state.page.came_from;
     } else if state.view == View::Wal && wal::back(state) {
@@ -174,6 +175,10 @@ pub(super) fn move_by(state: &mut State, by: isize) {
         }
         View::Slots => state.slots.selected = moved(state.slots.selected, by, state.slots.order.len()),
         View::Wal => wal::move_by(state, by),
+        View::Findings => {
+            let count = state.survey().map_or(0, |survey| finding_lines(survey).len());
+            state.triage.finding = moved(state.triage.finding, by, count);
+        }
         View::Batches => {
             let count = state.survey().map_or(0, |survey| survey.batches.len());
             let selected = moved(state.batches.selected, by, count);
@@ -234,6 +239,10 @@ pub(super) fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     }
     let selected = match state.view {
         View::Triage => &mut state.triage.selected,
+        View::Findings => {
+            state.triage.finding = at;
+            return Vec::new();
+        }
         View::Batches => &mut state.batches.selected,
         View::Slots => &mut state.slots.selected,
         View::Page if state.page.part == PagePart::Rows => &mut state.page.row,

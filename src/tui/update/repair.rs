@@ -79,7 +79,8 @@ fn tell_marks(state: &mut State) {
 
 /// A plan was made. One that was asked for before the marks changed is of no use.
 pub(super) fn planned(state: &mut State, plan: Arc<PlanSheet>) {
-    if plan.pages == state.plan.marked() {
+    let is_of_survey = state.survey().is_some_and(|survey| Arc::ptr_eq(&survey.examined, &plan.examined));
+    if is_of_survey && plan.pages == state.plan.marked() {
         state.plan.sheet = Some(plan);
         super::clamp(state);
     }

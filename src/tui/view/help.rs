@@ -4,6 +4,7 @@ use ratatui::text::{Line, Span};
 
 use super::Body;
 use crate::tui::keymap::KEYS;
+use crate::tui::look::Look;
 use crate::tui::state::State;
 
 /// Columns of the keys.
@@ -15,15 +16,30 @@ pub(super) fn body(state: &State) -> Body<'_> {
         Line::styled(format!("Keys in {} (? or esc closes this)", state.view.name()), look.heading()),
         Line::default(),
     ];
-    let bindings: Vec<_> = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views)).collect();
-    let double = state.columns() >= 120;
+    let bindings = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views));
+    let mut lines = key_lines(look, state.columns(), &bindings.map(|one| (one.label, one.help)).collect::<Vec<_>>());
+    lines.push(Line::default());
+    let mouse =
+        "Mouse: a tab opens its view, a line or a cell of the ring is selected, once more opens it, the wheel moves.";
+    lines.extend(look.wrap(mouse, state.columns().saturating_sub(1)).into_iter().map(Line::raw));
+    lines.push(Line::raw("Only Plan writes into the data directory, and only after you type apply or undo."));
+    Body::text(head, lines, state.help.top)
+}
+
+/// Labels of keys and what they do, in two columns where they have room.
+pub(in crate::tui) fn key_lines(
+    look: Look,
+    columns: usize,
+    bindings: &[(&'static str, &'static str)],
+) -> Vec<Line<'static>> {
+    let double = columns >= 120;
     let rows = if double { bindings.len().div_ceil(2) } else { bindings.len() };
-    let width = if double { state.columns() / 2 } else { state.columns() };
+    let width = if double { columns / 2 } else { columns };
     // Words that have no room beside the keys go on below.
     let cell = |at: usize| -> Vec<Vec<Span<'static>>> {
-        let Some(binding) = bindings.get(at) else { return Vec::new() };
-        let words = look.wrap(binding.help, width.saturating_sub(LABEL + 1)).into_iter().enumerate();
-        let label = |line: usize| if line == 0 { binding.label } else { "" };
+        let Some((own, help)) = bindings.get(at) else { return Vec::new() };
+        let words = look.wrap(help, width.saturating_sub(LABEL + 1)).into_iter().enumerate();
+        let label = |line: usize| if line == 0 { *own } else { "" };
         words
             .map(|(line, words)| {
                 vec![
@@ -42,10 +58,5 @@ pub(super) fn body(state: &State) -> Body<'_> {
             lines.push(Line::from(spans));
         }
     }
-    lines.push(Line::default());
-    let mouse =
-        "Mouse: a tab opens its view, a line or a cell of the ring is selected, once more opens it, the wheel moves.";
-    lines.extend(look.wrap(mouse, state.columns().saturating_sub(1)).into_iter().map(Line::raw));
-    lines.push(Line::raw("Only Plan writes into the data directory, and only after you type apply or undo."));
-    Body::text(head, lines, state.help.top)
+    lines
 }

@@ -69,7 +69,15 @@ pub(super) fn body<'a>(state: &'a State, sheet: &'a PageSheet, mut head: Vec<Lin
     body
 }
 
-fn hex_line(look: Look, start: usize, left: &[u8], right: Option<&[u8]>, side: usize, cursor: usize) -> Line<'static> {
+/// A row of bytes of one side, or of two beside each other; those that differ and the one under the cursor show.
+pub(in crate::tui) fn hex_line(
+    look: Look,
+    start: usize,
+    left: &[u8],
+    right: Option<&[u8]>,
+    side: usize,
+    cursor: usize,
+) -> Line<'static> {
     let differs = |at: usize| right.is_some_and(|right| right.get(at) != left.get(at));
     let any = (0..left.len()).any(differs);
     let mark = if any { '!' } else { ' ' };

@@ -4,6 +4,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 
 use super::triage::outdated_words;
+use super::undo::journal_facts;
 use super::{Body, fact, next_words, start_words, waiting};
 use crate::analysis::verdict::judge::Verdict;
 use crate::repair::plan::{LeftPage, PlanPage, PlanStep, StepKind};
@@ -73,10 +74,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     head.extend(fact(look, width, "command", &command_line(state), look.faint()));
     head.push(Line::default());
     let mut lines = Vec::new();
-    let shown = state.shown_lines();
-    let is_shown = |at: usize| shown.is_none_or(|shown| shown.binary_search(&at).is_ok());
     for (at, (step, facts)) in plan.steps.iter().zip(&sheet.facts).enumerate() {
-        if is_shown(at) {
+        if is_shown(state, at) {
             lines.extend(step_lines(state, step, facts));
         }
     }
@@ -84,7 +83,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         lines.push(Line::default());
         lines.push(Line::styled(format!("left as they are: {}", plan.left.len()), look.heading()));
         for (at, left) in (count..).zip(&plan.left) {
-            if is_shown(at) {
+            if is_shown(state, at) {
                 lines.extend(left_lines(state, left));
             }
         }
@@ -131,10 +130,11 @@ fn past(state: &State) -> Vec<Line<'static>> {
         );
         head.extend(fact(look, width, "undone", &words, look.good()));
     }
-    if let Some(survey) = state.survey() {
-        let shown = state.plan.applied.as_ref().map(|applied| applied.journal.as_path());
-        let shown = shown.or(state.plan.undone.as_ref().map(|undone| undone.journal.as_path()));
-        head.extend(super::undo::journal_lines(look, width, survey, shown));
+    let first = pages_listed(state);
+    for (at, (label, words, style)) in (first..).zip(journal_facts(state)) {
+        if is_shown(state, at) {
+            head.extend(fact(look, width, label, &words, style));
+        }
     }
     for (at, line) in state.plan.failure.iter().flat_map(|words| words.lines()).enumerate() {
         head.extend(fact(look, width, if at == 0 { "failed" } else { "" }, line, look.bad()));
@@ -162,8 +162,24 @@ fn journal_words(state: &State, applied: &AppliedSheet) -> Vec<(&'static str, St
     words
 }
 
-/// Every page of the plan as text: those that would be written, then those that are left.
+/// Pages that the plan lists.
+fn pages_listed(state: &State) -> usize {
+    state.plan.sheet.as_deref().map_or(0, |sheet| sheet.plan.steps.len() + sheet.plan.left.len())
+}
+
+/// Whether a page, or a journal, matches what was typed; indexes as in [`texts`].
+fn is_shown(state: &State, at: usize) -> bool {
+    state.shown_lines().is_none_or(|shown| shown.binary_search(&at).is_ok())
+}
+
+/// Every page of the plan as text: those that would be written, then those that are left; then journals.
 pub(super) fn texts(state: &State) -> Vec<String> {
+    let mut texts = page_texts(state);
+    texts.extend(journal_facts(state).into_iter().map(|(label, words, _)| format!("{label} {words}")));
+    texts
+}
+
+fn page_texts(state: &State) -> Vec<String> {
     let Some(sheet) = state.plan.sheet.as_deref() else { return Vec::new() };
     let joined = |lines: Vec<Line<'_>>| lines.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let steps = sheet.plan.steps.iter().zip(&sheet.facts);

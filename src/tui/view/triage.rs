@@ -5,15 +5,16 @@ use ratatui::text::{Line, Span};
 
 use super::damage_map::{heading, row_line};
 use super::triage_detail::{below, beside};
-use super::{Body, MIN_LIST, fact, waiting};
-use crate::analysis::finding::{Finding, Severity};
+use super::{Body, fact, findings, waiting};
 use crate::analysis::verdict::answer::{Answer, needs_something};
 use crate::analysis::verdict::judge::Verdict;
 use crate::inspect::next::step_context;
 use crate::output::check_text::{compared_words, page_title, replay_words, start_sentence};
 use crate::output::next_step_text::{steps_sentence, words_of};
 use crate::output::words::cluster::checksum_words;
+use crate::tui::body::MIN_LIST;
 use crate::tui::facts::Survey;
+use crate::tui::finding_list::{FindingLine, finding_lines};
 use crate::tui::look::{Look, columns, pages};
 use crate::tui::state::State;
 
@@ -22,9 +23,6 @@ const VERDICT: usize = 16;
 
 /// Rows from which on there is room for what is known besides, and for bars.
 const TALL: usize = 30;
-
-/// Columns of the word in front of a finding.
-const FINDING: usize = 9;
 
 /// Rows up to which counts by verdict give way to sentences.
 const LOW: usize = 16;
@@ -45,13 +43,18 @@ pub(super) fn body(state: &State) -> Body<'_> {
     let Some(survey) = state.survey() else { return body };
     if state.detail_columns() > 0 {
         body.detail = beside(state, survey);
-        body.foot = findings(state.look, state.list_columns(), survey, (room / 5).max(2));
+        // Findings have what the list leaves, and a part of it where it leaves little.
+        let rows_left = room.saturating_sub(rows).max(room / 5).max(2);
+        let width = if body.detail.is_empty() { state.columns() } else { state.list_columns() };
+        body.foot = finding_foot(state.look, width, survey, rows_left);
     } else {
         let foot = room.saturating_sub(rows.min((room * 3 / 5).max(MIN_LIST)));
         let detail = if foot > 3 { below(state, survey, foot - 2) } else { Vec::new() };
         let left = foot.saturating_sub(detail.len());
         body.foot = detail;
-        body.foot.extend(findings(state.look, state.columns(), survey, left.min(state.body_rows() / 7).max(1)));
+        let is_all_listed = rows + foot <= room;
+        let rows_left = if is_all_listed { left } else { left.min(state.body_rows() / 7) };
+        body.foot.extend(finding_foot(state.look, state.columns(), survey, rows_left.max(1)));
     }
     body
 }
@@ -300,19 +303,14 @@ pub(super) const fn meaning(verdict: Verdict) -> &'static str {
 }
 
 /// Problems first, then what was not examined, then notes, as many as there is room for.
-fn findings(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
-    let of = |severity: Severity| survey.examined.findings.iter().filter(move |finding| finding.severity == severity);
-    let skipped = &survey.examined.coverage.skipped;
-    let problems = of(Severity::Problem).map(|finding| (look.bad(), "problem", finding_words(finding)));
-    let skipped = skipped.iter().map(|one| (look.doubt(), "skipped", one.to_string()));
-    let notes = of(Severity::Note).map(|finding| (look.faint(), "note", finding_words(finding)));
-    let all: Vec<(Style, &str, String)> = problems.chain(skipped).chain(notes).collect();
+fn finding_foot(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<'static>> {
+    let all = finding_lines(survey);
     let count = all.len();
     // Whole ones, as many as there is room for; where there are too many, one line says so.
-    let wrap = |(style, label, words): (Style, &str, String)| -> Vec<Line<'static>> {
-        let lines = look.wrap(&words, width.saturating_sub(FINDING)).into_iter().enumerate();
-        let lead = |at: usize| look.fit(if at == 0 { label } else { "" }, FINDING);
-        lines.map(|(at, words)| Line::styled(format!("{}{words}", lead(at)), style)).collect()
+    let wrap = |one: FindingLine<'_>| -> Vec<Line<'static>> {
+        let lines = look.wrap(&one.words(), width.saturating_sub(findings::LABEL)).into_iter().enumerate();
+        let lead = |at: usize| look.fit(if at == 0 { one.label() } else { "" }, findings::LABEL);
+        lines.map(|(at, words)| Line::styled(format!("{}{words}", lead(at)), findings::style(look, one))).collect()
     };
     let wrapped: Vec<Vec<Line<'static>>> = all.into_iter().take(rows + 1).map(wrap).collect();
     let needed: usize = wrapped.iter().map(Vec::len).sum();
@@ -327,12 +325,7 @@ fn findings(look: Look, width: usize, survey: &Survey, rows: usize) -> Vec<Line<
     }
     if shown < count {
         let more = if shown == 0 { format!("{count} findings") } else { format!("and {} more", count - shown) };
-        lines.push(Line::styled(format!("{more}; `check` lists them all"), look.faint()));
+        lines.push(Line::styled(format!("{more}: F lists them all"), look.faint()));
     }
     lines
-}
-
-fn finding_words(finding: &Finding) -> String {
-    let file = finding.file.as_ref().map_or_else(String::new, |file| format!("{file}: "));
-    format!("{file}{}; {}", finding.kind, finding.kind.why())
 }

@@ -1,5 +1,7 @@
 //! What stands before a repair is taken back; and journals that lie beside the data directory.
 
+use std::path::Path;
+
 use ratatui::style::Style;
 use ratatui::text::Line;
 
@@ -8,7 +10,7 @@ use super::before::Facts;
 use crate::repair::journal_seen::JournalSeen;
 use crate::tui::command_line::command_line;
 use crate::tui::facts::{Survey, UndoFacts};
-use crate::tui::look::{Look, pages};
+use crate::tui::look::pages;
 use crate::tui::state::State;
 use crate::tui::update::UNDO_WORD;
 
@@ -77,34 +79,38 @@ pub(super) fn in_force_words(survey: &Survey) -> Option<String> {
     Some(format!("u in Plan takes back a repair of {}{when}; {rest}", pages(state.pages)))
 }
 
-/// Journals of this cluster beside the data directory; that of `shown` is named elsewhere.
-pub(super) fn journal_lines(
-    look: Look,
-    width: usize,
-    survey: &Survey,
-    shown: Option<&std::path::Path>,
-) -> Vec<Line<'static>> {
-    let mut facts = Facts::new(look, width);
+/// Journals of this cluster beside the data directory, and what could not be examined of them: label, words, colour.
+pub(super) fn journal_facts(state: &State) -> Vec<(&'static str, String, Style)> {
+    let Some(survey) = state.survey() else { return Vec::new() };
+    let look = state.look;
+    // That of the last repair, or undo, is named above.
+    let shown = state.plan.applied.as_ref().map(|applied| applied.journal.as_path());
+    let shown = shown.or(state.plan.undone.as_ref().map(|undone| undone.journal.as_path()));
+    let mut facts = Vec::new();
     let journals = match &survey.journals.journals {
         Ok(journals) => &journals[..],
         Err(why) => {
-            facts.add("journals", &format!("not examined: {why}"), look.doubt());
+            facts.push(("journals", format!("not examined: {why}"), look.doubt()));
             &[]
         }
     };
-    for JournalSeen { directory, state } in journals.iter().filter(|seen| Some(seen.directory.as_path()) != shown) {
+    // Of several whose pages are as they wrote them, only the newest is undone.
+    let is_next = |directory: &Path| state.journal_in_force() == Some(directory);
+    for JournalSeen { directory, state: found } in
+        journals.iter().filter(|seen| Some(seen.directory.as_path()) != shown)
+    {
         let path = directory.display();
-        match state {
-            Ok(state) if !state.is_of_cluster() => {}
-            Ok(state) if state.is_in_force() => {
-                facts.add("journal", &format!("{path}: {state}; u undoes it"), look.good());
+        match found {
+            Ok(found) if !found.is_of_cluster() => {}
+            Ok(found) if found.is_in_force() && is_next(directory) => {
+                facts.push(("journal", format!("{path}: {found}; u undoes it"), look.good()));
             }
-            Ok(state) => facts.add("journal", &format!("{path}: {state}"), look.faint()),
-            Err(why) => facts.add("journal", &format!("{path}: not examined: {why}"), look.doubt()),
+            Ok(found) => facts.push(("journal", format!("{path}: {found}"), look.faint())),
+            Err(why) => facts.push(("journal", format!("{path}: not examined: {why}"), look.doubt())),
         }
     }
     if survey.journals.more > 0 {
-        facts.add("", &format!("{} older ones were not examined", survey.journals.more), look.faint());
+        facts.push(("", format!("{} older ones were not examined", survey.journals.more), look.faint()));
     }
-    facts.lines
+    facts
 }

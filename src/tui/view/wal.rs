@@ -13,6 +13,9 @@ use crate::output::json::time_text;
 use crate::tui::facts::WalSurvey;
 use crate::tui::state::State;
 
+/// What the bars of intervals show.
+const SHARE: &str = "share of images";
+
 pub(super) fn body(state: &State) -> Body<'_> {
     let look = state.look;
     let width = state.columns();
@@ -45,7 +48,7 @@ pub(super) fn body(state: &State) -> Body<'_> {
         "WAL",
         "images",
         "%",
-        look.fit("share of images", bar_room(width))
+        look.fit(if bar_room(width) < columns(SHARE) { "share" } else { SHARE }, bar_room(width))
     );
     head.push(Line::styled(look.cut(&heading, width), look.heading()));
     let mut body = Body::list(head, wal.intervals.len(), state.wal.selected, move |at| interval_line(state, wal, at));

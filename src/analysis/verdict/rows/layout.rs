@@ -13,6 +13,13 @@ use crate::types::{BlockNumber, ForkNumber};
 /// Items are aligned to 8 bytes.
 const ALIGNMENT: usize = 8;
 
+/// Bits of `t_info` of an index entry that hold its size.
+const ENTRY_SIZE: u16 = 0x1FFF;
+
+/// Flag of a leaf page of SP-GiST, and the bits of a tuple that hold its state, 0 for a live one.
+const SPGIST_LEAF: u8 = 1 << 2;
+const SPGIST_STATE: u32 = 3;
+
 /// Rows that name each other's location before that counts: one can come from an update that was undone and frozen.
 const LEAST_MISPLACED: usize = 2;
 
@@ -33,6 +40,15 @@ pub enum LayoutFault {
         item: usize,
         /// That of the other.
         other: usize,
+    },
+    /// The length that an entry of an index has in its own head is not that in its line pointer.
+    Length {
+        /// Item number, from 1.
+        item: usize,
+        /// Bytes by the line pointer.
+        pointer: usize,
+        /// Bytes by the entry.
+        own: usize,
     },
     /// Two entries of an index are the same, down to the row that they lead to.
     Duplicate {
@@ -69,6 +85,7 @@ pub fn layout_fault(page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
         return None;
     }
     fill(&header, page)
+        .or_else(|| lengths(&header, page, kind))
         .or_else(|| {
             matches!(kind, PageKind::Btree | PageKind::Hash | PageKind::Gist)
                 .then(|| duplicate(&header, page))
@@ -93,6 +110,34 @@ fn fill(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
     let used = extents.iter().map(|(start, end, _)| end.saturating_sub(*start)).sum();
     let space = usize::from(header.special).saturating_sub(usize::from(header.upper));
     overlap.or((used != space).then_some(LayoutFault::Gap { used, space }))
+}
+
+/// Entries of an index say how long they are, and so do their line pointers. (Those of GIN use these bits for other things.)
+///
+/// Source: `IndexTupleSize`, `src/include/access/itup.h`; `SpGistLeafTupleData`, `SpGistInnerTupleData` and
+/// `SpGistDeadTupleData`, `src/include/access/spgist_private.h`.
+fn lengths(header: &PageHeader, page: &[u8], kind: PageKind) -> Option<LayoutFault> {
+    let special = page.get(usize::from(header.special)..).unwrap_or_default();
+    let is_inner = special.first().is_some_and(|flags| flags & SPGIST_LEAF == 0);
+    line_pointers(header, page).enumerate().find_map(|(index, pointer)| {
+        let is_used = matches!(pointer.state(), LinePointerState::Normal | LinePointerState::Dead);
+        let at = usize::from(pointer.offset());
+        let head: [u8; 8] = page.get(at..).and_then(|entry| entry.first_chunk()).copied().filter(|_| is_used)?;
+        let [a, b, c, d, e, f, g, h] = head;
+        let state_and_size = u32::from_le_bytes([a, b, c, d]);
+        let own = match kind {
+            PageKind::Btree | PageKind::Hash | PageKind::Gist => usize::from(u16::from_le_bytes([g, h]) & ENTRY_SIZE),
+            // A tuple that is no longer live is of one form on all pages.
+            PageKind::SpGist if is_inner && state_and_size & SPGIST_STATE == 0 => {
+                usize::from(u16::from_le_bytes([e, f]))
+            }
+            PageKind::SpGist => usize::try_from(state_and_size >> 2).ok()?,
+            _ => return None,
+        };
+        let pointer = usize::from(pointer.length());
+        let differ = pointer > 0 && pointer.next_multiple_of(ALIGNMENT) != own.checked_next_multiple_of(ALIGNMENT)?;
+        differ.then_some(LayoutFault::Length { item: index.saturating_add(1), pointer, own })
+    })
 }
 
 fn duplicate(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
@@ -160,10 +205,32 @@ mod tests {
         // The special space of a B-tree leaf.
         let mut special = [0; 16];
         special[12] = 1;
-        let (one, other) = ([1_u8; 16], [2_u8; 16]);
+        let (mut one, mut other) = ([1_u8; 16], [2_u8; 16]);
+        one[6..8].copy_from_slice(&[16, 0]);
+        other[6..8].copy_from_slice(&[16, 0]);
         assert_eq!(layout_fault(&page(8144, &special, &[(8160, 16, &one), (8144, 16, &other)]), 7), None);
         let duplicate = page(8144, &special, &[(8160, 16, &one), (8144, 16, &one)]);
         assert_eq!(layout_fault(&duplicate, 7), Some(LayoutFault::Duplicate { item: 2, other: 1 }));
+    }
+
+    #[test]
+    fn entries_and_line_pointers_say_the_same_length() {
+        let mut btree = [0; 16];
+        btree[12] = 1;
+        // 16 bytes and a flag beside them.
+        let entry = |size: u8| [1, 0, 2, 0, 3, 0, size, 0x40, 9, 9, 9, 9, 9, 9, 9, size];
+        assert_eq!(layout_fault(&page(8144, &btree, &[(8160, 16, &entry(16)), (8144, 13, &entry(13))]), 7), None);
+        let wrong = page(8144, &btree, &[(8160, 16, &entry(16)), (8144, 16, &entry(24))]);
+        assert_eq!(layout_fault(&wrong, 7), Some(LayoutFault::Length { item: 2, pointer: 16, own: 24 }));
+
+        // Leaf pages have the size after two bits of state; inner ones have that of a live tuple after four bytes.
+        let spgist = |flags: u8, head: [u8; 8]| page(8168, &[flags, 0, 0, 0, 0, 0, 0x82, 0xFF], &[(8168, 16, &head)]);
+        let length = |own: usize| Some(LayoutFault::Length { item: 1, pointer: 16, own });
+        assert_eq!(layout_fault(&spgist(4, [16 << 2, 0, 0, 0, 0, 0, 0, 0]), 7), None);
+        assert_eq!(layout_fault(&spgist(4, [24 << 2, 0, 0, 0, 0, 0, 0, 0]), 7), length(24));
+        assert_eq!(layout_fault(&spgist(0, [0, 0, 0, 0, 16, 0, 0, 0]), 7), None);
+        assert_eq!(layout_fault(&spgist(0, [0, 0, 0, 0, 32, 0, 0, 0]), 7), length(32));
+        assert_eq!(layout_fault(&spgist(0, [1 | 16 << 2, 0, 0, 0, 99, 0, 0, 0]), 7), None);
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub(super) struct BufferArgs {
     /// Directory of the doublewrite buffer, where innodb_doublewrite_dir names another one
     #[arg(long, value_name = "DIR")]
     doublewrite_dir: Option<PathBuf>,
+    /// Option file of the server (my.cnf): innodb_doublewrite_dir and innodb_data_home_dir are taken from it
+    #[arg(long, value_name = "FILE")]
+    my_cnf: Option<PathBuf>,
     #[command(flatten)]
     jobs: JobsArg,
 }
@@ -32,7 +35,12 @@ pub(super) struct BufferArgs {
 impl BufferArgs {
     /// What is to be examined.
     pub(super) fn request(&self, data_dir: PathBuf) -> InnodbRequest {
-        InnodbRequest { data_dir, doublewrite_dir: self.doublewrite_dir.clone(), jobs: self.jobs.count() }
+        InnodbRequest {
+            data_dir,
+            doublewrite_dir: self.doublewrite_dir.clone(),
+            my_cnf: self.my_cnf.clone(),
+            jobs: self.jobs.count(),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cli::work::until_interrupted;
 use crate::output::closing::{Closing, begin};
 use crate::output::innodb_text::write_innodb_batches;
 use crate::output::json::Item;
-use crate::output::json::innodb::{INNODB_BATCH_COLUMNS, SlotSetting};
+use crate::output::json::innodb::INNODB_BATCH_COLUMNS;
 use crate::output::sink::CsvShape;
 
 /// List the groups of slots that can be distinguished
@@ -33,8 +33,7 @@ pub struct BatchesArgs {
 pub(super) fn run(args: &BatchesArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let (source, findings, mut coverage) = args.directory.open()?;
     let content = source.read_buffer(args.directory.request().jobs, &mut coverage, &until_interrupted())?;
-    let setting =
-        SlotSetting { doublewrite: &source.doublewrite, spaces: &source.spaces, checkpoint: source.checkpoint() };
+    let setting = source.setting();
     let rows: Vec<_> = batches(&content, source.checkpoint()).iter().map(|batch| setting.batch_row(batch)).collect();
     let closing = Closing::new(findings, &coverage);
     if let Some(format) = args.output.machine() {

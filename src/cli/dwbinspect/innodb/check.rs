@@ -3,22 +3,15 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::args::DirectoryArgs;
-use super::verify::scan_fields;
-use crate::analysis::innodb::compare::InnodbComparison;
-use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{ByteBar, ProgressArg};
-use crate::inspect::innodb::check::{InnodbExamination, innodb_check};
-use crate::output::closing::{Closing, begin};
-use crate::output::innodb_text::{write_innodb_page, write_instance, write_judged, write_scanned, write_verdicts};
-use crate::output::json::Item;
-use crate::output::json::innodb::{INNODB_PAGE_COLUMNS, SlotSetting, innodb_lsn_text};
-use crate::output::sink::CsvShape;
+use crate::inspect::innodb::check::innodb_check;
+use crate::inspect::innodb::document::{write_check, write_check_text};
+use crate::output::closing::Closing;
 
 /// Find torn pages of MySQL or MariaDB, and say what the doublewrite buffer can give back
 ///
@@ -68,55 +61,10 @@ pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop
     drop(bar);
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     let shown = args.directory.shown();
-    let pages: Vec<&InnodbPage> = examined.pages.iter().chain(&examined.whole).collect();
-    let source = &examined.source;
-    let setting =
-        SlotSetting { doublewrite: &source.doublewrite, spaces: &source.spaces, checkpoint: source.checkpoint() };
     if let Some(format) = args.output.machine() {
-        let shape = CsvShape::Rows { plural: "pages", columns: INNODB_PAGE_COLUMNS };
-        let mut sink = begin(format, shape, out, (PROGRAM, "innodb check"), vec![shown])?;
-        for page in &pages {
-            sink.item(&Item::Page(setting.page_row(page)))?;
-        }
-        return Ok(closing.end(sink, pages.len() as u64, fields(&examined))?.into());
+        return Ok(write_check(out, format, (PROGRAM, &shown), &examined, closing)?.into());
     }
-    let layout = args.output.layout();
-    let buffer = (&source.doublewrite, examined.content.counts.as_slice());
-    write_instance(out, layout, &shown, (source.family, &source.log), buffer, &source.spaces)?;
-    writeln!(out)?;
-    write_scanned(out, layout, &examined.scan.counts)?;
-    write_judged(out, layout, setting, &pages)?;
-    if args.explain {
-        for page in &pages {
-            write_innodb_page(out, layout, setting, page)?;
-        }
-    }
-    closing.write_text(out, layout)?;
-    write_verdicts(out, layout, &pages, &examined.start.to_string())?;
+    write_check_text(out, args.output.layout(), &shown, &examined, args.explain, &closing)?;
     out.flush()?;
     Ok(closing.answer().into())
-}
-
-/// Fields of the last line of machine formats.
-fn fields(examined: &InnodbExamination) -> Map<String, Value> {
-    let verdicts: Map<String, Value> =
-        InnodbVerdict::ALL.iter().map(|verdict| (verdict.name().to_owned(), json!(examined.count(*verdict)))).collect();
-    let by_word = |word: InnodbComparison| {
-        let all = examined.pages.iter().chain(&examined.whole);
-        all.filter(|page| page.disk == word).count()
-    };
-    let words: Map<String, Value> =
-        InnodbComparison::ALL.into_iter().map(|word| (word.name().to_owned(), json!(by_word(word)))).collect();
-    let source = &examined.source;
-    let mut fields = scan_fields(&examined.scan);
-    for (name, value) in [
-        ("family", json!(source.family.name())),
-        ("checkpoint_lsn", json!(source.checkpoint().map(innodb_lsn_text))),
-        ("verdicts", Value::Object(verdicts)),
-        ("disk", Value::Object(words)),
-        ("start", json!(examined.start.name())),
-    ] {
-        fields.insert(name.to_owned(), value);
-    }
-    fields
 }

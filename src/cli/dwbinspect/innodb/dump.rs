@@ -19,7 +19,7 @@ use crate::inspect::error::InspectError;
 use crate::output::closing::{Closing, begin};
 use crate::output::innodb_text::{InnodbSlotLines, write_entries};
 use crate::output::json::Item;
-use crate::output::json::innodb::{INNODB_SLOT_COLUMNS, SlotSetting};
+use crate::output::json::innodb::INNODB_SLOT_COLUMNS;
 use crate::output::sink::CsvShape;
 use crate::output::text::Layout;
 use crate::repair::export::ExportDir;
@@ -62,9 +62,8 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     };
     let watch = until_interrupted();
     let content = source.read_buffer(args.directory.request().jobs, &mut coverage, &watch)?;
-    let setting =
-        SlotSetting { doublewrite: &source.doublewrite, spaces: &source.spaces, checkpoint: source.checkpoint() };
-    let context = source.context(&content);
+    let setting = source.setting();
+    let context = source.context(&content, &[]);
     let mut reader = PageReader::new(&source.root);
     let used = &content.slots;
     let mut buf = Vec::new();

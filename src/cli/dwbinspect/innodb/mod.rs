@@ -6,6 +6,8 @@ mod check;
 mod dump;
 mod info;
 mod page;
+#[cfg(feature = "tui")]
+mod tui;
 mod verify;
 
 use std::io::Write;
@@ -28,6 +30,8 @@ pub struct InnodbArgs {
 
 #[derive(Debug, Subcommand)]
 enum InnodbCommand {
+    #[cfg(feature = "tui")]
+    Tui(tui::TuiArgs),
     Check(check::CheckArgs),
     Page(page::PageArgs),
     Info(info::InfoArgs),
@@ -38,6 +42,8 @@ enum InnodbCommand {
 
 pub(super) fn run(args: &InnodbArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     match &args.command {
+        #[cfg(feature = "tui")]
+        InnodbCommand::Tui(args) => tui::run(args, out),
         InnodbCommand::Check(args) => check::run(args, out),
         InnodbCommand::Page(args) => page::run(args, out),
         InnodbCommand::Info(args) => info::run(args, out),

@@ -14,7 +14,7 @@ use crate::inspect::innodb::check::innodb_page;
 use crate::output::closing::{Closing, begin};
 use crate::output::innodb_text::{NOTHING_PROVEN, write_innodb_page};
 use crate::output::json::Item;
-use crate::output::json::innodb::{INNODB_PAGE_COLUMNS, SlotSetting};
+use crate::output::json::innodb::INNODB_PAGE_COLUMNS;
 use crate::output::sink::CsvShape;
 use crate::output::text::wrapped;
 
@@ -49,8 +49,7 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     drop(bar);
     let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage);
     let source = &examined.source;
-    let setting =
-        SlotSetting { doublewrite: &source.doublewrite, spaces: &source.spaces, checkpoint: source.checkpoint() };
+    let setting = source.setting();
     if let Some(format) = args.output.machine() {
         let shape = CsvShape::Rows { plural: "pages", columns: INNODB_PAGE_COLUMNS };
         let paths = vec![args.data_dir.display().to_string()];

@@ -3,14 +3,13 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use serde_json::{Map, Value, json};
 
 use super::PROGRAM;
 use super::args::DirectoryArgs;
-use crate::analysis::innodb::scan::ScanReport;
 use crate::cli::context::{OutputArgs, QuietArg};
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
 use crate::cli::work::{ByteBar, ProgressArg};
+use crate::inspect::innodb::document::scan_fields;
 use crate::inspect::innodb::verify::innodb_verify;
 use crate::output::closing::{Closing, begin};
 use crate::output::innodb_text::{write_bad_pages, write_scanned};
@@ -67,25 +66,4 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     }
     let shown = report.scan.found.len() as u64;
     Ok(closing.end(sink, shown, scan_fields(&report.scan))?.into())
-}
-
-/// What a scan read, for the last line of machine formats.
-pub(super) fn scan_fields(scan: &ScanReport) -> Map<String, Value> {
-    let counts = &scan.counts;
-    let algorithms: Map<String, Value> =
-        counts.algorithms.iter().map(|(algorithm, count)| (algorithm.name().to_owned(), json!(count))).collect();
-    let unverifiable = counts.unverifiable.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
-    [
-        ("pages", json!(counts.pages)),
-        ("bytes", json!(counts.bytes)),
-        ("sound", json!(counts.sound)),
-        ("zeroed", json!(counts.empty)),
-        ("damaged", json!(counts.damaged)),
-        ("unverifiable", json!(unverifiable)),
-        ("doublewrite_pages", json!(counts.slots)),
-        ("algorithms", Value::Object(algorithms)),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect()
 }

@@ -167,12 +167,15 @@ impl Chart {
         let mut columns = vec![(0.0, 0.0); count];
         for piece in &self.pieces {
             let (from, to) = self.extent(piece);
-            let at = |share: f64| ((share * count as f64) as usize).min(count.saturating_sub(1));
+            let (from, to) = (from * count as f64, to * count as f64);
+            let at = |column: f64| (column as usize).min(count.saturating_sub(1));
             let (first, last) = (at(from), at(to));
-            let parts = (last.saturating_sub(first) + 1) as f64;
-            for column in columns.iter_mut().take(last + 1).skip(first) {
-                column.0 += piece.bytes as f64 / parts;
-                column.1 += piece.image_bytes as f64 / parts;
+            for (at, column) in columns.iter_mut().enumerate().take(last + 1).skip(first) {
+                // Of what lies in several columns, each has as much as it covers.
+                let covered = to.min((at + 1) as f64) - from.max(at as f64);
+                let share = if first == last { 1.0 } else { covered / (to - from) };
+                column.0 += piece.bytes as f64 * share;
+                column.1 += piece.image_bytes as f64 * share;
             }
         }
         columns
@@ -281,4 +284,29 @@ fn legend(state: &State, wal: &WalSurvey, chart: &Chart, (peak, width): (f64, us
     );
     line.style = look.faint();
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// WAL at one rate is as high everywhere, however many stretches fall on a column.
+    #[test]
+    fn columns_are_as_high_as_what_they_cover() {
+        let piece = |at: u64| Piece {
+            start_lsn: Lsn(at * 8192),
+            end_lsn: Lsn((at + 1) * 8192),
+            times: None,
+            bytes: 8000,
+            image_bytes: 4000,
+        };
+        let chart = Chart { pieces: (0..1957).map(piece).collect(), axis: Axis::Addresses(Lsn(0), 1957 * 8192) };
+        for count in [57, 279, 1957, 5000] {
+            let columns = chart.columns(count);
+            let each = 1957.0 * 8000.0 / count as f64;
+            let is_near =
+                |(bytes, images): &(f64, f64)| (bytes / each - 1.0).abs() < 0.01 && (images * 2.0 - bytes).abs() < 1.0;
+            assert!(columns.iter().all(is_near), "{count}: {columns:?}");
+        }
+    }
 }

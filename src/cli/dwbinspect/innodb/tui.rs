@@ -1,0 +1,62 @@
+//! `pg_dwbinspect innodb tui`: the same on a screen.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::args::DirectoryArgs;
+use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
+use crate::cli::screen::{ScreenArgs, need_terminal, show_model};
+use crate::inspect::error::InspectError;
+use crate::inspect::innodb::source::list_files;
+use crate::output::escape::printable;
+use crate::tui::backend::innodb::InnodbBackend;
+use crate::tui::innodb::state::InnodbState;
+
+/// Look at a crashed directory of MySQL or MariaDB on a screen: what is damaged, what a start does, what to do next
+///
+/// Opens with the damaged pages of each tablespace, and fills in while the directory is being read: the verdicts of `check`, then
+/// batches, slots, and one page beside its images. ? shows the keys. Nothing is written into the directory, and no page is
+/// repaired. The exit status is that of `check`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct TuiArgs {
+    #[command(flatten)]
+    directory: DirectoryArgs,
+    #[command(flatten)]
+    screen: ScreenArgs,
+}
+
+pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
+    need_terminal("pg_dwbinspect innodb check")?;
+    let request = args.directory.request();
+    // What cannot be examined is said on the normal screen.
+    list_files(&request)?;
+    let backend = Arc::new(InnodbBackend::new(request));
+    let subject = backend.subject();
+    let none = || Ok::<(), InspectError>(());
+    let ended = show_model(args.screen, |look, size| InnodbState::new(subject, look, size), backend, none)?;
+    let state = &ended.state;
+    let Some(survey) = state.survey.as_deref() else {
+        writeln!(out, "quit before the check ended: nothing is known yet")?;
+        out.flush()?;
+        return Ok(Outcome::Incomplete);
+    };
+    if state.has_changed {
+        writeln!(out, "files have changed since they were read; what follows is of before:")?;
+    }
+    writeln!(out, "damaged pages: {}", survey.damaged)?;
+    writeln!(out, "if started now: {}", survey.examined.start)?;
+    for skipped in survey.examined.coverage.skipped.iter().take(3) {
+        writeln!(out, "not examined: {}", printable(&skipped.to_string()))?;
+    }
+    for step in &survey.steps {
+        writeln!(out, "next step: {}", step.words)?;
+        if let Some(command) = &step.command {
+            writeln!(out, "  {}", printable(command))?;
+        }
+    }
+    out.flush()?;
+    Ok(if state.has_changed { Outcome::Incomplete } else { survey.answer.into() })
+}

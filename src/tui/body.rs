@@ -1,0 +1,136 @@
+//! What is drawn between the tabs and the bottom lines: lines that stay, a list of which only those on the screen are made, and
+//! lines below. The widgets that all views share.
+
+use ratatui::text::{Line, Span};
+
+use super::facts::Progress;
+use super::look::{Look, columns};
+use super::state::list_top;
+use crate::output::figures::size;
+
+/// Lines of a list that are shown however much stands above it.
+pub(super) const MIN_LIST: usize = 4;
+
+/// Makes one line of a list.
+pub(super) type MakeLine<'a> = Box<dyn Fn(usize) -> Line<'static> + 'a>;
+
+/// What is drawn between the tabs and the bottom lines.
+pub(super) struct Body<'a> {
+    pub(super) head: Vec<Line<'static>>,
+    pub(super) count: usize,
+    pub(super) line: MakeLine<'a>,
+    pub(super) foot: Vec<Line<'static>>,
+    /// All about the selected line, right of list and foot where [`State::detail_columns`] gives it room. Empty: the list
+    /// has the whole width.
+    pub(super) detail: Vec<Line<'static>>,
+    /// The selected line of the list, else the first that is shown.
+    pub(super) at: usize,
+    pub(super) has_selection: bool,
+}
+
+impl<'a> Body<'a> {
+    /// Lines that are scrolled.
+    pub(super) fn text(head: Vec<Line<'static>>, lines: Vec<Line<'static>>, top: usize) -> Self {
+        let count = lines.len();
+        let line = move |at: usize| lines.get(at).cloned().unwrap_or_default();
+        Self { head, count, line: Box::new(line), foot: Vec::new(), detail: Vec::new(), at: top, has_selection: false }
+    }
+
+    /// A list with a selected line.
+    pub(super) fn list(
+        head: Vec<Line<'static>>,
+        count: usize,
+        at: usize,
+        line: impl Fn(usize) -> Line<'static> + 'a,
+    ) -> Self {
+        Self { head, count, line: Box::new(line), foot: Vec::new(), detail: Vec::new(), at, has_selection: true }
+    }
+
+    /// Rows that head, list and foot get of `rows`.
+    pub(super) fn split(&self, rows: usize) -> (usize, usize, usize) {
+        let least = MIN_LIST.min(self.count);
+        let head = self.head.len().min(rows.saturating_sub(least));
+        let foot = self.foot.len().min(rows.saturating_sub(head + least));
+        (head, rows - head - foot, foot)
+    }
+
+    pub(super) fn top(&self, rows: usize) -> usize {
+        let list = self.split(rows).1;
+        if self.has_selection {
+            list_top(self.at, self.count, list)
+        } else {
+            self.at.min(self.count.saturating_sub(list))
+        }
+    }
+
+    /// Which lines are shown of how many; nothing when all are.
+    pub(super) fn shown_range(&self, rows: usize) -> String {
+        let list = self.split(rows).1;
+        if self.count <= list {
+            return String::new();
+        }
+        let top = self.top(rows);
+        format!("{}-{} of {}", top + 1, (top + list).min(self.count), self.count)
+    }
+
+    /// `left`: columns of list and foot where the detail is beside them.
+    pub(super) fn lines(&self, rows: usize, look: Look, left: usize) -> Vec<Line<'static>> {
+        let (head, list, foot) = self.split(rows);
+        let top = self.top(rows);
+        let mut lines: Vec<Line<'static>> = self.head.iter().take(head).cloned().collect();
+        lines.extend((top..self.count.min(top + list)).map(|at| (self.line)(at)));
+        lines.resize(head + list, Line::default());
+        lines.extend(self.foot.iter().take(foot).cloned());
+        if !self.detail.is_empty() {
+            lines.resize(rows.max(lines.len()), Line::default());
+            for (at, line) in lines.iter_mut().skip(head).enumerate() {
+                let pad = left.saturating_sub(line.width());
+                let (style, mut spans) = (line.style, std::mem::take(&mut line.spans));
+                spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
+                spans.push(Span::raw(" ".repeat(pad)));
+                spans.push(Span::styled(look.divider(), look.faint()));
+                let beside = self.detail.get(at).cloned().unwrap_or_default();
+                spans.extend(
+                    beside.spans.into_iter().map(|span| Span::styled(span.content, beside.style.patch(span.style))),
+                );
+                *line = Line::from(spans);
+            }
+        }
+        lines
+    }
+}
+
+/// The line when it is selected, else as it is.
+pub(super) fn highlight(look: Look, is_selected: bool, line: Line<'static>) -> Line<'static> {
+    if !is_selected {
+        return line;
+    }
+    let Line { style, spans, .. } = line;
+    Line::from_iter(spans.into_iter().map(|span| {
+        let own = style.patch(span.style);
+        span.style(own.patch(look.selected_line()))
+    }))
+}
+
+/// How far something is.
+pub(super) fn progress_line(look: Look, progress: &Progress, width: usize) -> Line<'static> {
+    let step = progress.step.map_or_else(String::new, |(at, of)| format!("{at} of {of}: "));
+    let lead = format!("{step}{} ", progress.what);
+    if progress.total == 0 {
+        return Line::from(vec![Span::raw(lead), Span::raw(look.ellipsis().to_string())]);
+    }
+    let share = progress.done as f64 / progress.total as f64;
+    let left = progress.left_s.map_or_else(String::new, |seconds| format!(", {} left", time_left(seconds)));
+    let tail = format!(" {:>3.0}% {} of {}{left}", share.min(1.0) * 100.0, size(progress.done), size(progress.total));
+    let room = width.saturating_sub(columns(&lead) + columns(&tail) + 1);
+    Line::from(vec![Span::raw(lead), Span::styled(look.bar(share, room), look.good()), Span::raw(tail)])
+}
+
+/// `40 s`, `3 min`, `2 h`: an estimate is not more exact.
+fn time_left(seconds: u64) -> String {
+    match seconds {
+        0..=99 => format!("{} s", seconds.max(1)),
+        100..=5999 => format!("{} min", (seconds + 30) / 60),
+        _ => format!("{} h", (seconds + 1800) / 3600),
+    }
+}

@@ -1,0 +1,71 @@
+//! What `check` found besides damaged pages, as the lines of one list: problems, what was not examined, notes.
+
+use crate::analysis::finding::{Finding, Severity};
+use crate::analysis::skipped::Skipped;
+use crate::tui::facts::Survey;
+
+/// A line of the list.
+#[derive(Clone, Copy, Debug)]
+pub enum FindingLine<'a> {
+    /// Something that a sound cluster does not show.
+    Problem(&'a Finding),
+    /// Something that was not examined.
+    Skipped(&'a Skipped),
+    /// Something worth knowing.
+    Note(&'a Finding),
+}
+
+/// All lines, in the order in which they are listed.
+#[must_use]
+pub fn finding_lines(survey: &Survey) -> Vec<FindingLine<'_>> {
+    let of = |severity| survey.examined.findings.iter().filter(move |finding| finding.severity == severity);
+    let skipped = survey.examined.coverage.skipped.iter().map(FindingLine::Skipped);
+    let problems = of(Severity::Problem).map(FindingLine::Problem);
+    problems.chain(skipped).chain(of(Severity::Note).map(FindingLine::Note)).collect()
+}
+
+impl FindingLine<'_> {
+    /// The word in front of it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Problem(_) => "problem",
+            Self::Skipped(_) => "skipped",
+            Self::Note(_) => "note",
+        }
+    }
+
+    /// Where it is: the file, and the offset in it where there is one.
+    #[must_use]
+    pub fn location(self) -> Option<String> {
+        let (Self::Problem(finding) | Self::Note(finding)) = self else { return None };
+        let file = finding.file.as_ref()?;
+        Some(finding.offset.map_or_else(|| file.clone(), |offset| format!("{file} at {offset:#X}")))
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn what(self) -> String {
+        match self {
+            Self::Problem(finding) | Self::Note(finding) => finding.kind.to_string(),
+            Self::Skipped(skipped) => skipped.what.to_string(),
+        }
+    }
+
+    /// Why it matters, or why it was not examined.
+    #[must_use]
+    pub fn why(self) -> String {
+        match self {
+            Self::Problem(finding) | Self::Note(finding) => finding.kind.why().to_owned(),
+            Self::Skipped(skipped) => skipped.why(),
+        }
+    }
+
+    /// All of it in one line.
+    #[must_use]
+    pub fn words(self) -> String {
+        let location = self.location().map_or_else(String::new, |location| format!("{location}: "));
+        let between = if matches!(self, Self::Skipped(_)) { ": " } else { "; " };
+        format!("{location}{}{between}{}", self.what(), self.why())
+    }
+}

@@ -1,0 +1,170 @@
+//! The rows of the triage: damaged pages by tablespace or by verdict, or one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::facts::InnodbSurvey;
+use crate::analysis::innodb::judge::InnodbVerdict;
+
+/// What pages are gathered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grouping {
+    /// By tablespace.
+    #[default]
+    Tablespace,
+    /// By verdict.
+    Verdict,
+    /// Not at all.
+    Page,
+}
+
+impl Grouping {
+    /// The next one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Tablespace => Self::Verdict,
+            Self::Verdict => Self::Page,
+            Self::Page => Self::Tablespace,
+        }
+    }
+
+    /// The word in the heading.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tablespace => "tablespace",
+            Self::Verdict => "verdict",
+            Self::Page => "page",
+        }
+    }
+}
+
+/// What a group is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupKey {
+    /// Pages of the tablespace with this index.
+    Space(usize),
+    /// Pages with this verdict.
+    Verdict(InnodbVerdict),
+}
+
+/// Pages that belong together.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What they have in common.
+    pub key: GroupKey,
+    /// Their indexes.
+    pub pages: Vec<usize>,
+    /// The worst verdict on one of them.
+    pub worst: InnodbVerdict,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// The group with this index.
+    Group(usize),
+    /// The page with this index.
+    Page(usize),
+}
+
+/// What is listed.
+#[derive(Clone, Debug, Default)]
+pub struct TriageRows {
+    /// Groups.
+    pub groups: Vec<Group>,
+    /// Rows.
+    pub rows: Vec<Row>,
+    /// Groups whose pages are shown.
+    opened: BTreeSet<GroupKey>,
+    shown: usize,
+}
+
+impl TriageRows {
+    /// Lists the pages of a survey that have all these words.
+    pub(super) fn list(&mut self, survey: &InnodbSurvey, grouping: Grouping, is_reversed: bool, filter: &str) {
+        let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
+        let fits = |text: &String| words.iter().all(|word| text.contains(word.as_str()));
+        let shown: Vec<usize> =
+            survey.page_texts.iter().enumerate().filter(|(_, text)| fits(text)).map(|(at, _)| at).collect();
+        self.shown = shown.len();
+        let mut groups: BTreeMap<GroupKey, Group> = BTreeMap::new();
+        for at in shown.iter().copied().filter(|_| grouping != Grouping::Page) {
+            let Some(page) = survey.examined.pages.get(at) else { continue };
+            let key = match grouping {
+                Grouping::Verdict => GroupKey::Verdict(page.verdict),
+                Grouping::Tablespace | Grouping::Page => GroupKey::Space(page.space),
+            };
+            let group = groups.entry(key).or_insert_with(|| Group { key, pages: Vec::new(), worst: page.verdict });
+            group.worst = group.worst.min(page.verdict);
+            group.pages.push(at);
+        }
+        self.groups = groups.into_values().collect();
+        if is_reversed {
+            self.groups.reverse();
+            self.groups.iter_mut().for_each(|group| group.pages.reverse());
+        }
+        self.rows.clear();
+        for (index, group) in self.groups.iter().enumerate() {
+            self.rows.push(Row::Group(index));
+            if self.opened.contains(&group.key) {
+                self.rows.extend(group.pages.iter().copied().map(Row::Page));
+            }
+        }
+        if grouping == Grouping::Page {
+            self.rows.extend(shown.into_iter().map(Row::Page));
+            if is_reversed {
+                self.rows.reverse();
+            }
+        }
+    }
+
+    /// Pages that are listed, or in a group that is.
+    #[must_use]
+    pub const fn shown(&self) -> usize {
+        self.shown
+    }
+
+    /// The page of a row, or the only one of its group.
+    #[must_use]
+    pub fn page_at(&self, row: usize) -> Option<usize> {
+        match self.rows.get(row)? {
+            Row::Page(page) => Some(*page),
+            Row::Group(group) => match self.groups.get(*group)?.pages.as_slice() {
+                [only] => Some(*only),
+                _ => None,
+            },
+        }
+    }
+
+    /// Index of the group of a row.
+    #[must_use]
+    pub fn group_at(&self, row: usize) -> Option<usize> {
+        self.rows.get(..=row)?.iter().rev().find_map(|row| match row {
+            Row::Group(group) => Some(*group),
+            Row::Page(_) => None,
+        })
+    }
+
+    /// Whether its pages are shown.
+    #[must_use]
+    pub fn is_open(&self, group: usize) -> bool {
+        self.groups.get(group).is_some_and(|group| self.opened.contains(&group.key))
+    }
+
+    /// Shows its pages, or hides them.
+    pub(super) fn set_open(&mut self, group: usize, is_open: bool) {
+        let Some(key) = self.groups.get(group).map(|group| group.key) else { return };
+        if is_open {
+            self.opened.insert(key);
+        } else {
+            self.opened.remove(&key);
+        }
+    }
+
+    /// The row of a group, or of a page.
+    #[must_use]
+    pub fn row_of(&self, wanted: Row) -> Option<usize> {
+        self.rows.iter().position(|row| *row == wanted)
+    }
+}

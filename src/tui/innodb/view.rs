@@ -1,0 +1,587 @@
+//! Drawing: from the state alone.
+
+use std::io::{self, Write};
+
+use ratatui::Frame;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::Paragraph;
+
+use super::facts::{InnodbSurvey, SlotLine};
+use super::keymap::{INNODB_KEYS, applies};
+use super::state::{InnodbPromptKind, InnodbState as State, InnodbView as View, SlotColumn};
+use super::triage_rows::{Group, GroupKey, Grouping, Row};
+use super::view_page;
+use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
+use crate::analysis::innodb::recovery::InnodbStart;
+use crate::cluster::innodb::tablespace::Tablespace;
+use crate::output::colour::Paint;
+use crate::output::innodb_text::{NOTHING_PROVEN, write_innodb_page};
+use crate::output::text::{Layout, wrapped};
+use crate::tui::body::{Body, highlight, progress_line};
+use crate::tui::export::text_of;
+use crate::tui::look::{Look, columns, pages};
+use crate::tui::view::{MIN_SIZE, key_lines};
+
+/// Columns of a verdict's name.
+const VERDICT: usize = 17;
+
+/// Columns of a word for the page on disk.
+const DISK: usize = 14;
+
+/// Columns of a label of a fact.
+const LABEL: usize = 12;
+
+/// Draws the screen.
+pub fn view(state: &State, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
+        let (width, height) = MIN_SIZE;
+        let words = format!("{} by {} is too small: at least {width} by {height} is needed", area.width, area.height);
+        frame.render_widget(Paragraph::new(words), area);
+        return;
+    }
+    if state.size != (area.width, area.height) {
+        // The terminal was resized and the state does not know yet: drawn anew at once.
+        return;
+    }
+    let mut lines = vec![tabs(state)];
+    let body = body(state);
+    lines.extend(body.lines(state.body_rows(), state.look, state.list_columns()));
+    lines.push(status(state, &body.shown_range(state.body_rows())));
+    lines.push(hints(state));
+    frame.render_widget(Paragraph::new(Text::from(lines)), area);
+}
+
+fn body(state: &State) -> Body<'_> {
+    if let Some(top) = state.help {
+        return help(state, top);
+    }
+    let Some(survey) = state.survey.as_deref() else { return Body::text(waiting(state), Vec::new(), 0) };
+    match state.view {
+        View::Triage => triage(state, survey),
+        View::Batches => batches(state, survey),
+        View::Slots => slots(state, survey),
+        View::Page => view_page::body(state),
+        View::Findings => {
+            let look = state.look;
+            let head = vec![Line::styled("Findings, and what was not examined (esc: back)", look.heading())];
+            Body::text(head, state.findings.iter().cloned().map(Line::raw).collect(), state.findings_top)
+        }
+    }
+}
+
+/// Breaks long texts into lines that fit: when they come, and when the width changes.
+pub(super) fn break_texts(state: &mut State) {
+    let Some(survey) = state.survey.clone() else { return };
+    let look = state.look;
+    let layout = layout(state.columns());
+    let lines = |text: String| text.lines().map(|line| look.plain(line)).collect::<Vec<_>>();
+    state.findings = lines(text_of(|out| survey.closing().write_text(out, layout)));
+    if state.findings.is_empty() {
+        state.findings.push("There are none.".to_owned());
+    }
+    let page = state.page.sheet.as_ref().and_then(|sheet| sheet.page.as_ref());
+    state.page.text = page.map_or_else(Vec::new, |page| lines(text_of(|out| evidence(out, layout, &survey, page))));
+}
+
+fn evidence(out: &mut dyn Write, layout: Layout, survey: &InnodbSurvey, page: &InnodbPage) -> io::Result<()> {
+    write_innodb_page(out, layout, survey.examined.source.setting(), page)?;
+    wrapped(out, layout, "  ", 2, NOTHING_PROVEN)
+}
+
+/// How text of other commands is laid out here.
+pub(super) fn layout(width: usize) -> Layout {
+    Layout { width: u16::try_from(width).unwrap_or(u16::MAX), paint: Paint::new(false) }
+}
+
+/// How many positions scrolling has.
+pub(super) fn scroll_range(state: &State) -> usize {
+    let body = body(state);
+    body.count.saturating_sub(body.split(state.body_rows()).1) + 1
+}
+
+/// The line of the list that is drawn in this row.
+#[must_use]
+pub fn line_at(state: &State, row: u16) -> Option<usize> {
+    let body = body(state);
+    let rows = state.body_rows();
+    let (head, list, _) = body.split(rows);
+    let in_list = usize::from(row).checked_sub(1 + head).filter(|at| *at < list)?;
+    Some(body.top(rows) + in_list).filter(|at| body.has_selection && *at < body.count)
+}
+
+fn tab_labels() -> impl Iterator<Item = (View, String)> {
+    View::ALL.into_iter().zip(1..).map(|(view, number)| (view, format!(" {number} {} ", view.name())))
+}
+
+/// The tab at this column of the first row.
+#[must_use]
+pub fn tab_at(_: &State, column: u16) -> Option<View> {
+    let mut end = 0;
+    tab_labels().find_map(|(view, label)| {
+        end += columns(&label);
+        (usize::from(column) < end).then_some(view)
+    })
+}
+
+fn tabs(state: &State) -> Line<'static> {
+    let look = state.look;
+    let mut spans = Vec::new();
+    let mut used = 0;
+    for (view, label) in tab_labels() {
+        let is_open = view == state.view.tab() && state.help.is_none();
+        used += columns(&label);
+        spans.push(Span::styled(
+            label,
+            if is_open { look.selected().add_modifier(Modifier::BOLD) } else { Style::new() },
+        ));
+    }
+    let room = state.columns().saturating_sub(used + 1);
+    let path = look.fit_end(&state.subject.path, columns(&look.plain(&state.subject.path)).min(room.saturating_sub(1)));
+    spans.push(Span::styled(look.fit_right(&path, room), look.faint()));
+    Line::from(spans)
+}
+
+fn status(state: &State, range: &str) -> Line<'static> {
+    let look = state.look;
+    let width = state.columns().saturating_sub(columns(range) + 1);
+    let mut line = status_words(state, width);
+    if !range.is_empty() {
+        let used = line.width();
+        line.push_span(Span::raw(" ".repeat((width + 1).saturating_sub(used))));
+        line.push_span(Span::styled(range.to_owned(), look.faint()));
+    }
+    line
+}
+
+fn status_words(state: &State, width: usize) -> Line<'static> {
+    let look = state.look;
+    let matching = || state.counts().map_or_else(String::new, |(shown, all)| format!("  {shown} of {all} match"));
+    if let Some((kind, text)) = &state.prompt {
+        let (lead, told) = match kind {
+            InnodbPromptKind::Filter => ("filter (enter: keep it, esc: show all): ", matching()),
+            InnodbPromptKind::GoTo => ("go to (shop/orders:7, 12:7, slot 3): ", String::new()),
+        };
+        let room = width.saturating_sub(columns(lead) + 1);
+        return Line::from(vec![
+            Span::styled(lead, look.heading()),
+            Span::raw(look.cut(text, room)),
+            Span::styled(" ", look.selected()),
+            Span::styled(look.cut(&told, room.saturating_sub(columns(text))), look.faint()),
+        ]);
+    }
+    if let Some(message) = &state.message {
+        let style = if message.is_bad { look.bad() } else { look.heading() };
+        return Line::styled(look.cut(&message.words, width), style);
+    }
+    if let Some(progress) = state.progress.as_ref() {
+        return progress_line(look, progress, width);
+    }
+    if state.has_changed {
+        let words = "files have changed since they were read: r reads them again";
+        return Line::styled(look.cut(words, width), look.bad());
+    }
+    if !state.filter().is_empty() {
+        let words = format!("filter: {}{} (/: change, esc: show all)", state.filter(), matching());
+        return Line::styled(look.cut(&words, width), look.faint());
+    }
+    Line::default()
+}
+
+fn hints(state: &State) -> Line<'static> {
+    let mut spans = Vec::new();
+    let mut used = 0;
+    for binding in INNODB_KEYS.iter().filter(|binding| !binding.hint.is_empty() && applies(binding, state.view)) {
+        let words = format!(" {}  ", binding.hint);
+        used += columns(binding.label) + columns(&words);
+        if used > state.columns() {
+            break;
+        }
+        spans.push(Span::styled(binding.label, state.look.heading()));
+        spans.push(Span::raw(words));
+    }
+    Line::from(spans)
+}
+
+fn help(state: &State, top: usize) -> Body<'_> {
+    let look = state.look;
+    let title = format!("Keys in {} (? or esc closes this)", state.view.name());
+    let head = vec![Line::styled(title, look.heading()), Line::default()];
+    let bindings = INNODB_KEYS.iter().filter(|binding| applies(binding, state.view));
+    let mut lines = key_lines(look, state.columns(), &bindings.map(|one| (one.label, one.help)).collect::<Vec<_>>());
+    lines.push(Line::default());
+    let mouse = "Mouse: a tab opens its view, a line is selected, once more opens it, the wheel moves.";
+    let never = "Nothing is written into the directory.";
+    lines.extend([mouse, never].iter().flat_map(|words| look.wrap(words, state.columns() - 1)).map(Line::raw));
+    Body::text(head, lines, top)
+}
+
+fn waiting(state: &State) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    if let Some(progress) = &state.progress {
+        lines.push(Line::default());
+        lines.push(progress_line(state.look, progress, state.columns()));
+    }
+    lines.push(Line::default());
+    lines.push(Line::styled("The directory is being read; what is known appears here.", state.look.faint()));
+    lines
+}
+
+/// How a verdict is painted.
+pub(super) fn style_of(look: Look, verdict: InnodbVerdict) -> Style {
+    match verdict {
+        InnodbVerdict::ServerRestores => look.good(),
+        InnodbVerdict::RestoreUnproven | InnodbVerdict::Unknown => look.doubt(),
+        InnodbVerdict::NoImage => look.bad(),
+        InnodbVerdict::Whole => look.faint(),
+    }
+}
+
+/// Its letter in a strip.
+const fn letter(verdict: InnodbVerdict) -> char {
+    match verdict {
+        InnodbVerdict::ServerRestores => 'R',
+        InnodbVerdict::RestoreUnproven | InnodbVerdict::Unknown => '?',
+        InnodbVerdict::NoImage => 'X',
+        InnodbVerdict::Whole => '.',
+    }
+}
+
+/// A label and a sentence, wrapped.
+fn fact(state: &State, label: &str, words: &str, style: Style) -> Vec<Line<'static>> {
+    let look = state.look;
+    let lines = look.wrap(words, state.columns().saturating_sub(LABEL + 1)).into_iter().enumerate();
+    let line = |(at, words): (usize, String)| {
+        let label = if at == 0 { label } else { "" };
+        Line::from(vec![Span::styled(look.fit(label, LABEL), look.heading()), Span::styled(words, style)])
+    };
+    lines.map(line).collect()
+}
+
+fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
+    let look = state.look;
+    let examined = &survey.examined;
+    let style = match examined.start {
+        InnodbStart::NothingAgainst => look.good(),
+        InnodbStart::MayStop | InnodbStart::Unknown => look.doubt(),
+        InnodbStart::Refuses => look.bad(),
+    };
+    let start = format!("{} ({})", examined.start, examined.source.family);
+    let mut head = fact(state, "on start", &start, style);
+    let damaged = survey.damaged;
+    let zero = examined.pages.len().saturating_sub(damaged);
+    let mut counts = format!("{} damaged", pages(damaged));
+    if zero > 0 {
+        counts.push_str(&format!(", {zero} all zero with an image"));
+    }
+    let skipped = examined.coverage.skipped.len();
+    counts.push_str(&format!("; {} read", pages(usize::try_from(examined.scan.counts.pages).unwrap_or(usize::MAX))));
+    if skipped > 0 {
+        counts.push_str(&format!("; {skipped} not examined (F)"));
+    }
+    let style = if damaged > 0 { look.bad() } else { look.good() };
+    head.extend(fact(state, "pages", &counts, style));
+    let kept = if state.size.1 < 20 { 1 } else { survey.steps.len() };
+    for (at, step) in survey.steps.iter().enumerate().take(kept) {
+        let label = if at == 0 { "next step" } else { "then" };
+        head.extend(fact(state, label, &step.words, Style::new()));
+        // A command is copied whole: it is never cut.
+        if let Some(command) = step.command.as_ref().filter(|_| state.size.1 >= 20) {
+            head.extend(fact(state, "", command, look.heading()));
+        }
+    }
+    head.push(Line::default());
+    head
+}
+
+fn triage<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
+    let look = state.look;
+    let mut head = triage_head(state, survey);
+    if survey.examined.pages.is_empty() {
+        let further: Vec<Line<'static>> = state.findings.iter().cloned().map(Line::raw).collect();
+        return Body::text(head, further, 0);
+    }
+    let rows = &state.triage.rows;
+    let name = name_columns(state);
+    let by = format!("by {}{}", state.triage.grouping.name(), if state.triage.is_reversed { "-" } else { "+" });
+    let rest = state.list_columns().saturating_sub(3 + name + 1 + 9 + 1 + VERDICT);
+    let last = match state.triage.grouping {
+        Grouping::Tablespace if rest >= 45 => "first to last: R restored, ? unproven, X none",
+        Grouping::Tablespace if rest >= 22 => "R restored, X no image",
+        Grouping::Tablespace => "pages",
+        Grouping::Verdict => "share",
+        Grouping::Page => "on start; image",
+    };
+    let heading = format!(
+        "   {} {} {}{}",
+        look.fit(&by, name),
+        look.fit_right("page", 9),
+        look.fit("verdict", VERDICT),
+        look.cut(last, rest)
+    );
+    head.push(Line::styled(heading, look.heading()));
+    let line =
+        move |at: usize| highlight(look, at == state.triage.selected, triage_line(state, survey, at, name, rest));
+    let mut body = Body::list(head, rows.rows.len(), state.triage.selected, line);
+    if state.detail_columns() > 0 {
+        body.detail = detail(state, survey);
+    }
+    body
+}
+
+/// Columns of a name, as wide as the list allows.
+fn name_columns(state: &State) -> usize {
+    (state.list_columns() / 3).clamp(18, 44)
+}
+
+fn triage_line(state: &State, survey: &InnodbSurvey, at: usize, name: usize, rest: usize) -> Line<'static> {
+    let look = state.look;
+    let pointer = if at == state.triage.selected { look.pointer() } else { " " };
+    match state.triage.rows.rows.get(at) {
+        Some(Row::Group(index)) => {
+            let Some(group) = state.triage.rows.groups.get(*index) else { return Line::default() };
+            let sign = match (group.pages.len(), state.triage.rows.is_open(*index)) {
+                (1, false) => " ",
+                (_, true) => "-",
+                (_, false) => "+",
+            };
+            let style = style_of(look, group.worst);
+            let (called, strip) = match group.key {
+                GroupKey::Space(space) => (
+                    survey.examined.source.spaces.all.get(space).map(Tablespace::name).unwrap_or_default(),
+                    strip(look, survey, group, space, rest),
+                ),
+                GroupKey::Verdict(verdict) => {
+                    let share = group.pages.len() as f64 / state.triage.rows.shown().max(1) as f64;
+                    let bar = Span::styled(look.bar(share, rest.min(60)), style);
+                    (verdict.to_string(), vec![bar])
+                }
+            };
+            let only = group.pages.first().filter(|_| group.pages.len() == 1);
+            let page = only.and_then(|at| survey.examined.pages.get(*at));
+            let count = page.map_or_else(|| pages(group.pages.len()), |page| page.page.page_no.to_string());
+            let mut spans = vec![
+                Span::raw(format!("{pointer}{sign} ")),
+                Span::styled(look.fit_end(&called, name), style),
+                Span::raw(format!(" {} ", look.fit_right(&count, 9))),
+                Span::styled(look.fit(group.worst.name(), VERDICT), style),
+            ];
+            spans.extend(strip);
+            Line::from(spans)
+        }
+        Some(Row::Page(index)) => {
+            let Some(page) = survey.examined.pages.get(*index) else { return Line::default() };
+            let style = style_of(look, page.verdict);
+            let is_below = state.triage.grouping == Grouping::Tablespace;
+            let called = if is_below { format!("  {}", page.disk.name()) } else { page.path.clone() };
+            let called = if is_below { look.fit(&called, name) } else { look.fit_end(&called, name) };
+            let words = format!("{}; {}", page.prediction.on_start.name(), image_words(survey, page));
+            Line::from(vec![
+                Span::raw(format!("{pointer}  ")),
+                Span::styled(called, style),
+                Span::raw(format!(" {} ", look.fit_right(&page.page.page_no.to_string(), 9))),
+                Span::styled(look.fit(page.verdict.name(), VERDICT), style),
+                Span::raw(look.cut(&words, rest)),
+            ])
+        }
+        None => Line::default(),
+    }
+}
+
+/// The image that the server takes.
+fn image_words(survey: &InnodbSurvey, page: &InnodbPage) -> String {
+    let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
+    match chosen {
+        Some(chosen) => format!("{} at {}", survey.slot_name(SlotLine::Slot(&chosen.facts)), chosen.facts.lsn),
+        None if page.candidates.is_empty() => "no image".to_owned(),
+        None => format!("images that are not taken: {}", page.candidates.len()),
+    }
+}
+
+/// The pages of a tablespace from the first to the last, a letter where damage lies.
+fn strip(look: Look, survey: &InnodbSurvey, group: &Group, space: usize, width: usize) -> Vec<Span<'static>> {
+    let all = survey.examined.source.spaces.all.get(space).map_or(1, Tablespace::pages).max(1);
+    let count = usize::try_from(all).unwrap_or(usize::MAX).min(width).max(1);
+    let mut cells: Vec<Option<InnodbVerdict>> = vec![None; count];
+    for page in group.pages.iter().filter_map(|at| survey.examined.pages.get(*at)) {
+        let at = u128::from(page.page.page_no) * count as u128 / u128::from(all);
+        let at = usize::try_from(at).unwrap_or(usize::MAX).min(count - 1);
+        cells[at] = Some(cells[at].map_or(page.verdict, |known| known.min(page.verdict)));
+    }
+    let span = |cell: &[Option<InnodbVerdict>]| match cell.first().copied().flatten() {
+        Some(verdict) => {
+            let letters = letter(verdict).to_string().repeat(cell.len());
+            Span::styled(letters, style_of(look, verdict).add_modifier(Modifier::BOLD))
+        }
+        None => Span::styled(look.dot().to_string().repeat(cell.len()), look.faint()),
+    };
+    cells.chunk_by(|one, other| one == other).map(span).collect()
+}
+
+/// All about the selected page.
+fn detail(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
+    let look = state.look;
+    let width = state.detail_columns();
+    let listed = state.selected_page().and_then(|target| target.listed);
+    let Some(page) = listed.and_then(|at| survey.examined.pages.get(at)) else {
+        let words = "enter opens what is selected; beside a damaged page its evidence stands here";
+        return look.wrap(words, width).into_iter().map(|words| Line::styled(words, look.faint())).collect();
+    };
+    let layout = layout(width);
+    let text = text_of(|out| write_innodb_page(out, layout, survey.examined.source.setting(), page));
+    let fitted = text.lines().skip(1).take(state.body_rows()).map(|line| Line::raw(look.cut(line, width)));
+    fitted.collect()
+}
+
+/// Words of a batch: file, part, age, slots, first, last, LSNs.
+pub(super) fn batch_words(survey: &InnodbSurvey, at: usize) -> Vec<String> {
+    let Some(batch) = survey.batches.get(at) else { return Vec::new() };
+    let file = survey.examined.source.doublewrite.files.get(batch.file);
+    vec![
+        file.map(|file| file.name.clone()).unwrap_or_default(),
+        batch.part.name().to_owned(),
+        batch.age.name().to_owned(),
+        batch.slots.to_string(),
+        batch.first.to_string(),
+        batch.last.to_string(),
+        batch.lowest_lsn.to_string(),
+        batch.highest_lsn.to_string(),
+    ]
+}
+
+/// Columns of a line of batches; LSNs where they have room.
+const BATCH: [usize; 8] = [19, 8, 10, 7, 7, 7, 15, 15];
+
+fn cells(look: Look, widths: &[usize], words: &[String], numbers: std::ops::Range<usize>) -> String {
+    let cell = |(at, (width, text)): (usize, (&usize, &String))| match width {
+        0 => String::new(),
+        _ if numbers.contains(&at) => format!("{} ", look.fit_right(text, *width)),
+        _ => format!("{} ", look.fit(text, *width)),
+    };
+    widths.iter().zip(words).enumerate().map(cell).collect()
+}
+
+fn batches<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
+    let look = state.look;
+    let explain =
+        "InnoDB marks no batches: slots are separated by file, part, and whether they are older than the checkpoint.";
+    let mut head: Vec<Line<'static>> =
+        look.wrap(explain, state.columns() - 1).into_iter().map(|words| Line::styled(words, look.faint())).collect();
+    if survey.batches.is_empty() {
+        head.push(Line::default());
+        head.push(Line::raw("No slot holds an image."));
+        return Body::text(head, Vec::new(), 0);
+    }
+    let mut widths = BATCH;
+    if state.columns() < 100 {
+        widths[6] = 0;
+    }
+    if state.columns() < 82 {
+        widths[7] = 0;
+    }
+    let names = ["file", "part", "batch", "slots", "first", "last", "lowest LSN", "highest LSN"].map(str::to_owned);
+    head.push(Line::styled(format!("  {}", cells(look, &widths, &names, 3..8)), look.heading()));
+    let order = &state.batches.order;
+    let line = move |at: usize| {
+        let is_selected = at == state.batches.selected;
+        let batch = order.get(at).copied().unwrap_or_default();
+        let pointer = if is_selected { look.pointer() } else { " " };
+        let words = cells(look, &widths, &batch_words(survey, batch), 3..8);
+        let is_current = survey.batches.get(batch).is_some_and(|batch| batch.age.name() == "current");
+        let style = if is_current { look.good() } else { Style::new() };
+        highlight(look, is_selected, Line::styled(format!("{pointer} {words}"), style))
+    };
+    let mut body = Body::list(head, order.len(), state.batches.selected, line);
+    let selected = order.get(state.batches.selected).and_then(|at| survey.batches.get(*at));
+    if let Some(batch) = selected {
+        let mut spaces: Vec<(&u32, &u64)> = batch.spaces.iter().collect();
+        spaces.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let names = spaces.iter().take(5).map(|(space, count)| format!("{} {count}", survey.space_name(Some(**space))));
+        let mut words = format!("of tablespaces: {}", names.collect::<Vec<_>>().join(", "));
+        if spaces.len() > 5 {
+            words.push_str(&format!(", {} more", spaces.len() - 5));
+        }
+        let lsns = format!("LSN {} to {}; {} runs", batch.lowest_lsn, batch.highest_lsn, batch.runs);
+        body.foot.push(Line::default());
+        body.foot.extend([words, lsns].iter().flat_map(|words| look.wrap(words, state.columns() - 1)).map(Line::raw));
+    }
+    body
+}
+
+fn slots<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
+    let look = state.look;
+    let list = &state.slots;
+    if survey.slot_lines() == 0 {
+        let words = "There is no doublewrite buffer, or no slot of it was ever written.";
+        return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
+    }
+    let empty: u64 = survey.examined.content.counts.iter().map(|counts| counts.empty).sum();
+    let mut title =
+        format!("{} of {} written slots and entries, {empty} never written", list.order.len(), survey.slot_lines());
+    if list.batch.is_some() {
+        title.push_str("; of one batch (esc: back)");
+    }
+    let mut names = ["slot", "tablespace", "page", "LSN", "checksum", "batch", "disk"].map(str::to_owned);
+    let sorted = match list.column {
+        SlotColumn::Slot => 0,
+        SlotColumn::Page => 2,
+        SlotColumn::Lsn => 3,
+        SlotColumn::Disk => 6,
+    };
+    names[sorted].push_str(if list.is_reversed { "-" } else { "+" });
+    let width = state.list_columns();
+    let lsn = if width >= 80 { 13 } else { 0 };
+    let (slot, batch) = if width >= 100 { (22, 9) } else { (if width >= 76 { 18 } else { 13 }, 0) };
+    let checksum = if width >= 90 { 12 } else { 0 };
+    let fixed =
+        2 + [slot, 8, lsn, checksum, batch, DISK].iter().filter(|one| **one > 0).map(|one| one + 1).sum::<usize>();
+    let widths = [slot, width.saturating_sub(fixed + 1).clamp(8, 44), 8, lsn, checksum, batch, DISK];
+    let heading = format!("  {}", cells(look, &widths, &names, 2..4));
+    let head = vec![Line::raw(look.cut(&title, state.columns())), Line::styled(heading, look.heading())];
+    let line = move |at: usize| {
+        let is_selected = at == list.selected;
+        let Some(index) = list.order.get(at).copied() else { return Line::default() };
+        let Some(one) = survey.slot_line(index) else { return Line::default() };
+        let pointer = if is_selected { look.pointer() } else { " " };
+        let (text, disk) = slot_cells(state, survey, one, index, &widths);
+        let style = match disk {
+            "torn" | "damaged" => look.bad(),
+            "zeroed" | "disk_older" | "beyond_end" => look.doubt(),
+            _ => Style::new(),
+        };
+        highlight(look, is_selected, Line::styled(format!("{pointer} {text}"), style))
+    };
+    let mut body = Body::list(head, list.order.len(), list.selected, line);
+    if state.detail_columns() > 0 {
+        body.detail = detail(state, survey);
+    }
+    body
+}
+
+fn slot_cells(
+    state: &State,
+    survey: &InnodbSurvey,
+    one: SlotLine<'_>,
+    index: usize,
+    widths: &[usize; 7],
+) -> (String, &'static str) {
+    let look = state.look;
+    let disk = match state.compared.as_ref() {
+        Some(sheet) => sheet.words.get(index).map_or("unknown", |(word, _)| word.name()),
+        None => "",
+    };
+    let (checksum, age) = survey.slot_state(one);
+    let page = one.page();
+    let [slot, name, ..] = widths;
+    let words = [
+        look.fit_end(&survey.slot_name(one), *slot),
+        look.fit_end(&survey.space_name(page.map(|page| page.space_id)), *name),
+        page.map_or_else(|| "-".to_owned(), |page| page.page_no.to_string()),
+        one.lsn().to_string(),
+        checksum.to_owned(),
+        age.to_owned(),
+        disk.to_owned(),
+    ];
+    (cells(look, widths, &words, 2..4), disk)
+}

@@ -1,0 +1,251 @@
+//! Missing evidence makes answers about MySQL and MariaDB more careful, and never safer: pieces of real directories are removed,
+//! cut and overwritten with zeros one by one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::common::{Ran, arg, copy_tree, dwbinspect, unpack};
+
+const CASES: [&str; 6] =
+    ["mysql97", "mysql97-detect", "mysql56", "mariadb1011", "mariadb1011-crc32", "mariadb1011-compressed"];
+
+fn copy_of(case: &str) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let data = temporary.path().join("data");
+    copy_tree(&unpack::data_dir(&format!("innodb/{case}")).expect("unpack"), &data);
+    (temporary, data)
+}
+
+fn check(data: &Path, more: &[&str]) -> Ran {
+    let mut args = vec!["innodb", "check", "--format", "ndjson", arg(data)];
+    args.extend(more);
+    dwbinspect(&args)
+}
+
+type Pages = BTreeMap<(u64, u64), Value>;
+
+fn pages(ran: &Ran) -> Pages {
+    let key = |page: &Value| (page["space_id"].as_u64().expect("space"), page["page_no"].as_u64().expect("page"));
+    ran.of_type("page").into_iter().map(|page| (key(&page), page)).collect()
+}
+
+fn has_kind(ran: &Ran, kind: &str) -> bool {
+    ran.of_type("finding").iter().any(|finding| finding["kind"] == kind)
+}
+
+/// The more of a promise, the higher.
+fn promise(page: &Value) -> usize {
+    let words = ["unknown", "no_image", "restore_unproven", "server_restores"];
+    words.iter().position(|word| page["verdict"] == *word).unwrap_or_else(|| panic!("{page}"))
+}
+
+/// The same of a start: of one that is unknown nothing is promised.
+fn start_promise(ran: &Ran) -> usize {
+    match ran.of_type("summary").remove(0)["start"].as_str().expect("a word") {
+        "unknown" | "refuses" => 0,
+        "may_stop" => 1,
+        "nothing_against" => 2,
+        other => panic!("{other}"),
+    }
+}
+
+fn assert_not_safer(context: &str, whole: (&Ran, &Pages), ran: &Ran) {
+    let found = pages(ran);
+    assert!((1..=2).contains(&ran.status), "{context}: {} {}", ran.status, ran.stderr);
+    if ran.of_type("summary").is_empty() {
+        return assert_eq!(ran.status, 2, "{context}: {}", ran.stderr);
+    }
+    assert!(start_promise(ran) <= start_promise(whole.0), "{context}: start");
+    for (key, before) in whole.1 {
+        let Some(after) = found.get(key) else {
+            assert_eq!(
+                ran.status, 2,
+                "{context}: page {key:?} is not listed, and nothing says that something was not examined"
+            );
+            continue;
+        };
+        assert!(
+            promise(after) <= promise(before),
+            "{context}: {key:?}: {} was {}",
+            after["verdict"],
+            before["verdict"]
+        );
+        if after["verdict"] == "server_restores" {
+            let chosen = |page: &Value| page["candidates"][page["chosen"].as_u64().expect("chosen") as usize].clone();
+            let slot = |page: &Value| (chosen(page)["file"].clone(), chosen(page)["page_lsn"].clone());
+            assert_eq!(slot(after), slot(before), "{context}: {key:?}");
+        }
+    }
+}
+
+/// What is done to a file.
+#[derive(Clone, Copy, Debug)]
+enum Edit {
+    Remove,
+    Half,
+    Zero,
+    ZeroAt(usize, usize),
+}
+
+impl Edit {
+    fn apply(self, path: &Path, bytes: &[u8]) {
+        match self {
+            Self::Remove => fs::remove_file(path).expect("remove"),
+            Self::Half => fs::write(path, &bytes[..bytes.len() / 2]).expect("write"),
+            Self::Zero => fs::write(path, vec![0; bytes.len()]).expect("write"),
+            Self::ZeroAt(from, length) => {
+                let mut bytes = bytes.to_vec();
+                bytes[from..from + length].fill(0);
+                fs::write(path, bytes).expect("write");
+            }
+        }
+    }
+}
+
+/// The pieces of evidence of a directory, and what is done to each.
+fn edits(data: &Path) -> Vec<(PathBuf, Edit)> {
+    let mut files = Vec::new();
+    let mut directories = vec![data.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("list") {
+            let path = entry.expect("entry").path();
+            if path.is_dir() { directories.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    let mut edits = Vec::new();
+    for path in files {
+        let name = path.file_name().expect("name").to_str().expect("name").to_owned();
+        let bytes = fs::read(&path).expect("read");
+        let whole = [Edit::Remove, Edit::Half, Edit::Zero];
+        if name.ends_with("dblwr") {
+            edits.extend(whole.map(|edit| (path.clone(), edit)));
+        } else if name == "ibdata1" {
+            edits.extend(whole.map(|edit| (path.clone(), edit)));
+            edits.extend([0, 5].map(|page| (path.clone(), Edit::ZeroAt(page * 16_384, 16_384))));
+        } else if name.ends_with(".ibd") || name.starts_with("undo") {
+            edits.push((path, Edit::ZeroAt(0, 16_384)));
+        } else if name == "ib_logfile0" || (name.starts_with("#ib_redo") && !name.ends_with("_tmp")) {
+            // In MySQL 8 most of the redo files have no checkpoint.
+            let at = [512, 1536, 4096, 8192];
+            let is_used = |at: &usize| {
+                (name == "ib_logfile0" || *at < 4096) && bytes[*at..*at + 64].iter().any(|byte| *byte != 0)
+            };
+            let blocks: Vec<usize> = at.into_iter().filter(is_used).collect();
+            if !blocks.is_empty() {
+                edits.extend(whole.map(|edit| (path.clone(), edit)));
+                edits.push((path.clone(), Edit::ZeroAt(0, 512)));
+            }
+            edits.extend(blocks.into_iter().map(|at| (path.clone(), Edit::ZeroAt(at, 64))));
+        }
+    }
+    edits
+}
+
+#[test]
+fn missing_evidence_makes_no_answer_safer() {
+    thread::scope(|scope| {
+        for case in CASES {
+            scope.spawn(move || {
+                let (_kept, data) = copy_of(case);
+                let whole = check(&data, &[]);
+                let listed = pages(&whole);
+                let edits = edits(&data);
+                assert!(edits.len() > 10 && listed.len() > 2, "{case}: {}", edits.len());
+                for (path, edit) in edits {
+                    let bytes = fs::read(&path).expect("read");
+                    edit.apply(&path, &bytes);
+                    let context = format!("{case} {} {edit:?}", path.strip_prefix(&data).expect("inside").display());
+                    assert_not_safer(&context, (&whole, &listed), &check(&data, &[]));
+                    fs::write(&path, bytes).expect("write");
+                }
+            });
+        }
+    });
+}
+
+/// The files of the doublewrite buffer are where `innodb_doublewrite_dir` says, and the old area in `ibdata1` is empty.
+#[test]
+fn files_elsewhere_are_not_taken_for_an_empty_buffer() {
+    for case in ["mysql97", "mysql97-detect"] {
+        let (kept, data) = copy_of(case);
+        let whole = pages(&check(&data, &[]));
+        let elsewhere = kept.path().join("fast disk");
+        fs::create_dir(&elsewhere).unwrap();
+        for entry in fs::read_dir(&data).unwrap() {
+            let path = entry.unwrap().path();
+            if path.to_str().unwrap().ends_with("dblwr") {
+                fs::rename(&path, elsewhere.join(path.file_name().unwrap())).unwrap();
+            }
+        }
+        // With each of what else tells that the server keeps files, and without any of the others.
+        for removed in [None, Some("#innodb_redo"), Some("mysql.ibd")] {
+            let hidden = removed.map(|name| (data.join(name), kept.path().join("hidden")));
+            if let Some((path, hidden)) = &hidden {
+                fs::rename(path, hidden).unwrap();
+            }
+            let ran = check(&data, &[]);
+            assert_eq!(ran.status, 2, "{case} {removed:?}");
+            assert!(has_kind(&ran, "innodb_no_doublewrite"), "{case} {removed:?}");
+            assert!(ran.of_type("skipped").iter().any(|skipped| skipped["cause"] == "buffer_not_found"), "{case}");
+            let found = pages(&ran);
+            assert!(found.len() >= 2, "{case} {removed:?}");
+            for page in found.values() {
+                assert_eq!((&page["verdict"], &page["on_start"]), (&"unknown".into(), &"unknown".into()), "{page}");
+            }
+            assert_eq!(ran.of_type("summary")[0]["start"], "unknown", "{case} {removed:?}");
+            if let Some((path, hidden)) = &hidden {
+                fs::rename(hidden, path).unwrap();
+            }
+        }
+        let text = dwbinspect(&["innodb", "check", arg(&data)]);
+        assert!(text.stdout.contains("--doublewrite-dir or --my-cnf"), "{}", text.stdout);
+        let given = check(&data, &["--doublewrite-dir", arg(&elsewhere)]);
+        assert_eq!(pages(&given), whole, "{case}");
+        let cnf = kept.path().join("my.cnf");
+        fs::write(&cnf, format!("[client]\nport=1\n[mysqld]\ninnodb-doublewrite-dir = \"{}\"\n", elsewhere.display()))
+            .unwrap();
+        let named = check(&data, &["--my-cnf", arg(&cnf)]);
+        assert_eq!((pages(&named), named.status), (whole, given.status), "{case}");
+        fs::write(&cnf, "[mysqld]\ninnodb_data_home_dir=../fast disk\n").unwrap();
+        assert_eq!(check(&data, &["--my-cnf", arg(&cnf)]).status, given.status, "{case}");
+    }
+}
+
+/// A buffer without anything as new as the pages was not in use.
+#[test]
+fn outdated_buffer_says_nothing_of_pages_without_an_image() {
+    let (_kept, data) = copy_of("mysql97-detect");
+    fs::remove_file(data.join("#ib_16384_0.bdblwr")).unwrap();
+    let ran = check(&data, &[]);
+    assert!(has_kind(&ran, "innodb_buffer_not_in_use"));
+    assert_eq!(ran.of_type("summary")[0]["start"], "unknown");
+    let found = pages(&ran);
+    let (key, page) = found.iter().find(|(_, page)| page["verdict"] == "unknown").expect("a page without an image");
+    assert!(page["reason_codes"].as_array().unwrap().contains(&"buffer_not_in_use".into()), "{page}");
+    let one = dwbinspect(&["innodb", "page", "--format", "ndjson", arg(&data), &key.0.to_string(), &key.1.to_string()]);
+    assert_eq!(&one.of_type("page")[0], page, "as check");
+}
+
+/// Rules of MariaDB before 10.5 are not guessed from those of later ones.
+#[test]
+fn older_mariadb_has_no_prediction() {
+    let (_kept, data) = copy_of("mariadb1011-crc32");
+    let path = data.join("ib_logfile0");
+    let mut log = fs::read(&path).unwrap();
+    log[..4].copy_from_slice(&104_u32.to_be_bytes());
+    log[16..48].fill(0);
+    log[16..31].copy_from_slice(b"MariaDB 10.4.34");
+    fs::write(&path, log).unwrap();
+    let ran = check(&data, &[]);
+    assert!(has_kind(&ran, "innodb_unknown_rules"));
+    assert_eq!(ran.of_type("summary")[0]["family"], "mariadb_before_10_5");
+    for page in pages(&ran).values() {
+        assert_eq!(page["on_start"], "unknown", "{page}");
+        assert_ne!(page["verdict"], "server_restores", "{page}");
+    }
+}

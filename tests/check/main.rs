@@ -1,0 +1,20 @@
+//! What `check`, `verify` and `page` answer about whole clusters.
+
+mod any_file;
+mod check;
+#[path = "../common/mod.rs"]
+mod common;
+mod crash_report;
+mod dwb_ring_cluster;
+mod innodb;
+mod innodb_evidence;
+mod innodb_hostile;
+mod interruption;
+mod page_at;
+mod page_history;
+mod page_links;
+mod predictions;
+mod verify;
+mod verify_replay;
+mod verify_tar;
+mod without_checksums;

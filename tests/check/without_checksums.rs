@@ -1,0 +1,104 @@
+//! Torn pages of clusters without data checksums: rows and index entries against WAL, on real page versions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::common::edit::{Key, PAGE, page_lsn, same_page, slot_at, slot_offset};
+use crate::common::truth::{Checked, check_with, page_of};
+use crate::common::{arg, copy_tree, dwbinspect, unpack};
+use serde_json::Value;
+
+/// The redo point of `nochecksums-mixed`.
+const REDO: u64 = 0x26E_BF38;
+
+fn mixed() -> PathBuf {
+    unpack::data_dir("cases/nochecksums-mixed").unwrap()
+}
+
+/// A page as `page` shows it.
+fn page(data: &Path, relation: &str, block: &str) -> Value {
+    let ran = dwbinspect(&["page", arg(data), relation, block, "--format", "ndjson"]);
+    ran.of_type("page").pop().unwrap_or_else(|| panic!("{}", ran.stderr))
+}
+
+#[test]
+fn page_that_two_slots_explain_only_together_is_torn() {
+    // By the fixture's README: each page equals one slot but for its end, and another but for its beginning.
+    for (relation, block) in [("5/16430", "143"), ("5/16443", "16")] {
+        let row = page(&mixed(), relation, block);
+        assert_eq!((&row["disk"], &row["strength"]), (&"torn".into(), &"proven".into()), "{row:#}");
+    }
+}
+
+/// The versions from the redo point on of every page in main forks of database 5 that has a file and is as long as that,
+/// oldest first.
+fn versions(data: &Path) -> BTreeMap<Key, BTreeMap<u64, Vec<u8>>> {
+    let buffer = data.join("pg_dwbuf/dwbuf_000");
+    let slots = (fs::metadata(&buffer).unwrap().len() - 40) / (40 + PAGE as u64);
+    let mut versions: BTreeMap<Key, BTreeMap<u64, Vec<u8>>> = BTreeMap::new();
+    for index in 0..u32::try_from(slots).unwrap() {
+        let (key, _, image) = slot_at(&buffer, slot_offset(index));
+        let is_there = (key.spc, key.db, key.fork) == (1663, 5, 0) && data.join(key.file()).exists();
+        if is_there && page_lsn(&image) >= REDO && page_of(data, &key.file(), key.block).len() == PAGE {
+            versions.entry(key).or_default().insert(page_lsn(&image), image);
+        }
+    }
+    versions
+}
+
+/// A copy of the cluster without its double write buffer, so that only WAL can tell, in which `choose` made some pages anew.
+fn rewritten(
+    choose: impl Fn(usize, &BTreeMap<u64, Vec<u8>>) -> Option<Vec<u8>>,
+) -> (tempfile::TempDir, PathBuf, BTreeSet<Key>) {
+    let keep = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let data = keep.path().join("data");
+    copy_tree(&mixed(), &data);
+    let mut changed = BTreeSet::new();
+    for (number, (key, versions)) in versions(&mixed()).iter().enumerate() {
+        let Some(bytes) = choose(number, versions) else { continue };
+        let file = fs::OpenOptions::new().write(true).open(data.join(key.file())).unwrap();
+        file.write_all_at(&bytes, u64::from(key.block) * PAGE as u64).unwrap();
+        changed.insert(*key);
+    }
+    fs::remove_dir_all(data.join("pg_dwbuf")).unwrap();
+    fs::create_dir(data.join("pg_dwbuf")).unwrap();
+    (keep, data, changed)
+}
+
+fn seen(checked: &Checked, keys: &BTreeSet<Key>) -> BTreeSet<Key> {
+    keys.iter().copied().filter(|key| checked.page(*key).is_some()).collect()
+}
+
+#[test]
+fn whole_versions_are_no_torn_pages() {
+    // The oldest version since the redo point is what stands on disk when no later write arrived.
+    for choice in [0, 1] {
+        let (_keep, data, changed) = rewritten(|_, versions| versions.values().nth(choice).cloned());
+        assert!(changed.len() > 100, "{}", changed.len());
+        let checked = check_with(&data, &[]);
+        let found = seen(&checked, &changed);
+        assert!(found.is_empty(), "{:#?}", found.iter().map(|key| checked.page(*key)).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn two_versions_in_one_page_are_seen_by_wal_alone() {
+    // Head or tail of each version over the one before it, broken at 4 KiB or elsewhere.
+    let tear = |number: usize, versions: &BTreeMap<u64, Vec<u8>>| {
+        let [old, new] = versions.values().take(2).collect::<Vec<_>>().try_into().ok()?;
+        let at = if number.is_multiple_of(2) { 4096 } else { 512 * (1 + number % 15) };
+        let (front, back) = if number.is_multiple_of(3) { (old, new) } else { (new, old) };
+        let torn = [&front[..at], &back[at..]].concat();
+        (!same_page(&torn, old) && !same_page(&torn, new)).then_some(torn)
+    };
+    let (_keep, data, torn) = rewritten(tear);
+    let checked = check_with(&data, &[]);
+    let found = seen(&checked, &torn);
+    // What differs in the others may be hint bits or unused space.
+    let missed: Vec<String> = torn.difference(&found).map(|key| format!("{} {}", key.rel, key.block)).collect();
+    assert!(torn.len() > 100 && found.len() >= 60, "{} of {}; not {missed:?}", found.len(), torn.len());
+    assert!(found.iter().all(|key| checked.page(*key).unwrap()["verdict"] != "restore"), "there is no image left");
+    assert_eq!(checked.summary["on_start"]["start"], "may_stop");
+}

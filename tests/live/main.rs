@@ -1,0 +1,19 @@
+//! What servers and their own tools say, compared with the programs; skipped where none is installed.
+
+mod check;
+#[path = "../common/mod.rs"]
+mod common;
+mod crashes;
+mod differential_checksums;
+mod differential_waldump;
+mod donors;
+mod likely_causes;
+mod mariadb;
+mod predictions;
+mod prove;
+mod rebuild;
+mod rebuild_repair;
+mod rows;
+mod tear;
+mod verify;
+mod whatif;

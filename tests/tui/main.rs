@@ -1,0 +1,15 @@
+//! The screens, drawn without a terminal and run in one.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod filter;
+mod guide;
+mod innodb;
+mod keys;
+mod next_steps_agree;
+mod picture;
+mod pty;
+mod stale;
+mod triage;
+mod views;
+mod wal;
