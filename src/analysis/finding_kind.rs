@@ -179,6 +179,13 @@ pub enum FindingKind {
     Damage(WalDamage),
     /// WAL changes while it is read.
     WalChanging(WalChange),
+    /// In the page that was written last, sound records follow one that was not finished.
+    WalUnfinished {
+        /// Where that one would start.
+        end: EndOfWal,
+        /// The first of those that follow.
+        first_lsn: Lsn,
+    },
     /// A compressed or archived segment goes on after its end.
     #[strum(serialize = "behind_segment")]
     AfterSegment(ErrorWords),

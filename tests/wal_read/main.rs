@@ -16,4 +16,5 @@ mod payloads;
 mod plain;
 mod recompression;
 mod sources;
+mod unfinished;
 mod width;

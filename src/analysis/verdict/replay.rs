@@ -269,7 +269,7 @@ impl Replay {
             Tail::RecordsFollow { first_lsn, was_synced: true } => {
                 self.doubts.push(Doubt::RecordsFollow { end: end.clone(), first_lsn });
             }
-            Tail::RecordsFollow { first_lsn, was_synced: false } => {
+            Tail::RecordsFollow { first_lsn, was_synced: false } | Tail::UnfinishedPage { first_lsn } => {
                 self.doubts.push(Doubt::HoleAtEnd { end: end.clone(), first_lsn });
             }
             Tail::Changing { end_lsn } => self.doubts.push(Doubt::WalChanging { end_lsn }),

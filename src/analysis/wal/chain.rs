@@ -54,7 +54,7 @@ impl ChainVerdict {
         match tail {
             _ if damaged => Self::Damage,
             Some(Tail::Complete) => Self::Complete,
-            Some(Tail::EndOfWal) => Self::EndOfWal,
+            Some(Tail::EndOfWal | Tail::UnfinishedPage { .. }) => Self::EndOfWal,
             Some(Tail::Changing { .. }) => Self::Changing,
             Some(Tail::Gap) => Self::Gap,
             Some(Tail::RecordsFollow { .. } | Tail::BeforeKnownEnd { .. }) => Self::Damage,

@@ -4,6 +4,12 @@
 //! segment keeps its content until it is written over, and that content numbers itself by its old address. So a record
 //! after the end counts when the record that it names before it lies at or after the end, or is the last good one; in
 //! other pages than that of the end its page must name its own address besides.
+//!
+//! The page that a server writes last is written as a whole while sessions still put records into it, and copied piece by
+//! piece: what lies in it after the address up to which WAL is flushed may be there in part. Zeros where a record would
+//! start, sound records after them in the same page, and nothing in any later one, is what a crash under load leaves.
+//!
+//! Source: `XLogWrite`, `CopyXLogRecordToWAL`, `src/backend/access/transam/xlog.c`.
 
 use std::ops::Range;
 
@@ -37,6 +43,12 @@ pub enum Tail {
         /// What lies between had been synced, so it is damaged. Else it can be what a power cut leaves.
         was_synced: bool,
     },
+    /// Sound records follow in the page that was written last, after one that was not finished: a server that works, or
+    /// that stopped at once under load. None of them was flushed.
+    UnfinishedPage {
+        /// Start of the first of them.
+        first_lsn: Lsn,
+    },
     /// The next run of segments lies after a gap; reading ended where the files do.
     Gap,
     /// `pg_control` says that WAL was written further.
@@ -68,7 +80,7 @@ pub fn judge_tail(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Ta
         });
         match judged {
             Ok((_, Some(again))) => last = again,
-            Ok((tail, None)) if tail.is_damage() || last == *end => return Ok(tail),
+            Ok((tail, None)) if last == *end => return Ok(tail),
             Ok(_) => break,
             Err(error) if error.is_gone() => break,
             Err(error) => return Err(error),
@@ -90,8 +102,12 @@ fn judge_once(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, 
         end.reason.kind() == EndKind::Complete && end.unfinished.is_none() && ends_in_last_file(set, run, end);
     let known_lsn = missing_by_control(set, end.end_of_last.unwrap_or(failure_lsn(end)));
     if !complete && let Some(found) = find_after(set, run, end)? {
-        let was_synced = found.in_later_segment || known_lsn.is_some();
-        return Ok(Tail::RecordsFollow { first_lsn: found.first_lsn, was_synced });
+        let first_lsn = found.first_lsn;
+        if found.place == LaterPlace::UnfinishedPage && known_lsn.is_none() {
+            return Ok(Tail::UnfinishedPage { first_lsn });
+        }
+        let was_synced = found.place == LaterPlace::LaterSegment || known_lsn.is_some();
+        return Ok(Tail::RecordsFollow { first_lsn, was_synced });
     }
     // Segments after a gap prove that WAL went on: only the end of the files themselves is then no damage.
     if let Some(next) = set.segments().get(run.end) {
@@ -137,11 +153,21 @@ fn segment_of(set: &WalSet, run: &Range<usize>, lsn: Lsn) -> Option<usize> {
 /// WAL of the same stream after the end.
 struct LaterWal {
     first_lsn: Lsn,
+    place: LaterPlace,
+}
+
+/// Where WAL after the end lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LaterPlace {
+    /// In the page of the end alone, and zeros are where a record would start.
+    UnfinishedPage,
+    /// In the segment of the end.
+    SameSegment,
     /// Some of it lies in a later segment than all that could not be read. A server syncs a segment before it writes into
     /// the next, so what could not be read had been synced.
     ///
     /// Source: `XLogWrite`, `src/backend/access/transam/xlog.c`; `XLogWalRcvWrite`, `src/backend/replication/walreceiver.c`.
-    in_later_segment: bool,
+    LaterSegment,
 }
 
 /// True when a record that starts at `start` and names `prev` as the one before it is of the stream that ends at `end`.
@@ -162,7 +188,8 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
     let geometry = set.geometry();
     let size = u64::from(geometry.wal_segment_size);
     let page = u64::from(geometry.wal_block_size).max(1);
-    let (mut first_lsn, failed_to) = in_rest_of_page(set, run, end)?;
+    let PageRest { mut first_lsn, failed_to, is_unfinished } = in_rest_of_page(set, run, end)?;
+    let mut in_later_page = false;
     let next_page = Lsn(end.at.0.saturating_sub(end.at.0.checked_rem(page).unwrap_or_default()).saturating_add(page));
     let mut options = reader_options(set);
     options.resynchronise = true;
@@ -171,7 +198,9 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
     for index in run.clone() {
         let start = set.segments()[index].start_lsn;
         let is_later = start > end.at && start >= failed_to;
-        if start.advanced_by(size) <= next_page || first_lsn.is_some() && !is_later {
+        // Where nothing can be unfinished, one record is enough.
+        let is_known = first_lsn.is_some() && (in_later_page || !is_unfinished);
+        if start.advanced_by(size) <= next_page || is_known && !is_later {
             continue;
         }
         let from = start.max(next_page);
@@ -189,6 +218,7 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
                         let (own_start, prev) = (record.start_lsn, record.header.prev);
                         if *stretch.get_or_insert_with(|| is_of_stream(end, own_start, prev, size)) {
                             first_lsn.get_or_insert(own_start);
+                            in_later_page = true;
                             break 'segment;
                         }
                     }
@@ -201,11 +231,14 @@ fn find_after(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Option
             stretch = None;
         }
         // A page with its own address was written, whether a record starts in it or not.
-        if is_later && reader.timelines().is_some() {
-            return Ok(Some(LaterWal { first_lsn: first_lsn.unwrap_or(from), in_later_segment: true }));
+        let was_written = reader.timelines().is_some();
+        if is_later && was_written {
+            return Ok(Some(LaterWal { first_lsn: first_lsn.unwrap_or(from), place: LaterPlace::LaterSegment }));
         }
+        in_later_page |= was_written;
     }
-    Ok(first_lsn.map(|first_lsn| LaterWal { first_lsn, in_later_segment: false }))
+    let place = if is_unfinished && !in_later_page { LaterPlace::UnfinishedPage } else { LaterPlace::SameSegment };
+    Ok(first_lsn.map(|first_lsn| LaterWal { first_lsn, place }))
 }
 
 /// The piece if there is one; the end for a file that just ends early, as was said when it was found. Any other error
@@ -217,13 +250,24 @@ fn present(piece: Result<Option<&[u8]>, WalReadError>) -> Result<Option<&[u8]>, 
     }
 }
 
-/// A record of the same stream after the end and inside the same page, known by its checksum, and how far that reaches
-/// which could not be read.
-fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(Option<Lsn>, Lsn), WalReadError> {
+/// What the page of the end holds after it.
+struct PageRest {
+    /// Start of a record of the same stream, known by its checksum.
+    first_lsn: Option<Lsn>,
+    /// How far that reaches which could not be read.
+    failed_to: Lsn,
+    /// Zeros are where a record would start, so a server may not have put it there yet.
+    is_unfinished: bool,
+}
+
+/// Looks for a record of the same stream after the end and inside the same page.
+fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<PageRest, WalReadError> {
     let geometry = set.geometry();
     let (page, size) = (u64::from(geometry.wal_block_size).max(1), u64::from(geometry.wal_segment_size));
     let at = end.at;
-    let Some(index) = segment_of(set, run, at) else { return Ok((None, at)) };
+    let Some(index) = segment_of(set, run, at) else {
+        return Ok(PageRest { first_lsn: None, failed_to: at, is_unfinished: false });
+    };
     let page_start = at.0.saturating_sub(at.0.checked_rem(page).unwrap_or_default());
     let from = page_start.saturating_sub(set.segments()[index].start_lsn.0);
     let mut bytes = set.reader(index)?;
@@ -259,7 +303,13 @@ fn in_rest_of_page(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<(
         RecordHeader::decode(start, record)
             .is_ok_and(|header| is_of_stream(end, start, header.prev, size) && header.crc == record_crc(record))
     });
-    Ok((found.map(|offset| Lsn(page_start.saturating_add(offset as u64))), failed_to))
+    let header = content.get(end_offset..).and_then(|rest| rest.first_chunk::<{ RecordHeader::SIZE }>());
+    let is_zero = header.is_some_and(|header| header.iter().all(|byte| *byte == 0));
+    Ok(PageRest {
+        first_lsn: found.map(|offset| Lsn(page_start.saturating_add(offset as u64))),
+        failed_to,
+        is_unfinished: is_zero && end.unfinished.is_none() && end.last_record.is_some(),
+    })
 }
 
 /// True when reading still fails at `at` or before, after the good record that starts at `last_record`: nobody has written

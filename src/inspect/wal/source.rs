@@ -460,6 +460,10 @@ impl WalSource {
                     Tail::BeforeKnownEnd { known_lsn } => {
                         self.note_damage(run, WalDamage::BeforeKnownEnd { end: end.clone(), known_lsn });
                     }
+                    Tail::UnfinishedPage { first_lsn } => {
+                        let unfinished = FindingKind::WalUnfinished { end: end.clone(), first_lsn };
+                        self.findings.push(Finding::note(unfinished));
+                    }
                     Tail::Complete | Tail::EndOfWal | Tail::Gap => {}
                 }
                 Some(tail)

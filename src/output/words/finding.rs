@@ -164,6 +164,12 @@ impl fmt::Display for FindingKind {
             Self::WalChanging(WalChange::EndMoves { end_lsn }) => {
                 write!(f, "WAL changed while it was read; the last reading reached {end_lsn}")
             }
+            Self::WalUnfinished { end, first_lsn } => {
+                write!(
+                    f,
+                    "{end}; the same page of WAL holds valid records from {first_lsn} on, and no later page was written"
+                )
+            }
             Self::AfterSegment(error) => error.fmt(f),
             Self::Payload(error) => error.fmt(f),
             Self::AbortedRecord(aborted) => write!(
@@ -383,6 +389,10 @@ impl FindingKind {
                 "WAL that had been written is missing or damaged; a server cannot recover with what is left"
             }
             Self::WalChanging(_) => "a server is writing WAL: its newest records may be missing here",
+            Self::WalUnfinished { .. } => {
+                "a server that works or stopped under load leaves that in the last page: the record before them was not finished, \
+                 so no commit among them was confirmed; replay ends there"
+            }
             Self::AfterSegment(_) => "the segment itself is complete",
             Self::Payload(_) => {
                 "its checksum is right, but it is not a valid record of its type: a checkpoint may be missing from the rows"
