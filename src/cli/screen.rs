@@ -16,6 +16,7 @@ use crate::output::next_step_text::write_steps;
 use crate::output::text::Layout;
 use crate::tui::command_line::{tui_command, undo_command};
 use crate::tui::look::{Look, Theme, pages};
+use crate::tui::outdated::Outdated;
 use crate::tui::run::{Ended, Model, run};
 use crate::tui::state::{State, Subject};
 use crate::tui::view::start_words;
@@ -167,9 +168,8 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
         out.flush()?;
         return Ok(Outcome::Incomplete);
     };
-    if state.cluster.has_changed {
-        writeln!(out, "files have changed since they were read; what follows is of before:")?;
-    }
+    let outdated = state.cluster.outdated();
+    write_outdated(outdated, out)?;
     writeln!(out, "damaged pages: {}", survey.pages().len())?;
     writeln!(out, "if started now: {}", printable(&start_words(survey)))?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
@@ -180,7 +180,18 @@ pub fn take_leave(ended: &Ended, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let layout = Layout { width: columns.unwrap_or(80), paint: Paint::new(false) };
     write_steps(out, layout, &survey.steps, step_context(&survey.examined, &state.subject.path))?;
     out.flush()?;
-    Ok(if state.cluster.has_changed { Outcome::Incomplete } else { survey.answer.into() })
+    Ok(if outdated.is_some() { Outcome::Incomplete } else { survey.answer.into() })
+}
+
+/// Says why what follows may not be so any more.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_outdated(outdated: Option<Outdated<'_>>, out: &mut dyn Write) -> io::Result<()> {
+    match outdated {
+        Some(why) => writeln!(out, "{}; what follows is of before:", printable(&why.to_string())),
+        None => Ok(()),
+    }
 }
 
 /// Several lines, each made safe for a terminal.

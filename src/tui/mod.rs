@@ -17,6 +17,7 @@ pub mod innodb;
 pub mod keymap;
 pub mod list_filter;
 pub mod look;
+pub mod outdated;
 pub mod picker;
 pub mod query;
 pub mod ring;

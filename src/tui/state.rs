@@ -14,6 +14,7 @@ use super::facts::{
 };
 use super::list_filter::ListFilter;
 use super::look::Look;
+use super::outdated::Outdated;
 use super::query::Query;
 pub use super::views::{Column, PagePart, View};
 use crate::analysis::cluster_condition::ClusterCondition;
@@ -93,8 +94,18 @@ pub struct ClusterState {
     pub is_reading: bool,
     /// Files have changed since they were read.
     pub has_changed: bool,
+    /// Why the check failed when it was done again.
+    pub failed: Option<String>,
     /// Pages were written since the survey was made: it says nothing of the cluster as it is now.
     pub is_outdated: bool,
+}
+
+impl ClusterState {
+    /// Why the survey may not be so any more.
+    #[must_use]
+    pub fn outdated(&self) -> Option<Outdated<'_>> {
+        Outdated::of(self.is_reading, self.failed.as_deref(), self.has_changed)
+    }
 }
 
 /// The help.

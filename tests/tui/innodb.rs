@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pgforensics::inspect::innodb::source::InnodbRequest;
 use pgforensics::tui::backend::innodb::InnodbBackend;
-use pgforensics::tui::innodb::action::{InnodbAction as Action, InnodbEffect as Effect};
+use pgforensics::tui::innodb::action::{InnodbAction as Action, InnodbCommand, InnodbEffect as Effect};
 use pgforensics::tui::innodb::export::{json_text, whole_text};
 use pgforensics::tui::innodb::facts::InnodbSurvey;
 use pgforensics::tui::innodb::keymap::{INNODB_KEYS, action_of};
@@ -17,6 +17,7 @@ use pgforensics::tui::innodb::triage_rows::Grouping;
 use pgforensics::tui::innodb::update::{begin, update};
 use pgforensics::tui::innodb::view::view;
 use pgforensics::tui::look::{Look, Theme};
+use pgforensics::tui::outdated::Outdated;
 use pgforensics::tui::worker::{ActionSender, Backend, Event};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -24,7 +25,7 @@ use ratatui::buffer::Buffer;
 use serde_json::Value;
 
 use crate::common::screen::{FINE, SMALL, key, short_paths, text_of};
-use crate::common::{arg, dwbinspect, unpack};
+use crate::common::{arg, copy_tree, dwbinspect, unpack};
 use crate::pty::Session;
 use crate::views::{is_lost, painted};
 
@@ -36,6 +37,14 @@ const SIZES: [((u16, u16), &str); 4] =
 
 fn data_dir(case: &str) -> PathBuf {
     unpack::data_dir(&format!("innodb/{case}")).expect("unpack fixture")
+}
+
+/// A copy that can be changed.
+fn copy_of_innodb(case: &str) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let data = temporary.path().join("data");
+    copy_tree(&data_dir(case), &data);
+    (temporary, data)
 }
 
 /// A screen whose work is done on this thread, as soon as it is asked for.
@@ -353,6 +362,59 @@ fn triage_gathers_every_damaged_page() {
     }
 }
 
+/// A check that is done again: what was made of the one before is not shown for it, however late it comes.
+#[test]
+fn sheets_of_a_check_before_are_dropped() {
+    let mut driven = Driven::of("mysql97", SMALL);
+    driven.keys(&["l", "j", "enter"]);
+    let (slots, page) = (driven.state.compared.clone().expect("slots"), driven.state.page.sheet.clone().expect("page"));
+    let effects = update(&mut driven.state, Action::Do(InnodbCommand::Reload));
+    assert!(effects == [Effect::Survey] && driven.state.page.sheet.is_none(), "{}", driven.picture());
+    assert_eq!(driven.state.outdated(), Some(Outdated::Again), "who leaves now has no answer");
+    driven.act(Action::PageRead(Arc::clone(&page)));
+    assert!(driven.state.page.sheet.is_none(), "it is read again when the check has ended");
+    driven.work(effects);
+    let of_now = driven.state.survey.clone().expect("survey");
+    assert!(!Arc::ptr_eq(&page.survey, &of_now));
+    driven.act(Action::Compared(slots));
+    driven.act(Action::PageRead(page));
+    let (slots, page) =
+        (driven.state.compared.as_ref().expect("slots"), driven.state.page.sheet.as_ref().expect("page"));
+    assert!(Arc::ptr_eq(&slots.survey, &of_now) && Arc::ptr_eq(&page.survey, &of_now));
+}
+
+/// A check that fails when it is done again leaves what is shown, says so, and is no answer.
+#[test]
+fn check_that_fails_again_is_said() {
+    let (_kept, data) = copy_of_innodb("mariadb1011-crc32");
+    let mut driven = Driven::open(&data, FINE, (120, 40));
+    assert_eq!(driven.state.outdated(), None);
+    let moved = data.with_extension("away");
+    fs::rename(&data, &moved).expect("rename");
+    driven.keys(&["r"]);
+    assert!(matches!(driven.state.outdated(), Some(Outdated::Failed(_))), "{}", driven.picture());
+    driven.keys(&["j", "2", "1"]);
+    assert!(driven.picture().contains("this is of before: the check after it failed"), "{}", driven.picture());
+    fs::rename(&moved, &data).expect("rename");
+    driven.keys(&["r"]);
+    assert_eq!(driven.state.outdated(), None, "{}", driven.picture());
+    assert!(!driven.picture().contains("of before"), "{}", driven.picture());
+}
+
+#[test]
+fn on_a_terminal_a_check_that_fails_again_ends_with_status_2() {
+    let (_kept, data) = copy_of_innodb("mariadb1011-crc32");
+    let mut session = Session::start("pg_dwbinspect", &["innodb", "tui", arg(&data)]);
+    session.see("next step");
+    fs::rename(&data, data.with_extension("away")).expect("rename");
+    session.send("r");
+    session.see("this is of before");
+    session.send("q");
+    assert_eq!(session.end(), 2);
+    session.see("the check was done again and failed: ");
+    session.see("what follows is of before:");
+}
+
 #[test]
 fn mouse_opens_tabs_and_lines() {
     let mut driven = Driven::of("mysql97", SMALL);
@@ -392,6 +454,7 @@ fn keys_are_answered_at_once_with_many_pages() {
         let data = data_dir("mysql97");
         let mut other = Driven::open(&data, FINE, SMALL);
         let survey = other.state.survey.take().expect("survey");
+        (other.state.compared, other.state.page.sheet) = (None, None);
         drop((other.backend, other.events, other.sender));
         Arc::into_inner(survey).expect("the only one")
     });

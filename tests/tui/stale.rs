@@ -7,6 +7,7 @@ use crate::common::screen::{Driven, FINE, LARGE};
 use crate::common::{arg, copy_of, dwbinspect};
 use pgforensics::tui::action::{Action, Command, Effect, RepairOrder};
 use pgforensics::tui::backend::cluster::ClusterBackend;
+use pgforensics::tui::outdated::Outdated;
 use pgforensics::tui::state::View;
 use pgforensics::tui::update::update;
 
@@ -71,6 +72,37 @@ fn plan_of_an_examination_before_is_not_shown_for_this_one() {
     driven.keys(&["6"]);
     let (survey, plan) = (driven.state.survey().expect("survey"), driven.state.plan.sheet.as_ref().expect("plan"));
     assert!(Arc::ptr_eq(&survey.examined, &plan.examined) && plan.plan.steps.len() == 6);
+}
+
+#[test]
+fn page_of_an_examination_before_is_not_shown_for_this_one() {
+    let (_kept, data) = copy_of("checkpoint");
+    let mut driven = Driven::open(&data, FINE, LARGE);
+    driven.keys(&["4"]);
+    let old = driven.state.page.sheet.clone().expect("page");
+    driven.keys(&["r"]);
+    let new = driven.state.page.sheet.clone().expect("page");
+    assert!(!Arc::ptr_eq(&old.examined, &new.examined));
+    driven.act(Action::PageRead(old));
+    let shown = driven.state.page.sheet.as_ref().expect("page");
+    assert!(Arc::ptr_eq(&shown.examined, &new.examined), "{}", driven.picture());
+}
+
+#[test]
+fn check_that_fails_again_is_no_answer() {
+    let (_kept, data) = copy_of("checkpoint");
+    let mut driven = Driven::open(&data, FINE, LARGE);
+    assert_eq!(driven.state.cluster.outdated(), None);
+    let effects = update(&mut driven.state, Action::Do(Command::Reload));
+    assert!(effects.contains(&Effect::Survey));
+    assert_eq!(driven.state.cluster.outdated(), Some(Outdated::Again), "who leaves now has no answer");
+    driven.act(Action::SurveyFailed("it is gone".to_owned()));
+    driven.keys(&["j", "3", "1"]);
+    assert_eq!(driven.state.cluster.outdated(), Some(Outdated::Failed("it is gone")));
+    let words = "this is of before: the check after it failed (r: again): it is gone";
+    assert!(driven.picture().contains(words), "{}", driven.picture());
+    driven.keys(&["r"]);
+    assert_eq!(driven.state.cluster.outdated(), None, "{}", driven.picture());
 }
 
 #[test]

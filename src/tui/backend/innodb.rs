@@ -69,7 +69,7 @@ impl InnodbBackend {
         if self.is_left.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn survey(&self, sender: &ActionSender<Action>) -> Result<Action, InspectError> {
+    fn survey(&self, sender: &ActionSender<Action>) -> Result<Arc<InnodbSurvey>, InspectError> {
         // Before anything is read: what changes meanwhile has changed.
         *lock(&self.stamps) = FileStamps::of(self.paths());
         let watch = |done: u64, total: u64| {
@@ -96,7 +96,7 @@ impl InnodbBackend {
         survey.slot_texts = lines.map(|line| survey.slot_text(line, None)).collect();
         let survey = Arc::new(survey);
         *lock(&self.survey) = Some(Arc::clone(&survey));
-        Ok(Action::Surveyed(survey))
+        Ok(survey)
     }
 
     /// Files whose change makes what is shown outdated.
@@ -110,8 +110,8 @@ impl InnodbBackend {
         all.chain(doublewrite).map(|path| root.join(path)).collect()
     }
 
-    /// Compares every slot with the page that it names.
-    fn compare(&self, survey: &InnodbSurvey, sender: &ActionSender<Action>) -> Option<SlotSheet> {
+    /// Compares every slot with the page that it names, as long as this is the last check.
+    fn compare(&self, survey: &Arc<InnodbSurvey>, sender: &ActionSender<Action>) -> Option<SlotSheet> {
         let source = &survey.examined.source;
         let context = source.context(&survey.examined.content, &survey.examined.scan.newest_lsn);
         let mut reader = PageReader::new(&source.root);
@@ -119,7 +119,8 @@ impl InnodbBackend {
         let mut coverage = Coverage::default();
         let mut buf = Vec::new();
         let total = survey.slot_lines();
-        let mut sheet = SlotSheet { words: Vec::with_capacity(total), texts: Vec::with_capacity(total) };
+        let (words, texts) = (Vec::with_capacity(total), Vec::with_capacity(total));
+        let mut sheet = SlotSheet { survey: Arc::clone(survey), words, texts };
         let bytes = source.doublewrite.page_bytes as u64;
         for at in 0..total {
             let progress = Progress {
@@ -129,7 +130,8 @@ impl InnodbBackend {
                 ..Progress::default()
             };
             sender.progress(Action::Progressed, progress);
-            if self.flow().is_break() {
+            let is_last = lock(&self.survey).as_ref().is_some_and(|last| Arc::ptr_eq(last, survey));
+            if self.flow().is_break() || !is_last {
                 return None;
             }
             let line = survey.slot_line(at)?;
@@ -149,7 +151,7 @@ impl InnodbBackend {
         Some(sheet)
     }
 
-    fn page(&self, survey: &InnodbSurvey, target: PageTarget) -> InnodbPageSheet {
+    fn page(&self, survey: &Arc<InnodbSurvey>, target: PageTarget) -> InnodbPageSheet {
         let source = &survey.examined.source;
         let content = &survey.examined.content;
         let mut coverage = Coverage::default();
@@ -189,6 +191,7 @@ impl InnodbBackend {
         };
         let images: Vec<SheetImage> = slots.iter().filter_map(image).collect();
         InnodbPageSheet {
+            survey: Arc::clone(survey),
             target,
             space: survey_space(survey, target, page.as_ref().map(|page| page.path.clone())),
             further_images: all - images.len(),
@@ -209,9 +212,12 @@ impl Backend<Action, Effect> for InnodbBackend {
     fn work(&self, effect: Effect, sender: &ActionSender<Action>) {
         match effect {
             Effect::Survey => {
-                hand_over(sender, Action::SurveyFailed, self.survey(sender));
-                let survey = lock(&self.survey).clone();
-                if let Some(sheet) = survey.and_then(|survey| self.compare(&survey, sender)) {
+                let survey = match self.survey(sender) {
+                    Ok(survey) => survey,
+                    Err(error) => return sender.action(Action::SurveyFailed(error.to_string())),
+                };
+                sender.action(Action::Surveyed(Arc::clone(&survey)));
+                if let Some(sheet) = self.compare(&survey, sender) {
                     sender.action(Action::Compared(Arc::new(sheet)));
                 }
             }

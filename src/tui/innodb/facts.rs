@@ -1,5 +1,7 @@
 //! What workers find out.
 
+use std::sync::Arc;
+
 use crate::analysis::innodb::batches::{InnodbBatch, SlotAge};
 use crate::analysis::innodb::candidates::EntryFacts;
 use crate::analysis::innodb::compare::InnodbComparison;
@@ -167,6 +169,8 @@ pub fn slot_name(file: Option<&String>, slot: SlotId) -> String {
 /// Slots compared with pages.
 #[derive(Debug)]
 pub struct SlotSheet {
+    /// The check that it belongs to.
+    pub survey: Arc<InnodbSurvey>,
     /// A word for each line.
     pub words: Vec<DiskWord>,
     /// Words of every line, to filter by, in lower case.
@@ -196,6 +200,8 @@ pub struct SheetImage {
 /// Everything about a page.
 #[derive(Clone, Debug)]
 pub struct InnodbPageSheet {
+    /// The check that it belongs to.
+    pub survey: Arc<InnodbSurvey>,
     /// Which page was asked for.
     pub target: PageTarget,
     /// How its tablespace is called.

@@ -7,6 +7,7 @@ use super::facts::{InnodbPageSheet, InnodbSurvey, PageTarget, SlotSheet};
 use super::triage_rows::{Grouping, TriageRows};
 use crate::tui::facts::Progress;
 use crate::tui::look::Look;
+use crate::tui::outdated::Outdated;
 use crate::tui::state::Message;
 
 /// Columns from which on the detail of the selected line is beside the list.
@@ -230,6 +231,8 @@ pub struct InnodbState {
     pub progress: Option<Progress>,
     /// Files have changed since.
     pub has_changed: bool,
+    /// Why the check failed when it was done again.
+    pub failed: Option<String>,
     /// What is being typed.
     pub prompt: Option<(InnodbPromptKind, String)>,
     /// Something to tell.
@@ -265,6 +268,7 @@ impl InnodbState {
             is_reading: false,
             progress: None,
             has_changed: false,
+            failed: None,
             prompt: None,
             message: None,
             help: None,
@@ -275,6 +279,18 @@ impl InnodbState {
             findings: Vec::new(),
             findings_top: 0,
         }
+    }
+
+    /// Why the survey may not be so any more.
+    #[must_use]
+    pub fn outdated(&self) -> Option<Outdated<'_>> {
+        Outdated::of(self.is_reading, self.failed.as_deref(), self.has_changed)
+    }
+
+    /// True of what was made from the survey that is shown.
+    #[must_use]
+    pub fn is_of_survey(&self, survey: &Arc<InnodbSurvey>) -> bool {
+        self.survey.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, survey))
     }
 
     /// Columns.

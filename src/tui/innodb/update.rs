@@ -46,31 +46,33 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
         }
         Action::Progressed(progress) => state.progress = Some(progress),
         Action::Surveyed(survey) => {
-            (state.progress, state.is_reading, state.has_changed) = (None, false, false);
+            (state.progress, state.is_reading, state.has_changed, state.failed) = (None, false, false, None);
             (state.survey, state.compared, state.slots.batch) = (Some(survey), None, None);
             list_all(state);
             view::break_texts(state);
-            // What was listed before may have another index now.
-            if let (Some(target), Some(survey)) = (state.page.wanted, &state.survey) {
-                let target = survey.target(target.page);
-                (state.page.wanted, state.page.sheet) = (Some(target), None);
-                return vec![Effect::ReadPage(target)];
-            }
+            return page_again(state);
         }
         Action::SurveyFailed(why) => {
             (state.progress, state.is_reading) = (None, false);
             if state.survey.is_none() {
                 return vec![Effect::Fail(why)];
             }
-            state.warn(why);
+            (state.failed, state.message) = (Some(why), None);
+            return page_again(state);
         }
         Action::Compared(sheet) => {
-            state.progress = None;
-            state.compared = Some(sheet);
-            list_slots(state);
+            if state.is_of_survey(&sheet.survey) {
+                if !state.is_reading {
+                    state.progress = None;
+                }
+                state.compared = Some(sheet);
+                list_slots(state);
+            }
         }
         Action::PageRead(sheet) => {
-            if state.page.wanted == Some(sheet.target) {
+            // What was read while the check is done again is of neither check: it is read once more after that.
+            let is_of_now = state.is_of_survey(&sheet.survey) && !state.is_reading;
+            if state.page.wanted == Some(sheet.target) && is_of_now {
                 let chosen = sheet.images.iter().position(|image| image.is_chosen);
                 state.page.image = chosen.unwrap_or(0);
                 state.page.sheet = Some(sheet);
@@ -84,6 +86,14 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
         Action::Tick => {}
     }
     Vec::new()
+}
+
+/// Reads the wanted page again; what was listed before may have another index now.
+fn page_again(state: &mut State) -> Vec<Effect> {
+    let (Some(target), Some(survey)) = (state.page.wanted, &state.survey) else { return Vec::new() };
+    let target = survey.target(target.page);
+    (state.page.wanted, state.page.sheet) = (Some(target), None);
+    vec![Effect::ReadPage(target)]
 }
 
 fn press(state: &mut State, command: Command) -> Vec<Effect> {
@@ -106,7 +116,8 @@ fn press(state: &mut State, command: Command) -> Vec<Effect> {
         }
         Command::Reload if state.is_reading => state.tell("it is being read already"),
         Command::Reload => {
-            (state.is_reading, state.has_changed) = (true, false);
+            (state.is_reading, state.has_changed, state.failed) = (true, false, None);
+            state.page.sheet = None;
             return vec![Effect::Survey];
         }
         Command::Help => state.help = Some(0),

@@ -21,6 +21,7 @@ use crate::output::text::{Layout, wrapped};
 use crate::tui::body::{Body, highlight, progress_line};
 use crate::tui::export::text_of;
 use crate::tui::look::{Look, columns, pages};
+use crate::tui::outdated::Outdated;
 use crate::tui::view::{MIN_SIZE, key_lines};
 
 /// Columns of a verdict's name.
@@ -178,9 +179,8 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     if let Some(progress) = state.progress.as_ref() {
         return progress_line(look, progress, width);
     }
-    if state.has_changed {
-        let words = "files have changed since they were read: r reads them again";
-        return Line::styled(look.cut(words, width), look.bad());
+    if let Some(words) = state.outdated().and_then(Outdated::status) {
+        return Line::styled(look.cut(&words, width), look.bad());
     }
     if !state.filter().is_empty() {
         let words = format!("filter: {}{} (/: change, esc: show all)", state.filter(), matching());

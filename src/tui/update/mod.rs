@@ -83,7 +83,8 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             if state.cluster.survey.is_none() {
                 return vec![Effect::Fail(why)];
             }
-            state.warn(why);
+            (state.cluster.failed, state.message) = (Some(why), None);
+            return page_again(state);
         }
         Action::WalRead(survey) => wal::read(state, survey),
         Action::RecordsListed(list) => wal::listed(state, list),
@@ -95,7 +96,12 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
             state.wal.error = Some(why);
         }
         Action::PageRead(sheet) => {
-            if state.page.wanted == Some(sheet.report.page) {
+            let page = sheet.report.page;
+            // A damaged page is judged with all others; one of an examination before says nothing of this one.
+            let is_before =
+                |survey: &Survey| survey.damaged(page).is_some() && !Arc::ptr_eq(&survey.examined, &sheet.examined);
+            let is_of_now = !state.cluster.is_reading && !state.survey().is_some_and(is_before);
+            if state.page.wanted == Some(page) && is_of_now {
                 state.page.sheet = Some(sheet);
                 clamp(state);
             }
@@ -174,7 +180,7 @@ pub fn begin(state: &mut State) -> Vec<Effect> {
 
 /// Checks the cluster, unless that is being done.
 fn read_cluster(state: &mut State) -> Option<Effect> {
-    state.cluster.has_changed = false;
+    (state.cluster.has_changed, state.cluster.failed) = (false, None);
     state.page.sheet = None;
     state.plan.sheet = None;
     state.plan.rehearsed = None;
@@ -210,10 +216,7 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
     state.triage.found.clear();
     triage::list(state);
     order_slots(state);
-    let mut effects = Vec::new();
-    if let Some(page) = state.page.wanted.filter(|_| state.view == View::Page && state.page.sheet.is_none()) {
-        effects.push(Effect::ReadPage(page));
-    }
+    let mut effects = page_again(state);
     if matches!(state.view, View::Apply | View::Undo) {
         state.view = View::Plan;
     }
@@ -221,6 +224,12 @@ fn surveyed(state: &mut State, survey: Arc<Survey>) -> Vec<Effect> {
         effects.push(Effect::MakePlan(state.plan.marked()));
     }
     effects
+}
+
+/// Reads the open page where nothing of it is shown.
+fn page_again(state: &State) -> Vec<Effect> {
+    let page = state.page.wanted.filter(|_| state.view == View::Page && state.page.sheet.is_none());
+    page.map(Effect::ReadPage).into_iter().collect()
 }
 
 /// The open prompt is complete.

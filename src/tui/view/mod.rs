@@ -33,6 +33,7 @@ use ratatui::widgets::Paragraph;
 use super::body::{Body, highlight, progress_line};
 use super::keymap::KEYS;
 use super::look::{Look, columns, pages};
+use super::outdated::Outdated;
 use super::query::Query;
 use super::ring::Grid;
 use super::state::{Message, Prompt, PromptKind, State, View};
@@ -254,9 +255,8 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
     if let Some(progress) = state.cluster.progress.as_ref().filter(|_| state.cluster.is_reading) {
         return progress_line(look, progress, width);
     }
-    if state.cluster.has_changed {
-        let words = "files have changed since they were read: r reads them again";
-        return Line::styled(look.cut(words, width), look.bad());
+    if let Some(words) = state.cluster.outdated().and_then(Outdated::status) {
+        return Line::styled(look.cut(&words, width), look.bad());
     }
     if let Some(progress) =
         state.wal.progress.as_ref().filter(|_| state.view == View::Wal || state.cluster.survey.is_some())

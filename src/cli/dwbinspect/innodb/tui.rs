@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::args::DirectoryArgs;
 use crate::cli::exit::{EXIT_STATUS, Outcome, Stop};
-use crate::cli::screen::{ScreenArgs, need_terminal, show_model};
+use crate::cli::screen::{ScreenArgs, need_terminal, show_model, write_outdated};
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::source::list_files;
 use crate::output::escape::printable;
@@ -43,9 +43,8 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
         out.flush()?;
         return Ok(Outcome::Incomplete);
     };
-    if state.has_changed {
-        writeln!(out, "files have changed since they were read; what follows is of before:")?;
-    }
+    let outdated = state.outdated();
+    write_outdated(outdated, out)?;
     writeln!(out, "damaged pages: {}", survey.damaged)?;
     writeln!(out, "if started now: {}", survey.examined.start)?;
     for skipped in survey.examined.coverage.skipped.iter().take(3) {
@@ -58,5 +57,5 @@ pub(super) fn run(args: &TuiArgs, out: &mut dyn Write) -> Result<Outcome, Stop> 
         }
     }
     out.flush()?;
-    Ok(if state.has_changed { Outcome::Incomplete } else { survey.answer.into() })
+    Ok(if outdated.is_some() { Outcome::Incomplete } else { survey.answer.into() })
 }
