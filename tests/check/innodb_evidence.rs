@@ -216,6 +216,37 @@ fn files_elsewhere_are_not_taken_for_an_empty_buffer() {
     }
 }
 
+/// Nothing is written into a directory that belongs to the server, whoever named it.
+#[test]
+fn images_are_not_written_into_directories_of_the_server() {
+    let (kept, data) = copy_of("mysql97");
+    let elsewhere = kept.path().join("dw");
+    let linked = kept.path().join("other disk");
+    for directory in [&elsewhere, &linked] {
+        fs::create_dir(directory).unwrap();
+    }
+    for number in 0..2 {
+        let name = format!("#ib_16384_{number}.dblwr");
+        fs::rename(data.join(&name), elsewhere.join(&name)).unwrap();
+    }
+    let cnf = kept.path().join("my.cnf");
+    fs::write(&cnf, format!("[mysqld]\ninnodb_doublewrite_dir={}\n", elsewhere.display())).unwrap();
+    fs::create_dir_all(data.join("shop")).unwrap();
+    fs::write(data.join("shop/far.isl"), format!("{}/far.ibd\n", linked.display())).unwrap();
+    for (option, value) in [("--doublewrite-dir", arg(&elsewhere)), ("--my-cnf", arg(&cnf))] {
+        let dump = |images: &Path| dwbinspect(&["innodb", "dump", option, value, "--images", arg(images), arg(&data)]);
+        for inside in [&data, &elsewhere, &elsewhere.join("new"), &linked, &linked.join("new")] {
+            let ran = dump(inside);
+            assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{option} {}", inside.display());
+            assert!(ran.stderr.contains("nothing new is written"), "{}", ran.stderr);
+        }
+        assert!(fs::read_dir(&linked).unwrap().next().is_none() && fs::read_dir(&elsewhere).unwrap().count() == 2);
+        let outside = kept.path().join(option);
+        assert_eq!(dump(&outside).status, 2, "the linked file is not examined");
+        assert!(fs::read_dir(&outside).unwrap().count() > 100, "{option}");
+    }
+}
+
 /// A buffer without anything as new as the pages was not in use.
 #[test]
 fn outdated_buffer_says_nothing_of_pages_without_an_image() {

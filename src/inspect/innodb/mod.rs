@@ -3,5 +3,6 @@
 pub mod check;
 #[cfg(feature = "tables")]
 pub mod document;
+pub mod request;
 pub mod source;
 pub mod verify;

@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use super::request::link_target;
+pub use super::request::{InnodbRequest, list_files};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::FindingKind;
-use crate::analysis::in_order::all_cores;
 use crate::analysis::innodb::candidates::{BufferContent, EntryFacts};
 use crate::analysis::innodb::compare::{InnodbComparison, compare_entry};
 use crate::analysis::innodb::finding::InnodbFinding;
@@ -16,41 +17,12 @@ use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::files::InnodbFiles;
 use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
-use crate::cluster::open::{Links, read_small};
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::flags::declared_pages;
-use crate::parsers::innodb::my_cnf::DirectorySettings;
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::redo::RedoFormat;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
-
-/// Longest file with the path of a data file elsewhere.
-const MAX_LINK_BYTES: u64 = 4096;
-
-/// Longest option file.
-const MAX_CNF_BYTES: u64 = 1 << 20;
-
-/// What is to be examined.
-#[derive(Clone, Debug)]
-pub struct InnodbRequest {
-    /// Data directory of a stopped server.
-    pub data_dir: PathBuf,
-    /// Directory of the doublewrite buffer, where it is another one.
-    pub doublewrite_dir: Option<PathBuf>,
-    /// Option file of the server, which tells where the doublewrite buffer is if that is not given.
-    pub my_cnf: Option<PathBuf>,
-    /// Threads that read.
-    pub jobs: usize,
-}
-
-impl InnodbRequest {
-    /// A data directory with everything in it, and a thread for every core.
-    #[must_use]
-    pub fn of(data_dir: impl Into<PathBuf>) -> Self {
-        Self { data_dir: data_dir.into(), doublewrite_dir: None, my_cnf: None, jobs: all_cores() }
-    }
-}
 
 /// A data directory that was opened.
 #[derive(Debug)]
@@ -73,25 +45,6 @@ pub struct InnodbSource {
 #[must_use]
 pub fn is_innodb(path: &Path) -> bool {
     ["ibdata1", "mysql.ibd"].iter().any(|name| path.join(name).is_file())
-}
-
-/// Lists the files of a directory, before anything of it is read.
-///
-/// # Errors
-/// When it cannot be listed, or nothing of InnoDB is there.
-pub fn list_files(request: &InnodbRequest) -> Result<InnodbFiles, InspectError> {
-    let root = &request.data_dir;
-    let named = match &request.my_cnf {
-        Some(path) if request.doublewrite_dir.is_none() => {
-            let text = read_small(path, Links::Follow, MAX_CNF_BYTES).map_err(InspectError::InnodbFiles)?;
-            let settings = DirectorySettings::parse(&String::from_utf8_lossy(&text));
-            settings.directory().map(|directory| root.join(directory))
-        }
-        _ => None,
-    };
-    let elsewhere = request.doublewrite_dir.as_deref().or(named.as_deref());
-    let files = InnodbFiles::list(root, elsewhere).map_err(InspectError::InnodbFiles)?;
-    if files.is_empty() { Err(InspectError::NotInnodb(root.clone())) } else { Ok(files) }
 }
 
 impl InnodbSource {
@@ -286,11 +239,8 @@ impl InnodbSource {
         }
         for link in &self.files.links {
             let name = link.display().to_string();
-            match read_small(&self.root.join(link), Links::Refuse, MAX_LINK_BYTES) {
-                Ok(bytes) => {
-                    let path = String::from_utf8_lossy(&bytes).trim().to_owned();
-                    coverage.skip(SkippedPart::file(name), SkipReason::OutsideDataDirectory { path });
-                }
+            match link_target(&self.root, link) {
+                Ok(path) => coverage.skip(SkippedPart::file(name), SkipReason::OutsideDataDirectory { path }),
                 Err(error) => coverage.skip(SkippedPart::file(name), error),
             }
         }

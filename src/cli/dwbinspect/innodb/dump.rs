@@ -55,7 +55,7 @@ pub(super) fn run(args: &DumpArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
     let (source, findings, mut coverage) = args.directory.open()?;
     let export = match &args.images {
         Some(path) => {
-            let directory = ExportDir::create(path, std::slice::from_ref(&source.root));
+            let directory = ExportDir::create(path, &args.directory.request().protected()?);
             Some(directory.map_err(InspectError::from)?)
         }
         None => None,
