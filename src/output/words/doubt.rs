@@ -97,7 +97,7 @@ impl fmt::Display for Doubt {
             Self::HoleAtEnd { end, first_lsn } => write!(
                 f,
                 "{end}, yet valid records follow from {first_lsn} on. Nothing shows that the WAL in between had been \
-                 synced: after a power cut this is normal and nothing committed is lost; if WAL was damaged, what \
+                 synced: after a power cut, or a stop under load, this is normal and nothing committed is lost; if WAL was damaged, what \
                  was committed after {} is lost when the server is started",
                 end.at
             ),
