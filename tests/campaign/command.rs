@@ -24,8 +24,10 @@ mod common {
 }
 
 use std::io::{BufWriter, stderr, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use campaign::judge::Inspector;
@@ -34,6 +36,8 @@ use campaign::{Request, read_results, table};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// First argument with which this program is `pg_dwbinspect`.
 const INSPECT: &str = "pg_dwbinspect";
@@ -102,6 +106,9 @@ fn inspect() -> ExitCode {
 fn work(arguments: Arguments) -> Result<bool, String> {
     let temporary = tempfile::tempdir().map_err(|error| error.to_string())?;
     let directory = arguments.directory.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let fails = |error: std::io::Error| format!("{}: {error}", directory.display());
+    std::fs::create_dir_all(&directory).map_err(fails)?;
+    let directory = std::fs::canonicalize(&directory).map_err(fails)?;
     if arguments.table {
         print!("{}", table::markdown(&read_results(&directory)));
         return Ok(true);
@@ -119,6 +126,8 @@ fn work(arguments: Arguments) -> Result<bool, String> {
     };
     let bar = ProgressBar::new(arguments.minutes * 60);
     bar.set_style(ProgressStyle::with_template("{bar:30} {elapsed} {msg}").map_err(|error| error.to_string())?);
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    watch_signals(&directory, &is_stopped).map_err(|error| error.to_string())?;
     let started = Instant::now();
     let request = Request {
         seed: arguments.seed,
@@ -130,6 +139,7 @@ fn work(arguments: Arguments) -> Result<bool, String> {
         jobs: arguments.jobs,
         programs,
         inspector: Inspector(inspector),
+        is_stopped: Arc::clone(&is_stopped),
     };
     campaign::run(&request, &|line: &Value| {
         bar.set_position(started.elapsed().as_secs());
@@ -142,9 +152,25 @@ fn work(arguments: Arguments) -> Result<bool, String> {
         }
     })?;
     bar.finish_and_clear();
+    if is_stopped.load(Ordering::SeqCst) {
+        return Err("stopped; --resume goes on".to_owned());
+    }
     let lines = read_results(&directory);
     print!("{}", table::markdown(&lines));
     Ok(lines.iter().all(|line| line["wrong"].as_array().is_none_or(Vec::is_empty)))
+}
+
+/// Upon Ctrl-C ends the servers and all else that was started, so that the campaign ends soon and removes its clusters.
+fn watch_signals(directory: &Path, is_stopped: &Arc<AtomicBool>) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let (directory, is_stopped) = (directory.to_owned(), Arc::clone(is_stopped));
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            is_stopped.store(true, Ordering::SeqCst);
+            campaign::watch::end_processes(&directory);
+        }
+    });
+    Ok(())
 }
 
 /// Servers of these majors, or all that are found.

@@ -19,12 +19,15 @@ use crate::common::live::Server;
 /// Longest time that a server may take to end after its crash.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Seconds that statements may take in all: a server in an endless loop does not see that their own time is up.
+const LONGEST_SCRIPT: u32 = 240;
+
 /// What a crash left. All data pages are whole; WAL is as this crash has it.
 pub struct Crash {
     pub settings: Settings,
     pub image: Server,
     pub unsynced: Unsynced,
-    /// The cluster as it was when it was stopped before the load.
+    /// The cluster as it was before the load: stopped, or a base backup.
     pub donor: Option<Server>,
     /// Where a standby takes its WAL from.
     pub primary: Option<Server>,
@@ -49,7 +52,11 @@ pub fn psql(server: &Server, script: &str) -> Result<(), String> {
     let file = server.host().join("load.sql");
     fs::write(&file, script).map_err(|error| error.to_string())?;
     let (host, file) = (text(server.host()), text(&file));
-    server.run("psql", &["-XAtq", "-h", host, "-U", "postgres", "-d", "postgres", "-o", "/dev/null", "-f", file]);
+    server.run_within(
+        LONGEST_SCRIPT,
+        "psql",
+        &["-XAtq", "-h", host, "-U", "postgres", "-d", "postgres", "-o", "/dev/null", "-f", file],
+    );
     Ok(())
 }
 
@@ -139,7 +146,9 @@ impl Crash {
         start(&image, count)?;
         psql(&image, &workload::setup())?;
         let mut donor = None;
-        if settings.donor {
+        if settings.backup {
+            donor = Some(image.base_backup(&["-X", "none", "--no-sync"]));
+        } else if settings.donor {
             image.stop("fast");
             donor = Some(image.copy());
             start(&image, count)?;
@@ -148,7 +157,8 @@ impl Crash {
         if !is_standby {
             recorder.arm()?;
         }
-        psql(&image, &workload::load(&mut draw))?;
+        let statements = if is_standby { workload::STATEMENTS_OF_A_PRIMARY } else { workload::STATEMENTS };
+        psql(&image, &workload::load(statements, &mut draw))?;
         let crashed = wait_for_end(&image, Duration::from_millis(500));
         if is_standby {
             image.stop("fast");

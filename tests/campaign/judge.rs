@@ -34,9 +34,10 @@ pub struct Said {
 }
 
 impl Inspector {
-    /// Runs a command with NDJSON; a status of 124 when it takes too long.
-    pub fn run(&self, arguments: &[&str]) -> Said {
+    /// Runs a command in this directory with NDJSON; a status of 124 when it takes too long.
+    pub fn run(&self, at: &Path, arguments: &[&str]) -> Said {
         let mut command = Command::new("timeout");
+        command.current_dir(at);
         command.args(["-k", "5", SECONDS]).args(&self.0).args(arguments).args(["--format", "ndjson"]);
         command.env("TZ", "UTC").env("LC_ALL", "C");
         let output = command.output().expect("timeout runs");
@@ -77,8 +78,12 @@ struct Start {
 }
 
 fn start(server: Server, checksums: bool) -> Start {
+    // The machine stays up, and syncs take most of the time of a start.
+    server.configure("fsync = off\n");
     let is_up = server.launch(&[]);
     let state = if is_up { state::ask(&server) } else { String::new() };
+    // One that neither comes up nor ends would be called one that does not start.
+    assert!(is_up || server.processes().is_empty(), "the server neither starts nor ends: {}", tail(&server.log()));
     if is_up {
         server.run("pg_ctl", &["stop", "-w", "-t", "60", "-m", "fast", "-D", text(&server.data())]);
     }
@@ -111,7 +116,7 @@ impl Reference {
         let pages = faults::pages(&crash.unsynced, &data);
         let more = more(crash);
         let arguments: Vec<&str> = ["check", text(&data)].into_iter().chain(more.iter().map(String::as_str)).collect();
-        let said = inspector.run(&arguments);
+        let said = inspector.run(crash.image.host(), &arguments);
         let summary = said.summary();
         let predicted = summary["on_start"]["start"].as_str().unwrap_or("nothing").to_owned();
         let begun = start(crash.image.copy(), crash.settings.checksums);
@@ -158,7 +163,7 @@ pub fn judge(
     };
     let more = more(crash);
     let more: Vec<&str> = more.iter().map(String::as_str).collect();
-    let said = inspector.run(&[&["check", text(&data)], &more[..]].concat());
+    let said = inspector.run(damaged.host(), &[&["check", text(&data)], &more[..]].concat());
     let summary = said.summary();
     let mut wrong: Vec<String> = Vec::new();
     if said.status == 124 || !(0..=2).contains(&said.status) || said.errors.contains("panicked") || summary.is_null() {
@@ -220,7 +225,7 @@ pub fn judge(
     if settings.rebuild {
         arguments.extend(["--rebuild", "--pg-bin", &bin]);
     }
-    let done = inspector.run(&arguments);
+    let done = inspector.run(repaired.host(), &arguments);
     if done.status == 124 || !(0..=2).contains(&done.status) || done.errors.contains("panicked") {
         wrong.push(format!("repair: status {}: {}", done.status, done.errors));
     }

@@ -9,6 +9,7 @@ pub mod log;
 pub mod settings;
 pub mod state;
 pub mod table;
+pub mod watch;
 pub mod workload;
 
 use std::collections::BTreeSet;
@@ -17,8 +18,8 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -45,6 +46,8 @@ pub struct Request {
     pub jobs: usize,
     pub programs: Vec<Programs>,
     pub inspector: Inspector,
+    /// Set from outside: nothing more is begun, and no result is written.
+    pub is_stopped: Arc<AtomicBool>,
 }
 
 /// The file with one line for each variant.
@@ -68,6 +71,7 @@ pub fn run(request: &Request, tell: &(dyn Fn(&Value) + Sync)) -> Result<(), Stri
     // The server may run as another user.
     fs::set_permissions(&request.directory, fs::Permissions::from_mode(0o755)).map_err(fails)?;
     let library = crash::compile(&request.directory)?;
+    watch::remove_leftovers(&request.directory, &read_results(&request.directory)).map_err(fails)?;
     let done: BTreeSet<u64> =
         read_results(&request.directory).iter().filter_map(|line| line["variant"].as_u64()).collect();
     let out = OpenOptions::new().create(true).append(true).open(results(&request.directory)).map_err(fails)?;
@@ -92,7 +96,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn go_on(&self) {
-        while Instant::now() < self.request.until {
+        while self.may_begin() {
             let run = self.next.fetch_add(1, Ordering::SeqCst);
             let numbers = run * VARIANTS_OF_A_CRASH..(run + 1) * VARIANTS_OF_A_CRASH;
             if numbers.start >= self.request.variants {
@@ -110,6 +114,10 @@ impl Work<'_> {
         }
     }
 
+    fn may_begin(&self) -> bool {
+        Instant::now() < self.request.until && !self.request.is_stopped.load(Ordering::SeqCst)
+    }
+
     /// Makes a crash and the variants of it.
     fn crash(&self, run: u64, wanted: &[u64]) {
         let request = self.request;
@@ -118,6 +126,7 @@ impl Work<'_> {
             "seed": request.seed, "run": run, "major": settings.programs.major, "own_buffer": settings.own_buffer,
             "put_buffer": settings.put_buffer, "checksums": settings.checksums, "full_page_writes": settings.full_page_writes,
             "family": settings.family.name(), "wal_tail": settings.wal_tail.name(), "donor": settings.donor,
+            "backup": settings.backup,
             "rebuild": settings.rebuild, "crash": format!("{} {}", settings.crash_kind, settings.crash_count),
             "configuration": settings.configuration,
         });
@@ -129,7 +138,7 @@ impl Work<'_> {
         });
         let seconds = started.elapsed().as_secs_f64() / wanted.len() as f64;
         for (index, number) in wanted.iter().enumerate() {
-            if index > 0 && Instant::now() > request.until {
+            if index > 0 && !self.may_begin() {
                 return;
             }
             let started = Instant::now();
@@ -162,6 +171,10 @@ impl Work<'_> {
     }
 
     fn write(&self, number: u64, common: &Value, result: Value, seconds: f64) {
+        // What was ended from outside says nothing.
+        if self.request.is_stopped.load(Ordering::SeqCst) {
+            return;
+        }
         let mut line = common.clone();
         line["variant"] = json!(number);
         line["seconds"] = json!((seconds * 10.0).round() / 10.0);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::draw::Draw;
+use crate::common::live;
 
 /// Server programs that can be used.
 #[derive(Clone)]
@@ -15,6 +16,8 @@ pub struct Programs {
     pub has_buffer: bool,
     /// Tablespaces can lie in the data directory.
     pub has_in_place: bool,
+    /// There is a program that makes base backups of it: one of the same major, or of a later one.
+    pub can_back_up: bool,
 }
 
 impl Programs {
@@ -31,7 +34,10 @@ impl Programs {
         let program = std::fs::read(bin.join("postgres")).ok()?;
         let has = |name: &[u8]| program.windows(name.len()).any(|part| part == name);
         let (has_buffer, has_in_place) = (has(b"double_write_buffer_size\0"), has(b"allow_in_place_tablespaces\0"));
-        Some(Self { major: digits.parse().ok()?, bin, client, has_buffer, has_in_place })
+        let major = digits.parse().ok()?;
+        let own = bin.join("pg_basebackup").exists();
+        let can_back_up = own || live::version_of(&client).first().is_some_and(|client| *client >= major);
+        Some(Self { major, bin, client, has_buffer, has_in_place, can_back_up })
     }
 
     /// The major, and whether it has a double write buffer, for people.
@@ -93,6 +99,8 @@ pub struct Settings {
     pub wal_tail: WalTail,
     /// A copy of the stopped server from before the load is at hand.
     pub donor: bool,
+    /// That copy is a base backup of the running server, where there is a program that makes one.
+    pub backup: bool,
     /// Pages without an image are rebuilt.
     pub rebuild: bool,
     pub segment_megabytes: u32,
@@ -141,7 +149,7 @@ impl Settings {
             format!("min_wal_size = {}MB", 4 * segment_megabytes),
             "max_wal_size = 2GB\ncheckpoint_timeout = 1h\nmax_prepared_transactions = 8\nmax_wal_senders = 2"
                 .to_owned(),
-            "bgwriter_lru_maxpages = 0\nfsync = on\nstatement_timeout = 60s\nmax_connections = 20".to_owned(),
+            "bgwriter_lru_maxpages = 0\nfsync = on\nstatement_timeout = 60s\nlock_timeout = 200ms\nmax_connections = 20".to_owned(),
             "dynamic_shared_memory_type = mmap\nhot_standby = on\nlog_checkpoints = on".to_owned(),
             // All of it is kept: the donor is from before.
             if programs.major < 13 { "wal_keep_segments = 400" } else { "wal_keep_size = 2GB" }.to_owned(),
@@ -154,6 +162,7 @@ impl Settings {
             lines.push(format!("double_write_buffer = {}\ndouble_write_buffer_size = {size}", on(own_buffer)));
         }
         let configuration = lines.join("\n");
+        let backup = donor && programs.can_back_up && draw.percent(50);
         Self {
             programs,
             checksums,
@@ -163,6 +172,7 @@ impl Settings {
             family,
             wal_tail,
             donor,
+            backup,
             rebuild,
             segment_megabytes,
             crash_kind,

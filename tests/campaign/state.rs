@@ -26,6 +26,9 @@ select 'prepared', gid from pg_prepared_xacts order by gid;
 select 'sequence', c.oid::regclass from pg_class c where relkind = 'S';
 ";
 
+/// Seconds for one database: a server in an endless loop does not see that the time of a statement is up.
+const LONGEST_QUESTIONS: u32 = 150;
+
 /// What an index finds, asked of each database that has the tables.
 const LOOKUPS: [(&str, &str); 9] = [
     ("account", "select k, count(*) from account where k in (1, 7, 50, 500, 996) group by 1 order by 1"),
@@ -78,7 +81,11 @@ fn psql(server: &Server, database: &str, questions: &str) -> String {
         return error.to_string();
     }
     let (host, file) = (text(server.host()), text(&file));
-    let output = server.run("psql", &["-XAtq", "-h", host, "-U", "postgres", "-d", database, "-f", file]);
+    let output = server.run_within(
+        LONGEST_QUESTIONS,
+        "psql",
+        &["-XAtq", "-h", host, "-U", "postgres", "-d", database, "-f", file],
+    );
     let all = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // Errors name the directory, which is another one for each copy.
     all.replace(text(server.host()), "HERE")

@@ -4,8 +4,10 @@ use super::draw::Draw;
 
 /// Rows of the tables, at first.
 const ROWS: usize = 3000;
-/// Statements of a load; most crashes come earlier.
-const STATEMENTS: usize = 700;
+/// Statements of a load that a crash ends early, mostly.
+pub const STATEMENTS: usize = 700;
+/// Statements of the load that a standby replays.
+pub const STATEMENTS_OF_A_PRIMARY: usize = 120;
 
 /// Values of a row by its number `i` alone: the load is the same every time.
 const SETUP: &str = "
@@ -56,13 +58,13 @@ pub fn setup() -> String {
     SETUP.replace("ROWS", &ROWS.to_string())
 }
 
-/// The load: statements without end, nearly.
-pub fn load(draw: &mut Draw) -> String {
+/// The load: so many statements.
+pub fn load(statements: usize, draw: &mut Draw) -> String {
     let mut all = String::from("set client_min_messages = error;\n");
     let checkpoints = draw.one_of(&[2, 5, 10]);
     // Most crashes come between a checkpoint and the next, with a long way to replay or a short one.
     let mut state = State { next: ROWS + 1, ..State::default() };
-    for number in 0..STATEMENTS {
+    for number in 0..statements {
         let statement = if draw.percent(checkpoints) {
             "checkpoint;".to_owned()
         } else if number % 90 == 89 {

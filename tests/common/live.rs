@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// User that a server is run as when the tests run as root, which it refuses.
 const NOBODY: u32 = 65_534;
 
+/// Starts a program that may take 4 GB of address space: a server that reads damaged pages can ask for any amount, and would get it.
+const LIMITED: &str = "ulimit -v 4194304 && exec \"$0\" \"$@\"";
+
 /// A cluster that the test made.
 pub struct Server {
     bin: PathBuf,
@@ -163,8 +166,9 @@ impl Server {
     /// Starts the server, with more variables in its environment; false when it does not come up.
     pub fn launch(&self, environment: &[(&str, OsString)]) -> bool {
         let (data, log) = (self.data(), self.directory.path().join("log"));
-        let mut command = self.command("pg_ctl", &["start", "-w", "-D", text(&data), "-l", text(&log)]);
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let mut command = self.command("sh", &["-c", LIMITED, text(&self.program("pg_ctl"))]);
+        command.args(["start", "-w", "-t", "120", "-D", text(&data), "-l", text(&log)]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).envs(environment.iter().map(|(name, value)| (name, value)));
         command.status().expect("pg_ctl runs").success()
     }
 
@@ -241,9 +245,23 @@ impl Server {
         self.command(program, args).output().expect("program runs")
     }
 
+    /// Runs one of the server's programs, which is ended after so many seconds.
+    pub fn run_within(&self, seconds: u32, program: &str, args: &[&str]) -> Output {
+        let seconds = seconds.to_string();
+        let program = self.program(program);
+        self.command("timeout", &[&["-k", "5", &seconds, text(&program)], args].concat())
+            .output()
+            .expect("timeout runs")
+    }
+
+    /// Where a program is; one that comes with no server keeps its name.
+    fn program(&self, name: &str) -> PathBuf {
+        let at = [self.bin.join(name), self.client.join(name)];
+        at.into_iter().find(|path| path.exists()).unwrap_or_else(|| PathBuf::from(name))
+    }
+
     fn command(&self, program: &str, args: &[&str]) -> Command {
-        let own = self.bin.join(program);
-        let mut command = Command::new(if own.exists() { own } else { self.client.join(program) });
+        let mut command = Command::new(self.program(program));
         command.args(args).env("LC_ALL", "C").env("TZ", "UTC").current_dir(self.directory.path());
         if program == "pg_ctl" {
             // The server must not keep the pipes of the test open.

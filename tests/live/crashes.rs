@@ -7,6 +7,8 @@ mod campaign;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use campaign::draw::Draw;
@@ -14,13 +16,28 @@ use campaign::faults::{self, PAGE};
 use campaign::judge::Inspector;
 use campaign::log::Unsynced;
 use campaign::settings::{Programs, WalTail};
-use campaign::{Request, read_results, run, table};
+use campaign::{Request, read_results, run, table, watch};
 
 use crate::common::{live, skipped};
 
 /// Variants of the first crash, of a server with checksums and without full-page writes.
 const VARIANTS: u64 = 3;
 const SEED: u64 = 1062;
+
+fn request(directory: &Path, bin: PathBuf) -> Request {
+    Request {
+        seed: SEED,
+        variants: VARIANTS,
+        until: Instant::now() + Duration::from_secs(20),
+        only: None,
+        directory: directory.to_owned(),
+        keep: 0,
+        jobs: 1,
+        programs: vec![Programs::of(bin.clone(), bin).unwrap()],
+        inspector: Inspector(vec![env!("CARGO_BIN_EXE_pg_dwbinspect").to_owned()]),
+        is_stopped: Arc::default(),
+    }
+}
 
 #[test]
 fn variants_of_a_crash_are_judged_without_a_wrong_answer() {
@@ -29,17 +46,7 @@ fn variants_of_a_crash_are_judged_without_a_wrong_answer() {
         return skipped("no C compiler is installed here");
     }
     let directory = tempfile::tempdir().unwrap();
-    let request = Request {
-        seed: SEED,
-        variants: VARIANTS,
-        until: Instant::now() + Duration::from_secs(20),
-        only: None,
-        directory: directory.path().to_owned(),
-        keep: 0,
-        jobs: 1,
-        programs: vec![Programs::of(bin.clone(), bin).unwrap()],
-        inspector: Inspector(vec![env!("CARGO_BIN_EXE_pg_dwbinspect").to_owned()]),
-    };
+    let request = request(directory.path(), bin);
     run(&request, &|_| ()).unwrap();
     let lines = read_results(directory.path());
     assert!(!lines.is_empty());
@@ -59,6 +66,41 @@ fn variants_of_a_crash_are_judged_without_a_wrong_answer() {
     let mut left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["record.so", "variants.ndjson"]);
+}
+
+#[test]
+fn a_campaign_that_is_stopped_ends_its_servers_and_removes_its_clusters() {
+    let Some(bin) = live::find_programs() else { return skipped("no PostgreSQL server is installed here") };
+    if std::process::Command::new("cc").arg("--version").output().is_err() {
+        return skipped("no C compiler is installed here");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let at = fs::canonicalize(directory.path()).unwrap();
+    // What a campaign that was killed has left, and what one has kept.
+    for name in [".tmpleft", ".tmpkept"] {
+        fs::create_dir(at.join(name)).unwrap();
+    }
+    let kept = at.join(".tmpkept");
+    fs::write(campaign::results(&at), format!("{}\n", serde_json::json!({ "variant": 90, "kept": [kept] }))).unwrap();
+    let request = request(&at, bin);
+    let is_stopped = Arc::clone(&request.is_stopped);
+    std::thread::scope(|scope| {
+        let campaign = scope.spawn(|| run(&request, &|line| panic!("{line}")));
+        let has_server = || watch::processes(&at).iter().any(|(_, is_server)| *is_server);
+        while !has_server() {
+            assert!(!campaign.is_finished(), "no server was seen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        is_stopped.store(true, Ordering::SeqCst);
+        let below = at.clone();
+        std::thread::spawn(move || watch::end_processes(&below));
+        campaign.join().unwrap().unwrap();
+    });
+    assert_eq!(watch::processes(&at), []);
+    let mut left: Vec<_> = fs::read_dir(&at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, [".tmpkept", "record.so", "variants.ndjson"]);
+    assert_eq!(read_results(&at).len(), 1);
 }
 
 /// An entry of the log: kind, path, offset, bytes from before and after.
