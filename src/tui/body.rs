@@ -63,6 +63,18 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// How many positions scrolling has.
+    pub(super) fn scroll_range(&self, rows: usize) -> usize {
+        self.count.saturating_sub(self.split(rows).1) + 1
+    }
+
+    /// The line of the list that is drawn in this row of the screen.
+    pub(super) fn line_at(&self, rows: usize, row: u16) -> Option<usize> {
+        let (head, list, _) = self.split(rows);
+        let in_list = usize::from(row).checked_sub(1 + head).filter(|at| *at < list)?;
+        Some(self.top(rows) + in_list).filter(|at| self.has_selection && *at < self.count)
+    }
+
     /// Which lines are shown of how many; nothing when all are.
     pub(super) fn shown_range(&self, rows: usize) -> String {
         let list = self.split(rows).1;

@@ -315,21 +315,55 @@ pub(super) fn key_of(event: KeyEvent) -> Key {
     }
 }
 
+/// What a key does while something is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PromptKey {
+    /// This character is typed.
+    Type(char),
+    /// The last one is taken back.
+    Erase,
+    /// That is all.
+    Enter,
+    /// Nothing is to be typed.
+    Leave,
+    /// The line above, of what is picked from.
+    Up,
+    /// The line below.
+    Down,
+    /// The program stops until continued.
+    Suspend,
+}
+
+impl PromptKey {
+    /// `None` for a key that cannot be typed.
+    pub(super) const fn of(key: Key) -> Option<Self> {
+        match key {
+            Key::Plain(KeyCode::Char(c)) => Some(Self::Type(c)),
+            Key::Plain(KeyCode::Backspace) | Key::Control('h') => Some(Self::Erase),
+            Key::Plain(KeyCode::Enter) => Some(Self::Enter),
+            Key::Plain(KeyCode::Esc) | Key::Control('c') => Some(Self::Leave),
+            Key::Plain(KeyCode::Up) => Some(Self::Up),
+            Key::Plain(KeyCode::Down) => Some(Self::Down),
+            Key::Control('z') => Some(Self::Suspend),
+            _ => None,
+        }
+    }
+}
+
 /// The action of a key; `None` for one that cannot be typed into a prompt.
 #[must_use]
 pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
     let key = key_of(event);
     if state.prompt.is_some() {
-        return match key {
-            Key::Plain(KeyCode::Char(c)) => Some(Action::Type(c)),
-            Key::Plain(KeyCode::Backspace) | Key::Control('h') => Some(Action::Erase),
-            Key::Plain(KeyCode::Enter) => Some(Action::Enter),
-            Key::Plain(KeyCode::Esc) | Key::Control('c') => Some(Action::Do(Command::Back)),
-            Key::Plain(KeyCode::Up) => Some(Action::Do(Command::Up)),
-            Key::Plain(KeyCode::Down) => Some(Action::Do(Command::Down)),
-            Key::Control('z') => Some(Action::Do(Command::Suspend)),
-            _ => None,
-        };
+        return PromptKey::of(key).map(|key| match key {
+            PromptKey::Type(c) => Action::Type(c),
+            PromptKey::Erase => Action::Erase,
+            PromptKey::Enter => Action::Enter,
+            PromptKey::Leave => Action::Do(Command::Back),
+            PromptKey::Up => Action::Do(Command::Up),
+            PromptKey::Down => Action::Do(Command::Down),
+            PromptKey::Suspend => Action::Do(Command::Suspend),
+        });
     }
     let binding =
         KEYS.iter().find(|binding| binding.keys.contains(&key) && binding.applies(state.view, &state.subject.views));
@@ -339,28 +373,40 @@ pub fn action_of(event: KeyEvent, state: &State) -> Option<Action> {
 /// Why a key does nothing in the open view: where it does something, and what.
 #[must_use]
 pub fn idle_words(event: KeyEvent, state: &State) -> String {
-    let key = key_of(event);
     let views = &state.subject.views;
-    let elsewhere = views.iter().filter(|view| **view != state.view);
-    let found: Vec<(&Binding, View)> = elsewhere
+    idle_in(event, KEYS, state.view, views, &|binding, view| binding.applies(view, views), View::name)
+}
+
+/// The same for any table. `applies`: whether a binding does something in a view.
+pub(super) fn idle_in<C: 'static, V: Copy + PartialEq + 'static>(
+    event: KeyEvent,
+    table: &[Binding<C, V>],
+    open: V,
+    views: &[V],
+    applies: &dyn Fn(&Binding<C, V>, V) -> bool,
+    name_of: fn(V) -> &'static str,
+) -> String {
+    let key = key_of(event);
+    let elsewhere = views.iter().filter(|view| **view != open);
+    let found: Vec<(&Binding<C, V>, V)> = elsewhere
         .filter_map(|view| {
-            let mut bindings = KEYS.iter().filter(|binding| binding.keys.contains(&key));
-            Some((bindings.find(|binding| binding.applies(*view, views))?, *view))
+            let mut bindings = table.iter().filter(|binding| binding.keys.contains(&key));
+            Some((bindings.find(|binding| applies(binding, *view))?, *view))
         })
         .collect();
     let name = key_name(key);
     let Some((first, _)) = found.first() else { return format!("{name} is not a key here: ? lists those that are") };
     let same = found.iter().filter(|(binding, _)| std::ptr::eq(*binding, *first));
-    let names: Vec<&str> = same.map(|(_, view)| view.name()).collect();
+    let names: Vec<&str> = same.map(|(_, view)| name_of(*view)).collect();
     let names = match names.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
         _ => names.join(""),
     };
-    format!("{name} does nothing in {}; in {names}: {}", state.view.name(), first.help)
+    format!("{name} does nothing in {}; in {names}: {}", name_of(open), first.help)
 }
 
 /// How a key is written.
-pub(super) fn key_name(key: Key) -> String {
+fn key_name(key: Key) -> String {
     match key {
         Key::Control(c) => format!("ctrl-{c}"),
         Key::Plain(KeyCode::Char(' ')) => "space".to_owned(),

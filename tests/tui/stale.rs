@@ -89,6 +89,16 @@ fn page_of_an_examination_before_is_not_shown_for_this_one() {
 }
 
 #[test]
+fn page_is_read_again_after_a_check_in_another_view() {
+    let (_kept, data) = copy_of("checkpoint");
+    let mut driven = Driven::open(&data, FINE, LARGE);
+    driven.keys(&["4", "1", "r"]);
+    assert!(driven.state.page.sheet.is_none());
+    driven.keys(&["4"]);
+    assert!(driven.state.page.sheet.is_some(), "{}", driven.picture());
+}
+
+#[test]
 fn check_that_fails_again_is_no_answer() {
     let (_kept, data) = copy_of("checkpoint");
     let mut driven = Driven::open(&data, FINE, LARGE);

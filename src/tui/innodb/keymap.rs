@@ -4,7 +4,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::action::{InnodbAction, InnodbCommand as Command};
 use super::state::{InnodbState, InnodbView as View};
-use crate::tui::keymap::{Binding, Key, bind, char_key, key_name, key_of};
+use crate::tui::keymap::{Binding, Key, PromptKey, bind, char_key, idle_in, key_of};
 
 /// A line of the table.
 pub type InnodbBinding = Binding<Command, View>;
@@ -119,14 +119,15 @@ pub const INNODB_KEYS: &[InnodbBinding] = &[
 pub fn action_of(event: KeyEvent, state: &InnodbState) -> Option<InnodbAction> {
     let key = key_of(event);
     if state.prompt.is_some() {
-        return match key {
-            Key::Plain(KeyCode::Char(c)) => Some(InnodbAction::Type(c)),
-            Key::Plain(KeyCode::Backspace) | Key::Control('h') => Some(InnodbAction::Erase),
-            Key::Plain(KeyCode::Enter) => Some(InnodbAction::Enter),
-            Key::Plain(KeyCode::Esc) | Key::Control('c') => Some(InnodbAction::Do(Command::Back)),
-            Key::Control('z') => Some(InnodbAction::Do(Command::Suspend)),
-            _ => None,
-        };
+        return PromptKey::of(key).map(|key| match key {
+            PromptKey::Type(c) => InnodbAction::Type(c),
+            PromptKey::Erase => InnodbAction::Erase,
+            PromptKey::Enter => InnodbAction::Enter,
+            PromptKey::Leave => InnodbAction::Do(Command::Back),
+            PromptKey::Up => InnodbAction::Do(Command::Up),
+            PromptKey::Down => InnodbAction::Do(Command::Down),
+            PromptKey::Suspend => InnodbAction::Do(Command::Suspend),
+        });
     }
     let binding = INNODB_KEYS.iter().find(|binding| binding.keys.contains(&key) && applies(binding, state.view));
     Some(binding.map_or(InnodbAction::Idle(event), |binding| InnodbAction::Do(binding.command)))
@@ -141,15 +142,7 @@ pub fn applies(binding: &InnodbBinding, view: View) -> bool {
 /// Why a key does nothing in the open view: where it does something, and what.
 #[must_use]
 pub fn idle_words(event: KeyEvent, view: View) -> String {
-    let key = key_of(event);
-    let name = key_name(key);
-    match INNODB_KEYS.iter().find(|binding| binding.keys.contains(&key)) {
-        None => format!("{name} is not a key here: ? lists those that are"),
-        Some(binding) => {
-            let views: Vec<&str> = binding.views.iter().map(|view| view.name()).collect();
-            format!("{name} does nothing in {}; in {}: {}", view.name(), views.join(", "), binding.help)
-        }
-    }
+    idle_in(event, INNODB_KEYS, view, &View::ALL, &applies, View::name)
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@ use super::keymap::idle_words;
 use super::state::{InnodbPart, InnodbPromptKind as PromptKind, InnodbState as State, InnodbView as View, SlotColumn};
 use super::triage_rows::Row;
 use super::view;
+use super::view_page::sides;
 use crate::parsers::innodb::InnodbPageId;
-use crate::tui::byte_rows::{ByteRow, byte_rows, line_of};
+use crate::tui::byte_list::ByteSides;
+use crate::tui::list_moves::moved;
 
 /// What a program has to do first.
 pub fn begin(state: &mut State) -> Vec<Effect> {
@@ -224,10 +226,6 @@ fn screen(state: &State) -> isize {
     isize::try_from(state.body_rows().saturating_sub(4).max(1)).unwrap_or(1)
 }
 
-fn moved(at: usize, by: isize, count: usize) -> usize {
-    at.saturating_add_signed(by).min(count.saturating_sub(1))
-}
-
 fn move_by(state: &mut State, by: isize) {
     if let Some(top) = state.help {
         state.help = Some(moved(top, by, view::scroll_range(state)));
@@ -238,7 +236,9 @@ fn move_by(state: &mut State, by: isize) {
         View::Triage => (&mut state.triage.selected, state.triage.rows.rows.len()),
         View::Batches => (&mut state.batches.selected, state.batches.order.len()),
         View::Slots => (&mut state.slots.selected, state.slots.order.len()),
-        View::Page if state.page.part == InnodbPart::Bytes => return move_row(state, by),
+        View::Page if state.page.part == InnodbPart::Bytes => {
+            return move_cursor(state, |bytes| bytes.lines_further(by));
+        }
         View::Page => (&mut state.page.top, range),
         View::Findings => (&mut state.findings_top, range),
     };
@@ -250,16 +250,11 @@ fn move_by(state: &mut State, by: isize) {
     }
 }
 
-/// A row of bytes up or down, over those that are folded.
-fn move_row(state: &mut State, by: isize) {
-    let Some(sheet) = state.page.sheet.clone() else { return };
-    let row_bytes = state.row_bytes();
-    let (left, right) = sheet.sides(state.page.image);
-    let lines = byte_rows(left, right, row_bytes, state.page.is_unfolded);
-    let line = moved(line_of(&lines, state.page.cursor / row_bytes), by, lines.len());
-    let row = lines.get(line).map_or(0, ByteRow::first);
-    let column = if by == isize::MIN { 0 } else { state.page.cursor % row_bytes };
-    state.page.cursor = (row * row_bytes + column).min(left.len().saturating_sub(1));
+/// The cursor goes where `to` says among the bytes of the page.
+fn move_cursor(state: &mut State, to: impl Fn(ByteSides<'_>) -> usize) {
+    if let Some(sheet) = state.page.sheet.clone() {
+        state.page.cursor = to(sides(state, &sheet));
+    }
 }
 
 fn sideways(state: &mut State, is_right: bool) {
@@ -275,8 +270,7 @@ fn sideways(state: &mut State, is_right: bool) {
             set_open(state, group, is_right);
         }
         _ if state.page.part == InnodbPart::Bytes => {
-            let length = state.page.sheet.as_ref().map_or(0, |sheet| sheet.sides(state.page.image).0.len());
-            state.page.cursor = moved(state.page.cursor, if is_right { 1 } else { -1 }, length);
+            move_cursor(state, |bytes| bytes.bytes_further(if is_right { 1 } else { -1 }));
         }
         _ => state.tell("this part has no columns: p leads to the bytes"),
     }
@@ -306,21 +300,13 @@ fn next_image(state: &mut State) {
 /// To the first byte of the next stretch that differs, or of the one before.
 fn to_difference(state: &mut State, is_next: bool) {
     let Some(sheet) = state.page.sheet.clone() else { return };
-    let (left, Some(right)) = sheet.sides(state.page.image) else {
+    let bytes = sides(state, &sheet);
+    if bytes.right.is_none() {
         return state.tell("there is nothing to compare with");
-    };
+    }
     state.page.part = InnodbPart::Bytes;
-    let differs = |at: usize| left.get(at) != right.get(at);
-    let starts = |at: &usize| differs(*at) && (*at == 0 || !differs(*at - 1));
-    let cursor = state.page.cursor;
-    let length = left.len().max(right.len());
-    let found = if is_next {
-        (cursor + 1..length).find(starts).or_else(|| (0..length.min(cursor + 1)).find(starts))
-    } else {
-        (0..cursor).rev().find(starts).or_else(|| (cursor..length).rev().find(starts))
-    };
-    match found {
-        Some(at) => state.page.cursor = at.min(left.len().saturating_sub(1)),
+    match bytes.difference(is_next) {
+        Some(at) => state.page.cursor = at,
         None => state.tell("disk and image have the same bytes"),
     }
 }
@@ -450,7 +436,7 @@ fn go_to(state: &mut State, text: &str) -> Vec<Effect> {
 
 fn click(state: &mut State, column: u16, row: u16) -> Vec<Effect> {
     if row == 0 {
-        return view::tab_at(state, column).map_or_else(Vec::new, |view| show(state, view));
+        return view::tab_at(column).map_or_else(Vec::new, |view| show(state, view));
     }
     let Some(line) = view::line_at(state, row) else { return Vec::new() };
     let at = match state.view {

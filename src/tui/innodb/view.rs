@@ -20,9 +20,10 @@ use crate::output::innodb_text::{NOTHING_PROVEN, write_innodb_page};
 use crate::output::text::{Layout, wrapped};
 use crate::tui::body::{Body, highlight, progress_line};
 use crate::tui::export::text_of;
+use crate::tui::frame::{self, fact};
 use crate::tui::look::{Look, columns, pages};
 use crate::tui::outdated::Outdated;
-use crate::tui::view::{MIN_SIZE, key_lines};
+use crate::tui::view::key_lines;
 
 /// Columns of a verdict's name.
 const VERDICT: usize = 17;
@@ -30,28 +31,27 @@ const VERDICT: usize = 17;
 /// Columns of a word for the page on disk.
 const DISK: usize = 14;
 
-/// Columns of a label of a fact.
-const LABEL: usize = 12;
-
 /// Draws the screen.
-pub fn view(state: &State, frame: &mut Frame<'_>) {
-    let area = frame.area();
-    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
-        let (width, height) = MIN_SIZE;
-        let words = format!("{} by {} is too small: at least {width} by {height} is needed", area.width, area.height);
-        frame.render_widget(Paragraph::new(words), area);
+pub fn view(state: &State, out: &mut Frame<'_>) {
+    let area = out.area();
+    if let Some(words) = frame::too_small(area.width, area.height) {
+        out.render_widget(Paragraph::new(words), area);
         return;
     }
     if state.size != (area.width, area.height) {
         // The terminal was resized and the state does not know yet: drawn anew at once.
         return;
     }
-    let mut lines = vec![tabs(state)];
+    let (look, width) = (state.look, state.columns());
+    let open = View::ALL.iter().position(|view| *view == state.view.tab()).filter(|_| state.help.is_none());
+    let mut lines = vec![frame::tabs(look, width, &tab_labels(), open, &state.subject.path)];
     let body = body(state);
-    lines.extend(body.lines(state.body_rows(), state.look, state.list_columns()));
-    lines.push(status(state, &body.shown_range(state.body_rows())));
-    lines.push(hints(state));
-    frame.render_widget(Paragraph::new(Text::from(lines)), area);
+    lines.extend(body.lines(state.body_rows(), look, state.list_columns()));
+    let range = body.shown_range(state.body_rows());
+    lines.push(frame::status(look, width, &range, |width| status_words(state, width)));
+    let bindings = INNODB_KEYS.iter().filter(|binding| applies(binding, state.view));
+    lines.push(frame::hints(look, width, bindings.map(|binding| (binding.label, binding.hint))));
+    out.render_widget(Paragraph::new(Text::from(lines)), area);
 }
 
 fn body(state: &State) -> Body<'_> {
@@ -98,62 +98,23 @@ pub(super) fn layout(width: usize) -> Layout {
 
 /// How many positions scrolling has.
 pub(super) fn scroll_range(state: &State) -> usize {
-    let body = body(state);
-    body.count.saturating_sub(body.split(state.body_rows()).1) + 1
+    body(state).scroll_range(state.body_rows())
 }
 
 /// The line of the list that is drawn in this row.
 #[must_use]
 pub fn line_at(state: &State, row: u16) -> Option<usize> {
-    let body = body(state);
-    let rows = state.body_rows();
-    let (head, list, _) = body.split(rows);
-    let in_list = usize::from(row).checked_sub(1 + head).filter(|at| *at < list)?;
-    Some(body.top(rows) + in_list).filter(|at| body.has_selection && *at < body.count)
+    body(state).line_at(state.body_rows(), row)
 }
 
-fn tab_labels() -> impl Iterator<Item = (View, String)> {
-    View::ALL.into_iter().zip(1..).map(|(view, number)| (view, format!(" {number} {} ", view.name())))
+fn tab_labels() -> Vec<String> {
+    View::ALL.into_iter().zip(1..).map(|(view, number)| format!(" {number} {} ", view.name())).collect()
 }
 
 /// The tab at this column of the first row.
 #[must_use]
-pub fn tab_at(_: &State, column: u16) -> Option<View> {
-    let mut end = 0;
-    tab_labels().find_map(|(view, label)| {
-        end += columns(&label);
-        (usize::from(column) < end).then_some(view)
-    })
-}
-
-fn tabs(state: &State) -> Line<'static> {
-    let look = state.look;
-    let mut spans = Vec::new();
-    let mut used = 0;
-    for (view, label) in tab_labels() {
-        let is_open = view == state.view.tab() && state.help.is_none();
-        used += columns(&label);
-        spans.push(Span::styled(
-            label,
-            if is_open { look.selected().add_modifier(Modifier::BOLD) } else { Style::new() },
-        ));
-    }
-    let room = state.columns().saturating_sub(used + 1);
-    let path = look.fit_end(&state.subject.path, columns(&look.plain(&state.subject.path)).min(room.saturating_sub(1)));
-    spans.push(Span::styled(look.fit_right(&path, room), look.faint()));
-    Line::from(spans)
-}
-
-fn status(state: &State, range: &str) -> Line<'static> {
-    let look = state.look;
-    let width = state.columns().saturating_sub(columns(range) + 1);
-    let mut line = status_words(state, width);
-    if !range.is_empty() {
-        let used = line.width();
-        line.push_span(Span::raw(" ".repeat((width + 1).saturating_sub(used))));
-        line.push_span(Span::styled(range.to_owned(), look.faint()));
-    }
-    line
+pub fn tab_at(column: u16) -> Option<View> {
+    View::ALL.get(frame::tab_at(&tab_labels(), column)?).copied()
 }
 
 fn status_words(state: &State, width: usize) -> Line<'static> {
@@ -187,21 +148,6 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
         return Line::styled(look.cut(&words, width), look.faint());
     }
     Line::default()
-}
-
-fn hints(state: &State) -> Line<'static> {
-    let mut spans = Vec::new();
-    let mut used = 0;
-    for binding in INNODB_KEYS.iter().filter(|binding| !binding.hint.is_empty() && applies(binding, state.view)) {
-        let words = format!(" {}  ", binding.hint);
-        used += columns(binding.label) + columns(&words);
-        if used > state.columns() {
-            break;
-        }
-        spans.push(Span::styled(binding.label, state.look.heading()));
-        spans.push(Span::raw(words));
-    }
-    Line::from(spans)
 }
 
 fn help(state: &State, top: usize) -> Body<'_> {
@@ -248,17 +194,6 @@ const fn letter(verdict: InnodbVerdict) -> char {
     }
 }
 
-/// A label and a sentence, wrapped.
-fn fact(state: &State, label: &str, words: &str, style: Style) -> Vec<Line<'static>> {
-    let look = state.look;
-    let lines = look.wrap(words, state.columns().saturating_sub(LABEL + 1)).into_iter().enumerate();
-    let line = |(at, words): (usize, String)| {
-        let label = if at == 0 { label } else { "" };
-        Line::from(vec![Span::styled(look.fit(label, LABEL), look.heading()), Span::styled(words, style)])
-    };
-    lines.map(line).collect()
-}
-
 fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     let look = state.look;
     let examined = &survey.examined;
@@ -268,7 +203,7 @@ fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
         InnodbStart::Refuses => look.bad(),
     };
     let start = format!("{} ({})", examined.start, examined.source.family);
-    let mut head = fact(state, "on start", &start, style);
+    let mut head = fact(look, state.columns(), "on start", &start, style);
     let damaged = survey.damaged;
     let zero = examined.pages.len().saturating_sub(damaged);
     let mut counts = format!("{} damaged", pages(damaged));
@@ -281,14 +216,14 @@ fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
         counts.push_str(&format!("; {skipped} not examined (F)"));
     }
     let style = if damaged > 0 { look.bad() } else { look.good() };
-    head.extend(fact(state, "pages", &counts, style));
+    head.extend(fact(look, state.columns(), "pages", &counts, style));
     let kept = if state.size.1 < 20 { 1 } else { survey.steps.len() };
     for (at, step) in survey.steps.iter().enumerate().take(kept) {
         let label = if at == 0 { "next step" } else { "then" };
-        head.extend(fact(state, label, &step.words, Style::new()));
+        head.extend(fact(look, state.columns(), label, &step.words, Style::new()));
         // A command is copied whole: it is never cut.
         if let Some(command) = step.command.as_ref().filter(|_| state.size.1 >= 20) {
-            head.extend(fact(state, "", command, look.heading()));
+            head.extend(fact(look, state.columns(), "", command, look.heading()));
         }
     }
     head.push(Line::default());

@@ -8,17 +8,13 @@ use ratatui::text::{Line, Span};
 use super::facts::InnodbPageSheet;
 use super::state::{InnodbPart, InnodbState as State};
 use super::view::style_of;
+use crate::analysis::slot_facts::SECTOR_BYTES;
+use crate::output::check_text::letter;
 use crate::output::innodb_fields::{name_at, page_fields};
-use crate::tui::body::{Body, highlight};
-use crate::tui::byte_rows::{ByteRow, byte_rows, line_of};
+use crate::tui::body::Body;
+use crate::tui::byte_list::{ByteSides, byte_list, cursor_lead};
+use crate::tui::frame;
 use crate::tui::look::Look;
-use crate::tui::view::hex_line;
-
-/// Bytes of a sector, in which a write is torn.
-const SECTOR_BYTES: usize = 512;
-
-/// Width from which on bytes are shown as characters, too.
-const WITH_TEXT: usize = 74;
 
 /// Columns of the name of a field.
 const FIELD: usize = 20;
@@ -72,20 +68,7 @@ fn title(state: &State, sheet: &InnodbPageSheet) -> Line<'static> {
 }
 
 fn parts(state: &State) -> Line<'static> {
-    let look = state.look;
-    let mut spans = Vec::new();
-    for part in InnodbPart::ALL {
-        let style = if part == state.page.part { look.selected() } else { look.heading() };
-        spans.push(Span::styled(format!(" {} ", part.name()), style));
-        spans.push(Span::raw(" "));
-    }
-    Line::from(spans)
-}
-
-/// The letter of an image.
-fn letter(at: usize) -> char {
-    let letters = ('A'..='Z').chain('a'..='z');
-    letters.cycle().nth(at).unwrap_or('A')
+    frame::parts(state.look, InnodbPart::ALL.into_iter().map(|part| (part.name(), part == state.page.part)))
 }
 
 /// `A: #ib_16384_0.dblwr:3 at 12345`.
@@ -129,50 +112,22 @@ fn sector_map(look: Look, sheet: &InnodbPageSheet, image: usize, width: usize) -
     lines
 }
 
-fn bytes<'a>(state: &'a State, sheet: &'a InnodbPageSheet, mut head: Vec<Line<'static>>) -> Body<'a> {
+fn bytes<'a>(state: &'a State, sheet: &'a InnodbPageSheet, head: Vec<Line<'static>>) -> Body<'a> {
     let look = state.look;
-    let row_bytes = state.row_bytes();
-    let (left, right) = sheet.sides(state.page.image);
-    let image = image_title(sheet, state.page.image);
-    let (first, second) = match (&sheet.disk, image) {
-        (Some(_), image) => ("disk".to_owned(), image),
-        (None, Some(image)) => (format!("{image} (there is no page on disk)"), None),
-        (None, None) => {
-            head.push(Line::raw("Nothing of the page could be read."));
-            return Body::text(head, Vec::new(), 0);
-        }
-    };
-    // On a narrow screen the bytes of both sides are worth more than their characters.
-    let side = row_bytes * if state.columns() >= WITH_TEXT { 4 } else { 3 };
-    let heading = match &second {
-        Some(image) => format!("      {}   {image}  (!: differ)", look.fit(&first, side)),
-        None => format!("      {first}"),
-    };
-    head.push(Line::styled(look.cut(&heading, state.columns()), look.heading()));
-    let lines = byte_rows(left, right, row_bytes, state.page.is_unfolded);
-    let cursor = state.page.cursor;
-    let at = line_of(&lines, cursor / row_bytes);
-    let count = lines.len();
-    let line = move |index: usize| match lines.get(index) {
-        Some(ByteRow::Bytes(row)) => {
-            let start = row * row_bytes;
-            let range = start..(start + row_bytes).min(left.len());
-            let on_right = right.map(|right| right.get(range.clone()).unwrap_or_default());
-            hex_line(look, start, left.get(range).unwrap_or_default(), on_right, side, cursor)
-        }
-        Some(ByteRow::Equal(rows)) => {
-            let bytes = (rows.end * row_bytes).min(left.len()) - rows.start * row_bytes;
-            let start = rows.start * row_bytes;
-            let words = format!("{start:04x}  {bytes} equal bytes in {} rows (z shows them)", rows.len());
-            highlight(look, index == at, Line::styled(words, look.faint()))
-        }
-        None => Line::default(),
-    };
-    let mut body = Body::list(head, count, at, line);
-    let name = name_at(cursor, left.len(), sheet.is_full_crc32);
-    let words = format!("{cursor:#06x} in sector {}: {name}", cursor / SECTOR_BYTES);
+    let sides = sides(state, sheet);
+    let titles = (sheet.disk.is_some().then(|| "disk".to_owned()), image_title(sheet, state.page.image));
+    let mut body = byte_list(look, state.columns(), sides, titles, head);
+    let name = name_at(sides.cursor, sides.left.len(), sheet.is_full_crc32);
+    let words = format!("{}{name}", cursor_lead(sides.cursor));
     body.foot.push(Line::styled(look.cut(&words, state.columns()), look.heading()));
     body
+}
+
+/// The bytes of the open page.
+pub(super) fn sides<'a>(state: &State, sheet: &'a InnodbPageSheet) -> ByteSides<'a> {
+    let (left, right) = sheet.sides(state.page.image);
+    let (is_unfolded, cursor) = (state.page.is_unfolded, state.page.cursor);
+    ByteSides { left, right, row_bytes: state.row_bytes(), is_unfolded, cursor }
 }
 
 /// Fields of both sides; those that differ are marked.

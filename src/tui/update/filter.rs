@@ -1,7 +1,8 @@
 //! Filtering a list by words of its lines while they are typed, and moving among the lines that match.
 
-use super::{navigate, ring, wal};
+use super::{ring, wal};
 use crate::tui::list_filter::ListKind;
+use crate::tui::list_moves::moved;
 use crate::tui::state::State;
 use crate::tui::view;
 
@@ -76,7 +77,7 @@ pub(super) fn move_by(state: &mut State, by: isize) -> bool {
     }
     let at = lines.binary_search(&selected(state)).unwrap_or_else(|at| at);
     let is_past = kind == ListKind::Records && by > 0 && at + 1 >= lines.len();
-    if let Some(line) = lines.get(navigate::moved(at, by, lines.len())).copied().filter(|_| !is_past) {
+    if let Some(line) = lines.get(moved(at, by, lines.len())).copied().filter(|_| !is_past) {
         select(state, line);
     } else if is_past {
         // Records that follow are listed when the last one of this list is left.

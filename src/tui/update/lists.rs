@@ -3,6 +3,7 @@
 use super::triage;
 use crate::analysis::slot_row::SlotRow;
 use crate::tui::facts::Survey;
+use crate::tui::list_moves::next_index;
 use crate::tui::query::Query;
 use crate::tui::state::{State, View};
 
@@ -105,17 +106,4 @@ pub(super) fn find(state: &mut State, forward: bool, here: bool) {
 /// A slot of a page that triage lists.
 fn is_damaged(row: &SlotRow, survey: &Survey) -> bool {
     row.page.is_some_and(|page| survey.damaged(page).is_some())
-}
-
-/// The next index of `count` that fits, from `at` on and past the end from the start. `here`: `at` itself may be it.
-pub(super) fn next_index(
-    at: usize,
-    count: usize,
-    forward: bool,
-    here: bool,
-    fits: &dyn Fn(usize) -> bool,
-) -> Option<usize> {
-    let mut steps = if here { 0..count } else { 1..count + 1 };
-    let index = |step: usize| if forward { (at + step) % count } else { (at + count - step % count) % count };
-    steps.find_map(|step| Some(index(step)).filter(|at| fits(*at)))
 }

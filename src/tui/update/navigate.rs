@@ -4,6 +4,7 @@ use super::lists::order_slots;
 use super::{filter, page, triage, wal};
 use crate::tui::action::Effect;
 use crate::tui::finding_list::finding_lines;
+use crate::tui::list_moves::moved;
 use crate::tui::picker;
 use crate::tui::query::Query;
 use crate::tui::state::{PagePart, PageState, PromptKind, State, View, WalLevel};
@@ -83,7 +84,7 @@ pub(super) fn show(state: &mut State, view: View) -> Vec<Effect> {
     if view == View::Plan && state.plan.sheet.is_none() && is_known {
         return vec![Effect::MakePlan(state.plan.marked())];
     }
-    Vec::new()
+    if is_known { super::page_again(state) } else { Vec::new() }
 }
 
 /// Opens what the selected line stands for.
@@ -150,10 +151,6 @@ pub(super) fn sideways(state: &mut State, by: isize) {
     } else {
         state.page.left = state.page.left.saturating_add_signed(by * COLUMNS).min(view::widest(state));
     }
-}
-
-pub(super) fn moved(at: usize, by: isize, count: usize) -> usize {
-    at.saturating_add_signed(by).min(count.saturating_sub(1))
 }
 
 /// Moves the selection, or what is scrolled, by so many lines.

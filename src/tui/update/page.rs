@@ -1,50 +1,22 @@
 //! Going about in one page: its parts, its bytes, its rows.
 
-use super::navigate::{clamp, moved, open_page};
+use super::navigate::{clamp, open_page};
+use crate::analysis::page_rows::RowFate;
 use crate::output::documents::events_of;
 use crate::output::page_text::version_title;
 use crate::tui::action::Effect;
-use crate::tui::byte_rows::{byte_rows, line_of};
+use crate::tui::list_moves::{moved, next_index};
 use crate::tui::state::{PagePart, State};
 use crate::tui::view;
-use crate::{analysis::page_rows::RowFate, tui::byte_rows::ByteRow};
 
 /// Moves the cursor by bytes.
 pub(super) fn move_cursor(state: &mut State, by: isize) {
-    let (left, _) = sides(state);
-    state.page.cursor = moved(state.page.cursor, by, left.len());
+    state.page.cursor = view::byte_sides(state).map_or(0, |bytes| bytes.bytes_further(by));
 }
 
 /// Moves the cursor by lines, of which one may stand for many equal rows.
 pub(super) fn move_lines(state: &mut State, by: isize) {
-    let row_bytes = view::row_bytes(state);
-    let (left, right) = sides(state);
-    let length = left.len();
-    let lines = byte_rows(left, right, row_bytes, state.page.is_unfolded);
-    let at = line_of(&lines, state.page.cursor / row_bytes);
-    let to = moved(at, by, lines.len());
-    if to == at {
-        // The first and the last line end at the first and the last byte.
-        state.page.cursor = match by {
-            0 => state.page.cursor,
-            ..0 => 0,
-            _ => length,
-        };
-    } else {
-        let row = match lines.get(to) {
-            Some(ByteRow::Equal(rows)) if by == isize::MAX => rows.end.saturating_sub(1),
-            Some(line) => line.first(),
-            None => 0,
-        };
-        let column = if by == isize::MAX { row_bytes - 1 } else { state.page.cursor % row_bytes };
-        state.page.cursor = row * row_bytes + if by == isize::MIN { 0 } else { column };
-    }
-    state.page.cursor = state.page.cursor.min(length.saturating_sub(1));
-}
-
-/// The bytes on the left and those they are compared with.
-fn sides(state: &State) -> (&[u8], Option<&[u8]>) {
-    state.page.sheet.as_deref().map_or((&[], None), |sheet| sheet.sides(state.page.image))
+    state.page.cursor = view::byte_sides(state).map_or(0, |bytes| bytes.lines_further(by));
 }
 
 /// Moves in the list of rows or records, or scrolls what is open.
@@ -135,16 +107,13 @@ pub(super) fn find_difference(state: &mut State, forward: bool) {
     if state.page.part == PagePart::Rows && !state.page.is_open {
         let pairs = sheet.rows(state.page.image).map_or(&[][..], |of| &of.rows.pairs);
         let differs = |at: usize| pairs.get(at).is_some_and(|pair| pair.fate != RowFate::Same);
-        match super::lists::next_index(state.page.row, pairs.len(), forward, false, &differs) {
+        match next_index(state.page.row, pairs.len(), forward, false, &differs) {
             Some(at) => state.page.row = at,
             None => state.tell(format!("disk and image {title} have the same rows")),
         }
         return;
     }
-    let (left, right) = sheet.sides(state.page.image);
-    let differs = |at: usize| right.is_some_and(|right| left.get(at) != right.get(at));
-    let begins = |at: usize| differs(at) && (at == 0 || !differs(at - 1));
-    match super::lists::next_index(state.page.cursor, left.len(), forward, false, &begins) {
+    match view::byte_sides(state).and_then(|bytes| bytes.difference(forward)) {
         Some(at) => {
             state.page.cursor = at;
             state.page.part = PagePart::Bytes;

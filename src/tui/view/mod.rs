@@ -21,25 +21,22 @@ mod undo;
 mod wal;
 
 pub(super) use help::key_lines;
-pub(super) use page_bytes::hex_line;
 pub use triage::{next_words, start_words};
 pub use wal::notes as wal_notes;
 
 use ratatui::Frame;
-use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
 use super::body::{Body, highlight, progress_line};
+use super::byte_list::ByteSides;
+use super::frame::{self, fact};
 use super::keymap::KEYS;
-use super::look::{Look, columns, pages};
+use super::look::{columns, pages};
 use super::outdated::Outdated;
 use super::query::Query;
 use super::ring::Grid;
 use super::state::{Message, Prompt, PromptKind, State, View};
-
-/// Columns and rows that a terminal must have.
-pub(super) const MIN_SIZE: (u16, u16) = (60, 16);
 
 fn body(state: &State) -> Body<'_> {
     let body = whole_body(state);
@@ -91,21 +88,17 @@ fn whole_body(state: &State) -> Body<'_> {
 }
 
 /// Draws the screen.
-pub fn view(state: &State, frame: &mut Frame<'_>) {
-    let area = frame.area();
-    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
-        let words = format!(
-            "{} by {} is too small: at least {} by {} is needed",
-            area.width, area.height, MIN_SIZE.0, MIN_SIZE.1
-        );
-        frame.render_widget(Paragraph::new(words), area);
+pub fn view(state: &State, out: &mut Frame<'_>) {
+    let area = out.area();
+    if let Some(words) = frame::too_small(area.width, area.height) {
+        out.render_widget(Paragraph::new(words), area);
         return;
     }
     if state.size.0 != area.width || state.size.1 != area.height {
         // The terminal was resized and the state does not know yet: drawn anew at once.
         return;
     }
-    frame.render_widget(Paragraph::new(Text::from(picture(state))), area);
+    out.render_widget(Paragraph::new(Text::from(picture(state))), area);
 }
 
 /// Every line of the screen.
@@ -115,7 +108,8 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
     let body = body(state);
     lines.extend(body.lines(state.body_rows(), state.look, state.list_columns()));
     lines.extend(super::guide::lines(state));
-    lines.push(status(state, &body.shown_range(state.body_rows())));
+    let range = body.shown_range(state.body_rows());
+    lines.push(frame::status(state.look, state.columns(), &range, |width| status_words(state, width)));
     lines.push(hints(state));
     lines
 }
@@ -124,18 +118,14 @@ pub fn picture(state: &State) -> Vec<Line<'static>> {
 #[must_use]
 pub fn scroll_range(state: &State) -> usize {
     let body = body(state);
-    let list = body.split(state.body_rows()).1;
-    body.count.saturating_sub(list) + 1
+    body.scroll_range(state.body_rows())
 }
 
 /// The line of the list that is drawn in this row.
 #[must_use]
 pub fn line_at(state: &State, row: u16) -> Option<usize> {
     let body = body(state);
-    let rows = state.body_rows();
-    let (head, list, _) = body.split(rows);
-    let in_list = usize::from(row).checked_sub(1 + head).filter(|at| *at < list)?;
-    let at = Some(body.top(rows) + in_list).filter(|at| body.has_selection && *at < body.count)?;
+    let at = body.line_at(state.body_rows(), row)?;
     state.shown_lines().map_or(Some(at), |shown| shown.get(at).copied())
 }
 
@@ -157,10 +147,9 @@ pub fn undo_text(state: &State) -> Vec<String> {
     undo::lines(state, usize::from(u16::MAX)).iter().map(ToString::to_string).collect()
 }
 
-/// Bytes in a row of the hex dump.
-#[must_use]
-pub fn row_bytes(state: &State) -> usize {
-    page::row_bytes(state)
+/// The bytes of the open page, if one was read.
+pub(super) fn byte_sides(state: &State) -> Option<ByteSides<'_>> {
+    state.page.sheet.as_deref().map(|sheet| page_bytes::sides(state, sheet))
 }
 
 /// How far the open part of a page can be moved to the left.
@@ -170,50 +159,23 @@ pub fn widest(state: &State) -> usize {
 }
 
 fn tabs(state: &State) -> Line<'static> {
-    let look = state.look;
-    let mut spans = Vec::new();
-    let mut used = 0;
-    for (view, label) in tab_labels(state) {
-        let open = view == state.view.tab() && !state.help.is_open;
-        let style = if open { look.selected().add_modifier(Modifier::BOLD) } else { Style::new() };
-        used += columns(&label);
-        spans.push(Span::styled(label, style));
-    }
-    let room = state.columns().saturating_sub(used + 1);
-    let path = look.plain(&state.subject.path);
-    // The end of a path says more than its beginning.
-    let skip = path.chars().count().saturating_sub(room.saturating_sub(2));
-    let tail: String = path.chars().skip(skip).collect();
-    let path = if skip > 0 { format!("{}{tail}", look.ellipsis()) } else { tail };
-    spans.push(Span::styled(look.fit_right(&path, room), look.faint()));
-    Line::from(spans)
+    let (views, labels) = tab_labels(state);
+    let open = views.iter().position(|view| *view == state.view.tab()).filter(|_| !state.help.is_open);
+    frame::tabs(state.look, state.columns(), &labels, open, &state.subject.path)
 }
 
-fn tab_labels(state: &State) -> Vec<(View, String)> {
+/// The views that have tabs, and what stands on these.
+fn tab_labels(state: &State) -> (&[View], Vec<String>) {
     let number = |view: View| View::ALL.iter().position(|one| *one == view).unwrap_or(0) + 1;
-    state.subject.views.iter().map(|view| (*view, format!(" {} {} ", number(*view), view.name()))).collect()
+    let views = state.subject.views.as_slice();
+    (views, views.iter().map(|view| format!(" {} {} ", number(*view), view.name())).collect())
 }
 
 /// The tab at this column of the first row.
 #[must_use]
 pub fn tab_at(state: &State, column: u16) -> Option<View> {
-    let mut end = 0;
-    tab_labels(state).into_iter().find_map(|(view, label)| {
-        end += columns(&label);
-        (usize::from(column) < end).then_some(view)
-    })
-}
-
-/// The line above the keys; at its end the range of lines that is shown of a long list.
-fn status(state: &State, range: &str) -> Line<'static> {
-    let width = state.columns().saturating_sub(columns(range) + 1);
-    let mut line = status_words(state, width);
-    if !range.is_empty() {
-        let used = line.width();
-        line.push_span(Span::raw(" ".repeat((width + 1).saturating_sub(used))));
-        line.push_span(Span::styled(range.to_owned(), state.look.faint()));
-    }
-    line
+    let (views, labels) = tab_labels(state);
+    views.get(frame::tab_at(&labels, column)?).copied()
 }
 
 fn status_words(state: &State, width: usize) -> Line<'static> {
@@ -300,33 +262,8 @@ fn matches(state: &State, typed: &str) -> String {
 }
 
 fn hints(state: &State) -> Line<'static> {
-    let look = state.look;
-    let mut spans = Vec::new();
-    let mut used = 0;
-    for binding in KEYS {
-        if binding.hint.is_empty() || !binding.applies(state.view, &state.subject.views) {
-            continue;
-        }
-        let words = format!(" {}  ", binding.hint);
-        used += columns(binding.label) + columns(&words);
-        if used > state.columns() {
-            break;
-        }
-        spans.push(Span::styled(binding.label, look.heading()));
-        spans.push(Span::raw(words));
-    }
-    Line::from(spans)
-}
-
-/// A label and a sentence, wrapped.
-fn fact(look: Look, width: usize, label: &str, text: &str, style: Style) -> Vec<Line<'static>> {
-    const LABEL: usize = 12;
-    let wrapped = look.wrap(text, width.saturating_sub(LABEL + 1));
-    let lines = wrapped.into_iter().enumerate().map(|(at, words)| {
-        let label = if at == 0 { label } else { "" };
-        Line::from(vec![Span::styled(look.fit(label, LABEL), look.heading()), Span::styled(words, style)])
-    });
-    lines.collect()
+    let bindings = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views));
+    frame::hints(state.look, state.columns(), bindings.map(|binding| (binding.label, binding.hint)))
 }
 
 /// What is said while the check has not ended.

@@ -17,6 +17,7 @@ use crate::output::colour::Paint;
 use crate::output::page_text::{write_headers, write_items};
 use crate::output::text::Layout;
 use crate::tui::facts::PageSheet;
+use crate::tui::frame;
 use crate::tui::look::Look;
 use crate::tui::state::{PagePart, State};
 
@@ -206,14 +207,7 @@ fn sectors_of(versions: &[PageVersion]) -> Vec<Sector> {
 }
 
 fn parts(state: &State) -> Line<'static> {
-    let look = state.look;
-    let mut spans = Vec::new();
-    for part in PagePart::ALL {
-        let style = if part == state.page.part { look.selected() } else { look.heading() };
-        spans.push(Span::styled(format!(" {} ", part.name()), style));
-        spans.push(Span::raw(" "));
-    }
-    Line::from(spans)
+    frame::parts(state.look, PagePart::ALL.into_iter().map(|part| (part.name(), part == state.page.part)))
 }
 
 /// A piece of evidence, broken where the screen ends.
