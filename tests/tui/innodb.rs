@@ -1,16 +1,22 @@
 //! The screen for MySQL and MariaDB: crashed directories of real servers, every key, every size, and on a terminal.
 
+use std::cell::RefCell;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use pgforensics::inspect::innodb::source::InnodbRequest;
+use pgforensics::analysis::innodb::judge::InnodbPage;
+use pgforensics::analysis::innodb::scan::FoundPage;
+use pgforensics::inspect::innodb::check::{InnodbStage, InnodbWatch, innodb_check};
+use pgforensics::inspect::innodb::source::{InnodbRequest, InnodbSource};
 use pgforensics::tui::backend::innodb::InnodbBackend;
+use pgforensics::tui::facts::Progress;
 use pgforensics::tui::innodb::action::{InnodbAction as Action, InnodbCommand, InnodbEffect as Effect};
 use pgforensics::tui::innodb::export::{json_text, whole_text};
-use pgforensics::tui::innodb::facts::InnodbSurvey;
+use pgforensics::tui::innodb::facts::{InnodbSurvey, PendingPage};
 use pgforensics::tui::innodb::keymap::{INNODB_KEYS, action_of};
 use pgforensics::tui::innodb::state::{InnodbPart, InnodbState as State, InnodbView as View, SlotColumn};
 use pgforensics::tui::innodb::triage_rows::Grouping;
@@ -442,6 +448,75 @@ fn first_picture_comes_before_anything_is_read() {
         driven.keys(keys);
         assert!(driven.picture().contains("1 Triage"), "{name}");
     }
+}
+
+/// Who is told of damaged pages as they are found.
+#[derive(Default)]
+struct Told {
+    stages: RefCell<Vec<InnodbStage>>,
+    damaged: RefCell<Vec<(String, u32)>>,
+}
+
+impl InnodbWatch for Told {
+    fn at(&self, stage: InnodbStage, done: u64, total: u64) -> ControlFlow<()> {
+        assert!(total == 0 || done <= total, "{stage:?}: {done} of {total}");
+        let mut stages = self.stages.borrow_mut();
+        if stages.last() != Some(&stage) {
+            stages.push(stage);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn found(&self, source: &InnodbSource, found: &[FoundPage]) {
+        let damaged = found.iter().filter(|page| page.state.is_damaged());
+        self.damaged.borrow_mut().extend(damaged.map(|page| (source.spaces.all[page.space].name(), page.page_no)));
+    }
+}
+
+#[test]
+fn damaged_pages_are_told_before_they_are_judged() {
+    for case in CASES {
+        let told = Told::default();
+        let examined = innodb_check(&InnodbRequest::of(data_dir(case)), false, &told).expect("check");
+        let stages = [InnodbStage::Buffer, InnodbStage::Scan, InnodbStage::Judge];
+        assert!(told.stages.borrow().ends_with(&stages[1..]), "{case}: {:?}", told.stages.borrow());
+        assert!(told.stages.borrow().len() <= stages.len(), "{case}: {:?}", told.stages.borrow());
+        let named = |page: &InnodbPage| (examined.source.spaces.all[page.space].name(), page.page.page_no);
+        let mut judged: Vec<_> = examined.pages.iter().filter(|page| page.state.is_damaged()).map(named).collect();
+        let mut found = told.damaged.borrow().clone();
+        judged.sort();
+        found.sort();
+        assert_eq!(found, judged, "{case}");
+    }
+}
+
+#[test]
+fn pages_appear_as_pending_until_they_are_judged() {
+    let pending = |called: &str, space, page_no| PendingPage { space, called: called.into(), pages: 100, page_no };
+    for (size, word) in [((60, 16), "60x16"), ((120, 40), "120x40")] {
+        let mut driven = Driven::before(Path::new("mysql97"), FINE, size);
+        drop(begin(&mut driven.state));
+        let (what, step) = ("checking every page", Some((2, 4)));
+        driven.act(Action::Progressed(Progress { what, done: 30 << 20, total: 90 << 20, step, left_s: Some(40) }));
+        let found = [pending("shop/orders", 3, 7), pending("shop/orders", 3, 60), pending("shop/logs", 4, 2)];
+        driven.act(Action::Found(Arc::new(found.to_vec())));
+        driven.keys(&["right"]);
+        insta::assert_snapshot!(format!("innodb_pending_{word}"), driven.picture());
+    }
+    let mut driven = Driven::before(&data_dir("mysql97"), FINE, SMALL);
+    let effects = begin(&mut driven.state);
+    driven.act(Action::Found(Arc::new(vec![pending("shop/orders", 3, 7), pending("shop/logs", 4, 2)])));
+    driven.keys(&["enter"]);
+    assert!(told(&driven.state, "not judged yet"), "{}", driven.picture());
+    driven.keys(&["s", "s"]);
+    assert!(driven.picture().contains("pending"), "{}", driven.picture());
+    driven.keys(&["/", "l", "o", "g", "s", "enter"]);
+    assert_eq!(driven.state.counts(), Some((1, 2)));
+    driven.keys(&["esc"]).work(effects);
+    assert!(driven.state.triage.pending.is_empty() && !driven.picture().contains("pending"), "{}", driven.picture());
+    // A check that is done again leaves what is shown until it has ended.
+    driven.act(Action::Found(Arc::new(vec![pending("shop/orders", 3, 7)])));
+    assert!(driven.state.triage.pending.is_empty());
 }
 
 /// A hundred thousand damaged pages: drawing touches those on the screen, filtering reads a text each.

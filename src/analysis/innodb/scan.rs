@@ -159,6 +159,9 @@ pub struct ScanRequest<'a> {
     pub jobs: usize,
 }
 
+/// Who is told of the bytes done, of those in all, and of what was found just now; breaks the scan off.
+pub type ScanWatch<'a> = dyn Fn(u64, u64, &[FoundPage]) -> ControlFlow<()> + 'a;
+
 /// Bytes that a scan reads.
 #[must_use]
 pub fn bytes_to_scan(request: &ScanRequest<'_>) -> u64 {
@@ -167,13 +170,9 @@ pub fn bytes_to_scan(request: &ScanRequest<'_>) -> u64 {
     taken.fold(0, |sum, (_, space)| sum.saturating_add(bytes(space)))
 }
 
-/// Reads the pages, until `watch`, told the bytes done and in all, breaks it off.
+/// Reads the pages, until `watch` breaks it off.
 #[must_use]
-pub fn scan(
-    request: &ScanRequest<'_>,
-    coverage: &mut Coverage,
-    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
-) -> ScanReport {
+pub fn scan(request: &ScanRequest<'_>, coverage: &mut Coverage, watch: &ScanWatch<'_>) -> ScanReport {
     let spaces = &request.spaces.all;
     let mut report = ScanReport {
         by_space: vec![PageCounts::default(); spaces.len()],
@@ -196,17 +195,13 @@ pub fn scan(
         if let Some(newest) = report.newest_lsn.get_mut(chunk.index) {
             *newest = (*newest).max(chunk.newest_lsn);
         }
-        for page in chunk.found {
-            if report.found.len() < MAX_DAMAGED {
-                report.found.push(page);
-            } else {
-                too_many = too_many.saturating_add(1);
-            }
-        }
+        let room = MAX_DAMAGED.saturating_sub(report.found.len());
+        too_many = too_many.saturating_add(chunk.found.len().saturating_sub(room) as u64);
+        report.found.extend(chunk.found.iter().take(room));
         if let Some(reason) = chunk.failed {
             coverage.skip_once(SkippedPart::file(chunk.path), reason);
         }
-        let flow = watch(report.counts.bytes, total);
+        let flow = watch(report.counts.bytes, total, &chunk.found);
         is_complete = flow.is_continue();
         flow
     });

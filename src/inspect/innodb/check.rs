@@ -10,6 +10,7 @@ use crate::analysis::innodb::finding::InnodbFinding;
 use crate::analysis::innodb::judge::{BufferTrust, InnodbPage, InnodbVerdict, opened_spaces};
 use crate::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
 use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
+use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::redo_log::Family;
 use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
@@ -45,30 +46,69 @@ impl InnodbExamination {
     }
 }
 
-/// Reads and judges a directory, until `watch`, told the bytes done and in all, breaks it off. `all`: also pages that are whole
-/// and that the doublewrite buffer names.
+/// What an examination does, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InnodbStage {
+    /// Reading the doublewrite buffer.
+    Buffer,
+    /// Checking every page.
+    Scan,
+    /// Judging damaged pages.
+    Judge,
+}
+
+/// Somebody who is told how far an examination is, and can break it off while it reads.
+pub trait InnodbWatch {
+    /// So many of so many bytes of this stage are done; 0 in all: not known.
+    fn at(&self, stage: InnodbStage, done: u64, total: u64) -> ControlFlow<()>;
+
+    /// These pages are damaged, or of zeros with an image, which is known long before they are judged.
+    fn found(&self, _: &InnodbSource, _: &[FoundPage]) {}
+}
+
+/// Who is told of the bytes alone that are read.
+impl<F: Fn(u64, u64) -> ControlFlow<()>> InnodbWatch for F {
+    fn at(&self, stage: InnodbStage, done: u64, total: u64) -> ControlFlow<()> {
+        if stage == InnodbStage::Judge { ControlFlow::Continue(()) } else { self(done, total) }
+    }
+}
+
+/// Reads and judges a directory, until `watch` breaks it off. `all`: also pages that are whole and that the doublewrite buffer
+/// names.
 ///
 /// # Errors
 /// When the path is not a data directory of MySQL or MariaDB, or the buffer was not read to its end.
 pub fn innodb_check(
     request: &InnodbRequest,
     all: bool,
-    watch: &dyn Fn(u64, u64) -> ControlFlow<()>,
+    watch: &dyn InnodbWatch,
 ) -> Result<InnodbExamination, InspectError> {
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    let content = source.read_buffer(request.jobs, &mut coverage, &|| watch(0, 0))?;
+    let content = source.read_buffer(request.jobs, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0))?;
     note_buffer(&source, &content, &mut findings);
     let wants_zero = |page| content.names(page);
-    let scan = scan(&source.scan_request(&|_| true, &wants_zero, request.jobs), &mut coverage, watch);
+    let told = |done, total, found: &[FoundPage]| {
+        watch.found(&source, found);
+        watch.at(InnodbStage::Scan, done, total)
+    };
+    let scan = scan(&source.scan_request(&|_| true, &wants_zero, request.jobs), &mut coverage, &told);
     note_scan(&source, &scan, &mut findings, &mut coverage);
     let context = source.context(&content, &scan.newest_lsn);
     note_trust(context.trust, &mut findings);
     let opened = opened_spaces(&context, &scan.newest_lsn);
     let mut reader = PageReader::new(&source.root);
     let mut judge = |found: &FoundPage, coverage: &mut Coverage| context.judge(found, &opened, &mut reader, coverage);
-    let mut pages: Vec<InnodbPage> = scan.found.iter().filter_map(|found| judge(found, &mut coverage)).collect();
+    let mut pages = Vec::new();
+    let bytes_of = |pages: usize| (pages as u64).saturating_mul(source.doublewrite.page_bytes as u64);
+    for (at, found) in scan.found.iter().enumerate() {
+        if watch.at(InnodbStage::Judge, bytes_of(at), bytes_of(scan.found.len())).is_break() {
+            coverage.skip_once(SkippedPart::RestOfTablespaces, SkipReason::Interrupted(Lacking::Pages));
+            break;
+        }
+        pages.extend(judge(found, &mut coverage));
+    }
     pages.sort_by_key(|page| (page.page, page.space));
     let mut whole = Vec::new();
     if all {
@@ -182,7 +222,10 @@ pub fn innodb_page(
     // Without a current image, whether the buffer was in use at all shows in other tablespaces.
     let is_stale = source.checkpoint().is_some_and(|checkpoint| content.newest_lsn() < Some(checkpoint));
     let takes = |index| index == wanted || is_stale;
-    let scan = scan(&source.scan_request(&takes, &|_| false, request.jobs), &mut coverage, watch);
+    let scan =
+        scan(&source.scan_request(&takes, &|_| false, request.jobs), &mut coverage, &|done, total, _: &[FoundPage]| {
+            watch(done, total)
+        });
     let context = source.context(&content, &scan.newest_lsn);
     note_trust(context.trust, &mut findings);
     let opened = opened_spaces(&context, &scan.newest_lsn);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::source::{InnodbRequest, InnodbSource, about};
 use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::innodb::finding::InnodbFinding;
-use crate::analysis::innodb::scan::{ScanReport, scan};
+use crate::analysis::innodb::scan::{FoundPage, ScanReport, scan};
 use crate::analysis::skipped::{SkipReason, SkippedPart};
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::page_check::Unverifiable;
@@ -34,7 +34,8 @@ pub fn innodb_verify(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
-    let scan = scan(&source.scan_request(&|_| true, &|_| false, request.jobs), &mut coverage, watch);
+    let told = |done, total, _: &[FoundPage]| watch(done, total);
+    let scan = scan(&source.scan_request(&|_| true, &|_| false, request.jobs), &mut coverage, &told);
     note_scan(&source, &scan, &mut findings, &mut coverage);
     if scan.counts.damaged > 0 {
         let finding = InnodbFinding::InnodbBadPages { count: scan.counts.damaged, pages: scan.counts.pages };

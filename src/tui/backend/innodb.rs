@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::innodb_watch::{COMPARING, InnodbScreenWatch};
 use super::new_files::export;
 use super::stamps::FileStamps;
+use super::watch::StageClock;
 use super::{hand_over, lock};
 use crate::analysis::finding::Coverage;
 use crate::analysis::innodb::batches::batches;
@@ -72,12 +74,7 @@ impl InnodbBackend {
     fn survey(&self, sender: &ActionSender<Action>) -> Result<Arc<InnodbSurvey>, InspectError> {
         // Before anything is read: what changes meanwhile has changed.
         *lock(&self.stamps) = FileStamps::of(self.paths());
-        let watch = |done: u64, total: u64| {
-            let what = if total == 0 { "reading the doublewrite buffer" } else { "checking every page" };
-            sender.progress(Action::Progressed, Progress { what, done, total, ..Progress::default() });
-            self.flow()
-        };
-        let examined = innodb_check(&self.request, false, &watch)?;
+        let examined = innodb_check(&self.request, false, &InnodbScreenWatch::new(sender, &|| self.flow()))?;
         let closing = Closing::new(examined.findings.clone(), &examined.coverage);
         let is_complete = examined.coverage.skipped.is_empty();
         let steps = innodb_steps(&examined.pages, examined.start, is_complete, &self.arguments);
@@ -119,16 +116,14 @@ impl InnodbBackend {
         let mut coverage = Coverage::default();
         let mut buf = Vec::new();
         let total = survey.slot_lines();
+        let clock = StageClock::default();
         let (words, texts) = (Vec::with_capacity(total), Vec::with_capacity(total));
         let mut sheet = SlotSheet { survey: Arc::clone(survey), words, texts };
         let bytes = source.doublewrite.page_bytes as u64;
         for at in 0..total {
-            let progress = Progress {
-                what: "comparing images with pages",
-                done: (at as u64).saturating_mul(bytes),
-                total: (total as u64).saturating_mul(bytes),
-                ..Progress::default()
-            };
+            let (done, all) = ((at as u64).saturating_mul(bytes), (total as u64).saturating_mul(bytes));
+            let (step, left_s) = (Some((COMPARING, COMPARING)), clock.left_s((), done, all));
+            let progress = Progress { what: "comparing images with pages", done, total: all, step, left_s };
             sender.progress(Action::Progressed, progress);
             let is_last = lock(&self.survey).as_ref().is_some_and(|last| Arc::ptr_eq(last, survey));
             if self.flow().is_break() || !is_last {

@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod innodb;
+mod innodb_watch;
 mod new_files;
 mod stamps;
 pub mod wal;

@@ -20,38 +20,19 @@ const ESTIMATE_FROM: (Duration, f64) = (Duration::from_secs(1), 0.02);
 /// Most pages that are told of one by one while they are not judged.
 const MAX_TOLD: usize = 20_000;
 
-/// Tells the screen how far an examination is, as long as it is wanted.
-pub(super) struct ScreenWatch<'a> {
-    sender: &'a ActionSender,
-    wanted: &'a (dyn Fn() -> bool + Sync),
-    /// The stages that there are, in their order.
-    stages: Vec<Stage>,
-    /// The stage that goes on, and since when.
-    begun: Mutex<Option<(Stage, Instant)>>,
-    known: Mutex<Known>,
-}
+/// The stage that goes on, and since when.
+pub(super) struct StageClock<S>(Mutex<Option<(S, Instant)>>);
 
-/// Damaged pages that the screen was not told of yet.
-struct Known {
-    pages: Vec<(PageId, FoundPage)>,
-    told: usize,
-    last: Instant,
-    /// The relation of the last page, and how it is called.
-    name: Option<(RelFileLocator, Arc<str>)>,
-}
-
-impl<'a> ScreenWatch<'a> {
-    /// Watches for this screen. `builds`: pages are built by replay, too.
-    pub(super) fn new(sender: &'a ActionSender, wanted: &'a (dyn Fn() -> bool + Sync), builds: bool) -> Self {
-        let mut stages = vec![Stage::Read, Stage::Scan, Stage::Slots, Stage::Wal, Stage::Pages];
-        stages.extend(builds.then_some(Stage::Replay));
-        let known = Known { pages: Vec::new(), told: 0, last: Instant::now(), name: None };
-        Self { sender, wanted, stages, begun: Mutex::default(), known: Mutex::new(known) }
+impl<S> Default for StageClock<S> {
+    fn default() -> Self {
+        Self(Mutex::default())
     }
+}
 
+impl<S: Copy + PartialEq> StageClock<S> {
     /// Seconds that are left of this stage, if it goes on as it did.
-    fn left_s(&self, stage: Stage, done: u64, total: u64) -> Option<u64> {
-        let mut begun = lock(&self.begun);
+    pub(super) fn left_s(&self, stage: S, done: u64, total: u64) -> Option<u64> {
+        let mut begun = lock(&self.0);
         let since = match *begun {
             Some((current, since)) if current == stage => since,
             _ => begun.insert((stage, Instant::now())).1,
@@ -61,13 +42,70 @@ impl<'a> ScreenWatch<'a> {
         let is_told = total > 0 && taken >= ESTIMATE_FROM.0 && (ESTIMATE_FROM.1..1.0).contains(&share);
         is_told.then(|| (taken.as_secs_f64() * (1.0 - share) / share).ceil() as u64)
     }
+}
+
+/// Damaged pages that the screen was not told of yet.
+pub(super) struct Untold<T> {
+    pages: Vec<T>,
+    told: usize,
+    last: Instant,
+}
+
+impl<T> Untold<T> {
+    pub(super) fn new() -> Self {
+        Self { pages: Vec::new(), told: 0, last: Instant::now() }
+    }
+
+    /// As many are known as are told of before they are judged.
+    pub(super) fn is_full(&self) -> bool {
+        self.told + self.pages.len() >= MAX_TOLD
+    }
+
+    pub(super) fn push(&mut self, page: T) {
+        self.pages.push(page);
+    }
+
+    /// Those to tell of, now and then.
+    pub(super) fn due(&mut self) -> Option<Arc<Vec<T>>> {
+        if self.pages.is_empty() || self.last.elapsed() < TELL_EVERY {
+            return None;
+        }
+        self.last = Instant::now();
+        self.told += self.pages.len();
+        Some(Arc::new(std::mem::take(&mut self.pages)))
+    }
+}
+
+/// Tells the screen how far an examination is, as long as it is wanted.
+pub(super) struct ScreenWatch<'a> {
+    sender: &'a ActionSender,
+    wanted: &'a (dyn Fn() -> bool + Sync),
+    /// The stages that there are, in their order.
+    stages: Vec<Stage>,
+    clock: StageClock<Stage>,
+    known: Mutex<Known>,
+}
+
+/// Damaged pages as they are found.
+struct Known {
+    untold: Untold<(PageId, FoundPage)>,
+    /// The relation of the last page, and how it is called.
+    name: Option<(RelFileLocator, Arc<str>)>,
+}
+
+impl<'a> ScreenWatch<'a> {
+    /// Watches for this screen. `builds`: pages are built by replay, too.
+    pub(super) fn new(sender: &'a ActionSender, wanted: &'a (dyn Fn() -> bool + Sync), builds: bool) -> Self {
+        let mut stages = vec![Stage::Read, Stage::Scan, Stage::Slots, Stage::Wal, Stage::Pages];
+        stages.extend(builds.then_some(Stage::Replay));
+        let known = Known { untold: Untold::new(), name: None };
+        Self { sender, wanted, stages, clock: StageClock::default(), known: Mutex::new(known) }
+    }
 
     /// Tells of damaged pages, now and then.
     fn tell(&self, known: &mut Known) {
-        if !known.pages.is_empty() && known.last.elapsed() >= TELL_EVERY {
-            known.last = Instant::now();
-            known.told += known.pages.len();
-            self.sender.action(Action::Found(Arc::new(std::mem::take(&mut known.pages))));
+        if let Some(pages) = known.untold.due() {
+            self.sender.action(Action::Found(pages));
         }
     }
 }
@@ -84,7 +122,7 @@ impl Watch for ScreenWatch<'_> {
             Stage::Replay => "rebuilding pages by replay in a sandbox",
         };
         let step = self.stages.iter().position(|one| *one == stage).map(|at| (at + 1, self.stages.len()));
-        let left_s = self.left_s(stage, done, total);
+        let left_s = self.clock.left_s(stage, done, total);
         self.sender.progress(Action::Progressed, Progress { what, done, total, step, left_s });
         self.tell(&mut lock(&self.known));
         if (self.wanted)() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -92,7 +130,7 @@ impl Watch for ScreenWatch<'_> {
 
     fn found(&self, damage: &KnownDamage<'_>) {
         let mut known = lock(&self.known);
-        if known.told + known.pages.len() >= MAX_TOLD {
+        if known.untold.is_full() {
             return;
         }
         let rel = damage.page.rel;
@@ -101,7 +139,7 @@ impl Watch for ScreenWatch<'_> {
             _ => damage.names.full_name(rel).unwrap_or_else(|| rel.to_string()).into(),
         };
         known.name = Some((rel, Arc::clone(&called)));
-        known.pages.push((damage.page, FoundPage { called, blocks: damage.blocks }));
+        known.untold.push((damage.page, FoundPage { called, blocks: damage.blocks }));
         self.tell(&mut known);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ratatui::crossterm::event::KeyEvent;
 
-use super::facts::{InnodbPageSheet, InnodbSurvey, PageTarget, SlotSheet};
+use super::facts::{InnodbPageSheet, InnodbSurvey, PageTarget, PendingPage, SlotSheet};
 use super::state::InnodbView;
 use crate::tui::facts::Progress;
 
@@ -101,6 +101,8 @@ pub enum InnodbAction {
     Resize(u16, u16),
     /// Work went on.
     Progressed(Progress),
+    /// Damaged pages were found; they are not judged yet.
+    Found(Arc<Vec<PendingPage>>),
     /// The check is done.
     Surveyed(Arc<InnodbSurvey>),
     /// The directory cannot be checked.

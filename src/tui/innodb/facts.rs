@@ -36,6 +36,19 @@ pub struct InnodbSurvey {
     pub slot_texts: Vec<String>,
 }
 
+/// A damaged page that is known while the check goes on: it is not judged yet.
+#[derive(Clone, Debug)]
+pub struct PendingPage {
+    /// Index of its tablespace.
+    pub space: usize,
+    /// How that is called.
+    pub called: Arc<str>,
+    /// Pages of it, damaged or not.
+    pub pages: u64,
+    /// Number of the page.
+    pub page_no: u32,
+}
+
 /// A line of the slots: those without images come after all others.
 #[derive(Clone, Copy, Debug)]
 pub enum SlotLine<'a> {

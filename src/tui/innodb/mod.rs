@@ -11,3 +11,4 @@ pub mod triage_rows;
 pub mod update;
 pub mod view;
 mod view_page;
+mod view_triage;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::facts::{InnodbPageSheet, InnodbSurvey, PageTarget, SlotSheet};
+use super::facts::{InnodbPageSheet, InnodbSurvey, PageTarget, PendingPage, SlotSheet};
 use super::triage_rows::{Grouping, TriageRows};
 use crate::tui::facts::Progress;
 use crate::tui::look::Look;
@@ -149,6 +149,8 @@ pub struct InnodbSubject {
 pub struct InnodbTriage {
     /// What is listed.
     pub rows: TriageRows,
+    /// Damaged pages that are known while the first check goes on.
+    pub pending: Vec<PendingPage>,
     /// By what.
     pub grouping: Grouping,
     /// The other way round.
@@ -363,7 +365,10 @@ impl InnodbState {
     /// Lines of the open list that match, and all of them.
     #[must_use]
     pub fn counts(&self) -> Option<(usize, usize)> {
-        let survey = self.survey.as_deref()?;
+        let Some(survey) = self.survey.as_deref() else {
+            let all = self.triage.pending.len();
+            return (self.view == InnodbView::Triage).then(|| (self.triage.rows.shown(), all));
+        };
         match self.view {
             InnodbView::Triage => Some((self.triage.rows.shown(), survey.examined.pages.len())),
             InnodbView::Batches => Some((self.batches.order.len(), survey.batches.len())),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::InnodbSurvey;
+use super::facts::{InnodbSurvey, PendingPage};
 use crate::analysis::innodb::judge::InnodbVerdict;
 
 /// What pages are gathered by.
@@ -44,8 +44,8 @@ impl Grouping {
 pub enum GroupKey {
     /// Pages of the tablespace with this index.
     Space(usize),
-    /// Pages with this verdict.
-    Verdict(InnodbVerdict),
+    /// Pages with this verdict; `None`: not judged yet.
+    Verdict(Option<InnodbVerdict>),
 }
 
 /// Pages that belong together.
@@ -55,8 +55,8 @@ pub struct Group {
     pub key: GroupKey,
     /// Their indexes.
     pub pages: Vec<usize>,
-    /// The worst verdict on one of them.
-    pub worst: InnodbVerdict,
+    /// The worst verdict on one of them; `None`: not judged yet.
+    pub worst: Option<InnodbVerdict>,
 }
 
 /// A row.
@@ -80,25 +80,57 @@ pub struct TriageRows {
     shown: usize,
 }
 
+fn words_of(filter: &str) -> Vec<String> {
+    filter.split_whitespace().map(str::to_lowercase).collect()
+}
+
 impl TriageRows {
     /// Lists the pages of a survey that have all these words.
     pub(super) fn list(&mut self, survey: &InnodbSurvey, grouping: Grouping, is_reversed: bool, filter: &str) {
-        let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
-        let fits = |text: &String| words.iter().all(|word| text.contains(word.as_str()));
-        let shown: Vec<usize> =
-            survey.page_texts.iter().enumerate().filter(|(_, text)| fits(text)).map(|(at, _)| at).collect();
-        self.shown = shown.len();
+        let words = words_of(filter);
+        let texts = survey.page_texts.iter().enumerate();
+        let shown = texts.filter(|(_, text)| words.iter().all(|word| text.contains(word.as_str())));
+        let facts = |(at, _): (usize, &String)| {
+            let page = survey.examined.pages.get(at)?;
+            Some((at, page.space, Some(page.verdict)))
+        };
+        self.gather(shown.filter_map(facts), grouping, is_reversed);
+    }
+
+    /// Lists pages that are not judged yet, in the same way.
+    pub(super) fn list_pending(&mut self, all: &[PendingPage], grouping: Grouping, is_reversed: bool, filter: &str) {
+        let words = words_of(filter);
+        let fits = |page: &PendingPage| {
+            let number = page.page_no.to_string();
+            words
+                .iter()
+                .all(|word| page.called.to_lowercase().contains(word.as_str()) || number.contains(word.as_str()))
+        };
+        let shown = all.iter().enumerate().filter(|(_, page)| words.is_empty() || fits(page));
+        self.gather(shown.map(|(at, page)| (at, page.space, None)), grouping, is_reversed);
+    }
+
+    /// Lists these pages: index, tablespace and verdict of each.
+    fn gather(
+        &mut self,
+        listed: impl Iterator<Item = (usize, usize, Option<InnodbVerdict>)>,
+        grouping: Grouping,
+        is_reversed: bool,
+    ) {
+        let mut shown = Vec::new();
         let mut groups: BTreeMap<GroupKey, Group> = BTreeMap::new();
-        for at in shown.iter().copied().filter(|_| grouping != Grouping::Page) {
-            let Some(page) = survey.examined.pages.get(at) else { continue };
+        for (at, space, verdict) in listed {
+            shown.push(at);
             let key = match grouping {
-                Grouping::Verdict => GroupKey::Verdict(page.verdict),
-                Grouping::Tablespace | Grouping::Page => GroupKey::Space(page.space),
+                Grouping::Page => continue,
+                Grouping::Verdict => GroupKey::Verdict(verdict),
+                Grouping::Tablespace => GroupKey::Space(space),
             };
-            let group = groups.entry(key).or_insert_with(|| Group { key, pages: Vec::new(), worst: page.verdict });
-            group.worst = group.worst.min(page.verdict);
+            let group = groups.entry(key).or_insert_with(|| Group { key, pages: Vec::new(), worst: verdict });
+            group.worst = group.worst.min(verdict);
             group.pages.push(at);
         }
+        self.shown = shown.len();
         self.groups = groups.into_values().collect();
         if is_reversed {
             self.groups.reverse();

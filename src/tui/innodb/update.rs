@@ -47,9 +47,17 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             view::break_texts(state);
         }
         Action::Progressed(progress) => state.progress = Some(progress),
+        Action::Found(found) => {
+            // Those of a directory that was read before stay as they are shown.
+            if state.survey.is_none() {
+                state.triage.pending.extend(found.iter().cloned());
+                list_triage(state);
+            }
+        }
         Action::Surveyed(survey) => {
             (state.progress, state.is_reading, state.has_changed, state.failed) = (None, false, false, None);
             (state.survey, state.compared, state.slots.batch) = (Some(survey), None, None);
+            state.triage.pending.clear();
             list_all(state);
             view::break_texts(state);
             return page_again(state);
@@ -334,6 +342,9 @@ fn to_damaged(state: &mut State, is_next: bool) -> Vec<Effect> {
 fn open(state: &mut State) -> Vec<Effect> {
     let target = state.selected_page();
     match state.view {
+        View::Triage if state.survey.is_none() && state.triage.rows.page_at(state.triage.selected).is_some() => {
+            state.tell("this page is not judged yet: the check goes on");
+        }
         View::Triage if target.is_none() => {
             if let Some(group) = state.triage.rows.group_at(state.triage.selected) {
                 set_open(state, group, !state.triage.rows.is_open(group));
@@ -464,9 +475,12 @@ fn list_open(state: &mut State) {
 }
 
 fn list_triage(state: &mut State) {
-    let Some(survey) = state.survey.clone() else { return };
     let triage = &mut state.triage;
-    triage.rows.list(&survey, triage.grouping, triage.is_reversed, &triage.filter);
+    let (grouping, is_reversed) = (triage.grouping, triage.is_reversed);
+    match &state.survey {
+        Some(survey) => triage.rows.list(survey, grouping, is_reversed, &triage.filter),
+        None => triage.rows.list_pending(&triage.pending, grouping, is_reversed, &triage.filter),
+    }
     triage.selected = triage.selected.min(triage.rows.rows.len().saturating_sub(1));
 }
 

@@ -3,30 +3,24 @@
 use std::io::{self, Write};
 
 use ratatui::Frame;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
 use super::facts::{InnodbSurvey, SlotLine};
 use super::keymap::{INNODB_KEYS, applies};
 use super::state::{InnodbPromptKind, InnodbState as State, InnodbView as View, SlotColumn};
-use super::triage_rows::{Group, GroupKey, Grouping, Row};
-use super::view_page;
+use super::{view_page, view_triage};
 use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
-use crate::analysis::innodb::recovery::InnodbStart;
-use crate::cluster::innodb::tablespace::Tablespace;
 use crate::output::colour::Paint;
 use crate::output::innodb_text::{NOTHING_PROVEN, write_innodb_page};
 use crate::output::text::{Layout, wrapped};
 use crate::tui::body::{Body, highlight, progress_line};
 use crate::tui::export::text_of;
-use crate::tui::frame::{self, fact};
-use crate::tui::look::{Look, columns, pages};
+use crate::tui::frame;
+use crate::tui::look::{Look, columns};
 use crate::tui::outdated::Outdated;
 use crate::tui::view::key_lines;
-
-/// Columns of a verdict's name.
-const VERDICT: usize = 17;
 
 /// Columns of a word for the page on disk.
 const DISK: usize = 14;
@@ -58,13 +52,13 @@ fn body(state: &State) -> Body<'_> {
     if let Some(top) = state.help {
         return help(state, top);
     }
-    let Some(survey) = state.survey.as_deref() else { return Body::text(waiting(state), Vec::new(), 0) };
-    match state.view {
-        View::Triage => triage(state, survey),
-        View::Batches => batches(state, survey),
-        View::Slots => slots(state, survey),
-        View::Page => view_page::body(state),
-        View::Findings => {
+    match (state.view, state.survey.as_deref()) {
+        (View::Triage, _) => view_triage::body(state),
+        (_, None) => Body::text(waiting(state), Vec::new(), 0),
+        (View::Batches, Some(survey)) => batches(state, survey),
+        (View::Slots, Some(survey)) => slots(state, survey),
+        (View::Page, Some(_)) => view_page::body(state),
+        (View::Findings, Some(_)) => {
             let look = state.look;
             let head = vec![Line::styled("Findings, and what was not examined (esc: back)", look.heading())];
             Body::text(head, state.findings.iter().cloned().map(Line::raw).collect(), state.findings_top)
@@ -163,7 +157,7 @@ fn help(state: &State, top: usize) -> Body<'_> {
     Body::text(head, lines, top)
 }
 
-fn waiting(state: &State) -> Vec<Line<'static>> {
+pub(super) fn waiting(state: &State) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     if let Some(progress) = &state.progress {
         lines.push(Line::default());
@@ -182,191 +176,6 @@ pub(super) fn style_of(look: Look, verdict: InnodbVerdict) -> Style {
         InnodbVerdict::NoImage => look.bad(),
         InnodbVerdict::Whole => look.faint(),
     }
-}
-
-/// Its letter in a strip.
-const fn letter(verdict: InnodbVerdict) -> char {
-    match verdict {
-        InnodbVerdict::ServerRestores => 'R',
-        InnodbVerdict::RestoreUnproven | InnodbVerdict::Unknown => '?',
-        InnodbVerdict::NoImage => 'X',
-        InnodbVerdict::Whole => '.',
-    }
-}
-
-fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
-    let look = state.look;
-    let examined = &survey.examined;
-    let style = match examined.start {
-        InnodbStart::NothingAgainst => look.good(),
-        InnodbStart::MayStop | InnodbStart::Unknown => look.doubt(),
-        InnodbStart::Refuses => look.bad(),
-    };
-    let start = format!("{} ({})", examined.start, examined.source.family);
-    let mut head = fact(look, state.columns(), "on start", &start, style);
-    let damaged = survey.damaged;
-    let zero = examined.pages.len().saturating_sub(damaged);
-    let mut counts = format!("{} damaged", pages(damaged));
-    if zero > 0 {
-        counts.push_str(&format!(", {zero} all zero with an image"));
-    }
-    let skipped = examined.coverage.skipped.len();
-    counts.push_str(&format!("; {} read", pages(usize::try_from(examined.scan.counts.pages).unwrap_or(usize::MAX))));
-    if skipped > 0 {
-        counts.push_str(&format!("; {skipped} not examined (F)"));
-    }
-    let style = if damaged > 0 { look.bad() } else { look.good() };
-    head.extend(fact(look, state.columns(), "pages", &counts, style));
-    let kept = if state.size.1 < 20 { 1 } else { survey.steps.len() };
-    for (at, step) in survey.steps.iter().enumerate().take(kept) {
-        let label = if at == 0 { "next step" } else { "then" };
-        head.extend(fact(look, state.columns(), label, &step.words, Style::new()));
-        // A command is copied whole: it is never cut.
-        if let Some(command) = step.command.as_ref().filter(|_| state.size.1 >= 20) {
-            head.extend(fact(look, state.columns(), "", command, look.heading()));
-        }
-    }
-    head.push(Line::default());
-    head
-}
-
-fn triage<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
-    let look = state.look;
-    let mut head = triage_head(state, survey);
-    if survey.examined.pages.is_empty() {
-        let further: Vec<Line<'static>> = state.findings.iter().cloned().map(Line::raw).collect();
-        return Body::text(head, further, 0);
-    }
-    let rows = &state.triage.rows;
-    let name = name_columns(state);
-    let by = format!("by {}{}", state.triage.grouping.name(), if state.triage.is_reversed { "-" } else { "+" });
-    let rest = state.list_columns().saturating_sub(3 + name + 1 + 9 + 1 + VERDICT);
-    let last = match state.triage.grouping {
-        Grouping::Tablespace if rest >= 45 => "first to last: R restored, ? unproven, X none",
-        Grouping::Tablespace if rest >= 22 => "R restored, X no image",
-        Grouping::Tablespace => "pages",
-        Grouping::Verdict => "share",
-        Grouping::Page => "on start; image",
-    };
-    let heading = format!(
-        "   {} {} {}{}",
-        look.fit(&by, name),
-        look.fit_right("page", 9),
-        look.fit("verdict", VERDICT),
-        look.cut(last, rest)
-    );
-    head.push(Line::styled(heading, look.heading()));
-    let line =
-        move |at: usize| highlight(look, at == state.triage.selected, triage_line(state, survey, at, name, rest));
-    let mut body = Body::list(head, rows.rows.len(), state.triage.selected, line);
-    if state.detail_columns() > 0 {
-        body.detail = detail(state, survey);
-    }
-    body
-}
-
-/// Columns of a name, as wide as the list allows.
-fn name_columns(state: &State) -> usize {
-    (state.list_columns() / 3).clamp(18, 44)
-}
-
-fn triage_line(state: &State, survey: &InnodbSurvey, at: usize, name: usize, rest: usize) -> Line<'static> {
-    let look = state.look;
-    let pointer = if at == state.triage.selected { look.pointer() } else { " " };
-    match state.triage.rows.rows.get(at) {
-        Some(Row::Group(index)) => {
-            let Some(group) = state.triage.rows.groups.get(*index) else { return Line::default() };
-            let sign = match (group.pages.len(), state.triage.rows.is_open(*index)) {
-                (1, false) => " ",
-                (_, true) => "-",
-                (_, false) => "+",
-            };
-            let style = style_of(look, group.worst);
-            let (called, strip) = match group.key {
-                GroupKey::Space(space) => (
-                    survey.examined.source.spaces.all.get(space).map(Tablespace::name).unwrap_or_default(),
-                    strip(look, survey, group, space, rest),
-                ),
-                GroupKey::Verdict(verdict) => {
-                    let share = group.pages.len() as f64 / state.triage.rows.shown().max(1) as f64;
-                    let bar = Span::styled(look.bar(share, rest.min(60)), style);
-                    (verdict.to_string(), vec![bar])
-                }
-            };
-            let only = group.pages.first().filter(|_| group.pages.len() == 1);
-            let page = only.and_then(|at| survey.examined.pages.get(*at));
-            let count = page.map_or_else(|| pages(group.pages.len()), |page| page.page.page_no.to_string());
-            let mut spans = vec![
-                Span::raw(format!("{pointer}{sign} ")),
-                Span::styled(look.fit_end(&called, name), style),
-                Span::raw(format!(" {} ", look.fit_right(&count, 9))),
-                Span::styled(look.fit(group.worst.name(), VERDICT), style),
-            ];
-            spans.extend(strip);
-            Line::from(spans)
-        }
-        Some(Row::Page(index)) => {
-            let Some(page) = survey.examined.pages.get(*index) else { return Line::default() };
-            let style = style_of(look, page.verdict);
-            let is_below = state.triage.grouping == Grouping::Tablespace;
-            let called = if is_below { format!("  {}", page.disk.name()) } else { page.path.clone() };
-            let called = if is_below { look.fit(&called, name) } else { look.fit_end(&called, name) };
-            let words = format!("{}; {}", page.prediction.on_start.name(), image_words(survey, page));
-            Line::from(vec![
-                Span::raw(format!("{pointer}  ")),
-                Span::styled(called, style),
-                Span::raw(format!(" {} ", look.fit_right(&page.page.page_no.to_string(), 9))),
-                Span::styled(look.fit(page.verdict.name(), VERDICT), style),
-                Span::raw(look.cut(&words, rest)),
-            ])
-        }
-        None => Line::default(),
-    }
-}
-
-/// The image that the server takes.
-fn image_words(survey: &InnodbSurvey, page: &InnodbPage) -> String {
-    let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));
-    match chosen {
-        Some(chosen) => format!("{} at {}", survey.slot_name(SlotLine::Slot(&chosen.facts)), chosen.facts.lsn),
-        None if page.candidates.is_empty() => "no image".to_owned(),
-        None => format!("images that are not taken: {}", page.candidates.len()),
-    }
-}
-
-/// The pages of a tablespace from the first to the last, a letter where damage lies.
-fn strip(look: Look, survey: &InnodbSurvey, group: &Group, space: usize, width: usize) -> Vec<Span<'static>> {
-    let all = survey.examined.source.spaces.all.get(space).map_or(1, Tablespace::pages).max(1);
-    let count = usize::try_from(all).unwrap_or(usize::MAX).min(width).max(1);
-    let mut cells: Vec<Option<InnodbVerdict>> = vec![None; count];
-    for page in group.pages.iter().filter_map(|at| survey.examined.pages.get(*at)) {
-        let at = u128::from(page.page.page_no) * count as u128 / u128::from(all);
-        let at = usize::try_from(at).unwrap_or(usize::MAX).min(count - 1);
-        cells[at] = Some(cells[at].map_or(page.verdict, |known| known.min(page.verdict)));
-    }
-    let span = |cell: &[Option<InnodbVerdict>]| match cell.first().copied().flatten() {
-        Some(verdict) => {
-            let letters = letter(verdict).to_string().repeat(cell.len());
-            Span::styled(letters, style_of(look, verdict).add_modifier(Modifier::BOLD))
-        }
-        None => Span::styled(look.dot().to_string().repeat(cell.len()), look.faint()),
-    };
-    cells.chunk_by(|one, other| one == other).map(span).collect()
-}
-
-/// All about the selected page.
-fn detail(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
-    let look = state.look;
-    let width = state.detail_columns();
-    let listed = state.selected_page().and_then(|target| target.listed);
-    let Some(page) = listed.and_then(|at| survey.examined.pages.get(at)) else {
-        let words = "enter opens what is selected; beside a damaged page its evidence stands here";
-        return look.wrap(words, width).into_iter().map(|words| Line::styled(words, look.faint())).collect();
-    };
-    let layout = layout(width);
-    let text = text_of(|out| write_innodb_page(out, layout, survey.examined.source.setting(), page));
-    let fitted = text.lines().skip(1).take(state.body_rows()).map(|line| Line::raw(look.cut(line, width)));
-    fitted.collect()
 }
 
 /// Words of a batch: file, part, age, slots, first, last, LSNs.
@@ -489,7 +298,7 @@ fn slots<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
     };
     let mut body = Body::list(head, list.order.len(), list.selected, line);
     if state.detail_columns() > 0 {
-        body.detail = detail(state, survey);
+        body.detail = view_triage::detail(state, survey);
     }
     body
 }
