@@ -62,9 +62,7 @@ impl InnodbBackend {
     #[must_use]
     pub fn subject(&self) -> InnodbSubject {
         let path = self.request.data_dir.display().to_string();
-        let protected = std::iter::once(&self.request.data_dir).chain(&self.request.doublewrite_dir);
-        let protected = protected.cloned().collect();
-        InnodbSubject { program: DWBINSPECT, path, arguments: self.arguments.clone(), protected }
+        InnodbSubject { program: DWBINSPECT, path, arguments: self.arguments.clone() }
     }
 
     fn flow(&self) -> ControlFlow<()> {
@@ -224,7 +222,8 @@ impl Backend<Action, Effect> for InnodbBackend {
                 }
             }
             Effect::Export { name, text, json } => {
-                let written = export(&name, &text, &json, &self.subject().protected);
+                let protected = self.request.protected();
+                let written = protected.and_then(|protected| export(&name, &text, &json, &protected));
                 hand_over(sender, Action::Failed, written.map(Action::Exported));
             }
             Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}

@@ -1,6 +1,5 @@
 //! What the screen shows.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::facts::{InnodbPageSheet, InnodbSurvey, PageTarget, PendingPage, SlotSheet};
@@ -140,8 +139,6 @@ pub struct InnodbSubject {
     pub path: String,
     /// The same as arguments of a command, with what else was given.
     pub arguments: String,
-    /// Directories that nothing is written into.
-    pub protected: Vec<PathBuf>,
 }
 
 /// The triage.
