@@ -1,64 +1,74 @@
 //! A list to pick from while typing: the commands of the open view, or what was kept.
 
 use super::action::Command;
-use super::keymap::KEYS;
+use super::keymap::{Binding, KEYS};
 use super::state::{PromptKind, State};
 
 /// What is picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum Choice<C = Command> {
     /// A command of the table of keys.
-    Command(Command),
+    Command(C),
     /// A bookmark, by number.
     Bookmark(usize),
 }
 
 /// A line to pick.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct Item<C = Command> {
     /// Its key, or its number.
     pub key: String,
     /// What it is.
     pub words: String,
     /// What it does.
-    pub choice: Choice,
+    pub choice: Choice<C>,
 }
 
 /// The lines that match what was typed so far, the best first; `None` when nothing is picked from.
 #[must_use]
 pub fn items(state: &State) -> Option<Vec<Item>> {
     let prompt = state.prompt.as_ref()?;
-    let mut items: Vec<(usize, Item)> = match prompt.kind {
+    match prompt.kind {
         PromptKind::Palette => {
             let own = KEYS.iter().filter(|binding| binding.applies(state.view, &state.subject.views));
-            let own = own.filter(|binding| binding.command != Command::Palette);
-            let item = |key: &str, words: &str, choice| Item { key: key.to_owned(), words: words.to_owned(), choice };
-            own.map(|binding| item(binding.label, binding.help, Choice::Command(binding.command)))
-                .filter_map(|item| Some((rank(&prompt.text, &item.words)?, item)))
-                .collect()
+            Some(commands(own.filter(|binding| binding.command != Command::Palette), &prompt.text))
         }
         PromptKind::Bookmarks => {
-            let all = state.bookmarks.iter().enumerate();
-            all.map(|(at, one)| Item {
-                key: (at + 1).to_string(),
-                words: format!("{}, in {}", one.name, one.view.name()),
-                choice: Choice::Bookmark(at),
-            })
-            .filter_map(|item| Some((rank(&prompt.text, &format!("{} {}", item.key, item.words))?, item)))
-            .collect()
+            let names = state.bookmarks.iter().map(|one| format!("{}, in {}", one.name, one.view.name()));
+            Some(bookmarks(names, &prompt.text))
         }
         PromptKind::Search
         | PromptKind::Apply
         | PromptKind::GoTo
         | PromptKind::Journal
         | PromptKind::Allow
-        | PromptKind::Undo => {
-            return None;
-        }
+        | PromptKind::Undo => None,
+    }
+}
+
+/// The commands of these bindings that match.
+pub(super) fn commands<C: Copy + 'static, V: 'static>(
+    bindings: impl Iterator<Item = &'static Binding<C, V>>,
+    typed: &str,
+) -> Vec<Item<C>> {
+    let item = |binding: &Binding<C, V>| {
+        let (key, words) = (binding.label.to_owned(), binding.help.to_owned());
+        Item { key, words, choice: Choice::Command(binding.command) }
     };
+    best(bindings.map(item).filter_map(|item| Some((rank(typed, &item.words)?, item))).collect())
+}
+
+/// What was kept under these names, as far as it matches.
+pub(super) fn bookmarks<C>(names: impl Iterator<Item = String>, typed: &str) -> Vec<Item<C>> {
+    let items =
+        names.enumerate().map(|(at, words)| Item { key: (at + 1).to_string(), words, choice: Choice::Bookmark(at) });
+    best(items.filter_map(|item| Some((rank(typed, &format!("{} {}", item.key, item.words))?, item))).collect())
+}
+
+fn best<C>(mut items: Vec<(usize, Item<C>)>) -> Vec<Item<C>> {
     // Stable: equals stay in the order of the table.
     items.sort_by_key(|(rank, _)| *rank);
-    Some(items.into_iter().map(|(_, item)| item).collect())
+    items.into_iter().map(|(_, item)| item).collect()
 }
 
 /// How well letters fit some words: the span in which they stand one after the other, the shortest first. `None`: they do

@@ -137,7 +137,7 @@ impl Driven {
 }
 
 /// Pictures, and the keys that lead from each to the next.
-const WALK: [(&str, &[&str]); 9] = [
+const WALK: [(&str, &[&str]); 10] = [
     ("triage", &[]),
     ("pages", &["down", "down", "right", "down"]),
     ("page_verdict", &["enter"]),
@@ -146,7 +146,8 @@ const WALK: [(&str, &[&str]); 9] = [
     ("slots", &["3"]),
     ("batches", &["2"]),
     ("findings", &["1", "F"]),
-    ("help", &["?"]),
+    ("palette", &[":", "s", "o", "r", "t"]),
+    ("help", &["esc", "?"]),
 ];
 
 #[test]
@@ -267,6 +268,16 @@ const TABLE: &[KeyRow] = &[
     (&["4", "g", "x", "esc"], "esc closes the prompt alone", |s| s.view == View::Page && s.prompt.is_none()),
     (&["g", "x", "enter"], "what is not understood is said", |s| told(s, "not understood")),
     (&["g", "x", ":", "1", "enter"], "no such tablespace", |s| told(s, "no tablespace")),
+    (&[":", "f", "i", "n", "d", "i", "n", "g", "enter"], "runs the command that was picked", |s| s.view == View::Findings && s.prompt.is_none()),
+    (&[":", "down", "down", "up", "enter"], "or the one the arrow is at", |s| s.prompt.is_none() && s.view != View::Findings),
+    (&[":", "q", "esc"], "esc picks none", |s| s.prompt.is_none() && s.view == View::Triage),
+    (&["l", "j", "j", "b", "3", "'", "enter"], "to the page that was kept", |s| s.view == View::Page && s.page.wanted.is_some_and(|target| target.page.page_no == 101)),
+    (&["b", "3", "'", "1", "enter"], "of a group, to its first page", |s| s.view == View::Page && s.page.wanted.is_some_and(|target| target.page.page_no == 72)),
+    (&["3", "end", "b", "home", "1", "'", "enter"], "to the slot that was kept", |s| s.view == View::Slots && s.slots.selected + 1 == s.slots.order.len()),
+    (&["2", "b", "1", "'", "enter"], "to the view that was kept", |s| s.view == View::Batches),
+    (&["'", "enter"], "nothing was kept", |s| s.prompt.is_none() && s.view == View::Triage),
+    (&["3", "/", "t", "o", "r", "n", "enter", "y"], "the command shows more than is listed, which is said", |s| told(s, "of all lines")),
+    (&["3", "y"], "or just that", |s| told(s, "copied: pg_dwbinspect innodb dump")),
     (&["a"], "no repair, which is said", |s| told(s, "not repaired here")),
     (&["4", "m"], "nor a mark", |s| told(s, "not repaired here")),
     (&["4", "u"], "nor an undo", |s| told(s, "not repaired here")),

@@ -62,6 +62,12 @@ pub enum InnodbCommand {
     Filter,
     /// Type where to go.
     GoTo,
+    /// Pick a command while typing.
+    Palette,
+    /// Keep the selected line.
+    Bookmark,
+    /// Pick one of those.
+    Bookmarks,
     /// Sort by the next column.
     Sort,
     /// Reverse the order.

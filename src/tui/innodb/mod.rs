@@ -6,6 +6,7 @@ pub mod export;
 pub mod facts;
 pub mod keymap;
 mod model;
+pub mod picker;
 pub mod state;
 pub mod triage_rows;
 pub mod update;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::facts::{InnodbPageSheet, InnodbSurvey, PageTarget, PendingPage, SlotSheet};
+use super::picker::InnodbBookmark;
 use super::triage_rows::{Grouping, TriageRows};
 use crate::tui::facts::Progress;
 use crate::tui::look::Look;
@@ -128,6 +129,10 @@ pub enum InnodbPromptKind {
     Filter,
     /// Where to go.
     GoTo,
+    /// Letters of a command.
+    Palette,
+    /// Letters of a bookmark.
+    Bookmarks,
 }
 
 /// What the program is opened on.
@@ -234,6 +239,10 @@ pub struct InnodbState {
     pub failed: Option<String>,
     /// What is being typed.
     pub prompt: Option<(InnodbPromptKind, String)>,
+    /// Index of the line that is picked while a command or a bookmark is typed.
+    pub picked: usize,
+    /// Lines that were kept.
+    pub bookmarks: Vec<InnodbBookmark>,
     /// Something to tell.
     pub message: Option<Message>,
     /// The help is open, from this line on.
@@ -248,7 +257,9 @@ pub struct InnodbState {
     pub page: InnodbPageState,
     /// Findings in words, broken into lines.
     pub findings: Vec<String>,
-    /// First of them that is shown.
+    /// Steps in words, broken into lines.
+    pub steps: Vec<String>,
+    /// First line of both that is shown.
     pub findings_top: usize,
 }
 
@@ -269,6 +280,8 @@ impl InnodbState {
             has_changed: false,
             failed: None,
             prompt: None,
+            picked: 0,
+            bookmarks: Vec::new(),
             message: None,
             help: None,
             triage: InnodbTriage::default(),
@@ -276,6 +289,7 @@ impl InnodbState {
             slots: InnodbSlots::default(),
             page: InnodbPageState::default(),
             findings: Vec::new(),
+            steps: Vec::new(),
             findings_top: 0,
         }
     }
@@ -346,6 +360,15 @@ impl InnodbState {
             InnodbView::Page => self.page.wanted,
             InnodbView::Batches => None,
         }
+    }
+
+    /// The first page of the group that is selected in the triage.
+    #[must_use]
+    pub fn first_of_group(&self) -> Option<PageTarget> {
+        let survey = self.survey.as_deref().filter(|_| self.view == InnodbView::Triage)?;
+        let group = self.triage.rows.groups.get(self.triage.rows.group_at(self.triage.selected)?)?;
+        let index = *group.pages.first()?;
+        Some(PageTarget { page: survey.examined.pages.get(index)?.page, listed: Some(index) })
     }
 
     /// What was typed for the open list.

@@ -4,6 +4,7 @@ use super::action::{InnodbAction as Action, InnodbCommand as Command, InnodbEffe
 use super::export::{command_line, json_text, whole_text};
 use super::facts::PageTarget;
 use super::keymap::idle_words;
+use super::picker::{self, Kept, keep};
 use super::state::{InnodbPart, InnodbPromptKind as PromptKind, InnodbState as State, InnodbView as View, SlotColumn};
 use super::triage_rows::Row;
 use super::view;
@@ -11,6 +12,7 @@ use super::view_page::sides;
 use crate::parsers::innodb::InnodbPageId;
 use crate::tui::byte_list::ByteSides;
 use crate::tui::list_moves::moved;
+use crate::tui::picker::Choice;
 
 /// What a program has to do first.
 pub fn begin(state: &mut State) -> Vec<Effect> {
@@ -117,7 +119,9 @@ fn press(state: &mut State, command: Command) -> Vec<Effect> {
         Command::Redraw => return vec![Effect::Redraw],
         Command::Copy => {
             let command = command_line(state);
-            state.tell(format!("copied: {command}"));
+            let is_filtered = !state.filter().is_empty() || (state.view == View::Slots && state.slots.batch.is_some());
+            let note = if is_filtered { " (of all lines, not only of those that are listed)" } else { "" };
+            state.tell(format!("copied{note}: {command}"));
             return vec![Effect::Copy(command)];
         }
         Command::Export => {
@@ -163,6 +167,9 @@ fn press(state: &mut State, command: Command) -> Vec<Effect> {
             }
             list_open(state);
         }
+        Command::Palette => (state.picked, state.prompt) = (0, Some((PromptKind::Palette, String::new()))),
+        Command::Bookmarks => (state.picked, state.prompt) = (0, Some((PromptKind::Bookmarks, String::new()))),
+        Command::Bookmark => keep(state),
         Command::Repair => state.tell("this engine's pages are not repaired here: Triage says what to do"),
     }
     Vec::new()
@@ -235,6 +242,10 @@ fn screen(state: &State) -> isize {
 }
 
 fn move_by(state: &mut State, by: isize) {
+    if let Some(items) = picker::items(state) {
+        state.picked = moved(state.picked, by, items.len());
+        return;
+    }
     if let Some(top) = state.help {
         state.help = Some(moved(top, by, view::scroll_range(state)));
         return;
@@ -385,6 +396,7 @@ fn sort(state: &mut State) {
 }
 
 fn typed(state: &mut State) {
+    state.picked = 0;
     if let Some((PromptKind::Filter, text)) = state.prompt.clone() {
         set_filter(state, &text);
     }
@@ -403,13 +415,45 @@ fn set_filter(state: &mut State, text: &str) {
 fn enter(state: &mut State) -> Vec<Effect> {
     match state.prompt.take() {
         Some((PromptKind::GoTo, text)) => go_to(state, text.trim()),
-        _ => {
+        prompt @ Some((PromptKind::Palette | PromptKind::Bookmarks, _)) => {
+            state.prompt = prompt;
+            let picked = picker::items(state).and_then(|items| items.into_iter().nth(state.picked));
+            state.prompt = None;
+            match picked.map(|item| item.choice) {
+                Some(Choice::Command(command)) => press(state, command),
+                Some(Choice::Bookmark(at)) => go_to_bookmark(state, at),
+                None => Vec::new(),
+            }
+        }
+        Some((PromptKind::Filter, _)) | None => {
             if let Some((0, _)) = state.counts().filter(|_| !state.filter().is_empty()) {
                 state.warn("nothing matches: esc shows all");
             }
             Vec::new()
         }
     }
+}
+
+/// Goes to what was kept.
+fn go_to_bookmark(state: &mut State, at: usize) -> Vec<Effect> {
+    let (Some(bookmark), Some(survey)) = (state.bookmarks.get(at).cloned(), state.survey.clone()) else {
+        return Vec::new();
+    };
+    match bookmark.kept {
+        Kept::Page(page) => return open_page(state, survey.target(page)),
+        Kept::Slot(name) => {
+            state.slots.batch = None;
+            state.slots.filter.clear();
+            list_slots(state);
+            let is_called = |at: &usize| survey.slot_line(*at).is_some_and(|line| survey.slot_name(line) == name);
+            match state.slots.order.iter().position(is_called) {
+                Some(row) => (state.view, state.slots.selected) = (View::Slots, row),
+                None => state.warn(format!("slot {name} is not there any more")),
+            }
+        }
+        Kept::View => return show(state, bookmark.view),
+    }
+    Vec::new()
 }
 
 /// `slot 3`, or `TABLESPACE:PAGE`.

@@ -7,10 +7,12 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
-use super::facts::{InnodbSurvey, SlotLine};
+use super::facts::{InnodbSurvey, SlotLine, SlotSheet};
 use super::keymap::{INNODB_KEYS, applies};
 use super::state::{InnodbPromptKind, InnodbState as State, InnodbView as View, SlotColumn};
-use super::{view_page, view_triage};
+use super::{picker, view_page, view_triage};
+use crate::analysis::innodb::batches::SlotAge;
+use crate::analysis::innodb::compare::InnodbComparison as Disk;
 use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
 use crate::output::colour::Paint;
 use crate::output::innodb_text::{NOTHING_PROVEN, write_innodb_page};
@@ -20,7 +22,7 @@ use crate::tui::export::text_of;
 use crate::tui::frame;
 use crate::tui::look::{Look, columns};
 use crate::tui::outdated::Outdated;
-use crate::tui::view::key_lines;
+use crate::tui::view::{key_lines, picker_list};
 
 /// Columns of a word for the page on disk.
 const DISK: usize = 14;
@@ -49,6 +51,11 @@ pub fn view(state: &State, out: &mut Frame<'_>) {
 }
 
 fn body(state: &State) -> Body<'_> {
+    if let Some(items) = picker::items(state) {
+        let is_kept = matches!(state.prompt, Some((InnodbPromptKind::Bookmarks, _)));
+        let kept = is_kept.then_some(state.bookmarks.len());
+        return picker_list(state.look, state.columns(), (kept, state.view.name()), items, state.picked);
+    }
     if let Some(top) = state.help {
         return help(state, top);
     }
@@ -60,8 +67,9 @@ fn body(state: &State) -> Body<'_> {
         (View::Page, Some(_)) => view_page::body(state),
         (View::Findings, Some(_)) => {
             let look = state.look;
-            let head = vec![Line::styled("Findings, and what was not examined (esc: back)", look.heading())];
-            Body::text(head, state.findings.iter().cloned().map(Line::raw).collect(), state.findings_top)
+            let head = vec![Line::styled("Findings, what was not examined, what to do (esc: back)", look.heading())];
+            let lines = state.findings.iter().chain(&state.steps).cloned().map(Line::raw);
+            Body::text(head, lines.collect(), state.findings_top)
         }
     }
 }
@@ -74,7 +82,15 @@ pub(super) fn break_texts(state: &mut State) {
     let lines = |text: String| text.lines().map(|line| look.plain(line)).collect::<Vec<_>>();
     state.findings = lines(text_of(|out| survey.closing().write_text(out, layout)));
     if state.findings.is_empty() {
-        state.findings.push("There are none.".to_owned());
+        state.findings.push("There are no findings.".to_owned());
+    }
+    // Where the triage has no room for them, they are whole here.
+    let room = state.columns().saturating_sub(3);
+    state.steps = vec!["What to do:".to_owned()];
+    for step in &survey.steps {
+        let words = [Some(&step.words), step.command.as_ref()].into_iter().flatten();
+        let wrapped = words.flat_map(|words| look.wrap(words, room));
+        state.steps.extend(wrapped.map(|words| format!("  {words}")));
     }
     let page = state.page.sheet.as_ref().and_then(|sheet| sheet.page.as_ref());
     state.page.text = page.map_or_else(Vec::new, |page| lines(text_of(|out| evidence(out, layout, &survey, page))));
@@ -118,6 +134,8 @@ fn status_words(state: &State, width: usize) -> Line<'static> {
         let (lead, told) = match kind {
             InnodbPromptKind::Filter => ("filter (enter: keep it, esc: show all): ", matching()),
             InnodbPromptKind::GoTo => ("go to (shop/orders:7, 12:7, slot 3): ", String::new()),
+            InnodbPromptKind::Palette => ("command: ", String::new()),
+            InnodbPromptKind::Bookmarks => ("kept: ", String::new()),
         };
         let room = width.saturating_sub(columns(lead) + 1);
         return Line::from(vec![
@@ -232,7 +250,7 @@ fn batches<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
         let batch = order.get(at).copied().unwrap_or_default();
         let pointer = if is_selected { look.pointer() } else { " " };
         let words = cells(look, &widths, &batch_words(survey, batch), 3..8);
-        let is_current = survey.batches.get(batch).is_some_and(|batch| batch.age.name() == "current");
+        let is_current = survey.batches.get(batch).is_some_and(|batch| batch.age == SlotAge::Current);
         let style = if is_current { look.good() } else { Style::new() };
         highlight(look, is_selected, Line::styled(format!("{pointer} {words}"), style))
     };
@@ -276,7 +294,8 @@ fn slots<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
     names[sorted].push_str(if list.is_reversed { "-" } else { "+" });
     let width = state.list_columns();
     let lsn = if width >= 80 { 13 } else { 0 };
-    let (slot, batch) = if width >= 100 { (22, 9) } else { (if width >= 76 { 18 } else { 13 }, 0) };
+    let (most, batch) = if width >= 100 { (24, 9) } else { (if width >= 76 { 18 } else { 13 }, 0) };
+    let slot = slot_columns(survey).clamp(6, most);
     let checksum = if width >= 90 { 12 } else { 0 };
     let fixed =
         2 + [slot, 8, lsn, checksum, batch, DISK].iter().filter(|one| **one > 0).map(|one| one + 1).sum::<usize>();
@@ -290,8 +309,8 @@ fn slots<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
         let pointer = if is_selected { look.pointer() } else { " " };
         let (text, disk) = slot_cells(state, survey, one, index, &widths);
         let style = match disk {
-            "torn" | "damaged" => look.bad(),
-            "zeroed" | "disk_older" | "beyond_end" => look.doubt(),
+            Some(Disk::Torn | Disk::Damaged) => look.bad(),
+            Some(Disk::Zeroed | Disk::DiskOlder | Disk::BeyondEnd) => look.doubt(),
             _ => Style::new(),
         };
         highlight(look, is_selected, Line::styled(format!("{pointer} {text}"), style))
@@ -303,18 +322,26 @@ fn slots<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
     body
 }
 
+/// Columns of the longest name of a slot.
+fn slot_columns(survey: &InnodbSurvey) -> usize {
+    let doublewrite = &survey.examined.source.doublewrite;
+    let last = survey.examined.content.slots.iter().map(|facts| facts.slot.1).max().unwrap_or_default();
+    let slots = doublewrite.files.iter().map(|file| columns(&file.name) + 1 + last.to_string().len());
+    // Block and index in it.
+    let entries = doublewrite.entries.iter().map(|file| columns(&file.name) + 1 + 8);
+    slots.chain(entries).max().unwrap_or_default()
+}
+
 fn slot_cells(
     state: &State,
     survey: &InnodbSurvey,
     one: SlotLine<'_>,
     index: usize,
     widths: &[usize; 7],
-) -> (String, &'static str) {
+) -> (String, Option<Disk>) {
     let look = state.look;
-    let disk = match state.compared.as_ref() {
-        Some(sheet) => sheet.words.get(index).map_or("unknown", |(word, _)| word.name()),
-        None => "",
-    };
+    let known = |sheet: &SlotSheet| sheet.words.get(index).map_or(Disk::Unknown, |(word, _)| *word);
+    let disk = state.compared.as_deref().map(known);
     let (checksum, age) = survey.slot_state(one);
     let page = one.page();
     let [slot, name, ..] = widths;
@@ -325,7 +352,7 @@ fn slot_cells(
         one.lsn().to_string(),
         checksum.to_owned(),
         age.to_owned(),
-        disk.to_owned(),
+        disk.map_or_else(String::new, |disk| disk.name().to_owned()),
     ];
     (cells(look, widths, &words, 2..4), disk)
 }

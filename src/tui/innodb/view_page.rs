@@ -14,7 +14,7 @@ use crate::output::innodb_fields::{name_at, page_fields};
 use crate::tui::body::Body;
 use crate::tui::byte_list::{ByteSides, byte_list, cursor_lead};
 use crate::tui::frame;
-use crate::tui::look::Look;
+use crate::tui::look::{Look, columns};
 
 /// Columns of the name of a field.
 const FIELD: usize = 20;
@@ -78,6 +78,12 @@ fn image_title(sheet: &InnodbPageSheet, at: usize) -> Option<String> {
     Some(format!("image {} ({}{taken})", letter(at), image.title))
 }
 
+/// The same, or its letter alone where it has no room.
+fn short_title(sheet: &InnodbPageSheet, at: usize, room: usize) -> Option<String> {
+    let title = image_title(sheet, at)?;
+    Some(if columns(&title) <= room { title } else { format!("image {}", letter(at)) })
+}
+
 /// Sectors of the page on disk, each with the letter of an image that it equals: of the selected one where it does.
 fn sector_map(look: Look, sheet: &InnodbPageSheet, image: usize, width: usize) -> Vec<Line<'static>> {
     let Some(disk) = &sheet.disk else { return Vec::new() };
@@ -115,7 +121,10 @@ fn sector_map(look: Look, sheet: &InnodbPageSheet, image: usize, width: usize) -
 fn bytes<'a>(state: &'a State, sheet: &'a InnodbPageSheet, head: Vec<Line<'static>>) -> Body<'a> {
     let look = state.look;
     let sides = sides(state, sheet);
-    let titles = (sheet.disk.is_some().then(|| "disk".to_owned()), image_title(sheet, state.page.image));
+    // Beside the offset, the divider and the words that follow.
+    const REST: usize = 22;
+    let room = (state.columns() / 2).saturating_sub(REST);
+    let titles = (sheet.disk.is_some().then(|| "disk".to_owned()), short_title(sheet, state.page.image, room));
     let mut body = byte_list(look, state.columns(), sides, titles, head);
     let name = name_at(sides.cursor, sides.left.len(), sheet.is_full_crc32);
     let words = format!("{}{name}", cursor_lead(sides.cursor));
@@ -135,7 +144,7 @@ fn header(state: &State, sheet: &InnodbPageSheet) -> (Line<'static>, Vec<Line<'s
     let look = state.look;
     let (left, right) = sheet.sides(state.page.image);
     let side = (state.columns().saturating_sub(FIELD + 4) / 2).min(48);
-    let image = image_title(sheet, state.page.image).unwrap_or_else(|| "no image".to_owned());
+    let image = short_title(sheet, state.page.image, side).unwrap_or_else(|| "no image".to_owned());
     let (first, second) = if sheet.disk.is_some() { ("disk".to_owned(), image) } else { (image, String::new()) };
     let heading = format!("  {}{} {}", look.fit("field", FIELD), look.fit(&first, side), look.cut(&second, side));
     let fields = |bytes: &[u8]| page_fields(bytes, sheet.is_full_crc32);

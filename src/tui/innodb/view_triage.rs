@@ -14,7 +14,7 @@ use crate::output::innodb_text::write_innodb_page;
 use crate::tui::body::{Body, highlight};
 use crate::tui::export::text_of;
 use crate::tui::frame::fact;
-use crate::tui::look::{Look, pages};
+use crate::tui::look::{Look, columns, pages};
 
 /// Columns of a verdict's name.
 const VERDICT: usize = 17;
@@ -213,7 +213,9 @@ fn page_line(state: &State, at: usize, index: usize, name: usize, rest: usize) -
     };
     let called = if is_below { look.fit(&called, name) } else { look.fit_end(&called, name) };
     let words = judged.map_or_else(String::new, |(survey, page)| {
-        format!("{}; {}", page.prediction.on_start.name(), image_words(survey, page))
+        let on_start = page.prediction.on_start.name();
+        let all = format!("{on_start}; {}", image_words(survey, page));
+        if columns(&all) <= rest { all } else { on_start.to_owned() }
     });
     let number = page_no(state, index).map_or_else(String::new, |number| number.to_string());
     let style = style(look, verdict);

@@ -3,6 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::{Body, highlight};
+use crate::tui::look::Look;
 use crate::tui::picker::Item;
 use crate::tui::state::{PromptKind, State};
 
@@ -10,22 +11,27 @@ use crate::tui::state::{PromptKind, State};
 const KEYS: usize = 18;
 
 pub(super) fn body(state: &State, items: Vec<Item>) -> Body<'_> {
-    let look = state.look;
-    let title = match state.prompt.as_ref().map(|prompt| prompt.kind) {
-        Some(PromptKind::Bookmarks) if state.bookmarks.is_empty() => {
-            "Nothing was kept yet: b keeps the selected line".to_owned()
-        }
-        Some(PromptKind::Bookmarks) => "What was kept: enter goes there, esc closes this".to_owned(),
-        _ => format!(
-            "{} commands in {}: type letters of one, enter runs it, esc closes this",
-            items.len(),
-            state.view.name()
-        ),
+    let is_kept = state.prompt.as_ref().is_some_and(|prompt| prompt.kind == PromptKind::Bookmarks);
+    let kept = is_kept.then_some(state.bookmarks.len());
+    list(state.look, state.columns(), (kept, state.view.name()), items, state.picked)
+}
+
+/// The list of any screen. `kept`: how many bookmarks there are, where one of them is picked; `view`: the open one.
+pub(in crate::tui) fn list<'a, C: 'a>(
+    look: Look,
+    width: usize,
+    (kept, view): (Option<usize>, &str),
+    items: Vec<Item<C>>,
+    picked: usize,
+) -> Body<'a> {
+    let title = match kept {
+        Some(0) => "Nothing was kept yet: b keeps the selected line".to_owned(),
+        Some(_) => "What was kept: enter goes there, esc closes this".to_owned(),
+        None => format!("{} commands in {view}: type letters of one, enter runs it, esc closes this", items.len()),
     };
-    let head = vec![Line::styled(look.cut(&title, state.columns()), look.heading()), Line::default()];
-    let selected = state.picked.min(items.len().saturating_sub(1));
+    let head = vec![Line::styled(look.cut(&title, width), look.heading()), Line::default()];
+    let selected = picked.min(items.len().saturating_sub(1));
     let count = items.len();
-    let width = state.columns();
     let line = move |at: usize| {
         let Some(item) = items.get(at) else { return Line::default() };
         let lead = if at == selected { look.pointer() } else { " " };
