@@ -118,6 +118,11 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
         Start::WalDenied => {
             "unknown: WAL that a start may need is there, and this user may not open it".to_owned()
         }
+        Start::WalFromElsewhere => {
+            "unknown: WAL from the redo point on is not in pg_wal, and a signal file has the server fetch it from an archive or \
+             from another server"
+                .to_owned()
+        }
         Start::CannotBegin => match replay.recovery {
             Recovery::None | Recovery::AfterReset => "the server will not start: the WAL with its last checkpoint is \
                 missing",

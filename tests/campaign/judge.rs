@@ -250,6 +250,12 @@ pub fn judge(
         wrong.push(format!("wrong checksum after the repair: {} ({})", name(place), verdict(place)));
     }
 
+    // Replay makes of some torn pages what it makes of whole ones; that of the other start had them whole.
+    let is_harmless = |place: &&&Place| match &after {
+        Some(after) => before.is_up && after.is_up && is_same_page(place, &before.server.data(), &after.server.data()),
+        None => false,
+    };
+    let harmless = changed.iter().filter(is_unseen).filter(is_harmless).count();
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     for (place, page) in found.iter().filter(|(place, _)| !claims(place)) {
         let why =
@@ -260,7 +266,7 @@ pub fn judge(
         "torn": torn.len(), "old": faults.len() - torn.len(), "slots": slots,
         "failing": torn.iter().filter(|(place, fault)| fails_checksum(place, fault)).count(),
         "changed": changed.len(), "found": found.len(), "missed": missed.len(), "unseen": unseen.len(),
-        "unseen_pages": unseen, "false_alarms": alarms.len(), "healed": of_verdict(&["heals_in_replay"]),
+        "unseen_pages": unseen, "harmless": harmless, "false_alarms": alarms.len(), "healed": of_verdict(&["heals_in_replay"]),
         "left": of_verdict(&["leave"]), "restored": written.len() - rebuilt.min(written.len()), "rebuilt": rebuilt,
         "refused": refused, "predicted": predicted, "started": before.is_up, "status": said.status,
         "doubts": summary["doubt_codes"], "wrong": wrong,
@@ -307,15 +313,32 @@ fn name((path, block): &Place) -> String {
 }
 
 /// True when a page has other bytes in two directories.
-fn differs(one: &Path, other: &Path, (path, block): &Place) -> bool {
-    let page = |data: &Path| {
-        use std::os::unix::fs::FileExt;
-        let mut page = vec![0; faults::PAGE];
-        let file = fs::File::open(data.join(path)).ok()?;
-        file.read_exact_at(&mut page, block * faults::PAGE as u64).ok()?;
-        Some(page)
-    };
-    page(one) != page(other)
+fn differs(one: &Path, other: &Path, place: &Place) -> bool {
+    read_at(one, place) != read_at(other, place)
+}
+
+/// True when a page is gone from both, or says the same in both but for hint bits and unused space.
+fn is_same_page(place: &Place, one: &Path, other: &Path) -> bool {
+    match (read_at(one, place), read_at(other, place)) {
+        (Some(one), Some(other)) => page_id(place).is_some_and(|page| differences(page, &one, &other).is_empty()),
+        (one, other) => one == other,
+    }
+}
+
+fn read_at(data: &Path, (path, block): &Place) -> Option<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let mut page = vec![0; faults::PAGE];
+    let file = fs::File::open(data.join(path)).ok()?;
+    file.read_exact_at(&mut page, block * faults::PAGE as u64).ok()?;
+    Some(page)
+}
+
+fn page_id(place: &Place) -> Option<PageId> {
+    let ([spc, db, rel], fork) = buffer::locator(&place.0)?;
+    let forks = [ForkNumber::Main, ForkNumber::Fsm, ForkNumber::Vm, ForkNumber::Init];
+    let rel = RelFileLocator { spc_oid: spc, db_oid: db, rel_number: rel };
+    let fork = *forks.get(usize::from(fork))?;
+    Some(PageId { rel, fork, block: u32::try_from(place.1).unwrap_or(u32::MAX) })
 }
 
 /// What kind of page it was to be.
@@ -327,10 +350,7 @@ fn kind(fault: &Fault) -> String {
 
 /// True when more than hints and unused space keeps a torn page from being one of its versions.
 fn changes_a_row(place: &Place, fault: &Fault) -> bool {
-    let Some(([spc, db, rel], fork)) = buffer::locator(&place.0) else { return true };
-    let forks = [ForkNumber::Main, ForkNumber::Fsm, ForkNumber::Vm, ForkNumber::Init];
-    let rel = RelFileLocator { spc_oid: spc, db_oid: db, rel_number: rel };
-    let page = PageId { rel, fork: forks[usize::from(fork)], block: u32::try_from(place.1).unwrap_or(u32::MAX) };
+    let Some(page) = page_id(place) else { return true };
     // A free space map holds no rows, and corrects itself.
     page.fork != ForkNumber::Fsm
         && fault.versions.iter().all(|version| !differences(page, version, &fault.on_disk).is_empty())

@@ -6,13 +6,14 @@ use std::fmt::Write;
 use serde_json::Value;
 
 /// Columns: a heading, and the number in a result.
-const COLUMNS: [(&str, &str); 13] = [
+const COLUMNS: [(&str, &str); 14] = [
     ("torn", "torn"),
     ("checksum wrong", "failing"),
     ("row changed", "changed"),
     ("found", "found"),
     ("missed", "missed"),
     ("row changed, unseen", "unseen"),
+    ("of these harmless", "harmless"),
     ("false alarms", "false_alarms"),
     ("healed", "healed"),
     ("left", "left"),

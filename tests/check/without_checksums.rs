@@ -102,3 +102,28 @@ fn two_versions_in_one_page_are_seen_by_wal_alone() {
     assert!(found.iter().all(|key| checked.page(*key).unwrap()["verdict"] != "restore"), "there is no image left");
     assert_eq!(checked.summary["on_start"]["start"], "may_stop");
 }
+
+#[test]
+fn page_that_neither_wal_nor_an_image_speaks_of_is_examined_too() {
+    // pg_depend_depender_index of template1, as the second half of it never arrived: entries without a length. Nothing writes there.
+    const TORN: (&str, u64) = ("base/1/2673", 1);
+    let keep = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let data = keep.path().join("data");
+    copy_tree(&mixed(), &data);
+    let counts = |data: &Path| {
+        let ran = dwbinspect(&["check", arg(data), "--format", "ndjson"]);
+        let torn = ran.of_type("page").into_iter().filter(|page| page["path"] == TORN.0).collect::<Vec<_>>();
+        let unproven = ran.of_type("summary").pop().unwrap()["unproven_pages"].as_u64().unwrap();
+        (torn, unproven)
+    };
+    let (torn, unproven) = counts(&data);
+    assert_eq!(torn, Vec::<Value>::new());
+
+    let file = fs::OpenOptions::new().write(true).open(data.join(TORN.0)).unwrap();
+    let at = TORN.1 * PAGE as u64;
+    file.write_all_at(&[0; PAGE / 2], at + PAGE as u64 / 2).unwrap();
+    let (torn, still_unproven) = counts(&data);
+    let [page] = torn.as_slice() else { panic!("{torn:?}") };
+    assert_eq!((&page["block"], &page["disk"], &page["strength"]), (&1.into(), &"torn".into(), &"likely".into()));
+    assert_eq!(still_unproven, unproven - 1);
+}

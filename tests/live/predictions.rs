@@ -126,6 +126,18 @@ fn base_backup_is_in_order_when_its_wal_is_complete() {
     assert_ne!(ran.status, 0);
     assert!(!comes_up(&server, &without).0);
 
+    // The same starts when it is told where WAL is: that of an archive is not known here.
+    let fetching = base_backup(&server, "fetching", &["-X", "none"]);
+    let conf = fetching.join("postgresql.auto.conf");
+    let command = format!("restore_command = 'cp {}/pg_wal/%f %p'\n", server.data().display());
+    fs::write(&conf, fs::read_to_string(&conf).unwrap() + &command).unwrap();
+    fs::write(fetching.join("recovery.signal"), "").unwrap();
+    let (ran, summary) = check(&fetching);
+    assert_eq!((ran.status, &summary["on_start"]["start"]), (2, &"unknown".into()), "{}", ran.stdout);
+    server.sql("select pg_switch_wal();");
+    let (is_up, log) = comes_up(&server, &fetching);
+    assert!(is_up, "{log}");
+
     // The record that ends the backup, and all that follows, never arrived.
     let cut = base_backup(&server, "cut", &["-X", "stream"]);
     let label = fs::read_to_string(cut.join("backup_label")).unwrap();

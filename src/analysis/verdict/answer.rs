@@ -78,6 +78,7 @@ impl Answer {
             | Start::UnknownWal { .. }
             | Start::NotAllRead
             | Start::WalDenied
+            | Start::WalFromElsewhere
             | Start::SomePagesOnly => Self::Uncertain,
         }
     }

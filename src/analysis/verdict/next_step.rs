@@ -270,7 +270,7 @@ pub fn next_steps(
     let unproven = pages.iter().filter(is_unproven).count();
     let stand_ins = pages.iter().filter(|page| page.stand_in.is_some()).count();
     let mut steps: Vec<NextStep> = outlook.refused_by.map(|pid| NextStep::LookAtProcess { pid }).into_iter().collect();
-    let is_known = !matches!(outlook.start, Start::CannotBegin | Start::Unknown);
+    let is_known = !matches!(outlook.start, Start::CannotBegin | Start::WalFromElsewhere | Start::Unknown);
     let is_other_machine = replay.doubts.contains(&Doubt::ControlOfOtherByteOrder);
     let unknown = unknown_versions(replay);
     steps.extend(unknown.into_iter().map(|unknown| NextStep::UseNewerRelease { unknown }));
@@ -287,7 +287,7 @@ pub fn next_steps(
         return steps;
     }
     match outlook.start {
-        Start::CannotBegin => steps.push(NextStep::BringWal),
+        Start::CannotBegin | Start::WalFromElsewhere => steps.push(NextStep::BringWal),
         Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
         Start::Unknown => steps.push(NextStep::BringControl),
         _ => {}

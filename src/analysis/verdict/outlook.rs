@@ -33,6 +33,8 @@ pub enum Start {
     },
     /// Not known: WAL that the start needs is there, and the system does not let this user read it.
     WalDenied,
+    /// Not known: WAL that the start needs is missing, and the server fetches WAL from elsewhere.
+    WalFromElsewhere,
     /// It will not begin: WAL that the start needs is missing.
     CannotBegin,
     /// Replay of a base backup comes to the end of WAL before the end of the backup, or the backup is an incremental one.
@@ -77,7 +79,8 @@ impl Start {
             | Self::SomePagesOnly
             | Self::UnknownControl { .. }
             | Self::UnknownWal { .. }
-            | Self::WalDenied => "unknown",
+            | Self::WalDenied
+            | Self::WalFromElsewhere => "unknown",
             Self::CannotBegin => "cannot_begin",
             Self::BackupIncomplete => "backup_incomplete",
             Self::Stops { .. } => "stops",
@@ -193,6 +196,7 @@ impl Outlook {
             // Whatever stops it by the WAL that is read: the rest of it may say otherwise.
             _ if replay.doubts.iter().any(Doubt::is_of_denied_wal) => Start::WalDenied,
             // After a clean shutdown too: the server reads the checkpoint record, though it replays nothing.
+            _ if !replay.can_begin && replay.fetches_wal => Start::WalFromElsewhere,
             _ if !replay.can_begin => Start::CannotBegin,
             Recovery::None | Recovery::AfterReset => Start::WithoutReplay,
             recovery => match (stops, outlook.passed_over.first()) {

@@ -72,6 +72,8 @@ pub struct Replay {
     pub ends_with_files: bool,
     /// Replay can begin: the record at the redo point is in `pg_wal`.
     pub can_begin: bool,
+    /// A signal file has the server fetch WAL from an archive, or from the server that it follows.
+    pub fetches_wal: bool,
     /// What a start reads first is there, in a version that is not read here: whether replay can begin is unknown.
     pub begins_in_unknown_version: bool,
     /// Next transaction at the checkpoint.
@@ -93,6 +95,7 @@ impl Replay {
             broken_at: None,
             ends_with_files: false,
             can_begin: false,
+            fetches_wal: false,
             begins_in_unknown_version: false,
             next_xid: None,
             backup: None,
@@ -112,6 +115,7 @@ impl Replay {
         replay.redo_lsn = Some(control.checkpoint.redo_lsn);
         let asked_for =
             signs.signals.iter().any(|name| matches!(*name, "standby.signal" | "recovery.signal" | "recovery.conf"));
+        replay.fetches_wal = asked_for;
         replay.recovery = match &signs.backup_label {
             Some(Ok(label)) => {
                 replay.redo_lsn = label.redo_lsn;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::files::RelationFiles;
 use super::{CheckRequest, Cluster, KnownDamage, Scope, Stage, Told, Watch};
@@ -15,11 +16,13 @@ use crate::analysis::segment_check::segment_findings;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::proof::Proofs;
+use crate::analysis::verdict::rows::layout::layout_fault;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, Unchanged};
 use crate::analysis::verdict::unchecked::shows_late_transaction;
 use crate::cluster::names::RelationNames;
 use crate::inspect::page_rules::{ChecksumRule, PageRules};
-use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
+use crate::parsers::page_kind::access_method_name;
+use crate::types::{BlockNumber, ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// What the relation files told.
 #[derive(Default)]
@@ -82,8 +85,12 @@ pub(super) fn scan(
         .filter(|_| cluster.lacks_checksums())
         .and_then(|control| u32::try_from(control.checkpoint.next_full_xid & 0xFFFF_FFFF).ok());
     let unchanged = Unchanged::new(slots);
+    let odd = Mutex::new(Vec::new());
     let notable = |page: PageId, bytes: &[u8]| {
         unchanged.look(page, bytes);
+        if cluster.lacks_checksums() && breaks_layout(page, bytes, names) {
+            odd.lock().unwrap_or_else(PoisonError::into_inner).push(page);
+        }
         late_from.is_some_and(|next| shows_late_transaction(bytes, page.fork, next))
     };
     let found = |page: PageId| {
@@ -91,6 +98,13 @@ pub(super) fn scan(
     };
     let watch = ScanWatch { watch, found: &found };
     let mut scanned = read_pages(cluster, files, rules, &notable, request.jobs, &watch, &mut told.coverage);
+    let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(unproven) = scanned.files.as_mut().and_then(|files| files.unproven.as_mut()) {
+        *unproven = unproven.saturating_sub(odd.len() as u64);
+    }
+    for page in odd {
+        scanned.suspects.entry(page).or_insert(Suspicion::Differs);
+    }
     let is_same = unchanged.finish();
     Unchanged::note(slots, &is_same);
     if rules.by_control {
@@ -99,6 +113,15 @@ pub(super) fn scan(
         told.findings.extend(found);
     }
     scanned
+}
+
+/// True when the items of a page break a rule that every server keeps. Indexes of an access method that is not built in have
+/// rules of their own, and may look like others.
+fn breaks_layout(page: PageId, bytes: &[u8], names: &RelationNames) -> bool {
+    let method = || names.get(page.rel).and_then(|name| name.access_method_oid);
+    page.fork == ForkNumber::Main
+        && layout_fault(bytes, page.block).is_some()
+        && method().is_none_or(|oid| access_method_name(oid).is_some())
 }
 
 /// Files that lack pages, as a doubt about what those pages would have told.

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use rustc_hash::FxHashMap;
 use strum::{IntoStaticStr, VariantNames};
 
 use crate::parsers::heap::{TupleHeader, page_tuples};
@@ -141,7 +142,7 @@ fn lengths(header: &PageHeader, page: &[u8], kind: PageKind) -> Option<LayoutFau
 }
 
 fn duplicate(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
-    let mut seen: HashMap<&[u8], usize> = HashMap::new();
+    let mut seen: FxHashMap<&[u8], usize> = FxHashMap::default();
     line_pointers(header, page).enumerate().find_map(|(index, pointer)| {
         let at = usize::from(pointer.offset());
         let entry = page.get(at..at.saturating_add(usize::from(pointer.length()))).filter(|entry| !entry.is_empty())?;
