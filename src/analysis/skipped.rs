@@ -354,6 +354,8 @@ pub enum SkipReason {
     },
     /// Files of the doublewrite buffer were not found.
     BufferNotFound,
+    /// An option file of MySQL or MariaDB includes others.
+    OptionFileIncludes,
     /// A server may be running on the data directory.
     ServerMayRun,
     /// There is no WAL.

@@ -212,6 +212,7 @@ fn files_elsewhere_are_not_taken_for_an_empty_buffer() {
         let named = check(&data, &["--my-cnf", arg(&cnf)]);
         assert_eq!((pages(&named), named.status), (whole, given.status), "{case}");
         fs::write(&cnf, "[mysqld]\ninnodb_data_home_dir=../fast disk\n").unwrap();
+        fs::rename(data.join("ibdata1"), elsewhere.join("ibdata1")).unwrap();
         assert_eq!(check(&data, &["--my-cnf", arg(&cnf)]).status, given.status, "{case}");
     }
 }
@@ -244,6 +245,123 @@ fn images_are_not_written_into_directories_of_the_server() {
         let outside = kept.path().join(option);
         assert_eq!(dump(&outside).status, 2, "the linked file is not examined");
         assert!(fs::read_dir(&outside).unwrap().count() > 100, "{option}");
+    }
+}
+
+/// What an option file says is used; what it hides in other files is said.
+#[test]
+fn option_file_that_includes_others_is_not_all_that_the_server_reads() {
+    let (kept, data) = copy_of("mysql97");
+    let whole = check(&data, &[]);
+    let cnf = kept.path().join("my.cnf");
+    for (text, status, skipped) in [
+        ("[mysqld]\nport=1\n", whole.status, 0),
+        ("[mysqld]\nport=1\n!includedir /etc/none/\n", 2, 1),
+        ("!include /etc/none.cnf\n", 2, 1),
+    ] {
+        fs::write(&cnf, text).unwrap();
+        let ran = check(&data, &["--my-cnf", arg(&cnf)]);
+        let said = ran.of_type("skipped").iter().filter(|one| one["cause"] == "option_file_includes").count();
+        assert_eq!((ran.status, said), (status, skipped), "{text}");
+        assert_eq!(pages(&ran), pages(&whole), "{text}");
+    }
+}
+
+#[test]
+fn start_without_doublewrite_promises_no_image() {
+    for case in CASES {
+        let (kept, data) = copy_of(case);
+        let whole = check(&data, &[]);
+        let cnf = kept.path().join("my.cnf");
+        fs::write(&cnf, "[mysqld]\ninnodb_doublewrite=OFF\n").unwrap();
+        let ran = check(&data, &["--my-cnf", arg(&cnf)]);
+        let listed = pages(&ran);
+        assert_not_safer(case, (&whole, &pages(&whole)), &ran);
+        assert!(has_kind(&ran, "innodb_doublewrite_off"), "{case}");
+        assert_eq!(ran.of_type("summary")[0]["start"], "unknown", "{case}");
+        assert_eq!(listed.len(), pages(&whole).len(), "{case}");
+        for (key, page) in &listed {
+            // MariaDB 10.11.19 was started with this option, and took the images as without it.
+            if case.starts_with("mariadb") && page["on_start"] == "restored" {
+                assert_eq!(page["chosen"], pages(&whole)[key]["chosen"], "{case}: {page}");
+            } else {
+                assert_eq!((&page["on_start"], &page["chosen"]), (&"unknown".into(), &Value::Null), "{case}: {page}");
+            }
+            assert!(["unknown", "restore_unproven"].contains(&page["verdict"].as_str().unwrap()), "{page}");
+            assert!(page["reason_codes"].as_array().unwrap().contains(&"doublewrite_off".into()), "{page}");
+        }
+        fs::write(&cnf, "[mysqld]\ninnodb_doublewrite=DETECT_AND_RECOVER\n").unwrap();
+        assert_eq!(pages(&check(&data, &["--my-cnf", arg(&cnf)])), pages(&whole), "{case}");
+    }
+}
+
+/// The same pages, checkpoint and verdicts wherever the option file says that the files are.
+#[test]
+fn files_that_the_option_file_names_elsewhere_are_examined() {
+    for case in CASES {
+        let (kept, data) = copy_of(case);
+        let listed = pages(&check(&data, &[]));
+        let facts = |ran: &Ran| {
+            let summary = ran.of_type("summary").remove(0);
+            ["checkpoint_lsn", "start", "family", "sound", "damaged", "verdicts"].map(|name| summary[name].clone())
+        };
+        let whole = facts(&check(&data, &[]));
+        let [home, undo, redo, more] = ["home", "undo files", "redo", "more"].map(|name| {
+            fs::create_dir(kept.path().join(name)).unwrap();
+            kept.path().join(name)
+        });
+        let mut moved = 0;
+        for entry in fs::read_dir(&data).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            let to = match name.as_str() {
+                "ibdata1" => Some(home.join("system one")),
+                "shop" => Some(more.join(&name)),
+                "ib_logfile0" | "#innodb_redo" => Some(redo.join(&name)),
+                name if name.starts_with("undo") => Some(undo.join(name)),
+                _ => None,
+            };
+            if let Some(to) = to {
+                fs::rename(&path, to).unwrap();
+                moved += 1;
+            }
+        }
+        assert!(moved >= 3, "{case}: {moved}");
+        let cnf = kept.path().join("my.cnf");
+        // Directories named twice are read once.
+        let text = format!(
+            "[mysqld]\ninnodb_data_home_dir={}\ninnodb_data_file_path=system one:12M:autoextend\ninnodb_undo_directory=../undo files\n\
+             innodb_log_group_home_dir={}\ninnodb_doublewrite_dir=.\ninnodb_directories='{};../more;{}'\n",
+            home.display(),
+            redo.display(),
+            more.display(),
+            data.display(),
+        );
+        fs::write(&cnf, &text).unwrap();
+        let ran = check(&data, &["--my-cnf", arg(&cnf)]);
+        assert_eq!(facts(&ran), whole, "{case}: {}", ran.stdout);
+        let what = |pages: &Pages| -> Vec<_> {
+            let fields = ["verdict", "on_start", "chosen", "reason_codes", "disk", "offset"];
+            pages.iter().map(|(key, page)| (*key, fields.map(|name| page[name].clone()))).collect()
+        };
+        // A slot of the old buffer is named by the file that it is in.
+        assert_eq!(what(&pages(&ran)), what(&listed), "{case}");
+        for (directory, name) in [(&home, "home"), (&undo, "undo"), (&redo, "redo"), (&more, "more")] {
+            let ran = dwbinspect(&[
+                "innodb",
+                "dump",
+                "--my-cnf",
+                arg(&cnf),
+                "--images",
+                arg(&directory.join("images")),
+                arg(&data),
+            ]);
+            assert!(ran.status == 2 && ran.stderr.contains("nothing new is written"), "{case} {name}: {}", ran.stderr);
+        }
+        fs::remove_file(home.join("system one")).unwrap();
+        fs::remove_dir_all(&undo).unwrap();
+        let ran = check(&data, &["--my-cnf", arg(&cnf)]);
+        assert_eq!(ran.status, 2, "{case}: what is missing is said");
     }
 }
 

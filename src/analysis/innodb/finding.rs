@@ -70,6 +70,8 @@ pub enum InnodbFinding {
     },
     /// Pages were written after the checkpoint, and nothing in the doublewrite buffer is as new.
     InnodbBufferNotInUse,
+    /// The option file turns the doublewrite buffer off.
+    InnodbDoublewriteOff,
     /// Files or slots of the doublewrite buffer are missing.
     InnodbBufferIncomplete,
     /// One checkpoint block alone is valid.

@@ -133,6 +133,8 @@ pub enum BufferTrust {
     Incomplete,
     /// The buffer was not found.
     NotFound,
+    /// The option file turns it off: a start may not read it, and pages may have been written without it.
+    SwitchedOff,
     /// Pages were written after the checkpoint, and nothing in the buffer is as new: it is another one that was in use, or none.
     NotInUse,
 }
@@ -145,11 +147,14 @@ impl BufferTrust {
         content: &BufferContent,
         checkpoint: Option<InnodbLsn>,
         newest_on_disk: InnodbLsn,
+        is_off: bool,
     ) -> Self {
         let has_current = checkpoint.is_none_or(|checkpoint| content.newest_lsn() >= Some(checkpoint));
         let is_written_since = checkpoint.is_some_and(|checkpoint| newest_on_disk > checkpoint);
         if matches!(doublewrite.layout, DoublewriteLayout::Elsewhere | DoublewriteLayout::Missing) {
             Self::NotFound
+        } else if is_off {
+            Self::SwitchedOff
         } else if !content.is_complete {
             Self::Incomplete
         } else if content.newest_lsn().is_none() || (is_written_since && !has_current) {
@@ -164,6 +169,7 @@ impl BufferTrust {
         match self {
             Self::Complete => None,
             Self::Incomplete => Some(RecoveryReason::BufferIncomplete),
+            Self::SwitchedOff => Some(RecoveryReason::DoublewriteOff),
             Self::NotFound => Some(RecoveryReason::BufferNotFound),
             Self::NotInUse => Some(RecoveryReason::BufferNotInUse),
         }
@@ -377,8 +383,10 @@ impl JudgeContext<'_> {
             prediction.sureness = Sureness::Likely;
         }
         if let Some(reason) = self.trust.reason() {
-            if prediction.on_start == OnStart::Kept {
-                prediction.on_start = OnStart::Unknown;
+            // MariaDB 10.11.19 was seen to take images also where it is told to write none.
+            let may_ignore = self.trust == BufferTrust::SwitchedOff && self.family != Family::Mariadb;
+            if prediction.on_start == OnStart::Kept || may_ignore {
+                (prediction.on_start, prediction.chosen) = (OnStart::Unknown, None);
                 let rests_on_buffer = [RecoveryReason::NoWholeImage, RecoveryReason::ReplayMayStop];
                 prediction.reasons.retain(|known| !rests_on_buffer.contains(known));
             }

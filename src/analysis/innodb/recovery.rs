@@ -90,6 +90,8 @@ pub enum RecoveryReason {
     ReplayMayStop,
     /// The doublewrite buffer was not found.
     BufferNotFound,
+    /// The doublewrite buffer is turned off.
+    DoublewriteOff,
     /// Files or slots of the doublewrite buffer are missing.
     BufferIncomplete,
     /// Nothing in the doublewrite buffer is as new as the pages.
@@ -102,7 +104,7 @@ pub enum RecoveryReason {
 
 impl RecoveryReason {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::NoWholeImage,
         Self::ImageOlderThanCheckpoint,
         Self::OlderImagesIgnored,
@@ -118,6 +120,7 @@ impl RecoveryReason {
         Self::ImageOlderThanPage,
         Self::ReplayMayStop,
         Self::BufferNotFound,
+        Self::DoublewriteOff,
         Self::BufferIncomplete,
         Self::BufferNotInUse,
         Self::CheckpointUncertain,
@@ -143,6 +146,7 @@ impl RecoveryReason {
             Self::ImageOlderThanPage => "image_older_than_page",
             Self::ReplayMayStop => "replay_may_stop",
             Self::BufferNotFound => "buffer_not_found",
+            Self::DoublewriteOff => "doublewrite_off",
             Self::BufferIncomplete => "buffer_incomplete",
             Self::BufferNotInUse => "buffer_not_in_use",
             Self::CheckpointUncertain => "checkpoint_uncertain",

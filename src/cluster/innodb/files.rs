@@ -1,5 +1,6 @@
 //! Which files of InnoDB a directory has.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,22 @@ const REDO_DIRECTORY: &str = "#innodb_redo";
 
 /// Directory of temporary tablespaces, which a start makes anew.
 const TEMPORARY_DIRECTORY: &str = "#innodb_temp";
+
+/// What belongs to a data directory and is elsewhere. But for `doublewrite` paths are as the server has them, relative to the data
+/// directory or not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Directory of the doublewrite buffer.
+    pub doublewrite: Option<PathBuf>,
+    /// Files of the system tablespace in their order.
+    pub system: Vec<PathBuf>,
+    /// Directory of undo tablespaces.
+    pub undo: Option<PathBuf>,
+    /// Directory of the redo log.
+    pub redo: Option<PathBuf>,
+    /// Directories of other tablespaces.
+    pub tablespaces: Vec<PathBuf>,
+}
 
 /// Files by their names; their content is not read here.
 #[derive(Debug, Default)]
@@ -38,27 +55,57 @@ pub struct InnodbFiles {
 }
 
 impl InnodbFiles {
-    /// Lists a data directory, and `doublewrite_dir` where files of the doublewrite buffer are elsewhere.
+    /// Lists a data directory, and what of it is elsewhere. Files of a directory that cannot be listed are in `skipped`, but for that
+    /// of the doublewrite buffer.
     ///
     /// # Errors
-    /// When the data directory cannot be listed.
-    pub fn list(data_dir: &Path, doublewrite_dir: Option<&Path>) -> Result<Self, AccessError> {
+    /// When the data directory or that of the doublewrite buffer cannot be listed.
+    pub fn list(data_dir: &Path, elsewhere: &Elsewhere) -> Result<Self, AccessError> {
         let mut files = Self::default();
         let listing = fs::read_dir(data_dir).map_err(|source| AccessError::io("list", data_dir, source))?;
         files.directory(data_dir, Path::new(""), listing, 0);
-        if let Some(elsewhere) = doublewrite_dir {
-            let listing = fs::read_dir(elsewhere).map_err(|source| AccessError::io("list", elsewhere, source))?;
+        if let Some(directory) = &elsewhere.doublewrite {
+            let listing = fs::read_dir(directory).map_err(|source| AccessError::io("list", directory, source))?;
             files.doublewrite.clear();
             for entry in listing.flatten() {
                 files.doublewrite_file(&entry.file_name().to_string_lossy(), entry.path());
             }
         }
         files.system.sort_by_key(|path| system_number(path));
+        files.add_elsewhere(data_dir, elsewhere);
         files.spaces.sort_by(|one, other| one.as_os_str().as_bytes().cmp(other.as_os_str().as_bytes()));
         files.links.sort();
         files.doublewrite.sort();
         files.redo_directory.sort();
         Ok(files)
+    }
+
+    fn add_elsewhere(&mut self, data_dir: &Path, elsewhere: &Elsewhere) {
+        if let Some(directory) = &elsewhere.redo {
+            (self.redo_file, self.redo_directory) = (None, Vec::new());
+            let (several, one) = (directory.join(REDO_DIRECTORY), directory.join("ib_logfile0"));
+            if data_dir.join(&several).is_dir() {
+                self.subdirectory(data_dir, &several, REDO_DIRECTORY, 0);
+            } else if data_dir.join(&one).is_file() {
+                self.redo_file = Some(one);
+            }
+        }
+        if !elsewhere.system.is_empty() {
+            self.system.clone_from(&elsewhere.system);
+        }
+        for directory in elsewhere.undo.iter().chain(&elsewhere.tablespaces) {
+            let full = data_dir.join(directory);
+            match fs::read_dir(&full) {
+                Ok(listing) => self.directory(data_dir, directory, listing, 1),
+                Err(source) => self.skipped.push(AccessError::io("list", &full, source)),
+            }
+        }
+        if elsewhere.undo.is_some() || !elsewhere.tablespaces.is_empty() {
+            // A directory may be named twice, or be one of the data directory.
+            let mut seen = BTreeSet::new();
+            let real = |path: &PathBuf| fs::canonicalize(data_dir.join(path)).unwrap_or_else(|_| path.clone());
+            self.spaces.retain(|path| seen.insert(real(path)));
+        }
     }
 
     /// True when nothing of InnoDB is there.

@@ -176,6 +176,7 @@ fn note_trust(trust: BufferTrust, findings: &mut Vec<Finding>) {
     let finding = match trust {
         // What was not found is said where files are listed.
         BufferTrust::Complete | BufferTrust::NotFound => return,
+        BufferTrust::SwitchedOff => InnodbFinding::InnodbDoublewriteOff,
         BufferTrust::Incomplete => InnodbFinding::InnodbBufferIncomplete,
         BufferTrust::NotInUse => InnodbFinding::InnodbBufferNotInUse,
     };
@@ -186,7 +187,9 @@ fn note_trust(trust: BufferTrust, findings: &mut Vec<Finding>) {
 fn start_of(source: &InnodbSource, content: &BufferContent, trust: BufferTrust, pages: &[InnodbPage]) -> InnodbStart {
     let any = |takes: &dyn Fn(&InnodbPage) -> bool| pages.iter().any(takes);
     let has_bad_entries = source.family == Family::Mysql8 && !content.damaged_blocks.is_empty();
-    if has_bad_entries || any(&|page| page.prediction.on_start == OnStart::RefusesToStart) {
+    if (has_bad_entries && trust != BufferTrust::SwitchedOff)
+        || any(&|page| page.prediction.on_start == OnStart::RefusesToStart)
+    {
         InnodbStart::Refuses
     } else if matches!(source.family, Family::MariadbOld | Family::Unknown)
         || trust != BufferTrust::Complete

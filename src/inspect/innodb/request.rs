@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::analysis::in_order::all_cores;
-use crate::cluster::innodb::files::InnodbFiles;
+use crate::cluster::innodb::files::{Elsewhere, InnodbFiles};
 use crate::cluster::open::{AccessError, Links, read_small};
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::my_cnf::DirectorySettings;
@@ -21,7 +21,7 @@ pub struct InnodbRequest {
     pub data_dir: PathBuf,
     /// Directory of the doublewrite buffer, where it is another one.
     pub doublewrite_dir: Option<PathBuf>,
-    /// Option file of the server, which tells where the doublewrite buffer is if that is not given.
+    /// Option file of the server, which tells where files are that are elsewhere, and whether images are used.
     pub my_cnf: Option<PathBuf>,
     /// Threads that read.
     pub jobs: usize,
@@ -34,32 +34,57 @@ impl InnodbRequest {
         Self { data_dir: data_dir.into(), doublewrite_dir: None, my_cnf: None, jobs: all_cores() }
     }
 
-    /// Directories that belong to the server, so that nothing is written into them: the data directory, that of the doublewrite
-    /// buffer, and those of data files that are elsewhere.
+    /// Directories that belong to the server, so that nothing is written into them: the data directory, and every one with files of
+    /// it elsewhere that an option of the command, the option file or an `.isl` file names.
     ///
     /// # Errors
     /// When not all of them can be found out.
     pub fn protected(&self) -> Result<Vec<PathBuf>, InspectError> {
+        let settings = self.settings()?;
+        let elsewhere = self.elsewhere(&settings);
         let files = list_files(self)?;
+        let parent = |path: &Path| path.parent().map(|parent| self.data_dir.join(parent));
         let mut found = vec![self.data_dir.clone()];
-        found.extend(self.buffer_directory()?);
+        found.extend(elsewhere.doublewrite);
+        let directories = elsewhere.undo.iter().chain(&elsewhere.redo).chain(&elsewhere.tablespaces);
+        found.extend(directories.map(|directory| self.data_dir.join(directory)));
+        found.extend(settings.data_home.map(|directory| self.data_dir.join(directory)));
+        found.extend(elsewhere.system.iter().filter_map(|file| parent(file)));
         for link in &files.links {
             let target = link_target(&self.data_dir, link).map_err(InspectError::InnodbFiles)?;
-            found.extend(self.data_dir.join(target).parent().map(Path::to_owned));
+            found.extend(parent(Path::new(&target)));
         }
         Ok(found)
     }
 
-    /// Directory of the doublewrite buffer, if one is named.
-    fn buffer_directory(&self) -> Result<Option<PathBuf>, InspectError> {
-        match (&self.doublewrite_dir, &self.my_cnf) {
-            (Some(given), _) => Ok(Some(given.clone())),
-            (None, Some(path)) => {
-                let text = read_small(path, Links::Follow, MAX_CNF_BYTES).map_err(InspectError::InnodbFiles)?;
-                let settings = DirectorySettings::parse(&String::from_utf8_lossy(&text));
-                Ok(settings.directory().map(|directory| self.data_dir.join(directory)))
-            }
-            (None, None) => Ok(None),
+    /// What the option file says; without one, nothing.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn settings(&self) -> Result<DirectorySettings, InspectError> {
+        let Some(path) = &self.my_cnf else { return Ok(DirectorySettings::default()) };
+        let text = read_small(path, Links::Follow, MAX_CNF_BYTES).map_err(InspectError::InnodbFiles)?;
+        Ok(DirectorySettings::parse(&String::from_utf8_lossy(&text)))
+    }
+
+    /// What of the data directory is elsewhere. The directory of the doublewrite buffer that was given counts more than the one in
+    /// the option file.
+    #[must_use]
+    pub fn elsewhere(&self, settings: &DirectorySettings) -> Elsewhere {
+        let named = settings.directory().map(|directory| self.data_dir.join(directory));
+        let path = |text: &Option<String>| text.as_deref().map(PathBuf::from);
+        let home = settings.data_home.as_deref().map(Path::new);
+        let in_home = |file: &str| home.map_or_else(|| PathBuf::from(file), |home| home.join(file));
+        let mut system: Vec<PathBuf> = settings.system_files.iter().map(|file| in_home(file)).collect();
+        if system.is_empty() && home.is_some() {
+            system.push(in_home("ibdata1"));
+        }
+        Elsewhere {
+            doublewrite: self.doublewrite_dir.clone().or(named),
+            system,
+            undo: path(&settings.undo),
+            redo: path(&settings.redo),
+            tablespaces: settings.tablespaces.iter().map(PathBuf::from).collect(),
         }
     }
 }
@@ -70,8 +95,8 @@ impl InnodbRequest {
 /// When it cannot be listed, or nothing of InnoDB is there.
 pub fn list_files(request: &InnodbRequest) -> Result<InnodbFiles, InspectError> {
     let root = &request.data_dir;
-    let elsewhere = request.buffer_directory()?;
-    let files = InnodbFiles::list(root, elsewhere.as_deref()).map_err(InspectError::InnodbFiles)?;
+    let elsewhere = request.elsewhere(&request.settings()?);
+    let files = InnodbFiles::list(root, &elsewhere).map_err(InspectError::InnodbFiles)?;
     if files.is_empty() { Err(InspectError::NotInnodb(root.clone())) } else { Ok(files) }
 }
 

@@ -19,6 +19,7 @@ use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::flags::declared_pages;
+use crate::parsers::innodb::my_cnf::DirectorySettings;
 use crate::parsers::innodb::page::PageHeader;
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::redo::RedoFormat;
@@ -39,6 +40,10 @@ pub struct InnodbSource {
     pub doublewrite: Doublewrite,
     /// Whose rules count.
     pub family: Family,
+    /// What the option file says.
+    pub settings: DirectorySettings,
+    /// The option file, if one was given.
+    pub my_cnf: Option<PathBuf>,
 }
 
 /// True when the files of a directory are those of MySQL or MariaDB.
@@ -59,7 +64,8 @@ impl InnodbSource {
         let log = RedoLog::read(&root, &files);
         let family = Family::of(&files, &log, spaces.has_full_crc32());
         let doublewrite = Doublewrite::open(&root, &files, &spaces, family.has_buffer_files());
-        Ok(Self { root, files, spaces, log, doublewrite, family })
+        let (settings, my_cnf) = (request.settings()?, request.my_cnf.clone());
+        Ok(Self { root, files, spaces, log, doublewrite, family, settings, my_cnf })
     }
 
     /// Where recovery starts, if that is known.
@@ -97,7 +103,13 @@ impl InnodbSource {
             family: self.family,
             checkpoint: self.checkpoint(),
             is_checkpoint_certain: self.log.is_checkpoint_certain,
-            trust: BufferTrust::of(&self.doublewrite, content, self.checkpoint(), newest),
+            trust: BufferTrust::of(
+                &self.doublewrite,
+                content,
+                self.checkpoint(),
+                newest,
+                self.settings.is_doublewrite_off,
+            ),
         }
     }
 
@@ -202,6 +214,9 @@ impl InnodbSource {
             findings.push(finding);
         }
         self.notes_of_spaces(findings, coverage);
+        if let Some(path) = self.my_cnf.as_ref().filter(|_| self.settings.has_includes) {
+            coverage.skip(SkippedPart::file(path.display().to_string()), SkipReason::OptionFileIncludes);
+        }
         let errors = self.files.skipped.iter().chain(&self.log.skipped);
         for error in errors {
             coverage.skip(SkippedPart::DataFiles, error);

@@ -43,6 +43,7 @@ impl fmt::Display for InnodbFinding {
             Self::InnodbBufferNotInUse => {
                 f.write_str("pages were written after the checkpoint, and nothing in the doublewrite buffer is as new")
             }
+            Self::InnodbDoublewriteOff => f.write_str("the option file turns the doublewrite buffer off"),
             Self::InnodbBufferIncomplete => f.write_str("files or slots of the doublewrite buffer are missing"),
             Self::InnodbCheckpointUncertain => {
                 f.write_str("one checkpoint block alone is valid: a newer checkpoint may be lost")
@@ -106,6 +107,9 @@ impl InnodbFinding {
             Self::InnodbBufferNotInUse => {
                 "images may lie elsewhere, or the server ran with innodb_doublewrite=OFF: what is missing here proves nothing. \
                  Give --doublewrite-dir or --my-cnf"
+            }
+            Self::InnodbDoublewriteOff => {
+                "whether a start uses images is unknown; pages were perhaps written without any"
             }
             Self::InnodbBufferIncomplete => "images may be in what is missing: what is not found proves nothing",
             Self::InnodbCheckpointUncertain => "an image that counts as current may be older than the checkpoint",
@@ -205,6 +209,7 @@ impl fmt::Display for RecoveryReason {
             Self::BufferNotFound => {
                 "the doublewrite buffer was not found: give --doublewrite-dir or --my-cnf, if it is elsewhere"
             }
+            Self::DoublewriteOff => "the option file turns the doublewrite buffer off: a start may not use images",
             Self::BufferIncomplete => "files or slots of the doublewrite buffer are missing",
             Self::BufferNotInUse => {
                 "pages were written after the checkpoint, and nothing in the doublewrite buffer is as new: images may lie \

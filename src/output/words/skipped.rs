@@ -190,6 +190,9 @@ impl fmt::Display for SkipReason {
             Self::BufferNotFound => {
                 f.write_str("it was not found: give --doublewrite-dir or --my-cnf, if it is in another directory")
             }
+            Self::OptionFileIncludes => {
+                f.write_str("it includes other option files, which are not read: they may name other directories")
+            }
             Self::ServerMayRun => {
                 f.write_str("a server may be running on the data directory, and pages change while they are read")
             }

@@ -1,15 +1,25 @@
-//! Option files of MySQL and MariaDB: which directories they name.
+//! Option files of MySQL and MariaDB: which directories they name, and whether images are used.
 
 /// Groups that a server reads, besides those with its version at the end.
 const SERVER_GROUPS: [&str; 4] = ["mysqld", "server", "mariadb", "mariadbd"];
 
-/// The directories of an option file that tell where the doublewrite buffer is.
+/// What an option file says of where the files of InnoDB are, and whether images are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectorySettings {
     /// `innodb_doublewrite_dir`.
     pub doublewrite: Option<String>,
-    /// `innodb_data_home_dir`, where the files are if the other is not set.
+    /// `innodb_data_home_dir`, where the system tablespace is, and images if the other is not set.
     pub data_home: Option<String>,
+    /// Files of the system tablespace in their order, by `innodb_data_file_path`.
+    pub system_files: Vec<String>,
+    /// `innodb_undo_directory`.
+    pub undo: Option<String>,
+    /// `innodb_log_group_home_dir`.
+    pub redo: Option<String>,
+    /// `innodb_directories`: where tablespaces may be besides.
+    pub tablespaces: Vec<String>,
+    /// `innodb_doublewrite` is off: the server writes no images, and a start may use none.
+    pub is_doublewrite_off: bool,
     /// The file names others (`!include`, `!includedir`), which are not read.
     pub has_includes: bool,
 }
@@ -27,17 +37,34 @@ impl DirectorySettings {
                 is_server = SERVER_GROUPS.contains(&group);
             } else if line.starts_with("!include") {
                 found.has_includes = true;
-            } else if let Some((name, value)) = line.split_once('=').filter(|_| is_server) {
-                let name = name.trim().to_ascii_lowercase().replace('-', "_");
-                let value = Some(unquoted(value)).filter(|value| !value.is_empty());
-                match name.strip_prefix("loose_").unwrap_or(&name) {
-                    "innodb_doublewrite_dir" => found.doublewrite = value,
-                    "innodb_data_home_dir" => found.data_home = value,
-                    _ => {}
-                }
+            } else if is_server && !line.starts_with(['#', ';']) {
+                let (name, value) = line.split_once('=').unwrap_or((line, ""));
+                let name = unquoted(name).to_ascii_lowercase().replace('-', "_");
+                found.set(name.strip_prefix("loose_").unwrap_or(&name), &unquoted(value));
             }
         }
         found
+    }
+
+    fn set(&mut self, name: &str, value: &str) {
+        let directory = || Some(value.to_owned()).filter(|value| !value.is_empty());
+        let list = || value.split(';').map(str::trim).filter(|part| !part.is_empty());
+        let is_off = ["0", "off", "false", "no"].contains(&value.to_ascii_lowercase().as_str());
+        match name {
+            "innodb_doublewrite_dir" => self.doublewrite = directory(),
+            "innodb_data_home_dir" => self.data_home = directory(),
+            "innodb_undo_directory" => self.undo = directory(),
+            "innodb_log_group_home_dir" => self.redo = directory(),
+            "innodb_directories" => self.tablespaces = list().map(str::to_owned).collect(),
+            // Each file is a path, its size, and words about growth.
+            "innodb_data_file_path" => {
+                self.system_files = list().filter_map(|file| file.split(':').next()).map(str::to_owned).collect();
+            }
+            "innodb_doublewrite" => self.is_doublewrite_off = is_off,
+            "skip_innodb_doublewrite" | "disable_innodb_doublewrite" => self.is_doublewrite_off = !is_off,
+            "enable_innodb_doublewrite" => self.is_doublewrite_off = is_off,
+            _ => {}
+        }
     }
 
     /// The directory of the doublewrite buffer; `None`: the data directory.
@@ -78,5 +105,46 @@ mod tests {
             DirectorySettings::parse("[mysql]\ninnodb_data_home_dir=/a\n\0[=]\n="),
             DirectorySettings::default()
         );
+    }
+    #[test]
+    fn places_of_files_are_read() {
+        let text = "[mariadb]\ninnodb_data_file_path = ibdata1:12M;/raw disk/ibdata2:50M:autoextend:max:1G ; # two\n\
+                    innodb-undo-directory='/undo'\ninnodb_log_group_home_dir=/redo\ninnodb_directories=\"/a;../b\"\n";
+        let found = DirectorySettings::parse(text);
+        assert_eq!(found.system_files, ["ibdata1", "/raw disk/ibdata2"]);
+        assert_eq!((found.undo.as_deref(), found.redo.as_deref()), (Some("/undo"), Some("/redo")));
+        assert_eq!(found.tablespaces, ["/a", "../b"]);
+        assert!(!found.is_doublewrite_off);
+    }
+
+    #[test]
+    fn doublewrite_is_off_in_every_spelling() {
+        let is_off = |line: &str| DirectorySettings::parse(&format!("[mysqld]\n{line}\n")).is_doublewrite_off;
+        for off in [
+            "innodb_doublewrite=0",
+            "innodb-doublewrite = OFF # fast",
+            "loose_innodb_doublewrite='false'",
+            "innodb_doublewrite=no",
+            "skip-innodb-doublewrite",
+            "skip_innodb_doublewrite # fast",
+            "skip-innodb-doublewrite=1",
+            "disable-innodb_doublewrite",
+            "enable_innodb_doublewrite=0",
+            "innodb_doublewrite=1\ninnodb_doublewrite=OFF",
+        ] {
+            assert!(is_off(off), "{off}");
+        }
+        for on in [
+            "innodb_doublewrite",
+            "innodb_doublewrite=ON",
+            "innodb_doublewrite=DETECT_ONLY",
+            "#innodb_doublewrite=0",
+            "; skip-innodb-doublewrite",
+            "skip-innodb-doublewrite=0",
+            "innodb_doublewrite=0\ninnodb_doublewrite=1",
+            "[client]\ninnodb_doublewrite=0",
+        ] {
+            assert!(!is_off(on), "{on}");
+        }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct BufferArgs {
     /// Directory of the doublewrite buffer, where innodb_doublewrite_dir names another one
     #[arg(long, value_name = "DIR")]
     doublewrite_dir: Option<PathBuf>,
-    /// Option file of the server (my.cnf): innodb_doublewrite_dir and innodb_data_home_dir are taken from it
+    /// Option file of the server (my.cnf), which names directories outside the data directory
     #[arg(long, value_name = "FILE")]
     my_cnf: Option<PathBuf>,
     #[command(flatten)]
