@@ -10,6 +10,7 @@ use crate::cluster::open::AccessError;
 use crate::cluster::wal::{NoteKind, WalReadError, WalSetError};
 use crate::parsers::control::ChecksumState;
 use crate::parsers::error::ParseError;
+use crate::parsers::innodb::compressed::PageCodec;
 use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
 /// Something that was not examined, and why.
@@ -335,8 +336,8 @@ pub enum SkipReason {
     UnknownCodec {
         /// How many.
         pages: u64,
-        /// The server's number of the way.
-        number: u64,
+        /// The way.
+        codec: PageCodec,
     },
     /// A data file outside the data directory.
     OutsideDataDirectory {
@@ -354,6 +355,8 @@ pub enum SkipReason {
     },
     /// Files of the doublewrite buffer were not found.
     BufferNotFound,
+    /// Slots of the doublewrite buffer of MySQL or MariaDB are all zero that a server writes before others that are not.
+    SlotsOfZeros,
     /// An option file of MySQL or MariaDB includes others.
     OptionFileIncludes,
     /// A server may be running on the data directory.

@@ -365,6 +365,74 @@ fn files_that_the_option_file_names_elsewhere_are_examined() {
     }
 }
 
+/// A whole image whose tablespace stands in what cannot be unpacked may be of any page with its number.
+#[test]
+fn image_that_does_not_tell_its_tablespace_may_be_of_the_page() {
+    let (_kept, data) = copy_of("mariadb1011-compressed");
+    let listed = pages(&check(&data, &[]));
+    let dump = dwbinspect(&["innodb", "dump", "--format", "ndjson", arg(&data)]).of_type("slot");
+    let system = data.join("ibdata1");
+    let mut bytes = fs::read(&system).unwrap();
+    let mut changed = Vec::new();
+    for (key, page) in &listed {
+        let candidates = page["candidates"].as_array().unwrap();
+        let index_of = |slot: &Value| slot["slot_index"].as_u64().unwrap() as usize;
+        let type_of = |slot: &Value| dump[index_of(slot)]["page_type"].as_u64().unwrap() as usize;
+        let is_compressed = |slot: &Value| type_of(slot) > 0x8000 && slot["page_checksum"] == "good";
+        if candidates.is_empty() || !candidates.iter().all(is_compressed) {
+            continue;
+        }
+        for slot in candidates {
+            let at = (64 + index_of(slot)) * 16_384;
+            let length = (type_of(slot) & 0x7FFF) * 256;
+            // Of no codec that is known here, under a right checksum.
+            bytes[at + 26..at + length - 4].fill(0xA7);
+            let crc = crc32c::crc32c(&bytes[at..at + length - 4]);
+            bytes[at + length - 4..at + length].copy_from_slice(&crc.to_be_bytes());
+        }
+        changed.push(*key);
+    }
+    assert!(changed.len() > 2, "{changed:?}");
+    fs::write(&system, bytes).unwrap();
+    let found = pages(&check(&data, &[]));
+    for key in changed.iter().filter(|key| listed[key]["disk"] != "zeroed") {
+        let page = &found[key];
+        assert_eq!(page["verdict"], "unknown", "{page}");
+        let reasons = page["reason_codes"].as_array().unwrap();
+        assert!(reasons.contains(&"image_without_tablespace".into()), "{page}");
+        assert!(!reasons.contains(&"no_whole_image".into()), "{page}");
+        assert_eq!(page["on_start_certainty"], "likely", "{page}");
+    }
+}
+
+/// Servers fill slots from the first on, so that zeros before images are of somebody else.
+#[test]
+fn slots_of_zeros_before_images_leave_the_buffer_in_doubt() {
+    for case in CASES {
+        let (_kept, data) = copy_of(case);
+        let whole = check(&data, &[]);
+        assert!(!has_kind(&whole, "innodb_buffer_incomplete"), "{case}");
+        let (path, first) = match case.starts_with("mysql97") {
+            true => (data.join("#ib_16384_0.dblwr"), 0),
+            false => (data.join("ibdata1"), 64),
+        };
+        let bytes = fs::read(&path).unwrap();
+        for (from, count) in [(0, 1), (0, 60), (17, 1), (30, 9), (60, 5)] {
+            Edit::ZeroAt((first + from) * 16_384, count * 16_384).apply(&path, &bytes);
+            let ran = check(&data, &[]);
+            let context = format!("{case}: {count} slots from {from} on");
+            assert!(has_kind(&ran, "innodb_buffer_incomplete"), "{context}");
+            assert_not_safer(&context, (&whole, &pages(&whole)), &ran);
+            for page in pages(&ran).values() {
+                assert!(
+                    ["unknown", "restore_unproven"].contains(&page["verdict"].as_str().unwrap()),
+                    "{context}: {page}"
+                );
+            }
+        }
+    }
+}
+
 /// A buffer without anything as new as the pages was not in use.
 #[test]
 fn outdated_buffer_says_nothing_of_pages_without_an_image() {

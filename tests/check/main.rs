@@ -9,6 +9,7 @@ mod dwb_ring_cluster;
 mod innodb;
 mod innodb_evidence;
 mod innodb_hostile;
+mod innodb_innochecksum;
 mod interruption;
 mod page_at;
 mod page_history;

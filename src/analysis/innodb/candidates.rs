@@ -1,14 +1,15 @@
 //! The slots and entries that name each page, in the order in which a server meets them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use super::slot::{SlotFacts, read_slots};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
-use crate::cluster::innodb::doublewrite::Doublewrite;
+use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::tablespace::Tablespaces;
 use crate::parsers::innodb::detect_block::DetectBlock;
+use crate::parsers::innodb::layout::{LEGACY_BATCH_SLOTS, MAX_SEGMENTS, is_filled_in_turn};
 use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
@@ -90,6 +91,8 @@ pub struct BufferContent {
     pub damaged_blocks: Vec<DamagedBlock>,
     /// Every slot and entry was read that the server has, as far as anything shows it.
     pub is_complete: bool,
+    /// Numbers of pages that whole images hold whose tablespace cannot be told.
+    unnamed: BTreeSet<u32>,
     /// Indexes of slots by page.
     by_page: BTreeMap<InnodbPageId, Vec<usize>>,
     /// Indexes of entries by page.
@@ -121,6 +124,8 @@ impl BufferContent {
             if let Some(facts) = facts {
                 if let Some(page) = facts.page() {
                     content.by_page.entry(page).or_default().push(content.slots.len());
+                } else if facts.state.is_sound() {
+                    content.unnamed.insert(facts.page_no);
                 }
                 content.slots.push(facts);
             }
@@ -131,11 +136,31 @@ impl BufferContent {
         } else {
             coverage.skip(SkippedPart::RestOfDoubleWriteBuffer, SkipReason::Interrupted(Lacking::Images));
         }
+        let is_overwritten = content.has_zeros_before_images(doublewrite);
         // Of several files in use none stays empty: one that is was overwritten with zeros.
         let is_used = |counts: &SlotCounts| counts.empty < counts.all;
         let is_emptied = content.counts.iter().any(is_used) && !content.counts.iter().all(is_used);
-        content.is_complete = doublewrite.is_complete() && coverage.skipped.len() == skipped_before && !is_emptied;
+        if is_wanted && (is_overwritten || is_emptied) {
+            coverage.skip(SkippedPart::DoubleWriteBuffer, SkipReason::SlotsOfZeros);
+        }
+        content.is_complete = doublewrite.is_complete() && coverage.skipped.len() == skipped_before;
         content
+    }
+
+    /// True when slots are all zero that a server writes before others that are not.
+    fn has_zeros_before_images(&self, doublewrite: &Doublewrite) -> bool {
+        doublewrite.files.iter().enumerate().any(|(number, file)| {
+            let of_file = self.slots.iter().filter(|slot| slot.slot.0 == number);
+            let used: Vec<u64> = of_file.map(|slot| slot.slot.1).collect();
+            match (&doublewrite.layout, file.batch_slots) {
+                (DoublewriteLayout::Legacy(_), _) => !is_filled_in_turn(&used, LEGACY_BATCH_SLOTS, LEGACY_BATCH_SLOTS),
+                // In a single file segments of both kinds of batches take turns, and one kind may not have been used.
+                (DoublewriteLayout::Files, Some(batch)) if doublewrite.files.len() > 1 => {
+                    !is_filled_in_turn(&used, batch, batch.div_ceil(MAX_SEGMENTS))
+                }
+                _ => false,
+            }
+        })
     }
 
     fn read_entries(&mut self, doublewrite: &Doublewrite, coverage: &mut Coverage) {
@@ -182,6 +207,12 @@ impl BufferContent {
     /// The entries that name a page.
     pub fn entries_of(&self, page: InnodbPageId) -> impl Iterator<Item = &EntryFacts> {
         self.entries_by_page.get(&page).into_iter().flatten().filter_map(|index| self.entries.get(*index))
+    }
+
+    /// True when a whole image of a page with this number does not tell its tablespace.
+    #[must_use]
+    pub fn has_unnamed(&self, page_no: u32) -> bool {
+        self.unnamed.contains(&page_no)
     }
 
     /// True when a slot or an entry names the page.

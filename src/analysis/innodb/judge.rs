@@ -382,6 +382,13 @@ impl JudgeContext<'_> {
             prediction.reasons.push(RecoveryReason::CheckpointUncertain);
             prediction.sureness = Sureness::Likely;
         }
+        // Such an image tells the number of its page alone.
+        let may_have_other = space.flags.is_full_crc32 && self.content.has_unnamed(found.page_no);
+        if may_have_other && prediction.chosen.is_none() {
+            prediction.reasons.retain(|known| *known != RecoveryReason::NoWholeImage);
+            prediction.reasons.push(RecoveryReason::ImageWithoutTablespace);
+            prediction.sureness = Sureness::Likely;
+        }
         if let Some(reason) = self.trust.reason() {
             // MariaDB 10.11.19 was seen to take images also where it is told to write none.
             let may_ignore = self.trust == BufferTrust::SwitchedOff && self.family != Family::Mariadb;
@@ -410,7 +417,8 @@ impl JudgeContext<'_> {
             return InnodbVerdict::Whole;
         }
         if !page.candidates.iter().any(|candidate| candidate.facts.state.is_sound()) {
-            let is_certain = self.trust == BufferTrust::Complete;
+            let is_unnamed = page.prediction.reasons.contains(&RecoveryReason::ImageWithoutTablespace);
+            let is_certain = self.trust == BufferTrust::Complete && !is_unnamed;
             return if is_certain { InnodbVerdict::NoImage } else { InnodbVerdict::Unknown };
         }
         let chosen = page.chosen().and_then(|chosen| page.candidates.get(chosen));

@@ -90,6 +90,8 @@ pub enum RecoveryReason {
     ReplayMayStop,
     /// The doublewrite buffer was not found.
     BufferNotFound,
+    /// A whole compressed image of a page with this number does not tell its tablespace.
+    ImageWithoutTablespace,
     /// The doublewrite buffer is turned off.
     DoublewriteOff,
     /// Files or slots of the doublewrite buffer are missing.
@@ -104,7 +106,7 @@ pub enum RecoveryReason {
 
 impl RecoveryReason {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::NoWholeImage,
         Self::ImageOlderThanCheckpoint,
         Self::OlderImagesIgnored,
@@ -120,6 +122,7 @@ impl RecoveryReason {
         Self::ImageOlderThanPage,
         Self::ReplayMayStop,
         Self::BufferNotFound,
+        Self::ImageWithoutTablespace,
         Self::DoublewriteOff,
         Self::BufferIncomplete,
         Self::BufferNotInUse,
@@ -146,6 +149,7 @@ impl RecoveryReason {
             Self::ImageOlderThanPage => "image_older_than_page",
             Self::ReplayMayStop => "replay_may_stop",
             Self::BufferNotFound => "buffer_not_found",
+            Self::ImageWithoutTablespace => "image_without_tablespace",
             Self::DoublewriteOff => "doublewrite_off",
             Self::BufferIncomplete => "buffer_incomplete",
             Self::BufferNotInUse => "buffer_not_in_use",

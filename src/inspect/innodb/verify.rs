@@ -55,7 +55,7 @@ pub fn note_scan(source: &InnodbSource, scan: &ScanReport, findings: &mut Vec<Fi
             let pages = *pages;
             let reason = match reason {
                 Unverifiable::Encrypted => SkipReason::Encrypted { pages },
-                Unverifiable::Codec { number } => SkipReason::UnknownCodec { pages, number: *number },
+                Unverifiable::Codec { codec } => SkipReason::UnknownCodec { pages, codec: *codec },
             };
             coverage.skip(SkippedPart::file(space.name()), reason);
         }

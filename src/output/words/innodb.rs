@@ -6,7 +6,7 @@ use crate::analysis::innodb::finding::InnodbFinding;
 use crate::analysis::innodb::judge::InnodbVerdict;
 use crate::analysis::innodb::recovery::{InnodbStart, OnStart, RecoveryReason};
 use crate::cluster::innodb::redo_log::Family;
-use crate::parsers::innodb::compressed::Unpacked;
+use crate::parsers::innodb::compressed::{PageCodec, Unpacked};
 use crate::parsers::innodb::page_check::PageFault;
 
 impl fmt::Display for InnodbFinding {
@@ -209,6 +209,9 @@ impl fmt::Display for RecoveryReason {
             Self::BufferNotFound => {
                 "the doublewrite buffer was not found: give --doublewrite-dir or --my-cnf, if it is elsewhere"
             }
+            Self::ImageWithoutTablespace => {
+                "a whole compressed image of a page with this number does not tell its tablespace: it may be of this page"
+            }
             Self::DoublewriteOff => "the option file turns the doublewrite buffer off: a start may not use images",
             Self::BufferIncomplete => "files or slots of the doublewrite buffer are missing",
             Self::BufferNotInUse => {
@@ -217,6 +220,20 @@ impl fmt::Display for RecoveryReason {
             }
             Self::CheckpointUncertain => "one checkpoint block alone is valid: a newer checkpoint may be lost",
             Self::NotVerifiable => "the image cannot be tested here",
+        })
+    }
+}
+
+impl fmt::Display for PageCodec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Zlib => "zlib",
+            Self::Lz4 => "LZ4",
+            Self::Lzma => "LZMA",
+            Self::Bzip2 => "bzip2",
+            Self::Snappy => "Snappy",
+            Self::Lzo => "LZO",
+            Self::Other(number) => return write!(f, "algorithm {number}"),
         })
     }
 }
@@ -231,7 +248,7 @@ impl fmt::Display for PageFault {
                 write!(f, "low half of the LSN is {header:#010x} in the header and {trailer:#010x} in the trailer")
             }
             Self::CompressedSize { bytes } => write!(f, "a compressed page cannot have {bytes} bytes"),
-            Self::Packed(Unpacked::UnknownCodec { number }) => write!(f, "compression {number} is unknown"),
+            Self::Packed(Unpacked::UnknownCodec { codec }) => write!(f, "{codec} cannot be unpacked here"),
             Self::Packed(Unpacked::Length { length }) => {
                 write!(f, "the compressed length {length} leads out of the page")
             }

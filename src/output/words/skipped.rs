@@ -175,8 +175,8 @@ impl fmt::Display for SkipReason {
             Self::TooManyZeroed { limit } => write!(f, "more than {limit} pages are all zero and had content"),
             Self::TooManyDamaged { limit } => write!(f, "{limit} damaged pages are listed, and no more"),
             Self::Encrypted { pages } => write!(f, "{pages} pages are encrypted, and the key is not at hand"),
-            Self::UnknownCodec { pages, number } => {
-                write!(f, "{pages} pages are compressed by algorithm {number}, which cannot be unpacked here")
+            Self::UnknownCodec { pages, codec } => {
+                write!(f, "{pages} pages are compressed by {codec}, which cannot be unpacked here")
             }
             Self::OutsideDataDirectory { path } => {
                 write!(f, "its data file lies outside the data directory: {}", printable(path))
@@ -189,6 +189,9 @@ impl fmt::Display for SkipReason {
             }
             Self::BufferNotFound => {
                 f.write_str("it was not found: give --doublewrite-dir or --my-cnf, if it is in another directory")
+            }
+            Self::SlotsOfZeros => {
+                f.write_str("slots are all zero that a server fills before others: what was in them is lost")
             }
             Self::OptionFileIncludes => {
                 f.write_str("it includes other option files, which are not read: they may name other directories")

@@ -12,7 +12,7 @@ const MAX_LZMA_KIB: u32 = 1024;
 const PAGE_WINDOW: u8 = 8;
 
 /// How a page was compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PageCodec {
     /// zlib.
     Zlib,
@@ -22,6 +22,10 @@ pub enum PageCodec {
     Lzma,
     /// bzip2.
     Bzip2,
+    /// Snappy, a block without a frame.
+    Snappy,
+    /// LZO, which is not unpacked here.
+    Lzo,
     /// Another one, by its number.
     Other(u64),
 }
@@ -45,8 +49,10 @@ impl PageCodec {
         match number {
             1 => Self::Zlib,
             2 => Self::Lz4,
+            3 => Self::Lzo,
             4 => Self::Lzma,
             5 => Self::Bzip2,
+            6 => Self::Snappy,
             other => Self::Other(other),
         }
     }
@@ -71,7 +77,8 @@ impl PageCodec {
                 fill(&mut reader, room).ok_or_else(failed)?
             }
             Self::Bzip2 => fill(&mut bzip2::read::BzDecoder::new(packed), room).ok_or_else(failed)?,
-            Self::Other(number) => return Err(Unpacked::UnknownCodec { number }),
+            Self::Snappy => snap::raw::Decoder::new().decompress(packed, room).map_err(|_| failed())?,
+            Self::Lzo | Self::Other(_) => return Err(Unpacked::UnknownCodec { codec: self }),
         };
         Ok(filled)
     }
@@ -129,8 +136,8 @@ fn fill(source: &mut dyn Read, room: &mut [u8]) -> Option<usize> {
 pub enum Unpacked {
     /// The codec is not known here, so nothing is said of the page.
     UnknownCodec {
-        /// Its number.
-        number: u64,
+        /// Which.
+        codec: PageCodec,
     },
     /// The stored length leads out of the page.
     Length {
@@ -244,7 +251,7 @@ pub fn unpack_full_crc32(page: &[u8], length: usize) -> Result<Vec<u8>, Unpacked
     let exact = packed.get(..packed.len().saturating_sub(after)).unwrap_or_default();
     let mut plain = vec![0; page.len()];
     let forms = [PageCodec::Zlib, PageCodec::Lzma, PageCodec::Bzip2].map(|codec| (codec, packed));
-    for (codec, packed) in forms.into_iter().chain([(PageCodec::Lz4, exact)]) {
+    for (codec, packed) in forms.into_iter().chain([PageCodec::Lz4, PageCodec::Snappy].map(|codec| (codec, exact))) {
         let filled = codec.unpack(packed, &mut plain);
         let same = |range: std::ops::Range<usize>| page.get(range.clone()) == plain.get(range);
         if filled == Ok(page.len()) && same(4..8) && same(16..24) {

@@ -188,6 +188,31 @@ pub fn are_all_files(files: &[(u32, u64)]) -> bool {
     })
 }
 
+/// Slots of the legacy buffer that batches alone use, in one segment.
+pub const LEGACY_BATCH_SLOTS: u64 = 120;
+
+/// Segments that a file has at most: two for each of 64 buffer pools, shared among two files or more, and one.
+pub const MAX_SEGMENTS: u64 = 65;
+
+/// False when slots are all zero that a server writes before others that are not: a batch goes into a segment from its first slot on,
+/// segments are used in turn from the first on, and nothing makes zeros of a slot later. How long a segment is is stored nowhere:
+/// what fits any length from `shortest` on is possible.
+///
+/// `used`: slots that are not all zero, in order. `batch`: slots of all segments.
+#[must_use]
+pub fn is_filled_in_turn(used: &[u64], batch: u64, shortest: u64) -> bool {
+    let used = used.get(..used.partition_point(|slot| *slot < batch)).unwrap_or_default();
+    let Some(last) = used.last() else { return true };
+    let is_used = |slot: u64| used.binary_search(&slot).is_ok();
+    let starts_run = |slot: &u64| slot.checked_sub(1).is_none_or(|before| !is_used(before));
+    let starts: Vec<u64> = used.iter().copied().filter(starts_run).collect();
+    let fits = |pages: u64| {
+        let firsts = (0..=*last).step_by(usize::try_from(pages).unwrap_or(usize::MAX));
+        starts.iter().all(|start| start.is_multiple_of(pages)) && firsts.into_iter().all(is_used)
+    };
+    (shortest.max(1)..=batch).filter(|pages| batch.is_multiple_of(*pages)).any(fits)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +270,26 @@ mod tests {
         assert_eq!(far.page_of_slot(16384, 1), None);
         assert!(header.is_slot(16384, 64) && header.is_slot(16384, 191) && !header.is_slot(16384, 192));
         assert!(!header.is_slot(16384, 63));
+    }
+
+    /// Worked out by hand: 256 slots, in segments of 128 or less.
+    #[test]
+    fn zeros_before_images_are_seen_where_no_segment_begins_after_them() {
+        let slots = |ranges: &[std::ops::Range<u64>]| ranges.iter().cloned().flatten().collect::<Vec<u64>>();
+        let possible =
+            [vec![], vec![0..256], vec![0..30], vec![0..30, 128..140], vec![0..64, 64..65], vec![0..9, 300..301]];
+        for ranges in possible {
+            assert!(is_filled_in_turn(&slots(&ranges), 256, 4), "{ranges:?}");
+        }
+        // The first slot, an odd beginning, and a segment of 64 or less after one that was never used.
+        for ranges in
+            [vec![1..256], vec![0..100, 101..256], vec![0..64, 192..256], vec![128..256], vec![0..50, 64..70, 90..99]]
+        {
+            assert!(!is_filled_in_turn(&slots(&ranges), 256, 4), "{ranges:?}");
+        }
+        let legacy = |ranges: &[_]| is_filled_in_turn(&slots(ranges), LEGACY_BATCH_SLOTS, LEGACY_BATCH_SLOTS);
+        assert!(legacy(&[0..128]) && legacy(&[0..50]) && legacy(&[0..50, 120..123]) && legacy(&[120..121]));
+        assert!(!legacy(&[0..60, 80..90]) && !legacy(&[1..20]) && !legacy(&[60..120]));
     }
 
     /// Sizes seen of MySQL 9.7 with several settings, then the same with something missing.

@@ -3,7 +3,7 @@
 use super::checksum::{
     Algorithm, NO_CHECKSUM, full_crc32, page_crc32, page_innodb, page_innodb_old, zip_crc32, zip_innodb,
 };
-use super::compressed::{FullCrc32Size, Unpacked, unpack_mariadb, unpack_mysql};
+use super::compressed::{FullCrc32Size, PageCodec, Unpacked, unpack_mariadb, unpack_mysql};
 use super::flags::SpaceFlags;
 use super::page::PageType;
 use crate::parsers::decode::{be_u16_at, be_u32_at};
@@ -57,8 +57,8 @@ pub enum Unverifiable {
     Encrypted,
     /// It was compressed in a way that cannot be unpacked here.
     Codec {
-        /// The server's number of the way.
-        number: u64,
+        /// The way.
+        codec: PageCodec,
     },
 }
 
@@ -179,7 +179,7 @@ impl PageState {
 
     const fn of_unpacked(unpacked: Unpacked) -> Self {
         match unpacked {
-            Unpacked::UnknownCodec { number } => Self::Unverifiable(Unverifiable::Codec { number }),
+            Unpacked::UnknownCodec { codec } => Self::Unverifiable(Unverifiable::Codec { codec }),
             unpacked => Self::Damaged(PageFault::Packed(unpacked)),
         }
     }
@@ -330,7 +330,7 @@ mod tests {
             page[60] ^= 1;
             assert!(PageState::of(&page, &flags).is_damaged());
             page[27] = 9;
-            let unknown = PageState::Unverifiable(Unverifiable::Codec { number: 9 });
+            let unknown = PageState::Unverifiable(Unverifiable::Codec { codec: PageCodec::Other(9) });
             assert_eq!(PageState::of(&page, &flags), unknown);
         }
         let mut bzip = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
@@ -339,7 +339,8 @@ mod tests {
         let mut xz = lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(9)).unwrap();
         std::io::Write::write_all(&mut xz, &plain).unwrap();
         let lz4 = lz4_flex::block::compress(&plain);
-        let all = [(1, pack(&plain)), (2, lz4), (4, xz.finish().unwrap()), (5, bzip.finish().unwrap())];
+        let snappy = snap::raw::Encoder::new().compress_vec(&plain).unwrap();
+        let all = [(1, pack(&plain)), (2, lz4), (4, xz.finish().unwrap()), (5, bzip.finish().unwrap()), (6, snappy)];
         for (number, packed) in all {
             let mut page = plain[..38].to_vec();
             page[24..26].copy_from_slice(&34354_u16.to_be_bytes());

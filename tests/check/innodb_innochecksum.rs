@@ -1,0 +1,50 @@
+//! Pages and damaged pages of each tablespace file as `innochecksum` counts them, where MariaDB's is installed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::{arg, dwbinspect, skipped, unpack};
+
+/// All but MySQL 5.6: the program of MariaDB 10.11 does not know the checksum `innodb` any more.
+const CASES: [&str; 5] = ["mysql97", "mysql97-detect", "mariadb1011", "mariadb1011-crc32", "mariadb1011-compressed"];
+
+/// Standard output and error of the program.
+fn innochecksum(options: &[&str], file: &Path) -> Option<String> {
+    let ran = Command::new("innochecksum").args(options).arg(file).output().ok()?;
+    Some(String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr))
+}
+
+#[test]
+fn pages_and_damaged_pages_are_those_of_innochecksum() {
+    let (mut files, mut damaged_pages) = (0, 0);
+    for case in CASES {
+        let data = unpack::data_dir(&format!("innodb/{case}")).expect("unpack");
+        let info = dwbinspect(&["innodb", "info", "--format", "ndjson", arg(&data)]);
+        let verify = dwbinspect(&["innodb", "verify", "--format", "ndjson", arg(&data)]);
+        let damaged = verify.of_type("damaged_page");
+        let is_legacy = case.starts_with("mariadb");
+        for space in info.of_type("tablespace") {
+            let name = space["tablespace"].as_str().expect("a path");
+            let file = data.join(name);
+            let Some(count) = innochecksum(&["--count"], &file) else { return skipped("no innochecksum here") };
+            let pages = count.lines().find_map(|line| line.strip_prefix("Number of pages:"));
+            assert_eq!(pages.map(str::to_owned), Some(space["pages"].to_string()), "{case} {name}: {count}");
+            let listed = innochecksum(&["--allow-mismatches=1000000"], &file).expect("as before");
+            let number = |line: &str| line.strip_prefix("Fail: page::")?.strip_suffix(" invalid")?.parse::<u64>().ok();
+            // To that program slots in the system tablespace are pages.
+            let is_page = |page: &u64| !(is_legacy && space["space_id"] == 0 && (64..192).contains(page));
+            let wanted: BTreeSet<u64> = listed.lines().filter_map(number).filter(is_page).collect();
+            // It does not unpack pages of the older page compression, which have no checksum.
+            let is_tested = |page: &&Value| page["damage_code"] != "compressed_content";
+            let of_file = damaged.iter().filter(|page| page["path"] == name).filter(is_tested);
+            let found: BTreeSet<u64> = of_file.map(|page| page["page_no"].as_u64().expect("a number")).collect();
+            assert_eq!(found, wanted, "{case} {name}");
+            files += 1;
+            damaged_pages += found.len();
+        }
+    }
+    assert!(files > 20 && damaged_pages > 50, "{files} files, {damaged_pages} damaged pages");
+}
