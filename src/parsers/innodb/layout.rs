@@ -272,24 +272,29 @@ mod tests {
         assert!(!header.is_slot(16384, 63));
     }
 
-    /// Worked out by hand: 256 slots, in segments of 128 or less.
+    /// Worked out by hand: 256 slots, in segments of 128 or less. Pairs are the first used slot and the one after the last.
     #[test]
     fn zeros_before_images_are_seen_where_no_segment_begins_after_them() {
-        let slots = |ranges: &[std::ops::Range<u64>]| ranges.iter().cloned().flatten().collect::<Vec<u64>>();
-        let possible =
-            [vec![], vec![0..256], vec![0..30], vec![0..30, 128..140], vec![0..64, 64..65], vec![0..9, 300..301]];
-        for ranges in possible {
-            assert!(is_filled_in_turn(&slots(&ranges), 256, 4), "{ranges:?}");
+        let slots = |used: &[(u64, u64)]| used.iter().flat_map(|(from, to)| *from..*to).collect::<Vec<u64>>();
+        let possible: [&[(u64, u64)]; 5] =
+            [&[], &[(0, 256)], &[(0, 30)], &[(0, 30), (128, 140)], &[(0, 9), (300, 301)]];
+        for used in possible {
+            assert!(is_filled_in_turn(&slots(used), 256, 4), "{used:?}");
         }
-        // The first slot, an odd beginning, and a segment of 64 or less after one that was never used.
-        for ranges in
-            [vec![1..256], vec![0..100, 101..256], vec![0..64, 192..256], vec![128..256], vec![0..50, 64..70, 90..99]]
-        {
-            assert!(!is_filled_in_turn(&slots(&ranges), 256, 4), "{ranges:?}");
+        // The first slot, a beginning that no segment has, and a segment after one that was never used.
+        let others: [&[(u64, u64)]; 5] = [
+            &[(1, 256)],
+            &[(0, 100), (101, 256)],
+            &[(0, 64), (192, 256)],
+            &[(128, 256)],
+            &[(0, 50), (64, 70), (90, 99)],
+        ];
+        for used in others {
+            assert!(!is_filled_in_turn(&slots(used), 256, 4), "{used:?}");
         }
-        let legacy = |ranges: &[_]| is_filled_in_turn(&slots(ranges), LEGACY_BATCH_SLOTS, LEGACY_BATCH_SLOTS);
-        assert!(legacy(&[0..128]) && legacy(&[0..50]) && legacy(&[0..50, 120..123]) && legacy(&[120..121]));
-        assert!(!legacy(&[0..60, 80..90]) && !legacy(&[1..20]) && !legacy(&[60..120]));
+        let legacy = |used: &[_]| is_filled_in_turn(&slots(used), LEGACY_BATCH_SLOTS, LEGACY_BATCH_SLOTS);
+        assert!(legacy(&[(0, 128)]) && legacy(&[(0, 50)]) && legacy(&[(0, 50), (120, 123)]) && legacy(&[(120, 121)]));
+        assert!(!legacy(&[(0, 60), (80, 90)]) && !legacy(&[(1, 20)]) && !legacy(&[(60, 120)]));
     }
 
     /// Sizes seen of MySQL 9.7 with several settings, then the same with something missing.
