@@ -17,6 +17,7 @@ pub mod html;
 pub mod live;
 pub mod rebuild;
 pub mod ring_format;
+pub mod schema;
 #[cfg(feature = "tui")]
 pub mod screen;
 pub mod tear;
@@ -121,16 +122,18 @@ impl Ran {
     }
 }
 
-/// Runs a program of this package; time zone and colours fixed.
+/// Runs a program of this package; time zone and colours fixed. What it prints as JSON is compared with the schema.
 pub fn run(program: &str, args: &[&str]) -> Ran {
     let mut command = Command::cargo_bin(program).expect("program is built");
     command.env("TZ", "UTC").env_remove("NO_COLOR").env_remove("COLUMNS");
     let output = command.args(args).output().expect("program runs");
-    Ran {
+    let ran = Ran {
         status: output.status.code().expect("ended by itself, not by a signal"),
         stdout: String::from_utf8(output.stdout).expect("UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-    }
+    };
+    schema::check_output(args, &ran.stdout);
+    ran
 }
 
 /// Runs `pg_dwbinspect`.

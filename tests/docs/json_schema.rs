@@ -24,7 +24,7 @@ const OF_FOLLOWED: &str = "certainty";
 const OF_INNODB: &str = " of innodb";
 
 /// Fields by heading.
-type Documented = BTreeMap<String, BTreeSet<String>>;
+pub type Documented = BTreeMap<String, BTreeSet<String>>;
 
 /// Words in backticks.
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -32,7 +32,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The tables of docs/json.md.
-fn documented() -> Documented {
+pub fn documented() -> Documented {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md")).unwrap();
     let mut tables = Documented::new();
     let mut heading = None;
@@ -172,6 +172,7 @@ fn every_line_has_the_documented_fields() {
     let sources = ["--format", "ndjson", "--wal", arg(&archive), "--donor", arg(&donor), arg(&cluster_of)];
     let rebuilt = dwbinspect(&[&["check", "--rebuild"], &sources[..]].concat());
     checker.output(&rebuilt, "rebuilt");
+    checker.output(&dwbinspect(&[&["repair", "--rebuild"], &sources[..]].concat()), "repair with rebuilt pages");
     let failed = ["check", "--rebuild", "--pg-bin", arg(&nowhere)];
     checker.output(&dwbinspect(&[&failed, &sources[..]].concat()), "not rebuilt");
     let case = rebuild::RebuildCase::of("pg15_fpwoff");
@@ -349,7 +350,7 @@ fn every_line_has_the_documented_fields() {
         let seen = checker.seen.get(heading);
         let is_unseen = |field: &&String| seen.is_none_or(|seen| !seen.contains(*field));
         let is_of_server = |field: &&String| {
-            let heading_of_image = ["page.candidates[]", "page.chosen"].contains(&heading.as_str());
+            let heading_of_image = ["page.candidates[]", "page.chosen", "step"].contains(&heading.as_str());
             heading_of_image && OF_REBUILT.contains(&field.as_str())
         };
         let is_unseen = |field: &&String| is_unseen(field) && (has_server || !is_of_server(field));

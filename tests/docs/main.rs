@@ -4,3 +4,4 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod json_schema;
+mod schema;

@@ -49,6 +49,11 @@ const STEP_COLUMNS: &[&str] = &[
     "after_crc",
     "warnings",
     "warning_codes",
+    "base",
+    "base_lsn",
+    "records",
+    "as_of",
+    "server",
 ];
 
 fn row(value: &impl Serialize) -> Map<String, Value> {

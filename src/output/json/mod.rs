@@ -207,7 +207,7 @@ pub struct ClusterJson {
     pub state_in_words: Option<String>,
     /// The same as a word for programs.
     pub state_code: &'static str,
-    /// `none`, `gone`, `other_process`, `running`, `unclear` or `unreadable`.
+    /// `none`, `gone`, `other_process`, `running`, `zombie`, `unclear` or `unreadable`.
     pub server: &'static str,
     /// Every field of the control file; `null` when it could not be decoded.
     pub control: Option<Map<String, Value>>,
