@@ -41,13 +41,20 @@ impl Portable for PartSample {
         self.size.put(out);
         (*written, *all).put(out);
         unreadable.put(out);
-        let mut items: Vec<&Numbered<_>> = sample.items.iter().collect();
+        // By their bytes where two have one number, so that the same sample is always the same bytes.
+        let bytes_of = |item: &Result<Sizes, Box<UnreadableImage>>| {
+            let mut bytes = Vec::new();
+            item.as_ref().ok().copied().put(&mut bytes);
+            item.as_ref().err().into_iter().for_each(|image| image.put(&mut bytes));
+            bytes
+        };
+        let mut items: Vec<(u64, Vec<u8>)> =
+            sample.items.iter().map(|Numbered { number, item }| (*number, bytes_of(item))).collect();
         items.sort_unstable();
         (items.len() as u64).put(out);
-        for Numbered { number, item } in items {
+        for (number, bytes) in items {
             number.put(out);
-            item.as_ref().ok().copied().put(out);
-            item.as_ref().err().into_iter().for_each(|image| image.put(out));
+            out.extend(bytes);
         }
     }
 
@@ -93,5 +100,32 @@ impl CompressionSampler<'_> {
     #[must_use]
     pub fn into_part(self) -> PartSample {
         PartSample { size: self.limits.size, found: self.found }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of(part: &PartSample) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        part.put(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn images_with_one_number_are_written_in_one_order() {
+        let part_of = |order: [u64; 3]| {
+            let size = SampleSize::UpTo(8);
+            let mut found = Found::new(size);
+            for raw in order {
+                found.sample.push(Numbered { number: 7, item: Ok(Sizes { raw, ..Sizes::default() }) });
+            }
+            PartSample { size, found }
+        };
+        let written = bytes_of(&part_of([1, 2, 3]));
+        assert_eq!(bytes_of(&part_of([3, 2, 1])), written);
+        let read = PartSample::get(&mut StateReader::new(&written)).unwrap();
+        assert_eq!(bytes_of(&read), written);
     }
 }
