@@ -132,7 +132,7 @@ pub fn run(program: &str, args: &[&str]) -> Ran {
         stdout: String::from_utf8(output.stdout).expect("UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("UTF-8"),
     };
-    schema::check_output(args, &ran.stdout);
+    schema::check_output(args, &ran);
     ran
 }
 

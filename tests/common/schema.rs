@@ -7,6 +7,8 @@ use std::sync::{Mutex, OnceLock};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
+use super::Ran;
+
 /// The schema, and what was made of it so far.
 pub struct Schema {
     whole: Value,
@@ -93,16 +95,24 @@ impl Schema {
     }
 }
 
-/// Compares what a program printed, where its arguments ask for JSON or NDJSON.
-pub fn check_output(args: &[&str], stdout: &str) {
+/// Compares what a program printed, where its arguments ask for JSON or NDJSON. Output that an error broke off has no summary,
+/// and a partial result is a file for `merge` alone.
+pub fn check_output(args: &[&str], ran: &Ran) {
     let asks_for = |format: &str| args.windows(2).any(|pair| pair == ["--format", format]);
-    if stdout.is_empty() {
+    let is_partial = args.contains(&"--partial");
+    if ran.stdout.is_empty() || is_partial || !asks_for("json") && !asks_for("ndjson") {
         return;
     }
-    if asks_for("json") {
-        schema().check(&serde_json::from_str(stdout).expect("a document"));
-    } else if asks_for("ndjson") {
-        let lines = stdout.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect();
-        schema().check(&schema().document_of(lines));
+    let document = if asks_for("json") {
+        serde_json::from_str(&ran.stdout).ok()
+    } else {
+        let lines = ran.stdout.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect();
+        Some(schema().document_of(lines)).filter(|document| document.get("summary").is_some())
+    };
+    match document {
+        Some(document) => schema().check(&document),
+        None => {
+            assert!(ran.status == 2 && !ran.stderr.is_empty(), "{args:?} ends early: {} {}", ran.status, ran.stderr)
+        }
     }
 }
