@@ -20,7 +20,8 @@ use crate::tui::state::Subject;
 ///
 /// Opens with the triage and fills in while the cluster is being read: the findings of `check`, then batches, slots,
 /// pages, WAL and the repair plan. ? shows the keys. Only the plan writes into the data directory, after the word
-/// "apply" was typed. The exit status is that of `check`.
+/// "apply" was typed. The exit status is that of `check`, and 2 where files have changed since
+/// or the check was begun again and has failed or not ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct TuiArgs {

@@ -18,7 +18,8 @@ use crate::tui::innodb::state::InnodbState;
 ///
 /// Opens with the damaged pages of each tablespace, and fills in while the directory is being read: the verdicts of `check`, then
 /// batches, slots, and one page beside its images. ? shows the keys. Nothing is written into the directory, and no page is
-/// repaired. The exit status is that of `check`.
+/// repaired. The exit status is that of `check`, and 2 where files have changed since
+/// or the check was begun again and has failed or not ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct TuiArgs {
