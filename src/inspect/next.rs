@@ -4,16 +4,18 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+use super::cluster_wal::WalSources;
 use super::examination::Examination;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
-use crate::analysis::verdict::next_step::{NamedRelation, NextStep, Owner, Setting, next_steps};
+use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextStep, Owner, Setting, next_steps};
 use crate::analysis::verdict::outlook::Outlook;
-use crate::analysis::verdict::replay::{Recovery, Replay};
+use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
 use crate::analysis::verdict::survey::PageReport;
 use crate::cluster::names::{RelationName, RelationNames};
+use crate::cluster::wal::{WalSegmentFile, WalSet};
 #[cfg(feature = "tables")]
 use crate::output::check_document::CheckText;
 use crate::output::documents::JudgedCluster;
@@ -33,6 +35,7 @@ pub fn steps_of(examined: &Examination) -> Vec<NextStep> {
 pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook) -> Vec<NextStep> {
     let replay = &examined.report.replay;
     let setting = Setting {
+        archived: archived_segments(&examined.wal, replay),
         has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
         // A base backup whose WAL is complete can be started; no image of it is trusted, that is all.
@@ -41,6 +44,25 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
     };
     let by_oid = OnceCell::new();
     next_steps(pages, outlook, replay, setting, &|rel| subject(&examined.names, &by_oid, rel))
+}
+
+/// Segments from the redo point on that were found elsewhere and not in `pg_wal`.
+fn archived_segments(wal: &WalSources, replay: &Replay) -> Vec<ArchivedSegment> {
+    let (Some(all), Some(redo_lsn)) = (&wal.all, replay.redo_lsn) else { return Vec::new() };
+    let own: &[WalSegmentFile] = wal.own.as_ref().map_or(&[], WalSet::segments);
+    let size = all.geometry().wal_segment_size;
+    let run = run_of(all, redo_lsn).unwrap_or_default();
+    let needed = |file: &&WalSegmentFile| file.start_lsn.advanced_by(u64::from(size)) > redo_lsn;
+    let is_own = |file: &WalSegmentFile| own.iter().any(|one| one.label == file.label);
+    let archived = |file: &WalSegmentFile| {
+        let name = file.segment.file_name(size)?;
+        // A file that is there is never to be overwritten.
+        let is_there = own.iter().any(|one| one.segment == file.segment);
+        let path =
+            file.plain_path(size).filter(|path| !is_there && path.file_name().is_some_and(|last| *last == *name));
+        Some(ArchivedSegment { path: path.map(Path::to_owned), name })
+    };
+    all.segments()[run].iter().filter(needed).filter(|file| !is_own(file)).filter_map(archived).collect()
 }
 
 /// Files of the cluster that the system does not let this user open.

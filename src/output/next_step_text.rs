@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::escape::printable;
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
-use crate::analysis::verdict::next_step::{Affected, Lost, NamedRelation, NextStep, Owner, Rebuilt, UnknownVersion};
+use crate::analysis::verdict::next_step::{
+    Affected, ArchivedSegment, Lost, NamedRelation, NextStep, Owner, Rebuilt, UnknownVersion,
+};
 use crate::repair::blocker::Blocker;
 use crate::types::BlockNumber;
 
@@ -21,6 +23,9 @@ const fn most_items(block_size: usize) -> usize {
 
 /// Runs of blocks that are named one by one.
 const MAX_RUNS: usize = 6;
+
+/// Files that one command copies.
+const MAX_COPIED: usize = 32;
 
 /// What the words speak of.
 #[derive(Clone, Copy, Debug)]
@@ -156,6 +161,32 @@ fn count(pages: usize) -> String {
     if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") }
 }
 
+/// What to do with WAL that was found elsewhere. `dir`: the arguments of a check.
+fn bring_archived(archived: &[ArchivedSegment], dir: &str, context: StepContext<'_>) -> Words {
+    let named = match archived {
+        [only] => only.name.clone(),
+        [first, .., last] => format!("{} segments, {} to {}", archived.len(), first.name, last.name),
+        [] => String::new(),
+    };
+    let files: Option<Vec<String>> =
+        archived.iter().map(|segment| segment.path.as_ref().map(|path| quoted(&path.display().to_string()))).collect();
+    let files = files.filter(|files| files.len() <= MAX_COPIED);
+    let how = if files.is_some() { "" } else { ", unpacked and each under the name that begins its WAL" };
+    let words = Words::new(format!(
+        "What was examined with the directory holds WAL that the start needs and pg_wal lacks, or has damaged: {named}. Copy it into \
+         pg_wal (make that directory if it is gone){how}, readable for the owner of the directory, and check again. \
+         Whether WAL after it was written and never archived is not known from here: if so, changes are lost, and \
+         pages may be newer than all WAL. The check names those that show it.",
+    ));
+    let words = match files {
+        Some(files) => {
+            words.with(format!("cp -p {} {}", files.join(" "), quoted(&format!("{}/pg_wal/", context.data_dir))))
+        }
+        None => words,
+    };
+    words.with(format!("pg_dwbinspect check {dir}"))
+}
+
 /// A step in words.
 #[must_use]
 pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
@@ -181,11 +212,15 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             "pg_control was written by a machine with the other byte order: look at the cluster on such a machine. No server of \
              this one starts with it, and this program cannot read it.",
         ),
-        NextStep::BringWal => Words::new(
+        NextStep::BringWal { archived } if archived.is_empty() => Words::new(if context.evidence.is_empty() {
             "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. An archive \
-             that may hold it can be examined first:",
-        )
+             that may hold it can be examined first:"
+        } else {
+            "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. What was \
+             examined with the directory does not hold it either. Another archive that may can be examined first:"
+        })
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
+        NextStep::BringWal { archived } => bring_archived(archived, &dir, context),
         NextStep::CompleteBackup => Words::new(
             "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in \
              pg_wal. If this is an incremental backup, run pg_combinebackup first.",

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::common;
 use crate::common::{Ran, arg, cluster, copy_tree, dwbinspect, run, small_copy, unpack};
 use assert_cmd::Command;
+use serde_json::Value;
 
 /// Runs a program with `PGDATA` set.
 fn with_pgdata(program: &str, pgdata: &Path, args: &[&str]) -> Ran {
@@ -230,6 +231,44 @@ fn missing_control_file_or_wal_is_answered_with_what_to_do() {
         assert_eq!(steps.first(), Some(&step), "{steps:?}");
         assert!(!steps.contains(&"decide") && !steps.contains(&"repair"), "{steps:?}");
     }
+}
+
+/// The step about missing WAL, and all of the summary.
+fn bring_wal(args: &[&str]) -> (Value, Value) {
+    let summary = dwbinspect(&[&["check", "--format", "ndjson"], args].concat()).of_type("summary").remove(0);
+    let steps = summary["next"].as_array().unwrap();
+    (steps.iter().find(|step| step["step"] == "bring_wal").cloned().unwrap_or_default(), summary)
+}
+
+#[test]
+fn wal_that_an_archive_holds_is_copied_by_the_command_that_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let (data, archive) = (place.path().join("data of 'mine'"), place.path().join("arch ive"));
+    copy_tree(&cluster("checkpoint"), &data);
+    let (_, whole) = bring_wal(&[arg(&data)]);
+    assert_ne!(whole["end_lsn"], Value::Null, "the fixture has changed: {whole}");
+    fs::rename(data.join("pg_wal"), &archive).unwrap();
+    fs::create_dir(data.join("pg_wal")).unwrap();
+
+    let (step, without) = bring_wal(&["--wal", arg(&archive), arg(&data)]);
+    assert_ne!(without["on_start"], whole["on_start"], "an archive is not what the server reads");
+    let copy = step["commands"][0].as_str().unwrap();
+    let done = std::process::Command::new("sh").args(["-c", copy]).output().unwrap();
+    assert!(done.status.success(), "{copy}: {done:?}");
+    let (step, after) = bring_wal(&[arg(&data)]);
+    assert_eq!((step, &after), (Value::Null, &whole));
+
+    // What is in pg_wal is never overwritten, and packed segments cannot just be copied.
+    fs::remove_dir_all(data.join("pg_wal")).unwrap();
+    fs::create_dir(data.join("pg_wal")).unwrap();
+    for segment in fs::read_dir(&archive).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let packed = std::process::Command::new("gzip").arg(&segment).status().unwrap();
+        assert!(packed.success());
+    }
+    let (step, _) = bring_wal(&["--wal", arg(&archive), arg(&data)]);
+    let commands = step["commands"].as_array().unwrap();
+    assert!(commands.iter().all(|command| !command.as_str().unwrap().starts_with("cp ")), "{step}");
+    assert!(step["sentence"].as_str().unwrap().contains("unpacked"), "{step}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What to do next, as facts: which pages, of which relation, at which risk. The words are in `output/next_step_text.rs`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use strum::{IntoStaticStr, VariantNames};
 
@@ -138,7 +139,10 @@ pub enum NextStep {
     /// `pg_control` was written by a machine with the other byte order, so no server of this one can start.
     UseSameByteOrder,
     /// WAL that replay needs is missing or cannot be read.
-    BringWal,
+    BringWal {
+        /// Segments that were found elsewhere, in order. Whether more were written after them is not known.
+        archived: Vec<ArchivedSegment>,
+    },
     /// WAL that a base backup needs to become consistent is not there.
     CompleteBackup,
     /// Empty pages that replay takes for granted.
@@ -237,9 +241,20 @@ impl NextStep {
     }
 }
 
+/// A segment that replay needs, and that is elsewhere than in `pg_wal`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivedSegment {
+    /// Its name in `pg_wal`.
+    pub name: String,
+    /// The file, if a copy of it is all that `pg_wal` needs: it is plain, whole and has that name.
+    pub path: Option<PathBuf>,
+}
+
 /// What else steps depend on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setting {
+    /// Segments from the redo point on without a gap that were found elsewhere, and that `pg_wal` lacks.
+    pub archived: Vec<ArchivedSegment>,
     /// WAL was read from elsewhere too.
     pub has_archive: bool,
     /// Files that the system does not let this user open.
@@ -287,7 +302,9 @@ pub fn next_steps(
         return steps;
     }
     match outlook.start {
-        Start::CannotBegin | Start::WalFromElsewhere => steps.push(NextStep::BringWal),
+        Start::CannotBegin | Start::WalFromElsewhere => {
+            steps.push(NextStep::BringWal { archived: setting.archived });
+        }
         Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
         Start::Unknown => steps.push(NextStep::BringControl),
         _ => {}

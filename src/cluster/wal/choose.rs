@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Bound;
+use std::path::Path;
 
 use super::bytes::StoredAt;
 use super::candidates::{Candidates, DeniedFile, SegmentCandidate, UnknownVersionSegment};
@@ -48,6 +49,22 @@ pub struct WalSegmentFile {
     /// Found in the `pg_wal` of a server, which removes segments that it does not need any more.
     pub in_pg_wal: bool,
     pub(super) stored_at: StoredAt,
+}
+
+impl WalSegmentFile {
+    /// The file, if it is a whole segment and nothing else: not compressed, in no archive, not partial, `segment_size` bytes long.
+    #[must_use]
+    pub fn plain_path(&self, segment_size: u32) -> Option<&Path> {
+        let size = u64::from(segment_size);
+        match &self.stored_at {
+            StoredAt::File { path, file_bytes, offset: 0, .. }
+                if *file_bytes == size && self.codecs.is_empty() && !self.partial =>
+            {
+                Some(path.as_path())
+            }
+            StoredAt::File { .. } | StoredAt::Scratch { .. } => None,
+        }
+    }
 }
 
 /// A candidate of which it is known what segment it is.
