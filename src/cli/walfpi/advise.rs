@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::setting::Sample;
-use super::stats::system_text;
 use crate::analysis::wal::group_key::GroupBy;
 use crate::analysis::wal::group_rows::GroupRow;
 use crate::analysis::wal::overview::Overview;
@@ -91,7 +90,7 @@ pub(super) fn run(args: &AdviseArgs, out: &mut dyn Write) -> Result<Outcome, Sto
             ("relations_in_all", json!(relations.len())),
             ("replayed_from", json!(what_if.replayed_from.map(lsn_text))),
             ("major", json!(origin.major.map(Major::number))),
-            ("system_identifier", json!(system_text(origin.system_identifier))),
+            ("system_identifier", json!(origin.system_identifier.map(|id| id.to_string()))),
         ] {
             totals.insert(name.to_owned(), value);
         }

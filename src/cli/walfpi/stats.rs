@@ -381,7 +381,7 @@ pub(super) fn totals_row(counts: &WalCounts, origin: &WalOrigin) -> Row {
         ("start_lsn", json!(counts.from.map(lsn_text))),
         ("end_lsn", json!(counts.to.map(lsn_text))),
         ("major", json!(origin.major.map(Major::number))),
-        ("system_identifier", json!(system_text(origin.system_identifier))),
+        ("system_identifier", json!(origin.system_identifier.map(|id| id.to_string()))),
         ("wal_segment_size", json!(origin.geometry.wal_segment_size)),
     ] {
         totals.insert(name.to_owned(), value);
@@ -390,7 +390,7 @@ pub(super) fn totals_row(counts: &WalCounts, origin: &WalOrigin) -> Row {
 }
 
 /// A system identifier in words.
-pub(super) fn system_text(id: Option<u64>) -> String {
+fn system_text(id: Option<u64>) -> String {
     id.map_or_else(|| "unknown".to_owned(), |id| id.to_string())
 }
 

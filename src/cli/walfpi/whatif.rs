@@ -9,7 +9,7 @@ use super::PROGRAM;
 use super::args::{CommonArgs, path_texts};
 use super::partial::write_partial;
 use super::setting::{Duration, Sample, Size};
-use super::stats::{Extra, system_text};
+use super::stats::Extra;
 use crate::analysis::wal::whatif::spacing::MAX_SETTINGS;
 use crate::analysis::wal::whatif::{NoKnee, Spacing, WhatIfPlan, knee};
 use crate::cli::context::OutputArgs;
@@ -246,7 +246,7 @@ impl ShownWhatIf<'_> {
                 ("images_in_backup", json!(what_if.protection.in_backup.images)),
                 ("images_missing", json!(what_if.protection.missing)),
                 ("major", json!(origin.major.map(Major::number))),
-                ("system_identifier", json!(system_text(origin.system_identifier))),
+                ("system_identifier", json!(origin.system_identifier.map(|id| id.to_string()))),
             ]
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
