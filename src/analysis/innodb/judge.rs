@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::candidates::BufferContent;
 use super::compare::{InnodbComparison, compare};
-use super::recovery::{OnStart, PageCase, Prediction, RecoveryReason, SpaceRole, Sureness, is_page_0_lost};
+use super::recovery::{
+    OnStart, PageCase, Prediction, RecoveryReason, SpaceRole, Sureness, is_always_opened, is_page_0_lost,
+};
 use super::scan::FoundPage;
 use super::slot::{SlotFacts, SlotId};
 use crate::analysis::finding::Coverage;
@@ -356,7 +358,7 @@ impl JudgeContext<'_> {
         let first = InnodbPageId { space_id: space.id, page_no: 0 };
         let of_page_0: Vec<&SlotFacts> = self.content.slots_of(first).collect();
         let is_page_0_lost = found.page_no != 0 && is_page_0_lost(role, space.page_0, &of_page_0, self.checkpoint);
-        let is_always_opened = role != SpaceRole::Other || space.id == DICTIONARY_SPACE;
+        let is_always_opened = is_always_opened(self.family, role, space.id == DICTIONARY_SPACE);
         let case = PageCase {
             family: self.family,
             checkpoint: self.checkpoint,

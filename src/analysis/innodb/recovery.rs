@@ -258,7 +258,9 @@ impl Prediction {
         };
         // A tablespace that is not opened has no redo that would need the page.
         let is_opened = !prediction.reasons.contains(&RecoveryReason::TablespaceNotOpened);
-        if prediction.on_start == OnStart::Kept && !case.is_zero && is_opened {
+        // A page of zeros that was never written needs no image. Of one with an image from before the checkpoint a write is lost.
+        let is_lost = !case.is_zero || prediction.reasons.contains(&RecoveryReason::OlderImagesIgnored);
+        if prediction.on_start == OnStart::Kept && is_lost && is_opened {
             prediction.reasons.push(RecoveryReason::ReplayMayStop);
         }
         prediction
@@ -352,6 +354,17 @@ fn is_loaded_by_mariadb(slot: &SlotFacts, checkpoint: InnodbLsn) -> bool {
 /// first slots, so that the last is the oldest as a rule.
 fn usable_by_mariadb<'a>(slots: &[&'a SlotFacts], checkpoint: InnodbLsn) -> Option<&'a SlotFacts> {
     slots.iter().rfind(|slot| is_loaded_by_mariadb(slot, checkpoint)).copied()
+}
+
+/// True when recovery examines the pages of a tablespace although redo after the checkpoint does not name it.
+///
+/// MySQL 8.4.6 and 9.7.4 were seen to leave damaged pages of undo logs and of the dictionary as they are then.
+#[must_use]
+pub fn is_always_opened(family: Family, role: SpaceRole, is_dictionary: bool) -> bool {
+    match family {
+        Family::Mysql8 => role == SpaceRole::System,
+        _ => role != SpaceRole::Other || is_dictionary,
+    }
 }
 
 /// True when MariaDB does not open a tablespace because of its page 0, so that none of its pages is restored.
@@ -458,5 +471,18 @@ mod tests {
             let zero = Prediction::of(&PageCase { family, is_zero: true, ..case(&[], 7, 400) });
             assert_eq!(zero.reasons, [RecoveryReason::NoWholeImage], "{family:?}");
         }
+        // MariaDB 10.11.19 stopped at a page of zeros whose image it ignored.
+        let image = slot(90, 300);
+        let prediction = Prediction::of(&PageCase { is_zero: true, ..case(&[&image], 7, 400) });
+        let reasons = [RecoveryReason::OlderImagesIgnored, RecoveryReason::ReplayMayStop];
+        assert_eq!((prediction.on_start, prediction.reasons.as_slice()), (OnStart::Kept, reasons.as_slice()));
+    }
+
+    /// As MySQL 9.7.4 did with torn pages of each, where nothing was newer than the checkpoint.
+    #[test]
+    fn mysql_examines_the_system_tablespace_alone_without_redo_of_it() {
+        let opened = |role, is_dictionary| is_always_opened(Family::Mysql8, role, is_dictionary);
+        assert!(opened(SpaceRole::System, false));
+        assert!(!opened(SpaceRole::Undo, false) && !opened(SpaceRole::Other, true) && !opened(SpaceRole::Other, false));
     }
 }

@@ -119,7 +119,7 @@ pub fn innodb_check(
             whole.extend(found.filter(is_whole).and_then(|found| judge(&found, &mut coverage)));
         }
     }
-    let start = start_of(&source, &content, context.trust, &pages);
+    let start = start_of(&source, &content, context.trust, &pages, &coverage);
     note_pages(&pages, &mut findings);
     Ok(InnodbExamination { source, content, scan, pages, whole, start, findings, coverage })
 }
@@ -183,9 +183,28 @@ fn note_trust(trust: BufferTrust, findings: &mut Vec<Finding>) {
     findings.push(about(Finding::problem, finding, None));
 }
 
+/// What of a page replay may stop at: it stays damaged, or becomes one from before the checkpoint, to which what comes after does
+/// not fit.
+const MAY_STOP: [RecoveryReason; 2] = [RecoveryReason::ReplayMayStop, RecoveryReason::ImageOlderThanCheckpoint];
+
+/// True when pages are missing that replay may need.
+const fn lacks_pages(reason: &SkipReason) -> bool {
+    matches!(reason, SkipReason::TablespaceShort { .. } | SkipReason::UnknownTablespace)
+}
+
 /// Whether the server starts, as far as pages and the doublewrite buffer decide it.
-fn start_of(source: &InnodbSource, content: &BufferContent, trust: BufferTrust, pages: &[InnodbPage]) -> InnodbStart {
+fn start_of(
+    source: &InnodbSource,
+    content: &BufferContent,
+    trust: BufferTrust,
+    pages: &[InnodbPage],
+    coverage: &Coverage,
+) -> InnodbStart {
     let any = |takes: &dyn Fn(&InnodbPage) -> bool| pages.iter().any(takes);
+    let is_page_0_restored = |space_id: u32| {
+        let page_0 = InnodbPageId { space_id, page_no: 0 };
+        any(&|page| page.page == page_0 && page.prediction.on_start == OnStart::Restored)
+    };
     let has_bad_entries = source.family == Family::Mysql8 && !content.damaged_blocks.is_empty();
     if (has_bad_entries && trust != BufferTrust::SwitchedOff)
         || any(&|page| page.prediction.on_start == OnStart::RefusesToStart)
@@ -196,7 +215,10 @@ fn start_of(source: &InnodbSource, content: &BufferContent, trust: BufferTrust, 
         || any(&|page| page.prediction.on_start == OnStart::Unknown)
     {
         InnodbStart::Unknown
-    } else if any(&|page| page.prediction.reasons.contains(&RecoveryReason::ReplayMayStop)) {
+    } else if any(&|page| page.prediction.reasons.iter().any(|reason| MAY_STOP.contains(reason)))
+        || coverage.skipped.iter().any(|skipped| lacks_pages(&skipped.reason))
+        || source.spaces.all.iter().any(|space| space.page_0 == PageState::Empty && !is_page_0_restored(space.id))
+    {
         InnodbStart::MayStop
     } else {
         InnodbStart::NothingAgainst
@@ -237,7 +259,7 @@ pub fn innodb_page(
     let found = found.ok_or(InspectError::NoSuchInnodbPage(page))?;
     let judged = context.judge(&found, &opened, &mut reader, &mut coverage);
     let pages: Vec<InnodbPage> = judged.into_iter().collect();
-    let start = start_of(&source, &content, context.trust, &pages);
+    let start = start_of(&source, &content, context.trust, &pages, &coverage);
     note_pages(&pages, &mut findings);
     Ok(InnodbExamination { source, content, scan, pages, whole: Vec::new(), start, findings, coverage })
 }

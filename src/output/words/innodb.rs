@@ -157,7 +157,7 @@ impl fmt::Display for InnodbStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NothingAgainst => "nothing that was examined keeps it from starting",
-            Self::MayStop => "replay may stop at a page that stays damaged",
+            Self::MayStop => "replay may stop at a page that is damaged, missing or outdated",
             Self::Refuses => "it refuses to start",
             Self::Unknown => "unknown",
         })
@@ -205,7 +205,7 @@ impl fmt::Display for RecoveryReason {
             Self::CheckpointUnknown => "the checkpoint of the redo log is unknown",
             Self::FamilyUnknown => "which server wrote the directory is unknown",
             Self::ImageOlderThanPage => "the header of the page has a higher LSN than the image: another version was being written",
-            Self::ReplayMayStop => "the page stays damaged: the server does not start if replay needs it, or the undoing of transactions",
+            Self::ReplayMayStop => "the page stays as it is: the server does not start if replay needs it, or the undoing of transactions",
             Self::BufferNotFound => {
                 "the doublewrite buffer was not found: give --doublewrite-dir or --my-cnf, if it is elsewhere"
             }

@@ -6,7 +6,7 @@ use super::checksum::{
 use super::compressed::{FullCrc32Size, PageCodec, Unpacked, unpack_mariadb, unpack_mysql};
 use super::flags::SpaceFlags;
 use super::page::PageType;
-use crate::parsers::decode::{be_u16_at, be_u32_at};
+use crate::parsers::decode::{be_u16_at, be_u32_at, be_u64_at};
 use crate::parsers::page::is_all_zero;
 
 /// What a page's own bytes say of it.
@@ -205,12 +205,25 @@ impl PageState {
         let Some((header, _)) = lsns.filter(|(header, trailer)| header == trailer) else {
             return if is_encrypted_whole(page) { Self::Sound(Algorithm::MariadbEncrypted) } else { failed };
         };
+        // Zeros in checksums and LSN are those of a page that was never written, which is all zero then: the first and the last
+        // sector of one that was being written for the first time may still be so.
+        let is_begun = stored == 0 && in_trailer == 0 && be_u64_at(page, 16) == Some(0) && !is_unwritten(page);
+        if is_begun {
+            return failed;
+        }
         let trailer_fits = in_trailer == header || in_trailer == page_innodb_old(page);
         if trailer_fits && (stored == 0 || stored == page_innodb(page)) {
             return Self::Sound(Algorithm::Innodb);
         }
         if is_encrypted_whole(page) { Self::Sound(Algorithm::MariadbEncrypted) } else { failed }
     }
+}
+
+/// True for a page of zeros but for the field at 26, which servers set in pages that are empty otherwise.
+///
+/// Source: `BlockReporter::is_corrupted`, `storage/innobase/buf/checksum.cc`.
+fn is_unwritten(page: &[u8]) -> bool {
+    page.get(..26).is_none_or(is_all_zero) && page.get(34..).is_none_or(is_all_zero)
 }
 
 /// True for a page that MariaDB encrypted without `full_crc32`: it has a key version, and after it the checksum of the
@@ -270,6 +283,21 @@ mod tests {
         // The trailer is not part of the checksum.
         let state = PageState::of(&page, &SpaceFlags::plain(16384));
         assert!(matches!(state, PageState::Damaged(PageFault::TrailerLsn { .. })), "{state:?}");
+    }
+
+    /// As MySQL 5.7.42 and others found it damaged: the first and last sectors are still zeros, those between were written.
+    #[test]
+    fn middle_of_a_page_that_was_never_written_before_is_damage() {
+        for middle in [512..15872, 1024..1536, 38..39, 16375..16376] {
+            let mut page = vec![0; 16384];
+            page[middle.clone()].fill(0x39);
+            for flags in [SpaceFlags::plain(16384), SpaceFlags::full_crc32(16384)] {
+                assert!(PageState::of(&page, &flags).is_damaged(), "{middle:?}");
+            }
+        }
+        let mut page = vec![0; 16384];
+        page[26..34].fill(1);
+        assert!(!PageState::of(&page, &SpaceFlags::plain(16384)).is_damaged(), "servers set this field in empty pages");
     }
 
     #[test]

@@ -1,0 +1,167 @@
+//! What hundreds of crashes of servers with torn pages brought to light, on directories that are at hand: each answer is what those
+//! servers did.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::common::{Ran, arg, copy_tree, dwbinspect, unpack};
+
+const SECTOR: usize = 512;
+
+fn copy_of(case: &str) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let data = temporary.path().join("data");
+    copy_tree(&unpack::data_dir(&format!("innodb/{case}")).expect("unpack"), &data);
+    (temporary, data)
+}
+
+fn innodb(command: &str, data: &Path) -> Ran {
+    dwbinspect(&["innodb", command, "--format", "ndjson", arg(data)])
+}
+
+fn write_at(path: &Path, bytes: &[u8], offset: u64) {
+    OpenOptions::new().write(true).open(path).expect("open").write_all_at(bytes, offset).expect("write");
+}
+
+fn offset_of(line: &Value) -> u64 {
+    let digits = line["offset"].as_str().expect("offset").trim_start_matches("0x");
+    u64::from_str_radix(digits, 16).expect("hexadecimal")
+}
+
+fn start_of(data: &Path) -> Value {
+    innodb("check", data).of_type("summary").remove(0)["start"].clone()
+}
+
+/// Damaged pages that no image gives back as it should be become zeros, which are a page that was never written.
+fn forget_what_is_lost(data: &Path) {
+    for page in innodb("check", data).of_type("page") {
+        if page["verdict"] != "server_restores" {
+            write_at(&data.join(page["path"].as_str().unwrap()), &[0; 16384], offset_of(&page));
+            for candidate in page["candidates"].as_array().unwrap() {
+                // Its images would be written over the zeros: of them a number that no tablespace has is made.
+                let at = slot_offset(data, candidate);
+                write_at(&data.join(candidate["file"].as_str().unwrap()), &[0x7F; 4], at + 34);
+            }
+        }
+    }
+}
+
+fn slot_offset(data: &Path, candidate: &Value) -> u64 {
+    let is_it = |slot: &&Value| slot["file"] == candidate["file"] && slot["slot_index"] == candidate["slot_index"];
+    offset_of(innodb("dump", data).of_type("slot").iter().find(is_it).expect("a slot"))
+}
+
+/// The first write of a page was torn: its first and its last sectors are still zeros. To the checksum `innodb` that is a very old
+/// page; MySQL 5.6, 5.7 and 9.7 and MariaDB restore it.
+#[test]
+fn page_that_was_torn_between_zeros_is_damaged_and_restored() {
+    for case in ["mysql97", "mysql56", "mariadb1011", "mariadb1011-crc32"] {
+        let (_kept, data) = copy_of(case);
+        let info = innodb("info", &data);
+        let mut torn = 0;
+        for slot in innodb("dump", &data).of_type("slot") {
+            let is_plain = |space: &&Value| {
+                space["space_id"] == slot["space_id"]
+                    && space["zip_bytes"].is_null()
+                    && space["page_compression"] == false
+            };
+            if slot["batch"] != "current" || slot["disk"] != "identical" || slot["page_kind"] != "index" {
+                continue;
+            }
+            let Some(space) = info.of_type("tablespace").into_iter().find(|space| is_plain(&space)) else { continue };
+            let path = data.join(space["tablespace"].as_str().unwrap());
+            let at = slot["page_no"].as_u64().unwrap() * 16384;
+            let mut page = vec![0; 16384];
+            OpenOptions::new().read(true).open(&path).unwrap().read_exact_at(&mut page, at).unwrap();
+            let middle = 2 * SECTOR..20 * SECTOR;
+            if page[middle.clone()].iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            page[..middle.start].fill(0);
+            page[middle.end..].fill(0);
+            write_at(&path, &page, at);
+            let check = innodb("check", &data);
+            let is_it = |page: &&Value| (&page["space_id"], &page["page_no"]) == (&slot["space_id"], &slot["page_no"]);
+            let found = check.of_type("page").iter().find(is_it).cloned().unwrap_or_else(|| panic!("{case}: {slot}"));
+            assert_eq!((&found["disk"], &found["on_start"]), (&"torn".into(), &"restored".into()), "{case}: {found}");
+            torn += 1;
+            if torn == 3 {
+                break;
+            }
+        }
+        assert_eq!(torn, 3, "{case}");
+    }
+}
+
+/// MySQL 5.6 and 9.7 stop where replay needs a page that the file has no more.
+#[test]
+fn file_that_was_cut_short_may_stop_a_start() {
+    for case in ["mysql97", "mysql56", "mariadb1011"] {
+        let (_kept, data) = copy_of(case);
+        forget_what_is_lost(&data);
+        assert_eq!(start_of(&data), "nothing_against", "{case}");
+        let info = innodb("info", &data);
+        let is_table = |space: &&Value| space["tablespace"].as_str().unwrap().starts_with("shop/");
+        let space = info
+            .of_type("tablespace")
+            .into_iter()
+            .filter(|space| is_table(&space))
+            .max_by_key(|space| space["pages"].as_u64());
+        let path = data.join(space.unwrap()["tablespace"].as_str().unwrap());
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(fs::metadata(&path).unwrap().len() - 3 * 16384).unwrap();
+        assert_eq!(start_of(&data), "may_stop", "{case}");
+    }
+}
+
+/// What is undone or replayed after an outdated page was written may not fit it: MySQL 5.6 and 9.7 were seen to stop then.
+#[test]
+fn image_from_before_the_checkpoint_may_stop_a_start() {
+    for case in ["mysql97", "mysql56"] {
+        let (_kept, data) = copy_of(case);
+        let is_outdated = |page: &Value| {
+            page["on_start"] == "restored"
+                && page["reason_codes"].as_array().unwrap().contains(&"image_older_than_checkpoint".into())
+        };
+        let outdated = innodb("check", &data).of_type("page").into_iter().find(is_outdated).expect("a page");
+        let path = data.join(outdated["path"].as_str().unwrap());
+        let bytes = fs::read(&path).unwrap();
+        let slots = fs::read(data.join("ibdata1")).unwrap();
+        let buffers: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(&data)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "dblwr"))
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect();
+        forget_what_is_lost(&data);
+        assert_eq!(start_of(&data), "nothing_against", "{case}");
+        // That page alone is put back, with its images.
+        let at = offset_of(&outdated) as usize;
+        write_at(&path, &bytes[at..at + 16384], at as u64);
+        for candidate in outdated["candidates"].as_array().unwrap() {
+            let file = data.join(candidate["file"].as_str().unwrap());
+            let at = slot_offset(&data, candidate) as usize;
+            let before = buffers.iter().find(|(path, _)| *path == file).map_or(&slots, |(_, bytes)| bytes);
+            write_at(&file, &before[at..at + 16384], at as u64);
+        }
+        assert_eq!(start_of(&data), "may_stop", "{case}");
+    }
+}
+
+/// MySQL 8.4 gives up where redo names a tablespace whose page 0 is all zero, and no image of it is there.
+#[test]
+fn first_page_of_zeros_without_an_image_may_stop_a_start() {
+    let (_kept, data) = copy_of("mysql97");
+    forget_what_is_lost(&data);
+    let dump = innodb("dump", &data);
+    let named: Vec<Value> = dump.of_type("slot").into_iter().filter(|slot| slot["page_no"] == 0).collect();
+    let has_no_image =
+        |space: &&Value| named.iter().all(|slot| slot["space_id"] != space["space_id"]) && space["space_id"] != 0;
+    let info = innodb("info", &data);
+    let space = info.of_type("tablespace").iter().find(has_no_image).cloned().expect("a tablespace");
+    write_at(&data.join(space["tablespace"].as_str().unwrap()), &[0; 16384], 0);
+    assert_eq!(start_of(&data), "may_stop", "{space}");
+}
