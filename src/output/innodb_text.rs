@@ -228,6 +228,15 @@ pub fn write_scanned(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -
     write_fact(out, layout, "damaged", &counts.damaged.to_string())
 }
 
+/// Pages of a scan by their types.
+///
+/// # Errors
+/// When the output cannot be written to.
+pub fn write_page_types(out: &mut dyn Write, layout: Layout, counts: &PageCounts) -> io::Result<()> {
+    let types: Vec<String> = counts.by_type_name().iter().map(|(name, count)| format!("{name} {count}")).collect();
+    if types.is_empty() { Ok(()) } else { write_fact(out, layout, "by type", &types.join(", ")) }
+}
+
 /// Pages of a scan that fail their checks.
 ///
 /// # Errors

@@ -48,3 +48,57 @@ fn pages_and_damaged_pages_are_those_of_innochecksum() {
     }
     assert!(files > 20 && damaged_pages > 50, "{files} files, {damaged_pages} damaged pages");
 }
+
+/// What its summary calls each type, and the types of ours that are in it.
+const TYPES: [(&str, &[&str]); 10] = [
+    ("Index page", &["index"]),
+    ("Undo log page", &["undo_log"]),
+    ("Inode page", &["inode"]),
+    ("Insert buffer free list page", &["ibuf_free_list"]),
+    ("Insert buffer bitmap", &["ibuf_bitmap"]),
+    ("System page", &["system"]),
+    ("Transaction system page", &["trx_system"]),
+    ("File Space Header", &["space_header"]),
+    ("Extent descriptor page", &["extent_descriptor"]),
+    ("BLOB page", &["blob"]),
+];
+
+/// Each file by itself, as that program reads it. It counts pages of zeros as freshly allocated, and does not name types of MySQL 8.
+#[test]
+fn pages_by_type_are_those_of_innochecksum() {
+    let (mut files, mut pages) = (0, 0);
+    for case in CASES {
+        let data = unpack::data_dir(&format!("innodb/{case}")).expect("unpack");
+        let info = dwbinspect(&["innodb", "info", "--format", "ndjson", arg(&data)]);
+        let damaged = dwbinspect(&["innodb", "verify", "--format", "ndjson", arg(&data)]).of_type("damaged_page");
+        for space in info.of_type("tablespace") {
+            let name = space["tablespace"].as_str().expect("a path");
+            // It gives types of damaged pages too, and of the slots in the system tablespace.
+            if damaged.iter().any(|page| page["path"] == name) || space["space_id"] == 0 {
+                continue;
+            }
+            let Some(summary) = innochecksum(&["-S"], &data.join(name)) else {
+                return skipped("no innochecksum here");
+            };
+            let alone = tempfile::tempdir().expect("temporary directory");
+            let file = alone.path().join(Path::new(name).file_name().expect("a name"));
+            std::fs::copy(data.join(name), &file).expect("copy");
+            let verify = dwbinspect(&["innodb", "verify", "--format", "ndjson", arg(alone.path())]);
+            let counts = verify.of_type("summary").remove(0);
+            let theirs_of = |name: &str| {
+                let of_line = |line: &str| line.trim().strip_suffix(name)?.trim().parse::<u64>().ok();
+                summary.lines().find_map(of_line).unwrap_or_else(|| panic!("{name}: {summary}"))
+            };
+            let unused = counts["zeroed"].as_u64().unwrap() + counts["page_types"]["allocated"].as_u64().unwrap_or(0);
+            assert_eq!(unused, theirs_of("Freshly allocated page"), "{case} {name}: {counts} {summary}");
+            for (theirs, ours) in TYPES {
+                let wanted = theirs_of(theirs);
+                let found: u64 = ours.iter().filter_map(|name| counts["page_types"][name].as_u64()).sum();
+                assert_eq!(found, wanted, "{case} {name}: {theirs}: {counts} {summary}");
+                pages += found;
+            }
+            files += 1;
+        }
+    }
+    assert!(files > 5 && pages > 1000, "{files} files, {pages} pages");
+}

@@ -8,6 +8,7 @@ use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::tablespace::Tablespaces;
+use crate::parsers::innodb::checksum::Algorithm;
 use crate::parsers::innodb::detect_block::DetectBlock;
 use crate::parsers::innodb::layout::{LEGACY_BATCH_SLOTS, MAX_SEGMENTS, is_filled_in_turn};
 use crate::parsers::innodb::page_check::PageState;
@@ -91,6 +92,8 @@ pub struct BufferContent {
     pub damaged_blocks: Vec<DamagedBlock>,
     /// Every slot and entry was read that the server has, as far as anything shows it.
     pub is_complete: bool,
+    /// The newest whole image has no checksum: the server is told to use none.
+    pub is_without_checksums: bool,
     /// Numbers of pages that whole images hold whose tablespace cannot be told.
     unnamed: BTreeSet<u32>,
     /// Indexes of slots by page.
@@ -143,6 +146,9 @@ impl BufferContent {
         if is_wanted && (is_overwritten || is_emptied) {
             coverage.skip(SkippedPart::DoubleWriteBuffer, SkipReason::SlotsOfZeros);
         }
+        let newest = content.slots.iter().filter(|slot| slot.state.is_sound()).max_by_key(|slot| slot.lsn);
+        let algorithm = newest.and_then(|slot| slot.state.algorithm());
+        content.is_without_checksums = matches!(algorithm, Some(Algorithm::None | Algorithm::ZipNone));
         content.is_complete = doublewrite.is_complete() && coverage.skipped.len() == skipped_before;
         content
     }

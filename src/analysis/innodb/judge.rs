@@ -215,6 +215,7 @@ pub fn opened_spaces(context: &JudgeContext<'_>, newest_lsn: &[InnodbLsn]) -> BT
 fn role_of(space: &Tablespace) -> SpaceRole {
     match space.id {
         0 => SpaceRole::System,
+        DICTIONARY_SPACE => SpaceRole::Dictionary,
         _ if space.is_undo() => SpaceRole::Undo,
         _ => SpaceRole::Other,
     }
@@ -309,7 +310,8 @@ impl JudgeContext<'_> {
             torn.for_each(|candidate| candidate.comparison = InnodbComparison::Torn);
         }
         let tear = if found.state.is_damaged() { tear(&disk, found.lsn, &marks, &slots) } else { None };
-        let prediction = self.predict(found, space, opened, &slots, &entries);
+        let is_unseen = self.content.is_without_checksums && !PageState::has_two_lsns(&disk, &space.flags);
+        let prediction = self.predict(found, space, opened, (&slots, &entries), is_unseen);
         let mut judged = InnodbPage {
             page,
             space: found.space,
@@ -347,8 +349,8 @@ impl JudgeContext<'_> {
         found: &FoundPage,
         space: &Tablespace,
         opened: &BTreeSet<u32>,
-        slots: &[&SlotFacts],
-        entries: &[InnodbLsn],
+        (slots, entries): (&[&SlotFacts], &[InnodbLsn]),
+        is_unseen: bool,
     ) -> Prediction {
         if !found.state.is_damaged() && found.state != PageState::Empty {
             let (on_start, sureness) = (OnStart::Untouched, Sureness::ByRule);
@@ -358,7 +360,7 @@ impl JudgeContext<'_> {
         let first = InnodbPageId { space_id: space.id, page_no: 0 };
         let of_page_0: Vec<&SlotFacts> = self.content.slots_of(first).collect();
         let is_page_0_lost = found.page_no != 0 && is_page_0_lost(role, space.page_0, &of_page_0, self.checkpoint);
-        let is_always_opened = is_always_opened(self.family, role, space.id == DICTIONARY_SPACE);
+        let is_always_opened = is_always_opened(self.family, role);
         let case = PageCase {
             family: self.family,
             checkpoint: self.checkpoint,
@@ -368,6 +370,7 @@ impl JudgeContext<'_> {
             is_opened: is_always_opened || opened.contains(&space.id) || self.checkpoint.is_none(),
             is_zero: found.state == PageState::Empty,
             disk_lsn: found.lsn,
+            is_unseen: is_unseen && found.state.is_damaged(),
             slots,
             entry_lsn: entries.iter().max().copied(),
         };

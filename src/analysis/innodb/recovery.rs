@@ -100,13 +100,15 @@ pub enum RecoveryReason {
     BufferNotInUse,
     /// One checkpoint block alone is valid: a newer one may be lost.
     CheckpointUncertain,
+    /// The server is told to use no checksums, and header and trailer do not show the damage.
+    ChecksumsOff,
     /// Pages are encrypted or compressed in a way that cannot be tested here.
     NotVerifiable,
 }
 
 impl RecoveryReason {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::NoWholeImage,
         Self::ImageOlderThanCheckpoint,
         Self::OlderImagesIgnored,
@@ -127,6 +129,7 @@ impl RecoveryReason {
         Self::BufferIncomplete,
         Self::BufferNotInUse,
         Self::CheckpointUncertain,
+        Self::ChecksumsOff,
         Self::NotVerifiable,
     ];
 
@@ -154,6 +157,7 @@ impl RecoveryReason {
             Self::BufferIncomplete => "buffer_incomplete",
             Self::BufferNotInUse => "buffer_not_in_use",
             Self::CheckpointUncertain => "checkpoint_uncertain",
+            Self::ChecksumsOff => "checksums_off",
             Self::NotVerifiable => "not_verifiable",
         }
     }
@@ -195,6 +199,8 @@ pub enum SpaceRole {
     System,
     /// Undo logs.
     Undo,
+    /// The dictionary of MySQL 8 and later.
+    Dictionary,
     /// Anything else.
     Other,
 }
@@ -217,6 +223,8 @@ pub struct PageCase<'a> {
     pub is_zero: bool,
     /// LSN in its header.
     pub disk_lsn: InnodbLsn,
+    /// The server does not see the damage: it is told to use no checksums, and the LSNs of the page are equal.
+    pub is_unseen: bool,
     /// Slots that name the page, whole or not, in the order of files and slots.
     pub slots: &'a [&'a SlotFacts],
     /// Newest LSN of entries without an image that name it.
@@ -250,16 +258,21 @@ impl Prediction {
     #[must_use]
     pub fn of(case: &PageCase<'_>) -> Self {
         let mut prediction = match case.family {
+            Family::Mysql8 | Family::Mysql57 | Family::Mysql56 if case.is_unseen => {
+                // Whether it is told so at its next start is not known.
+                Self::new(OnStart::Kept, None, &[RecoveryReason::ChecksumsOff]).likely()
+            }
             Family::Mysql8 | Family::Mysql57 | Family::Mysql56 => Self::of_mysql(case),
             Family::Mariadb => Self::of_mariadb(case),
             Family::MariadbOld | Family::Unknown => {
                 Self::new(OnStart::Unknown, None, &[RecoveryReason::FamilyUnknown]).likely()
             }
         };
-        // A tablespace that is not opened has no redo that would need the page.
-        let is_opened = !prediction.reasons.contains(&RecoveryReason::TablespaceNotOpened);
-        // A page of zeros that was never written needs no image. Of one with an image from before the checkpoint a write is lost.
-        let is_lost = !case.is_zero || prediction.reasons.contains(&RecoveryReason::OlderImagesIgnored);
+        // A table that is not opened has no redo that would need the page. Any start reads undo logs and the dictionary.
+        let is_opened =
+            case.role != SpaceRole::Other || !prediction.reasons.contains(&RecoveryReason::TablespaceNotOpened);
+        // A page of zeros that was never written needs no image. One that a slot names was written, or was being written.
+        let is_lost = !case.is_zero || !case.slots.is_empty();
         if prediction.on_start == OnStart::Kept && is_lost && is_opened {
             prediction.reasons.push(RecoveryReason::ReplayMayStop);
         }
@@ -321,7 +334,7 @@ impl Prediction {
                 let of_page_0 = |on_start, slot| Self::new(on_start, slot, &[RecoveryReason::PageZero]).likely();
                 return match (case.role, case.is_zero) {
                     (SpaceRole::Undo, true) => of_page_0(OnStart::RefusesToStart, None),
-                    (SpaceRole::Other, false) => of_page_0(OnStart::Kept, None),
+                    (SpaceRole::Other | SpaceRole::Dictionary, false) => of_page_0(OnStart::Kept, None),
                     _ => of_page_0(OnStart::Restored, Some(slot)),
                 };
             }
@@ -360,10 +373,10 @@ fn usable_by_mariadb<'a>(slots: &[&'a SlotFacts], checkpoint: InnodbLsn) -> Opti
 ///
 /// MySQL 8.4.6 and 9.7.4 were seen to leave damaged pages of undo logs and of the dictionary as they are then.
 #[must_use]
-pub fn is_always_opened(family: Family, role: SpaceRole, is_dictionary: bool) -> bool {
+pub fn is_always_opened(family: Family, role: SpaceRole) -> bool {
     match family {
         Family::Mysql8 => role == SpaceRole::System,
-        _ => role != SpaceRole::Other || is_dictionary,
+        _ => role != SpaceRole::Other,
     }
 }
 
@@ -375,10 +388,10 @@ pub fn is_page_0_lost(role: SpaceRole, page_0: PageState, slots: &[&SlotFacts], 
     let has_image = checkpoint.is_some_and(|checkpoint| usable_by_mariadb(slots, checkpoint).is_some());
     match (role, page_0) {
         (_, PageState::Sound(_) | PageState::Unverifiable(_)) => false,
-        (SpaceRole::System, _) | (SpaceRole::Undo, PageState::Damaged(_)) | (SpaceRole::Other, PageState::Empty) => {
-            !has_image
-        }
-        (SpaceRole::Undo, PageState::Empty) | (SpaceRole::Other, PageState::Damaged(_)) => true,
+        (SpaceRole::System, _) | (SpaceRole::Undo, PageState::Damaged(_)) => !has_image,
+        (SpaceRole::Undo, PageState::Empty) => true,
+        (SpaceRole::Dictionary | SpaceRole::Other, PageState::Empty) => !has_image,
+        (SpaceRole::Dictionary | SpaceRole::Other, PageState::Damaged(_)) => true,
     }
 }
 
@@ -414,6 +427,7 @@ mod tests {
             is_opened: true,
             is_zero: false,
             disk_lsn: InnodbLsn(0),
+            is_unseen: false,
             slots,
             entry_lsn: None,
         }
@@ -478,11 +492,40 @@ mod tests {
         assert_eq!((prediction.on_start, prediction.reasons.as_slice()), (OnStart::Kept, reasons.as_slice()));
     }
 
+    /// As MySQL 5.6.24 and 8.0.36 did with `innodb_checksum_algorithm=none`.
+    #[test]
+    fn mysql_without_checksums_does_not_see_all_damage() {
+        let image = slot(3, 500);
+        let slots = [&image];
+        for (family, on_start) in
+            [(Family::Mysql56, OnStart::Kept), (Family::Mysql8, OnStart::Kept), (Family::Mariadb, OnStart::Restored)]
+        {
+            let prediction = Prediction::of(&PageCase { family, is_unseen: true, ..case(&slots, 7, 400) });
+            assert_eq!(prediction.on_start, on_start, "{family:?}");
+            let seen = Prediction::of(&PageCase { family, ..case(&slots, 7, 400) });
+            assert_eq!(seen.on_start, OnStart::Restored, "{family:?}");
+        }
+    }
+
     /// As MySQL 9.7.4 did with torn pages of each, where nothing was newer than the checkpoint.
     #[test]
     fn mysql_examines_the_system_tablespace_alone_without_redo_of_it() {
-        let opened = |role, is_dictionary| is_always_opened(Family::Mysql8, role, is_dictionary);
-        assert!(opened(SpaceRole::System, false));
-        assert!(!opened(SpaceRole::Undo, false) && !opened(SpaceRole::Other, true) && !opened(SpaceRole::Other, false));
+        for (role, expected) in [
+            (SpaceRole::System, true),
+            (SpaceRole::Undo, false),
+            (SpaceRole::Dictionary, false),
+            (SpaceRole::Other, false),
+        ] {
+            assert_eq!(is_always_opened(Family::Mysql8, role), expected, "{role:?}");
+            // It stopped all the same where a damaged page of undo logs or of the dictionary stayed.
+            let image = slot(3, 300);
+            let slots = [&image];
+            let is_opened = expected;
+            let prediction =
+                Prediction::of(&PageCase { family: Family::Mysql8, role, is_opened, ..case(&slots, 7, 400) });
+            assert_eq!(prediction.on_start == OnStart::Restored, expected, "{role:?}");
+            let may_stop = prediction.reasons.contains(&RecoveryReason::ReplayMayStop);
+            assert_eq!(may_stop, matches!(role, SpaceRole::Undo | SpaceRole::Dictionary), "{role:?}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::cluster::innodb::doublewrite::Doublewrite;
 use crate::cluster::innodb::tablespace::{PageReader, SpaceFile, Tablespace, Tablespaces};
 use crate::cluster::open::{AccessError, ReadFile};
 use crate::parsers::innodb::checksum::Algorithm;
-use crate::parsers::innodb::page::PageHeader;
+use crate::parsers::innodb::page::{PageHeader, PageType};
 use crate::parsers::innodb::page_check::{PageState, Unverifiable};
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
@@ -54,6 +54,8 @@ pub struct PageCounts {
     pub unverifiable: BTreeMap<Unverifiable, u64>,
     /// Whole pages by checksum.
     pub algorithms: BTreeMap<Algorithm, u64>,
+    /// Pages by type as their headers have it, but for damaged ones and those that are all zero.
+    pub types: BTreeMap<PageType, u64>,
 }
 
 impl PageCounts {
@@ -78,10 +80,30 @@ impl PageCounts {
             let own = self.algorithms.entry(*algorithm).or_default();
             *own = own.saturating_add(*count);
         }
+        for (page_type, count) in &other.types {
+            let own = self.types.entry(*page_type).or_default();
+            *own = own.saturating_add(*count);
+        }
     }
 
-    fn count(&mut self, state: PageState, bytes: usize) {
+    /// Pages of each kind by the name of their type, the most frequent first.
+    #[must_use]
+    pub fn by_type_name(&self) -> Vec<(&'static str, u64)> {
+        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+        for (page_type, count) in &self.types {
+            let own = by_name.entry(page_type.name()).or_default();
+            *own = own.saturating_add(*count);
+        }
+        let mut counts: Vec<_> = by_name.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts
+    }
+
+    fn count(&mut self, state: PageState, page_type: PageType, bytes: usize) {
         let count = |field: &mut u64| *field = field.saturating_add(1);
+        if matches!(state, PageState::Sound(_) | PageState::Unverifiable(_)) {
+            count(self.types.entry(page_type).or_default());
+        }
         count(&mut self.pages);
         self.bytes = self.bytes.saturating_add(bytes as u64);
         match state {
@@ -303,8 +325,9 @@ fn read_chunk(request: &ScanRequest<'_>, chunk: Chunk<'_>, buf: &mut Vec<u8>) ->
             continue;
         }
         let state = PageState::of(page, &space.flags);
-        report.counts.count(state, bytes);
-        let lsn = PageHeader::decode(0, page).map(|header| header.lsn).unwrap_or_default();
+        let header = PageHeader::decode(0, page);
+        let (lsn, page_type) = header.map(|header| (header.lsn, header.page_type)).unwrap_or_default();
+        report.counts.count(state, page_type, bytes);
         let id = InnodbPageId { space_id: space.id, page_no };
         match state {
             PageState::Sound(_) => report.newest_lsn = report.newest_lsn.max(lsn),

@@ -187,6 +187,9 @@ fn note_trust(trust: BufferTrust, findings: &mut Vec<Finding>) {
 /// not fit.
 const MAY_STOP: [RecoveryReason; 2] = [RecoveryReason::ReplayMayStop, RecoveryReason::ImageOlderThanCheckpoint];
 
+/// The first page of the system tablespace.
+const SYSTEM_PAGE_0: InnodbPageId = InnodbPageId { space_id: 0, page_no: 0 };
+
 /// True when pages are missing that replay may need.
 const fn lacks_pages(reason: &SkipReason) -> bool {
     matches!(reason, SkipReason::TablespaceShort { .. } | SkipReason::UnknownTablespace)
@@ -216,6 +219,8 @@ fn start_of(
     {
         InnodbStart::Unknown
     } else if any(&|page| page.prediction.reasons.iter().any(|reason| MAY_STOP.contains(reason)))
+        // Its id and its flags are read before any image is.
+        || any(&|page| page.page == SYSTEM_PAGE_0 && page.state.is_damaged())
         || coverage.skipped.iter().any(|skipped| lacks_pages(&skipped.reason))
         || source.spaces.all.iter().any(|space| space.page_0 == PageState::Empty && !is_page_0_restored(space.id))
     {

@@ -105,6 +105,8 @@ pub fn scan_fields(scan: &ScanReport) -> Map<String, Value> {
     let counts = &scan.counts;
     let algorithms: Map<String, Value> =
         counts.algorithms.iter().map(|(algorithm, count)| (algorithm.name().to_owned(), json!(count))).collect();
+    let types: Map<String, Value> =
+        counts.by_type_name().into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect();
     let unverifiable = counts.unverifiable.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
     [
         ("pages", json!(counts.pages)),
@@ -115,6 +117,7 @@ pub fn scan_fields(scan: &ScanReport) -> Map<String, Value> {
         ("unverifiable", json!(unverifiable)),
         ("doublewrite_pages", json!(counts.slots)),
         ("algorithms", Value::Object(algorithms)),
+        ("page_types", Value::Object(types)),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))

@@ -106,7 +106,7 @@ impl PageTrailer {
 }
 
 /// Kind of page, as stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageType(pub u16);
 
 impl PageType {

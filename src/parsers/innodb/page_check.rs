@@ -128,6 +128,14 @@ impl PageState {
         }
     }
 
+    /// True when header and trailer of a page have different LSNs, which a server sees that is told to use no checksums. Pages of
+    /// tables with `ROW_FORMAT=COMPRESSED` have no trailer.
+    #[must_use]
+    pub fn has_two_lsns(page: &[u8], flags: &SpaceFlags) -> bool {
+        let before_end = if flags.is_full_crc32 { 8 } else { 4 };
+        flags.zip_bytes.is_none() && trailer_lsn(page, before_end).is_some_and(|(header, trailer)| header != trailer)
+    }
+
     /// Judges a page with `ROW_FORMAT=COMPRESSED`.
     #[must_use]
     pub fn of_zip(page: &[u8]) -> Self {
@@ -298,6 +306,19 @@ mod tests {
         let mut page = vec![0; 16384];
         page[26..34].fill(1);
         assert!(!PageState::of(&page, &SpaceFlags::plain(16384)).is_damaged(), "servers set this field in empty pages");
+    }
+
+    #[test]
+    fn lsns_are_compared_where_a_page_has_two() {
+        let mut page = plain_page(4096);
+        assert!(!PageState::has_two_lsns(&page, &SpaceFlags::plain(4096)));
+        page[4095] ^= 1;
+        assert!(PageState::has_two_lsns(&page, &SpaceFlags::plain(4096)));
+        let zip = SpaceFlags::of(0x27);
+        assert!(zip.zip_bytes == Some(4096) && !PageState::has_two_lsns(&page, &zip));
+        let mut page = vec![0; 4096];
+        page[4088..4092].fill(7);
+        assert!(PageState::has_two_lsns(&page, &SpaceFlags::full_crc32(4096)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::cli::work::{ByteBar, ProgressArg};
 use crate::inspect::innodb::document::scan_fields;
 use crate::inspect::innodb::verify::innodb_verify;
 use crate::output::closing::{Closing, begin};
-use crate::output::innodb_text::{write_bad_pages, write_scanned};
+use crate::output::innodb_text::{write_bad_pages, write_page_types, write_scanned};
 use crate::output::json::Item;
 use crate::output::json::innodb::{INNODB_BAD_PAGE_COLUMNS, innodb_bad_page_row};
 use crate::output::sink::CsvShape;
@@ -21,7 +21,8 @@ use crate::output::sink::CsvShape;
 ///
 /// Checks the checksum of each page (crc32, innodb, none, full_crc32), that its header and its end are of one version, and that a
 /// compressed page can be unpacked. Encrypted pages without a checksum of their own are counted as not examined. After a crash
-/// pages that the server restores at its next start count as damaged too: "innodb check" tells them apart.
+/// pages that the server restores at its next start count as damaged too: "innodb check" tells them apart. Pages that are neither
+/// damaged nor all zero are also counted by type.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = format!("{EXAMPLES}\n{EXIT_STATUS}"))]
 pub struct VerifyArgs {
@@ -56,6 +57,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome, Sto
         let layout = args.output.layout();
         writeln!(out, "{}", layout.paint.heading("Pages"))?;
         write_scanned(out, layout, &report.scan.counts)?;
+        write_page_types(out, layout, &report.scan.counts)?;
         write_bad_pages(out, layout, &rows.collect::<Vec<_>>())?;
         return Ok(closing.end_text(out, layout)?.into());
     };
