@@ -165,3 +165,25 @@ fn first_page_of_zeros_without_an_image_may_stop_a_start() {
     write_at(&data.join(space["tablespace"].as_str().unwrap()), &[0; 16384], 0);
     assert_eq!(start_of(&data), "may_stop", "{space}");
 }
+
+/// With its header lost, what lies in the usual area of slots is not taken for damaged data.
+#[test]
+fn slots_are_no_damaged_pages_where_their_header_is_lost() {
+    for case in ["mysql56", "mariadb1011", "mariadb1011-crc32", "mariadb1011-compressed"] {
+        let (_kept, data) = copy_of(case);
+        let damaged = |ran: &Ran| -> Vec<Value> {
+            let listed = ran.of_type("damaged_page").into_iter();
+            listed.filter(|page| (&page["space_id"], &page["page_no"]) != (&0.into(), &5.into())).collect()
+        };
+        let before = innodb("verify", &data);
+        assert!(innodb("dump", &data).of_type("slot").iter().any(|slot| slot["page_checksum"] == "bad"), "{case}");
+        for garbage in [0, 0x5A] {
+            write_at(&data.join("ibdata1"), &[garbage; 16384], 5 * 16384);
+            let after = innodb("verify", &data);
+            assert_eq!(damaged(&after), damaged(&before), "{case}");
+            assert_eq!(after.status, 2, "{case}: the slots were not examined");
+            assert_eq!(after.of_type("summary")[0]["doublewrite_pages"], 128, "{case}");
+            assert_eq!(start_of(&data), "unknown", "{case}");
+        }
+    }
+}

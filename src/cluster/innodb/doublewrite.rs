@@ -9,6 +9,7 @@ use crate::parsers::innodb::detect_block::DetectBlock;
 use crate::parsers::innodb::layout::{
     DoublewriteKind, LegacyHeader, SlotPart, TRX_SYSTEM_PAGE, are_all_files, batch_slots, extent_pages,
 };
+use crate::parsers::innodb::page_check::PageState;
 
 /// Slots of a file that are read; servers make at most some ten thousand.
 pub const MAX_SLOTS: u64 = 1 << 17;
@@ -152,6 +153,8 @@ pub struct Doublewrite {
     pub other_sizes: Vec<String>,
     /// The header of the legacy buffer could not be read.
     pub is_header_unreadable: bool,
+    /// The page with that header is damaged or all zero: slots may be where every server puts them.
+    pub is_header_lost: bool,
     /// Files that could not be opened.
     pub skipped: Vec<AccessError>,
 }
@@ -168,6 +171,7 @@ impl Doublewrite {
             entries: Vec::new(),
             other_sizes: Vec::new(),
             is_header_unreadable: false,
+            is_header_lost: false,
             skipped: Vec::new(),
         };
         for (name, path) in &files.doublewrite {
@@ -188,7 +192,7 @@ impl Doublewrite {
         if files.doublewrite.is_empty() && expects_files {
             found.layout = DoublewriteLayout::Elsewhere;
         } else if files.doublewrite.is_empty() {
-            found.open_legacy(data_dir, files.system.first());
+            found.open_legacy(data_dir, files.system.first(), spaces);
         } else {
             found.layout = DoublewriteLayout::Files;
             let sizes: Vec<(u32, u64)> = found.files.iter().map(|file| (file.number, file.slots)).collect();
@@ -231,20 +235,20 @@ impl Doublewrite {
         });
     }
 
-    fn open_legacy(&mut self, data_dir: &Path, system: Option<&PathBuf>) {
+    fn open_legacy(&mut self, data_dir: &Path, system: Option<&PathBuf>, spaces: &Tablespaces) {
         let Some(path) = system else { return };
         let file = match ReadFile::open(&data_dir.join(path), Links::Refuse) {
             Ok(file) => file,
             Err(error) => return self.skipped.push(error),
         };
         let offset = u64::from(TRX_SYSTEM_PAGE).saturating_mul(self.page_bytes as u64);
-        let header = match file.bytes_at(offset, self.page_bytes) {
-            Ok(Some(page)) => LegacyHeader::decode(offset, &page).ok().flatten(),
-            Ok(None) => None,
+        let page = match file.bytes_at(offset, self.page_bytes) {
+            Ok(page) => page.unwrap_or_default(),
             Err(error) => return self.skipped.push(error),
         };
-        let Some(header) = header else {
+        let Some(header) = LegacyHeader::decode(offset, &page).ok().flatten() else {
             self.is_header_unreadable = true;
+            self.is_header_lost = spaces.get(0).is_some_and(|system| !PageState::of(&page, &system.flags).is_sound());
             return;
         };
         self.layout = DoublewriteLayout::Legacy(header);
@@ -262,11 +266,14 @@ impl Doublewrite {
         });
     }
 
-    /// True for a page of the system tablespace that is a slot, not data.
+    /// True for a page of the system tablespace that is a slot, not data; where the header is lost, for one that would be a slot.
     #[must_use]
     pub fn is_slot_page(&self, space_id: u32, page_no: u32) -> bool {
         match self.layout {
             DoublewriteLayout::Legacy(header) => space_id == 0 && header.is_slot(self.page_bytes, page_no),
+            DoublewriteLayout::Missing if self.is_header_lost => {
+                space_id == 0 && LegacyHeader::usual(self.page_bytes).is_slot(self.page_bytes, page_no)
+            }
             _ => false,
         }
     }

@@ -86,7 +86,7 @@ impl InnodbSource {
     ) -> Result<BufferContent, InspectError> {
         let content = BufferContent::read(&self.doublewrite, &self.spaces, self.checkpoint(), jobs, coverage, watch);
         if matches!(self.doublewrite.layout, DoublewriteLayout::Elsewhere | DoublewriteLayout::Missing) {
-            coverage.skip(SkippedPart::DoubleWriteBuffer, SkipReason::BufferNotFound);
+            coverage.skip_once(SkippedPart::DoubleWriteBuffer, SkipReason::BufferNotFound);
         }
         if coverage.is_interrupted() { Err(InspectError::BufferInterrupted) } else { Ok(content) }
     }
@@ -175,6 +175,9 @@ impl InnodbSource {
         }
         if self.family == Family::MariadbOld {
             note(InnodbFinding::InnodbUnknownRules, None);
+        }
+        if self.doublewrite.is_header_lost {
+            coverage.skip_once(SkippedPart::DoubleWriteBuffer, SkipReason::BufferNotFound);
         }
         match self.doublewrite.layout {
             DoublewriteLayout::Missing => {
