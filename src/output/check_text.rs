@@ -14,6 +14,7 @@ use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::judge::{OnStart, Verdict};
 use crate::analysis::verdict::outlook::{Outlook, Start};
 use crate::analysis::verdict::replay::{Recovery, Replay};
+use crate::analysis::verdict::sectors::TearMap;
 use crate::analysis::verdict::slots::SlotRef;
 use crate::analysis::verdict::survey::PageReport;
 use crate::output::colour::Paint;
@@ -441,10 +442,15 @@ pub fn letter(index: usize) -> char {
 pub fn sector_line(report: &PageReport) -> String {
     let Some(tear) = &report.tear else { return String::new() };
     let count = report.verdict.candidates.len();
-    let show = |index: usize| if index < count { letter(index) } else { '0' };
+    sector_signs(tear, |index| if index < count { letter(index) } else { '0' })
+}
+
+/// One character a sector: the sign of the image that it equals, the newer first; `.` of none.
+#[must_use]
+pub fn sector_signs(tear: &TearMap, sign: impl Fn(usize) -> char) -> String {
     let best = |list: &Vec<usize>| {
         let preferred = [tear.newer, tear.older].into_iter().flatten().find(|index| list.contains(index));
-        preferred.or(list.first().copied()).map_or('.', show)
+        preferred.or(list.first().copied()).map_or('.', &sign)
     };
     tear.sources.iter().map(best).collect()
 }

@@ -40,8 +40,14 @@ pub fn innodb_steps(pages: &[InnodbPage], start: InnodbStart, is_complete: bool,
     if start == InnodbStart::Refuses {
         steps.push(step("The server does not start on it: take damaged pages from a backup.".to_owned(), None));
     } else if restored > 0 {
-        let words = format!("Start a server on the copy: by its own rule it restores {}.", count_of(restored));
-        let verify = format!("pg_dwbinspect innodb verify {arguments}");
+        let rule = format!("by its own rule it restores {}", count_of(restored));
+        let doubt = match start {
+            InnodbStart::MayStop => ", and may stop at another page",
+            InnodbStart::Unknown => "; whether it starts is unknown",
+            InnodbStart::NothingAgainst | InnodbStart::Refuses => "",
+        };
+        let words = format!("Start a server on the copy alone: {rule}{doubt}.");
+        let verify = "pg_dwbinspect innodb verify COPY".to_owned();
         steps.push(step(format!("{words} Verify the copy after a clean shutdown."), Some(verify)));
     }
     if unproven > 0 {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
+use super::check_text::{letter, sector_signs};
 use super::escape::printable;
 use super::figures::size;
 use super::json::innodb::SlotSetting;
@@ -339,19 +340,19 @@ pub fn write_innodb_page(
             facts.state.name(),
             candidate.comparison.name(),
         );
-        write_fact(out, layout, "image", &words)?;
+        write_fact(out, layout, &format!("image {}", letter(index)), &words)?;
     }
     for lsn in &page.entries {
         write_fact(out, layout, "entry without image", &format!("LSN {lsn}"))?;
     }
     if let Some(tear) = &page.tear {
-        let sectors = sector_map(page);
+        let signs = sector_signs(tear, |at| page.mapped.get(at).map_or('?', |index| letter(*index)));
         let words = match tear.direction {
             TearDirection::Scattered => tear.direction.name().to_owned(),
             _ => format!("{}, break at byte {}", tear.direction.name(), tear.break_at()),
         };
         write_fact(out, layout, "tear", &words)?;
-        write_fact(out, layout, "sectors", &sectors)?;
+        write_fact(out, layout, "sectors of 512 bytes", &format!("{signs}  (.: of none)"))?;
     }
     let sure = if page.prediction.sureness == Sureness::Likely { ", likely" } else { "" };
     write_fact(out, layout, "on start", &format!("{}{sure}", page.prediction.on_start))?;
@@ -359,16 +360,6 @@ pub fn write_innodb_page(
         write_fact(out, layout, "", &reason.to_string())?;
     }
     write_fact(out, layout, "verdict", &format!("{}: {}", page.verdict.name(), page.verdict))
-}
-
-/// One sign a sector: the index of the first image with the same sector, `*` for those of several images, `.` for none.
-fn sector_map(page: &InnodbPage) -> String {
-    let sign = |list: &Vec<usize>| match list.as_slice() {
-        [] => ".".to_owned(),
-        [one] => page.mapped.get(*one).map_or_else(|| "?".to_owned(), |index| index.to_string()),
-        _ => "*".to_owned(),
-    };
-    page.tear.iter().flat_map(|tear| &tear.sources).map(sign).collect()
 }
 
 /// How many pages have each verdict, and that none of it is a proof.

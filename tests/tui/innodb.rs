@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use pgforensics::analysis::innodb::judge::InnodbPage;
+use pgforensics::analysis::innodb::recovery::InnodbStart;
 use pgforensics::analysis::innodb::scan::FoundPage;
 use pgforensics::inspect::innodb::check::{InnodbStage, InnodbWatch, innodb_check};
 use pgforensics::inspect::innodb::source::{InnodbRequest, InnodbSource};
@@ -624,4 +625,61 @@ fn a_directory_of_another_kind_is_refused_on_the_normal_screen() {
     let mut session = Session::start("pg_dwbinspect", &["innodb", "tui", arg(empty.path())]);
     assert_ne!(session.end(), 0);
     session.see("not a data directory");
+}
+
+/// Signs after a heading of the page view.
+fn signs_after(picture: &str, heading: &str) -> String {
+    let line = picture.lines().find_map(|line| line.trim_start().strip_prefix(heading));
+    let line = line.unwrap_or_else(|| panic!("no {heading}:\n{picture}"));
+    line.split_whitespace().next().expect("signs").to_owned()
+}
+
+#[test]
+fn image_has_one_letter_in_both_maps_and_it_is_that_of_the_bytes() {
+    let mut compared = 0;
+    for case in CASES {
+        let mut driven = Driven::of(case, (200, 60));
+        driven.keys(&["4"]);
+        for _ in 0..driven.survey().examined.pages.len() {
+            let sheet = driven.state.page.sheet.clone().expect("sheet");
+            let page = sheet.page.as_ref().expect("page");
+            if page.tear.is_some() {
+                let picture = driven.picture();
+                let above = signs_after(&picture, "sectors  ");
+                let below = signs_after(&picture, "sectors of 512 bytes");
+                let disk = sheet.disk.as_deref().expect("disk");
+                assert_eq!((above.len(), below.len()), (disk.len() / 512, disk.len() / 512), "{picture}");
+                for (at, sector) in disk.chunks(512).enumerate() {
+                    for signs in [&above, &below] {
+                        let sign = signs.as_bytes()[at] as char;
+                        let Some(image) = sheet.images.iter().find(|image| image.letter == sign) else { continue };
+                        assert_eq!(&image.bytes[at * 512..at * 512 + 512], sector, "{case}: sector {at}\n{picture}");
+                        compared += 1;
+                    }
+                }
+                for image in &sheet.images {
+                    let slot = image.title.split(" at ").next().expect("slot");
+                    assert!(picture.contains(&format!("image {}                  {slot},", image.letter)), "{picture}");
+                }
+            }
+            driven.keys(&["}"]);
+        }
+    }
+    assert!(compared > 1000, "{compared} sectors");
+}
+
+#[test]
+fn next_step_promises_no_more_than_what_a_start_does() {
+    let mut seen = 0;
+    for case in CASES {
+        let driven = Driven::of(case, (200, 60));
+        let survey = driven.survey();
+        let tried = survey.steps.iter().find(|step| step.words.starts_with("Start a server on the copy alone"));
+        let Some(step) = tried else { continue };
+        let may_stop = survey.examined.start == InnodbStart::MayStop;
+        assert_eq!(step.words.contains("may stop"), may_stop, "{case}: {}", step.words);
+        assert_eq!(step.command.as_deref(), Some("pg_dwbinspect innodb verify COPY"), "not the directory itself");
+        seen += usize::from(may_stop);
+    }
+    assert!(seen > 0);
 }

@@ -19,6 +19,7 @@ use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
+use crate::output::check_text::letter;
 use crate::output::closing::Closing;
 use crate::output::innodb_steps::innodb_steps;
 use crate::output::shell::quoted;
@@ -173,16 +174,20 @@ impl InnodbBackend {
         slots.sort_by_key(|facts| (chosen != Some(facts.slot), std::cmp::Reverse(facts.lsn)));
         slots.truncate(MAX_IMAGES);
         let length = disk.as_ref().map(Vec::len);
-        let image = |facts: &&SlotFacts| {
+        let letter_of = |at: usize, slot: SlotId| match &page {
+            Some(page) => page.candidates.iter().position(|one| one.facts.slot == slot).map_or('?', letter),
+            None => letter(at),
+        };
+        let image = |(at, facts): (usize, &&SlotFacts)| {
             let file = source.doublewrite.files.get(facts.slot.0)?;
             let mut buf = Vec::new();
             let bytes = file.slot(facts.slot.1, &mut buf).ok().flatten()?;
             let bytes = bytes.get(..length.unwrap_or(facts.length)).unwrap_or(bytes).to_vec();
             let state = if facts.state.is_sound() { "" } else { ", damaged" };
             let title = format!("{} at {}{state}", slot_name(Some(&file.name), facts.slot), facts.lsn);
-            Some(SheetImage { title, bytes, is_chosen: chosen == Some(facts.slot) })
+            Some(SheetImage { letter: letter_of(at, facts.slot), title, bytes, is_chosen: chosen == Some(facts.slot) })
         };
-        let images: Vec<SheetImage> = slots.iter().filter_map(image).collect();
+        let images: Vec<SheetImage> = slots.iter().enumerate().filter_map(image).collect();
         InnodbPageSheet {
             survey: Arc::clone(survey),
             target,

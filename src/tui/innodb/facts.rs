@@ -202,6 +202,8 @@ pub struct PageTarget {
 /// An image of a page.
 #[derive(Clone, Debug)]
 pub struct SheetImage {
+    /// How it is called, here and in the evidence.
+    pub letter: char,
     /// Slot and LSN.
     pub title: String,
     /// Its bytes.

@@ -9,7 +9,6 @@ use super::facts::InnodbPageSheet;
 use super::state::{InnodbPart, InnodbState as State};
 use super::view::style_of;
 use crate::analysis::slot_facts::SECTOR_BYTES;
-use crate::output::check_text::letter;
 use crate::output::innodb_fields::{name_at, page_fields};
 use crate::tui::body::Body;
 use crate::tui::byte_list::{ByteSides, byte_list, cursor_lead};
@@ -71,17 +70,18 @@ fn parts(state: &State) -> Line<'static> {
     frame::parts(state.look, InnodbPart::ALL.into_iter().map(|part| (part.name(), part == state.page.part)))
 }
 
-/// `A: #ib_16384_0.dblwr:3 at 12345`.
+/// `image A (#ib_16384_0.dblwr:3 at 12345)`.
 fn image_title(sheet: &InnodbPageSheet, at: usize) -> Option<String> {
     let image = sheet.images.get(at)?;
     let taken = if image.is_chosen { ", taken" } else { "" };
-    Some(format!("image {} ({}{taken})", letter(at), image.title))
+    Some(format!("image {} ({}{taken})", image.letter, image.title))
 }
 
 /// The same, or its letter alone where it has no room.
 fn short_title(sheet: &InnodbPageSheet, at: usize, room: usize) -> Option<String> {
     let title = image_title(sheet, at)?;
-    Some(if columns(&title) <= room { title } else { format!("image {}", letter(at)) })
+    let letter = sheet.images.get(at)?.letter;
+    Some(if columns(&title) <= room { title } else { format!("image {letter}") })
 }
 
 /// Sectors of the page on disk, each with the letter of an image that it equals: of the selected one where it does.
@@ -95,11 +95,13 @@ fn sector_map(look: Look, sheet: &InnodbPageSheet, image: usize, width: usize) -
     let mut spans = Vec::new();
     for (at, sector) in disk.chunks(SECTOR_BYTES).enumerate() {
         let range = at * SECTOR_BYTES..at * SECTOR_BYTES + sector.len();
-        let same =
-            |index: &&usize| sheet.images.get(**index).and_then(|image| image.bytes.get(range.clone())) == Some(sector);
-        let (sign, style) = match order.iter().find(same) {
-            _ if sector.iter().all(|byte| *byte == 0) => ('0', look.faint()),
-            Some(index) => (letter(*index), look.number(*index)),
+        let same = |index: &usize| {
+            let image = sheet.images.get(*index)?;
+            (image.bytes.get(range.clone()) == Some(sector)).then(|| (image.letter, look.number(*index)))
+        };
+        let (sign, style) = match order.iter().find_map(same) {
+            Some(called) => called,
+            None if sector.iter().all(|byte| *byte == 0) => ('0', look.faint()),
             None => ('.', look.bad()),
         };
         spans.push(Span::styled(sign.to_string(), style));
