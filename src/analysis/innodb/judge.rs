@@ -5,9 +5,7 @@ use std::path::Path;
 
 use super::candidates::BufferContent;
 use super::compare::{InnodbComparison, compare};
-use super::recovery::{
-    OnStart, PageCase, Prediction, RecoveryReason, SpaceRole, Sureness, is_always_opened, is_page_0_lost,
-};
+use super::recovery::{OnStart, PageCase, Prediction, RecoveryReason, SpaceRole, Sureness, is_page_0_lost, opening};
 use super::scan::FoundPage;
 use super::slot::{SlotFacts, SlotId};
 use crate::analysis::finding::Coverage;
@@ -310,7 +308,13 @@ impl JudgeContext<'_> {
             torn.for_each(|candidate| candidate.comparison = InnodbComparison::Torn);
         }
         let tear = if found.state.is_damaged() { tear(&disk, found.lsn, &marks, &slots) } else { None };
-        let is_unseen = self.content.is_without_checksums && !PageState::has_two_lsns(&disk, &space.flags);
+        let is_unseen = match self.family {
+            Family::Mysql8 | Family::Mysql57 | Family::Mysql56 => {
+                self.content.is_without_checksums && !PageState::has_two_lsns(&disk, &space.flags)
+            }
+            // MariaDB 10.11.19 leaves such a page as it is, and stops where replay needs it.
+            _ => PageState::is_begun(&disk, &space.flags),
+        };
         let prediction = self.predict(found, space, opened, (&slots, &entries), is_unseen);
         let mut judged = InnodbPage {
             page,
@@ -360,14 +364,15 @@ impl JudgeContext<'_> {
         let first = InnodbPageId { space_id: space.id, page_no: 0 };
         let of_page_0: Vec<&SlotFacts> = self.content.slots_of(first).collect();
         let is_page_0_lost = found.page_no != 0 && is_page_0_lost(role, space.page_0, &of_page_0, self.checkpoint);
-        let is_always_opened = is_always_opened(self.family, role);
+        let is_named = opened.contains(&space.id) || self.checkpoint.is_none();
+        let opening = opening(self.family, role, is_named, !opened.is_empty());
         let case = PageCase {
             family: self.family,
             checkpoint: self.checkpoint,
             page_no: found.page_no,
             role,
             is_page_0_lost,
-            is_opened: is_always_opened || opened.contains(&space.id) || self.checkpoint.is_none(),
+            is_opened: opening.is_some(),
             is_zero: found.state == PageState::Empty,
             disk_lsn: found.lsn,
             is_unseen: is_unseen && found.state.is_damaged(),
@@ -375,6 +380,9 @@ impl JudgeContext<'_> {
             entry_lsn: entries.iter().max().copied(),
         };
         let mut prediction = Prediction::of(&case);
+        if opening == Some(Sureness::Likely) {
+            prediction.sureness = Sureness::Likely;
+        }
         if space.has_rival {
             prediction.reasons.push(RecoveryReason::TwoFiles);
             prediction.sureness = Sureness::Likely;

@@ -100,8 +100,8 @@ pub enum RecoveryReason {
     BufferNotInUse,
     /// One checkpoint block alone is valid: a newer one may be lost.
     CheckpointUncertain,
-    /// The server is told to use no checksums, and header and trailer do not show the damage.
-    ChecksumsOff,
+    /// The server does not see the damage: it is told to use no checksums, or, MariaDB, takes a page for one that was never written.
+    DamageUnseen,
     /// Pages are encrypted or compressed in a way that cannot be tested here.
     NotVerifiable,
 }
@@ -129,7 +129,7 @@ impl RecoveryReason {
         Self::BufferIncomplete,
         Self::BufferNotInUse,
         Self::CheckpointUncertain,
-        Self::ChecksumsOff,
+        Self::DamageUnseen,
         Self::NotVerifiable,
     ];
 
@@ -157,7 +157,7 @@ impl RecoveryReason {
             Self::BufferIncomplete => "buffer_incomplete",
             Self::BufferNotInUse => "buffer_not_in_use",
             Self::CheckpointUncertain => "checkpoint_uncertain",
-            Self::ChecksumsOff => "checksums_off",
+            Self::DamageUnseen => "damage_unseen",
             Self::NotVerifiable => "not_verifiable",
         }
     }
@@ -223,7 +223,7 @@ pub struct PageCase<'a> {
     pub is_zero: bool,
     /// LSN in its header.
     pub disk_lsn: InnodbLsn,
-    /// The server does not see the damage: it is told to use no checksums, and the LSNs of the page are equal.
+    /// The server does not see the damage.
     pub is_unseen: bool,
     /// Slots that name the page, whole or not, in the order of files and slots.
     pub slots: &'a [&'a SlotFacts],
@@ -258,9 +258,9 @@ impl Prediction {
     #[must_use]
     pub fn of(case: &PageCase<'_>) -> Self {
         let mut prediction = match case.family {
-            Family::Mysql8 | Family::Mysql57 | Family::Mysql56 if case.is_unseen => {
-                // Whether it is told so at its next start is not known.
-                Self::new(OnStart::Kept, None, &[RecoveryReason::ChecksumsOff]).likely()
+            Family::Mysql8 | Family::Mysql57 | Family::Mysql56 | Family::Mariadb if case.is_unseen => {
+                // How it is told to start next is not known.
+                Self::new(OnStart::Kept, None, &[RecoveryReason::DamageUnseen]).likely()
             }
             Family::Mysql8 | Family::Mysql57 | Family::Mysql56 => Self::of_mysql(case),
             Family::Mariadb => Self::of_mariadb(case),
@@ -369,14 +369,22 @@ fn usable_by_mariadb<'a>(slots: &[&'a SlotFacts], checkpoint: InnodbLsn) -> Opti
     slots.iter().rfind(|slot| is_loaded_by_mariadb(slot, checkpoint)).copied()
 }
 
-/// True when recovery examines the pages of a tablespace although redo after the checkpoint does not name it.
+/// Whether recovery examines the pages of a tablespace, as far as anything shows it; `None` where nothing does. `is_named`: something
+/// of it is newer than the checkpoint; `is_any_named`: something of any is.
 ///
-/// MySQL 8.4.6 and 9.7.4 were seen to leave damaged pages of undo logs and of the dictionary as they are then.
+/// MySQL 9.7.4 was seen to examine undo logs and the dictionary where other tablespaces had been changed, and not where none had been.
 #[must_use]
-pub fn is_always_opened(family: Family, role: SpaceRole) -> bool {
-    match family {
+pub fn opening(family: Family, role: SpaceRole, is_named: bool, is_any_named: bool) -> Option<Sureness> {
+    let is_always = match family {
         Family::Mysql8 => role == SpaceRole::System,
         _ => role != SpaceRole::Other,
+    };
+    if is_named || is_always {
+        Some(Sureness::ByRule)
+    } else if role != SpaceRole::Other && is_any_named {
+        Some(Sureness::Likely)
+    } else {
+        None
     }
 }
 
@@ -492,13 +500,13 @@ mod tests {
         assert_eq!((prediction.on_start, prediction.reasons.as_slice()), (OnStart::Kept, reasons.as_slice()));
     }
 
-    /// As MySQL 5.6.24 and 8.0.36 did with `innodb_checksum_algorithm=none`.
+    /// As MySQL 5.6.24 and 8.0.36 did with `innodb_checksum_algorithm=none`, and MariaDB 10.11.19 with a page torn between zeros.
     #[test]
-    fn mysql_without_checksums_does_not_see_all_damage() {
+    fn damage_that_a_server_does_not_see_stays() {
         let image = slot(3, 500);
         let slots = [&image];
         for (family, on_start) in
-            [(Family::Mysql56, OnStart::Kept), (Family::Mysql8, OnStart::Kept), (Family::Mariadb, OnStart::Restored)]
+            [(Family::Mysql56, OnStart::Kept), (Family::Mysql8, OnStart::Kept), (Family::Mariadb, OnStart::Kept)]
         {
             let prediction = Prediction::of(&PageCase { family, is_unseen: true, ..case(&slots, 7, 400) });
             assert_eq!(prediction.on_start, on_start, "{family:?}");
@@ -507,16 +515,20 @@ mod tests {
         }
     }
 
-    /// As MySQL 9.7.4 did with torn pages of each, where nothing was newer than the checkpoint.
+    /// As MySQL 9.7.4 did with torn pages of each, where nothing of them was newer than the checkpoint.
     #[test]
-    fn mysql_examines_the_system_tablespace_alone_without_redo_of_it() {
-        for (role, expected) in [
-            (SpaceRole::System, true),
-            (SpaceRole::Undo, false),
-            (SpaceRole::Dictionary, false),
-            (SpaceRole::Other, false),
+    fn mysql_examines_undo_logs_and_dictionary_where_anything_was_changed() {
+        use Sureness::{ByRule, Likely};
+        for (role, idle, busy) in [
+            (SpaceRole::System, Some(ByRule), Some(ByRule)),
+            (SpaceRole::Undo, None, Some(Likely)),
+            (SpaceRole::Dictionary, None, Some(Likely)),
+            (SpaceRole::Other, None, None),
         ] {
-            assert_eq!(is_always_opened(Family::Mysql8, role), expected, "{role:?}");
+            let opened = |is_named, is_any| opening(Family::Mysql8, role, is_named, is_any);
+            assert_eq!((opened(false, false), opened(false, true)), (idle, busy), "{role:?}");
+            assert_eq!(opened(true, true), Some(ByRule), "{role:?}");
+            let expected = idle.is_some();
             // It stopped all the same where a damaged page of undo logs or of the dictionary stayed.
             let image = slot(3, 300);
             let slots = [&image];

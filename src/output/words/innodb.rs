@@ -218,8 +218,8 @@ impl fmt::Display for RecoveryReason {
                 "pages were written after the checkpoint, and nothing in the doublewrite buffer is as new: images may lie \
                  elsewhere"
             }
-            Self::ChecksumsOff => {
-                "the newest image has no checksum: a server that is told to use none does not see this damage"
+            Self::DamageUnseen => {
+                "the server does not see this damage: it is told to use no checksums, or the page looks as if it was never written"
             }
             Self::CheckpointUncertain => "one checkpoint block alone is valid: a newer checkpoint may be lost",
             Self::NotVerifiable => "the image cannot be tested here",

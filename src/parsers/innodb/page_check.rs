@@ -136,6 +136,13 @@ impl PageState {
         flags.zip_bytes.is_none() && trailer_lsn(page, before_end).is_some_and(|(header, trailer)| header != trailer)
     }
 
+    /// True for a page with checksums of the older kinds that was torn while it was written for the first time: header and trailer are
+    /// zeros still.
+    #[must_use]
+    pub fn is_begun(page: &[u8], flags: &SpaceFlags) -> bool {
+        flags.zip_bytes.is_none() && !flags.is_full_crc32 && has_zeros_around(page)
+    }
+
     /// Judges a page with `ROW_FORMAT=COMPRESSED`.
     #[must_use]
     pub fn of_zip(page: &[u8]) -> Self {
@@ -213,10 +220,7 @@ impl PageState {
         let Some((header, _)) = lsns.filter(|(header, trailer)| header == trailer) else {
             return if is_encrypted_whole(page) { Self::Sound(Algorithm::MariadbEncrypted) } else { failed };
         };
-        // Zeros in checksums and LSN are those of a page that was never written, which is all zero then: the first and the last
-        // sector of one that was being written for the first time may still be so.
-        let is_begun = stored == 0 && in_trailer == 0 && be_u64_at(page, 16) == Some(0) && !is_unwritten(page);
-        if is_begun {
+        if has_zeros_around(page) {
             return failed;
         }
         let trailer_fits = in_trailer == header || in_trailer == page_innodb_old(page);
@@ -225,6 +229,14 @@ impl PageState {
         }
         if is_encrypted_whole(page) { Self::Sound(Algorithm::MariadbEncrypted) } else { failed }
     }
+}
+
+/// True when checksums and LSN are zeros and other bytes are not. Zeros are right in a page that was never written, which is all
+/// zero then: the first and the last sector of one that was being written for the first time may still be so.
+fn has_zeros_around(page: &[u8]) -> bool {
+    let in_trailer = page.len().checked_sub(8).and_then(|at| be_u32_at(page, at));
+    let are_zeros = be_u32_at(page, 0) == Some(0) && in_trailer == Some(0) && be_u64_at(page, 16) == Some(0);
+    are_zeros && !is_unwritten(page)
 }
 
 /// True for a page of zeros but for the field at 26, which servers set in pages that are empty otherwise.
@@ -301,6 +313,7 @@ mod tests {
             page[middle.clone()].fill(0x39);
             for flags in [SpaceFlags::plain(16384), SpaceFlags::full_crc32(16384)] {
                 assert!(PageState::of(&page, &flags).is_damaged(), "{middle:?}");
+                assert_eq!(PageState::is_begun(&page, &flags), !flags.is_full_crc32, "{middle:?}");
             }
         }
         let mut page = vec![0; 16384];
