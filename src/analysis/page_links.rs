@@ -6,6 +6,7 @@
 //! A start replays WAL from the redo point on, and until then pages of one index are of different moments. So two pages
 //! are compared only when neither was changed after the redo point: then both are as they were at that moment.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::finding::Finding;
@@ -25,6 +26,9 @@ const MAX_BROKEN_LINKS: usize = 10_000;
 
 /// Broken links that are findings of their own; the others are counted in one.
 const MAX_FINDINGS: usize = 100;
+
+/// Of so many pages that are gone with whole files at least one is named by those that are left: a page of an index names hundreds.
+const MAX_UNNAMED: u64 = 10_000;
 
 /// What one page is to the page that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +102,8 @@ pub struct BrokenLink {
     /// No replay changes the page that names it: what it says holds now. Without this, only WAL shows whether replay
     /// builds the named page.
     pub is_settled: bool,
+    /// Whole files of the relation would have to be gone together with the named page, and hardly any of their pages is named.
+    pub is_impossible: bool,
 }
 
 impl BrokenLink {
@@ -170,6 +176,8 @@ struct Child {
 /// Gathers what the pages of one relation after the other say, and compares it at the end of each.
 pub(super) struct LinkCheck {
     redo_lsn: Lsn,
+    /// Pages of a file of a relation.
+    file_blocks: BlockNumber,
     fork: Option<IndexFork>,
     /// What was found.
     pub report: LinkReport,
@@ -192,9 +200,10 @@ struct IndexFork {
 }
 
 impl LinkCheck {
-    /// A check on a cluster whose replay begins at `redo_lsn`, or that needs none and had its last checkpoint there.
-    pub(super) const fn new(redo_lsn: Lsn) -> Self {
-        Self { redo_lsn, fork: None, report: LinkReport::new(), settled: 0, open: 0 }
+    /// A check on a cluster whose replay begins at `redo_lsn`, or that needs none and had its last checkpoint there. `file_blocks`:
+    /// pages of a file of a relation.
+    pub(super) const fn new(redo_lsn: Lsn, file_blocks: BlockNumber) -> Self {
+        Self { redo_lsn, file_blocks, fork: None, report: LinkReport::new(), settled: 0, open: 0 }
     }
 
     /// The relation that the next pages are of. `end`: the block at which it ends, where that is known.
@@ -243,13 +252,16 @@ impl LinkCheck {
             self.report.too_large.push(fork.rel);
             return;
         }
+        let far = fork.impossible(self.file_blocks);
         let mut broken = |block, by, role, fault: Option<(LinkFault, bool)>| {
             let Some((fault, is_settled)) = fault else { return };
             let kept = if is_settled { &mut self.settled } else { &mut self.open };
             if *kept < MAX_BROKEN_LINKS {
                 *kept = kept.saturating_add(1);
                 let page = PageId { rel: fork.rel, fork: ForkNumber::Main, block };
-                self.report.broken.push(BrokenLink { page, by: NamedBy { block: by, role }, fault, is_settled });
+                let by = NamedBy { block: by, role };
+                let is_impossible = fault == LinkFault::BeyondEnd && far.contains(&block);
+                self.report.broken.push(BrokenLink { page, by, fault, is_settled, is_impossible });
             } else if is_settled {
                 self.report.further = self.report.further.saturating_add(1);
             } else {
@@ -318,6 +330,22 @@ impl IndexFork {
             (expected != NONE && found != expected).then_some(LinkFault::OtherGroup { found, expected })
         };
         fault.map(|fault| (fault, true))
+    }
+
+    /// Pages past the end that are named and cannot have been: see [`BrokenLink::is_impossible`].
+    fn impossible(&self, file_blocks: BlockNumber) -> BTreeSet<BlockNumber> {
+        let Some(end) = self.end else { return BTreeSet::new() };
+        let siblings =
+            self.entries.iter().filter(|entry| !entry.is_deleted).flat_map(|entry| [entry.left, entry.right]);
+        let named = siblings.filter(|block| *block != NONE).chain(self.children.iter().map(|child| child.block));
+        let beyond: BTreeSet<BlockNumber> = named.filter(|block| u64::from(*block) >= end).collect();
+        let is_impossible = |block: &BlockNumber| {
+            let file_start = block.checked_div(file_blocks).unwrap_or_default().saturating_mul(file_blocks);
+            let Some(gone) = u64::from(file_start).checked_sub(end).filter(|gone| *gone > 0) else { return false };
+            let before = beyond.range(..file_start).take(usize::try_from(gone / MAX_UNNAMED).unwrap_or(usize::MAX) + 1);
+            (before.count() as u64).saturating_mul(MAX_UNNAMED) < gone
+        };
+        beyond.iter().copied().filter(is_impossible).collect()
     }
 
     fn absent(&self, block: BlockNumber) -> Option<LinkFault> {
@@ -402,5 +430,49 @@ impl LinkReport {
             findings.push(Finding::note(FindingKind::LinksNotFollowed { rel: *rel, max_pages: MAX_INDEX_PAGES }));
         }
         findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Links of an index of `end` pages, whose files hold four each, that are called impossible: its page 1 names these as children.
+    fn impossible(end: u64, children: &[BlockNumber]) -> Vec<BlockNumber> {
+        let mut check = LinkCheck::new(Lsn(100), 4);
+        check.begin(RelFileLocator { spc_oid: 1663, db_oid: 5, rel_number: 2658 }, || Some(end));
+        let links = PageLinks {
+            family: IndexFamily::Gist,
+            group: 0,
+            left: None,
+            right: None,
+            children: children.to_vec(),
+            child_group: None,
+            buckets: None,
+            is_deleted: false,
+        };
+        check.add(Seen::Linked(1, Box::new(links), Lsn(50)));
+        check.finish();
+        let absent: Vec<&BrokenLink> = check.report.broken.iter().collect();
+        assert!(absent.iter().all(|link| link.fault == LinkFault::BeyondEnd && link.namer().block == 1));
+        absent.iter().filter(|link| link.is_impossible).map(|link| link.page.block).collect()
+    }
+
+    const NO_BLOCKS: [BlockNumber; 0] = [];
+
+    #[test]
+    fn page_can_be_gone_with_the_end_of_its_file_and_with_its_whole_file() {
+        assert_eq!(impossible(3, &[2, 3]), NO_BLOCKS, "the file was cut");
+        assert_eq!(impossible(4, &[2, 4, 7]), NO_BLOCKS, "the file after the last is gone");
+        assert_eq!(impossible(3, &[2, 6]), [6], "a file was cut, and nothing names the rest of it");
+        assert_eq!(impossible(3, &[2, 3, 6]), NO_BLOCKS, "something does");
+    }
+
+    #[test]
+    fn page_whose_files_nothing_else_names_cannot_have_been() {
+        assert_eq!(impossible(4, &[2, 8_388_608]), [8_388_608]);
+        assert_eq!(impossible(4, &[4, 5, 8_388_608, 2_147_483_664]), [8_388_608, 2_147_483_664], "two of 8 million");
+        let lost: Vec<BlockNumber> = (4..40_000).step_by(300).collect();
+        assert_eq!(impossible(4, &lost), NO_BLOCKS, "an index of 10,000 files of which the first is left");
     }
 }

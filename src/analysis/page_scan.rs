@@ -230,7 +230,7 @@ pub fn scan_pages(
         let mut reader = PieceReader::new(root, files, options, &pauses, &unlogged);
         move |portion| read_portion(&mut reader, portion, options)
     };
-    let mut links = options.links_at.map(LinkCheck::new);
+    let mut links = options.links_at.map(|redo_lsn| LinkCheck::new(redo_lsn, geometry.rel_segment_blocks));
     in_order(portions(files, geometry), (0..jobs).map(|_| worker()).collect(), |done| {
         let Some(done) = done else {
             scan.interrupted = true;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub use crate::analysis::verdict::check::{Scope, Stage};
 
 use self::files::RelationFiles;
-use self::links::{link_findings, named_but_absent};
+use self::links::{impossible_namers, link_findings, named_but_absent};
 use self::prove::{ProofInput, prove};
 use self::scan::{Scanned, scan};
 use super::cluster_wal::WalSources;
@@ -42,6 +42,7 @@ use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead};
 use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::SlotRef;
+use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::donor::Donor;
@@ -160,7 +161,9 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
 
     let (links, scanned_files) = (std::mem::take(&mut scanned.links), scanned.files);
     let has_name = |rel| names.get(rel).is_some_and(RelationName::is_certain);
-    let named = named_but_absent(&links, &has_name);
+    let unchecked = cluster.lacks_checksums();
+    let named = named_but_absent(&links, unchecked, &has_name);
+    let impossible = if unchecked { impossible_namers(&links, &has_name) } else { BTreeMap::new() };
     let pages = RelationPages::new(directory.root(), files.paths.clone());
     let at_start = dwb.staleness.start_findings(&pages, files.block_size, &mut told.coverage);
     told.findings.extend(at_start);
@@ -172,15 +175,14 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         names: &names,
         files: &files,
         named: &named,
+        impossible: &impossible,
         proofs: &proofs,
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
     report.outlook.refused_by = cluster.server.refuses_start();
 
     let mut findings = told.findings;
-    findings.extend(link_findings(&links, &named, &report, cluster.lacks_checksums(), &has_name, &|page| {
-        files.locate(page)
-    }));
+    findings.extend(link_findings(&links, &named, &report, unchecked, &has_name, &|page| files.locate(page)));
     findings.extend(cluster_findings(&cluster, &report, &source));
     let coverage = std::mem::take(&mut report.coverage);
     fill_in_verdicts(&mut rows, &dwb.staleness, &report.slots);
@@ -306,6 +308,7 @@ struct JudgedView<'a> {
     names: &'a RelationNames,
     files: &'a RelationFiles,
     named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
+    impossible: &'a BTreeMap<PageId, ImpossibleLinks>,
     proofs: &'a Proofs,
 }
 
@@ -320,7 +323,7 @@ fn judge(
     request: &CheckRequest,
     watch: &dyn Watch,
 ) -> CheckReport {
-    let &JudgedView { pages, source, dwb, wal, names, files, named, proofs } = view;
+    let &JudgedView { pages, source, dwb, wal, names, files, named, impossible, proofs } = view;
     let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let called = |rel: RelFileLocator| names.full_name(rel).unwrap_or_else(|| rel.to_string());
     let witness_of = |page: PageId| LsnWitness::InFile {
@@ -340,7 +343,7 @@ fn judge(
         Witnesses::Ask(&ask_all)
     };
     let mut suspects = scanned.suspects;
-    links::suspect_named(named, &mut suspects);
+    links::suspect_named(named, impossible, &mut suspects);
     let input = CheckInput {
         jobs: request.jobs,
         scope: request.scope,
@@ -361,7 +364,15 @@ fn judge(
             all: wal.all.as_ref(),
         },
         donors,
-        scan: ScanInput { suspects, late_pages: scanned.late, zeroed: scanned.zeroed, named, witnesses, proofs },
+        scan: ScanInput {
+            suspects,
+            late_pages: scanned.late,
+            zeroed: scanned.zeroed,
+            named,
+            impossible,
+            witnesses,
+            proofs,
+        },
         names: NameInput { exists: &exists, called: &called },
         will_rebuild: request.rebuild.is_some(),
         coverage,

@@ -153,3 +153,29 @@ fn page_that_only_a_torn_page_names_is_no_damage_without_checksums() {
     let missing = pages.iter().find(|page| page["block"] == 999).expect("the page that is named");
     assert_eq!((&missing["disk"], &missing["strength"]), (&Value::from("beyond_end"), &Value::from("likely")));
 }
+
+/// `clean`, with checksums or without, in which the root of the index names block 8,388,608, 64 GiB further on.
+fn with_impossible_child(has_checksums: bool) -> ClusterCopy {
+    let copy = with_page(3, |page| {
+        let item = usize::from(u16::from_le_bytes([page[24], page[25]]) & 0x7FFF);
+        page[item..item + 4].copy_from_slice(&[0x80, 0, 0, 0]);
+    });
+    if !has_checksums {
+        copy.set_control(&[(ControlField::ChecksumVersion, 0)]);
+    }
+    copy
+}
+
+#[test]
+fn page_that_names_what_cannot_have_been_is_in_doubt_itself_without_checksums() {
+    let ran = run("check", &with_impossible_child(false));
+    let pages = ran.of_type("page");
+    let found: Vec<_> = pages.iter().map(|page| (&page["block"], &page["disk"], &page["strength"])).collect();
+    assert_eq!(found, [(&Value::from(3), &Value::from("torn"), &Value::from("likely"))], "{pages:#?}");
+    assert_eq!(pages[0]["damage_codes"], serde_json::json!(["impossible_links"]));
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    // A checksum vouches for the page that names it: the named one is gone.
+    let ran = run("check", &with_impossible_child(true));
+    let blocks: Vec<Value> = ran.of_type("page").iter().map(|page| page["block"].clone()).collect();
+    assert_eq!(blocks, [Value::from(8_388_608)]);
+}

@@ -117,6 +117,7 @@ pub fn check(input: CheckInput<'_>, watch: StageWatch<'_>) -> CheckReport {
         dwb_doubts: &staleness.doubts(),
         exists: names.exists,
         proofs: scan.proofs,
+        impossible: scan.impossible,
         named: BTreeMap::new(),
         specials: RefCell::default(),
         unread: RefCell::default(),

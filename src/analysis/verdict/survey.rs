@@ -20,7 +20,7 @@ use super::replay::Replay;
 use super::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
 use super::slots::{SlotRef, Suspicion};
 use super::stand_in::StandIn;
-use super::symptom::Symptom;
+use super::symptom::{ImpossibleLinks, Symptom};
 use crate::analysis::finding::Coverage;
 use crate::analysis::page_check::{PageCondition, PageDamage};
 use crate::analysis::page_links::BrokenLink;
@@ -70,6 +70,8 @@ pub struct Context<'a> {
     pub exists: &'a dyn Fn(RelFileLocator) -> bool,
     /// What replay proves of pages without checksums.
     pub proofs: &'a Proofs,
+    /// Pages of a cluster without checksums that name pages of their index that cannot have been.
+    pub impossible: &'a BTreeMap<PageId, ImpossibleLinks>,
     /// Pages that another page of their index names, and that are all zero or not there.
     pub named: BTreeMap<PageId, BrokenLink>,
     /// Special space of sound pages, by fork.

@@ -10,6 +10,15 @@ use crate::analysis::page_check::PageFlaw;
 use crate::analysis::page_links::{BrokenLink, LinkFault};
 use crate::types::{BlockNumber, Lsn};
 
+/// What a page of an index names that cannot have been, see [`BrokenLink::is_impossible`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImpossibleLinks {
+    /// The first of the named blocks.
+    pub first: BlockNumber,
+    /// How often it names such ones.
+    pub count: usize,
+}
+
 /// What shows that something is wrong with a page.
 #[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
@@ -75,6 +84,8 @@ pub enum Symptom {
     },
     /// Its items are as no server leaves them. Its code is that of the fault.
     Layout(LayoutFault),
+    /// It names pages of its index that cannot have been.
+    ImpossibleLinks(ImpossibleLinks),
     /// Its rows are not those of images, nor do the records between make them so.
     OtherRows {
         /// Slot of the first of these images.

@@ -106,6 +106,9 @@ impl Context<'_> {
         if images.same > 0 {
             return None;
         }
+        if let Some(links) = self.impossible.get(&page) {
+            return likely(Symptom::ImpossibleLinks(*links));
+        }
         if let Some(slot) = images.differing.first() {
             return likely(Symptom::OtherRows { slot: *slot, images: images.differing.len() });
         }

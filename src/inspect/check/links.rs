@@ -7,19 +7,37 @@ use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::page_links::{BrokenLink, LinkFault, LinkReport};
 use crate::analysis::verdict::check::CheckReport;
 use crate::analysis::verdict::slots::Suspicion;
+use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::types::{PageId, RelFileLocator};
 
-/// Pages that are not there, or all zero, although another page of an index that the catalog has names them.
+/// Pages that are not there, or all zero, although another page of an index that the catalog has names them. `unchecked`: no
+/// checksum vouches for the pages, so one that names what cannot have been is itself in doubt.
 pub(super) fn named_but_absent(
     links: &LinkReport,
+    unchecked: bool,
     exists: &dyn Fn(RelFileLocator) -> bool,
 ) -> BTreeMap<PageId, Vec<BrokenLink>> {
     let is_absent = |link: &&BrokenLink| matches!(link.fault, LinkFault::Zeroed | LinkFault::BeyondEnd);
     let mut named: BTreeMap<PageId, Vec<BrokenLink>> = BTreeMap::new();
-    for link in links.broken.iter().filter(is_absent).filter(|link| exists(link.page.rel)) {
+    let is_believed = |link: &&BrokenLink| !(unchecked && link.is_impossible);
+    for link in links.broken.iter().filter(is_absent).filter(is_believed).filter(|link| exists(link.page.rel)) {
         named.entry(link.page).or_default().push(*link);
     }
     named
+}
+
+/// Pages that name others that cannot have been, of indexes that the catalog has.
+pub(super) fn impossible_namers(
+    links: &LinkReport,
+    exists: &dyn Fn(RelFileLocator) -> bool,
+) -> BTreeMap<PageId, ImpossibleLinks> {
+    let mut namers: BTreeMap<PageId, ImpossibleLinks> = BTreeMap::new();
+    for link in links.broken.iter().filter(|link| link.is_impossible && exists(link.page.rel)) {
+        let found = namers.entry(link.namer()).or_insert(ImpossibleLinks { first: link.page.block, count: 0 });
+        found.count = found.count.saturating_add(1);
+        found.first = found.first.min(link.page.block);
+    }
+    namers
 }
 
 /// Findings about links between pages that are not reported as such. Where no checksum vouches for the pages, a link from
@@ -46,8 +64,15 @@ pub(super) fn link_findings(
     findings
 }
 
-/// Adds pages that others name to those that look wrong.
-pub(super) fn suspect_named(named: &BTreeMap<PageId, Vec<BrokenLink>>, suspects: &mut BTreeMap<PageId, Suspicion>) {
+/// Adds pages that others name to those that look wrong, and pages that name what cannot have been.
+pub(super) fn suspect_named(
+    named: &BTreeMap<PageId, Vec<BrokenLink>>,
+    impossible: &BTreeMap<PageId, ImpossibleLinks>,
+    suspects: &mut BTreeMap<PageId, Suspicion>,
+) {
+    for namer in impossible.keys() {
+        suspects.entry(*namer).or_insert(Suspicion::Differs);
+    }
     for (page, links) in named {
         let is_zero = links.iter().any(|link| link.fault == LinkFault::Zeroed);
         let suspicion = if is_zero { Suspicion::Zeroed } else { Suspicion::BeyondEnd };

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::analysis::page_check::{ChecksumMismatch, PageCondition, PageDamage, PageFlaw};
 use crate::analysis::verdict::rows::Misfit;
 use crate::analysis::verdict::rows::layout::LayoutFault;
-use crate::analysis::verdict::symptom::Symptom;
+use crate::analysis::verdict::symptom::{ImpossibleLinks, Symptom};
 
 /// Faults of one page that a sentence names; the others are counted.
 const MAX_FAULTS_IN_WORDS: usize = 4;
@@ -118,6 +118,13 @@ impl fmt::Display for Symptom {
                 }
             }
             Self::Layout(fault) => write!(f, "{fault}; no server leaves a page in this state"),
+            Self::ImpossibleLinks(ImpossibleLinks { first, count }) => write!(
+                f,
+                "it names {} of its index whose files would have to be gone together with all files before them, and no \
+                 other page names those: {first}{}",
+                if *count == 1 { "a page".to_owned() } else { format!("{count} pages") },
+                if *count == 1 { "" } else { " and others" }
+            ),
             Self::OtherRows { slot, images: 1 } => write!(
                 f,
                 "its rows are not those of slot {slot}, and the records between them do not explain the difference"

@@ -10,6 +10,7 @@ use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
 use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
+use crate::analysis::verdict::symptom::ImpossibleLinks;
 use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
@@ -123,6 +124,8 @@ pub struct ScanInput<'a> {
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// Pages that other pages of their index name, and that are all zero or not there, with all who name them.
     pub named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
+    /// Pages of a cluster without checksums that name pages of their index that cannot have been.
+    pub impossible: &'a BTreeMap<PageId, ImpossibleLinks>,
     /// What all pages say about the end of WAL.
     pub witnesses: Witnesses<'a>,
     /// What replay proves of pages without checksums.
