@@ -342,8 +342,8 @@ impl IndexFork {
         let is_impossible = |block: &BlockNumber| {
             let file_start = block.checked_div(file_blocks).unwrap_or_default().saturating_mul(file_blocks);
             let Some(gone) = u64::from(file_start).checked_sub(end).filter(|gone| *gone > 0) else { return false };
-            let before = beyond.range(..file_start).take(usize::try_from(gone / MAX_UNNAMED).unwrap_or(usize::MAX) + 1);
-            (before.count() as u64).saturating_mul(MAX_UNNAMED) < gone
+            let enough = usize::try_from(gone / MAX_UNNAMED).map_or(usize::MAX, |least| least.saturating_add(1));
+            beyond.range(..file_start).take(enough).count() < enough
         };
         beyond.iter().copied().filter(is_impossible).collect()
     }

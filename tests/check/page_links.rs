@@ -179,3 +179,15 @@ fn page_that_names_what_cannot_have_been_is_in_doubt_itself_without_checksums() 
     let blocks: Vec<Value> = ran.of_type("page").iter().map(|page| page["block"].clone()).collect();
     assert_eq!(blocks, [Value::from(8_388_608)]);
 }
+
+#[test]
+fn page_whose_first_write_ended_early_is_torn_and_names_nothing() {
+    let copy = with_page(7, |page| page[PAGE_HALF..].fill(0));
+    copy.set_control(&[(ControlField::ChecksumVersion, 0)]);
+    let ran = run("check", &copy);
+    let pages = ran.of_type("page");
+    assert_eq!(pages.len(), 1, "{pages:#?}");
+    let page = &pages[0];
+    assert_eq!((&page["block"], &page["disk"], &page["strength"]), (&7.into(), &"torn".into(), &"likely".into()));
+    assert_eq!(page["damage_codes"], serde_json::json!(["items_special"]));
+}

@@ -178,6 +178,9 @@ impl fmt::Display for LayoutFault {
             Self::Duplicate { item, other } => {
                 write!(f, "entries {item} and {other} are the same and lead to the same row")
             }
+            Self::Special { bytes } => {
+                write!(f, "the last {bytes} bytes, which say of which sort the page is, are all zero")
+            }
             Self::Misplaced { count } => {
                 write!(f, "{count} rows point to the location of another such row as their own")
             }

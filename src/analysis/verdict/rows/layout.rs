@@ -42,6 +42,11 @@ pub enum LayoutFault {
         /// That of the other.
         other: usize,
     },
+    /// The space at the end of a page that says of which sort it is holds only zeros: what was written first of it ends before.
+    Special {
+        /// Bytes of that space.
+        bytes: usize,
+    },
     /// The length that an entry of an index has in its own head is not that in its line pointer.
     Length {
         /// Item number, from 1.
@@ -78,6 +83,10 @@ impl LayoutFault {
 pub fn layout_fault(page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
     let header = PageHeader::decode(0, page).ok().filter(|header| header.faults(page.len()).is_empty())?;
     let kind = PageKind::of(&header, page, ForkNumber::Main);
+    let special = page.get(usize::from(header.special)..).unwrap_or_default();
+    if !special.is_empty() && special.iter().all(|byte| *byte == 0) {
+        return Some(LayoutFault::Special { bytes: special.len() });
+    }
     let is_known = matches!(
         kind,
         PageKind::Heap | PageKind::Btree | PageKind::Hash | PageKind::Gist | PageKind::SpGist | PageKind::GinEntry
@@ -199,6 +208,12 @@ mod tests {
         assert_eq!(layout_fault(&gap, 7), Some(LayoutFault::Gap { used: 24, space: 40 }));
         let shared = page(8152, &[], &[(8152, 24, &row(1)), (8168, 24, &row(2))]);
         assert_eq!(layout_fault(&shared, 7), Some(LayoutFault::Overlap { item: 2, other: 1 }));
+    }
+
+    #[test]
+    fn page_that_ends_in_zeros_is_of_no_sort() {
+        assert_eq!(layout_fault(&page(8184, &[0; 8], &[]), 7), Some(LayoutFault::Special { bytes: 8 }));
+        assert_eq!(layout_fault(&page(8184, &[0, 0, 0, 0, 0, 0, 0x82, 0xFF], &[]), 7), None);
     }
 
     #[test]
