@@ -293,11 +293,12 @@ fn contradiction(on_start: &Value, start: &Start) -> Option<String> {
     let at = on_start["stops_at"].as_str().unwrap_or_default();
     let contradicts = match predicted {
         "completes" | "without_replay" => !start.is_up,
-        // The server prints LSNs without leading zeros; one that dies says nothing.
+        // Servers before 19 print LSNs without leading zeros; one that dies says nothing.
         "stops" => {
             let (high, low) = at.split_once('/').unwrap_or_default();
-            let redo = format!("redo at {high}/{:X} ", u32::from_str_radix(low, 16).unwrap_or(0));
-            start.is_up || !(start.log.contains(&redo) || start.log.contains("terminated by signal"))
+            let short = format!("redo at {high}/{:X} ", u32::from_str_radix(low, 16).unwrap_or(0));
+            let says = [short, format!("redo at {at} ")].iter().any(|redo| start.log.contains(redo.as_str()));
+            start.is_up || !(says || start.log.contains("terminated by signal"))
         }
         "invalid_pages" => start.is_up || !start.log.contains("WAL contains references to invalid pages"),
         "cannot_begin" | "backup_incomplete" => start.is_up,
