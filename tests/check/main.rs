@@ -6,6 +6,7 @@ mod check;
 mod common;
 mod crash_report;
 mod dwb_ring_cluster;
+mod hole;
 mod innodb;
 mod innodb_evidence;
 mod innodb_hostile;

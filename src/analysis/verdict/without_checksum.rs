@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
-use super::candidate::Judged;
+use super::candidate::{ImageSource, Judged};
 use super::change_log::{ChangeLog, PageChange};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
 use super::content::Ahead;
 use super::events::Touch;
 use super::rows::agreement::{Agreement, against_image, against_records};
 use super::rows::layout::layout_fault;
-use super::sectors::{TearDirection, TearMap};
+use super::sectors::{SectorMarks, TearDirection, TearMap};
 use super::slots::SlotRef;
 use super::survey::{Context, Disk};
 use super::symptom::Symptom;
@@ -46,6 +46,23 @@ struct Images {
     differing: Vec<u64>,
 }
 
+/// True when a page is the newer image of a tear but for its hole, which an image in WAL does not have: what an older image holds there
+/// may be left in it. (In the hole of the older one may be rows of the newer.)
+fn is_newer_image(disk: &Disk, own_lsn: Lsn, tear: &TearMap, candidates: &[Judged]) -> bool {
+    let newer = tear.newer.and_then(|index| candidates.get(index)).map(|judged| &judged.candidate);
+    let Some(image) =
+        newer.filter(|image| image.page_lsn == own_lsn && matches!(image.source, ImageSource::Wal { .. }))
+    else {
+        return false;
+    };
+    let Ok(header) = PageHeader::decode(0, &disk.bytes) else { return false };
+    let mut bytes = disk.bytes.clone();
+    if let Some(hole) = bytes.get_mut(usize::from(header.lower)..usize::from(header.upper)) {
+        hole.fill(0);
+    }
+    SectorMarks::of(&bytes) == image.marks
+}
+
 impl Context<'_> {
     /// What is to be said of a sound page of a cluster without checksums; `None` when nothing speaks against it.
     pub(super) fn judge_unchecked(
@@ -78,6 +95,9 @@ impl Context<'_> {
             if self.ahead(page, read.image, slot.page_lsn, &mut Vec::new()).is_none() {
                 same_lsn = Some(slot);
             }
+        }
+        if tear.is_some_and(|tear| is_newer_image(disk, own_lsn, tear, candidates)) {
+            return None;
         }
         let proven = |what: Symptom| Some((Comparison::Torn, Confidence::Proven, vec![what]));
         if tear.is_some_and(|tear| tear.is_explained) {
