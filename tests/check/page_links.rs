@@ -174,6 +174,21 @@ fn page_that_names_what_cannot_have_been_is_in_doubt_itself_without_checksums() 
     assert_eq!(found, [(&Value::from(3), &Value::from("torn"), &Value::from("likely"))], "{pages:#?}");
     assert_eq!(pages[0]["damage_codes"], serde_json::json!(["impossible_links"]));
     assert_eq!(ran.status, 1, "{}", ran.stderr);
+    // An image that is the same vouches for it, also when replay is to change it: what it names is said to be missing.
+    for lsn in [None, Some(u64::MAX >> 8)] {
+        let copy = with_impossible_child(false);
+        let key = Key::main(INDEX, 3);
+        let mut page = copy.page(key);
+        if let Some(lsn) = lsn {
+            set_page_lsn(&mut page, lsn);
+            copy.set_page(key, &page);
+        }
+        copy.set_slot(0, 0, key, page_lsn(&page), &page);
+        let ran = run("check", &copy);
+        assert!(kinds(&ran).contains("named_page_missing"), "{lsn:?}: {:?}", kinds(&ran));
+        assert_ne!(ran.status, 0);
+        assert_eq!(ran.of_type("page"), Vec::<Value>::new(), "{lsn:?}");
+    }
     // A checksum vouches for the page that names it: the named one is gone.
     let ran = run("check", &with_impossible_child(true));
     let blocks: Vec<Value> = ran.of_type("page").iter().map(|page| page["block"].clone()).collect();

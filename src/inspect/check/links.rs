@@ -52,7 +52,9 @@ pub(super) fn link_findings(
 ) -> Vec<Finding> {
     let wrong: HashSet<PageId> = report.pages.iter().filter(|page| page.is_wrong).map(|page| page.page).collect();
     let is_of_damaged = |link: &BrokenLink| unchecked && (wrong.contains(&link.namer()) || wrong.contains(&link.page));
-    let is_reported = |link: &BrokenLink| link.is_settled && !named.contains_key(&link.page) && !is_of_damaged(link);
+    // Nothing shows that the page is damaged that names what cannot have been: then that is gone, and no replay makes it.
+    let holds = |link: &BrokenLink| link.is_settled || (unchecked && link.is_impossible);
+    let is_reported = |link: &BrokenLink| holds(link) && !named.contains_key(&link.page) && !is_of_damaged(link);
     let mut findings = links.findings(&is_reported, exists, locate);
     let of_damaged = |link: &&BrokenLink| {
         unchecked && exists(link.page.rel) && !wrong.contains(&link.page) && wrong.contains(&link.namer())
