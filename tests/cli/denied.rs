@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{arg, cluster, copy_tree};
+use crate::common::{arg, cluster, copy_program, copy_tree};
 use serde_json::Value;
 
 /// An account that owns nothing: that of the system for everybody who is nobody.
@@ -23,9 +23,8 @@ impl Closed {
         let keep = tempfile::tempdir().expect("temporary directory");
         let closed = Self { keep };
         copy_tree(&cluster(case), &closed.data());
-        fs::copy(env!("CARGO_BIN_EXE_pg_dwbinspect"), closed.program()).expect("copy the program");
+        copy_program(Path::new(env!("CARGO_BIN_EXE_pg_dwbinspect")), &closed.program());
         closed.set_mode("..", 0o755);
-        closed.set_mode("../program", 0o755);
         closed.open_all(&closed.data());
         closed
     }

@@ -33,6 +33,22 @@ pub mod wal_tail;
 pub const DWB_CASES: [&str; 8] =
     ["aligned", "checkpoint", "clean", "evict", "nochecksums", "reva", "tablespace", "wrapped"];
 
+/// Copies a program by another process. What this one has open for writing, children that other tests start meanwhile have open, too,
+/// and then the system does not run it (`ETXTBSY`).
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").args([from, to]).status().expect("cp");
+    assert!(copied.success(), "cp {} {}", from.display(), to.display());
+    fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+}
+
+/// Writes a script that can be run at once.
+pub fn write_script(path: &Path, text: &str) {
+    let part = path.with_extension("part");
+    fs::write(&part, text).expect("write the script");
+    copy_program(&part, path);
+    fs::remove_file(&part).expect("remove the part");
+}
+
 /// Data directory of a crashed cluster. Shared between tests: never changed.
 pub fn cluster(case: &str) -> PathBuf {
     unpack::data_dir(&format!("dwb/{case}")).expect("unpack fixture")

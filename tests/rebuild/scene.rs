@@ -95,8 +95,8 @@ impl Scene {
     pub fn fake(&self, script: &str) -> &Path {
         let program = self.bin.path().join("postgres");
         let version = "if [ \"$1\" = --version ]; then echo 'postgres (PostgreSQL) 15.8'; exit 0; fi";
-        fs::write(&program, format!("#!/bin/sh\n{version}\necho $$ > begun && mv begun started\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = format!("#!/bin/sh\n{version}\necho $$ > begun && mv begun started\n{script}\n");
+        crate::common::write_script(&program, &text);
         self.bin.path()
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -204,8 +203,7 @@ fn missing_evidence_never_brings_a_wrong_page() {
 /// A program that says that it ran.
 fn fake_server(directory: &Path) -> PathBuf {
     let (program, sign) = (directory.join("postgres"), directory.join("it-ran"));
-    fs::write(&program, format!("#!/bin/sh\necho run >> '{}'\n", sign.display())).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    crate::common::write_script(&program, &format!("#!/bin/sh\necho run >> '{}'\n", sign.display()));
     sign
 }
 

@@ -149,7 +149,7 @@ fn killed_at_any_time_it_is_finished_or_taken_back() {
 
 /// Runs a shell under the name of a server in a directory, until its input is closed.
 fn process_named(name: &str, directory: &Path, program: &Path) -> std::process::Child {
-    fs::copy("/bin/sh", program.join(name)).expect("copy of the shell");
+    common::copy_program(Path::new("/bin/sh"), &program.join(name));
     let mut command = Command::new(program.join(name));
     command.args(["-c", "read line"]).current_dir(directory).stdin(std::process::Stdio::piped());
     command.spawn().expect("shell")
