@@ -338,12 +338,13 @@ impl IndexFork {
         let siblings =
             self.entries.iter().filter(|entry| !entry.is_deleted).flat_map(|entry| [entry.left, entry.right]);
         let named = siblings.filter(|block| *block != NONE).chain(self.children.iter().map(|child| child.block));
-        let beyond: BTreeSet<BlockNumber> = named.filter(|block| u64::from(*block) >= end).collect();
+        let mut beyond: Vec<BlockNumber> = named.filter(|block| u64::from(*block) >= end).collect();
+        beyond.sort_unstable();
+        beyond.dedup();
         let is_impossible = |block: &BlockNumber| {
             let file_start = block.checked_div(file_blocks).unwrap_or_default().saturating_mul(file_blocks);
             let Some(gone) = u64::from(file_start).checked_sub(end).filter(|gone| *gone > 0) else { return false };
-            let enough = usize::try_from(gone / MAX_UNNAMED).map_or(usize::MAX, |least| least.saturating_add(1));
-            beyond.range(..file_start).take(enough).count() < enough
+            beyond.partition_point(|named| *named < file_start) as u64 <= gone / MAX_UNNAMED
         };
         beyond.iter().copied().filter(is_impossible).collect()
     }
@@ -472,6 +473,8 @@ mod tests {
     fn page_whose_files_nothing_else_names_cannot_have_been() {
         assert_eq!(impossible(4, &[2, 8_388_608]), [8_388_608]);
         assert_eq!(impossible(4, &[4, 5, 8_388_608, 2_147_483_664]), [8_388_608, 2_147_483_664], "two of 8 million");
+        let garbage: Vec<BlockNumber> = (4..).step_by(20_000).take(200_000).collect();
+        assert_eq!(impossible(4, &garbage).len(), MAX_BROKEN_LINKS - 1, "of those that are kept all but the first");
         let lost: Vec<BlockNumber> = (4..40_000).step_by(300).collect();
         assert_eq!(impossible(4, &lost), NO_BLOCKS, "an index of 10,000 files of which the first is left");
     }

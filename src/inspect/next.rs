@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use super::cluster_wal::WalSources;
 use super::examination::Examination;
 use crate::analysis::finding::Finding;
 use crate::analysis::finding_kind::FindingKind;
@@ -35,7 +34,7 @@ pub fn steps_of(examined: &Examination) -> Vec<NextStep> {
 pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook) -> Vec<NextStep> {
     let replay = &examined.report.replay;
     let setting = Setting {
-        archived: archived_segments(&examined.wal, replay),
+        archived: archived_segments(examined, replay),
         has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
         // A base backup whose WAL is complete can be started; no image of it is trusted, that is all.
@@ -47,8 +46,10 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
 }
 
 /// Segments from the redo point on that were found elsewhere and not in `pg_wal`.
-fn archived_segments(wal: &WalSources, replay: &Replay) -> Vec<ArchivedSegment> {
+fn archived_segments(examined: &Examination, replay: &Replay) -> Vec<ArchivedSegment> {
+    let wal = &examined.wal;
     let (Some(all), Some(redo_lsn)) = (&wal.all, replay.redo_lsn) else { return Vec::new() };
+    let pg_wal = examined.source.directory.as_ref().map(|directory| directory.root().join("pg_wal"));
     let own: &[WalSegmentFile] = wal.own.as_ref().map_or(&[], WalSet::segments);
     let size = all.geometry().wal_segment_size;
     let run = run_of(all, redo_lsn).unwrap_or_default();
@@ -56,8 +57,8 @@ fn archived_segments(wal: &WalSources, replay: &Replay) -> Vec<ArchivedSegment> 
     let is_own = |file: &WalSegmentFile| own.iter().any(|one| one.label == file.label);
     let archived = |file: &WalSegmentFile| {
         let name = file.segment.file_name(size)?;
-        // A file that is there is never to be overwritten.
-        let is_there = own.iter().any(|one| one.segment == file.segment);
+        // A file that is there is never to be overwritten, whatever it holds.
+        let is_there = pg_wal.as_ref().is_none_or(|pg_wal| pg_wal.join(&name).symlink_metadata().is_ok());
         let path =
             file.plain_path(size).filter(|path| !is_there && path.file_name().is_some_and(|last| *last == *name));
         Some(ArchivedSegment { path: path.map(Path::to_owned), name })

@@ -212,15 +212,15 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             "pg_control was written by a machine with the other byte order: look at the cluster on such a machine. No server of \
              this one starts with it, and this program cannot read it.",
         ),
-        NextStep::BringWal { archived } if archived.is_empty() => Words::new(if context.evidence.is_empty() {
-            "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. An archive \
-             that may hold it can be examined first:"
-        } else {
+        NextStep::BringWal { archived, was_sought } if archived.is_empty() => Words::new(if *was_sought {
             "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. What was \
              examined with the directory does not hold it either. Another archive that may can be examined first:"
+        } else {
+            "Put the WAL that the start needs back into pg_wal, readable for the owner of the directory. An archive \
+             that may hold it can be examined first:"
         })
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
-        NextStep::BringWal { archived } => bring_archived(archived, &dir, context),
+        NextStep::BringWal { archived, .. } => bring_archived(archived, &dir, context),
         NextStep::CompleteBackup => Words::new(
             "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in \
              pg_wal. If this is an incremental backup, run pg_combinebackup first.",

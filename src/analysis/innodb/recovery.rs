@@ -505,11 +505,9 @@ mod tests {
     fn damage_that_a_server_does_not_see_stays() {
         let image = slot(3, 500);
         let slots = [&image];
-        for (family, on_start) in
-            [(Family::Mysql56, OnStart::Kept), (Family::Mysql8, OnStart::Kept), (Family::Mariadb, OnStart::Kept)]
-        {
+        for family in [Family::Mysql56, Family::Mysql8, Family::Mariadb] {
             let prediction = Prediction::of(&PageCase { family, is_unseen: true, ..case(&slots, 7, 400) });
-            assert_eq!(prediction.on_start, on_start, "{family:?}");
+            assert_eq!(prediction.on_start, OnStart::Kept, "{family:?}");
             let seen = Prediction::of(&PageCase { family, ..case(&slots, 7, 400) });
             assert_eq!(seen.on_start, OnStart::Restored, "{family:?}");
         }

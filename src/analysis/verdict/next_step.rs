@@ -142,6 +142,8 @@ pub enum NextStep {
     BringWal {
         /// Segments that were found elsewhere, in order. Whether more were written after them is not known.
         archived: Vec<ArchivedSegment>,
+        /// WAL was looked for elsewhere.
+        was_sought: bool,
     },
     /// WAL that a base backup needs to become consistent is not there.
     CompleteBackup,
@@ -303,7 +305,7 @@ pub fn next_steps(
     }
     match outlook.start {
         Start::CannotBegin | Start::WalFromElsewhere => {
-            steps.push(NextStep::BringWal { archived: setting.archived });
+            steps.push(NextStep::BringWal { archived: setting.archived, was_sought: setting.has_archive });
         }
         Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
         Start::Unknown => steps.push(NextStep::BringControl),

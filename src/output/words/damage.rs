@@ -120,8 +120,8 @@ impl fmt::Display for Symptom {
             Self::Layout(fault) => write!(f, "{fault}; no server leaves a page in this state"),
             Self::ImpossibleLinks(ImpossibleLinks { first, count }) => write!(
                 f,
-                "it names {} of its index whose files would have to be gone together with all files before them, and no \
-                 other page names those: {first}{}",
+                "it names {} of its index whose files would have to be gone together with all files before them, and hardly \
+                 anything names pages of those: {first}{}",
                 if *count == 1 { "a page".to_owned() } else { format!("{count} pages") },
                 if *count == 1 { "" } else { " and others" }
             ),
