@@ -23,9 +23,11 @@ pub fn innodb_steps(pages: &[InnodbPage], start: InnodbStart, is_complete: bool,
     let step = |words: String, command: Option<String>| InnodbStep { words, command };
     if wrong.is_empty() {
         let words = match (is_complete, start) {
-            (false, _) => "No damaged page was found in what was examined; something was not examined: F lists it.",
+            (false, _) => {
+                "No damaged page was found in what was examined; something was not examined, as findings say."
+            }
             (true, InnodbStart::NothingAgainst) => "No page is damaged: nothing has to be done.",
-            (true, _) => "No page is damaged; what else is in the way of a start, F lists.",
+            (true, _) => "No page is damaged; findings say what else is in the way of a start.",
         };
         return vec![step(words.to_owned(), None)];
     }

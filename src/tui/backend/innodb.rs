@@ -9,7 +9,7 @@ use super::innodb_watch::{COMPARING, InnodbScreenWatch};
 use super::new_files::export;
 use super::stamps::FileStamps;
 use super::watch::StageClock;
-use super::{hand_over, lock};
+use super::{WorkError, hand_over, lock};
 use crate::analysis::finding::Coverage;
 use crate::analysis::innodb::batches::batches;
 use crate::analysis::innodb::compare::InnodbComparison;
@@ -19,6 +19,7 @@ use crate::cluster::innodb::tablespace::PageReader;
 use crate::inspect::error::InspectError;
 use crate::inspect::innodb::check::innodb_check;
 use crate::inspect::innodb::source::{InnodbRequest, list_files};
+use crate::inspect::now::now_text;
 use crate::output::check_text::letter;
 use crate::output::closing::Closing;
 use crate::output::innodb_steps::innodb_steps;
@@ -26,6 +27,7 @@ use crate::output::shell::quoted;
 use crate::tui::command_line::DWBINSPECT;
 use crate::tui::facts::Progress;
 use crate::tui::innodb::action::{InnodbAction as Action, InnodbEffect as Effect};
+use crate::tui::innodb::export::{report_json, report_text};
 use crate::tui::innodb::facts::{
     InnodbPageSheet, InnodbSurvey, PageTarget, SheetImage, SlotLine, SlotSheet, slot_name,
 };
@@ -73,6 +75,7 @@ impl InnodbBackend {
     fn survey(&self, sender: &ActionSender<Action>) -> Result<Arc<InnodbSurvey>, InspectError> {
         // Before anything is read: what changes meanwhile has changed.
         *lock(&self.stamps) = FileStamps::of(self.paths());
+        let time = now_text();
         let examined = innodb_check(&self.request, false, &InnodbScreenWatch::new(sender, &|| self.flow()))?;
         let closing = Closing::new(examined.findings.clone(), &examined.coverage);
         let is_complete = examined.coverage.skipped.is_empty();
@@ -83,6 +86,7 @@ impl InnodbBackend {
             damaged: examined.pages.iter().filter(|page| page.state.is_damaged()).count(),
             batches: groups,
             steps,
+            time,
             page_texts: Vec::new(),
             slot_texts: Vec::new(),
             examined,
@@ -143,6 +147,17 @@ impl InnodbBackend {
             sheet.words.push(word);
         }
         Some(sheet)
+    }
+
+    /// Writes the crash report of the last check, as long as nothing has changed since.
+    fn report(&self) -> Result<PathBuf, WorkError> {
+        let survey = lock(&self.survey).clone().ok_or(WorkError::NotReadYet)?;
+        let subject = self.subject();
+        let (text, json) = (report_text(&subject, &survey), report_json(&subject, &survey));
+        if self.has_changed() {
+            return Err(WorkError::ChangedSince);
+        }
+        Ok(export("innodb_crash_report", &text, &json, &self.request.protected()?)?)
     }
 
     fn page(&self, survey: &Arc<InnodbSurvey>, target: PageTarget) -> InnodbPageSheet {
@@ -221,16 +236,15 @@ impl Backend<Action, Effect> for InnodbBackend {
             }
             Effect::ReadPage(target) => {
                 let survey = lock(&self.survey).clone();
-                match survey {
-                    Some(survey) => sender.action(Action::PageRead(Arc::new(self.page(&survey, target)))),
-                    None => sender.action(Action::Failed("the directory has not been read yet".to_owned())),
-                }
+                let read = survey.ok_or(WorkError::NotReadYet).map(|survey| self.page(&survey, target));
+                hand_over(sender, Action::Failed, read.map(|sheet| Action::PageRead(Arc::new(sheet))));
             }
             Effect::Export { name, text, json } => {
                 let protected = self.request.protected();
                 let written = protected.and_then(|protected| export(&name, &text, &json, &protected));
                 hand_over(sender, Action::Failed, written.map(Action::Exported));
             }
+            Effect::Report => hand_over(sender, Action::Failed, self.report().map(Action::Reported)),
             Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
         }
     }

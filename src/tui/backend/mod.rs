@@ -21,7 +21,7 @@ use crate::output::shell::quoted;
 enum WorkError {
     #[error(transparent)]
     Inspect(#[from] InspectError),
-    #[error("the cluster has not been read yet")]
+    #[error("nothing has been read yet")]
     NotReadYet,
     #[error("nothing is known about this page")]
     PageUnknown,

@@ -78,6 +78,8 @@ pub enum InnodbCommand {
     Copy,
     /// Write the view into new files.
     Export,
+    /// Write the crash report.
+    Report,
     /// Read everything again.
     Reload,
     /// Stop the program until the shell continues it.
@@ -119,6 +121,8 @@ pub enum InnodbAction {
     PageRead(Arc<InnodbPageSheet>),
     /// The view was written as this text file, and as JSON beside it.
     Exported(PathBuf),
+    /// The crash report was written as this text file, and as JSON beside it.
+    Reported(PathBuf),
     /// Something did not work.
     Failed(String),
     /// Files have changed since they were read.
@@ -155,4 +159,6 @@ pub enum InnodbEffect {
         /// The same as JSON.
         json: String,
     },
+    /// Write the crash report of the last check as text and as JSON into new files.
+    Report,
 }

@@ -5,22 +5,22 @@ use std::io::{self, Write};
 use serde_json::Map;
 
 use super::facts::{InnodbSurvey, SlotLine};
-use super::state::{InnodbState as State, InnodbView as View};
+use super::state::{InnodbState as State, InnodbSubject, InnodbView as View};
 use super::view::layout;
 use crate::analysis::finding::Coverage;
 use crate::analysis::innodb::compare::InnodbComparison;
 use crate::inspect::innodb::document::{write_check, write_check_text};
-use crate::output::closing::{Closing, begin};
+use crate::output::closing::{Closing, VERSION, begin};
 use crate::output::escape::printable;
 use crate::output::innodb_text::{
-    InnodbSlotLines, NOTHING_PROVEN, write_entries, write_innodb_batches, write_innodb_page,
+    InnodbSlotLines, NOTHING_PROVEN, write_entries, write_innodb_batches, write_innodb_page, write_tablespaces,
 };
 use crate::output::json::Item;
 use crate::output::json::innodb::{INNODB_BATCH_COLUMNS, INNODB_PAGE_COLUMNS, INNODB_SLOT_COLUMNS};
 use crate::output::json::wal::Row;
 use crate::output::shell::quoted;
 use crate::output::sink::{CsvShape, Machine};
-use crate::output::text::wrapped;
+use crate::output::text::{wrapped, write_fact};
 use crate::tui::export::text_of;
 
 /// Columns of text for a file.
@@ -55,6 +55,40 @@ pub fn whole_text(state: &State) -> String {
 #[must_use]
 pub fn json_text(state: &State) -> String {
     text_of(|out| write_json(out, state))
+}
+
+/// The crash report as text: who made it of what and when, what to do, and all that `check --explain` says.
+#[must_use]
+pub fn report_text(subject: &InnodbSubject, survey: &InnodbSurvey) -> String {
+    text_of(|out| write_report(out, subject, survey))
+}
+
+/// The crash report as JSON: the document of `check`.
+#[must_use]
+pub fn report_json(subject: &InnodbSubject, survey: &InnodbSurvey) -> String {
+    text_of(|out| {
+        let named = (subject.program, subject.path.as_str());
+        write_check(out, Machine::Json, named, &survey.examined, survey.closing()).map(drop)
+    })
+}
+
+fn write_report(out: &mut dyn Write, subject: &InnodbSubject, survey: &InnodbSurvey) -> io::Result<()> {
+    let layout = layout(WIDTH);
+    writeln!(out, "Crash report")?;
+    let (program, arguments) = (subject.program, printable(&subject.arguments));
+    write_fact(out, layout, "made by", &format!("{program} {VERSION}"))?;
+    write_fact(out, layout, "read from", &survey.time)?;
+    write_fact(out, layout, "the same answer", &format!("{program} innodb check --explain {arguments}"))?;
+    writeln!(out, "\nWhat to do")?;
+    for (step, number) in survey.steps.iter().zip(1..) {
+        wrapped(out, layout, &format!("  {number}. "), 5, &step.words)?;
+        if let Some(command) = &step.command {
+            writeln!(out, "     {}", printable(command))?;
+        }
+    }
+    writeln!(out)?;
+    write_check_text(out, layout, &subject.path, &survey.examined, true, &survey.closing())?;
+    write_tablespaces(out, layout, &survey.examined.source.spaces)
 }
 
 /// Slots and entries that are listed, as rows of `dump`.
@@ -118,10 +152,7 @@ fn write_json(out: &mut dyn Write, state: &State) -> io::Result<()> {
     let paths = vec![state.subject.path.clone()];
     let closing = || Closing::new(Vec::new(), &Coverage::default());
     match state.view {
-        View::Triage | View::Findings => {
-            let subject = (program, state.subject.path.as_str());
-            write_check(out, Machine::Json, subject, &survey.examined, survey.closing())?;
-        }
+        View::Triage | View::Findings => out.write_all(report_json(&state.subject, survey).as_bytes())?,
         View::Batches => {
             let shape = CsvShape::Rows { plural: "batches", columns: INNODB_BATCH_COLUMNS };
             let mut sink = begin(Machine::Json, shape, out, (program, "innodb batches"), paths)?;

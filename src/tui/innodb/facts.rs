@@ -22,6 +22,8 @@ pub type DiskWord = (InnodbComparison, Option<InnodbLsn>);
 pub struct InnodbSurvey {
     /// What `check` knows.
     pub examined: InnodbExamination,
+    /// When it began to read.
+    pub time: String,
     /// How many pages fail their checks; the others listed are of zeros.
     pub damaged: usize,
     /// Groups of slots.

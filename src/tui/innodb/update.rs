@@ -92,6 +92,7 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
             }
         }
         Action::Exported(path) => state.tell(format!("written: {} and the same as .json", path.display())),
+        Action::Reported(path) => state.tell(format!("crash report written: {} and .json", path.display())),
         Action::Failed(words) => state.warn(words),
         Action::FilesChanged => state.has_changed = !state.is_reading,
         Action::Terminate => return vec![Effect::Quit],
@@ -124,10 +125,20 @@ fn press(state: &mut State, command: Command) -> Vec<Effect> {
             state.tell(format!("copied{note}: {command}"));
             return vec![Effect::Copy(command)];
         }
+        Command::Export if state.survey.is_none() => {
+            state.warn("the directory is still being read: press e again after that");
+        }
         Command::Export => {
             let name = format!("innodb_{}", state.view.name().to_lowercase());
             return vec![Effect::Export { name, text: whole_text(state), json: json_text(state) }];
         }
+        Command::Report if state.survey.is_none() => {
+            state.warn("the directory is still being read: press R again after that");
+        }
+        Command::Report => match state.outdated() {
+            Some(why) => state.warn(format!("no report of what may not be so any more: {why}")),
+            None => return vec![Effect::Report],
+        },
         Command::Reload if state.is_reading => state.tell("it is being read already"),
         Command::Reload => {
             (state.is_reading, state.has_changed, state.failed) = (true, false, None);
