@@ -10,35 +10,33 @@ fn u16_at(page: &[u8], at: usize) -> usize {
     usize::from(u16::from_le_bytes([page[at], page[at + 1]]))
 }
 
-/// A heap page of which WAL has an image with a hole of more than two sectors, and that image as redo leaves it.
-fn image_with_hole(copy: &ClusterCopy) -> (Key, Vec<u8>) {
+/// Heap pages of which WAL has an image, and that image as redo leaves it.
+fn heap_images(copy: &ClusterCopy) -> Vec<(Key, Vec<u8>)> {
     let place = tempfile::tempdir().unwrap();
     let to = place.path().join("images");
     assert_eq!(run("pg_walfpi", &["extract", arg(&to), arg(copy.data())]).status, 0);
     let mut names: Vec<_> =
         std::fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    names
-        .iter()
-        .find_map(|name| {
-            // TIMELINE-LSN.SPC.DB.REL.BLOCK_FORK
-            let parts: Vec<&str> = name.split('.').collect();
-            let [_, "1663", db, rel, last] = parts[..] else { return None };
-            let block = last.strip_suffix("_main")?;
-            let page = std::fs::read(to.join(name)).ok()?;
-            let key = Key { db: db.parse().ok()?, ..Key::main(rel.parse().ok()?, block.parse().ok()?) };
-            let (lower, upper, special) = (u16_at(&page, 12), u16_at(&page, 14), u16_at(&page, 16));
-            let is_heap = special == page.len();
-            (is_heap && lower < 2 * SECTOR && upper > 5 * SECTOR && copy.exists(&key.file())).then_some((key, page))
-        })
-        .expect("an image with a hole")
+    let image = |name: &String| {
+        // TIMELINE-LSN.SPC.DB.REL.BLOCK_FORK
+        let parts: Vec<&str> = name.split('.').collect();
+        let [_, "1663", db, rel, last] = parts[..] else { return None };
+        let block = last.strip_suffix("_main")?;
+        let page = std::fs::read(to.join(name)).ok()?;
+        let key = Key { db: db.parse().ok()?, ..Key::main(rel.parse().ok()?, block.parse().ok()?) };
+        (u16_at(&page, 16) == page.len() && copy.exists(&key.file())).then_some((key, page))
+    };
+    names.iter().filter_map(image).collect()
 }
 
 #[test]
 fn what_an_older_image_left_in_the_hole_makes_no_page_torn() {
     let copy = ClusterCopy::of_archive("cases/brin");
     copy.set_control(&[(ControlField::ChecksumVersion, 0)]);
-    let (key, newer) = image_with_hole(&copy);
+    let has_large_hole = |page: &[u8]| u16_at(page, 12) < 2 * SECTOR && u16_at(page, 14) > 5 * SECTOR;
+    let (key, newer) =
+        heap_images(&copy).into_iter().find(|(_, page)| has_large_hole(page)).expect("an image with a hole");
     // The older version has rows where the newer has its hole.
     let mut older = newer.clone();
     set_page_lsn(&mut older, page_lsn(&newer) - 8);

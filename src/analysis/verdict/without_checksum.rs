@@ -7,7 +7,7 @@ use super::candidate::{ImageSource, Judged};
 use super::change_log::{ChangeLog, PageChange};
 use super::compare::{Comparison, compare_pages, same_but_checksum};
 use super::content::Ahead;
-use super::events::Touch;
+use super::events::{FileEvent, Touch};
 use super::rows::agreement::{Agreement, against_image, against_records};
 use super::rows::layout::layout_fault;
 use super::sectors::{SectorMarks, TearDirection, TearMap};
@@ -24,6 +24,9 @@ use crate::types::{ForkNumber, Lsn, PageId};
 /// Bytes in the hole of a page that cannot be there by chance.
 const LEAST_FOREIGN_BYTES: usize = 8;
 
+/// Bytes of a page's LSN, its first.
+const LSN_BYTES: usize = 8;
+
 /// What a page is, how sure that is, and why.
 type DiskJudgement = (Comparison, Confidence, Vec<Symptom>);
 
@@ -36,6 +39,8 @@ struct Records<'a> {
     after: Range<usize>,
     /// All records from the redo point on are among them.
     since_redo: bool,
+    /// Where the page's file came to be, lost its end or went away.
+    files: Vec<Lsn>,
 }
 
 /// How a page stands to the images of it.
@@ -96,6 +101,9 @@ impl Context<'_> {
                 same_lsn = Some(slot);
             }
         }
+        if let Some(image) = self.image_in_wal(page, disk, own_lsn).filter(|_| tear.is_some()) {
+            return self.judge_by_hole(page, disk, own_lsn, &image, tear, candidates);
+        }
         if tear.is_some_and(|tear| is_newer_image(disk, own_lsn, tear, candidates)) {
             return None;
         }
@@ -123,17 +131,27 @@ impl Context<'_> {
         if let Some(fault) = layout_fault(&disk.bytes, page.block).filter(|_| page.fork == ForkNumber::Main) {
             return likely(Symptom::Layout(fault));
         }
+        // Rows are not all that a page says: where the image of its own LSN differs, others that agree do not help.
+        if let Some(slot) = same_lsn.filter(|_| tear.is_some()) {
+            return likely(Symptom::SameLsnOtherContent { slot: slot.index });
+        }
         if images.same > 0 {
             return None;
         }
         if let Some(links) = self.impossible.get(&page) {
             return likely(Symptom::ImpossibleLinks(*links));
         }
-        if let Some(slot) = images.differing.first() {
-            return likely(Symptom::OtherRows { slot: *slot, images: images.differing.len() });
-        }
-        let slot = same_lsn.filter(|_| tear.is_some())?;
-        likely(Symptom::SameLsnOtherContent { slot: slot.index })
+        let slot = images.differing.first()?;
+        likely(Symptom::OtherRows { slot: *slot, images: images.differing.len() })
+    }
+
+    /// The image in WAL that gave the page its LSN, if the page is that image but for hint bits and what lies in the hole.
+    fn image_in_wal(&self, page: PageId, disk: &Disk, own_lsn: Lsn) -> Option<Vec<u8>> {
+        let changes = self.history.changes.as_ref()?.changes(self.interest.index_of(page)?);
+        let image = changes.iter().find(|change| change.end_lsn == own_lsn)?.image.as_deref()?;
+        let mut image = image.to_vec();
+        image.get_mut(..LSN_BYTES)?.copy_from_slice(disk.bytes.get(..LSN_BYTES)?);
+        compare_pages(&disk.bytes, &image, page.fork).is_some().then_some(image)
     }
 
     /// A page that an image of its LSN equals but for bytes that mean nothing is torn nevertheless when the hole holds rows that
@@ -160,27 +178,42 @@ impl Context<'_> {
         (count >= LEAST_FOREIGN_BYTES).then(|| (Comparison::Torn, Confidence::Proven, vec![what]))
     }
 
-    /// The records that a page can be compared with; `None` when WAL does not say what happened to its file.
+    /// The records that a page can be compared with; `None` when the page is older than a file that was gone at the redo point.
     fn records_of(&self, page: PageId, own_lsn: Lsn) -> Option<Records<'_>> {
         let log = self.history.changes.as_ref().filter(|_| page.fork == ForkNumber::Main)?;
-        if self.history.file_events(page).any(|event| !matches!(event.what, LifeCycle::Created { .. })) {
-            return None;
-        }
         let all = log.changes(self.interest.index_of(page)?);
+        let files: Vec<&FileEvent> =
+            self.history.file_events(page).filter(|event| !matches!(event.what, LifeCycle::Created { .. })).collect();
         let up_to = |lsn: Lsn| all.partition_point(|change| change.end_lsn <= lsn);
+        let from = |lsn: Lsn| all.partition_point(|change| change.start_lsn < lsn);
         let known = self.history.stretches().iter().find(|stretch| stretch.start <= own_lsn && own_lsn <= stretch.end);
         let is_kept = log.cut().is_none_or(|cut| own_lsn <= cut);
-        let before = known
-            .filter(|_| is_kept)
-            .map_or(0..0, |stretch| all.partition_point(|change| change.start_lsn < stretch.start)..up_to(own_lsn));
         let replay = self.replay;
         let redo = replay.redo_lsn.filter(|_| replay.can_begin && replay.recovery.replays());
+        // What an older file of this name held is gone: only records after that made this one.
+        let last_before = files.iter().rev().find(|event| event.end_lsn <= own_lsn).map(|event| event.end_lsn);
+        let next = files.iter().find(|event| event.end_lsn > own_lsn);
+        let is_outdated = |event: &FileEvent| event.ends(page) && redo.is_none_or(|redo| event.start_lsn < redo);
+        if next.is_some_and(|event| is_outdated(event)) {
+            return None;
+        }
+        let before = known.filter(|_| is_kept).map_or(0..0, |stretch| {
+            from(last_before.map_or(stretch.start, |event| event.max(stretch.start)))..up_to(own_lsn)
+        });
         let after = match redo.filter(|_| is_kept) {
-            Some(redo) => all.partition_point(|change| change.start_lsn < redo).max(up_to(own_lsn))..all.len(),
+            Some(redo) => {
+                let end = files.iter().find(|event| event.end_lsn > own_lsn.max(redo));
+                let start = from(redo).max(up_to(own_lsn));
+                start..end.map_or(all.len(), |event| from(event.start_lsn)).max(start)
+            }
             None => 0..0,
         };
-        let since_redo = redo.is_some_and(|redo| self.history.covers(redo, own_lsn) && is_kept);
-        Some(Records { all, before, after, since_redo })
+        // Rows of a database that was copied are in no record.
+        let is_copied = |event: &&FileEvent| event.brings(page) && redo.is_some_and(|redo| event.end_lsn > redo);
+        let since_redo =
+            redo.is_some_and(|redo| self.history.covers(redo, own_lsn) && is_kept) && !files.iter().any(is_copied);
+        let files = files.iter().map(|event| event.start_lsn).collect();
+        Some(Records { all, before, after, since_redo, files })
     }
 
     /// Compares a page with every image of it that WAL confirms.
@@ -206,7 +239,9 @@ impl Context<'_> {
             let is_confirmed = events.iter().any(|event| event.end_lsn == lsn && event.touch != Touch::MapBits);
             let is_kept =
                 self.history.changes.as_ref().and_then(ChangeLog::cut).is_none_or(|cut| lsn.max(own_lsn) <= cut);
-            if !is_known || !is_kept || !is_confirmed && lsn != own_lsn {
+            let between = lsn.min(own_lsn)..lsn.max(own_lsn);
+            let is_of_other_file = records.files.iter().any(|file| between.contains(file));
+            if !is_known || !is_kept || is_of_other_file || !is_confirmed && lsn != own_lsn {
                 continue;
             }
             let Some(read) = self.read_slot(slot, &mut buf) else { continue };

@@ -181,6 +181,12 @@ impl fmt::Display for LayoutFault {
             Self::Special { bytes } => {
                 write!(f, "the last {bytes} bytes, which say of which sort the page is, are all zero")
             }
+            Self::Marks { counted, found } => {
+                write!(f, "the page counts {counted} marks of entries that are gone, and holds {found}")
+            }
+            Self::Chain { item, next } => {
+                write!(f, "entry {item} leads on to item {next}, which is not an entry, or to which another leads, too")
+            }
             Self::Misplaced { count } => {
                 write!(f, "{count} rows point to the location of another such row as their own")
             }

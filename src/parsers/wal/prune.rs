@@ -1,4 +1,4 @@
-//! The lists of items in records that prune and freeze a page of a table, from 17 on.
+//! The lists of items in records that prune and freeze a page of a table.
 
 use super::version::{Major, PruneRecords};
 use crate::parsers::decode::u16_at;
@@ -7,6 +7,11 @@ use crate::parsers::decode::u16_at;
 const PLAN_BYTES: usize = 12;
 /// Where the number of items stands in it.
 const PLAN_COUNT_AT: usize = 10;
+/// Where the item stands in what 10 to 15 have for each row, `xl_heap_freeze_tuple`, of as many bytes.
+const FROZEN_ITEM_AT: usize = 4;
+
+/// Bits of `xl_info` that say what a record of Heap2 does.
+const OPERATION: u8 = 0x70;
 
 /// Flags of `xl_heap_prune` that say which lists there are, `src/include/access/heapam_xlog.h`.
 const FREEZE_PLANS: u8 = 1 << 4;
@@ -30,6 +35,55 @@ pub struct PruneLists {
 }
 
 impl PruneLists {
+    /// The lists of a record of Heap2 with this `xl_info`: `main` are its main data, `data` those of the page. `None` when they end before
+    /// the lists, and for records that have none.
+    ///
+    /// Sources: `xl_heap_clean`, `xl_heap_prune`, `xl_heap_vacuum`, `xl_heap_freeze_page`, `xl_heap_freeze_tuple` and
+    /// `xl_heap_freeze_plan`, `src/include/access/heapam_xlog.h` of 10 to 16.
+    #[must_use]
+    pub fn of(major: Major, info: u8, main: &[u8], data: &[u8]) -> Option<Self> {
+        match (major.facts().prune, info & OPERATION) {
+            (PruneRecords::To13 | PruneRecords::To16, 0x10) => Self::of_clean(main, data),
+            (PruneRecords::To16, 0x20) => {
+                let unused = numbers(data, 0, usize::from(u16_at(main, 0)?))?;
+                Some(Self { unused, ..Self::default() })
+            }
+            (PruneRecords::To13, 0x20) | (PruneRecords::To16, 0x30) => Self::of_freeze(major, main, data),
+            (PruneRecords::To13 | PruneRecords::To16, _) => None,
+            _ => Self::decode(Self::flags_of(major, main)?, data),
+        }
+    }
+
+    /// `CLEAN` and `PRUNE` up to 16: transaction, pairs of redirections, dead items; in the data their numbers, then those of
+    /// unused items.
+    fn of_clean(main: &[u8], data: &[u8]) -> Option<Self> {
+        let (redirected, dead) = (usize::from(u16_at(main, 4)?), usize::from(u16_at(main, 6)?));
+        let pairs = numbers(data, 0, redirected.saturating_mul(2))?;
+        let dead_at = redirected.saturating_mul(4);
+        let unused_at = dead.saturating_mul(2).saturating_add(dead_at);
+        let unused = data.get(unused_at..)?.len() / 2;
+        Some(Self {
+            redirected: pairs.as_chunks::<2>().0.to_vec(),
+            dead: numbers(data, dead_at, dead)?,
+            unused: numbers(data, unused_at, unused)?,
+            frozen: Vec::new(),
+        })
+    }
+
+    /// `FREEZE_PAGE`: transaction, then how many rows; in 16 how many plans, each for several rows, whose numbers stand after all
+    /// plans.
+    fn of_freeze(major: Major, main: &[u8], data: &[u8]) -> Option<Self> {
+        let count = usize::from(u16_at(main, 4)?);
+        let in_plan = |plan: usize, at: usize| u16_at(data, plan.saturating_mul(PLAN_BYTES).saturating_add(at));
+        let frozen = if major.facts().freezes_by_plans {
+            let rows = (0..count).map(|plan| in_plan(plan, PLAN_COUNT_AT).map(usize::from)).sum::<Option<usize>>()?;
+            numbers(data, count.saturating_mul(PLAN_BYTES), rows)?
+        } else {
+            (0..count).map(|row| in_plan(row, FROZEN_ITEM_AT)).collect::<Option<_>>()?
+        };
+        Some(Self { frozen, ..Self::default() })
+    }
+
     /// The flags that name lists, of a record's main data; `None` before 17, whose records have none.
     #[must_use]
     pub fn flags_of(major: Major, main: &[u8]) -> Option<u8> {
@@ -98,6 +152,38 @@ mod tests {
             let flags = FREEZE_PLANS | REDIRECTIONS | DEAD_ITEMS | UNUSED_ITEMS;
             assert_eq!(PruneLists::decode(flags, &data[..cut]), None, "{cut} bytes");
         }
+    }
+
+    /// Records of `pg_waldump`: `CLEAN` of 13 and `PRUNE` of 16 with `nredirected: 1, ndead: 2` and one unused item.
+    #[test]
+    fn lists_of_servers_to_16_follow_each_other() {
+        let main = [7, 0, 0, 0, 1, 0, 2, 0];
+        let data = bytes(&[3, 4, 5, 6, 7]);
+        let cleaned = PruneLists { redirected: vec![[3, 4]], dead: vec![5, 6], unused: vec![7], frozen: vec![] };
+        for major in [Major::V10, Major::V13, Major::V14, Major::V16] {
+            assert_eq!(PruneLists::of(major, 0x10, &main, &data).as_ref(), Some(&cleaned), "{major:?}");
+            assert_eq!(PruneLists::of(major, 0x10, &main, &data[..6]), None);
+            assert_eq!(PruneLists::of(major, 0x10, &main[..6], &data), None);
+        }
+        let unused = PruneLists { unused: vec![3, 4], ..PruneLists::default() };
+        assert_eq!(PruneLists::of(Major::V14, 0x20, &[2, 0], &data[..4]), Some(unused));
+        assert_eq!(PruneLists::of(Major::V14, 0x20, &[3, 0], &data[..4]), None);
+    }
+
+    #[test]
+    fn rows_are_frozen_one_by_one_or_by_plans() {
+        let frozen = |items: &[u16]| Some(PruneLists { frozen: items.to_vec(), ..PruneLists::default() });
+        let main = [7, 0, 0, 0, 2, 0, 1, 0];
+        let rows = bytes(&[0, 0, 8, 0, 0, 0, 0, 0, 9, 0, 0, 0]);
+        for (major, info) in [(Major::V10, 0x20), (Major::V13, 0x20), (Major::V14, 0x30), (Major::V15, 0x30)] {
+            assert_eq!(PruneLists::of(major, info, &main, &rows), frozen(&[8, 9]), "{major:?}");
+            assert_eq!(PruneLists::of(major, info, &main, &rows[..16]), None);
+        }
+        let plans = bytes(&[0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 8, 9, 10]);
+        assert_eq!(PruneLists::of(Major::V16, 0x30, &main, &plans), frozen(&[8, 9, 10]));
+        assert_eq!(PruneLists::of(Major::V16, 0x30, &main, &plans[..28]), None);
+        // CLEANUP_INFO of 13 names no page.
+        assert_eq!(PruneLists::of(Major::V13, 0x30, &main, &rows), None);
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct MajorFacts {
     pub btree_delete_names_table: bool,
     /// Rows are frozen by plans, each for several rows.
     pub freezes_by_plans: bool,
+    /// A row is updated in place only to change it. Before, an index that was to be dropped was marked once more at each attempt.
+    pub updates_in_place_change: bool,
     /// Default of `checkpoint_completion_target`.
     pub completion_target: f64,
     /// WAL is kept since the checkpoint before the last one, so that checkpoints come more often for one `max_wal_size`.
@@ -178,7 +180,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To12,
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
-        btree_delete_names_table: true, freezes_by_plans: false,
+        btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: true,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_11,
@@ -190,7 +192,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To12,
         catalog: &catalog::TO_11, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
-        btree_delete_names_table: true, freezes_by_plans: false,
+        btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_11,
@@ -202,7 +204,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To12,
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::To12,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: false,
+        btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_12,
@@ -214,7 +216,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: false, database: DatabaseRecords::To14,
         catalog: &catalog::TO_14, prune: PruneRecords::To13, btree: BtreeRecords::V13,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: false,
+        btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_14,
@@ -226,7 +228,7 @@ majors! {
         images: ImageFlags::To14, has_top_xid: true, database: DatabaseRecords::To14,
         catalog: &catalog::TO_14, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: false,
+        btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
         replay_settings: PLAIN_TO_14,
@@ -238,7 +240,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: false, dies_without_brin_page: false, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: false,
+        btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
         replay_settings: PLAIN_TO_17,
@@ -250,7 +252,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::TO_17, prune: PruneRecords::To16, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: true,
+        btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
         replay_settings: PLAIN_TO_17,
@@ -262,7 +264,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::TO_17, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: true,
+        btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
         replay_settings: PLAIN_TO_17,
@@ -274,7 +276,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::SINCE_18, prune: PruneRecords::To18, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: false,
-        btree_delete_names_table: false, freezes_by_plans: true,
+        btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
         replay_settings: PLAIN_SINCE_18,
@@ -286,7 +288,7 @@ majors! {
         images: ImageFlags::Since15, has_top_xid: true, database: DatabaseRecords::Since15,
         catalog: &catalog::SINCE_18, prune: PruneRecords::Since19, btree: BtreeRecords::Since14,
         follows_spgist_redirects: true, dies_without_brin_page: true, has_unlocked_copies: true,
-        btree_delete_names_table: false, freezes_by_plans: true,
+        btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
         replay_settings: PLAIN_SINCE_18,
@@ -488,6 +490,7 @@ mod tests {
         assert_eq!(majors(&|facts| facts.has_unlocked_copies), [19]);
         assert_eq!(majors(&|facts| facts.btree_delete_names_table), [10, 11]);
         assert_eq!(majors(&|facts| facts.freezes_by_plans), [16, 17, 18, 19]);
+        assert_eq!(majors(&|facts| facts.updates_in_place_change), [14, 15, 16, 17, 18, 19]);
     }
 
     #[test]

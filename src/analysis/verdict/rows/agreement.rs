@@ -102,6 +102,7 @@ pub fn against_records(
                     None => None,
                 };
             }
+            let made = made.or_else(|| ListItems::keep_their_numbers(page).then(|| ListItems::told_by(before)));
             if let Some(item) = made.and_then(|made| made.difference(own)) {
                 let lsn = before.last().map_or(Lsn::INVALID, |change| change.start_lsn);
                 return Some(Contradiction { lsn, misfit: Misfit::Differs { item } });

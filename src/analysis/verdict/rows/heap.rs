@@ -11,6 +11,10 @@ use crate::parsers::wal::prune::PruneLists;
 /// Bytes of `xl_heap_header` and what it stands for: number of attributes, flags, offset of the data.
 const WAL_TUPLE_HEADER_BYTES: usize = 5;
 
+/// Bits of a record that say how it means the transaction which it puts on a row, `src/include/access/heapam_xlog.h`.
+const XMAX_IS_MULTI: u8 = 0x01;
+const XMAX_LOCK_ONLY: u8 = 0x02;
+
 /// A byte of a row that WAL does not hold: an update repeats only what it changes.
 const ANY: u16 = u16::MAX;
 
@@ -19,9 +23,13 @@ const ANY: u16 = u16::MAX;
 struct Row {
     xmin: Option<u32>,
     xmax: Option<u32>,
+    /// `xmax` deleted or replaced it, and did not only lock it.
+    is_ended: bool,
     /// Number of attributes, the flags that say how they are stored, offset of the data, then everything after the header:
     /// bytes, or [`ANY`].
     rest: Option<Box<[u16]>>,
+    /// The data alone, as an update in place left them.
+    in_place: Option<Box<[u16]>>,
 }
 
 /// What is known of an item.
@@ -145,26 +153,26 @@ impl HeapItems {
             // INSERT: the item, then flags.
             (RM_HEAP, 0x00) => {
                 let rest = Some(wal_rest(&change.data, &[], &[])?);
-                self.insert(change.main_u16(0)?, Row { xmin: Some(xid), xmax: Some(0), rest })
+                self.insert(change.main_u16(0)?, Row { xmin: Some(xid), xmax: Some(0), rest, ..Row::default() })
             }
             // DELETE: transaction, item, bits, flags; the last for a row that never came to be.
             (RM_HEAP, 0x10) => {
-                let (xmax, item, flags) = (change.main_u32(0)?, change.main_u16(4)?, *change.main.get(7)?);
-                self.change(item, |row| match flags & 0x08 {
-                    0 => row.xmax = Some(xmax),
-                    _ => row.xmin = None,
-                })
+                let item = change.main_u16(4)?;
+                match *change.main.get(7)? & 0x08 {
+                    0 => return self.end(change, true),
+                    _ => self.change(item, |row| row.xmin = None),
+                }
             }
             (RM_HEAP, 0x20 | 0x40) => return self.update(change),
             // TRUNCATE names no page. CONFIRM: the row's link to itself.
             (RM_HEAP, 0x50) => self.change(change.main_u16(0)?, |_| ()),
             // LOCK; LOCK_UPDATED: transaction, item.
-            (RM_HEAP, 0x60) | (RM_HEAP2, 0x60) => {
+            (RM_HEAP, 0x60) => return self.end(change, false),
+            (RM_HEAP2, 0x60) => {
                 let (xmax, item) = (change.main_u32(0)?, change.main_u16(4)?);
-                self.change(item, |row| row.xmax = Some(xmax))
+                self.change(item, |row| (row.xmax, row.is_ended) = (Some(xmax), false))
             }
-            // INPLACE.
-            (RM_HEAP, 0x70) => self.change(change.main_u16(0)?, |row| row.rest = None),
+            (RM_HEAP, 0x70) => return self.update_in_place(change),
             (RM_HEAP2, 0x10 | 0x20 | 0x30) => return self.prune(change),
             // VISIBLE: a flag of the page.
             (RM_HEAP2, 0x40) => Ok(()),
@@ -173,13 +181,42 @@ impl HeapItems {
         })
     }
 
+    /// What DELETE, UPDATE and the locks do to a row: transaction, item, how it is meant.
+    ///
+    /// Who has ended a row does not do so once more, and does not lock it then: a row that shows it before is of a later page.
+    fn end(&mut self, change: &PageChange, ends: bool) -> Option<Result<(), Misfit>> {
+        let (xmax, item, bits) = (change.main_u32(0)?, change.main_u16(4)?, *change.main.get(6)?);
+        let is_early = bits & XMAX_IS_MULTI == 0
+            && matches!(self.get(item), Item::Row(row) if row.is_ended && row.xmax == Some(xmax));
+        let done = self.change(item, |row| {
+            row.xmax = Some(xmax);
+            row.is_ended = ends && bits & (XMAX_IS_MULTI | XMAX_LOCK_ONLY) == 0;
+        });
+        Some(if is_early { Err(Misfit::Taken { item: item.into() }) } else { done })
+    }
+
+    /// INPLACE: the item; then all data of its row.
+    fn update_in_place(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
+        let item = change.main_u16(0)?;
+        let data: Box<[u16]> = change.data.iter().copied().map(u16::from).collect();
+        let is_early = change.major.facts().updates_in_place_change
+            && matches!(self.get(item), Item::Row(Row { rest: Some(rest), .. }) if *user_data(rest) == *data);
+        let done = self.change(item, |row| {
+            row.rest = row.rest.as_deref().and_then(|rest| {
+                let head = rest.get(..rest.len().checked_sub(user_data(rest).len())?)?;
+                Some([head, &data].concat().into())
+            });
+            row.in_place = Some(data);
+        });
+        Some(if is_early { Err(Misfit::Taken { item: item.into() }) } else { done })
+    }
+
     /// UPDATE and HOT_UPDATE: transaction and item of the old row, bits, flags, transaction and item of the new one.
     fn update(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
-        let (old_xmax, old_item, flags) = (change.main_u32(0)?, change.main_u16(4)?, *change.main.get(7)?);
+        let (old_item, flags) = (change.main_u16(4)?, *change.main.get(7)?);
         let (new_xmax, new_item) = (change.main_u32(8)?, change.main_u16(12)?);
-        let close = |row: &mut Row| row.xmax = Some(old_xmax);
         if change.block_id == 1 {
-            return Some(self.change(old_item, close));
+            return self.end(change, true);
         }
         let mut at = 0_usize;
         let mut length = |flag: u8| -> Option<usize> {
@@ -202,8 +239,9 @@ impl HeapItems {
             _ => wal_rest(data, &vec![ANY; prefix], &vec![ANY; suffix])?,
         };
         let rest = Some(rest);
-        let closed = if change.is_alone { self.change(old_item, close) } else { Ok(()) };
-        let inserted = self.insert(new_item, Row { xmin: Some(change.xid), xmax: Some(new_xmax), rest });
+        let closed = if change.is_alone { self.end(change, true)? } else { Ok(()) };
+        let inserted =
+            self.insert(new_item, Row { xmin: Some(change.xid), xmax: Some(new_xmax), rest, ..Row::default() });
         Some(closed.and(inserted))
     }
 
@@ -222,15 +260,15 @@ impl HeapItems {
             } else {
                 change.main_u16(usize::from(index).saturating_mul(2).saturating_add(4))?
             };
-            done = done.and(self.insert(item, Row { xmin: Some(change.xid), xmax: Some(0), rest }));
+            let row = Row { xmin: Some(change.xid), xmax: Some(0), rest, ..Row::default() };
+            done = done.and(self.insert(item, row));
         }
         Some(done)
     }
 
     /// PRUNE: what becomes of which items.
     fn prune(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
-        let flags = PruneLists::flags_of(change.major, &change.main)?;
-        let lists = PruneLists::decode(flags, &change.data)?;
+        let lists = PruneLists::of(change.major, change.info, &change.main, &change.data)?;
         let mut done = Ok(());
         let is_used = |item: &Item| *item != Item::Unused;
         for [item, target] in lists.redirected {
@@ -244,7 +282,7 @@ impl HeapItems {
             done = done.and(self.turn(item, Item::Unused, is_used));
         }
         for item in lists.frozen {
-            done = done.and(self.change(item, |row| row.xmax = None));
+            done = done.and(self.change(item, |row| (row.xmax, row.is_ended) = (None, false)));
         }
         Some(done)
     }
@@ -282,9 +320,14 @@ fn agree(one: &Item, other: &Item) -> bool {
         (Item::Unknown, _) | (_, Item::Unknown) => true,
         (Item::Row(one), Item::Row(other)) => {
             let rests = one.rest.as_deref().zip(other.rest.as_deref());
+            let has_data = |data: Option<&[u16]>, row: &Row| {
+                data.zip(row.rest.as_deref()).is_none_or(|(data, rest)| same_bytes(data, user_data(rest)))
+            };
             same(one.xmin, other.xmin)
                 && same(one.xmax, other.xmax)
                 && rests.is_none_or(|(one, other)| same_bytes(one, other))
+                && has_data(one.in_place.as_deref(), other)
+                && has_data(other.in_place.as_deref(), one)
         }
         _ => one == other,
     }
@@ -300,7 +343,8 @@ fn row_of(tuple: &[u8]) -> Row {
     let Ok(header) = TupleHeader::decode(0, tuple) else { return Row::default() };
     let after: Vec<u16> = tuple.get(TupleHeader::SIZE..).unwrap_or_default().iter().copied().map(u16::from).collect();
     let rest = rest_of(header.infomask2, header.infomask, header.data_offset, [&after, &[], &[]]);
-    Row { xmin: Some(header.xmin), xmax: Some(header.xmax), rest: Some(rest) }
+    let is_ended = header.xmax >= FIRST_NORMAL_XID && !header.is_only_locked() && !header.has(infomask::XMAX_IS_MULTI);
+    Row { xmin: Some(header.xmin), xmax: Some(header.xmax), is_ended, rest: Some(rest), in_place: None }
 }
 
 /// The parts of a row that only an update changes.
@@ -421,13 +465,51 @@ mod tests {
         let delete = |item| record(RM_HEAP, 0x10, &[188, 2, 0, 0, item, 0, 0, 0], &[]);
         assert_eq!(rows.clone().apply(&delete(1)), Ok(()));
         assert_eq!(rows.clone().apply(&delete(2)), Err(Misfit::Missing { item: 2 }));
-        // PRUNE with a list of dead items; in 17 and 18 a reason stands before the flags.
-        for (major, main) in [(Major::V19, [0x40, 0]), (Major::V17, [0, 0x40])] {
-            let prune = PageChange { major, ..record(RM_HEAP2, 0x10, &main, &[1, 0, 1, 0]) };
+        // PRUNE with a list of dead items; in 17 and 18 a reason stands before the flags, to 16 only the dead are counted.
+        for (major, main, data) in [
+            (Major::V19, &[0x40, 0][..], &[1, 0, 1, 0][..]),
+            (Major::V17, &[0, 0x40], &[1, 0, 1, 0]),
+            (Major::V10, &[7, 0, 0, 0, 0, 0, 1, 0], &[1, 0]),
+        ] {
+            let prune = PageChange { major, ..record(RM_HEAP2, 0x10, main, data) };
             let mut pruned = rows.clone();
             assert_eq!(pruned.apply(&prune), Ok(()));
             assert_eq!(pruned.difference(&rows), Some(1));
         }
+    }
+
+    #[test]
+    fn row_that_is_ended_before_its_record_is_of_a_later_page() {
+        // By transaction 700: bits of the record, then flags.
+        let delete = |bits: u8| record(RM_HEAP, 0x10, &[188, 2, 0, 0, 1, 0, bits, 0], &[]);
+        let lock = record(RM_HEAP, 0x60, &[188, 2, 0, 0, 1, 0, XMAX_LOCK_ONLY, 0], &[]);
+        let apply = |page: &[u8], change: &PageChange| HeapItems::of(page).unwrap().apply(change);
+        let ended = page(&[(700, b"left")]);
+        for change in [&delete(0), &update(1, 2, 0, &wal_row(b"more")), &lock] {
+            assert_eq!(apply(&ended, change), Err(Misfit::Taken { item: 1 }));
+        }
+        assert_eq!(apply(&page(&[(699, b"left")]), &delete(0)), Ok(()), "another transaction, which was undone");
+        assert_eq!(apply(&ended, &delete(XMAX_IS_MULTI)), Ok(()), "a multixact of that number");
+        // A lock is taken again, and followed by an end.
+        let mut locked = ended.clone();
+        let infomask_at = 8192 - 32 + 20;
+        locked[infomask_at] |= 0x80;
+        assert_eq!(apply(&locked, &lock), Ok(()));
+        let mut items = HeapItems::of(&locked).unwrap();
+        assert_eq!((items.apply(&lock), items.apply(&delete(0))), (Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn update_in_place_changes_the_data_of_a_row() {
+        let in_place = |major, data: &[u8]| PageChange { major, ..record(RM_HEAP, 0x70, &[1, 0], data) };
+        let of = |data: &'static [u8]| HeapItems::of(&page(&[(0, data)])).unwrap();
+        for told in [made(&[in_place(Major::V15, b"new!")]), made(&[insert(1, b"left"), in_place(Major::V15, b"new!")])]
+        {
+            assert_eq!((told.difference(&of(b"new!")), told.difference(&of(b"left"))), (None, Some(1)));
+        }
+        assert_eq!(of(b"left").apply(&in_place(Major::V15, b"new!")), Ok(()));
+        assert_eq!(of(b"new!").apply(&in_place(Major::V15, b"new!")), Err(Misfit::Taken { item: 1 }));
+        assert_eq!(of(b"new!").apply(&in_place(Major::V13, b"new!")), Ok(()), "it may have been so before");
     }
 
     #[test]
@@ -447,9 +529,9 @@ mod tests {
     #[test]
     fn record_that_is_not_followed_leaves_nothing_known() {
         let mut items = made(&[insert(1, b"left")]);
-        // PRUNE before 17, and an insert that is too short.
+        // CLEANUP_INFO of 13, and an insert that is too short.
         for change in
-            [PageChange { major: Major::V16, ..record(RM_HEAP2, 0x10, &[], &[]) }, record(RM_HEAP, 0x00, &[1], &[])]
+            [PageChange { major: Major::V13, ..record(RM_HEAP2, 0x30, &[], &[]) }, record(RM_HEAP, 0x00, &[1], &[])]
         {
             items.apply(&change).unwrap();
             assert_eq!(items.difference(&HeapItems::of(&page(&[])).unwrap()), None);

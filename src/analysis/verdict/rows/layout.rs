@@ -20,6 +20,11 @@ const ENTRY_SIZE: u16 = 0x1FFF;
 /// Flag of a leaf page of SP-GiST, and the bits of a tuple that hold its state, 0 for a live one.
 const SPGIST_LEAF: u8 = 1 << 2;
 const SPGIST_STATE: u32 = 3;
+/// States of a mark that leads elsewhere, and of one that later entries replace.
+const SPGIST_REDIRECT: u8 = 1;
+const SPGIST_PLACEHOLDER: u8 = 3;
+/// Bits of an entry's link; never more are set before 14.
+const SPGIST_LINK: u16 = 0x3FFF;
 
 /// Rows that name each other's location before that counts: one can come from an update that was undone and frozen.
 const LEAST_MISPLACED: usize = 2;
@@ -63,6 +68,20 @@ pub enum LayoutFault {
         /// That of the other.
         other: usize,
     },
+    /// A page of SP-GiST counts other marks than stand on it where entries were.
+    Marks {
+        /// As the special space counts them.
+        counted: usize,
+        /// As they are.
+        found: usize,
+    },
+    /// An entry of SP-GiST leads on to an item that is not an entry, or to which another leads, too.
+    Chain {
+        /// Item number, from 1.
+        item: usize,
+        /// Where it leads.
+        next: usize,
+    },
     /// Rows that were never updated name each other's location as their own.
     Misplaced {
         /// How many.
@@ -101,6 +120,7 @@ pub fn layout_fault(page: &[u8], block: BlockNumber) -> Option<LayoutFault> {
                 .then(|| duplicate(&header, page))
                 .flatten()
         })
+        .or_else(|| (kind == PageKind::SpGist).then(|| marks(&header, page).or_else(|| chain(&header, page))).flatten())
         .or_else(|| (kind == PageKind::Heap).then(|| misplaced(&header, page, block)).flatten())
 }
 
@@ -157,6 +177,47 @@ fn duplicate(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
         let entry = page.get(at..at.saturating_add(usize::from(pointer.length()))).filter(|entry| !entry.is_empty())?;
         let other = seen.insert(entry, index.saturating_add(1))?;
         Some(LayoutFault::Duplicate { item: index.saturating_add(1), other })
+    })
+}
+
+/// The heads of SP-GiST's items by item number: state, then bytes 4 and 5, which link an entry of a leaf page to the next.
+fn spgist_heads(header: &PageHeader, page: &[u8]) -> Vec<(u8, usize)> {
+    let head = |at: usize| page.get(at..).and_then(<[u8]>::first_chunk::<6>);
+    line_pointers(header, page)
+        .map(|pointer| {
+            head(pointer.offset().into()).map_or((SPGIST_PLACEHOLDER, 0), |[state, _, _, _, low, high]| {
+                (state & 3, usize::from(u16::from_le_bytes([*low, *high]) & SPGIST_LINK))
+            })
+        })
+        .collect()
+}
+
+/// The special space counts the marks that lead elsewhere and those that later entries replace.
+///
+/// Source: `SpGistPageOpaqueData`, `src/include/access/spgist_private.h`.
+fn marks(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
+    let special = page.get(usize::from(header.special)..)?.first_chunk::<6>()?;
+    let heads = spgist_heads(header, page);
+    [(SPGIST_REDIRECT, 2), (SPGIST_PLACEHOLDER, 4)].into_iter().find_map(|(state, at)| {
+        let found = heads.iter().filter(|(own, _)| *own == state).count();
+        let counted = usize::from(u16::from_le_bytes(*special.get(at..)?.first_chunk()?));
+        (counted != found).then_some(LayoutFault::Marks { counted, found })
+    })
+}
+
+/// The live entries of a leaf page of SP-GiST stand in chains without forks.
+///
+/// Source: `addLeafTuple`, `src/backend/access/spgist/spgdoinsert.c`.
+fn chain(header: &PageHeader, page: &[u8]) -> Option<LayoutFault> {
+    let flags = page.get(usize::from(header.special)).filter(|flags| **flags & SPGIST_LEAF != 0);
+    let heads = flags.map(|_| spgist_heads(header, page)).unwrap_or_default();
+    let mut reached = HashSet::new();
+    heads.iter().enumerate().find_map(|(index, (state, next))| {
+        let is_live =
+            |item: usize| item.checked_sub(1).and_then(|index| heads.get(index)).is_some_and(|head| head.0 == 0);
+        let leads_on = *state == 0 && *next != 0;
+        let is_wrong = leads_on && (!is_live(*next) || !reached.insert(*next));
+        is_wrong.then_some(LayoutFault::Chain { item: index.saturating_add(1), next: *next })
     })
 }
 
@@ -246,7 +307,26 @@ mod tests {
         assert_eq!(layout_fault(&spgist(4, [24 << 2, 0, 0, 0, 0, 0, 0, 0]), 7), length(24));
         assert_eq!(layout_fault(&spgist(0, [0, 0, 0, 0, 16, 0, 0, 0]), 7), None);
         assert_eq!(layout_fault(&spgist(0, [0, 0, 0, 0, 32, 0, 0, 0]), 7), length(32));
-        assert_eq!(layout_fault(&spgist(0, [1 | 16 << 2, 0, 0, 0, 99, 0, 0, 0]), 7), None);
+        assert_eq!(layout_fault(&spgist(4, [2 | 16 << 2, 0, 0, 0, 99, 0, 0, 0]), 7), None);
+    }
+
+    #[test]
+    fn spgist_counts_its_marks_and_links_its_entries_in_chains() {
+        let leaf = |redirects: u8, placeholders: u8, heads: [(u8, u8); 3]| {
+            let heads: Vec<[u8; 8]> =
+                heads.iter().map(|(state, next)| [state | 16 << 2, 0, 0, 0, *next, 0, 0, 0]).collect();
+            let at = [8168, 8152, 8136];
+            let items: Vec<_> = heads.iter().zip(at).map(|(head, at)| (at, 16, head.as_slice())).collect();
+            layout_fault(&page(8136, &[4, 0, redirects, 0, placeholders, 0, 0x82, 0xFF], &items), 7)
+        };
+        assert_eq!(leaf(0, 0, [(0, 3), (0, 0), (0, 2)]), None);
+        assert_eq!(leaf(1, 1, [(1, 0), (3, 0), (0, 0)]), None);
+        assert_eq!(leaf(0, 1, [(1, 0), (3, 0), (0, 0)]), Some(LayoutFault::Marks { counted: 0, found: 1 }));
+        assert_eq!(leaf(1, 0, [(1, 0), (3, 0), (0, 0)]), Some(LayoutFault::Marks { counted: 0, found: 1 }));
+        // Two lead to one, one to a mark, one to nothing.
+        assert_eq!(leaf(0, 0, [(0, 3), (0, 3), (0, 0)]), Some(LayoutFault::Chain { item: 2, next: 3 }));
+        assert_eq!(leaf(0, 1, [(0, 2), (3, 0), (0, 0)]), Some(LayoutFault::Chain { item: 1, next: 2 }));
+        assert_eq!(leaf(0, 0, [(0, 4), (0, 0), (0, 0)]), Some(LayoutFault::Chain { item: 1, next: 4 }));
     }
 
     #[test]

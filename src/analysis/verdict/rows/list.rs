@@ -25,6 +25,8 @@ pub struct ListItems {
     entries: Vec<Entry>,
     /// The first entry of a B-tree page is its high key.
     has_high_key: bool,
+    /// There may be more entries, of which nothing is known. So only where entries keep their numbers.
+    is_partial: bool,
 }
 
 /// What a record does to the list.
@@ -61,7 +63,26 @@ impl ListItems {
         });
         // The link to the right sibling: 0 on the rightmost page, which has no high key.
         let has_high_key = kind == PageKind::Btree && special.get(4..8)? != [0; 4];
-        Some(Self { entries: entries.collect(), has_high_key })
+        Some(Self { entries: entries.collect(), has_high_key, is_partial: false })
+    }
+
+    /// Entries of a leaf page of SP-GiST as far as these records tell of them.
+    #[must_use]
+    pub fn told_by(changes: &[PageChange]) -> Self {
+        let nothing = || Self { is_partial: true, ..Self::default() };
+        changes.iter().fold(nothing(), |mut items, change| match items.apply(change) {
+            Some(Ok(())) => items,
+            _ => nothing(),
+        })
+    }
+
+    /// True for a leaf page of SP-GiST.
+    #[must_use]
+    pub fn keep_their_numbers(page: &[u8]) -> bool {
+        PageHeader::decode(0, page).is_ok_and(|header| {
+            PageKind::of(&header, page, ForkNumber::Main) == PageKind::SpGist
+                && page.get(usize::from(header.special)..).is_some_and(spgist::is_leaf)
+        })
     }
 
     /// The entries of a page that a record builds anew; `None` when that is not followed.
@@ -146,6 +167,9 @@ impl ListItems {
     }
 
     fn entry_mut(&mut self, item: u16) -> Result<&mut Entry, Misfit> {
+        if self.is_partial && self.entries.len() < usize::from(item) {
+            self.entries.resize(item.into(), None);
+        }
         let entry = usize::from(item).checked_sub(1).and_then(|index| self.entries.get_mut(index));
         entry.ok_or(Misfit::Missing { item: item.into() })
     }
@@ -208,7 +232,7 @@ impl ListItems {
         let Some(left) = self.entries.get(first_data..right) else {
             return Some(Err(Misfit::Missing { item: right }));
         };
-        let mut left = Self { entries: left.to_vec(), has_high_key: true };
+        let mut left = Self { entries: left.to_vec(), has_high_key: true, is_partial: false };
         if let Some(new) = new
             && let Err(misfit) = left.insert(new_item.checked_sub(u16::from(self.has_high_key))?, new)
         {
@@ -253,8 +277,15 @@ impl ListItems {
     pub fn difference(&self, other: &Self) -> Option<usize> {
         let differs = |(one, other): (&Entry, &Entry)| one.is_some() && other.is_some() && one != other;
         let at = self.entries.iter().zip(&other.entries).position(differs);
-        let (own, others) = (self.entries.len(), other.entries.len());
-        at.or((own != others).then_some(own.min(others))).map(|index| index.saturating_add(1))
+        let (longer, shorter) = if self.entries.len() > other.entries.len() { (self, other) } else { (other, self) };
+        let count = shorter.entries.len();
+        let more = longer.entries.get(count..).unwrap_or_default();
+        let more = match (longer.is_partial, shorter.is_partial) {
+            (_, true) => None,
+            (true, false) => more.iter().position(Option::is_some).map(|index| index.saturating_add(count)),
+            (false, false) => (!more.is_empty()).then_some(count),
+        };
+        at.or(more).map(|index| index.saturating_add(1))
     }
 
     fn holds(&self, entry: &[u8]) -> Option<usize> {
@@ -371,7 +402,7 @@ mod tests {
             let records = [change(INSERT, false), change(later, image)];
             assert_eq!(lost_entry(&none, &records).is_some(), is_lost, "{later:#x} {image}");
         }
-        let there = ListItems { entries: vec![Some(ENTRY.into())], has_high_key: false };
+        let there = ListItems { entries: vec![Some(ENTRY.into())], ..ListItems::default() };
         assert!(lost_entry(&there, &[change(INSERT, false)]).is_none());
     }
 }

@@ -10,6 +10,10 @@ const LEAF: u16 = 0x04;
 /// Bytes of the header of an entry: state and length, the next entry of its chain, the row.
 const HEADER_BYTES: usize = 12;
 
+/// Where an entry has its link, and the bits of it.
+const LINK_AT: usize = 4;
+const LINK: u16 = 0x3FFF;
+
 /// What stands where an entry was, in the low 2 bits of the first word.
 const REDIRECT: u8 = 1;
 const DEAD: u8 = 2;
@@ -20,16 +24,28 @@ pub(super) fn is_leaf(special: &[u8]) -> bool {
     u16_at(special, 0).is_some_and(|flags| flags & LEAF != 0)
 }
 
-/// An entry as it stands on a page or in a record, without its link in the chain, which records change in place. Of a mark only
-/// its kind is kept.
+/// An entry as it stands on a page or in a record. Of a mark only its kind is kept.
 pub(super) fn entry(bytes: &[u8]) -> Entry {
     let state = bytes.first()? & 3;
-    if state != 0 {
-        return mark(state);
+    if state == 0 { Some(bytes.into()) } else { mark(state) }
+}
+
+/// The next entry of the chain that a live entry belongs to, 0 after the last; `None` for marks.
+///
+/// Source: `SpGistLeafTupleData`, `src/include/access/spgist_private.h`: the upper two bits are not part of it since 14, and
+/// never set before.
+fn next_of(entry: &[u8]) -> Option<u16> {
+    if entry.len() < HEADER_BYTES { None } else { Some(u16_at(entry, LINK_AT)? & LINK) }
+}
+
+/// Links a live entry to another. Of a mark nothing is said: it has no link, and where one is needed it is of another page.
+fn link(entry: &mut [u8], next: u16) {
+    if entry.len() < HEADER_BYTES {
+        return;
     }
-    let mut entry: Box<[u8]> = bytes.into();
-    entry.get_mut(4..6)?.copy_from_slice(&[0, bytes.get(5)? & 0xC0]);
-    Some(entry)
+    if let Some(bytes) = entry.get_mut(LINK_AT..).and_then(|bytes| bytes.first_chunk_mut::<2>()) {
+        *bytes = (u16::from_le_bytes(*bytes) & !LINK | next & LINK).to_le_bytes();
+    }
 }
 
 fn mark(state: u8) -> Entry {
@@ -59,7 +75,12 @@ impl ListItems {
             (0x10, 0) => {
                 let (item, head) = (change.main_u16(2)?, change.main_u16(4)?);
                 let entry = entries_of(change.main.get(10..)?, 1)?.pop()?;
-                Some(if item == head { self.entry_mut(item).map(|old| *old = entry) } else { self.put(item, entry) })
+                if item == head {
+                    return Some(self.entry_mut(item).map(|old| *old = entry));
+                }
+                let next = entry.as_deref().and_then(next_of)?;
+                let linked = if head == 0 { Ok(()) } else { self.link_after(head, item, next) };
+                Some(self.put(item, entry).and(linked))
             }
             (0x20, 0 | 1) => self.move_leafs(change),
             (0x60, 0) => self.vacuum_leaf(change),
@@ -68,9 +89,17 @@ impl ListItems {
         }
     }
 
+    /// Links the head of a chain to a new entry, which leads on to what came next until then.
+    fn link_after(&mut self, head: u16, item: u16, next: u16) -> Result<(), Misfit> {
+        let Some(old) = self.entry_mut(head)? else { return Ok(()) };
+        let fits = next_of(old) == Some(next);
+        link(old, item);
+        if fits { Ok(()) } else { Err(Misfit::Differs { item: head.into() }) }
+    }
+
     /// Puts an entry after the last, or over a mark.
     fn put(&mut self, item: u16, entry: Entry) -> Result<(), Misfit> {
-        if usize::from(item) == self.entries.len().saturating_add(1) {
+        if !self.is_partial && usize::from(item) == self.entries.len().saturating_add(1) {
             self.entries.push(entry);
             return Ok(());
         }
@@ -110,21 +139,30 @@ impl ListItems {
     /// another link.
     fn vacuum_leaf(&mut self, change: &PageChange) -> Option<Result<(), Misfit>> {
         let count = |at: usize| change.main_u16(at).map(usize::from);
-        let (dead, placeholder, moved) = (count(0)?, count(2)?, count(4)?);
-        let items = items_at(change, 16, dead.saturating_add(placeholder).saturating_add(moved.saturating_mul(2)))?;
+        let (dead, placeholder, moved, linked) = (count(0)?, count(2)?, count(4)?, count(6)?);
+        let pairs = moved.saturating_add(linked).saturating_mul(2);
+        let items = items_at(change, 16, dead.saturating_add(placeholder).saturating_add(pairs))?;
         let (dead, items) = items.split_at(dead);
         let (placeholder, items) = items.split_at(placeholder);
-        let (from, to) = items.split_at(moved);
+        let (from, items) = items.split_at(moved);
+        let (to, items) = items.split_at(moved);
+        let (links, targets) = items.split_at(linked);
         let mut done = self.turn(dead, DEAD, DEAD).and(self.turn(placeholder, PLACEHOLDER, PLACEHOLDER));
         for (from, to) in from.iter().zip(to) {
-            let count = self.entries.len();
-            let pair = (usize::from(*from).checked_sub(1)?, usize::from(*to).checked_sub(1)?);
-            if pair.0.max(pair.1) >= count {
-                return Some(Err(Misfit::Missing { item: pair.0.max(pair.1).saturating_add(1) }));
+            // Both have to be there.
+            if let Err(missing) = self.entry_mut(*from.max(to)) {
+                return Some(Err(missing));
             }
-            self.entries.swap(pair.0, pair.1);
+            self.entries.swap(usize::from(*from).checked_sub(1)?, usize::from(*to).checked_sub(1)?);
         }
         done = done.and(self.turn(from, PLACEHOLDER, PLACEHOLDER));
+        for (item, target) in links.iter().zip(targets) {
+            match self.entry_mut(*item) {
+                Ok(Some(entry)) => link(entry, *target),
+                Ok(None) => {}
+                Err(missing) => done = done.and(Err(missing)),
+            }
+        }
         Some(done)
     }
 
@@ -141,4 +179,82 @@ impl ListItems {
 
 fn items_at(change: &PageChange, at: usize, count: usize) -> Option<Vec<u16>> {
     (0..count).map(|index| change.main_u16(at.saturating_add(index.saturating_mul(2)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::wal::names::RM_SPGIST;
+    use crate::parsers::wal::version::Major;
+    use crate::types::Lsn;
+
+    fn change(info: u8, main: &[u8]) -> PageChange {
+        PageChange {
+            start_lsn: Lsn(8),
+            end_lsn: Lsn(16),
+            xid: 700,
+            major: Major::V14,
+            rmgr_id: RM_SPGIST,
+            info,
+            block_id: 0,
+            is_alone: true,
+            block_count: 1,
+            is_init: false,
+            image: None,
+            data: Box::default(),
+            main: main.into(),
+        }
+    }
+
+    /// A live entry of 16 bytes that leads to `next`, with a letter as its key.
+    fn live(next: u8, letter: u8) -> Vec<u8> {
+        vec![16 << 2, 0, 0, 0, next, 0, 0, 0, 9, 0, 1, 0, letter, letter, letter, letter]
+    }
+
+    /// ADD_LEAF of an entry that comes after the head of a chain.
+    fn add(item: u8, head: u8, entry: &[u8]) -> PageChange {
+        change(0x10, &[&[0, 0, item, 0, head, 0, 0, 0, 0, 0], entry].concat())
+    }
+
+    fn list(entries: &[Vec<u8>]) -> ListItems {
+        ListItems { entries: entries.iter().map(|bytes| entry(bytes)).collect(), ..ListItems::default() }
+    }
+
+    #[test]
+    fn head_of_a_chain_leads_to_the_new_entry() {
+        let mut items = list(&[live(2, b'a'), live(0, b'b')]);
+        assert_eq!(items.apply(&add(3, 1, &live(2, b'c'))), Some(Ok(())));
+        assert_eq!(items, list(&[live(3, b'a'), live(0, b'b'), live(2, b'c')]));
+        // A new chain.
+        assert_eq!(items.apply(&add(4, 0, &live(0, b'd'))), Some(Ok(())));
+        // The head leads elsewhere: it is of a later page, or of an earlier one.
+        let mut later = list(&[live(3, b'a'), live(0, b'b')]);
+        assert_eq!(later.apply(&add(3, 1, &live(2, b'c'))), Some(Err(Misfit::Differs { item: 1 })));
+    }
+
+    #[test]
+    fn vacuum_links_what_stays() {
+        let mut items = list(&[live(2, b'a'), live(3, b'b'), live(0, b'c')]);
+        // Nothing dead, item 2 a placeholder, nothing moved, item 1 leads to 3.
+        let vacuum = change(0x60, &[0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, 3, 0]);
+        assert_eq!(items.apply(&vacuum), Some(Ok(())));
+        assert_eq!(items, list(&[live(3, b'a'), vec![PLACEHOLDER], live(0, b'c')]));
+    }
+
+    #[test]
+    fn page_holds_what_its_last_records_put_there() {
+        let told = ListItems::told_by(&[add(2, 1, &live(0, b'b')), add(3, 1, &live(2, b'c'))]);
+        assert_eq!(told.difference(&list(&[live(3, b'a'), live(0, b'b'), live(2, b'c'), live(0, b'd')])), None);
+        let lacking = [
+            vec![live(3, b'a'), live(0, b'x'), live(2, b'c')],
+            vec![live(3, b'a'), live(0, b'b'), live(0, b'c')],
+            vec![live(3, b'a'), live(0, b'b')],
+        ];
+        let found: Vec<_> = lacking.iter().map(|entries| told.difference(&list(entries))).collect();
+        assert_eq!(found, [Some(2), Some(3), Some(3)]);
+        // After a record that is not followed nothing before it counts.
+        let split = change(0x50, &[]);
+        let told = ListItems::told_by(&[add(2, 1, &live(0, b'b')), split, add(3, 1, &live(2, b'c'))]);
+        assert_eq!(told.difference(&list(&[live(3, b'a'), live(0, b'x'), live(2, b'c')])), None);
+    }
 }
