@@ -248,6 +248,25 @@ fn hint_bits_that_a_later_image_has_too_make_no_page_torn() {
     assert!(pages.is_empty(), "whole, yet called damaged: {pages:#?}");
 }
 
+/// The same between a page of a base backup and an image in WAL. A row fills a sector, so that the hint is all that a sector shows.
+#[test]
+fn hint_bits_set_since_a_backup_make_no_page_torn() {
+    let Some(server) = Server::create("autovacuum = off") else { return };
+    server.must("pg_checksums", &["--disable", "-D", arg(&server.data())]);
+    assert!(server.launch(&[]), "{}", server.log());
+    let insert = |id: u32| format!("insert into t values ({id}, repeat('x', 480));");
+    server.sql(&format!("create table t(id int, filler text); {}", insert(1)));
+    server.stop("fast");
+    let donor = tempfile::tempdir().unwrap();
+    copy_tree(&server.data(), &donor.path().join("data"));
+    assert!(server.launch(&[]), "{}", server.log());
+    server.sql("select * from t;");
+    server.sql(&format!("checkpoint; {}", insert(2)));
+    server.stop("immediate");
+    let (_, pages, _) = check(&server.data(), &["--donor", arg(&donor.path().join("data"))]);
+    assert!(pages.is_empty(), "whole, yet called damaged: {pages:#?}");
+}
+
 #[test]
 fn without_a_server_all_else_is_as_before() {
     let data = unpack::data_dir("dwb/nochecksums").unwrap();

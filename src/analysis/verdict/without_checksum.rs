@@ -101,7 +101,10 @@ impl Context<'_> {
                 same_lsn = Some(slot);
             }
         }
-        if let Some(image) = self.image_in_wal(page, disk, own_lsn).filter(|_| tear.is_some()) {
+        if tear.is_some()
+            && let Some(image) =
+                self.image_in_wal(page, disk, own_lsn).or_else(|| self.image_of_donor(page, disk, own_lsn, candidates))
+        {
             return self.judge_by_hole(page, disk, own_lsn, &image, tear, candidates);
         }
         if tear.is_some_and(|tear| is_newer_image(disk, own_lsn, tear, candidates)) {
@@ -152,6 +155,16 @@ impl Context<'_> {
         let mut image = image.to_vec();
         image.get_mut(..LSN_BYTES)?.copy_from_slice(disk.bytes.get(..LSN_BYTES)?);
         compare_pages(&disk.bytes, &image, page.fork).is_some().then_some(image)
+    }
+
+    /// The page of an older copy of the cluster that has the LSN of this one and is this one but for hint bits and what lies in the hole.
+    fn image_of_donor(&self, page: PageId, disk: &Disk, own_lsn: Lsn, candidates: &[Judged]) -> Option<Vec<u8>> {
+        candidates
+            .iter()
+            .map(|judged| &judged.candidate)
+            .filter(|candidate| candidate.page_lsn == own_lsn && candidate.source.is_donor())
+            .filter_map(|candidate| self.image_of(&candidate.source, page))
+            .find(|image| compare_pages(&disk.bytes, image, page.fork).is_some())
     }
 
     /// A page that an image of its LSN equals but for bytes that mean nothing is torn nevertheless when the hole holds rows that
