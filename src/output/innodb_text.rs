@@ -13,7 +13,7 @@ use super::table::{Fit, plain_table, write_fitted};
 use super::text::{Layout, wrapped, write_fact};
 use crate::analysis::innodb::candidates::SlotCounts;
 use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
-use crate::analysis::innodb::recovery::Sureness;
+use crate::analysis::innodb::recovery::{OnStart, Sureness};
 use crate::analysis::innodb::scan::PageCounts;
 use crate::analysis::verdict::sectors::TearDirection;
 use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
@@ -354,7 +354,8 @@ pub fn write_innodb_page(
         write_fact(out, layout, "tear", &words)?;
         write_fact(out, layout, "sectors of 512 bytes", &format!("{signs}  (.: of none)"))?;
     }
-    let sure = if page.prediction.sureness == Sureness::Likely { ", likely" } else { "" };
+    let is_likely = page.prediction.sureness == Sureness::Likely && page.prediction.on_start != OnStart::Unknown;
+    let sure = if is_likely { ", likely" } else { "" };
     write_fact(out, layout, "on start", &format!("{}{sure}", page.prediction.on_start))?;
     for reason in &page.prediction.reasons {
         write_fact(out, layout, "", &reason.to_string())?;

@@ -210,3 +210,84 @@ fn damaged_first_page_of_the_system_tablespace_may_stop_a_start() {
     assert_eq!(found["on_start"], "restored", "{found}");
     assert_eq!(start_of(&data), "may_stop");
 }
+
+/// As MySQL 8.0.20 and later and MySQL 5.6 do it: page 0 of zeros comes back from an image since the checkpoint, and nothing is lost.
+#[test]
+fn first_page_of_zeros_with_an_image_stops_no_start() {
+    for case in ["mysql97", "mysql56"] {
+        let (_kept, data) = copy_of(case);
+        forget_what_is_lost(&data);
+        let info = innodb("info", &data);
+        let spaces = info.of_type("tablespace");
+        let of_table = |slot: &Value| {
+            let is_it = |space: &&Value| space["space_id"] == slot["space_id"] && space["space_id"] != 0;
+            spaces.iter().find(is_it).map(|space| space["tablespace"].as_str().unwrap().to_owned())
+        };
+        let is_first = |slot: &Value| {
+            slot["page_no"] == 0
+                && slot["batch"] == "current"
+                && slot["disk"] == "identical"
+                && of_table(slot).is_some()
+        };
+        let slot = innodb("dump", &data).of_type("slot").into_iter().find(is_first);
+        let slot = slot.unwrap_or_else(|| panic!("{case}: no image of a page 0"));
+        write_at(&data.join(of_table(&slot).unwrap()), &[0; 16384], 0);
+        let check = innodb("check", &data);
+        let is_it = |page: &&Value| page["page_no"] == 0 && page["space_id"] == slot["space_id"];
+        let found = check.of_type("page").iter().find(is_it).cloned().expect("the page");
+        assert_eq!(found["on_start"], "restored", "{case}: {found}");
+        assert_eq!(start_of(&data), "nothing_against", "{case}");
+    }
+}
+
+/// Bytes that nothing was ever written from.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+/// The pages of a file that nothing of is left, not even its number, are missing to replay as those that were cut off.
+#[test]
+fn file_of_noise_may_stop_a_start() {
+    for case in ["mysql97", "mysql56", "mariadb1011"] {
+        let (_kept, data) = copy_of(case);
+        forget_what_is_lost(&data);
+        assert_eq!(start_of(&data), "nothing_against", "{case}");
+        let table = data.join("shop/archive.ibd");
+        fs::write(&table, noise(fs::metadata(&table).unwrap().len() as usize)).unwrap();
+        let check = innodb("check", &data);
+        let skipped = check.of_type("skipped");
+        assert!(skipped.iter().any(|one| one["cause"] == "unknown_tablespace"), "{case}: {skipped:?}");
+        assert_eq!((start_of(&data), check.status), ("may_stop".into(), 2), "{case}");
+    }
+}
+
+/// Where files cannot be read, or are not there at all, a start is not foretold from the rest.
+#[test]
+fn start_is_unknown_where_pages_could_not_be_examined() {
+    for case in ["mysql97", "mysql56", "mariadb1011"] {
+        let (_kept, data) = copy_of(case);
+        forget_what_is_lost(&data);
+        assert_eq!(start_of(&data), "nothing_against", "{case}");
+        // A link that leads to itself can be read by nobody.
+        for name in ["shop/archive.ibd", "shop"] {
+            let (path, away) = (data.join(name), data.with_extension("away"));
+            fs::rename(&path, &away).unwrap();
+            std::os::unix::fs::symlink(&path, &path).unwrap();
+            assert_eq!((start_of(&data), innodb("check", &data).status), ("unknown".into(), 2), "{case}: {name}");
+            fs::remove_file(&path).unwrap();
+            fs::rename(&away, &path).unwrap();
+        }
+        fs::write(data.join("shop/far.isl"), "/elsewhere/shop/far.ibd").unwrap();
+        assert_eq!(start_of(&data), "unknown", "{case}: a file elsewhere");
+        fs::remove_file(data.join("shop/far.isl")).unwrap();
+        fs::remove_file(data.join("ibdata1")).unwrap();
+        let check = innodb("check", &data);
+        assert_eq!((start_of(&data), check.status), ("unknown".into(), 2), "{case}: no system tablespace");
+        assert!(check.of_type("skipped").iter().any(|one| one["what"] == "ibdata1"), "{case}: and nothing says so");
+    }
+}

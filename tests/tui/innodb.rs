@@ -1,6 +1,7 @@
 //! Pictures of the screen for MySQL and MariaDB: crashed directories of real servers in every size, while they are read and after.
 
 use std::cell::RefCell;
+use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 
 use crate::common::screen::{FINE, SMALL, key, short_paths, text_of};
-use crate::common::unpack;
+use crate::common::{copy_tree, unpack};
 use crate::views::{is_lost, painted};
 
 /// Directories of real servers after a crash.
@@ -39,6 +40,14 @@ const SIZES: [((u16, u16), &str); 4] =
 /// One of those.
 pub fn data_dir(case: &str) -> PathBuf {
     unpack::data_dir(&format!("innodb/{case}")).expect("unpack fixture")
+}
+
+/// A copy that can be changed.
+pub fn copy_of_innodb(case: &str) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().expect("temporary directory");
+    let data = temporary.path().join("data");
+    copy_tree(&data_dir(case), &data);
+    (temporary, data)
 }
 
 /// A screen whose work is done on this thread, as soon as it is asked for.
@@ -381,4 +390,65 @@ fn image_has_one_letter_in_both_maps_and_it_is_that_of_the_bytes() {
         }
     }
     assert!(compared > 1000, "{compared} sectors");
+}
+
+/// Names and words of the triage have room on the smallest screen: nothing below the tabs is cut.
+#[test]
+fn triage_cuts_no_word_on_a_small_screen() {
+    for case in CASES {
+        let mut driven = Driven::of(case, (60, 16));
+        for _ in 0..3 {
+            let picture = driven.picture();
+            let cut = picture.lines().skip(1).find(|line| line.contains('…'));
+            assert_eq!(cut, None, "{case}\n{picture}");
+            driven.keys(&["s"]);
+        }
+        // What was written is told by a name that is whole, also beside the range of a list.
+        driven.keys(&["F", "R"]);
+        assert!(driven.picture().contains(".txt, .json"), "{case}\n{}", driven.picture());
+        driven.keys(&["e"]);
+        assert!(driven.picture().contains(".txt, .json"), "{case}\n{}", driven.picture());
+    }
+}
+
+/// Without the system tablespace, of which noise or nothing is left, nothing is said of slots, and every count is whole.
+#[test]
+fn lost_system_tablespace_is_not_taken_for_an_empty_buffer() {
+    let (_kept, data) = copy_of_innodb("mysql56");
+    let path = data.join("ibdata1");
+    let mut state = 7_u64;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 40) as u8
+    });
+    fs::write(&path, noise.take(1200 * 16_384).collect::<Vec<_>>()).expect("write");
+    let mut driven = Driven::open(&data, FINE, SMALL);
+    assert!(driven.state.triage.rows.groups.iter().any(|group| group.pages.len() >= 1000));
+    let pages = driven.state.triage.rows.groups[0].pages.len();
+    assert!(driven.picture().contains(&format!(" {pages} pages unknown")), "{}", driven.picture());
+    for view in ["2", "3"] {
+        driven.keys(&[view]);
+        let words = driven.picture().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("F in Triage lists what was not examined."), "{}", driven.picture());
+    }
+    driven.keys(&["4"]);
+    let picture = driven.picture();
+    assert!(picture.contains("unknown") && !picture.contains("unknown, likely"), "{picture}");
+    // Nothing can be read at all: that no page is damaged is not good news.
+    for entry in fs::read_dir(&data).expect("list") {
+        let entry = entry.expect("entry").path();
+        if entry.is_dir() {
+            fs::remove_dir_all(&entry).expect("remove")
+        } else {
+            fs::remove_file(&entry).expect("remove")
+        }
+    }
+    std::os::unix::fs::symlink(&path, &path).expect("link");
+    let driven = Driven::open(&data, FINE, SMALL);
+    let buffer = driven.buffer();
+    let picture = text_of(&buffer);
+    assert!(picture.contains("unknown (which server is unknown)"), "{picture}");
+    let row = picture.lines().position(|line| line.contains("0 pages damaged")).expect("a line") as u16;
+    let colour = buffer[(12, row)].fg;
+    assert_ne!(Some(colour), FINE.good().fg, "{picture}");
 }

@@ -16,17 +16,9 @@ use pgforensics::tui::outdated::Outdated;
 use serde_json::Value;
 
 use crate::common::screen::{FINE, SMALL, short_paths};
-use crate::common::{arg, copy_tree, dwbinspect};
-use crate::innodb::{CASES, Driven, data_dir, told};
+use crate::common::{arg, dwbinspect};
+use crate::innodb::{CASES, Driven, copy_of_innodb, data_dir, told};
 use crate::pty::Session;
-
-/// A copy that can be changed.
-fn copy_of_innodb(case: &str) -> (tempfile::TempDir, PathBuf) {
-    let temporary = tempfile::tempdir().expect("temporary directory");
-    let data = temporary.path().join("data");
-    copy_tree(&data_dir(case), &data);
-    (temporary, data)
-}
 
 /// What the screen exports is what the commands print.
 #[test]
@@ -184,7 +176,7 @@ fn said(driven: &Driven) -> String {
 /// The path in a message that says what was written.
 fn written(driven: &Driven) -> PathBuf {
     let words = said(driven);
-    let path = words.strip_prefix("crash report written: ").and_then(|rest| rest.strip_suffix(" and .json"));
+    let path = words.strip_prefix("written: ").and_then(|rest| rest.strip_suffix(", .json"));
     PathBuf::from(path.unwrap_or_else(|| panic!("{words}")))
 }
 
@@ -228,7 +220,7 @@ fn no_crash_report_of_what_may_not_be_so_any_more() {
     assert!(told(&driven.keys(&["R"]).state, "files have changed: r reads them again"), "{}", said(&driven));
     driven.act(Action::FilesChanged);
     assert!(told(&driven.keys(&["R"]).state, "no report of what may not be so any more"), "{}", said(&driven));
-    assert!(told(&driven.keys(&["r", "R"]).state, "crash report written"), "{}", said(&driven));
+    assert!(told(&driven.keys(&["r", "R"]).state, "written: innodb_crash_report"), "{}", said(&driven));
     fs::rename(&data, data.with_extension("away")).expect("rename");
     assert!(told(&driven.keys(&["r", "R"]).state, "failed"), "{}", said(&driven));
     assert!(driven.state.message.as_ref().is_some_and(|message| message.is_bad));

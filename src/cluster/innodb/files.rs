@@ -67,8 +67,11 @@ impl InnodbFiles {
         if let Some(directory) = &elsewhere.doublewrite {
             let listing = fs::read_dir(directory).map_err(|source| AccessError::io("list", directory, source))?;
             files.doublewrite.clear();
-            for entry in listing.flatten() {
-                files.doublewrite_file(&entry.file_name().to_string_lossy(), entry.path());
+            for entry in listing {
+                match entry {
+                    Ok(entry) => drop(files.doublewrite_file(&entry.file_name().to_string_lossy(), entry.path())),
+                    Err(source) => files.skipped.push(AccessError::io("list", directory, source)),
+                }
             }
         }
         files.system.sort_by_key(|path| system_number(path));
@@ -129,9 +132,8 @@ impl InnodbFiles {
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_directory {
                 self.subdirectory(root, &path, &name, depth);
-            } else if !self.file(root, &path, &name, depth) && leads_to_directory(&entry.path(), &entry) {
-                let kind = entry.file_type().ok().and_then(kind_of).unwrap_or("file");
-                self.skipped.push(AccessError::NotADirectory { path: entry.path(), kind });
+            } else if !self.file(root, &path, &name, depth) {
+                self.skipped.extend(not_followed(&entry));
             }
         }
     }
@@ -141,8 +143,15 @@ impl InnodbFiles {
         if depth == 0 && name == REDO_DIRECTORY {
             match fs::read_dir(&full) {
                 Ok(listing) => {
-                    let is_redo = |entry: &fs::DirEntry| is_redo_name(&entry.file_name().to_string_lossy());
-                    self.redo_directory.extend(listing.flatten().filter(is_redo).map(|entry| entry.path()));
+                    for entry in listing {
+                        match entry {
+                            Ok(entry) if is_redo_name(&entry.file_name().to_string_lossy()) => {
+                                self.redo_directory.push(entry.path());
+                            }
+                            Ok(_) => {}
+                            Err(source) => self.skipped.push(AccessError::io("list", &full, source)),
+                        }
+                    }
                 }
                 Err(source) => self.skipped.push(AccessError::io("list", &full, source)),
             }
@@ -178,9 +187,20 @@ impl InnodbFiles {
     }
 }
 
-/// True for a link to a directory, which is not followed: databases may be there.
-fn leads_to_directory(path: &Path, entry: &fs::DirEntry) -> bool {
-    entry.file_type().is_ok_and(|kind| kind.is_symlink()) && path.metadata().is_ok_and(|found| found.is_dir())
+/// Why databases to which this name leads may not be read: links to directories are not followed, and where a link leads nowhere,
+/// the directory may be gone.
+fn not_followed(entry: &fs::DirEntry) -> Option<AccessError> {
+    let path = entry.path();
+    let kind = match entry.file_type() {
+        Ok(kind) if kind.is_symlink() => kind,
+        Ok(_) => return None,
+        Err(source) => return Some(AccessError::io("examine", &path, source)),
+    };
+    match path.metadata() {
+        Ok(found) if !found.is_dir() => None,
+        Ok(_) => Some(AccessError::NotADirectory { kind: kind_of(kind).unwrap_or("file"), path }),
+        Err(source) => Some(AccessError::io("follow", &path, source)),
+    }
 }
 
 /// True for this word and a number after it.

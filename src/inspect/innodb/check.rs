@@ -195,6 +195,18 @@ const fn lacks_pages(reason: &SkipReason) -> bool {
     matches!(reason, SkipReason::TablespaceShort { .. } | SkipReason::UnknownTablespace)
 }
 
+/// True when pages were not examined, so that what replay meets there is not known.
+const fn hides_pages(reason: &SkipReason) -> bool {
+    matches!(
+        reason,
+        SkipReason::Unreadable(_)
+            | SkipReason::OutsideDataDirectory { .. }
+            | SkipReason::Interrupted(Lacking::Pages)
+            | SkipReason::Encrypted { .. }
+            | SkipReason::UnknownCodec { .. }
+    )
+}
+
 /// Whether the server starts, as far as pages and the doublewrite buffer decide it.
 fn start_of(
     source: &InnodbSource,
@@ -225,6 +237,8 @@ fn start_of(
         || source.spaces.all.iter().any(|space| space.page_0 == PageState::Empty && !is_page_0_restored(space.id))
     {
         InnodbStart::MayStop
+    } else if coverage.skipped.iter().any(|skipped| hides_pages(&skipped.reason)) {
+        InnodbStart::Unknown
     } else {
         InnodbStart::NothingAgainst
     }

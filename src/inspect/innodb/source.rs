@@ -17,6 +17,7 @@ use crate::cluster::innodb::doublewrite::{Doublewrite, DoublewriteLayout};
 use crate::cluster::innodb::files::InnodbFiles;
 use crate::cluster::innodb::redo_log::{Family, RedoLog};
 use crate::cluster::innodb::tablespace::{NoSpace, PageReader, Tablespaces};
+use crate::cluster::open::AccessError;
 use crate::inspect::error::InspectError;
 use crate::parsers::innodb::flags::declared_pages;
 use crate::parsers::innodb::my_cnf::DirectorySettings;
@@ -219,6 +220,10 @@ impl InnodbSource {
         self.notes_of_spaces(findings, coverage);
         if let Some(path) = self.my_cnf.as_ref().filter(|_| self.settings.has_includes) {
             coverage.skip(SkippedPart::file(path.display().to_string()), SkipReason::OptionFileIncludes);
+        }
+        if self.files.system.is_empty() {
+            let lost = AccessError::io("find", &self.root.join("ibdata1"), std::io::ErrorKind::NotFound.into());
+            coverage.skip(SkippedPart::file("ibdata1"), lost);
         }
         let errors = self.files.skipped.iter().chain(&self.log.skipped);
         for error in errors {

@@ -244,7 +244,7 @@ impl Backend<Action, Effect> for InnodbBackend {
                 let written = protected.and_then(|protected| export(&name, &text, &json, &protected));
                 hand_over(sender, Action::Failed, written.map(Action::Exported));
             }
-            Effect::Report => hand_over(sender, Action::Failed, self.report().map(Action::Reported)),
+            Effect::Report => hand_over(sender, Action::Failed, self.report().map(Action::Exported)),
             Effect::Quit | Effect::Fail(_) | Effect::Suspend | Effect::Redraw | Effect::Copy(_) => {}
         }
     }

@@ -119,10 +119,8 @@ pub enum InnodbAction {
     Compared(Arc<SlotSheet>),
     /// A page was read.
     PageRead(Arc<InnodbPageSheet>),
-    /// The view was written as this text file, and as JSON beside it.
+    /// The view or the crash report was written as this text file, and as JSON beside it.
     Exported(PathBuf),
-    /// The crash report was written as this text file, and as JSON beside it.
-    Reported(PathBuf),
     /// Something did not work.
     Failed(String),
     /// Files have changed since they were read.

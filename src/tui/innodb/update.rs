@@ -1,5 +1,7 @@
 //! Changes of the state. Nothing is read or written here: work is asked for by returning effects.
 
+use std::path::Path;
+
 use super::action::{InnodbAction as Action, InnodbCommand as Command, InnodbEffect as Effect};
 use super::export::{command_line, json_text, whole_text};
 use super::facts::PageTarget;
@@ -91,14 +93,19 @@ pub fn update(state: &mut State, action: Action) -> Vec<Effect> {
                 view::break_texts(state);
             }
         }
-        Action::Exported(path) => state.tell(format!("written: {} and the same as .json", path.display())),
-        Action::Reported(path) => state.tell(format!("crash report written: {} and .json", path.display())),
+        Action::Exported(path) => state.tell(written(&path)),
         Action::Failed(words) => state.warn(words),
         Action::FilesChanged => state.has_changed = !state.is_reading,
         Action::Terminate => return vec![Effect::Quit],
         Action::Tick => {}
     }
     Vec::new()
+}
+
+/// Files are written into the current directory: their name is told, which has room everywhere.
+fn written(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    format!("written: {}, .json", name.to_string_lossy())
 }
 
 /// Reads the wanted page again; what was listed before may have another index now.

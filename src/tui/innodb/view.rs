@@ -212,6 +212,15 @@ pub(super) fn batch_words(survey: &InnodbSurvey, at: usize) -> Vec<String> {
     ]
 }
 
+/// What stands where a list is empty: `none` where everything was examined, else that it was not.
+fn nothing_found(state: &State, survey: &InnodbSurvey, none: &str, found: &str) -> Vec<Line<'static>> {
+    let words = match survey.examined.coverage.skipped.is_empty() {
+        true => none.to_owned(),
+        false => format!("{found}; F in Triage lists what was not examined."),
+    };
+    state.look.wrap(&words, state.columns() - 1).into_iter().map(Line::raw).collect()
+}
+
 /// Columns of a line of batches; LSNs where they have room.
 const BATCH: [usize; 8] = [19, 8, 10, 7, 7, 7, 15, 15];
 
@@ -232,7 +241,7 @@ fn batches<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
         look.wrap(explain, state.columns() - 1).into_iter().map(|words| Line::styled(words, look.faint())).collect();
     if survey.batches.is_empty() {
         head.push(Line::default());
-        head.push(Line::raw("No slot holds an image."));
+        head.extend(nothing_found(state, survey, "No slot holds an image.", "No image was found"));
         return Body::text(head, Vec::new(), 0);
     }
     let mut widths = BATCH;
@@ -264,7 +273,8 @@ fn batches<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
         if spaces.len() > 5 {
             words.push_str(&format!(", {} more", spaces.len() - 5));
         }
-        let lsns = format!("LSN {} to {}; {} runs", batch.lowest_lsn, batch.highest_lsn, batch.runs);
+        let runs = if batch.runs == 1 { "1 run".to_owned() } else { format!("{} runs", batch.runs) };
+        let lsns = format!("LSN {} to {}; {runs}", batch.lowest_lsn, batch.highest_lsn);
         body.foot.push(Line::default());
         body.foot.extend([words, lsns].iter().flat_map(|words| look.wrap(words, state.columns() - 1)).map(Line::raw));
     }
@@ -275,8 +285,10 @@ fn slots<'a>(state: &'a State, survey: &'a InnodbSurvey) -> Body<'a> {
     let look = state.look;
     let list = &state.slots;
     if survey.slot_lines() == 0 {
-        let words = "There is no doublewrite buffer, or no slot of it was ever written.";
-        return Body::text(vec![Line::default(), Line::raw(words)], Vec::new(), 0);
+        let none = "There is no doublewrite buffer, or no slot of it was ever written.";
+        let mut words = vec![Line::default()];
+        words.extend(nothing_found(state, survey, none, "No slot of a doublewrite buffer was found"));
+        return Body::text(words, Vec::new(), 0);
     }
     let empty: u64 = survey.examined.content.counts.iter().map(|counts| counts.empty).sum();
     let mut title =

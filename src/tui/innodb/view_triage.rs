@@ -8,7 +8,8 @@ use super::state::InnodbState as State;
 use super::triage_rows::{Group, GroupKey, Grouping, Row};
 use super::view::{layout, style_of, waiting};
 use crate::analysis::innodb::judge::{InnodbPage, InnodbVerdict};
-use crate::analysis::innodb::recovery::InnodbStart;
+use crate::analysis::innodb::recovery::{InnodbStart, OnStart};
+use crate::cluster::innodb::redo_log::Family;
 use crate::cluster::innodb::tablespace::Tablespace;
 use crate::output::innodb_text::write_innodb_page;
 use crate::tui::body::{Body, highlight};
@@ -40,6 +41,18 @@ const fn letter(verdict: Option<InnodbVerdict>) -> char {
     }
 }
 
+/// A few words for it, which have room in every list: its sentence is in the evidence of each page.
+const fn short(verdict: Option<InnodbVerdict>) -> &'static str {
+    match verdict {
+        Some(InnodbVerdict::ServerRestores) => "restored",
+        Some(InnodbVerdict::RestoreUnproven) => "image unproven",
+        Some(InnodbVerdict::NoImage) => "no whole image",
+        Some(InnodbVerdict::Whole) => "whole",
+        Some(InnodbVerdict::Unknown) => "image unknown",
+        None => "not judged yet",
+    }
+}
+
 fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     let look = state.look;
     let examined = &survey.examined;
@@ -48,7 +61,10 @@ fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
         InnodbStart::MayStop | InnodbStart::Unknown => look.doubt(),
         InnodbStart::Refuses => look.bad(),
     };
-    let start = format!("{} ({})", examined.start, examined.source.family);
+    let start = match examined.source.family {
+        Family::Unknown => format!("{} (which server is unknown)", examined.start),
+        family => format!("{} ({family})", examined.start),
+    };
     let mut head = fact(look, state.columns(), "on start", &start, style);
     let damaged = survey.damaged;
     let zero = examined.pages.len().saturating_sub(damaged);
@@ -61,7 +77,11 @@ fn triage_head(state: &State, survey: &InnodbSurvey) -> Vec<Line<'static>> {
     if skipped > 0 {
         counts.push_str(&format!("; {skipped} not examined (F)"));
     }
-    let style = if damaged > 0 { look.bad() } else { look.good() };
+    let style = match (damaged, skipped) {
+        (0, 0) => look.good(),
+        (0, _) => look.doubt(),
+        _ => look.bad(),
+    };
     head.extend(fact(look, state.columns(), "pages", &counts, style));
     let kept = if state.size.1 < 20 { 1 } else { survey.steps.len() };
     for (at, step) in survey.steps.iter().enumerate().take(kept) {
@@ -91,7 +111,8 @@ pub(super) fn body(state: &State) -> Body<'_> {
     }
     let name = name_columns(state);
     let by = format!("by {}{}", state.triage.grouping.name(), if state.triage.is_reversed { "-" } else { "+" });
-    let rest = state.list_columns().saturating_sub(3 + name + 1 + 9 + 1 + VERDICT);
+    let count = count_columns(state);
+    let rest = state.list_columns().saturating_sub(3 + name + 1 + count + 1 + VERDICT);
     let last = match state.triage.grouping {
         Grouping::Tablespace if survey.is_none() => "first to last: ? damaged",
         Grouping::Tablespace if rest >= 59 => "first to last: R restored, U unproven, N no image, ? unknown",
@@ -99,17 +120,19 @@ pub(super) fn body(state: &State) -> Body<'_> {
         Grouping::Tablespace => "pages",
         Grouping::Verdict => "share",
         Grouping::Page if survey.is_none() => "",
-        Grouping::Page => "on start; image",
+        Grouping::Page if rest >= 15 => "on start; image",
+        Grouping::Page => "on start",
     };
     let heading = format!(
         "   {} {} {}{}",
         look.fit(&by, name),
-        look.fit_right("page", 9),
+        look.fit_right("page", count),
         look.fit("verdict", VERDICT),
         look.cut(last, rest)
     );
     head.push(Line::styled(heading, look.heading()));
-    let line = move |at: usize| highlight(look, at == state.triage.selected, triage_line(state, at, name, rest));
+    let line =
+        move |at: usize| highlight(look, at == state.triage.selected, triage_line(state, at, [name, count, rest]));
     let mut body = Body::list(head, rows.rows.len(), state.triage.selected, line);
     if let Some(survey) = survey.filter(|_| state.detail_columns() > 0) {
         body.detail = detail(state, survey);
@@ -132,10 +155,17 @@ fn name_columns(state: &State) -> usize {
     (state.list_columns() / 3).clamp(18, 44)
 }
 
-fn triage_line(state: &State, at: usize, name: usize, rest: usize) -> Line<'static> {
+/// Columns of the number of a page, or of how many pages a group has.
+fn count_columns(state: &State) -> usize {
+    let groups = state.triage.rows.groups.iter().filter(|group| group.pages.len() > 1);
+    groups.map(|group| columns(&pages(group.pages.len()))).max().unwrap_or_default().max(9)
+}
+
+/// A line, whose name, number and last words have so many columns.
+fn triage_line(state: &State, at: usize, widths: [usize; 3]) -> Line<'static> {
     match state.triage.rows.rows.get(at) {
-        Some(Row::Group(index)) => group_line(state, at, *index, name, rest),
-        Some(Row::Page(index)) => page_line(state, at, *index, name, rest),
+        Some(Row::Group(index)) => group_line(state, at, *index, widths),
+        Some(Row::Page(index)) => page_line(state, at, *index, widths),
         None => Line::default(),
     }
 }
@@ -166,7 +196,7 @@ fn page_no(state: &State, at: usize) -> Option<u32> {
     }
 }
 
-fn group_line(state: &State, at: usize, index: usize, name: usize, rest: usize) -> Line<'static> {
+fn group_line(state: &State, at: usize, index: usize, [name, room, rest]: [usize; 3]) -> Line<'static> {
     let look = state.look;
     let Some(group) = state.triage.rows.groups.get(index) else { return Line::default() };
     let sign = match (group.pages.len(), state.triage.rows.is_open(index)) {
@@ -183,7 +213,7 @@ fn group_line(state: &State, at: usize, index: usize, name: usize, rest: usize) 
         GroupKey::Verdict(verdict) => {
             let share = group.pages.len() as f64 / state.triage.rows.shown().max(1) as f64;
             let bar = Span::styled(look.bar(share, rest.min(60)), style);
-            (verdict.map_or_else(|| "not judged yet".to_owned(), |verdict| verdict.to_string()), vec![bar])
+            (short(verdict).to_owned(), vec![bar])
         }
     };
     let only = group.pages.first().filter(|_| group.pages.len() == 1);
@@ -192,14 +222,14 @@ fn group_line(state: &State, at: usize, index: usize, name: usize, rest: usize) 
     let mut spans = vec![
         Span::raw(format!("{}{sign} ", pointer(state, at))),
         Span::styled(look.fit_end(&called, name), style),
-        Span::raw(format!(" {} ", look.fit_right(&count, 9))),
+        Span::raw(format!(" {} ", look.fit_right(&count, room))),
         Span::styled(look.fit(name_of(group.worst), VERDICT), style),
     ];
     spans.extend(strip);
     Line::from(spans)
 }
 
-fn page_line(state: &State, at: usize, index: usize, name: usize, rest: usize) -> Line<'static> {
+fn page_line(state: &State, at: usize, index: usize, [name, room, rest]: [usize; 3]) -> Line<'static> {
     let look = state.look;
     let is_below = state.triage.grouping == Grouping::Tablespace;
     let judged = state.survey.as_deref().and_then(|survey| Some((survey, survey.examined.pages.get(index)?)));
@@ -215,14 +245,18 @@ fn page_line(state: &State, at: usize, index: usize, name: usize, rest: usize) -
     let words = judged.map_or_else(String::new, |(survey, page)| {
         let on_start = page.prediction.on_start.name();
         let all = format!("{on_start}; {}", image_words(survey, page));
-        if columns(&all) <= rest { all } else { on_start.to_owned() }
+        match page.prediction.on_start {
+            _ if columns(&all) <= rest => all,
+            OnStart::RefusesToStart if columns(on_start) > rest => "refuses".to_owned(),
+            _ => on_start.to_owned(),
+        }
     });
     let number = page_no(state, index).map_or_else(String::new, |number| number.to_string());
     let style = style(look, verdict);
     Line::from(vec![
         Span::raw(format!("{}  ", pointer(state, at))),
         Span::styled(called, style),
-        Span::raw(format!(" {} ", look.fit_right(&number, 9))),
+        Span::raw(format!(" {} ", look.fit_right(&number, room))),
         Span::styled(look.fit(name_of(verdict), VERDICT), style),
         Span::raw(look.cut(&words, rest)),
     ])
