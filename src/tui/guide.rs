@@ -2,10 +2,12 @@
 //!
 //! Where one is follows from the state alone, so no key can lead astray: whatever is pressed, the guide goes on from there.
 
+use std::cmp::Ordering;
+
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::look::columns;
+use super::look::{Look, columns};
 use super::state::{PagePart, PromptKind, State, View};
 use super::update::{UNDO_WORD, apply_word};
 use crate::analysis::verdict::judge::Verdict;
@@ -94,11 +96,13 @@ pub struct Next {
     pub words: &'static str,
 }
 
-const fn next(key: &'static str, words: &'static str) -> Next {
+/// This key leads on.
+pub(super) const fn next(key: &'static str, words: &'static str) -> Next {
     Next { key, words }
 }
 
-const fn wait(words: &'static str) -> Next {
+/// Nothing does but to wait.
+pub(super) const fn wait(words: &'static str) -> Next {
     next("", words)
 }
 
@@ -192,26 +196,38 @@ pub fn lines(state: &State) -> Vec<Line<'static>> {
     if !state.is_guided {
         return Vec::new();
     }
-    let (look, width) = (state.look, state.columns().saturating_sub(1));
     let current = Step::of(state);
+    let said = explained(state, current);
+    bar(state.look, state.size, (&Step::ALL.map(Step::name), current as usize), next_key(state), &said)
+}
+
+/// Lines of guided mode on a screen of this size: the steps, of which one is current, the next key, and where there is room what
+/// is said of the step.
+pub(super) fn bar(
+    look: Look,
+    size: (u16, u16),
+    (steps, current): (&[&'static str], usize),
+    Next { key, words }: Next,
+    said: &str,
+) -> Vec<Line<'static>> {
+    let width = usize::from(size.0).saturating_sub(1);
     let mut spans = Vec::new();
-    for (at, step) in Step::ALL.into_iter().enumerate() {
-        let sign = if step == current { look.pointer() } else { " " };
-        let style = match step {
-            _ if step == current => look.heading().add_modifier(Modifier::REVERSED),
-            _ if step < current => look.good(),
-            _ => look.faint(),
+    for (at, step) in steps.iter().enumerate() {
+        let sign = if at == current { look.pointer() } else { " " };
+        let style = match at.cmp(&current) {
+            Ordering::Equal => look.heading().add_modifier(Modifier::REVERSED),
+            Ordering::Less => look.good(),
+            Ordering::Greater => look.faint(),
         };
         spans.push(Span::raw(if at == 0 { sign.to_owned() } else { format!(" {sign}") }));
-        spans.push(Span::styled(format!("{} {}", at + 1, step.name()), style));
+        spans.push(Span::styled(format!("{} {step}", at + 1), style));
     }
-    let Next { key, words } = next_key(state);
     let lead = if key.is_empty() { "wait: ".to_owned() } else { format!("next: {key}  ") };
     let room = width.saturating_sub(columns(&lead));
     let next = vec![Span::styled(lead, look.heading()), Span::raw(look.cut(words, room))];
     let mut lines = vec![Line::from(spans), Line::from(next)];
-    if state.size.1 >= TALL {
-        let said = look.wrap(&explained(state, current), width);
+    if size.1 >= TALL {
+        let said = look.wrap(said, width);
         lines.extend(said.into_iter().take(MAX_LINES).map(|words| Line::styled(words, look.faint())));
     }
     lines

@@ -4,6 +4,7 @@
 pub mod action;
 pub mod export;
 pub mod facts;
+pub mod guide;
 pub mod keymap;
 mod model;
 pub mod picker;

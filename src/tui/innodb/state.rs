@@ -243,6 +243,8 @@ pub struct InnodbState {
     pub picked: usize,
     /// Lines that were kept.
     pub bookmarks: Vec<InnodbBookmark>,
+    /// The steps and the next key are shown.
+    pub is_guided: bool,
     /// Something to tell.
     pub message: Option<Message>,
     /// The help is open, from this line on.
@@ -282,6 +284,7 @@ impl InnodbState {
             prompt: None,
             picked: 0,
             bookmarks: Vec::new(),
+            is_guided: false,
             message: None,
             help: None,
             triage: InnodbTriage::default(),
@@ -315,7 +318,7 @@ impl InnodbState {
     /// Rows between the tabs and the lines at the bottom.
     #[must_use]
     pub fn body_rows(&self) -> usize {
-        usize::from(self.size.1).saturating_sub(3)
+        usize::from(self.size.1).saturating_sub(3 + super::guide::lines(self).len())
     }
 
     /// Columns that the detail of the selected line gets; 0 where there is none.

@@ -43,6 +43,7 @@ pub fn view(state: &State, out: &mut Frame<'_>) {
     let mut lines = vec![frame::tabs(look, width, &tab_labels(), open, &state.subject.path)];
     let body = body(state);
     lines.extend(body.lines(state.body_rows(), look, state.list_columns()));
+    lines.extend(super::guide::lines(state));
     let range = body.shown_range(state.body_rows());
     lines.push(frame::status(look, width, &range, |width| status_words(state, width)));
     let bindings = INNODB_KEYS.iter().filter(|binding| applies(binding, state.view));
