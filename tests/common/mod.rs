@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use serde_json::Value;
 
 pub mod crash;
@@ -54,6 +55,18 @@ pub fn cluster(case: &str) -> PathBuf {
     unpack::data_dir(&format!("dwb/{case}")).expect("unpack fixture")
 }
 
+/// A directory for copies of clusters, removed with them: in memory where there is room for those of all tests at once and programs may
+/// run there. To write a cluster to a disk and remove it again cost the system ten times the work where it was measured.
+pub fn temporary() -> tempfile::TempDir {
+    const ROOM: u64 = 4 << 30;
+    let memory = Path::new("/dev/shm");
+    let fits = statvfs(memory).is_ok_and(|memory| {
+        memory.f_bavail.saturating_mul(memory.f_frsize) >= ROOM && !memory.f_flag.contains(StatVfsMountFlags::NOEXEC)
+    });
+    let made = if fits { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.expect("temporary directory")
+}
+
 /// A copy of the parts of a cluster that `pg_dwbinspect info` and `dump` read, to be damaged by a test.
 pub fn small_copy(case: &str) -> (tempfile::TempDir, PathBuf) {
     let temporary = tempfile::tempdir().expect("temporary directory");
@@ -93,7 +106,7 @@ pub fn copy_tree(from: &Path, to: &Path) {
 
 /// A copy of a whole cluster that has no tablespace.
 pub fn copy_of(case: &str) -> (tempfile::TempDir, PathBuf) {
-    let temporary = tempfile::tempdir().expect("temporary directory");
+    let temporary = temporary();
     let data = temporary.path().join("data");
     copy_tree(&cluster(case), &data);
     (temporary, data)
