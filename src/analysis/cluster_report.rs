@@ -93,7 +93,7 @@ fn inspect_control(directory: &DataDir, coverage: &mut Coverage, findings: &mut 
                 let control_version = control.prefix.pg_control_version;
                 problem(FindingKind::VersionsDisagree { control_version, major: directory.major().number() });
             }
-            if control.prefix.state.name().is_none() {
+            if !control.prefix.state.is_startable() {
                 problem(FindingKind::UnknownState(control.prefix.state));
             }
             if let ChecksumState::Unknown(code) = control.checksums {

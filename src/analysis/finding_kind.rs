@@ -7,6 +7,7 @@ use super::error_words::ErrorWords;
 use super::innodb::finding::InnodbFinding;
 use super::page_links::{BrokenLink, LinkFault};
 use super::verdict::fate::FateUnknown;
+use super::verdict::outlook::Obstacle;
 use super::wal::clock::SetBack;
 use super::wal::hidden_redo::HiddenRedo;
 use super::wal::walk::DamageReason;
@@ -41,7 +42,18 @@ pub enum FindingKind {
     ControlCrc { stored: u32, computed: u32 },
     /// `PG_VERSION` and `pg_control` are of different versions.
     VersionsDisagree { control_version: u32, major: u32 },
-    /// A state in `pg_control` that no server writes.
+    /// A directory that the server needs is not there.
+    #[strum(serialize = "server_directory")]
+    ServerDirectory { needed_for: Obstacle, why: ErrorWords },
+    /// A server refuses a `pg_filenode.map`.
+    FilenodeMap(ErrorWords),
+    /// `PG_VERSION` of a database is missing or of another major.
+    DatabaseVersion(ErrorWords),
+    /// The first file of a relation that the catalog has is missing.
+    RelationFileMissing { name: String },
+    /// More such files than are named one by one.
+    MoreRelationFiles { count: u64 },
+    /// A state in `pg_control` with which no server starts.
     UnknownState(DbState),
     /// A `data_checksum_version` that no server writes.
     UnknownChecksums { code: u32 },
@@ -416,6 +428,19 @@ impl FindingKind {
             Self::Innodb(found) => found.into(),
             _ => self.into(),
         }
+    }
+
+    /// A file or directory of the server is missing or damaged, other than those with pages and WAL.
+    #[must_use]
+    pub const fn is_of_server_files(&self) -> bool {
+        matches!(
+            self,
+            Self::ServerDirectory { .. }
+                | Self::FilenodeMap(_)
+                | Self::DatabaseVersion(_)
+                | Self::RelationFileMissing { .. }
+                | Self::MoreRelationFiles { .. }
+        )
     }
 
     /// The codes of all findings that there can be.

@@ -23,6 +23,7 @@ pub mod page_size;
 pub mod provable;
 pub mod segment_check;
 pub mod select;
+pub mod server_files;
 pub mod skipped;
 pub mod slot_facts;
 pub mod slot_row;

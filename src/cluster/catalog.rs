@@ -9,9 +9,10 @@ use std::sync::Arc;
 use super::catalog_file::CatalogFiles;
 use super::data_dir::DataDir;
 use super::name_gaps::{NameGap, append_bounded};
-use super::names::{FIXED_SCHEMAS, MAX_RELATIONS, NameDoubt, RelationName, RelationNames, Trust};
-use super::open::{AccessError, Links, kind_of, read_small, real_directories};
+use super::names::{DatabaseHome, FIXED_SCHEMAS, MAX_RELATIONS, NameDoubt, RelationName, RelationNames, Trust};
+use super::open::{AccessError, kind_of};
 use super::relation_path::{RelationPaths, tablespace_version_directory};
+use super::server_files::read_map_bytes;
 use super::xact_log::{SLRU_PAGES_PER_SEGMENT, XactLog};
 use crate::parsers::catalog::{
     CatalogLayout, ClassRow, DatabaseRow, IndexRow, NamedRow, PG_CLASS_OID, PG_DATABASE_OID, PG_INDEX_OID,
@@ -21,9 +22,6 @@ use crate::parsers::error::ParseError;
 use crate::parsers::filenode_map::FilenodeMap;
 use crate::parsers::heap::{Liveness, TupleHeader};
 use crate::types::{DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID, Geometry, Oid, RelFileLocator};
-
-/// Longest `pg_filenode.map` that is read, in bytes.
-const MAP_LIMIT_BYTES: u64 = 4096;
 
 /// Most databases, tablespaces and schemas of one database that are kept.
 const MAX_LABELS: usize = 1 << 20;
@@ -172,10 +170,8 @@ impl Reader {
 
     /// The map of a directory, relative to the data directory.
     fn map(&self, directory: &Path, gaps: &mut Vec<NameGap>) -> UsableMap {
-        let relative = directory.join("pg_filenode.map");
-        let path = self.files.data_dir.join(&relative);
-        let inside = real_directories(&self.files.data_dir, &relative);
-        let bytes = match inside.and_then(|()| read_small(&path, Links::Refuse, MAP_LIMIT_BYTES)) {
+        let path = self.files.data_dir.join(directory).join("pg_filenode.map");
+        let bytes = match read_map_bytes(&self.files.data_dir, directory) {
             Ok(bytes) => bytes,
             Err(error) => {
                 gaps.push(error.into());
@@ -245,6 +241,9 @@ impl Reader {
         let mut databases = Vec::new();
         for (oid, label) in labels.finish("databases", gaps) {
             self.names.add_database(oid, Arc::clone(&label.name));
+            if label.trust.doubt.is_none() {
+                self.names.add_home(oid, DatabaseHome { spc_oid: label.more, xmin: label.trust.xmin });
+            }
             databases.push(Database { oid, spc_oid: label.more, name: Some(label.name), doubt: label.trust.doubt });
         }
         let unnamed = self.unnamed_databases(&databases, gaps);

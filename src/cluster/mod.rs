@@ -22,6 +22,7 @@ pub mod relation_path;
 pub mod relation_walk;
 pub mod reset;
 pub mod running;
+pub mod server_files;
 pub mod server_process;
 pub mod settings;
 pub mod tar_backup;

@@ -133,11 +133,21 @@ fn after_dot<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     text.strip_prefix(word)?.strip_prefix('.')
 }
 
+/// Where a database is, by a committed row of `pg_database` that nothing speaks against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatabaseHome {
+    /// Tablespace of its catalogs.
+    pub spc_oid: Oid,
+    /// Transaction that inserted the row.
+    pub xmin: u32,
+}
+
 /// Names of relations, databases and tablespaces of one cluster: see [`Self::read`] and [`Self::from_json`].
 #[derive(Debug, Default)]
 pub struct RelationNames {
     relations: HashMap<RelFileLocator, RelationName>,
     databases: BTreeMap<Oid, Arc<str>>,
+    homes: BTreeMap<Oid, DatabaseHome>,
     tablespaces: BTreeMap<Oid, Arc<str>>,
     schemas: HashMap<(Oid, Oid), Arc<str>>,
     system_identifier: Option<u64>,
@@ -216,6 +226,21 @@ impl RelationNames {
     #[must_use]
     pub fn database(&self, db_oid: Oid) -> Option<&str> {
         self.databases.get(&db_oid).map(AsRef::as_ref)
+    }
+
+    /// The databases that certainly are, with where each of them is.
+    pub fn homes(&self) -> impl Iterator<Item = (Oid, &DatabaseHome)> {
+        self.homes.iter().map(|(oid, home)| (*oid, home))
+    }
+
+    /// Relations with a name from a committed row that nothing speaks against, sorted, each with the transaction that
+    /// inserted the row.
+    #[must_use]
+    pub fn certain(&self) -> Vec<(RelFileLocator, &RelationName, u32)> {
+        let certain = self.relations.iter().filter(|(_, name)| name.is_certain());
+        let mut found: Vec<_> = certain.map(|(rel, name)| (*rel, name, name.xmin)).collect();
+        found.sort_unstable_by_key(|(rel, ..)| *rel);
+        found
     }
 
     /// Name of a tablespace.
@@ -299,6 +324,10 @@ impl RelationNames {
 
     pub(super) fn add_database(&mut self, oid: Oid, name: Arc<str>) {
         self.databases.insert(oid, name);
+    }
+
+    pub(super) fn add_home(&mut self, oid: Oid, home: DatabaseHome) {
+        self.homes.insert(oid, home);
     }
 
     pub(super) fn add_tablespace(&mut self, oid: Oid, name: Arc<str>) {

@@ -31,6 +31,7 @@ use crate::analysis::finding::{Coverage, Finding};
 use crate::analysis::finding_kind::{DamagedPages, FindingKind};
 use crate::analysis::in_order::all_cores;
 use crate::analysis::page_links::BrokenLink;
+use crate::analysis::server_files;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_row::{SlotRow, fill_in_verdicts};
 use crate::analysis::verdict::answer::needs_something;
@@ -39,6 +40,7 @@ use crate::analysis::verdict::check::{
     CheckInput, CheckReport, ClusterInput, DwbInput, NameInput, ScanInput, WalInput, Witnesses, check as judge_cluster,
 };
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead};
+use crate::analysis::verdict::outlook::Obstacle;
 use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::SlotRef;
@@ -51,7 +53,7 @@ use crate::cluster::names::{RelationName, RelationNames};
 use crate::cluster::page_source::RelationPages;
 use crate::cluster::running::ServerSign;
 use crate::output::shell::quoted;
-use crate::parsers::control::ControlFile;
+use crate::parsers::control::{ControlFile, DbState};
 use crate::repair::blocker::{Overrides, find_blockers};
 use crate::types::{PageId, RelFileLocator};
 
@@ -131,6 +133,9 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let files = RelationFiles::find(directory, &mut told.coverage, &mut told.findings);
     let names = read_names(directory, &mut told.findings);
     let cluster = Cluster::look_at(directory, source.set.is_from_description());
+    let of_state = (cluster.replay.recovery.replays(), cluster.is_settled());
+    let server_files = server_files::examine(directory, &names, &files.paths, of_state, &mut told.coverage);
+    told.findings.extend(server_files.findings);
     let Told { findings, coverage } = &mut told;
     let redo_lsn = cluster.replay.redo_lsn;
     let mut donors = open_donors(&request.donors, directory, cluster.control)?;
@@ -177,6 +182,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
         named: &named,
         impossible: &impossible,
         proofs: &proofs,
+        obstacle: server_files.obstacle,
     };
     let mut report = judge(&cluster, &view, scanned, slots, &mut donors, told.coverage, request, watch);
     report.outlook.refused_by = cluster.server.refuses_start();
@@ -293,6 +299,13 @@ impl<'a> Cluster<'a> {
         Self { directory, control, server, signs, replay }
     }
 
+    /// A server was stopped in it or crashed; no recovery, standby or backup, whose catalogs may be older than its files.
+    fn is_settled(&self) -> bool {
+        let states = [DbState::SHUT_DOWN, DbState::IN_PRODUCTION];
+        let by_state = self.control.is_some_and(|control| states.contains(&control.prefix.state));
+        by_state && self.signs.backup_label.is_none() && self.signs.signals.is_empty() && !self.server.may_be_running()
+    }
+
     /// Pages carry no checksums that are enforced.
     fn lacks_checksums(&self) -> bool {
         self.control.is_some_and(|control| !control.checksums.is_enforced())
@@ -310,6 +323,7 @@ struct JudgedView<'a> {
     named: &'a BTreeMap<PageId, Vec<BrokenLink>>,
     impossible: &'a BTreeMap<PageId, ImpossibleLinks>,
     proofs: &'a Proofs,
+    obstacle: Option<Obstacle>,
 }
 
 #[allow(clippy::too_many_arguments, reason = "what the stages before gave, put together only here")]
@@ -323,7 +337,7 @@ fn judge(
     request: &CheckRequest,
     watch: &dyn Watch,
 ) -> CheckReport {
-    let &JudgedView { pages, source, dwb, wal, names, files, named, impossible, proofs } = view;
+    let &JudgedView { pages, source, dwb, wal, names, files, named, impossible, proofs, obstacle } = view;
     let exists = |rel| names.get(rel).is_some_and(RelationName::is_certain);
     let called = |rel: RelFileLocator| names.full_name(rel).unwrap_or_else(|| rel.to_string());
     let witness_of = |page: PageId| LsnWitness::InFile {
@@ -355,6 +369,7 @@ fn judge(
             block_size: files.block_size,
             may_be_running: cluster.server.may_be_running(),
             uses_dwb: source.uses_dwb(),
+            obstacle,
         },
         dwb: DwbInput { set: &source.set, staleness: &dwb.staleness, slots },
         wal: WalInput {

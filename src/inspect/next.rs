@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use super::examination::Examination;
-use crate::analysis::finding::Finding;
+use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
@@ -37,6 +37,10 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
         archived: archived_segments(examined, replay),
         has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
+        lacks_files: examined.findings.iter().any(|finding| finding.kind.is_of_server_files()),
+        has_problems: examined.findings.iter().any(|finding| {
+            finding.severity == Severity::Problem && !matches!(finding.kind, FindingKind::DamagedPages(_))
+        }),
         // A base backup whose WAL is complete can be started; no image of it is trusted, that is all.
         is_doubtful: replay.doubts.iter().any(|doubt| !matches!(doubt, Doubt::BaseBackup))
             || !examined.coverage.skipped.is_empty(),

@@ -12,7 +12,7 @@ use crate::analysis::verdict::compare::Comparison;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::evidence::Weight;
 use crate::analysis::verdict::judge::{OnStart, Verdict};
-use crate::analysis::verdict::outlook::{Outlook, Start};
+use crate::analysis::verdict::outlook::{Obstacle, Outlook, Start};
 use crate::analysis::verdict::replay::{Recovery, Replay};
 use crate::analysis::verdict::sectors::TearMap;
 use crate::analysis::verdict::slots::SlotRef;
@@ -130,6 +130,15 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
             _ => "the server will not start: WAL from the redo point on is missing",
         }
         .to_owned(),
+        Start::Refused => "the server will NOT start: a directory that it needs is missing, or pg_control is not as it \
+            demands (see the problems)"
+            .to_owned(),
+        Start::NotUsable { obstacle: Obstacle::Checkpoints } => {
+            "the server starts, but no checkpoint ends, since a directory is missing (see the problems)".to_owned()
+        }
+        Start::NotUsable { .. } => "the server starts, but connections fail, since files of its catalogs are missing or \
+            damaged (see the problems)"
+            .to_owned(),
         Start::BackupIncomplete => match &replay.backup {
             Some(backup) if backup.is_incremental => {
                 "the server will NOT start: this is an incremental backup, which pg_combinebackup has to complete".to_owned()

@@ -201,6 +201,15 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         ))
         .with(format!("ps -fp {pid}"))
         .with(format!("rm {}", quoted(&format!("{}/postmaster.pid", context.data_dir)))),
+        NextStep::BringFiles => Words::new(
+            "Bring back the files and directories that the problems name, from the copy of this cluster that is nearest in \
+             time; a map or a relation file of another time does not fit, so take what it holds from a backup instead. \
+             Then run this again. Do not start the server before that.",
+        )
+        .with(format!("pg_dwbinspect check {dir}")),
+        NextStep::LookAtProblems => Words::new(
+            "No page has to be repaired. Look into the problems that are listed before the server is started.",
+        ),
         NextStep::BringControl => Words::new(
             "The file that says where replay begins, global/pg_control or backup_label, could not be used. If it only \
              cannot be opened, run this again as the owner of the data directory. If it is damaged or gone, bring it \

@@ -24,6 +24,18 @@ const MAX_LATER_VERSION: u32 = 65_536;
 /// Most blocks in one segment file of a relation: the server counts them in a signed number.
 const MAX_SEGMENT_BLOCKS: u32 = 0x7FFF_FFFF;
 
+/// Alignment on 64-bit machines.
+const MAX_ALIGN: u32 = 8;
+
+/// Bytes of a toast chunk, of which four rows fit on a page.
+///
+/// Source: `TOAST_MAX_CHUNK_SIZE`, `src/include/access/heaptoast.h`.
+fn toast_chunk_size(block_size: u32) -> u32 {
+    // A page header with four line pointers; a row header; chunk id, number and length word of a chunk.
+    let of_row = (block_size.saturating_sub(40) / 4) & !(MAX_ALIGN.saturating_sub(1));
+    of_row.saturating_sub(24 + 12)
+}
+
 /// The fields that stand at the same offset in every version: bytes 0 to 24.
 ///
 /// | bytes  | field                | C type   |
@@ -110,6 +122,14 @@ impl DbState {
             6 => Some("in production"),
             _ => None,
         }
+    }
+
+    /// True for a state that a server starts with; it refuses all others.
+    ///
+    /// Source: `StartupXLOG`, `src/backend/access/transam/xlog.c`.
+    #[must_use]
+    pub const fn is_startable(self) -> bool {
+        matches!(self.0, 1..=6)
     }
 
     /// True when the server stopped in order (states 1 and 2).
@@ -376,6 +396,20 @@ impl ControlFile {
         demand(is_wal_block_size(wal_block_size), Field::XlogBlcksz, wal_block_size, rule);
         let rule = "a power of two from 1 MiB to 1 GiB";
         demand(is_wal_segment_size(wal_segment_size), Field::XlogSegSize, wal_segment_size, rule);
+        demand(self.max_align == MAX_ALIGN, Field::MaxAlign, self.max_align, "8, as on every 64-bit machine");
+        let (lo_size, toast_size) = (block_size.checked_div(4).unwrap_or_default(), toast_chunk_size(block_size));
+        demand(self.name_data_len == 64, Field::NameDataLen, self.name_data_len, "64");
+        let found = self.toast_max_chunk_size;
+        demand(found == toast_size, Field::ToastMaxChunkSize, found, "what follows from the page size");
+        demand(self.lo_block_size == lo_size, Field::Loblksize, self.lo_block_size, "a quarter of the page size");
+        if self.float4_by_val.is_none() {
+            demand(
+                self.float8_by_val,
+                Field::Float8ByVal,
+                u32::from(self.float8_by_val),
+                "1, as on every 64-bit machine",
+            );
+        }
         if let Some(pages) = self.slru_pages_per_segment {
             demand(pages > 0, Field::SlruPagesPerSegment, pages, "1 or more");
         }

@@ -14,6 +14,7 @@ mod prove;
 mod rebuild;
 mod rebuild_repair;
 mod rows;
+mod server_files;
 mod tear;
 mod verify;
 mod whatif;

@@ -67,6 +67,8 @@ impl Answer {
             Start::Completes | Start::WithoutReplay if outlook.refused_by.is_some() => Self::Wrong,
             Start::Completes | Start::WithoutReplay => Self::Fine,
             Start::CannotBegin
+            | Start::Refused
+            | Start::NotUsable { .. }
             | Start::BackupIncomplete
             | Start::Stops { .. }
             | Start::InvalidPages { .. }

@@ -129,6 +129,10 @@ pub enum NextStep {
         /// The process.
         pid: i32,
     },
+    /// Files or directories of the server that are missing or damaged are to be brought back.
+    BringFiles,
+    /// No page has to be repaired, and problems are listed.
+    LookAtProblems,
     /// `pg_control` or `backup_label` is to be brought back.
     BringControl,
     /// A file is there, in a version that is newer than this program.
@@ -261,6 +265,10 @@ pub struct Setting {
     pub has_archive: bool,
     /// Files that the system does not let this user open.
     pub denied_files: usize,
+    /// Files of the server are missing or damaged, other than those with pages and WAL.
+    pub lacks_files: bool,
+    /// Problems are listed that are not about damaged pages.
+    pub has_problems: bool,
     /// The cluster could not be read as a whole, or not for certain.
     pub is_doubtful: bool,
 }
@@ -308,6 +316,7 @@ pub fn next_steps(
             steps.push(NextStep::BringWal { archived: setting.archived, was_sought: setting.has_archive });
         }
         Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
+        _ if setting.lacks_files => steps.push(NextStep::BringFiles),
         Start::Unknown => steps.push(NextStep::BringControl),
         _ => {}
     }
@@ -354,6 +363,8 @@ pub fn next_steps(
     }
     if steps.is_empty() && outlook.start == Start::SomePagesOnly {
         steps.push(NextStep::CheckAll);
+    } else if steps.is_empty() && setting.has_problems {
+        steps.push(NextStep::LookAtProblems);
     } else if steps.is_empty() {
         let is_known = outlook.start != Start::NotAllRead;
         let is_proven = is_known && (outlook.given.checksums || replay.recovery == Recovery::None);

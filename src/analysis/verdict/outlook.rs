@@ -10,6 +10,17 @@ use super::survey::PageReport;
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::Lsn;
 
+/// What a missing or damaged file of the server keeps from working. The worst comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Obstacle {
+    /// Checkpoints, also that of the next shutdown.
+    Checkpoints,
+    /// Connections to one or all databases.
+    Connections,
+    /// The start itself.
+    Start,
+}
+
 /// How a start will go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
@@ -37,6 +48,13 @@ pub enum Start {
     WalFromElsewhere,
     /// It will not begin: WAL that the start needs is missing.
     CannotBegin,
+    /// The server refuses: `pg_control` or a directory is not as it demands.
+    Refused,
+    /// The server starts, but files are missing or damaged without which it is of no use.
+    NotUsable {
+        /// What does not work.
+        obstacle: Obstacle,
+    },
     /// Replay of a base backup comes to the end of WAL before the end of the backup, or the backup is an incremental one.
     BackupIncomplete,
     /// Replay meets a page that it cannot read, and stops.
@@ -81,7 +99,8 @@ impl Start {
             | Self::UnknownWal { .. }
             | Self::WalDenied
             | Self::WalFromElsewhere => "unknown",
-            Self::CannotBegin => "cannot_begin",
+            Self::CannotBegin | Self::Refused => "cannot_begin",
+            Self::NotUsable { .. } => "not_usable",
             Self::BackupIncomplete => "backup_incomplete",
             Self::Stops { .. } => "stops",
             Self::InvalidPages { .. } => "invalid_pages",
@@ -122,6 +141,8 @@ pub struct StartConditions {
     pub has_dwb: bool,
     /// Pages have checksums; without them a torn page can stay unseen.
     pub checksums: bool,
+    /// What does not work for want of other files than those with pages and WAL.
+    pub obstacle: Option<Obstacle>,
 }
 
 /// The prediction, with the pages by what becomes of them (indexes in the report).
@@ -211,7 +232,12 @@ impl Outlook {
             },
         };
         let works = matches!(outlook.start, Start::Completes | Start::WithoutReplay);
-        if works && replay.doubts.iter().any(Doubt::is_of_unread) {
+        let is_open = matches!(outlook.start, Start::DependsOnDwb | Start::MayStop { .. } | Start::SomePagesOnly);
+        if let Some(obstacle) = given.obstacle
+            && (works || is_open)
+        {
+            outlook.start = if obstacle == Obstacle::Start { Start::Refused } else { Start::NotUsable { obstacle } };
+        } else if works && replay.doubts.iter().any(Doubt::is_of_unread) {
             outlook.start = Start::NotAllRead;
         } else if works && given.scope != Scope::All {
             outlook.start = Start::SomePagesOnly;

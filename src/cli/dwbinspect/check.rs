@@ -63,9 +63,9 @@ Verdicts:
 pub(super) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Stop> {
     let request = args.examine.request(args.jobs)?;
     let data_dir = request.data_dir.clone();
-    let mut examined = check(&request, &Bars::new(args.progress))?;
+    let examined = check(&request, &Bars::new(args.progress))?;
     let answer = examined.answer();
-    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(answer);
+    let closing = Closing::new(examined.findings.clone(), &examined.coverage).answering(answer);
     if args.quiet.is_on() {
         return Ok(closing.answer().into());
     }

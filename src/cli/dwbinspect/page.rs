@@ -138,10 +138,10 @@ pub(super) fn run(args: &PageArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         rebuild: args.rebuild.with(&args.replay, (false, "--rebuild, --diff, --at or --at-record"))?,
         ..CheckRequest::of(&data_dir)
     };
-    let mut examined = check(&request, &Bars::new(args.run.progress))?;
+    let examined = check(&request, &Bars::new(args.run.progress))?;
     demand_page(&examined, page)?;
     let answer = examined.answer_of_pages();
-    let closing = Closing::new(std::mem::take(&mut examined.findings), &examined.coverage).answering(answer);
+    let closing = Closing::new(examined.findings.clone(), &examined.coverage).answering(answer);
     if let Some(format) = args.run.output.machine() {
         let found: Vec<&PageReport> = examined.report.pages.iter().collect();
         let shown = data_dir.display().to_string();

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::analysis::finding_kind::{
     DamagedPages, FindingKind, MissingPages, PidHolder, Resync, Unrecognized, WalChange, WalDamage, WalRemark,
 };
+use crate::analysis::verdict::outlook::Obstacle;
 use crate::analysis::wal::clock::SetBack;
 use crate::parsers::wal::payload::PgTimestamp;
 
@@ -23,6 +24,11 @@ impl fmt::Display for FindingKind {
             }
             Self::VersionsDisagree { control_version, major } => {
                 write!(f, "version {control_version} is not what major {major} writes")
+            }
+            Self::ServerDirectory { why, .. } | Self::FilenodeMap(why) | Self::DatabaseVersion(why) => why.fmt(f),
+            Self::RelationFileMissing { name } => write!(f, "missing: the first file of {name}"),
+            Self::MoreRelationFiles { count } => {
+                write!(f, "further relations in the catalog whose first file is missing: {count}")
             }
             Self::UnknownState(state) => state.fmt(f),
             Self::UnknownChecksums { code } => write!(f, "data_checksum_version {code}"),
@@ -221,7 +227,18 @@ impl FindingKind {
             Self::ControlSizes(_) => "nothing in this file can be trusted; it is not used to judge pages, slots or WAL",
             Self::ControlCrc { .. } => "nothing in this file can be trusted; it is not used to judge slots",
             Self::VersionsDisagree { .. } => "PG_VERSION and pg_control do not belong together",
-            Self::UnknownState(_) => "no server writes this state",
+            Self::ServerDirectory { needed_for: Obstacle::Start, .. } => {
+                "the server does not start without this directory"
+            }
+            Self::ServerDirectory { .. } => "the server starts, but no checkpoint ends without this directory",
+            Self::FilenodeMap(_) => {
+                "the server starts, but fails to open its catalogs: no connection works, in global to any database"
+            }
+            Self::DatabaseVersion(_) => "the server starts, but no connection to this database works",
+            Self::RelationFileMissing { .. } | Self::MoreRelationFiles { .. } => {
+                "what it held is lost, unless the file is brought back: a start does not notice, only whoever reads it"
+            }
+            Self::UnknownState(_) => "no server starts with this state",
             Self::UnknownChecksums { .. } => "no server writes this value",
             Self::RestoredBackup { .. } => "a restored backup that has not reached the end of the backup yet",
             Self::WalWasReset => {

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::parsers::catalog::{self, CatalogLayout};
+use crate::parsers::filenode_map::MapLayout;
 use crate::parsers::image::Compression;
 
 /// What is known of one major.
@@ -45,6 +46,11 @@ pub struct MajorFacts {
     /// Redo of BRIN `INSERT` and `UPDATE` dies when their page is not there. Servers of 10 to 15 read stray memory of
     /// their own and go on; those from 16 on end with a segmentation fault.
     pub dies_without_brin_page: bool,
+    /// Length of `pg_filenode.map`.
+    pub filenode_map: MapLayout,
+    /// Crash recovery lists the directories of statistics, and fails where one is missing; also it gets to its end without
+    /// `pg_subtrans`.
+    pub resets_stats_files: bool,
     /// Settings under which it replays a sandbox in the plainest way, beyond those that every major has.
     pub replay_settings: &'static [(&'static str, &'static str)],
     /// There are servers of it that copy pages to a double write buffer without a lock, and what each of its records
@@ -183,6 +189,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: true,
         hints_force_images: true, marks_redo_points: false,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
         replay_settings: PLAIN_TO_11,
     }
     /// 11.
@@ -195,6 +202,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
         replay_settings: PLAIN_TO_11,
     }
     /// 12.
@@ -207,6 +215,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
         replay_settings: PLAIN_12,
     }
     /// 13.
@@ -219,6 +228,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 14.
@@ -231,6 +241,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 15.
@@ -243,6 +254,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: false,
         replay_settings: PLAIN_TO_17,
     }
     /// 16.
@@ -255,6 +267,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false,
         replay_settings: PLAIN_TO_17,
     }
     /// 17.
@@ -267,6 +280,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false,
         replay_settings: PLAIN_TO_17,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
@@ -279,6 +293,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false,
         replay_settings: PLAIN_SINCE_18,
     }
     /// Development tree of 19 since January 2026.
@@ -291,6 +306,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false,
         replay_settings: PLAIN_SINCE_18,
     }
 }

@@ -7,6 +7,7 @@ use crate::analysis::finding::Coverage;
 use crate::analysis::page_links::BrokenLink;
 use crate::analysis::staleness::Staleness;
 use crate::analysis::verdict::doubt::{Doubt, LsnWitness};
+use crate::analysis::verdict::outlook::Obstacle;
 use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::verdict::slots::{SlotRef, Suspicion};
@@ -81,6 +82,8 @@ pub struct ClusterInput<'a> {
     pub may_be_running: bool,
     /// The configuration says that the double write buffer is used.
     pub uses_dwb: bool,
+    /// What does not work for want of other files than those with pages and WAL.
+    pub obstacle: Option<Obstacle>,
 }
 
 impl ClusterInput<'_> {

@@ -1,0 +1,190 @@
+//! What is missing or damaged of the files that a server needs besides pages, WAL and `pg_control`, and what does not work
+//! for that.
+
+use std::path::Path;
+
+use super::error_words::ErrorWords;
+use super::finding::{Coverage, Finding};
+use super::finding_kind::FindingKind;
+use super::skipped::SkippedPart;
+use super::verdict::outlook::Obstacle;
+use super::verdict::xid::is_newer_xid;
+use crate::cluster::data_dir::DataDir;
+use crate::cluster::names::RelationNames;
+use crate::cluster::relation_path::RelationPaths;
+use crate::cluster::server_files::{
+    FileFault, database_directory, database_version, is_missing, server_directory, usable_map,
+};
+use crate::parsers::catalog::FIRST_NORMAL_OID;
+use crate::parsers::control::{ControlFile, DbState};
+use crate::parsers::filenode_map::FilenodeMap;
+use crate::types::{ForkNumber, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
+
+/// Missing files that are named one by one.
+const MAX_NAMED: usize = 20;
+
+/// Directories without which servers of 10, 15 and 18 did not start, neither after a crash nor after a shutdown.
+const NEEDED_TO_START: [&str; 6] =
+    ["pg_notify", "pg_twophase", "pg_multixact/offsets", "pg_commit_ts", "pg_replslot", "pg_xact"];
+
+/// Directories that checkpoints need, among them the one at the end of crash recovery.
+const NEEDED_BY_CHECKPOINTS: [&str; 4] =
+    ["pg_logical/snapshots", "pg_logical/mappings", "pg_subtrans", "pg_multixact/members"];
+
+/// Directories that crash recovery lists, the last two by majors up to 14.
+const NEEDED_BY_RECOVERY: [&str; 3] = ["pg_tblspc", "pg_stat", "pg_stat_tmp"];
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct ServerFiles {
+    /// What is missing or damaged.
+    pub findings: Vec<Finding>,
+    /// The worst of what does not work for that.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// Examines directories, maps, versions of databases, and whether each relation has its first file. `replays`: a start
+/// replays WAL; `is_settled`: the files are those of a server that was stopped or crashed, not of a standby, a backup or a
+/// recovery that was cut off, whose catalogs may be older than their files.
+#[must_use]
+pub fn examine(
+    directory: &DataDir,
+    names: &RelationNames,
+    paths: &RelationPaths,
+    (replays, is_settled): (bool, bool),
+    coverage: &mut Coverage,
+) -> ServerFiles {
+    let mut files = ServerFiles::default();
+    let control = directory.control().trusted();
+    if control.is_some_and(|control| !control.prefix.state.is_startable()) {
+        // The finding about the state itself is made where `pg_control` is examined.
+        files.hinder(Obstacle::Start);
+    }
+    files.directories(directory, replays, coverage);
+    let shared = files.map(directory, Path::new("global"), coverage);
+    let is_old = |xmin: u32| control.is_some_and(|control| is_before_redo(control, xmin));
+    let mut maps = vec![(GLOBAL_TABLESPACE_OID, 0, shared)];
+    for (oid, home) in names.homes().filter(|(_, home)| is_old(home.xmin)) {
+        let Some(of) = database_directory(directory, paths, (oid, home)) else { continue };
+        maps.push((home.spc_oid, oid, files.map(directory, &of, coverage)));
+        if let Err(fault) = database_version(directory, &of) {
+            let file = of.join("PG_VERSION");
+            files.fault(&file, &fault, Obstacle::Connections, FindingKind::DatabaseVersion, coverage);
+        }
+    }
+    if is_settled && let Some(control) = control {
+        files.relations(directory, names, paths, control, &maps);
+    }
+    files
+}
+
+/// The transaction was over when replay starts, so that replay does not make the files of its relations.
+fn is_before_redo(control: &ControlFile, xid: u32) -> bool {
+    // Ids up to 2 belong to the server itself.
+    let oldest = control.checkpoint.oldest_active_xid;
+    let next = u32::try_from(control.checkpoint.next_full_xid & u64::from(u32::MAX)).unwrap_or_default();
+    let bound = if oldest > 2 { oldest } else { next };
+    xid <= 2 || is_newer_xid(bound, xid)
+}
+
+impl ServerFiles {
+    fn hinder(&mut self, obstacle: Obstacle) {
+        self.obstacle = self.obstacle.max(Some(obstacle));
+    }
+
+    fn fault(
+        &mut self,
+        file: &Path,
+        fault: &FileFault,
+        obstacle: Obstacle,
+        kind: impl FnOnce(ErrorWords) -> FindingKind,
+        coverage: &mut Coverage,
+    ) {
+        let file = file.display().to_string();
+        if let FileFault::Access(error) = fault
+            && fault.is_denied()
+        {
+            return coverage.skip_once(SkippedPart::file(file), error);
+        }
+        self.hinder(obstacle);
+        self.findings.push(Finding::problem(kind(ErrorWords::of_other(fault))).in_file(&file));
+    }
+
+    fn directories(&mut self, directory: &DataDir, replays: bool, coverage: &mut Coverage) {
+        let resets_stats = directory.major().facts().resets_stats_files;
+        let at_checkpoints = if replays { Obstacle::Start } else { Obstacle::Checkpoints };
+        let to_start = NEEDED_TO_START.map(|name| (name, Obstacle::Start));
+        // A server of 10 got through recovery without it, and then through no checkpoint.
+        let of_checkpoint = |name| match name {
+            "pg_subtrans" if resets_stats => (name, Obstacle::Checkpoints),
+            _ => (name, at_checkpoints),
+        };
+        let by_recovery = NEEDED_BY_RECOVERY
+            .into_iter()
+            .filter(|name| replays && (*name == "pg_tblspc" || resets_stats))
+            .map(|name| (name, Obstacle::Start));
+        let all = to_start.into_iter().chain(NEEDED_BY_CHECKPOINTS.map(of_checkpoint)).chain(by_recovery);
+        for (name, needed_for) in all {
+            if let Err(fault) = server_directory(directory, name) {
+                let kind = |why| FindingKind::ServerDirectory { needed_for, why };
+                self.fault(Path::new(name), &fault, needed_for, kind, coverage);
+            }
+        }
+    }
+
+    fn map(&mut self, directory: &DataDir, of: &Path, coverage: &mut Coverage) -> Option<FilenodeMap> {
+        match usable_map(directory, of) {
+            Ok(map) => Some(map),
+            Err(fault) => {
+                let file = of.join("pg_filenode.map");
+                self.fault(&file, &fault, Obstacle::Connections, FindingKind::FilenodeMap, coverage);
+                None
+            }
+        }
+    }
+
+    /// Relations whose catalog row is older than replay, and catalogs that a map names, without their first file.
+    fn relations(
+        &mut self,
+        directory: &DataDir,
+        names: &RelationNames,
+        paths: &RelationPaths,
+        control: &ControlFile,
+        maps: &[(Oid, Oid, Option<FilenodeMap>)],
+    ) {
+        let mut missing: Vec<(RelFileLocator, String, bool)> = Vec::new();
+        let is_gone = |rel| is_missing(directory, &paths.segment_file(rel, ForkNumber::Main, 0));
+        let was_stopped = control.prefix.state == DbState::SHUT_DOWN;
+        for (spc_oid, db_oid, map) in maps {
+            let entries = map.iter().flat_map(|map| &map.entries);
+            // One that was rewritten may have its file from WAL alone.
+            for entry in entries.filter(|entry| was_stopped || entry.oid == entry.rel_number) {
+                let rel = RelFileLocator { spc_oid: *spc_oid, db_oid: *db_oid, rel_number: entry.rel_number };
+                if is_gone(rel) {
+                    let name = names.full_name(rel).unwrap_or_else(|| entry.oid.to_string());
+                    missing.push((rel, name, true));
+                }
+            }
+        }
+        for (rel, name, xmin) in names.certain() {
+            // A database that no committed row names is being made or was given up.
+            let is_known = rel.db_oid == 0 || maps.iter().any(|(_, db_oid, _)| *db_oid == rel.db_oid);
+            let is_named = missing.iter().any(|(other, ..)| *other == rel);
+            if is_known && !is_named && is_before_redo(control, xmin) && is_gone(rel) {
+                missing.push((rel, name.to_string(), name.oid.is_some_and(|oid| oid < FIRST_NORMAL_OID)));
+            }
+        }
+        if missing.iter().any(|(.., is_catalog)| *is_catalog) {
+            self.hinder(Obstacle::Connections);
+        }
+        let further = missing.len().saturating_sub(MAX_NAMED);
+        for (rel, name, _) in missing.into_iter().take(MAX_NAMED) {
+            let file = paths.segment_file(rel, ForkNumber::Main, 0).display().to_string();
+            self.findings.push(Finding::problem(FindingKind::RelationFileMissing { name }).in_file(&file));
+        }
+        if further > 0 {
+            let count = u64::try_from(further).unwrap_or(u64::MAX);
+            self.findings.push(Finding::problem(FindingKind::MoreRelationFiles { count }));
+        }
+    }
+}

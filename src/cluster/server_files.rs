@@ -1,0 +1,119 @@
+//! What a server needs of a data directory besides pages, WAL and `pg_control`: directories, maps of file numbers, and the
+//! version of each database.
+
+use std::path::{Path, PathBuf};
+
+use super::data_dir::{DataDir, VERSION_LIMIT_BYTES};
+use super::names::DatabaseHome;
+use super::open::{AccessError, Links, linked_directory, read_small, real_directories};
+use super::relation_path::RelationPaths;
+use crate::parsers::error::ParseError;
+use crate::parsers::filenode_map::{FilenodeMap, FilenodeMapFault};
+use crate::types::Oid;
+
+/// Longest `pg_filenode.map` that is read, in bytes.
+const MAP_LIMIT_BYTES: u64 = 4096;
+
+/// Something is wrong with a file that a server needs.
+#[derive(Debug, thiserror::Error)]
+pub enum FileFault {
+    /// It is missing, or cannot be read.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// It breaks a rule.
+    #[error(transparent)]
+    Map(FilenodeMapFault),
+    /// It cannot be decoded.
+    #[error(transparent)]
+    Short(ParseError),
+    /// It is not as long as this major reads it.
+    #[error("{found} bytes, this major reads {expected}")]
+    Length {
+        /// Bytes of the file.
+        found: usize,
+        /// Bytes that are read.
+        expected: usize,
+    },
+    /// It is of another major.
+    #[error("says {found:?}, the cluster is of major {expected}")]
+    Version {
+        /// What it says.
+        found: String,
+        /// Major of the cluster.
+        expected: &'static str,
+    },
+}
+
+impl FileFault {
+    /// True when the system does not let this user open what is there: then nothing is known of it.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Access(error) if error.is_denied())
+    }
+}
+
+/// The bytes of the map in a directory, relative to the data directory.
+pub(super) fn read_map_bytes(root: &Path, directory: &Path) -> Result<Vec<u8>, AccessError> {
+    let relative = directory.join("pg_filenode.map");
+    real_directories(root, &relative)?;
+    read_small(&root.join(&relative), Links::Refuse, MAP_LIMIT_BYTES)
+}
+
+/// The map in a directory as a server of this major takes it.
+///
+/// # Errors
+/// When the server refuses it.
+pub fn usable_map(directory: &DataDir, of: &Path) -> Result<FilenodeMap, FileFault> {
+    let bytes = read_map_bytes(directory.root(), of)?;
+    let expected = directory.major().facts().filenode_map.file_size();
+    let Some(read) = bytes.get(..expected) else {
+        return Err(FileFault::Length { found: bytes.len(), expected });
+    };
+    let map = FilenodeMap::decode(0, read).map_err(FileFault::Short)?;
+    match map.faults().first() {
+        Some(fault) => Err(FileFault::Map(*fault)),
+        None => Ok(map),
+    }
+}
+
+/// Makes sure that a database is of the major of the cluster, by the number that its `PG_VERSION` begins with.
+///
+/// # Errors
+/// When the file is missing, cannot be read or names another major.
+pub fn database_version(directory: &DataDir, of: &Path) -> Result<(), FileFault> {
+    let relative = of.join("PG_VERSION");
+    real_directories(directory.root(), &relative)?;
+    let bytes = read_small(&directory.root().join(&relative), Links::Refuse, VERSION_LIMIT_BYTES)?;
+    let found = String::from_utf8_lossy(&bytes).trim().to_owned();
+    let digits = found.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    match digits.parse() == Ok(directory.major().number()) {
+        true => Ok(()),
+        false => Err(FileFault::Version { found, expected: directory.major().facts().name }),
+    }
+}
+
+/// Makes sure that a directory of the server is there, itself or by a link.
+///
+/// # Errors
+/// When there is none.
+pub fn server_directory(directory: &DataDir, name: &str) -> Result<(), FileFault> {
+    Ok(linked_directory(&directory.root().join(name))?)
+}
+
+/// The directory of a database, if it is there. One that is not may have been dropped, which WAL would tell.
+#[must_use]
+pub fn database_directory(
+    directory: &DataDir,
+    paths: &RelationPaths,
+    (oid, home): (Oid, &DatabaseHome),
+) -> Option<PathBuf> {
+    let relative = paths.directory(home.spc_oid, oid);
+    directory.root().join(&relative).symlink_metadata().is_ok().then_some(relative)
+}
+
+/// True when nothing at all has this path, relative to the data directory.
+#[must_use]
+pub fn is_missing(directory: &DataDir, relative: &Path) -> bool {
+    let metadata = directory.root().join(relative).symlink_metadata();
+    metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}

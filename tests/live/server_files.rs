@@ -1,0 +1,138 @@
+//! What a server needs besides pages and WAL: each thing is taken away, and what `check` foretells is compared with what the server does.
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::live::Server;
+use crate::common::{arg, dwbinspect};
+
+/// Status, how a start goes, and the kinds of problems with their files.
+fn told(data: &Path) -> (i32, String, Vec<(String, String)>, String) {
+    let ran = dwbinspect(&["check", arg(data), "--format", "ndjson"]);
+    let summary = ran.of_type("summary").pop().expect("summary");
+    let problems = ran.of_type("finding").into_iter().filter(|finding| finding["severity"] == "problem");
+    let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let named = problems.map(|finding| (word(&finding["kind"]), word(&finding["file"]))).collect();
+    let steps = summary["next"].to_string();
+    (ran.status, word(&summary["on_start"]["start"]), named, steps)
+}
+
+fn connects(server: &Server) -> bool {
+    let host = arg(server.host());
+    let given = ["-XAtq", "-h", host, "-U", "postgres", "-d", "postgres", "-c", "select count(*) from pg_class"];
+    server.run("psql", &given).status.success()
+}
+
+/// The path of a file that SQL gives.
+fn path_of(server: &Server, sql: &str) -> String {
+    server.sql(sql).trim().to_owned()
+}
+
+#[test]
+fn what_the_server_does_without_a_file_is_foretold() {
+    let Some(server) = Server::start("") else { return };
+    server.sql(
+        "create table t as select i from generate_series(1, 1000) i; create unlogged table u (i int); checkpoint;",
+    );
+    let table = path_of(&server, "select pg_relation_filepath('t')");
+    let catalog = path_of(&server, "select pg_relation_filepath('pg_class')");
+    let database = path_of(&server, "select 'base/' || oid from pg_database where datname = 'postgres'");
+    server
+        .sql("drop table if exists gone; create table late as select 1; begin; create table never (i int); rollback;");
+    server.stop("immediate");
+    let sound = told(&server.data());
+    assert_eq!((sound.0, sound.1.as_str(), sound.2.len()), (0, "completes", 0), "{sound:?}");
+
+    let (map, version) = (format!("{database}/pg_filenode.map"), format!("{database}/PG_VERSION"));
+    let cases = [
+        ("pg_notify", "server_directory", "cannot_begin"),
+        ("pg_twophase", "server_directory", "cannot_begin"),
+        ("pg_replslot", "server_directory", "cannot_begin"),
+        ("pg_logical/snapshots", "server_directory", "cannot_begin"),
+        ("pg_tblspc", "server_directory", "cannot_begin"),
+        ("global/pg_filenode.map", "filenode_map", "not_usable"),
+        (&map, "filenode_map", "not_usable"),
+        (&version, "database_version", "not_usable"),
+        (&catalog, "relation_file_missing", "not_usable"),
+        (&table, "relation_file_missing", "completes"),
+    ];
+    for (path, kind, start) in cases {
+        let copy = server.copy();
+        let gone = copy.data().join(path);
+        if gone.is_dir() { fs::remove_dir_all(&gone) } else { fs::remove_file(&gone) }.unwrap();
+        let (status, foretold, problems, steps) = told(&copy.data());
+        assert_eq!(foretold, start, "{path}: {problems:?}");
+        assert!(status > 0 && problems.contains(&(kind.to_owned(), path.to_owned())), "{path}: {problems:?}");
+        assert!(steps.contains("bring_files") && !steps.contains("\"start\""), "{path}: {steps}");
+        let is_up = copy.launch(&[]);
+        assert_eq!(is_up, start != "cannot_begin", "{path}: {}", copy.log());
+        assert_eq!(is_up && connects(&copy), start == "completes", "{path}: {}", copy.log());
+    }
+    // The server makes it anew or has no use for it.
+    for path in ["pg_dynshmem", "pg_serial", "pg_snapshots", "pg_wal/archive_status"] {
+        let copy = server.copy();
+        fs::remove_dir_all(copy.data().join(path)).unwrap();
+        let (status, start, problems, _) = told(&copy.data());
+        assert_eq!((status, start.as_str(), problems.len()), (0, "completes", 0), "{path}: {problems:?}");
+        assert!(copy.launch(&[]) && connects(&copy), "{path}: {}", copy.log());
+    }
+}
+
+#[test]
+fn map_that_the_server_refuses_is_named() {
+    let Some(server) = Server::start("") else { return };
+    server.stop("fast");
+    let map = fs::read(server.data().join("global/pg_filenode.map")).unwrap();
+    for change in ["byte", "length", "directory"] {
+        let copy = server.copy();
+        let path = copy.data().join("global/pg_filenode.map");
+        let mut bytes = map.clone();
+        match change {
+            "byte" => bytes[100] ^= 1,
+            _ => bytes.truncate(100),
+        }
+        fs::remove_file(&path).unwrap();
+        if change == "directory" { fs::create_dir(&path) } else { fs::write(&path, &bytes) }.unwrap();
+        let (status, foretold, problems, _) = told(&copy.data());
+        assert_eq!((status, foretold.as_str()), (1, "not_usable"), "{change}: {problems:?}");
+        assert_eq!(problems, [("filenode_map".to_owned(), "global/pg_filenode.map".to_owned())], "{change}");
+        assert!(copy.launch(&[]), "{change}: {}", copy.log());
+        assert!(!connects(&copy), "{change}: {}", copy.log());
+    }
+}
+
+/// Sets bytes of `pg_control` at an offset that versions 1300 to 1700 share, and its CRC, which ends the struct of 288 bytes.
+fn set_control(data: &Path, at: usize, bytes: &[u8]) {
+    let path = data.join("global/pg_control");
+    let mut control = fs::read(&path).unwrap();
+    assert_eq!(control[288..292], crc32c::crc32c(&control[..288]).to_le_bytes(), "the layout of this version");
+    control[at..at + bytes.len()].copy_from_slice(bytes);
+    let crc = crc32c::crc32c(&control[..288]);
+    control[288..292].copy_from_slice(&crc.to_le_bytes());
+    fs::write(&path, control).unwrap();
+}
+
+#[test]
+fn control_file_that_the_server_refuses_is_not_started_from() {
+    let Some(server) = Server::start("") else { return };
+    server.stop("fast");
+    let version = fs::read(server.data().join("global/pg_control")).unwrap()[8..12].to_vec();
+    if u32::from_le_bytes(version.try_into().unwrap()) != 1300 {
+        return crate::common::skipped("the server writes another version of pg_control");
+    }
+    // State, maxAlign, toast_max_chunk_size, loblksize, float8ByVal.
+    for (at, bytes, start) in [
+        (16, &0_u32.to_le_bytes()[..], "cannot_begin"),
+        (16, &7_u32.to_le_bytes(), "cannot_begin"),
+        (204, &4_u32.to_le_bytes(), "unknown"),
+        (240, &1000_u32.to_le_bytes(), "unknown"),
+        (244, &4096_u32.to_le_bytes(), "unknown"),
+        (248, &[0], "unknown"),
+    ] {
+        let copy = server.copy();
+        set_control(&copy.data(), at, bytes);
+        let (status, foretold, problems, _) = told(&copy.data());
+        assert!(status > 0 && foretold == start && !problems.is_empty(), "{at}: {status} {foretold} {problems:?}");
+        assert!(!copy.launch(&[]), "{at}: {}", copy.log());
+    }
+}
