@@ -398,10 +398,18 @@ impl ControlFile {
         demand(is_wal_segment_size(wal_segment_size), Field::XlogSegSize, wal_segment_size, rule);
         demand(self.max_align == MAX_ALIGN, Field::MaxAlign, self.max_align, "8, as on every 64-bit machine");
         let (lo_size, toast_size) = (block_size.checked_div(4).unwrap_or_default(), toast_chunk_size(block_size));
+        // Both follow from another page size: then that of the file is wrong, which the pages tell.
+        let implied = self.lo_block_size.saturating_mul(4);
+        let agree = is_block_size(implied) && self.toast_max_chunk_size == toast_chunk_size(implied);
         demand(self.name_data_len == 64, Field::NameDataLen, self.name_data_len, "64");
         let found = self.toast_max_chunk_size;
-        demand(found == toast_size, Field::ToastMaxChunkSize, found, "what follows from the page size");
-        demand(self.lo_block_size == lo_size, Field::Loblksize, self.lo_block_size, "a quarter of the page size");
+        demand(found == toast_size || agree, Field::ToastMaxChunkSize, found, "what follows from the page size");
+        demand(
+            self.lo_block_size == lo_size || agree,
+            Field::Loblksize,
+            self.lo_block_size,
+            "a quarter of the page size",
+        );
         if self.float4_by_val.is_none() {
             demand(
                 self.float8_by_val,
