@@ -75,7 +75,7 @@ pub enum UsageError {
     )]
     OnlyJournal(String),
     /// Flags about journals without a journal.
-    #[error("--skip-changed and --allow-old-journal need --resume, or the command undo")]
+    #[error("--skip-changed, --allow-old-journal and --moved need --resume, or the command undo")]
     NoJournal,
     /// Which server replays, where nothing is replayed.
     #[error("--pg-bin, --sandbox and --keep-sandbox are about a server that replays WAL: add {0}")]

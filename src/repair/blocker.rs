@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustix::fs::FlockOperation;
 
+use super::manifest::DirectoryMark;
 use super::target::DataRoot;
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
@@ -45,6 +46,8 @@ pub struct Overrides {
     pub standby: bool,
     /// `--allow-other-user`: repair as a user who does not own the data directory.
     pub other_user: bool,
+    /// `--moved`: carry out a journal that names another directory than this.
+    pub moved: bool,
 }
 
 impl Overrides {
@@ -55,6 +58,7 @@ impl Overrides {
             shut_down: self.shut_down || other.shut_down,
             standby: self.standby || other.standby,
             other_user: self.other_user || other.other_user,
+            moved: self.moved || other.moved,
         }
     }
 
@@ -65,6 +69,7 @@ impl Overrides {
             shut_down: self.shut_down || flag == "--allow-shut-down",
             standby: self.standby || flag == "--allow-standby",
             other_user: self.other_user || flag == "--allow-other-user",
+            moved: self.moved || flag == "--moved",
         }
     }
 
@@ -75,6 +80,7 @@ impl Overrides {
             (self.shut_down, " --allow-shut-down"),
             (self.standby, " --allow-standby"),
             (self.other_user, " --allow-other-user"),
+            (self.moved, " --moved"),
         ];
         given.iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| *flag).collect()
     }
@@ -177,6 +183,29 @@ fn guard_owner(root: &Path, overrides: Overrides, blockers: &mut Vec<Blocker>) {
         let advice = "run it as the owner of the data directory";
         blockers.push(Blocker { kind: "other_user", what, advice, flag: Some("--allow-other-user") });
     }
+}
+
+/// The journal is not known to be of the directory that is locked: another copy of the cluster has the same number and the
+/// same control file, and pages that were never torn.
+///
+/// # Errors
+/// When the system does not tell where or what the directory is.
+pub fn guard_directory(
+    repaired: &DirectoryMark,
+    lock: &RepairLock,
+    overrides: Overrides,
+) -> Result<Option<Blocker>, AccessError> {
+    let here = DirectoryMark::of(lock.root())?;
+    if overrides.moved || repaired.is_of(&here) {
+        return Ok(None);
+    }
+    let what = match repaired.path == here.path {
+        true => format!("the journal is of the directory that was at {} before", here.path),
+        false => format!("the journal is of {}, and this is {}", repaired.path, here.path),
+    };
+    let advice = "name the directory that was repaired: another copy of the cluster has pages of its own. If it is that \
+                  directory, moved or mounted anew, or a copy that was made of it after the repair, say so";
+    Ok(Some(Blocker { kind: "other_directory", what, advice, flag: Some("--moved") }))
 }
 
 /// A reason that comes before all others: what could not even be opened.

@@ -8,7 +8,7 @@ use super::test_case::*;
 use super::*;
 use crate::repair::journal::NewJournal;
 use crate::repair::journal_dir::Exposure;
-use crate::repair::manifest::{JournalEntry, Manifest, Proof};
+use crate::repair::manifest::{DirectoryMark, JournalEntry, Manifest, Proof};
 use crate::repair::outside::OutsideError;
 use crate::repair::plan::PlanPage;
 use crate::repair::witness::{ControlMark, StartSign, Witness};
@@ -121,7 +121,7 @@ fn journal_that_others_could_have_changed_is_refused() {
     fs::create_dir(&open).unwrap();
     mode(&open, 0o777);
     let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
-    let manifest = Manifest::new(&case.root(), SYSTEM, witness, BLOCK);
+    let manifest = Manifest::new(case.mark(), SYSTEM, witness, BLOCK);
     let refused = NewJournal::create(&open, &[], manifest, &no_plan(), 1).unwrap_err();
     assert!(matches!(refused, JournalError::Exposed { .. }), "{refused}");
 }
@@ -322,7 +322,7 @@ fn log_that_cannot_be_written_stops_a_repair_but_no_undo() {
 fn journal_that_does_not_fit_is_not_begun() {
     let case = Case::new();
     let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
-    let manifest = Manifest::new(&case.root(), SYSTEM, witness, BLOCK);
+    let manifest = Manifest::new(case.mark(), SYSTEM, witness, BLOCK);
     let directory = case.temporary.path().join("huge");
     let refused = NewJournal::create(&directory, &[], manifest, &no_plan(), u64::MAX);
     assert!(matches!(refused, Err(JournalError::NoRoom { .. })));
@@ -389,7 +389,7 @@ fn journal_that_would_not_be_read_back_is_not_made() {
     let case = Case::new();
     let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
     let long = "x".repeat(65 << 20);
-    let manifest = Manifest::new(Path::new(&long), SYSTEM, witness, BLOCK);
+    let manifest = Manifest::new(DirectoryMark { path: long, id: None }, SYSTEM, witness, BLOCK);
     let journal = NewJournal::create(&case.journal_path(), &[], manifest, &no_plan(), 1).unwrap();
     assert!(matches!(journal.finish(), Err(JournalError::TooManyPages { .. })));
     assert!(matches!(case.open(), Err(JournalError::Incomplete(_))));
@@ -399,7 +399,7 @@ fn journal_that_would_not_be_read_back_is_not_made() {
 fn journal_of_the_first_format_sees_a_control_file_that_is_not_signed() {
     let case = Case::new();
     let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
-    let mut manifest = Manifest::new(&case.root(), SYSTEM, witness, BLOCK);
+    let mut manifest = Manifest::new(case.mark(), SYSTEM, witness, BLOCK);
     manifest.proof = Proof::OldCrc(crc_text(&signed(1)));
     let journal = NewJournal::create(&case.journal_path(), &[], manifest, &no_plan(), 1).unwrap().finish().unwrap();
     let allowed = Order { allow_old_journal: true, ..Order::whole(Direction::Back) };
@@ -416,7 +416,7 @@ fn place_of_a_new_journal_is_empty_has_room_and_is_outside() {
     let case = Case::new();
     let create = |name: &str, needed_bytes| {
         let witness = Witness::now(ControlMark::read(case.lock().root()).unwrap(), None);
-        let manifest = Manifest::new(&case.root(), SYSTEM, witness, BLOCK);
+        let manifest = Manifest::new(case.mark(), SYSTEM, witness, BLOCK);
         let path = case.temporary.path().join(name);
         NewJournal::create(&path, &[case.root()], manifest, &no_plan(), needed_bytes).map(drop)
     };

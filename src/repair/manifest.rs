@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{PlanPage, crc_text};
+use super::target::DataRoot;
 use super::witness::Witness;
+use crate::cluster::open::AccessError;
 
 /// Number of the journal's format. The first format kept a CRC-32C of `pg_control` instead of a witness.
 pub const JOURNAL_SCHEMA: u32 = 2;
@@ -45,11 +47,54 @@ pub enum Proof {
     OldCrc(String),
 }
 
+/// Which file of its system a directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectoryId {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+}
+
+/// What tells one data directory from another of the same cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryMark {
+    /// Its real path; in journals of earlier versions as it was named.
+    pub path: String,
+    /// Its number; journals of earlier versions have none.
+    pub id: Option<DirectoryId>,
+}
+
+impl DirectoryMark {
+    /// That of a directory that is held open.
+    ///
+    /// # Errors
+    /// When the system does not tell where or what it is.
+    pub fn of(root: &DataRoot) -> Result<Self, AccessError> {
+        let path = root.path();
+        let real = path.canonicalize().map_err(|source| AccessError::io("find", path, source))?;
+        Ok(Self { path: real.display().to_string(), id: Some(root.id()?) })
+    }
+
+    /// True when this is known to be the directory `here`. A mark without a number has a path as somebody named it, which tells nothing where
+    /// it is relative.
+    #[must_use]
+    pub fn is_of(&self, here: &Self) -> bool {
+        match self.id {
+            Some(_) => self == here,
+            None => {
+                let path = Path::new(&self.path);
+                path.is_absolute() && path.canonicalize().is_ok_and(|real| real == Path::new(&here.path))
+            }
+        }
+    }
+}
+
 /// What a journal is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// The data directory, as it was named.
-    pub data_dir: String,
+    /// The data directory.
+    pub directory: DirectoryMark,
     /// The cluster.
     pub system_identifier: String,
     /// What tells whether a server was started since.
@@ -65,6 +110,8 @@ pub struct Manifest {
 struct OnDisk {
     schema: u32,
     data_dir: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    directory: Option<DirectoryId>,
     system_identifier: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     control_crc: Option<String>,
@@ -77,9 +124,9 @@ struct OnDisk {
 impl Manifest {
     /// A manifest without pages.
     #[must_use]
-    pub fn new(data_dir: &Path, system_identifier: u64, witness: Witness, block_size: usize) -> Self {
+    pub fn new(directory: DirectoryMark, system_identifier: u64, witness: Witness, block_size: usize) -> Self {
         Self {
-            data_dir: data_dir.display().to_string(),
+            directory,
             system_identifier: system_identifier.to_string(),
             proof: Proof::Witness(witness),
             block_size,
@@ -98,7 +145,8 @@ impl Manifest {
         };
         let body = serde_json::to_string(&OnDisk {
             schema,
-            data_dir: self.data_dir.clone(),
+            data_dir: self.directory.path.clone(),
+            directory: self.directory.id,
             system_identifier: self.system_identifier.clone(),
             control_crc,
             witness,
@@ -121,7 +169,17 @@ impl Manifest {
             return Err("its CRC is not that of its content".to_owned());
         }
         let manifest: OnDisk = serde_json::from_str(body).map_err(|error| format!("not a manifest: {error}"))?;
-        let OnDisk { schema, data_dir, system_identifier, control_crc, witness, block_size, entries } = manifest;
+        let OnDisk {
+            schema,
+            data_dir: path,
+            directory: id,
+            system_identifier,
+            control_crc,
+            witness,
+            block_size,
+            entries,
+        } = manifest;
+        let directory = DirectoryMark { path, id };
         let proof = match (schema, witness, control_crc) {
             (JOURNAL_SCHEMA, Some(witness), None) => Proof::Witness(witness),
             (FIRST_SCHEMA, None, Some(crc)) => Proof::OldCrc(crc),
@@ -137,6 +195,6 @@ impl Manifest {
                 return Err(format!("it names {entry} twice"));
             }
         }
-        Ok(Self { data_dir, system_identifier, proof, block_size, entries })
+        Ok(Self { directory, system_identifier, proof, block_size, entries })
     }
 }

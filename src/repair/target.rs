@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use rustix::fs::OFlags;
 
 use super::held::HeldDir;
+use super::manifest::DirectoryId;
 use crate::cluster::open::AccessError;
 
 /// A data directory, held open: whatever its path stands for later, files are found in the directory that was checked.
@@ -31,6 +32,15 @@ impl DataRoot {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.held.path()
+    }
+
+    /// Which file of its system it is.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn id(&self) -> Result<DirectoryId, AccessError> {
+        let stat = self.held.stat()?;
+        Ok(DirectoryId { device: stat.st_dev, inode: stat.st_ino })
     }
 
     /// The directory.

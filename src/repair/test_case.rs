@@ -7,7 +7,7 @@ use super::*;
 use crate::parsers::crc::crc32c;
 use crate::parsers::wal::version::Major;
 use crate::repair::journal::NewJournal;
-use crate::repair::manifest::Manifest;
+use crate::repair::manifest::{DirectoryMark, Manifest};
 use crate::repair::plan::{PLAN_SCHEMA, Plan, PlanPage};
 use crate::repair::witness::{ControlMark, Witness};
 
@@ -50,6 +50,10 @@ impl Case {
         self.temporary.path().join("data")
     }
 
+    pub(super) fn mark(&self) -> DirectoryMark {
+        DirectoryMark::of(self.lock().root()).unwrap()
+    }
+
     pub(super) fn content(&self) -> Vec<u8> {
         fs::read(self.root().join("base/5/1259")).unwrap()
     }
@@ -64,7 +68,7 @@ impl Case {
 
     pub(super) fn new_journal(&self) -> NewJournal {
         let witness = Witness::now(ControlMark::read(self.lock().root()).unwrap(), None);
-        let manifest = Manifest::new(&self.root(), SYSTEM, witness, BLOCK);
+        let manifest = Manifest::new(self.mark(), SYSTEM, witness, BLOCK);
         NewJournal::create(&self.journal_path(), &[self.root()], manifest, &no_plan(), 1).unwrap()
     }
 

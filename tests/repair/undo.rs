@@ -110,6 +110,95 @@ fn server_that_was_started_since_forbids_undo_and_resume() {
     }
 }
 
+/// Copies of a cluster have one number, one control file and one end of WAL.
+#[test]
+fn another_copy_of_the_cluster_is_refused() {
+    let repaired = Repaired::new();
+    let (_keep, copy) = copy_of("checkpoint");
+    let undo = |flags: &[&str]| dwbinspect(&[&["undo", arg(&copy), arg(&repaired.journal())], flags].concat());
+    let resume =
+        |flags: &[&str]| dwbinspect(&[&["repair", arg(&copy), "--resume", arg(&repaired.journal())], flags].concat());
+    let every_flag = ["--skip-changed", "--allow-old-journal", "--allow-shut-down", "--allow-standby"];
+    let (crashed, whole) = (files(&copy), files(&repaired.data));
+    let refused = |what: &str| {
+        for content in [&crashed, &whole] {
+            for (file, bytes) in FILES.iter().zip(content) {
+                fs::write(copy.join("base/5").join(file), bytes).expect("write");
+            }
+            for ran in [undo(&[]), undo(&every_flag), resume(&[]), resume(&every_flag)] {
+                assert_eq!(ran.status, 2, "{what}: {}{}", ran.stdout, ran.stderr);
+                assert!(ran.stderr.contains("--moved"), "{what}: {}", ran.stderr);
+                assert!(ran.stderr.contains(arg(&repaired.data)), "{what}: {}", ran.stderr);
+                assert!(&files(&copy) == content, "{what}");
+            }
+        }
+    };
+    refused("a journal of this version");
+    repaired.edit_manifest(|manifest| {
+        manifest.as_object_mut().expect("object").remove("directory").expect("device and inode");
+    });
+    refused("a journal without device and inode");
+    // The one that was repaired is known by its path alone.
+    assert_eq!(repaired.undo(&[]).status, 0);
+    assert_eq!(files(&repaired.data), repaired.crashed);
+    // The copy has the pages of the repair, and the user says what it is.
+    let ran = undo(&["--moved"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(files(&copy), crashed);
+}
+
+#[test]
+fn directory_that_was_moved_asks_for_a_flag_and_one_that_took_its_path_too() {
+    let repaired = Repaired::new();
+    let whole = files(&repaired.data);
+    let elsewhere = repaired.keep.path().join("elsewhere");
+    fs::rename(&repaired.data, &elsewhere).expect("move");
+    let ran = dwbinspect(&["undo", arg(&elsewhere), arg(&repaired.journal())]);
+    assert!(ran.status == 2 && ran.stderr.contains("--moved"), "{}", ran.stderr);
+    assert_eq!(files(&elsewhere), whole);
+    // Another copy stands where the repaired directory was: same path, other directory.
+    let (_keep, copy) = copy_of("checkpoint");
+    let copied = std::process::Command::new("cp").args(["-a", arg(&copy), arg(&repaired.data)]).status().expect("cp");
+    assert!(copied.success());
+    for ran in [repaired.undo(&[]), repaired.resume(&[])] {
+        assert!(ran.status == 2 && ran.stderr.contains("--moved"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("was at"), "{}", ran.stderr);
+    }
+    assert_eq!(files(&repaired.data), repaired.crashed);
+    let ran = dwbinspect(&["repair", arg(&elsewhere), "--resume", arg(&repaired.journal()), "--moved"]);
+    assert_eq!((ran.status, files(&elsewhere) == whole), (0, true), "{}", ran.stderr);
+    let ran = dwbinspect(&["undo", arg(&elsewhere), arg(&repaired.journal()), "--moved"]);
+    assert_eq!((ran.status, files(&elsewhere) == repaired.crashed), (0, true), "{}", ran.stderr);
+    // Without a journal the flag means nothing.
+    assert_eq!(dwbinspect(&["repair", arg(&elsewhere), "--moved"]).status, 2);
+}
+
+#[test]
+fn path_of_a_journal_leads_to_the_directory_through_links_and_tells_nothing_where_it_is_relative() {
+    let repaired = Repaired::new();
+    let link = repaired.keep.path().join("link");
+    symlink(&repaired.data, &link).expect("link");
+    assert_eq!(dwbinspect(&["undo", arg(&link), arg(&repaired.journal())]).status, 0);
+    assert_eq!(files(&repaired.data), repaired.crashed);
+    // Earlier versions wrote down what was typed.
+    let rename = |path: &Path| {
+        repaired.edit_manifest(|manifest| {
+            let manifest = manifest.as_object_mut().expect("object");
+            manifest.remove("directory");
+            manifest.insert("data_dir".to_owned(), arg(path).into());
+        });
+    };
+    rename(&link);
+    assert_eq!(repaired.resume(&[]).status, 0);
+    for path in ["data", ".", ""] {
+        rename(Path::new(path));
+        let ran = repaired.undo(&[]);
+        assert!(ran.status == 2 && ran.stderr.contains("--moved"), "{path}: {}", ran.stderr);
+        assert_ne!(files(&repaired.data), repaired.crashed);
+    }
+    assert_eq!(repaired.undo(&["--moved"]).status, 0);
+}
+
 #[test]
 fn wal_that_goes_on_after_its_end_forbids_undo() {
     let repaired = Repaired::new();

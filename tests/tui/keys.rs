@@ -725,6 +725,28 @@ fn reopened_screen_knows_the_journal_and_takes_the_repair_back_after_a_rehearsal
 }
 
 #[test]
+fn undo_of_a_directory_that_was_moved_is_allowed_by_its_flag_alone() {
+    let (_temporary, data) = copy_of("checkpoint");
+    let before = page_0_of_pg_class(&data);
+    let mut driven = Driven::open(&data, FINE, (140, 45));
+    driven.keys(&["6", "a", "a"]).enter("apply");
+    assert!(driven.state.plan.applied.is_some(), "{}", driven.picture());
+    let after = page_0_of_pg_class(&data);
+    let moved = data.parent().expect("parent").join("moved");
+    fs::rename(&data, &moved).expect("move");
+    let mut driven = Driven::open(&moved, FINE, (140, 45));
+    driven.keys(&["6", "u"]);
+    assert!(driven.picture().contains("refused  ") && driven.picture().contains("--moved"), "{}", driven.picture());
+    driven.keys(&["u"]);
+    assert!(driven.state.prompt.is_none());
+    assert_eq!(page_0_of_pg_class(&moved), after);
+    driven.keys(&["o"]).enter("--moved");
+    assert!(driven.picture().contains("passed: 6 pages"), "{}", driven.picture());
+    driven.keys(&["u"]).enter("undo");
+    assert_eq!(page_0_of_pg_class(&moved), before, "{}", driven.picture());
+}
+
+#[test]
 fn undo_is_refused_where_something_else_has_changed_a_page() {
     let (_temporary, data) = copy_of("checkpoint");
     let mut driven = Driven::open(&data, FINE, SMALL);

@@ -78,7 +78,7 @@ fn compare(name: &str, data: &Path) -> usize {
     if sheet.blockers.is_empty() {
         return repairs;
     }
-    let every = Overrides { shut_down: true, standby: true, other_user: true };
+    let every = Overrides { shut_down: true, standby: true, other_user: true, ..Overrides::default() };
     let told_all = Driven::on(ClusterBackend::new(data, &[], &[], None, 2).overriding(every), FINE, SMALL);
     let mut told_all = told_all.begun();
     told_all.keys(&["6"]);

@@ -127,7 +127,7 @@ pub(super) fn run(args: &RepairArgs, out: &mut dyn Write) -> Result<Outcome, Sto
     if let Some(journal) = &args.resume {
         return run_replay(&args.resume_request(journal.clone())?, &args.output, out);
     }
-    if args.replay.skip_changed || args.replay.allow_old_journal {
+    if args.replay.skip_changed || args.replay.allow_old_journal || args.replay.moved {
         return Err(UsageError::NoJournal.into());
     }
     let request = args.request()?;
@@ -189,7 +189,7 @@ impl RepairArgs {
             pages: self.page.clone(),
             skip_changed: self.replay.skip_changed,
             allow_old_journal: self.replay.allow_old_journal,
-            overrides: self.overrides.overrides(),
+            overrides: self.replay.overrides(self.overrides),
         })
     }
 

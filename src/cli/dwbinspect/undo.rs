@@ -31,7 +31,12 @@ pub(super) struct OverrideArgs {
 
 impl OverrideArgs {
     pub(super) const fn overrides(self) -> Overrides {
-        Overrides { shut_down: self.allow_shut_down, standby: self.allow_standby, other_user: self.allow_other_user }
+        Overrides {
+            shut_down: self.allow_shut_down,
+            standby: self.allow_standby,
+            other_user: self.allow_other_user,
+            moved: false,
+        }
     }
 }
 
@@ -44,11 +49,21 @@ pub(super) struct ReplayArgs {
     /// Use a journal of an earlier version, though it cannot show whether a server was started since
     #[arg(long, help_heading = "Overrides")]
     pub allow_old_journal: bool,
+    /// Use the journal although it names another directory: the one that was repaired was moved or mounted anew
+    #[arg(long, help_heading = "Overrides", hide_short_help = true)]
+    pub moved: bool,
+}
+
+impl ReplayArgs {
+    pub(super) fn overrides(self, others: OverrideArgs) -> Overrides {
+        Overrides { moved: self.moved, ..others.overrides() }
+    }
 }
 
 /// Put the bytes back that a repair overwrote
 ///
-/// Refuses when a server was started since the repair: its pages are newer. Also refuses, before anything is written,
+/// Refuses when a server was started since the repair: its pages are newer. Refuses another directory than the one that was
+/// repaired, as another copy of the cluster; --moved says that it is the same one, elsewhere. Also refuses, before anything is written,
 /// when a page is neither what the repair wrote nor what it overwrote: --skip-changed leaves such pages as they are and
 /// puts back the others, and --page selects pages. The exit status is 1 when pages were left.
 #[derive(Debug, Args)]
@@ -85,7 +100,7 @@ pub(super) fn run(args: &UndoArgs, out: &mut dyn Write) -> Result<Outcome, Stop>
         pages: args.page.clone(),
         skip_changed: args.replay.skip_changed,
         allow_old_journal: args.replay.allow_old_journal,
-        overrides: args.overrides.overrides(),
+        overrides: args.replay.overrides(args.overrides),
     };
     run_replay(&request, &args.output, out)
 }

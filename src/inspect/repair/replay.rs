@@ -9,7 +9,7 @@ use crate::inspect::dwb_source::protected_of;
 use crate::inspect::error::{InspectError, Unfinished};
 use crate::inspect::page_name::PageName;
 use crate::repair::apply::{self, Applied, Cluster, Direction, Order, Stopped};
-use crate::repair::blocker::Overrides;
+use crate::repair::blocker::{Overrides, guard_directory};
 use crate::repair::journal::Journal;
 use crate::types::PageId;
 
@@ -74,6 +74,13 @@ fn with_journal(
     let owners = lock.journal_owners(request.overrides)?;
     let journal = Journal::open(&request.journal, &owners)?;
     journal.demand_outside(&protected_of(&directory)?)?;
+    let manifest = journal.manifest();
+    // A journal of another cluster is refused for good when it is carried out.
+    if manifest.system_identifier == control.prefix.system_identifier.to_string()
+        && let Some(blocker) = guard_directory(&manifest.directory, &lock, request.overrides)?
+    {
+        return Err(InspectError::Refused(vec![blocker]));
+    }
     let (catalog, blocks) = (control.prefix.catalog_version_no, control.geometry.rel_segment_blocks);
     let paths = RelationPaths::new(directory.major(), catalog, blocks);
     let only = (!request.pages.is_empty()).then(|| find_pages(&request.pages, &journal, &paths)).transpose()?;

@@ -19,7 +19,7 @@ use crate::inspect::page_name::PageName;
 use crate::parsers::control::ControlFile;
 use crate::repair::apply::{Cluster, Direction, Order, carry_out};
 use crate::repair::journal::{JournalError, NewJournal, beside, demand_short, examine_site};
-use crate::repair::manifest::{JournalEntry, Manifest};
+use crate::repair::manifest::{DirectoryMark, JournalEntry, Manifest};
 use crate::repair::plan::{PLAN_LIMIT_BYTES, Permission, Plan, PlanSource, PlanStep, crc_text};
 use crate::repair::prepare::{Material, PrepareError, final_bytes};
 use crate::repair::target::{DataRoot, TargetFile};
@@ -212,7 +212,7 @@ impl<'a> Session<'a> {
         // What fails now leaves nothing.
         let Readiness { journal: directory, needed_bytes: needed, .. } = self.ready(plan, journal)?.demand()?;
         let protected = self.examined.source.protected()?;
-        let manifest = Manifest::new(self.root, system, self.witness(locked)?, block_size);
+        let manifest = Manifest::new(DirectoryMark::of(locked.lock.root())?, system, self.witness(locked)?, block_size);
         let mut journal = NewJournal::create(&directory, &protected, manifest, plan, needed)
             .map_err(InspectError::JournalNotBegun)?;
         if let Err(source) = self.fill(&mut journal, plan) {
