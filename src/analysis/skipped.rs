@@ -56,6 +56,8 @@ pub enum SkippedPart {
     RestOfDoubleWriteBuffer,
     /// Files of a data directory of MySQL or MariaDB.
     DataFiles,
+    /// The redo log of MySQL or MariaDB.
+    RedoLog,
     /// What of the tablespaces of MySQL or MariaDB comes later.
     RestOfTablespaces,
     /// Relation files.
@@ -357,6 +359,8 @@ pub enum SkipReason {
     BufferNotFound,
     /// Slots of the doublewrite buffer of MySQL or MariaDB are all zero that a server writes before others that are not.
     SlotsOfZeros,
+    /// No checkpoint of the redo log of MySQL or MariaDB was found.
+    CheckpointNotFound,
     /// An option file of MySQL or MariaDB includes others.
     OptionFileIncludes,
     /// A server may be running on the data directory.

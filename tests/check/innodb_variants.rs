@@ -285,6 +285,29 @@ fn start_is_unknown_where_pages_could_not_be_examined() {
         fs::write(data.join("shop/far.isl"), "/elsewhere/shop/far.ibd").unwrap();
         assert_eq!(start_of(&data), "unknown", "{case}: a file elsewhere");
         fs::remove_file(data.join("shop/far.isl")).unwrap();
+        let (redo, edits) = match case {
+            "mysql97" => ("#innodb_redo", &["missing"][..]),
+            _ => ("ib_logfile0", &["missing", "zeros", "noise"][..]),
+        };
+        for what in edits {
+            let (path, away) = (data.join(redo), data.with_extension("away"));
+            fs::rename(&path, &away).unwrap();
+            if *what != "missing" {
+                let mut log = fs::read(&away).unwrap();
+                let head = if *what == "zeros" { vec![0; 3 * 4096] } else { noise(3 * 4096) };
+                log[..head.len()].copy_from_slice(&head);
+                fs::write(&path, log).unwrap();
+            }
+            let check = innodb("check", &data);
+            assert_eq!((start_of(&data), check.status), ("unknown".into(), 2), "{case}: redo log {what}");
+            let skipped = check.of_type("skipped");
+            assert!(skipped.iter().any(|one| one["cause"] == "checkpoint_not_found"), "{case}: {what}: {skipped:?}");
+            if path.exists() {
+                fs::remove_file(&path).unwrap();
+            }
+            fs::rename(&away, &path).unwrap();
+            assert_eq!(start_of(&data), "nothing_against", "{case}: as before");
+        }
         fs::remove_file(data.join("ibdata1")).unwrap();
         let check = innodb("check", &data);
         assert_eq!((start_of(&data), check.status), ("unknown".into(), 2), "{case}: no system tablespace");

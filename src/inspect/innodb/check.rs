@@ -86,6 +86,7 @@ pub fn innodb_check(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
+    note_replay(&source, &mut coverage);
     let content = source.read_buffer(request.jobs, &mut coverage, &|| watch.at(InnodbStage::Buffer, 0, 0))?;
     note_buffer(&source, &content, &mut findings);
     let wants_zero = |page| content.names(page);
@@ -122,6 +123,13 @@ pub fn innodb_check(
     let start = start_of(&source, &content, context.trust, &pages, &coverage);
     note_pages(&pages, &mut findings);
     Ok(InnodbExamination { source, content, scan, pages, whole, start, findings, coverage })
+}
+
+/// Where replay begins is part of what a start is foretold from.
+fn note_replay(source: &InnodbSource, coverage: &mut Coverage) {
+    if source.checkpoint().is_none() {
+        coverage.skip(SkippedPart::RedoLog, SkipReason::CheckpointNotFound);
+    }
 }
 
 fn note_buffer(source: &InnodbSource, content: &BufferContent, findings: &mut Vec<Finding>) {
@@ -195,11 +203,12 @@ const fn lacks_pages(reason: &SkipReason) -> bool {
     matches!(reason, SkipReason::TablespaceShort { .. } | SkipReason::UnknownTablespace)
 }
 
-/// True when pages were not examined, so that what replay meets there is not known.
-const fn hides_pages(reason: &SkipReason) -> bool {
+/// True when pages, or where replay begins, were not examined, so that what replay meets is not known.
+const fn hides_replay(reason: &SkipReason) -> bool {
     matches!(
         reason,
         SkipReason::Unreadable(_)
+            | SkipReason::CheckpointNotFound
             | SkipReason::OutsideDataDirectory { .. }
             | SkipReason::Interrupted(Lacking::Pages)
             | SkipReason::Encrypted { .. }
@@ -237,7 +246,7 @@ fn start_of(
         || source.spaces.all.iter().any(|space| space.page_0 == PageState::Empty && !is_page_0_restored(space.id))
     {
         InnodbStart::MayStop
-    } else if coverage.skipped.iter().any(|skipped| hides_pages(&skipped.reason)) {
+    } else if coverage.skipped.iter().any(|skipped| hides_replay(&skipped.reason)) {
         InnodbStart::Unknown
     } else {
         InnodbStart::NothingAgainst
@@ -257,6 +266,7 @@ pub fn innodb_page(
     let source = InnodbSource::open(request)?;
     let (mut findings, mut coverage) = (Vec::new(), Coverage::default());
     source.notes(&mut findings, &mut coverage);
+    note_replay(&source, &mut coverage);
     let wanted = source.space_named(space).ok_or_else(|| InspectError::NoSuchTablespace(space.to_owned()))?;
     let Some(space_id) = source.spaces.all.get(wanted).map(|space| space.id) else {
         return Err(InspectError::NoSuchTablespace(space.to_owned()));

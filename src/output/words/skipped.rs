@@ -40,6 +40,7 @@ impl fmt::Display for SkippedPart {
             Self::DoubleWriteBuffer => f.write_str("double write buffer"),
             Self::RestOfDoubleWriteBuffer => f.write_str("the rest of the double write buffer"),
             Self::DataFiles => f.write_str("data files"),
+            Self::RedoLog => f.write_str("the redo log"),
             Self::RestOfTablespaces => f.write_str("the rest of the tablespaces"),
             Self::RelationFiles => f.write_str("relation files"),
             Self::RestOfRelationFiles => f.write_str("the rest of the relation files"),
@@ -192,6 +193,9 @@ impl fmt::Display for SkipReason {
             }
             Self::SlotsOfZeros => {
                 f.write_str("slots are all zero that a server fills before others: what was in them is lost")
+            }
+            Self::CheckpointNotFound => {
+                f.write_str("no checkpoint was found in it: what a start would replay, and whether it can, is unknown")
             }
             Self::OptionFileIncludes => {
                 f.write_str("it includes other option files, which are not read: they may name other directories")
