@@ -47,6 +47,8 @@ pub enum FindingKind {
     ServerDirectory { needed_for: Obstacle, why: ErrorWords },
     /// A server refuses a `pg_filenode.map`.
     FilenodeMap(ErrorWords),
+    /// `pg_xact` does not say how transactions ended.
+    XactFile(ErrorWords),
     /// `PG_VERSION` of a database is missing or of another major.
     DatabaseVersion(ErrorWords),
     /// The first file of a relation that the catalog has is missing.
@@ -437,6 +439,7 @@ impl FindingKind {
             self,
             Self::ServerDirectory { .. }
                 | Self::FilenodeMap(_)
+                | Self::XactFile(_)
                 | Self::DatabaseVersion(_)
                 | Self::RelationFileMissing { .. }
                 | Self::MoreRelationFiles { .. }

@@ -15,6 +15,7 @@ use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::server_files::{
     FileFault, database_directory, database_version, is_missing, server_directory, usable_map,
 };
+use crate::cluster::xact_files::{XactFault, xact_faults};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
 use crate::parsers::control::{ControlFile, DbState};
 use crate::parsers::filenode_map::FilenodeMap;
@@ -73,6 +74,7 @@ pub fn examine(
         }
     }
     if is_settled && let Some(control) = control {
+        files.transactions(directory, control, replays, coverage);
         files.relations(directory, names, paths, control, &maps);
     }
     files
@@ -129,6 +131,18 @@ impl ServerFiles {
                 let kind = |why| FindingKind::ServerDirectory { needed_for, why };
                 self.fault(Path::new(name), &fault, needed_for, kind, coverage);
             }
+        }
+    }
+
+    /// A start that replays reads a file that is missing as zeros, one without replay refuses; no start reads one that ends too soon.
+    fn transactions(&mut self, directory: &DataDir, control: &ControlFile, replays: bool, coverage: &mut Coverage) {
+        for XactFault { file, fault } in xact_faults(directory, control) {
+            let obstacle = match &fault {
+                FileFault::XactsZero { .. } => Obstacle::Commits,
+                FileFault::Access(error) if error.is_not_found() && replays => Obstacle::Commits,
+                _ => Obstacle::Start,
+            };
+            self.fault(&file, &fault, obstacle, FindingKind::XactFile, coverage);
         }
     }
 

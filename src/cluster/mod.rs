@@ -29,4 +29,5 @@ pub mod tar_backup;
 pub mod tar_facts;
 pub mod tar_members;
 pub mod wal;
+pub mod xact_files;
 mod xact_log;

@@ -34,6 +34,22 @@ pub enum FileFault {
         /// Bytes that are read.
         expected: usize,
     },
+    /// It ends before the state of a transaction that a table may name.
+    #[error("it ends before offset {offset} is complete, where the ends of transactions up to {last_xid} stand")]
+    XactsCut {
+        /// The last transaction that is missing.
+        last_xid: u64,
+        /// Offset of the page in the file.
+        offset: u64,
+    },
+    /// A page of it says of no transaction how it ended.
+    #[error("only zeros at offset {offset}, where the ends of transactions from {first_xid} on stand")]
+    XactsZero {
+        /// The first transaction.
+        first_xid: u64,
+        /// Offset of the page in the file.
+        offset: u64,
+    },
     /// It is of another major.
     #[error("says {found:?}, the cluster is of major {expected}")]
     Version {

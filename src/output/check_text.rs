@@ -130,11 +130,15 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
             _ => "the server will not start: WAL from the redo point on is missing",
         }
         .to_owned(),
-        Start::Refused => "the server will NOT start: a directory that it needs is missing, or pg_control is not as it \
+        Start::Refused => "the server will NOT start: a directory or file that it needs is missing or damaged, or pg_control is not as it \
             demands (see the problems)"
             .to_owned(),
         Start::NotUsable { obstacle: Obstacle::Checkpoints } => {
             "the server starts, but no checkpoint ends, since a directory is missing (see the problems)".to_owned()
+        }
+        Start::NotUsable { obstacle: Obstacle::Commits } => {
+            "the server starts, but takes committed transactions for undone, since files of pg_xact are missing or damaged"
+                .to_owned()
         }
         Start::NotUsable { .. } => "the server starts, but connections fail, since files of its catalogs are missing or \
             damaged (see the problems)"

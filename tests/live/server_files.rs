@@ -136,3 +136,53 @@ fn control_file_that_the_server_refuses_is_not_started_from() {
         assert!(!copy.launch(&[]), "{at}: {}", copy.log());
     }
 }
+
+#[test]
+fn transactions_whose_ends_are_lost_are_not_passed_over() {
+    let Some(server) = Server::start("full_page_writes = on") else { return };
+    server.sql("create table t as select i from generate_series(1, 1000) i; checkpoint; insert into t values (0);");
+    let count = |server: &Server| {
+        let given =
+            ["-XAtq", "-h", arg(server.host()), "-U", "postgres", "-d", "postgres", "-c", "select sum(1) from t"];
+        String::from_utf8_lossy(&server.run("psql", &given).stdout).trim().to_owned()
+    };
+    let stopped_copy = |server: &Server| {
+        let copy = server.copy();
+        assert!(copy.launch(&[]) && count(&copy) == "1001", "{}", copy.log());
+        copy.stop("fast");
+        copy
+    };
+    server.stop("immediate");
+    let stopped = stopped_copy(&server);
+    let path = "pg_xact/0000";
+    for (of, damage, start) in [
+        (&server, "none", "completes"),
+        (&server, "missing", "not_usable"),
+        (&server, "zeros", "not_usable"),
+        (&server, "cut", "cannot_begin"),
+        (&stopped, "none", "without_replay"),
+        (&stopped, "missing", "cannot_begin"),
+        (&stopped, "zeros", "not_usable"),
+        (&stopped, "cut", "cannot_begin"),
+    ] {
+        let copy = of.copy();
+        let file = copy.data().join(path);
+        let bytes = fs::read(&file).unwrap();
+        match damage {
+            "missing" => fs::remove_file(&file).unwrap(),
+            "zeros" => fs::write(&file, vec![0; bytes.len()]).unwrap(),
+            "cut" => fs::write(&file, &bytes[..100]).unwrap(),
+            _ => {}
+        }
+        let (status, foretold, problems, _) = told(&copy.data());
+        assert_eq!(foretold, start, "{damage}: {problems:?}");
+        let is_named = problems.contains(&("xact_file".to_owned(), path.to_owned()));
+        assert_eq!((status > 0, is_named), (damage != "none", damage != "none"), "{damage}: {problems:?}");
+        let is_up = copy.launch(&[]);
+        assert_eq!(is_up, start != "cannot_begin", "{damage}: {}", copy.log());
+        // What was counted before the stop has hint bits.
+        if is_up && damage != "none" && std::ptr::eq(of, &server) {
+            assert_ne!(count(&copy), "1001", "{damage}");
+        }
+    }
+}

@@ -15,6 +15,8 @@ use crate::types::Lsn;
 pub enum Obstacle {
     /// Checkpoints, also that of the next shutdown.
     Checkpoints,
+    /// Reading what was committed: it is taken for undone.
+    Commits,
     /// Connections to one or all databases.
     Connections,
     /// The start itself.

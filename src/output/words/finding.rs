@@ -25,7 +25,10 @@ impl fmt::Display for FindingKind {
             Self::VersionsDisagree { control_version, major } => {
                 write!(f, "version {control_version} is not what major {major} writes")
             }
-            Self::ServerDirectory { why, .. } | Self::FilenodeMap(why) | Self::DatabaseVersion(why) => why.fmt(f),
+            Self::ServerDirectory { why, .. }
+            | Self::FilenodeMap(why)
+            | Self::XactFile(why)
+            | Self::DatabaseVersion(why) => why.fmt(f),
             Self::RelationFileMissing { name } => write!(f, "missing: the first file of {name}"),
             Self::MoreRelationFiles { count } => {
                 write!(f, "further relations in the catalog whose first file is missing: {count}")
@@ -233,6 +236,9 @@ impl FindingKind {
             Self::ServerDirectory { .. } => "the server starts, but no checkpoint ends without this directory",
             Self::FilenodeMap(_) => {
                 "the server starts, but fails to open its catalogs: no connection works, in global to any database"
+            }
+            Self::XactFile(_) => {
+                "what these transactions committed is lost with it: the server takes them for undone, or does not start"
             }
             Self::DatabaseVersion(_) => "the server starts, but no connection to this database works",
             Self::RelationFileMissing { .. } | Self::MoreRelationFiles { .. } => {
