@@ -227,8 +227,8 @@ pub fn start_sentence(replay: &Replay, outlook: &Outlook, pages: &[PageReport], 
     );
     say(
         &outlook.stay,
-        "damaged page is not touched by replay and fails when it is read",
-        "damaged pages are not touched by replay and fail when they are read",
+        "damaged page is not touched by replay, and fails or gives wrong rows when it is read",
+        "damaged pages are not touched by replay, and fail or give wrong rows when they are read",
     );
     sentences.join("; ")
 }

@@ -307,8 +307,8 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
             Words::new("Nothing has to be repaired; the server can be started:").with(start_command(context.data_dir))
         }
         NextStep::Start { is_proven: false } => Words::new(
-            "Nothing was found that has to be repaired. That does not prove that all is well: read the doubts; \
-             without data checksums, a torn page whose halves fit together goes unnoticed. Copy the data directory \
+            "Nothing was found that has to be repaired. That does not prove that all is well: read the doubts, \
+             where there are any; without data checksums, a torn page whose halves fit together goes unnoticed. Copy the data directory \
              before the server is started, and compare what matters with a backup or a standby.",
         )
         .with(start_command(context.data_dir)),
@@ -426,8 +426,8 @@ fn salvage(kind: Lost, relations: &[Affected], context: StepContext<'_>) -> Word
              by database, and restore that into a new cluster."
         }
         Lost::Tables => {
-            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. All \
-             other rows can be read, from version 14 on by ranges of ctid. SET zero_damaged_pages = on makes the \
+            "These are tables: the rows with these ctids are at risk, unless a backup or a standby has them. What is \
+             in whole pages can be read, from version 14 on by ranges of ctid. SET zero_damaged_pages = on makes the \
              server treat the page as empty: its rows are gone for good, and the indexes of the table have to be \
              rebuilt. pg_surgery removes single rows, but only from a page that can be read."
         }

@@ -8,7 +8,9 @@ impl fmt::Display for ProofReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { is_needless, whole, wrong, undecided, without_base, not_built, server, records } = self;
         if *is_needless {
-            return f.write_str("nothing: pages have checksums, which prove more");
+            return f.write_str(
+                "nothing: checksums show every torn page, but not a lost write, which leaves an older page whole",
+            );
         }
         write!(f, "{whole} pages whole, {wrong} not")?;
         if let Some(server) = server {
