@@ -51,6 +51,10 @@ pub enum FindingKind {
     XactFile(ErrorWords),
     /// `PG_VERSION` of a database is missing or of another major.
     DatabaseVersion(ErrorWords),
+    /// The directory of a database is missing.
+    DatabaseMissing { name: String },
+    /// What the server put into a tablespace is missing. `relations`: how many there the catalogs certainly have.
+    TablespaceMissing { name: String, relations: u64 },
     /// The first file of a relation that the catalog has is missing.
     RelationFileMissing { name: String },
     /// More such files than are named one by one.
@@ -441,6 +445,8 @@ impl FindingKind {
                 | Self::FilenodeMap(_)
                 | Self::XactFile(_)
                 | Self::DatabaseVersion(_)
+                | Self::DatabaseMissing { .. }
+                | Self::TablespaceMissing { .. }
                 | Self::RelationFileMissing { .. }
                 | Self::MoreRelationFiles { .. }
         )

@@ -12,14 +12,12 @@ use super::verdict::xid::is_newer_xid;
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
-use crate::cluster::server_files::{
-    FileFault, database_directory, database_version, is_missing, server_directory, usable_map,
-};
+use crate::cluster::server_files::{FileFault, database_version, is_missing, server_directory, usable_map};
 use crate::cluster::xact_files::{XactFault, xact_faults};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
 use crate::parsers::control::{ControlFile, DbState};
 use crate::parsers::filenode_map::FilenodeMap;
-use crate::types::{ForkNumber, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
+use crate::types::{DEFAULT_TABLESPACE_OID, ForkNumber, GLOBAL_TABLESPACE_OID, Oid, RelFileLocator};
 
 /// Missing files that are named one by one.
 const MAX_NAMED: usize = 20;
@@ -64,9 +62,20 @@ pub fn examine(
     files.directories(directory, replays, coverage);
     let shared = files.map(directory, Path::new("global"), coverage);
     let is_old = |xmin: u32| control.is_some_and(|control| is_before_redo(control, xmin));
+    let was_stopped = control.is_some_and(|control| control.prefix.state == DbState::SHUT_DOWN);
     let mut maps = vec![(GLOBAL_TABLESPACE_OID, 0, shared)];
     for (oid, home) in names.homes().filter(|(_, home)| is_old(home.xmin)) {
-        let Some(of) = database_directory(directory, paths, (oid, home)) else { continue };
+        let of = paths.directory(home.spc_oid, oid);
+        if is_missing(directory, &of) {
+            // One that was dropped or moved away has a row that somebody tried to delete.
+            if is_settled && (home.was_never_deleted || was_stopped) {
+                files.hinder(Obstacle::Connections);
+                let name = names.database(oid).unwrap_or_default().to_owned();
+                let found = Finding::problem(FindingKind::DatabaseMissing { name });
+                files.findings.push(found.in_file(&of.display().to_string()));
+            }
+            continue;
+        }
         maps.push((home.spc_oid, oid, files.map(directory, &of, coverage)));
         if let Err(fault) = database_version(directory, &of) {
             let file = of.join("PG_VERSION");
@@ -190,6 +199,19 @@ impl ServerFiles {
         }
         if missing.iter().any(|(.., is_catalog)| *is_catalog) {
             self.hinder(Obstacle::Connections);
+        }
+        for (spc_oid, row) in names.certain_tablespaces().filter(|(_, row)| is_before_redo(control, row.xmin)) {
+            let is_own = [DEFAULT_TABLESPACE_OID, GLOBAL_TABLESPACE_OID].contains(&spc_oid);
+            if is_own || !is_missing(directory, &paths.tablespace(spc_oid)) {
+                continue;
+            }
+            let before = missing.len();
+            missing.retain(|(rel, ..)| rel.spc_oid != spc_oid);
+            let relations = u64::try_from(before.saturating_sub(missing.len())).unwrap_or(u64::MAX);
+            // An empty one may have been dropped since, which only WAL tells.
+            let kind = FindingKind::TablespaceMissing { name: row.name.to_string(), relations };
+            let found = if was_stopped || relations > 0 { Finding::problem(kind) } else { Finding::note(kind) };
+            self.findings.push(found.in_file(&paths.tablespace(spc_oid).display().to_string()));
         }
         let further = missing.len().saturating_sub(MAX_NAMED);
         for (rel, name, _) in missing.into_iter().take(MAX_NAMED) {

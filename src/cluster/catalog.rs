@@ -230,21 +230,23 @@ impl Reader {
         let shared =
             |oid| RelFileLocator { spc_oid: GLOBAL_TABLESPACE_OID, db_oid: 0, rel_number: shared_map.to_read(oid) };
         for (oid, label) in self.named_rows(shared(PG_TABLESPACE_OID), "pg_tablespace", gaps) {
-            self.names.add_tablespace(oid, label.name);
+            self.names.add_tablespace(oid, label.name, label.trust);
         }
         let mut labels = Labels::new();
         self.live_rows(shared(PG_DATABASE_OID), "pg_database", gaps, &mut |row, trust| {
+            let was_never_deleted = row.header.was_never_deleted();
             let row = DatabaseRow::decode(layout, row)?;
-            labels.add(row.oid, Label { name: row.name.text().into(), trust, more: row.spc_oid });
+            labels.add(row.oid, Label { name: row.name.text().into(), trust, more: (row.spc_oid, was_never_deleted) });
             Ok(())
         });
         let mut databases = Vec::new();
         for (oid, label) in labels.finish("databases", gaps) {
             self.names.add_database(oid, Arc::clone(&label.name));
+            let (spc_oid, was_never_deleted) = label.more;
             if label.trust.doubt.is_none() {
-                self.names.add_home(oid, DatabaseHome { spc_oid: label.more, xmin: label.trust.xmin });
+                self.names.add_home(oid, DatabaseHome { spc_oid, xmin: label.trust.xmin, was_never_deleted });
             }
-            databases.push(Database { oid, spc_oid: label.more, name: Some(label.name), doubt: label.trust.doubt });
+            databases.push(Database { oid, spc_oid, name: Some(label.name), doubt: label.trust.doubt });
         }
         let unnamed = self.unnamed_databases(&databases, gaps);
         databases.extend(unnamed);

@@ -140,6 +140,21 @@ pub struct DatabaseHome {
     pub spc_oid: Oid,
     /// Transaction that inserted the row.
     pub xmin: u32,
+    /// Nothing tried to delete the row or to replace it. A server removes the directory only once the deletion is on disk.
+    ///
+    /// Source: `dropdb` and `movedb`, `src/backend/commands/dbcommands.c`, which wait for a checkpoint.
+    pub was_never_deleted: bool,
+}
+
+/// A tablespace by a row of `pg_tablespace`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TablespaceRow {
+    /// Its name, as stored.
+    pub name: Arc<str>,
+    /// Transaction that inserted the row.
+    pub xmin: u32,
+    /// The row was committed, and nothing speaks against it.
+    pub is_certain: bool,
 }
 
 /// Names of relations, databases and tablespaces of one cluster: see [`Self::read`] and [`Self::from_json`].
@@ -148,7 +163,7 @@ pub struct RelationNames {
     relations: HashMap<RelFileLocator, RelationName>,
     databases: BTreeMap<Oid, Arc<str>>,
     homes: BTreeMap<Oid, DatabaseHome>,
-    tablespaces: BTreeMap<Oid, Arc<str>>,
+    tablespaces: BTreeMap<Oid, TablespaceRow>,
     schemas: HashMap<(Oid, Oid), Arc<str>>,
     system_identifier: Option<u64>,
     left_out: u64,
@@ -233,6 +248,11 @@ impl RelationNames {
         self.homes.iter().map(|(oid, home)| (*oid, home))
     }
 
+    /// The tablespaces that certainly are.
+    pub fn certain_tablespaces(&self) -> impl Iterator<Item = (Oid, &TablespaceRow)> {
+        self.tablespaces.iter().filter(|(_, row)| row.is_certain).map(|(oid, row)| (*oid, row))
+    }
+
     /// Relations with a name from a committed row that nothing speaks against, sorted, each with the transaction that
     /// inserted the row.
     #[must_use]
@@ -246,7 +266,7 @@ impl RelationNames {
     /// Name of a tablespace.
     #[must_use]
     pub fn tablespace(&self, spc_oid: Oid) -> Option<&str> {
-        self.tablespaces.get(&spc_oid).map(AsRef::as_ref)
+        self.tablespaces.get(&spc_oid).map(|row| row.name.as_ref())
     }
 
     /// Number of relations with a name.
@@ -330,8 +350,8 @@ impl RelationNames {
         self.homes.insert(oid, home);
     }
 
-    pub(super) fn add_tablespace(&mut self, oid: Oid, name: Arc<str>) {
-        self.tablespaces.insert(oid, name);
+    pub(super) fn add_tablespace(&mut self, oid: Oid, name: Arc<str>, trust: Trust) {
+        self.tablespaces.insert(oid, TablespaceRow { name, xmin: trust.xmin, is_certain: trust.doubt.is_none() });
     }
 
     /// Adds a name, or keeps the better one of two. Two sound names of two relations are a contradiction.

@@ -84,8 +84,14 @@ impl RelationPaths {
         match spc_oid {
             GLOBAL_TABLESPACE_OID => PathBuf::from("global"),
             DEFAULT_TABLESPACE_OID => PathBuf::from(format!("base/{db_oid}")),
-            _ => PathBuf::from(format!("pg_tblspc/{spc_oid}/{}/{db_oid}", self.version_directory)),
+            _ => self.tablespace(spc_oid).join(db_oid.to_string()),
         }
+    }
+
+    /// Directory of this server in a tablespace, relative to the data directory.
+    #[must_use]
+    pub fn tablespace(&self, spc_oid: Oid) -> PathBuf {
+        PathBuf::from(format!("pg_tblspc/{spc_oid}/{}", self.version_directory))
     }
 
     /// Path of one segment file, relative to the data directory.

@@ -1,15 +1,12 @@
 //! What a server needs of a data directory besides pages, WAL and `pg_control`: directories, maps of file numbers, and the
 //! version of each database.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::data_dir::{DataDir, VERSION_LIMIT_BYTES};
-use super::names::DatabaseHome;
 use super::open::{AccessError, Links, linked_directory, read_small, real_directories};
-use super::relation_path::RelationPaths;
 use crate::parsers::error::ParseError;
 use crate::parsers::filenode_map::{FilenodeMap, FilenodeMapFault};
-use crate::types::Oid;
 
 /// Longest `pg_filenode.map` that is read, in bytes.
 const MAP_LIMIT_BYTES: u64 = 4096;
@@ -116,18 +113,7 @@ pub fn server_directory(directory: &DataDir, name: &str) -> Result<(), FileFault
     Ok(linked_directory(&directory.root().join(name))?)
 }
 
-/// The directory of a database, if it is there. One that is not may have been dropped, which WAL would tell.
-#[must_use]
-pub fn database_directory(
-    directory: &DataDir,
-    paths: &RelationPaths,
-    (oid, home): (Oid, &DatabaseHome),
-) -> Option<PathBuf> {
-    let relative = paths.directory(home.spc_oid, oid);
-    directory.root().join(&relative).symlink_metadata().is_ok().then_some(relative)
-}
-
-/// True when nothing at all has this path, relative to the data directory.
+/// True when nothing at all has this path, relative to the data directory, or a link on the way to it leads nowhere.
 #[must_use]
 pub fn is_missing(directory: &DataDir, relative: &Path) -> bool {
     let metadata = directory.root().join(relative).symlink_metadata();

@@ -168,6 +168,12 @@ impl TupleHeader {
         self.has(infomask::XMAX_LOCK_ONLY) || old
     }
 
+    /// True when nothing ever deleted or replaced the row, whether or not it came to its end.
+    #[must_use]
+    pub const fn was_never_deleted(&self) -> bool {
+        self.has(infomask::XMAX_INVALID) || self.xmax == 0 || self.is_only_locked()
+    }
+
     /// Whether the row is part of the table, with all sessions gone. `status` looks a transaction up in `pg_xact`; it is
     /// asked only where the hint bits leave the question open.
     ///
@@ -187,7 +193,7 @@ impl TupleHeader {
             XactStatus::InProgress | XactStatus::SubCommitted => Some(Liveness::InsertionOpen),
             XactStatus::Unknown => Some(Liveness::InsertionUnknown),
         };
-        if self.has(infomask::XMAX_INVALID) || self.xmax == 0 || self.is_only_locked() {
+        if self.was_never_deleted() {
             return open.unwrap_or(Liveness::Live);
         }
         if self.has(infomask::XMAX_IS_MULTI) {

@@ -8,6 +8,7 @@ mod differential_checksums;
 mod differential_waldump;
 mod donors;
 mod likely_causes;
+mod lost_files;
 mod mariadb;
 mod predictions;
 mod prove;

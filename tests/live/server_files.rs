@@ -7,7 +7,7 @@ use crate::common::live::Server;
 use crate::common::{arg, dwbinspect};
 
 /// Status, how a start goes, and the kinds of problems with their files.
-fn told(data: &Path) -> (i32, String, Vec<(String, String)>, String) {
+pub fn told(data: &Path) -> (i32, String, Vec<(String, String)>, String) {
     let ran = dwbinspect(&["check", arg(data), "--format", "ndjson"]);
     let summary = ran.of_type("summary").pop().expect("summary");
     let problems = ran.of_type("finding").into_iter().filter(|finding| finding["severity"] == "problem");

@@ -29,6 +29,16 @@ impl fmt::Display for FindingKind {
             | Self::FilenodeMap(why)
             | Self::XactFile(why)
             | Self::DatabaseVersion(why) => why.fmt(f),
+            Self::DatabaseMissing { name } => write!(f, "missing: the directory of database {name}"),
+            Self::TablespaceMissing { name, relations: 0 } => {
+                write!(f, "tablespace {name}: its directory is missing, or the link leads nowhere")
+            }
+            Self::TablespaceMissing { name, relations } => {
+                write!(
+                    f,
+                    "tablespace {name}: its directory is missing, or the link leads nowhere; relations in it: {relations}"
+                )
+            }
             Self::RelationFileMissing { name } => write!(f, "missing: the first file of {name}"),
             Self::MoreRelationFiles { count } => {
                 write!(f, "further relations in the catalog whose first file is missing: {count}")
@@ -241,6 +251,16 @@ impl FindingKind {
                 "what these transactions committed is lost with it: the server takes them for undone, or does not start"
             }
             Self::DatabaseVersion(_) => "the server starts, but no connection to this database works",
+            Self::DatabaseMissing { .. } => {
+                "the server starts without it, and no connection to this database works: all that is in it is lost, \
+                 unless the directory is brought back"
+            }
+            Self::TablespaceMissing { relations: 0, .. } => {
+                "nothing can be put into it; the catalogs know of nothing there that must be there, unless WAL made it"
+            }
+            Self::TablespaceMissing { .. } => {
+                "a start does not notice; all relations in it fail when they are read: mount what is missing, or set the link anew"
+            }
             Self::RelationFileMissing { .. } | Self::MoreRelationFiles { .. } => {
                 "what it held is lost, unless the file is brought back: a start does not notice, only whoever reads it"
             }
