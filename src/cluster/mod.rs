@@ -29,5 +29,6 @@ pub mod tar_backup;
 pub mod tar_facts;
 pub mod tar_members;
 pub mod wal;
+pub mod wal_marks;
 pub mod xact_files;
 mod xact_log;

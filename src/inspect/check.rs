@@ -376,6 +376,7 @@ fn judge(
             own: wal.own.as_ref(),
             unknown_versions: &wal.unknown_versions,
             denied: &wal.denied,
+            marks: &wal.marks,
             all: wal.all.as_ref(),
         },
         donors,

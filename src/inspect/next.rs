@@ -9,6 +9,7 @@ use crate::analysis::finding::{Finding, Severity};
 use crate::analysis::finding_kind::FindingKind;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::judge::Verdict;
+use crate::analysis::verdict::missing_wal::{MissingSegments, WalNames};
 use crate::analysis::verdict::next_step::{ArchivedSegment, NamedRelation, NextStep, Owner, Setting, next_steps};
 use crate::analysis::verdict::outlook::Outlook;
 use crate::analysis::verdict::replay::{Recovery, Replay, run_of};
@@ -35,6 +36,7 @@ pub fn steps_for(examined: &Examination, pages: &[PageReport], outlook: &Outlook
     let replay = &examined.report.replay;
     let setting = Setting {
         archived: archived_segments(examined, replay),
+        missing_end: missing_end(examined, replay),
         has_archive: examined.wal.has_archive,
         denied_files: denied_files(examined),
         lacks_files: examined.findings.iter().any(|finding| finding.kind.is_of_server_files()),
@@ -68,6 +70,16 @@ fn archived_segments(examined: &Examination, replay: &Replay) -> Vec<ArchivedSeg
         Some(ArchivedSegment { path: path.map(Path::to_owned), name })
     };
     all.segments()[run].iter().filter(needed).filter(|file| !is_own(file)).filter_map(archived).collect()
+}
+
+/// Segments after the end of WAL that were written, and that are neither in `pg_wal` nor elsewhere.
+fn missing_end(examined: &Examination, replay: &Replay) -> MissingSegments {
+    let wal = &examined.wal;
+    let written = replay.doubts.iter().filter_map(Doubt::written_until).max();
+    let (Some(set), Some((end, written))) = (wal.all.as_ref().or(wal.own.as_ref()), replay.end_lsn.zip(written)) else {
+        return MissingSegments::default();
+    };
+    WalNames::of(set).missing(end, written)
 }
 
 /// Files of the cluster that the system does not let this user open.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::escape::printable;
 use super::shell::quoted;
 use super::text::{Layout, wrapped};
+use crate::analysis::verdict::missing_wal::MissingSegments;
 use crate::analysis::verdict::next_step::{
     Affected, ArchivedSegment, Lost, NamedRelation, NextStep, Owner, Rebuilt, UnknownVersion,
 };
@@ -161,8 +162,21 @@ fn count(pages: usize) -> String {
     if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") }
 }
 
-/// What to do with WAL that was found elsewhere. `dir`: the arguments of a check.
-fn bring_archived(archived: &[ArchivedSegment], dir: &str, context: StepContext<'_>) -> Words {
+/// Adds the command that copies segments into `pg_wal`, where that is all they need, and the one that checks again. `dir`: the
+/// arguments of a check.
+fn with_copies(words: Words, files: Option<Vec<String>>, dir: &str, context: StepContext<'_>) -> Words {
+    let words = match files {
+        Some(files) => {
+            words.with(format!("cp -p {} {}", files.join(" "), quoted(&format!("{}/pg_wal/", context.data_dir))))
+        }
+        None => words,
+    };
+    words.with(format!("pg_dwbinspect check {dir}"))
+}
+
+/// What segments that were found elsewhere are called, the files of those that only need to be copied, and what the others need
+/// besides.
+fn found_elsewhere(archived: &[ArchivedSegment]) -> (String, Option<Vec<String>>, &'static str) {
     let named = match archived {
         [only] => only.name.clone(),
         [first, .., last] => format!("{} segments, {} to {}", archived.len(), first.name, last.name),
@@ -172,19 +186,45 @@ fn bring_archived(archived: &[ArchivedSegment], dir: &str, context: StepContext<
         archived.iter().map(|segment| segment.path.as_ref().map(|path| quoted(&path.display().to_string()))).collect();
     let files = files.filter(|files| files.len() <= MAX_COPIED);
     let how = if files.is_some() { "" } else { ", unpacked and each under the name that begins its WAL" };
+    (named, files, how)
+}
+
+/// What to do with WAL that was found elsewhere.
+fn bring_archived(archived: &[ArchivedSegment], dir: &str, context: StepContext<'_>) -> Words {
+    let (named, files, how) = found_elsewhere(archived);
     let words = Words::new(format!(
         "What was examined with the directory holds WAL that the start needs and pg_wal lacks, or has damaged: {named}. Copy it into \
          pg_wal (make that directory if it is gone){how}, readable for the owner of the directory, and check again. \
          Whether WAL after it was written and never archived is not known from here: if so, changes are lost, and \
          pages may be newer than all WAL. The check names those that show it.",
     ));
-    let words = match files {
-        Some(files) => {
-            words.with(format!("cp -p {} {}", files.join(" "), quoted(&format!("{}/pg_wal/", context.data_dir))))
+    with_copies(words, files, dir, context)
+}
+
+/// What to do about WAL that was written after the end of `pg_wal`.
+fn bring_rest(archived: &[ArchivedSegment], missing: &MissingSegments, dir: &str, context: StepContext<'_>) -> Words {
+    let mut sentence = "Do not start the server yet: WAL in pg_wal ends too early, or may do so (see the doubts). A start ends replay \
+        there, gives up what was committed later, and writes new WAL in its place."
+        .to_owned();
+    if archived.is_empty() {
+        if !missing.is_empty() {
+            sentence.push_str(&format!(" Missing: {missing}."));
         }
-        None => words,
-    };
-    words.with(format!("pg_dwbinspect check {dir}"))
+        sentence.push_str(
+            " Look for that WAL where the server archives it, on standbys (their pg_wal) and in other copies of the directory, and \
+             name the place:",
+        );
+        return Words::new(sentence).with(format!("pg_dwbinspect check --wal ARCHIVE {dir}"));
+    }
+    let (named, files, how) = found_elsewhere(archived);
+    sentence.push_str(&format!(
+        " What was examined with the directory holds WAL that pg_wal lacks, or has damaged: {named}. Copy it into pg_wal{how}, \
+         readable for the owner of the directory, and check again.",
+    ));
+    if !missing.is_empty() {
+        sentence.push_str(&format!(" Still missing: {missing}."));
+    }
+    with_copies(Words::new(sentence), files, dir, context)
 }
 
 /// A step in words.
@@ -230,6 +270,7 @@ pub fn words_of(step: &NextStep, context: StepContext<'_>) -> Words {
         })
         .with(format!("pg_dwbinspect check --wal ARCHIVE {dir}")),
         NextStep::BringWal { archived, .. } => bring_archived(archived, &dir, context),
+        NextStep::BringRestOfWal { archived, missing } => bring_rest(archived, missing, &dir, context),
         NextStep::CompleteBackup => Words::new(
             "Give recovery the rest of the WAL: recovery.signal with a restore_command, or the missing segments in \
              pg_wal. If this is an incremental backup, run pg_combinebackup first.",

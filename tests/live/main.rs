@@ -18,4 +18,5 @@ mod rows;
 mod server_files;
 mod tear;
 mod verify;
+mod wal_end;
 mod whatif;

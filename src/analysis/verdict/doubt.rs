@@ -8,6 +8,7 @@ use strum::{IntoStaticStr, VariantNames};
 use crate::analysis::error_words::{ErrorCause, ErrorWords};
 use crate::analysis::finding_kind::MissingPages;
 use crate::analysis::skipped::Skipped;
+use crate::cluster::wal_marks::WalMark;
 use crate::parsers::wal::end::EndOfWal;
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{BlockNumber, Lsn, PageId};
@@ -36,6 +37,20 @@ pub enum LsnWitness {
         /// Index of the slot in the file.
         slot_index: u64,
     },
+}
+
+/// What shows that WAL had been written past the end of `pg_wal`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalWitness {
+    /// A segment from elsewhere that goes on with WAL of this cluster.
+    Segment {
+        /// The file.
+        file: String,
+        /// WAL that lies there.
+        lsn: Lsn,
+    },
+    /// A name in the data directory.
+    Mark(WalMark),
 }
 
 /// Why pages were not read for their LSNs.
@@ -156,6 +171,24 @@ pub enum Doubt {
         /// Address that was written.
         known_lsn: Lsn,
     },
+    /// WAL that was written after the end of `pg_wal` is elsewhere, or a file says that there was more.
+    EndMissing {
+        /// How WAL ends.
+        end: EndOfWal,
+        /// What shows it.
+        witness: WalWitness,
+    },
+    /// The last record goes on in a segment that is not there, or not to its end.
+    EndCutOff {
+        /// How WAL ends.
+        end: EndOfWal,
+        /// The segment.
+        segment: String,
+        /// Its first byte.
+        start_lsn: Lsn,
+        /// It is there, and shorter than a segment.
+        is_there: bool,
+    },
     /// A segment is missing, later ones are there.
     SegmentMissing {
         /// How the part before it ends.
@@ -252,6 +285,37 @@ impl Doubt {
                 | Self::BrokenOff
                 | Self::WalBrokenOff
         )
+    }
+
+    /// True when WAL had been written past the end that replay will find, or may have been: what was committed there is lost
+    /// with a start.
+    #[must_use]
+    pub const fn shows_missing_end(&self) -> bool {
+        matches!(
+            self,
+            Self::RecordsFollow { .. }
+                | Self::BeforeKnownEnd { .. }
+                | Self::EndMissing { .. }
+                | Self::EndCutOff { .. }
+                | Self::SegmentMissing { .. }
+                | Self::EndsBeforeConsistency { .. }
+                | Self::PageAfterEnd { .. }
+        )
+    }
+
+    /// An address up to which WAL had been written, where that is known: past the end that replay will find.
+    #[must_use]
+    pub fn written_until(&self) -> Option<Lsn> {
+        match self {
+            Self::BeforeKnownEnd { known_lsn, .. } => Some(*known_lsn),
+            Self::EndMissing { witness: WalWitness::Segment { lsn, .. }, .. } => Some(*lsn),
+            Self::EndMissing { witness: WalWitness::Mark(mark), .. } => Some(mark.reaches),
+            Self::EndsBeforeConsistency { least_lsn, .. } => Some(*least_lsn),
+            Self::PageAfterEnd { page_lsn, .. } => Some(*page_lsn),
+            // A byte of the segment that is missing.
+            Self::EndCutOff { start_lsn, .. } => Some(start_lsn.advanced_by(1)),
+            _ => None,
+        }
     }
 
     /// True when WAL that a start needs is there, and the system does not let this user read it.

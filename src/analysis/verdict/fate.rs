@@ -302,6 +302,8 @@ fn open_end(replay: &Replay, names: &SegmentNames<'_>) -> Option<FateUnknown> {
                 | Doubt::WalChanging { .. }
                 | Doubt::BeforeKnownEnd { .. }
                 | Doubt::SegmentMissing { .. }
+                | Doubt::EndMissing { .. }
+                | Doubt::EndCutOff { .. }
                 | Doubt::EndsBeforeConsistency { .. }
                 | Doubt::BackupEndNotReached
                 | Doubt::PageAfterEnd { .. }

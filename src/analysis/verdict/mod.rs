@@ -45,6 +45,7 @@ pub mod survey;
 pub mod symptom;
 mod tuple_space;
 pub mod unchecked;
+pub mod wal_end;
 pub mod without_checksum;
 pub mod xact_ends;
 pub mod xid;

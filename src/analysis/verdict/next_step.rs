@@ -149,6 +149,13 @@ pub enum NextStep {
         /// WAL was looked for elsewhere.
         was_sought: bool,
     },
+    /// WAL had been written past the end that replay will find, or may have been.
+    BringRestOfWal {
+        /// As in [`Self::BringWal`].
+        archived: Vec<ArchivedSegment>,
+        /// Segments that are nowhere, as far as it is known that they were written.
+        missing: MissingSegments,
+    },
     /// WAL that a base backup needs to become consistent is not there.
     CompleteBackup,
     /// Empty pages that replay takes for granted.
@@ -261,6 +268,8 @@ pub struct ArchivedSegment {
 pub struct Setting {
     /// Segments from the redo point on without a gap that were found elsewhere, and that `pg_wal` lacks.
     pub archived: Vec<ArchivedSegment>,
+    /// Segments after the end of WAL that were written and are nowhere.
+    pub missing_end: MissingSegments,
     /// WAL was read from elsewhere too.
     pub has_archive: bool,
     /// Files that the system does not let this user open.
@@ -313,12 +322,16 @@ pub fn next_steps(
     }
     match outlook.start {
         Start::CannotBegin | Start::WalFromElsewhere => {
-            steps.push(NextStep::BringWal { archived: setting.archived, was_sought: setting.has_archive });
+            steps.push(NextStep::BringWal { archived: setting.archived.clone(), was_sought: setting.has_archive });
         }
         Start::BackupIncomplete => steps.push(NextStep::CompleteBackup),
         _ if setting.lacks_files => steps.push(NextStep::BringFiles),
         Start::Unknown => steps.push(NextStep::BringControl),
         _ => {}
+    }
+    let lacks_end = !replay.fetches_wal && replay.doubts.iter().any(Doubt::shows_missing_end);
+    if lacks_end && !matches!(outlook.start, Start::CannotBegin | Start::BackupIncomplete) {
+        steps.push(NextStep::BringRestOfWal { archived: setting.archived, missing: setting.missing_end });
     }
     for (pages, step) in [
         (stand_ins, NextStep::MakeStandIns { pages: stand_ins }),

@@ -15,7 +15,7 @@ use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalReadError, WalSegmentFile, WalSet};
 use crate::parsers::control::{ControlFile, DbState};
-use crate::parsers::wal::end::EndReason;
+use crate::parsers::wal::end::{EndOfWal, EndReason};
 use crate::parsers::wal::version::UnknownMagic;
 use crate::types::{Lsn, TimelineId};
 
@@ -68,6 +68,8 @@ pub struct Replay {
     pub end_lsn: Option<Lsn>,
     /// Where reading of WAL stopped: the record or page there is missing or not valid. `None` when WAL was not read to its end.
     pub broken_at: Option<Lsn>,
+    /// How reading of WAL ended; `None` as for `broken_at`.
+    pub end: Option<EndOfWal>,
     /// Reading stopped because there were no more files, not at bytes that were never written.
     pub ends_with_files: bool,
     /// Replay can begin: the record at the redo point is in `pg_wal`.
@@ -93,6 +95,7 @@ impl Replay {
             redo_lsn: None,
             end_lsn: None,
             broken_at: None,
+            end: None,
             ends_with_files: false,
             can_begin: false,
             fetches_wal: false,
@@ -264,6 +267,7 @@ impl Replay {
         let size = u64::from(set.geometry().wal_segment_size);
         let is_whole = |file: &&WalSegmentFile| file.size_bytes.is_none_or(|bytes| bytes == size);
         let last = run.clone().last().and_then(|index| set.segments().get(index)).filter(is_whole);
+        self.end = Some(end.clone());
         let is_input_end = matches!(end.reason, EndReason::InputEnds | EndReason::CutShort { .. });
         self.ends_with_files = is_input_end;
         // A file cut short before the last one lacks its own rest, not what comes after the last one.

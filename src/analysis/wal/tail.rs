@@ -97,6 +97,15 @@ pub fn ends_in_last_file(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> bo
     last.is_none_or(|last| last.start_lsn <= end.at)
 }
 
+/// How far that reaches which could not be read: where reading failed, or the end that a record of which the checksum is wrong
+/// gives itself.
+///
+/// # Errors
+/// When the segment of the end cannot be read.
+pub fn failed_until(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Lsn, WalReadError> {
+    Ok(in_rest_of_page(set, run, end)?.failed_to.max(end.at))
+}
+
 fn judge_once(set: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Result<Tail, WalReadError> {
     let complete =
         end.reason.kind() == EndKind::Complete && end.unfinished.is_none() && ends_in_last_file(set, run, end);

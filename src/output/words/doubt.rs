@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead};
+use crate::analysis::verdict::doubt::{Doubt, LsnWitness, NotRead, WalWitness};
+use crate::cluster::wal_marks::WalMarkKind;
 
 /// How many more there are than the one that was named.
 struct AndMore(usize);
@@ -19,6 +20,22 @@ impl fmt::Display for LsnWitness {
             Self::Page { page, relation } => write!(f, "the {} page at block {} of {relation}", page.fork, page.block),
             Self::InFile { path, block } => write!(f, "{path} block {block}"),
             Self::Slot { file, slot_index } => write!(f, "the image in {file} slot {slot_index}"),
+        }
+    }
+}
+
+impl fmt::Display for WalWitness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Segment { file, lsn } => write!(f, "{file} holds WAL of this cluster up to {lsn}"),
+            Self::Mark(mark) => {
+                let what = match mark.kind {
+                    WalMarkKind::Ready => "shows that the segment had been written to its end,",
+                    WalMarkKind::Done => "shows that there was WAL up to",
+                    WalMarkKind::Summary => "shows that there was WAL up to its end,",
+                };
+                write!(f, "{} {what} {}", mark.file.display(), mark.reaches)
+            }
         }
     }
 }
@@ -107,6 +124,23 @@ impl fmt::Display for Doubt {
             Self::BeforeKnownEnd { end, known_lsn } => {
                 write!(f, "{end}, yet pg_control shows that there was WAL at {known_lsn}")
             }
+            Self::EndMissing { end, witness } => write!(
+                f,
+                "in pg_wal {end}, yet {witness}: what was committed after {} is lost when the server is started without it",
+                end.end_of_last.unwrap_or(end.at)
+            ),
+            Self::EndCutOff { end, segment, is_there: true, .. } => write!(
+                f,
+                "{end}, inside a record of segment {segment}, whose file is too short: what was committed after {} is lost when the \
+                 server is started",
+                end.end_of_last.unwrap_or(end.at)
+            ),
+            Self::EndCutOff { end, segment, is_there: false, .. } => write!(
+                f,
+                "{end}, inside a record that goes on in segment {segment}, which is missing. A crash can leave that when it comes \
+                 between the two segments; if WAL was removed, what was committed after {} is lost when the server is started",
+                end.end_of_last.unwrap_or(end.at)
+            ),
             Self::SegmentMissing { end } => write!(f, "{end}; the next segment is missing, but later ones are there"),
             Self::EndsBeforeCheckpoint { end_lsn, checkpoint_lsn } => {
                 write!(f, "WAL ends at {end_lsn}, before the checkpoint record at {checkpoint_lsn}")

@@ -17,6 +17,7 @@ use crate::analysis::verdict::needed::Needed;
 use crate::analysis::verdict::replay::{Replay, read_before};
 use crate::analysis::verdict::slots::{SlotRef, Suspicion, slots_of};
 use crate::analysis::verdict::unchecked::FirstTouches;
+use crate::analysis::verdict::wal_end::doubt_of_end;
 use crate::analysis::verdict::zeroed::ZeroedPages;
 use crate::types::{PageId, RelFileLocator};
 
@@ -114,6 +115,10 @@ pub(super) fn read_wal(
             if let Err(error) = replay.read_to_end(set, cluster.control, &mut history, &interest, jobs, &watch) {
                 replay.doubts.push(Doubt::WalUnreadable { error: ErrorWords::from(&error) });
                 coverage.skip(SkippedPart::Wal, error);
+            }
+            match doubt_of_end(&replay, set, wal.all, wal.marks) {
+                Ok(doubt) => replay.doubts.extend(doubt),
+                Err(error) => coverage.skip(SkippedPart::WalAfterEnd, error),
             }
         }
         None => replay.doubts.push(Doubt::NoWal),
