@@ -1,5 +1,8 @@
 //! Which pages WAL knows whole: those that a record up to their LSN builds anew, so that replay from there gives what they
-//! must be. And which lack a change that was on disk when the last checkpoint ended.
+//! must be. Which lack a change that was on disk when the last checkpoint ended. And which have an LSN that no record of
+//! them gave.
+
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
@@ -15,11 +18,12 @@ use crate::parsers::page::PageHeader;
 use crate::parsers::wal::block::{BlockHead, Keep};
 use crate::parsers::wal::lifecycle::LifeCycle;
 use crate::parsers::wal::names::{RM_DBASE, RM_SMGR, RM_XACT, RM_XLOG, surely_sets_lsn};
+use crate::parsers::wal::payload::{ParameterChange, XlogPayload};
 use crate::parsers::wal::record::Record;
 use crate::types::{ForkNumber, Lsn, PageId, RelFileLocator};
 
 /// Pages that are kept; of more it is said that they were not examined.
-const MAX_PAGES: usize = 1_000_000;
+const MAX_PAGES: usize = 4_000_000;
 
 /// Changes of files that are kept. After that, nothing is known of what came before.
 const MAX_FILE_EVENTS: usize = 1_000_000;
@@ -38,6 +42,8 @@ pub struct Provable {
     pub base_lsn: Option<Lsn>,
     /// Start of the newest record that ends after its LSN, yet not after the redo point, and moves its LSN.
     pub lacks: Option<Lsn>,
+    /// WAL around its LSN was read, and no record there that ends at it names the page: the LSN is of another page.
+    pub is_foreign: bool,
 }
 
 /// What is known of a page until all of WAL was read. An LSN of 0 stands for none.
@@ -46,6 +52,8 @@ struct Touched {
     page_lsn: Lsn,
     base_lsn: Lsn,
     lacks: Lsn,
+    /// A record that names the page ends at its LSN.
+    has_record: bool,
 }
 
 /// What WAL says of all pages that are there.
@@ -58,19 +66,36 @@ pub struct WalPages {
     file_events: usize,
     /// Start of the last record about files that was not understood, or not kept.
     unclear_lsn: Lsn,
+    /// From the first record of each run to the end of the last.
+    stretches: Vec<Range<Lsn>>,
+    /// There was no room for all pages.
+    is_full: bool,
+    /// Less was logged for a time than all changes of pages (`wal_level` minimal).
+    is_minimal: bool,
+}
+
+/// How far WAL is read, and up to where pages must have what it says.
+#[derive(Clone, Copy, Debug)]
+pub struct WalBounds {
+    /// Where replay begins: what came before it was on disk when the checkpoint ended.
+    pub redo_lsn: Option<Lsn>,
+    /// Records that end after it are not read.
+    pub end_lsn: Lsn,
+    /// The server logs less than all changes of pages (`wal_level` minimal).
+    pub is_minimal: bool,
 }
 
 impl WalPages {
-    /// Reads all records of a set, with `jobs` threads. What the pages lack is asked for up to `redo_lsn`.
+    /// Reads the records of a set, with `jobs` threads. `part` names what was not examined where there is no room for all pages.
     ///
     /// # Errors
     /// When the first segment of a run cannot be opened.
     pub fn read(
         set: &WalSet,
-        redo_lsn: Option<Lsn>,
+        bounds: WalBounds,
         open: OpenPages<'_>,
         jobs: usize,
-        watch: WatchRead<'_>,
+        (part, watch): (SkippedPart, WatchRead<'_>),
         coverage: &mut Coverage,
     ) -> Result<Self, WalReadError> {
         let block_size = usize::try_from(set.geometry().block_size).unwrap_or_default();
@@ -79,40 +104,50 @@ impl WalPages {
             let start_lsn = set.segments().get(run.start).map_or(Lsn::INVALID, |file| file.start_lsn);
             // What happened to files in a gap is unknown.
             all.unclear_lsn = start_lsn;
+            all.is_minimal |= bounds.is_minimal;
+            if start_lsn >= bounds.end_lsn {
+                break;
+            }
             for touched in all.touched.values_mut().flatten() {
                 (touched.base_lsn, touched.lacks) = (Lsn::INVALID, Lsn::INVALID);
             }
-            let stretch = Stretch { set, run, start_lsn, end_lsn: Lsn(u64::MAX), keep: Keep::Blocks };
+            let stretch = Stretch { set, run, start_lsn, end_lsn: bounds.end_lsn, keep: Keep::Blocks };
             let begin = |_| PartOfWal {
                 pages: open(),
                 buffer: vec![0; block_size],
-                redo_lsn: redo_lsn.unwrap_or_default(),
+                redo_lsn: bounds.redo_lsn.unwrap_or_default(),
                 found: Self::default(),
             };
             let walk = collect_run(&stretch, jobs, watch, begin, |part| {
                 all.append(std::mem::take(&mut part.found.found));
                 Ok(())
             })?;
+            all.stretches.extend(walk.extent.first_lsn.zip(walk.extent.last_end_lsn).map(|(first, end)| first..end));
             if let Some(error) = walk.error {
                 coverage.skip_once(SkippedPart::Wal, error);
             }
         }
-        if all.touched.len() >= MAX_PAGES {
-            coverage.skip(SkippedPart::ProofByReplay, SkipReason::TooManyToProve { limit: MAX_PAGES });
+        if all.is_full || all.touched.len() >= MAX_PAGES {
+            all.is_full = true;
+            coverage.skip(part, SkipReason::TooManyToProve { limit: MAX_PAGES });
         }
         Ok(all)
     }
 
     /// Adds what the records after these said.
     fn append(&mut self, next: Self) {
+        self.is_full |= next.is_full;
+        self.is_minimal |= next.is_minimal;
         for (page, touched) in next.touched {
             if self.touched.len() >= MAX_PAGES && !self.touched.contains_key(&page) {
+                self.is_full = true;
                 continue;
             }
             match (self.touched.entry(page).or_insert(touched), touched) {
                 (Some(known), Some(later)) => {
                     known.base_lsn = known.base_lsn.max(later.base_lsn);
                     known.lacks = known.lacks.max(later.lacks);
+                    known.has_record |= later.has_record;
                 }
                 // It went away meanwhile.
                 (known, _) => *known = known.and(touched),
@@ -133,6 +168,19 @@ impl WalPages {
         lsn < self.unclear_lsn || own.chain(&self.databases).any(|event| event.start_lsn > lsn && event.removes(page))
     }
 
+    /// True for a page with an LSN from the midst of what was read, where no record gave it that. Nothing is said of one that
+    /// is older than its file, or than a copy of its database.
+    fn is_foreign(&self, page: PageId, touched: &Touched) -> bool {
+        let lsn = touched.page_lsn;
+        let around = self.stretches.iter().find(|stretch| stretch.start < lsn && lsn <= stretch.end);
+        let own = self.files.get(&page.rel).into_iter().flatten();
+        let is_settled = |event: &FileEvent| event.end_lsn < lsn;
+        let is_known = page.fork == ForkNumber::Main && !touched.has_record && !self.is_full && !self.is_minimal;
+        is_known
+            && around.is_some_and(|stretch| self.unclear_lsn <= stretch.start)
+            && own.chain(&self.databases).filter(|event| event.removes(page)).all(is_settled)
+    }
+
     /// The pages that are there and that a record names, by identity.
     #[must_use]
     pub fn pages(&self) -> Vec<Provable> {
@@ -144,6 +192,7 @@ impl WalPages {
                 page_lsn: touched.page_lsn,
                 base_lsn: still(page, touched.base_lsn),
                 lacks: still(page, touched.lacks),
+                is_foreign: self.is_foreign(page, &touched),
             })
             .collect();
         pages.sort_unstable_by_key(|provable| provable.page);
@@ -165,6 +214,7 @@ impl PartOfWal {
         let Some(page) = head.page_id().filter(|page| page.fork != ForkNumber::Fsm) else { return };
         let is_known = self.found.touched.contains_key(&page);
         if !is_known && self.found.touched.len() >= MAX_PAGES {
+            self.found.is_full = true;
             return;
         }
         let (pages, buffer) = (&self.pages, &mut self.buffer);
@@ -176,6 +226,7 @@ impl PartOfWal {
         });
         let Some(known) = known else { return };
         let builds = head.will_init() || head.has_image_to_apply(record.major);
+        known.has_record |= record.end_lsn == known.page_lsn;
         if record.end_lsn <= known.page_lsn {
             if builds {
                 known.base_lsn = record.start_lsn;
@@ -232,6 +283,12 @@ impl Visitor for PartOfWal {
     fn record(&mut self, record: &Record<'_>) {
         if matches!(record.header.rmgr_id, RM_SMGR | RM_XACT | RM_DBASE) {
             self.add_files(record);
+        }
+        if record.header.rmgr_id == RM_XLOG {
+            // One that is not understood may say so.
+            self.found.is_minimal |= XlogPayload::of(&{ *record }).map_or(true, |payload| {
+                matches!(payload, Some(XlogPayload::ParameterChange(ParameterChange { wal_level: 0, .. })))
+            });
         }
         for (_, head) in record.block_heads() {
             self.add_block(record, &head);

@@ -76,6 +76,8 @@ pub enum SkippedPart {
     RowsWithoutChecksum,
     /// Proofs of pages by replay.
     ProofByReplay,
+    /// Pages that are older than WAL says.
+    LostWrites,
     /// WAL.
     Wal,
     /// The directory `pg_wal`.

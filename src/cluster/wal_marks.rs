@@ -1,5 +1,6 @@
 //! Names beside segments that show how far WAL had been written and synced, whether the segments are there or not.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -70,39 +71,57 @@ const ARCHIVE_STATUS: &str = "pg_wal/archive_status";
 /// Summaries of WAL for incremental backups, since 17.
 const SUMMARIES: &str = "pg_wal/summaries";
 
-/// The mark of each kind that reaches furthest on a timeline, and the directories that cannot be listed, relative to `root`.
-#[must_use]
-pub fn wal_marks(
-    root: &Path,
-    timeline: TimelineId,
-    segment_size: u32,
-) -> (Vec<WalMark>, Vec<(&'static str, AccessError)>) {
-    let (mut marks, mut errors) = (Vec::<WalMark>::new(), Vec::new());
-    for directory in [ARCHIVE_STATUS, SUMMARIES] {
-        let path = root.join(directory);
-        let mut see = |name: &str| {
-            let found = match directory {
-                SUMMARIES => WalMark::of_summary(name, timeline),
-                _ => WalMark::of_archive_status(name, timeline, segment_size),
-            };
-            let Some(found) = found else { return };
-            match marks.iter_mut().find(|mark| mark.kind == found.kind) {
-                Some(mark) if mark.reaches < found.reaches => *mark = found,
-                Some(_) => {}
-                None => marks.push(found),
+/// What names in the data directory say of WAL.
+#[derive(Debug, Default)]
+pub struct WalMarks {
+    /// The mark of each kind that reaches furthest.
+    pub marks: Vec<WalMark>,
+    /// Numbers of the segments that `pg_wal` has a file for, whatever it holds: such as wait to be written again count too.
+    pub segments: BTreeSet<u64>,
+    /// Directories that cannot be listed, relative to the data directory.
+    pub errors: Vec<(&'static str, AccessError)>,
+}
+
+impl WalMarks {
+    /// Those in the data directory `root`, of a timeline.
+    #[must_use]
+    pub fn read(root: &Path, timeline: TimelineId, segment_size: u32) -> Self {
+        let mut found = Self::default();
+        for directory in ["pg_wal", ARCHIVE_STATUS, SUMMARIES] {
+            let path = root.join(directory);
+            let listed = fs::read_dir(&path).and_then(|mut entries| {
+                entries.try_for_each(|entry| {
+                    let name = entry?.file_name();
+                    let name = name.to_string_lossy();
+                    match directory {
+                        ARCHIVE_STATUS => found.add(WalMark::of_archive_status(&name, timeline, segment_size)),
+                        SUMMARIES => found.add(WalMark::of_summary(&name, timeline)),
+                        _ => {
+                            let segment = WalSegment::from_file_name(&name, segment_size);
+                            found.segments.extend(segment.map(|segment| segment.number));
+                        }
+                    }
+                    Ok(())
+                })
+            });
+            match listed {
+                // Not every server has them.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => found.errors.push((directory, AccessError::io("list", &path, error))),
+                Ok(()) => {}
             }
-        };
-        let listed = fs::read_dir(&path).and_then(|mut entries| {
-            entries.try_for_each(|entry| entry.map(|entry| see(&entry.file_name().to_string_lossy())))
-        });
-        match listed {
-            // Not every server has them.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => errors.push((directory, AccessError::io("list", &path, error))),
-            Ok(()) => {}
+        }
+        found
+    }
+
+    fn add(&mut self, mark: Option<WalMark>) {
+        let Some(mark) = mark else { return };
+        match self.marks.iter_mut().find(|known| known.kind == mark.kind) {
+            Some(known) if known.reaches < mark.reaches => *known = mark,
+            Some(_) => {}
+            None => self.marks.push(mark),
         }
     }
-    (marks, errors)
 }
 
 #[cfg(test)]

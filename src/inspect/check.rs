@@ -148,20 +148,18 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     follow_timelines(&mut donors, cluster.control, &wal)?;
     let mut scanned = scan(&cluster, (&files, &names), &mut slots, request, watch, &mut told);
 
-    let proven = request.prove.as_ref().map(|options| {
-        let input = ProofInput {
-            cluster: &cluster,
-            files: &files,
-            wal: &wal,
-            dwb: &source.set,
-            slots: &slots,
-            options,
-            jobs: request.jobs,
-            watch,
-        };
-        prove(&input, &mut told)
-    });
-    let (proofs, proof) = proven.map_or_else(Default::default, |(proofs, report)| (proofs, Some(report)));
+    let input = ProofInput {
+        cluster: &cluster,
+        files: &files,
+        wal: &wal,
+        dwb: &source.set,
+        slots: &slots,
+        scope: request.scope,
+        options: request.prove.as_ref(),
+        jobs: request.jobs,
+        watch,
+    };
+    let (proofs, proof) = prove(&input, &mut told);
     scanned.take_proofs(&proofs);
 
     let (links, scanned_files) = (std::mem::take(&mut scanned.links), scanned.files);

@@ -8,7 +8,7 @@ use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions, WatchOpen};
-use crate::cluster::wal_marks::{WalMark, wal_marks};
+use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
 use crate::types::Lsn;
@@ -25,7 +25,7 @@ pub struct WalSources {
     /// The same together with WAL from elsewhere, where that was given.
     pub all: Option<WalSet>,
     /// Names that show how far WAL had been written.
-    pub marks: Vec<WalMark>,
+    pub marks: WalMarks,
     /// The user named WAL from elsewhere.
     pub has_archive: bool,
 }
@@ -71,9 +71,12 @@ impl WalSources {
             Err(error) => return Err(error.into()),
         }
         if let Some(set) = &sources.own {
-            let (marks, errors) = wal_marks(data_dir, set.timeline(), set.geometry().wal_segment_size);
-            sources.marks = marks;
-            errors.into_iter().for_each(|(directory, error)| coverage.skip(SkippedPart::file(directory), &error));
+            sources.marks = WalMarks::read(data_dir, set.timeline(), set.geometry().wal_segment_size);
+            sources
+                .marks
+                .errors
+                .iter()
+                .for_each(|(directory, error)| coverage.skip(SkippedPart::file(*directory), error));
         }
         if !elsewhere.is_empty() {
             let mut paths = vec![data_dir.to_owned()];

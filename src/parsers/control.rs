@@ -13,6 +13,11 @@ use crate::types::{
     Geometry, LONG_WAL_HEADER_BYTES, Lsn, TimelineId, is_block_size, is_wal_block_size, is_wal_segment_size,
 };
 
+/// `wal_level` of a server that logs no more than its own recovery needs.
+///
+/// Source: `WalLevel`, `src/include/access/xlog.h`.
+pub const WAL_LEVEL_MINIMAL: i32 = 0;
+
 /// Bytes of the file; the struct sits at offset 0, the rest is zero.
 ///
 /// Source: `PG_CONTROL_FILE_SIZE`, `src/include/catalog/pg_control.h`.

@@ -9,6 +9,7 @@ mod differential_waldump;
 mod donors;
 mod likely_causes;
 mod lost_files;
+mod lost_writes;
 mod mariadb;
 mod predictions;
 mod prove;

@@ -39,10 +39,8 @@ use super::zeroed::{MAX_ZEROED, ZeroedPages};
 use crate::analysis::finding::Coverage;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::cluster::donor::Donor;
+use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
-
-/// `wal_level` in `pg_control` of a server that logs no more than its own recovery needs.
-const WAL_LEVEL_MINIMAL: i32 = 0;
 
 /// What the check found.
 #[derive(Debug)]

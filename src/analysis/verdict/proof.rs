@@ -22,6 +22,8 @@ pub struct Disproof {
     pub differs: Vec<Range<usize>>,
     /// Start of a record that was on disk when the last checkpoint ended and that the page lacks.
     pub lacks: Option<Lsn>,
+    /// No record that names the page gave it its LSN.
+    pub is_foreign: bool,
 }
 
 /// The proofs of pages.
@@ -64,6 +66,7 @@ impl Disproof {
 
     fn comparison(&self) -> Comparison {
         match self.bytes() {
+            0 if self.is_foreign => Comparison::Damaged,
             0 => Comparison::DiskOlder,
             // No crash stops a write of sectors there.
             1..=MAX_ROTTEN_BYTES => Comparison::Damaged,
@@ -77,7 +80,11 @@ impl Disproof {
     }
 
     fn symptoms(&self) -> Vec<Symptom> {
-        let Self { page_lsn, differs, lacks } = self;
+        let Self { page_lsn, differs, lacks, is_foreign } = self;
+        if *is_foreign {
+            // What another page lacks says nothing.
+            return vec![Symptom::LsnOfNoRecord { page_lsn: *page_lsn }];
+        }
         let differs = differs.first().map(|first| Symptom::DiffersFromReplay {
             page_lsn: *page_lsn,
             first: first.start,

@@ -14,7 +14,7 @@ use super::history::WalHistory;
 use super::interest::Interest;
 use super::judge::{OnStart, PageFacts, PageVerdict, Reason, Verdict, judge_page};
 use super::missing_wal::WalNames;
-use super::proof::Proofs;
+use super::proof::{Disproof, Proofs};
 use super::rebuild::{BuildFailure, NotRebuildable, RebuildEvidence, RebuildPlan, empty_since, plan_rebuild};
 use super::replay::Replay;
 use super::sectors::{MapImage, SectorMarks, TearDirection, TearMap, map_tear};
@@ -378,6 +378,9 @@ impl Context<'_> {
             }),
             (PageCondition::Zeroed, _) => {
                 proven_missing.then(|| (Comparison::Zeroed, Confidence::Likely, vec![Symptom::ZeroedContent]))
+            }
+            (PageCondition::Sound, _) if self.checksums && self.proofs.wrong.contains_key(&page) => {
+                self.proofs.wrong.get(&page).map(Disproof::judgement)
             }
             (PageCondition::Sound, _) if suspicion == Suspicion::LostWrite => {
                 let reported = proven_missing && !subject.is_unlogged && disk.lsn.is_some();

@@ -114,6 +114,11 @@ pub enum Symptom {
         /// Start of the record.
         record_lsn: Lsn,
     },
+    /// No record that names it ends at its LSN, though all WAL there was read.
+    LsnOfNoRecord {
+        /// LSN of the page.
+        page_lsn: Lsn,
+    },
     /// Where its LSN leaves room it holds rows of a newer image.
     RowsInHole {
         /// LSN of the page.

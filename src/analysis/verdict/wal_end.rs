@@ -6,7 +6,7 @@ use super::doubt::{Doubt, WalWitness};
 use super::replay::{Recovery, Replay, run_of};
 use crate::analysis::wal::tail::{Tail, ends_in_last_file, failed_until, judge_tail};
 use crate::cluster::wal::{WalReadError, WalSegmentFile, WalSet};
-use crate::cluster::wal_marks::WalMark;
+use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::wal::end::{EndOfWal, EndReason};
 use crate::parsers::wal::timeline::WalSegment;
 use crate::types::Lsn;
@@ -21,7 +21,7 @@ pub fn doubt_of_end(
     replay: &Replay,
     own: &WalSet,
     elsewhere: Option<&WalSet>,
-    marks: &[WalMark],
+    marks: &WalMarks,
 ) -> Result<Option<Doubt>, WalReadError> {
     let is_last_word = matches!(replay.recovery, Recovery::None | Recovery::Crash | Recovery::Archive);
     let Some(end) = replay.end.as_ref().filter(|_| is_last_word && replay.can_begin && !replay.fetches_wal) else {
@@ -34,10 +34,10 @@ pub fn doubt_of_end(
         return Ok(Some(Doubt::EndMissing { end: end.clone(), witness }));
     }
     let failed_until = failed_until(own, &run, end)?;
-    if let Some(mark) = marks.iter().filter(|mark| mark.reaches > failed_until).max_by_key(|mark| mark.reaches) {
+    if let Some(mark) = marks.marks.iter().filter(|mark| mark.reaches > failed_until).max_by_key(|mark| mark.reaches) {
         return Ok(Some(Doubt::EndMissing { end: end.clone(), witness: WalWitness::Mark(mark.clone()) }));
     }
-    Ok(cut_off(replay, own, &run, end))
+    Ok(cut_off(replay, own, &run, end, marks))
 }
 
 /// The segment of `all` that shows that WAL goes on.
@@ -68,7 +68,7 @@ fn going_on(replay: &Replay, all: &WalSet, end: &EndOfWal) -> Result<Option<WalW
 }
 
 /// WAL ends in the middle of a record, and with the files.
-fn cut_off(replay: &Replay, own: &WalSet, run: &Range<usize>, end: &EndOfWal) -> Option<Doubt> {
+fn cut_off(replay: &Replay, own: &WalSet, run: &Range<usize>, end: &EndOfWal, marks: &WalMarks) -> Option<Doubt> {
     let is_input_end = matches!(end.reason, EndReason::InputEnds | EndReason::CutShort { .. });
     let is_inside = end.unfinished.is_some() || matches!(end.reason, EndReason::CutShort { .. });
     let is_named = replay.doubts.iter().any(Doubt::shows_missing_end);
@@ -81,6 +81,10 @@ fn cut_off(replay: &Replay, own: &WalSet, run: &Range<usize>, end: &EndOfWal) ->
     // A file that is cut short lacks its own rest first.
     let is_whole = last.size_bytes.is_none_or(|bytes| bytes == u64::from(size));
     let segment = if is_whole { next } else { last.segment };
+    // A file of the server that waits to be written again: nothing came to it yet.
+    if is_whole && marks.segments.contains(&next.number) {
+        return None;
+    }
     let (name, start_lsn) = (segment.file_name(size)?, segment.start_lsn(size)?);
     Some(Doubt::EndCutOff { end: end.clone(), segment: name, start_lsn, is_there: !is_whole })
 }

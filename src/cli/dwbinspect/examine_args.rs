@@ -34,8 +34,7 @@ pub struct ExamineArgs {
     /// Without checksums: build each page that can be built by replay, and compare it with the disk
     ///
     /// A server of the same major replays WAL in a sandbox, up to the LSN that each page has on disk. What comes out must be the
-    /// page, but for hints: then it is proven whole, else torn. A page that lacks a record from before the redo point is
-    /// a lost write. Pages that nothing in WAL or in the double write buffer begins with stay unproven; more WAL (--wal) and
+    /// page, but for hints: then it is proven whole, else torn. Pages that nothing in WAL or in the double write buffer begins with stay unproven; more WAL (--wal) and
     /// full_page_writes leave fewer of them.
     #[arg(long)]
     prove: bool,

@@ -1,17 +1,18 @@
-//! Proves pages of clusters without checksums: each is built by replay up to its own LSN and compared with the disk.
+//! Compares pages with the WAL that changed them. Lost writes show by LSNs alone. Pages of clusters without checksums can be proven: each
+//! is built by replay up to its own LSN and compared with the disk.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::files::RelationFiles;
-use super::{Cluster, Stage, Told, Watch};
+use super::{Cluster, Scope, Stage, Told, Watch};
 use rustc_hash::FxHashMap;
 
 use crate::analysis::error_words::ErrorWords;
 use crate::analysis::page_check::PageCondition;
 use crate::analysis::page_mask::{differences, sequence_values_differ};
-use crate::analysis::provable::{Provable, WalPages};
+use crate::analysis::provable::{Provable, WalBounds, WalPages};
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
 use crate::analysis::slot_facts::WritePath;
 use crate::analysis::verdict::compare::Comparison;
@@ -23,6 +24,7 @@ use crate::cluster::page_source::{PageRead, PageSource, RelationPages};
 use crate::cluster::wal::WalSet;
 use crate::inspect::cluster_wal::WalSources;
 use crate::inspect::replay_server::ReplayOptions;
+use crate::parsers::control::WAL_LEVEL_MINIMAL;
 use crate::parsers::page::PageHeader;
 use crate::rebuild::{
     BaseBytes, BuiltPage, NotBuilt, RebuildError, ReplayReport, ReplayRequest, SandboxOptions, ServerProgram,
@@ -43,25 +45,35 @@ pub(super) struct ProofInput<'a> {
     pub(super) wal: &'a WalSources,
     pub(super) dwb: &'a DwbSet,
     pub(super) slots: &'a [SlotRef],
-    pub(super) options: &'a ReplayOptions,
+    pub(super) scope: Scope,
+    /// How to build pages, if that is asked for.
+    pub(super) options: Option<&'a ReplayOptions>,
     pub(super) jobs: usize,
     pub(super) watch: &'a dyn Watch,
 }
 
-/// Proves all pages that can be proven. Where pages have checksums, nothing needs this proof.
-pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, ProofReport) {
+/// Finds pages that lack what WAL says they had, and where that is asked for, proves all pages that can be proven. Where pages
+/// have checksums, nothing needs this proof.
+pub(super) fn prove(input: &ProofInput<'_>, told: &mut Told) -> (Proofs, Option<ProofReport>) {
     let mut prover =
         Prover { input, pages: open_pages(input), proofs: Proofs::default(), report: ProofReport::default() };
     // Of a cluster whose control file cannot be trusted, nothing is known.
     prover.report.is_needless = input.cluster.control.is_some() && !input.cluster.lacks_checksums();
-    if !prover.report.is_needless
-        && let Err(why) = prover.prove_all(told)
-    {
-        told.coverage.skip(SkippedPart::ProofByReplay, why);
+    match input.options.filter(|_| !prover.report.is_needless) {
+        Some(options) => {
+            if let Err(why) = prover.prove_all(options, told) {
+                told.coverage.skip(SkippedPart::ProofByReplay, why);
+            }
+        }
+        None => {
+            if let Err(why) = prover.find_lost_writes(told) {
+                told.coverage.skip(SkippedPart::LostWrites, why);
+            }
+        }
     }
     let Prover { proofs, mut report, .. } = prover;
     (report.whole, report.wrong) = (proofs.whole.len() as u64, proofs.wrong.len() as u64);
-    (proofs, report)
+    (proofs, input.options.map(|_| report))
 }
 
 fn open_pages(input: &ProofInput<'_>) -> RelationPages {
@@ -101,7 +113,71 @@ enum Finding {
 }
 
 impl Prover<'_> {
-    fn prove_all(&mut self, told: &mut Told) -> Result<(), SkipReason> {
+    /// Finds pages that are older than WAL before the redo point, and those with an LSN that is not theirs.
+    fn find_lost_writes(&mut self, told: &mut Told) -> Result<(), SkipReason> {
+        let input = self.input;
+        let set = input.wal.all.as_ref().or(input.wal.own.as_ref());
+        let (Some(set), Some(redo_lsn)) = (set, input.cluster.replay.redo_lsn) else { return Ok(()) };
+        if input.cluster.server.may_be_running() || input.scope == Scope::DwbPages {
+            return Ok(());
+        }
+        // Checksums tell of pages that are not what they were written as.
+        let end_lsn = if input.cluster.lacks_checksums() { Lsn(u64::MAX) } else { redo_lsn };
+        let bounds = self.bounds(end_lsn);
+        let progress = ProofProgress::new(Stage::Wal, input.watch, wal_bytes(set));
+        let known = self.read_wal(set, bounds, SkippedPart::LostWrites, &progress, told)?;
+        let mut buffer = vec![0; input.files.block_size];
+        for provable in known.pages() {
+            let is_suspect = provable.lacks.is_some() || provable.is_foreign;
+            let page = provable.page;
+            if is_suspect && input.scope.takes(page) && self.is_logged(page) {
+                self.compare_lsn(&provable, &mut buffer);
+            }
+        }
+        Ok(())
+    }
+
+    fn bounds(&self, end_lsn: Lsn) -> WalBounds {
+        let cluster = self.input.cluster;
+        let is_minimal = cluster.control.is_none_or(|control| control.wal_level == WAL_LEVEL_MINIMAL);
+        WalBounds { redo_lsn: cluster.replay.redo_lsn, end_lsn, is_minimal }
+    }
+
+    fn read_wal(
+        &self,
+        set: &WalSet,
+        bounds: WalBounds,
+        part: SkippedPart,
+        progress: &ProofProgress<'_>,
+        told: &mut Told,
+    ) -> Result<WalPages, SkipReason> {
+        let open = || -> Box<dyn PageSource + Send> { Box::new(open_pages(self.input)) };
+        let (jobs, coverage) = (self.input.jobs, &mut told.coverage);
+        Ok(WalPages::read(set, bounds, &open, jobs, (part, &|bytes| progress.read(bytes)), coverage)?)
+    }
+
+    /// Notes what the LSN of a page shows without replay; false unless the page is as it was when WAL was read.
+    fn compare_lsn(&mut self, provable: &Provable, buffer: &mut [u8]) -> bool {
+        if !self.read_page(provable.page, provable.page_lsn, buffer) {
+            return false;
+        }
+        if provable.is_foreign || provable.lacks.is_some() {
+            self.disprove(provable, Vec::new());
+        }
+        true
+    }
+
+    /// WAL holds all changes of the page. What cannot be examined is reported where pages are judged.
+    fn is_logged(&self, page: PageId) -> bool {
+        match page.fork {
+            ForkNumber::Main => !self.pages.has_fork(page.rel, ForkNumber::Init).unwrap_or(true),
+            ForkNumber::Init => true,
+            // Bits of maps change without a new LSN.
+            ForkNumber::Vm | ForkNumber::Fsm => false,
+        }
+    }
+
+    fn prove_all(&mut self, options: &ReplayOptions, told: &mut Told) -> Result<(), SkipReason> {
         let input = self.input;
         if input.cluster.server.may_be_running() {
             return Err(SkipReason::ServerMayRun);
@@ -109,18 +185,16 @@ impl Prover<'_> {
         let Some(set) = input.wal.all.as_ref().or(input.wal.own.as_ref()) else {
             return Err(SkipReason::NoWalToReplay);
         };
-        let open = || -> Box<dyn PageSource + Send> { Box::new(open_pages(input)) };
-        let progress = ProofProgress::new(input.watch, wal_bytes(set));
-        let redo_lsn = input.cluster.replay.redo_lsn;
-        let known =
-            WalPages::read(set, redo_lsn, &open, input.jobs, &|bytes| progress.read(bytes), &mut told.coverage)?;
+        let progress = ProofProgress::new(Stage::Proof, input.watch, wal_bytes(set));
+        let bounds = self.bounds(Lsn(u64::MAX));
+        let known = self.read_wal(set, bounds, SkippedPart::ProofByReplay, &progress, told)?;
         if progress.is_broken_off() {
             return Err(SkipReason::Interrupted(Lacking::Pages));
         }
         let mut tasks = self.choose(&known);
         // Pages of one batch need WAL from the first base of them on.
         tasks.sort_by_key(|task| (self.starts_at(task), task.provable.page));
-        self.build(set, &tasks, &progress)
+        self.build(set, &tasks, options, &progress)
     }
 
     /// The pages that something is known of that they can be built on. What shows without replay is noted.
@@ -130,28 +204,18 @@ impl Prover<'_> {
         let is_same = |slot: &SlotRef| slot.is_verified && slot.comparison == Some(Comparison::Identical);
         for slot in self.input.slots.iter().filter(|slot| is_same(slot)) {
             let (page, page_lsn) = (slot.page, slot.page_lsn);
-            all.entry(page).or_insert(Provable { page, page_lsn, base_lsn: None, lacks: None });
+            all.entry(page).or_insert(Provable { page, page_lsn, base_lsn: None, lacks: None, is_foreign: false });
         }
         let mut buffer = vec![0; self.input.files.block_size];
-        let mut unlogged: Option<(RelFileLocator, bool)> = None;
+        let mut logged: Option<((RelFileLocator, ForkNumber), bool)> = None;
         let mut tasks = Vec::new();
         for provable in all.into_values() {
             let page = provable.page;
-            if unlogged.is_none_or(|(rel, _)| rel != page.rel) {
-                // What cannot be examined is reported where pages are judged.
-                unlogged = Some((page.rel, self.pages.has_fork(page.rel, ForkNumber::Init).unwrap_or(true)));
+            if logged.is_none_or(|(fork, _)| fork != (page.rel, page.fork)) {
+                logged = Some(((page.rel, page.fork), self.is_logged(page)));
             }
-            let is_logged = match page.fork {
-                ForkNumber::Main => unlogged.is_some_and(|(_, is_unlogged)| !is_unlogged),
-                ForkNumber::Init => true,
-                // Bits of maps change without a new LSN.
-                ForkNumber::Vm | ForkNumber::Fsm => false,
-            };
-            if !is_logged || !self.read_page(page, provable.page_lsn, &mut buffer) {
+            if !logged.is_some_and(|(_, is)| is) || !self.compare_lsn(&provable, &mut buffer) {
                 continue;
-            }
-            if let Some(lsn) = provable.lacks {
-                self.disprove(&provable, Vec::new(), Some(lsn));
             }
             if slots_of(self.input.slots, page).iter().any(is_same) {
                 self.settle(&provable, Finding::Whole);
@@ -212,11 +276,17 @@ impl Prover<'_> {
 
     /// Builds pages batch by batch and compares them. One that differs is built a second time, among fewer others, and is
     /// wrong only if the same comes out.
-    fn build(&mut self, set: &WalSet, tasks: &[Task], progress: &ProofProgress<'_>) -> Result<(), SkipReason> {
+    fn build(
+        &mut self,
+        set: &WalSet,
+        tasks: &[Task],
+        options: &ReplayOptions,
+        progress: &ProofProgress<'_>,
+    ) -> Result<(), SkipReason> {
         if tasks.is_empty() {
             return Ok(());
         }
-        let server = Server::find(self.input, set)?;
+        let server = Server::find(self.input, options, set)?;
         let mut differing: Vec<(&Task, Vec<u8>)> = Vec::new();
         for batch in tasks.chunks(BATCH_PAGES) {
             let batch: Vec<&Task> = batch.iter().collect();
@@ -293,18 +363,19 @@ impl Prover<'_> {
 
     fn settle(&mut self, provable: &Provable, found: Finding) {
         match found {
-            Finding::Differs(differs) => self.disprove(provable, differs, provable.lacks),
+            Finding::Differs(differs) => self.disprove(provable, differs),
             Finding::Undecided => self.report.undecided = self.report.undecided.saturating_add(1),
             // One whole version of the page, yet not the one that should be there.
-            Finding::Whole if provable.lacks.is_some() => {}
+            Finding::Whole if provable.lacks.is_some() || provable.is_foreign => {}
             Finding::Whole => {
                 self.proofs.whole.insert(provable.page);
             }
         }
     }
 
-    fn disprove(&mut self, provable: &Provable, differs: Vec<Range<usize>>, lacks: Option<Lsn>) {
-        let disproof = Disproof { page_lsn: provable.page_lsn, differs, lacks };
+    fn disprove(&mut self, provable: &Provable, differs: Vec<Range<usize>>) {
+        let Provable { page_lsn, lacks, is_foreign, .. } = *provable;
+        let disproof = Disproof { page_lsn, differs, lacks, is_foreign };
         self.proofs.wrong.insert(provable.page, disproof);
     }
 }
@@ -317,11 +388,11 @@ struct Server {
 }
 
 impl Server {
-    fn find(input: &ProofInput<'_>, set: &WalSet) -> Result<Self, SkipReason> {
+    fn find(input: &ProofInput<'_>, options: &ReplayOptions, set: &WalSet) -> Result<Self, SkipReason> {
         let not_replayed = |error: &dyn std::error::Error| SkipReason::NotReplayed(ErrorWords::of_other(error));
         let major = set.major().ok_or_else(|| not_replayed(&RebuildError::UnknownMajor))?;
         let directory = input.cluster.directory;
-        let prepared = input.options.prepare(directory, major);
+        let prepared = options.prepare(directory, major);
         let (program, sandbox) = prepared.map_err(|error| not_replayed(&error))?;
         let control = read_small(&directory.control_path(), Links::Refuse, MAX_CONTROL_BYTES)?;
         Ok(Self { program, sandbox, control })
@@ -334,6 +405,7 @@ fn wal_bytes(set: &WalSet) -> u64 {
 
 /// How far the proofs are, and whether somebody broke them off.
 struct ProofProgress<'a> {
+    stage: Stage,
     watch: &'a dyn Watch,
     total: u64,
     done: AtomicU64,
@@ -341,14 +413,14 @@ struct ProofProgress<'a> {
 }
 
 impl<'a> ProofProgress<'a> {
-    fn new(watch: &'a dyn Watch, total: u64) -> Self {
-        Self { watch, total, done: AtomicU64::new(0), broken_off: AtomicBool::new(false) }
+    fn new(stage: Stage, watch: &'a dyn Watch, total: u64) -> Self {
+        Self { stage, watch, total, done: AtomicU64::new(0), broken_off: AtomicBool::new(false) }
     }
 
     /// So many bytes of WAL more were read.
     fn read(&self, bytes: u64) -> ControlFlow<()> {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        let flow = self.watch.at(Stage::Proof, done.min(self.total), self.total);
+        let flow = self.watch.at(self.stage, done.min(self.total), self.total);
         self.broken_off.fetch_or(flow.is_break(), Ordering::Relaxed);
         flow
     }

@@ -147,6 +147,11 @@ impl fmt::Display for Symptom {
                 "its LSN is {page_lsn}, yet the record at {record_lsn} from before the redo point changes it: a write \
                  was lost"
             ),
+            Self::LsnOfNoRecord { page_lsn } => write!(
+                f,
+                "its LSN is {page_lsn}, yet no record that ends there changes this page: what is here is another page, or the \
+                 LSN is damaged"
+            ),
             Self::RowsInHole { page_lsn, bytes, source } => write!(
                 f,
                 "by its LSN {page_lsn} this part of the page should be empty, yet it holds {bytes} bytes of rows \

@@ -9,7 +9,8 @@ impl fmt::Display for ProofReport {
         let Self { is_needless, whole, wrong, undecided, without_base, not_built, server, records } = self;
         if *is_needless {
             return f.write_str(
-                "nothing: checksums show every torn page, but not a lost write, which leaves an older page whole",
+                "nothing: checksums show every torn page. A lost write leaves an older page whole: WAL from before the redo point \
+                 shows it (see --wal)",
             );
         }
         write!(f, "{whole} pages whole, {wrong} not")?;

@@ -48,6 +48,7 @@ impl fmt::Display for SkippedPart {
             Self::MorePagesNeeded => f.write_str("more pages that replay needs"),
             Self::MorePagesZeroed => f.write_str("more pages that are all zero and had content"),
             Self::ProofByReplay => f.write_str("proofs by replay"),
+            Self::LostWrites => f.write_str("pages that are older than WAL before the redo point says"),
             Self::MorePagesTouched => f.write_str("more pages that replay touches"),
             Self::RowsWithoutChecksum => f.write_str("rows of pages without checksum"),
             Self::Wal => f.write_str("WAL"),

@@ -102,7 +102,7 @@ pub fn surely_sets_lsn(major: Major, rmgr_id: u8, info: u8, fork: ForkNumber) ->
     const VISIBLE: u8 = 0x40;
     let may_be_visible = major.facts().prune == PruneRecords::Since19 || info & HEAP_OPERATION == VISIBLE;
     match rmgr_id {
-        RM_XLOG | RM_HASH => false,
+        RM_XLOG | RM_HASH | FIRST_CUSTOM_RMGR.. => false,
         RM_HEAP2 if may_be_visible => false,
         _ => fork == ForkNumber::Main,
     }

@@ -16,7 +16,7 @@ use crate::cluster::donor::Donor;
 use crate::cluster::dwb_files::DwbSet;
 use crate::cluster::page_source::PageSource;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet};
-use crate::cluster::wal_marks::WalMark;
+use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::control::ControlFile;
 use crate::types::{BlockNumber, Lsn, PageId, RelFileLocator};
 
@@ -115,7 +115,7 @@ pub struct WalInput<'a> {
     /// Files of `pg_wal` that the system does not let this user open.
     pub denied: &'a [DeniedFile],
     /// Names that show how far WAL had been written.
-    pub marks: &'a [WalMark],
+    pub marks: &'a WalMarks,
     /// WAL from elsewhere, together with it.
     pub all: Option<&'a WalSet>,
 }

@@ -1,0 +1,97 @@
+//! Pages that a disk did not write, or wrote to another place: each is whole, and WAL tells.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::live::{Server, all_programs, version_of};
+use crate::common::{arg, dwbinspect};
+
+const PAGE: usize = 8192;
+
+/// Rows of many pages, indexes of all kinds, and what moves pages about.
+const WORK: &str = "
+    create table t (i int primary key, v text);
+    insert into t select i, repeat('x', 300) from generate_series(1, 4000) i;
+    create table o (i int, a int[], p point, v text);
+    insert into o select i, array[i, i % 7], point(i, i % 100), 'v' || i from generate_series(1, 3000) i;
+    create index on o using gin (a); create index on o using gist (p); create index on o using spgist (v);
+    create index on o using hash (i); create index on o using brin (i);
+    create sequence s; select nextval('s');
+    create unlogged table u as select generate_series(1, 500) i;
+    delete from o where i % 3 = 0; vacuum o; insert into o select i, array[i], point(i, i), 'w' || i from generate_series(1, 500) i;
+    create table gone as select * from o; truncate gone; insert into gone select * from o limit 100; vacuum full gone;
+    cluster t using t_pkey; analyze; checkpoint;
+    update t set v = 'y' where i = 2000; update o set i = i where i % 50 = 1; delete from t where i > 3900; vacuum t;
+    select nextval('s') from generate_series(1, 100); checkpoint;
+    update o set v = 'z' where i = 1; insert into o select 1, array[1], point(1, 1), 'q';";
+
+const ROWS: &str = "select md5(string_agg(i || v, ',' order by i, v)) from t";
+
+/// A page that something is wrong with: file, block, what shows it.
+type WrongPage = (String, u64, Vec<String>);
+
+/// Status, pages, and what was not examined.
+fn told(data: &Path) -> (i32, Vec<WrongPage>, Vec<Value>) {
+    let ran = dwbinspect(&["check", arg(data), "--format", "ndjson"]);
+    let pages = ran.of_type("page").into_iter().map(|page| {
+        let codes = page["damage_codes"].as_array().unwrap().iter().map(|code| code.as_str().unwrap().to_owned());
+        (page["path"].as_str().unwrap().to_owned(), page["block"].as_u64().unwrap(), codes.collect())
+    });
+    (ran.status, pages.collect(), ran.of_type("skipped"))
+}
+
+#[test]
+fn writes_that_were_lost_or_misplaced_are_seen_by_wal() {
+    let Some((bins, client)) = all_programs() else { return };
+    for (bin, has_checksums) in bins.iter().flat_map(|bin| [(bin, true), (bin, false)]) {
+        // A directory of another name is that of a server under development.
+        let is_before = |major: u32| version_of(bin).first().is_some_and(|own| *own < major);
+        let mut initdb = if has_checksums { vec!["-k"] } else { vec![] };
+        if !is_before(18) && !has_checksums {
+            initdb.push("--no-data-checksums");
+        }
+        let keep = if is_before(13) { "wal_keep_segments = 60" } else { "wal_keep_size = 1GB" };
+        let server = Server::create_with(bin.clone(), client.clone(), &initdb, keep);
+        assert!(server.launch(&[]), "{}", server.log());
+        let what = format!("{}, checksums {has_checksums}", bin.display());
+        let (before, after) = WORK.split_once("checkpoint;").unwrap();
+        server.sql(&format!("{before} checkpoint"));
+        let path = server.sql("select pg_relation_filepath('t')").trim().to_owned();
+        let block = server.sql("select split_part(trim('()' from ctid::text), ',', 1) from t where i = 2000");
+        let block: u64 = block.trim().parse().unwrap();
+        let file = server.data().join(&path);
+        let read = |block: u64| {
+            let mut page = vec![0; PAGE];
+            fs::File::open(&file).unwrap().read_exact_at(&mut page, block * PAGE as u64).unwrap();
+            page
+        };
+        let old = read(block);
+        server.sql(after);
+        let rows = server.sql(ROWS);
+        server.stop("immediate");
+
+        let sound = told(&server.data());
+        assert!(sound.1.is_empty() && sound.2.is_empty() && sound.0 == 0, "{what}: {sound:?}");
+
+        assert_ne!(old, read(block), "{what}: the checkpoint wrote the page");
+        let mut cases = vec![("lacks_record", old)];
+        if !has_checksums {
+            // Block numbers are part of checksums. Pages that were written together have the same LSN.
+            cases.push(("lsn_of_no_record", read(block - 60)));
+        }
+        for (code, bytes) in cases {
+            let copy = server.copy();
+            let file = OpenOptions::new().write(true).open(copy.data().join(&path)).unwrap();
+            file.write_all_at(&bytes, block * PAGE as u64).unwrap();
+            let (status, pages, _) = told(&copy.data());
+            assert_eq!(status, 1, "{what}, {code}: {pages:?}");
+            assert_eq!(pages, [(path.clone(), block, vec![code.to_owned()])], "{what}");
+            assert!(copy.launch(&[]), "{what}: {}", copy.log());
+            // The server notices nothing, and has other rows.
+            assert_ne!(copy.sql(ROWS), rows, "{what}, {code}");
+        }
+    }
+}
