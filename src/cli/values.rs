@@ -22,7 +22,7 @@ pub struct PageFilter {
     #[arg(long, value_name = "FORK", value_delimiter = ',')]
     fork: Vec<ForkNumber>,
     /// Blocks: N, FIRST-LAST, FIRST- or -LAST
-    #[arg(long, value_name = "RANGE")]
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     block: Option<Span<BlockNumber>>,
 }
 

@@ -39,6 +39,12 @@ pub struct BackupLabel {
 }
 
 impl BackupLabel {
+    /// True when it says what recovery needs. A server does not start with one that does not.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.redo_lsn.is_some() && self.checkpoint_lsn.is_some()
+    }
+
     /// Reads the lines that are known; what does not parse stays `None`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
@@ -83,6 +89,12 @@ pub(super) fn signal_named(name: &str) -> Option<&'static str> {
     SIGNALS.into_iter().find(|signal| *signal == name)
 }
 
+/// True for a file that says nothing when it is empty: backups in tar format have a `tablespace_map` without tablespaces, too.
+#[must_use]
+pub(super) fn is_without_content(name: &str, size_bytes: u64) -> bool {
+    name == "tablespace_map" && size_bytes == 0
+}
+
 /// Looks for the signs in a data directory, `control` being its control file when that can be trusted.
 #[must_use]
 pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySigns {
@@ -91,9 +103,11 @@ pub fn read_signs(data_dir: &Path, control: Option<&ControlFile>) -> RecoverySig
         Err(error) if error.is_not_found() => None,
         Err(error) => Some(Err(error)),
     };
-    // One that cannot be examined may well be there.
-    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
-    let present = |name: &&&str| !data_dir.join(name).symlink_metadata().is_err_and(is_absent);
+    let present = |name: &&&str| match data_dir.join(name).symlink_metadata() {
+        Ok(found) => !(found.is_file() && is_without_content(name, found.len())),
+        // One that cannot be examined may well be there.
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
     RecoverySigns {
         backup_label,
         signals: SIGNALS.iter().filter(present).copied().collect(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::backup_files::{BackupLabel, LABEL_LIMIT_BYTES, RecoverySigns, signal_named};
+use super::backup_files::{BackupLabel, LABEL_LIMIT_BYTES, RecoverySigns, is_without_content, signal_named};
 use super::control_file::{CONTROL_PATH, ControlRead, control_of_bytes};
 use super::data_dir::{DataDir, NotADataDir, VERSION_LIMIT_BYTES};
 use super::open::AccessError;
@@ -98,7 +98,7 @@ impl TarFacts {
             "tablespace_map" => self.map = member.read_small(MAP_LIMIT_BYTES)?,
             _ => {}
         }
-        self.signals.extend(signal_named(member.name));
+        self.signals.extend(signal_named(member.name).filter(|name| !is_without_content(name, member.size_bytes)));
         Ok(())
     }
 

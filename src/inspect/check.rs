@@ -16,7 +16,7 @@ use self::files::RelationFiles;
 use self::links::{impossible_namers, link_findings, named_but_absent};
 use self::prove::{ProofInput, prove};
 use self::scan::{Scanned, scan};
-use super::cluster_wal::WalSources;
+use super::cluster_wal::{WalSources, refuse_without_wal};
 use super::donors::{follow_timelines, open_donors};
 use super::dwb_source::DwbSource;
 use super::error::{InspectError, open_data_dir};
@@ -139,6 +139,7 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let Told { findings, coverage } = &mut told;
     let redo_lsn = cluster.replay.redo_lsn;
     let mut donors = open_donors(&request.donors, directory, cluster.control)?;
+    refuse_without_wal(&request.wal)?;
     let elsewhere: Vec<PathBuf> =
         request.wal.iter().cloned().chain(donors.iter().filter_map(Donor::wal_path)).collect();
     let copies = |done, total| watch.at(Stage::Wal, done, total);

@@ -7,7 +7,9 @@ use crate::analysis::finding::{Coverage, Finding, Severity};
 use crate::analysis::skipped::SkippedPart;
 use crate::analysis::verdict::replay::Replay;
 use crate::analysis::wal::set_notes::{NeededWal, note_set};
-use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions, WatchOpen};
+use crate::cluster::wal::{
+    DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions, WatchOpen, holds_no_wal,
+};
 use crate::cluster::wal_marks::WalMarks;
 use crate::parsers::control::ControlFile;
 use crate::repair::scratch::scratch_file;
@@ -91,5 +93,16 @@ impl WalSources {
             findings.extend(told.into_iter().filter(|finding| finding.severity == Severity::Problem));
         }
         Ok(sources)
+    }
+}
+
+/// Refuses directories that were named for their WAL and hold none: the answer would be one without them.
+///
+/// # Errors
+/// With the first of them.
+pub fn refuse_without_wal(named: &[PathBuf]) -> Result<(), InspectError> {
+    match named.iter().find(|path| holds_no_wal(path)) {
+        Some(path) => Err(WalSetError::NoneIn(path.clone()).into()),
+        None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use crate::common;
-use crate::common::{arg, dwbinspect, small_copy};
+use crate::common::{arg, cluster, copy_tree, dwbinspect, run, small_copy};
 use pgforensics::parsers::crc::crc32c;
 
 fn reseal(header: &mut [u8]) {
@@ -353,4 +353,83 @@ fn random_damage_never_breaks_the_tool() {
         }
         fs::write(&path, &original).unwrap();
     }
+}
+
+#[test]
+fn ranges_that_are_open_at_the_start_are_taken() {
+    let data = cluster("checkpoint");
+    let wal = data.join("pg_wal");
+    let shown = |ran: crate::common::Ran, line: &str| {
+        assert!(ran.status < 3 && ran.stderr.is_empty(), "{}", ran.stderr);
+        ran.of_type(line)
+    };
+    let slots =
+        |option: &[&str]| shown(dwbinspect(&[&["dump", "--format", "ndjson"], option, &[arg(&data)]].concat()), "slot");
+    let all = slots(&[]);
+    let up_to = |field: &str, limit: u64| all.iter().filter(|slot| slot[field].as_u64().unwrap() <= limit).count();
+    assert_eq!(slots(&["--slots", "-3"]).len(), up_to("slot_index", 3));
+    assert_eq!(slots(&["--slots=-3"]).len(), up_to("slot_index", 3));
+    assert_eq!(slots(&["--block", "-2"]).len(), up_to("block", 2));
+    assert!(slots(&["--lsn", "-0/1"]).is_empty() && slots(&["--lsn", "-FFFFFFFF/FFFFFFFF"]).len() == all.len());
+    let images = |option: &[&str]| {
+        let given = ["list", "--format", "ndjson"];
+        shown(run("pg_walfpi", &[&given, option, &[arg(&wal)]].concat()), "image")
+    };
+    let all = images(&[]);
+    assert!(!all.is_empty() && images(&["--lsn", "-FFFFFFFF/FFFFFFFF"]).len() == all.len());
+    let few = all.iter().filter(|image| image["block"].as_u64().unwrap() <= 2).count();
+    assert_eq!(images(&["--block", "-2"]).len(), few);
+    // A typing error stays one.
+    assert_eq!(dwbinspect(&["dump", "--slots", "--state", "used", arg(&data)]).status, 2);
+}
+
+#[test]
+fn directory_that_was_named_for_its_wal_and_holds_none_is_refused() {
+    let data = cluster("checkpoint");
+    let place = tempfile::tempdir().unwrap();
+    let (empty, other, archive) = (place.path().join("e"), place.path().join("o"), place.path().join("a"));
+    for path in [&empty, &other, &archive] {
+        fs::create_dir(path).unwrap();
+    }
+    fs::write(other.join("README"), "no WAL").unwrap();
+    let segment = fs::read_dir(data.join("pg_wal")).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.filter(|path| path.is_file()).min().unwrap();
+    fs::copy(&segment, archive.join(segment.file_name().unwrap())).unwrap();
+    for command in ["check", "verify"] {
+        for path in [&empty, &other] {
+            let ran = dwbinspect(&[command, "--wal", arg(path), arg(&data)]);
+            assert!(ran.status == 2 && ran.stdout.is_empty(), "{command}: {}", ran.stdout);
+            assert!(ran.stderr.contains(&format!("{} holds no WAL segment", path.display())), "{}", ran.stderr);
+        }
+        let ran = dwbinspect(&[command, "--wal", arg(&archive), arg(&data)]);
+        assert!(!ran.stdout.is_empty(), "{command}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn backup_label_without_a_redo_point_is_no_missing_wal() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    copy_tree(&cluster("checkpoint"), &data);
+    let doubts = || {
+        let summary = dwbinspect(&["check", "--format", "ndjson", arg(&data)]).of_type("summary").remove(0);
+        let codes: Vec<String> =
+            summary["doubt_codes"].as_array().unwrap().iter().map(|code| code.as_str().unwrap().to_owned()).collect();
+        (codes, summary["next"][0]["step"].as_str().unwrap().to_owned())
+    };
+    let (before, _) = doubts();
+    let start = "START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\n";
+    for text in ["", "garbage", start, "CHECKPOINT LOCATION: 0/2000060\n"] {
+        fs::write(data.join("backup_label"), text).unwrap();
+        let (codes, step) = doubts();
+        assert!(codes.contains(&"backup_label_unreadable".to_owned()), "{text:?}: {codes:?}");
+        assert!(!codes.iter().any(|code| code == "no_wal_at_redo" || code == "no_wal"), "{text:?}: {codes:?}");
+        assert_eq!(step, "bring_control", "{text:?}");
+    }
+    fs::remove_file(data.join("backup_label")).unwrap();
+    // Backups in tar format come with an empty map.
+    fs::write(data.join("tablespace_map"), "").unwrap();
+    assert_eq!(doubts().0, before);
+    fs::write(data.join("tablespace_map"), "16384 /ts\n").unwrap();
+    assert!(doubts().0.contains(&"other_signals".to_owned()));
 }

@@ -120,13 +120,13 @@ impl Replay {
             signs.signals.iter().any(|name| matches!(*name, "standby.signal" | "recovery.signal" | "recovery.conf"));
         replay.fetches_wal = asked_for;
         replay.recovery = match &signs.backup_label {
-            Some(Ok(label)) => {
+            Some(Ok(label)) if label.is_complete() => {
                 replay.redo_lsn = label.redo_lsn;
                 replay.backup = Some(Backup::of(label, asked_for));
                 replay.doubts.push(Doubt::BaseBackup);
                 Recovery::Backup
             }
-            Some(Err(_)) => {
+            Some(_) => {
                 replay.redo_lsn = None;
                 replay.doubts.push(Doubt::BackupLabelUnreadable);
                 Recovery::Unknown

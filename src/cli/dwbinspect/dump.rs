@@ -79,12 +79,12 @@ struct Filter {
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     file: Vec<String>,
     /// Slots by index in their file, from 0: N, FIRST-LAST, FIRST- or -LAST
-    #[arg(long, value_name = "RANGE")]
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     slots: Option<Span<u64>>,
     #[command(flatten)]
     page: PageFilter,
     /// LSN of slot or image: N, FIRST-LAST, FIRST- or -LAST
-    #[arg(long, value_name = "RANGE")]
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     lsn: Option<Span<Lsn>>,
     /// State of the slot
     #[arg(long, value_enum, value_delimiter = ',')]

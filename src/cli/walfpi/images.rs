@@ -88,7 +88,7 @@ struct ImageFilter {
     #[command(flatten)]
     page: PageFilter,
     /// LSN of the record: FIRST-LAST, FIRST- or -LAST
-    #[arg(long, value_name = "RANGE")]
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     lsn: Option<Span<Lsn>>,
     /// Why the image was written
     ///

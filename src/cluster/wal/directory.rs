@@ -197,6 +197,16 @@ impl PathSource<'_, '_> {
     }
 }
 
+/// True for a directory in which nothing has the name of a segment or of an archive, as far as its files were looked through.
+#[must_use]
+pub fn holds_no_wal(directory: &Path) -> bool {
+    let is_archive = |name: &str| ARCHIVE_SUFFIXES.iter().any(|suffix| without_codec(name).ends_with(suffix));
+    let Ok(entries) = fs::read_dir(directory) else { return false };
+    let mut left = MAX_ENTRIES;
+    let has_archive = entries.flatten().take(MAX_ENTRIES).any(|entry| is_archive(&entry.file_name().to_string_lossy()));
+    !has_archive && find_segment(directory, MAX_DEPTH, &mut left).is_none() && left > 0
+}
+
 /// The name of a segment below a directory; at most `left` entries are looked at. What cannot be listed says so when it is
 /// named.
 fn find_segment(directory: &Path, depth: usize, left: &mut usize) -> Option<String> {

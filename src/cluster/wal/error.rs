@@ -1,6 +1,7 @@
 //! What keeps WAL from being read at all.
 
 use std::io;
+use std::path::PathBuf;
 
 use super::candidates::{DeniedFile, UnknownVersionSegment};
 use super::notes::{NoteLevel, SetNote};
@@ -19,6 +20,9 @@ pub enum WalSetError {
     /// No file has a name of this pattern.
     #[error("nothing matches {0}")]
     NoMatch(String),
+    /// A directory was named in which no file is a segment or an archive.
+    #[error("{} holds no WAL segment", .0.display())]
+    NoneIn(PathBuf),
     /// A path does not exist and is not a pattern either.
     #[error("pattern {pattern}: {source}")]
     Pattern {

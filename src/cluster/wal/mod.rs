@@ -32,6 +32,7 @@ pub use bytes::{PIECE_BYTES, SegmentBytes, WalReadError};
 pub use candidates::{DeniedFile, UnknownVersionSegment};
 pub use choose::WalSegmentFile;
 pub use codec::{Codec, MAX_LAYERS, fill};
+pub use directory::holds_no_wal;
 pub use error::WalSetError;
 pub use notes::{MAX_NOTES_OF_A_KIND, NoteKind, NoteLevel, SetNote};
 pub use options::{DEFAULT_SPILL_BYTES, DEFAULT_WINDOW_BYTES, WalSetOptions, WatchOpen};

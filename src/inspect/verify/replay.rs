@@ -21,6 +21,7 @@ use crate::analysis::wal::set_notes::{NeededWal, note_set};
 use crate::cluster::backup_files::RecoverySigns;
 use crate::cluster::control_file::ControlRead;
 use crate::cluster::wal::{DeniedFile, UnknownVersionSegment, WalSet, WalSetError, WalSetOptions};
+use crate::inspect::cluster_wal::refuse_without_wal;
 use crate::inspect::error::InspectError;
 use crate::parsers::control::ControlFile;
 use crate::parsers::page::PageHeader;
@@ -96,6 +97,7 @@ impl ReplayWal {
         findings: &mut Vec<Finding>,
         coverage: &mut Coverage,
     ) -> Result<Self, InspectError> {
+        refuse_without_wal(elsewhere)?;
         let control = cluster.control.trusted();
         let open = |paths: &[PathBuf]| {
             let mut options = WalSetOptions::new(&scratch_file);

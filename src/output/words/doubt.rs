@@ -79,9 +79,9 @@ impl fmt::Display for Doubt {
             Self::BaseBackup => {
                 f.write_str("the directory is a base backup: its files were copied while a server was writing")
             }
-            Self::BackupLabelUnreadable => {
-                f.write_str("backup_label cannot be read, so it is unknown where replay begins")
-            }
+            Self::BackupLabelUnreadable => f.write_str(
+                "backup_label cannot be read, or does not say where replay begins: a server refuses to start with it",
+            ),
             Self::WalWasReset => f.write_str("pg_resetwal was run: WAL from before it says nothing about this cluster"),
             Self::BackupEndNotReached => f.write_str("a restored backup has not reached the end of the backup yet"),
             Self::OtherSignals { names } => write!(f, "{} changes what recovery does", names.join(", ")),
