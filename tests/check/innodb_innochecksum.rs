@@ -1,12 +1,13 @@
 //! Pages and damaged pages of each tablespace file as `innochecksum` counts them, where MariaDB's is installed.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{arg, dwbinspect, skipped, unpack};
+use crate::common::{arg, copy_tree, dwbinspect, skipped, unpack};
 
 /// All but MySQL 5.6: the program of MariaDB 10.11 does not know the checksum `innodb` any more.
 const CASES: [&str; 5] = ["mysql97", "mysql97-detect", "mariadb1011", "mariadb1011-crc32", "mariadb1011-compressed"];
@@ -47,6 +48,52 @@ fn pages_and_damaged_pages_are_those_of_innochecksum() {
         }
     }
     assert!(files > 20 && damaged_pages > 50, "{files} files, {damaged_pages} damaged pages");
+}
+
+/// A write that went to the wrong place leaves a page that is whole, with a right checksum.
+#[test]
+fn page_with_the_number_of_another_is_damaged_as_for_innochecksum() {
+    for case in ["mysql97", "mariadb1011", "mariadb1011-crc32"] {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        copy_tree(&unpack::data_dir(&format!("innodb/{case}")).expect("unpack"), &data);
+        let damaged = || -> BTreeSet<(String, u64, String)> {
+            let verify = dwbinspect(&["innodb", "verify", "--format", "ndjson", arg(&data)]);
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let of =
+                |page: &Value| (text(&page["path"]), page["page_no"].as_u64().unwrap(), text(&page["damage_code"]));
+            verify.of_type("damaged_page").iter().map(of).collect()
+        };
+        let before = damaged();
+        assert!(before.iter().all(|(.., code)| code != "wrong_page_number"), "{case}: {before:?}");
+        let info = dwbinspect(&["innodb", "info", "--format", "ndjson", arg(&data)]);
+        let size = info.of_type("tablespace")[0]["page_bytes"].as_u64().unwrap_or(16384) as usize;
+        // The first table with two pages of rows of which neither is damaged.
+        let spaces = info.of_type("tablespace");
+        let is_whole = |name: &str, page: u64| !before.iter().any(|(path, no, _)| path == name && *no == page);
+        let name = spaces.iter().map(|space| space["tablespace"].as_str().unwrap()).find(|name| {
+            let bytes = fs::read(data.join(name)).unwrap_or_default();
+            let is_index = |page: usize| bytes.get(page * size + 24..page * size + 26) == Some(&[0x45, 0xBF]);
+            name.ends_with(".ibd") && is_index(5) && is_index(6) && is_whole(name, 5) && is_whole(name, 6)
+        });
+        let name = name.unwrap_or_else(|| panic!("{case}: no table")).to_owned();
+        let path = data.join(&name);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.copy_within(5 * size..6 * size, 6 * size);
+        fs::write(&path, &bytes).unwrap();
+
+        let more: Vec<_> = damaged().difference(&before).cloned().collect();
+        assert_eq!(more, [(name.clone(), 6, "wrong_page_number".to_owned())], "{case}");
+        let check = dwbinspect(&["innodb", "check", "--format", "ndjson", arg(&data)]);
+        let summary = check.of_type("summary").remove(0);
+        assert!(check.status > 0 && summary["start"] != "nothing_against", "{case}: {summary}");
+        let Some(listed) = innochecksum(&["--allow-mismatches=1000000"], &path) else {
+            return skipped("no innochecksum here");
+        };
+        if case.starts_with("mariadb") {
+            assert!(listed.contains("page::6 invalid"), "{case}: {listed}");
+        }
+    }
 }
 
 /// What its summary calls each type, and the types of ours that are in it.

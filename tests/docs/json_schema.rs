@@ -257,7 +257,11 @@ fn every_line_has_the_documented_fields() {
 
     fs::remove_dir_all(copy.join("pg_wal")).unwrap();
     fs::create_dir(copy.join("pg_wal")).unwrap();
-    fs::write(copy.join("backup_label"), "START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\n").unwrap();
+    fs::write(
+        copy.join("backup_label"),
+        "START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\nCHECKPOINT LOCATION: 0/2000060\n",
+    )
+    .unwrap();
     checker.output(&dwbinspect(&["verify", "--replay", "--format", "ndjson", arg(&copy)]), "verify without WAL");
 
     let wal = unpack::unpack("wal/pg18").unwrap().join("pg18");

@@ -235,7 +235,7 @@ impl JudgeContext<'_> {
         match reader.page(space, page.page_no) {
             Ok(None) => (InnodbComparison::BeyondEnd, None),
             Ok(Some(disk)) => {
-                let state = PageState::of(&disk, &space.flags);
+                let state = self.doublewrite.state_of(&disk, space, page.page_no);
                 let lsn = PageHeader::decode(0, &disk).ok().map(|header| header.lsn);
                 let image = image.get(..disk.len()).unwrap_or(image);
                 let word = compare(image, &disk, state, &space.flags);
@@ -376,6 +376,7 @@ impl JudgeContext<'_> {
             is_zero: found.state == PageState::Empty,
             disk_lsn: found.lsn,
             is_unseen: is_unseen && found.state.is_damaged(),
+            is_misplaced: found.state.is_misplaced(),
             slots,
             entry_lsn: entries.iter().max().copied(),
         };

@@ -102,13 +102,15 @@ pub enum RecoveryReason {
     CheckpointUncertain,
     /// The server does not see the damage: it is told to use no checksums, or, MariaDB, takes a page for one that was never written.
     DamageUnseen,
+    /// The page is whole and has the number of another one.
+    WrongPageNumber,
     /// Pages are encrypted or compressed in a way that cannot be tested here.
     NotVerifiable,
 }
 
 impl RecoveryReason {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::NoWholeImage,
         Self::ImageOlderThanCheckpoint,
         Self::OlderImagesIgnored,
@@ -130,6 +132,7 @@ impl RecoveryReason {
         Self::BufferNotInUse,
         Self::CheckpointUncertain,
         Self::DamageUnseen,
+        Self::WrongPageNumber,
         Self::NotVerifiable,
     ];
 
@@ -158,6 +161,7 @@ impl RecoveryReason {
             Self::BufferNotInUse => "buffer_not_in_use",
             Self::CheckpointUncertain => "checkpoint_uncertain",
             Self::DamageUnseen => "damage_unseen",
+            Self::WrongPageNumber => "wrong_page_number",
             Self::NotVerifiable => "not_verifiable",
         }
     }
@@ -225,6 +229,8 @@ pub struct PageCase<'a> {
     pub disk_lsn: InnodbLsn,
     /// The server does not see the damage.
     pub is_unseen: bool,
+    /// The page is whole and has the number of another one.
+    pub is_misplaced: bool,
     /// Slots that name the page, whole or not, in the order of files and slots.
     pub slots: &'a [&'a SlotFacts],
     /// Newest LSN of entries without an image that name it.
@@ -258,6 +264,7 @@ impl Prediction {
     #[must_use]
     pub fn of(case: &PageCase<'_>) -> Self {
         let mut prediction = match case.family {
+            _ if case.is_misplaced => Self::new(OnStart::Unknown, None, &[RecoveryReason::WrongPageNumber]).likely(),
             Family::Mysql8 | Family::Mysql57 | Family::Mysql56 | Family::Mariadb if case.is_unseen => {
                 // How it is told to start next is not known.
                 Self::new(OnStart::Kept, None, &[RecoveryReason::DamageUnseen]).likely()

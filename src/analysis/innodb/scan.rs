@@ -324,7 +324,7 @@ fn read_chunk(request: &ScanRequest<'_>, chunk: Chunk<'_>, buf: &mut Vec<u8>) ->
             report.counts.slots = report.counts.slots.saturating_add(1);
             continue;
         }
-        let state = PageState::of(page, &space.flags);
+        let state = request.doublewrite.state_of(page, space, page_no);
         let header = PageHeader::decode(0, page);
         let (lsn, page_type) = header.map(|header| (header.lsn, header.page_type)).unwrap_or_default();
         report.counts.count(state, page_type, bytes);

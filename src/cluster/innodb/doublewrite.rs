@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::files::InnodbFiles;
-use super::tablespace::Tablespaces;
+use super::tablespace::{Tablespace, Tablespaces};
 use crate::cluster::open::{AccessError, Links, ReadFile};
 use crate::parsers::innodb::detect_block::DetectBlock;
 use crate::parsers::innodb::layout::{
@@ -264,6 +264,16 @@ impl Doublewrite {
             legacy: Some(header),
             page_bytes: self.page_bytes,
         });
+    }
+
+    /// What the bytes of a page at its place say. Slots, and pages where every server had its slots once, hold pages of other numbers.
+    #[must_use]
+    pub fn state_of(&self, page: &[u8], space: &Tablespace, page_no: u32) -> PageState {
+        let was_slot = || space.id == 0 && LegacyHeader::usual(self.page_bytes).is_slot(self.page_bytes, page_no);
+        match self.is_slot_page(space.id, page_no) || was_slot() {
+            true => PageState::of(page, &space.flags),
+            false => PageState::at(page, &space.flags, page_no),
+        }
     }
 
     /// True for a page of the system tablespace that is a slot, not data; where the header is lost, for one that would be a slot.

@@ -22,7 +22,6 @@ use crate::inspect::error::InspectError;
 use crate::parsers::innodb::flags::declared_pages;
 use crate::parsers::innodb::my_cnf::DirectorySettings;
 use crate::parsers::innodb::page::PageHeader;
-use crate::parsers::innodb::page_check::PageState;
 use crate::parsers::innodb::redo::RedoFormat;
 use crate::parsers::innodb::{InnodbLsn, InnodbPageId};
 
@@ -136,7 +135,7 @@ impl InnodbSource {
         match reader.page(space, page.page_no) {
             Ok(bytes) => {
                 let bytes = bytes?;
-                let state = PageState::of(&bytes, &space.flags);
+                let state = self.doublewrite.state_of(&bytes, space, page.page_no);
                 let lsn = PageHeader::decode(0, &bytes).map(|header| header.lsn).unwrap_or_default();
                 Some(FoundPage { space: index, page_no: page.page_no, state, lsn })
             }

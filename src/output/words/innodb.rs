@@ -222,6 +222,7 @@ impl fmt::Display for RecoveryReason {
                 "the server does not see this damage: it is told to use no checksums, or the page looks as if it was never written"
             }
             Self::CheckpointUncertain => "one checkpoint block alone is valid: a newer checkpoint may be lost",
+            Self::WrongPageNumber => "the page is whole and has the number of another: what recovery does with such a page is not known here",
             Self::NotVerifiable => "the image cannot be tested here",
         })
     }
@@ -260,6 +261,9 @@ impl fmt::Display for PageFault {
             Self::NotEncryptedHere => {
                 f.write_str("the type is that of an encrypted page, and the tablespace is not encrypted")
             }
+            Self::WrongPageNumber { found, expected } => {
+                write!(f, "its header names page {found}, and this is the place of page {expected}")
+            }
         }
     }
 }
@@ -274,6 +278,7 @@ impl PageFault {
             Self::CompressedSize { .. } => "compressed_size",
             Self::Packed(_) => "compressed_content",
             Self::NotEncryptedHere => "not_encrypted_here",
+            Self::WrongPageNumber { .. } => "wrong_page_number",
         }
     }
 }

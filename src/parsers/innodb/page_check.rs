@@ -48,6 +48,13 @@ pub enum PageFault {
     Packed(Unpacked),
     /// Its type is that of an encrypted page in a tablespace that is not encrypted.
     NotEncryptedHere,
+    /// It is whole, and is another page of a tablespace: it was written to the wrong place.
+    WrongPageNumber {
+        /// The number in its header.
+        found: u32,
+        /// The number by its place.
+        expected: u32,
+    },
 }
 
 /// Why a page cannot be judged.
@@ -83,6 +90,12 @@ impl PageState {
         }
     }
 
+    /// True for a page that is whole and has the number of another.
+    #[must_use]
+    pub const fn is_misplaced(self) -> bool {
+        matches!(self, Self::Damaged(PageFault::WrongPageNumber { .. }))
+    }
+
     /// True for a page that is what was written.
     #[must_use]
     pub const fn is_sound(self) -> bool {
@@ -99,6 +112,17 @@ impl PageState {
     #[must_use]
     pub fn of(page: &[u8], flags: &SpaceFlags) -> Self {
         Self::of_image(page, flags, flags.is_mysql_encrypted)
+    }
+
+    /// The same of the page at this place of its tablespace: a page that is whole must have that number.
+    #[must_use]
+    pub fn at(page: &[u8], flags: &SpaceFlags, expected: u32) -> Self {
+        let state = Self::of(page, flags);
+        let is_misplaced = |found: &u32| *found != expected && !is_unwritten(page);
+        match be_u32_at(page, 4).filter(is_misplaced) {
+            Some(found) if state.is_sound() => Self::Damaged(PageFault::WrongPageNumber { found, expected }),
+            _ => state,
+        }
     }
 
     /// The same, where the tablespace may be encrypted although its flags do not say so.
