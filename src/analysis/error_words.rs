@@ -157,7 +157,7 @@ impl Caused for WalSetError {
         match self {
             Self::Access(error) => error.what_failed(),
             Self::NoMatch(pattern) | Self::Pattern { pattern, .. } => ErrorCause::of(CauseKind::NoneThere, pattern),
-            Self::NoneIn(path) => ErrorCause::of(CauseKind::NoneThere, &path.display().to_string()),
+            Self::NoneIn(path) => ErrorCause::of(CauseKind::NoneThere, path.display().to_string()),
             Self::Scratch(error) => ErrorCause::unnamed(CauseKind::of_system(error)),
             Self::DataDir(_) | Self::Stdin | Self::Interrupted | Self::NoWal { .. } => {
                 ErrorCause::unnamed(CauseKind::NoneThere)

@@ -443,6 +443,7 @@ mod tests {
             is_zero: false,
             disk_lsn: InnodbLsn(0),
             is_unseen: false,
+            is_misplaced: false,
             slots,
             entry_lsn: None,
         }
