@@ -11,6 +11,8 @@ use super::verdict::outlook::Obstacle;
 use super::wal::clock::SetBack;
 use super::wal::hidden_redo::HiddenRedo;
 use super::wal::walk::DamageReason;
+use crate::cluster::config_files::ConfigFault;
+use crate::cluster::state_files::StateFile;
 use crate::cluster::wal::NoteKind;
 use crate::parsers::control::{ChecksumState, DbState, SizeFault};
 use crate::parsers::dwb::HeaderFault;
@@ -49,6 +51,14 @@ pub enum FindingKind {
     FilenodeMap(ErrorWords),
     /// `pg_xact` does not say how transactions ended.
     XactFile(ErrorWords),
+    /// `pg_multixact` does not say which transactions multixacts stand for.
+    MultixactFile(ErrorWords),
+    /// A server refuses a file that it reads at its start.
+    #[strum(serialize = "state_file")]
+    StateFile { of: StateFile, why: ErrorWords },
+    /// The configuration keeps a server from starting, or may be elsewhere.
+    #[strum(serialize = "configuration")]
+    Configuration(ConfigFault),
     /// `PG_VERSION` of a database is missing or of another major.
     DatabaseVersion(ErrorWords),
     /// The directory of a database is missing.
@@ -444,6 +454,8 @@ impl FindingKind {
             Self::ServerDirectory { .. }
                 | Self::FilenodeMap(_)
                 | Self::XactFile(_)
+                | Self::MultixactFile(_)
+                | Self::StateFile { .. }
                 | Self::DatabaseVersion(_)
                 | Self::DatabaseMissing { .. }
                 | Self::TablespaceMissing { .. }

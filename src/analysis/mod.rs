@@ -28,6 +28,7 @@ pub mod skipped;
 pub mod slot_facts;
 pub mod slot_row;
 pub mod staleness;
+pub mod table_links;
 pub mod trace;
 pub mod verdict;
 pub mod wal;

@@ -39,13 +39,17 @@ pub enum LinkRole {
     Right,
     /// A page one level further down, or the root that a metapage names.
     Child,
+    /// The page of the table that holds a row of it.
+    Row,
+    /// The page of the table that a bit of its visibility map stands for.
+    Visible,
 }
 
 /// A page, and as what it names another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamedBy {
-    /// The page that names the other, in the same fork.
-    pub block: BlockNumber,
+    /// The page that names the other.
+    pub page: PageId,
     /// What the other is to it.
     pub role: LinkRole,
 }
@@ -110,7 +114,7 @@ impl BrokenLink {
     /// The page that names the other.
     #[must_use]
     pub const fn namer(&self) -> PageId {
-        PageId { block: self.by.block, ..self.page }
+        self.by.page
     }
 }
 
@@ -259,7 +263,7 @@ impl LinkCheck {
             if *kept < MAX_BROKEN_LINKS {
                 *kept = kept.saturating_add(1);
                 let page = PageId { rel: fork.rel, fork: ForkNumber::Main, block };
-                let by = NamedBy { block: by, role };
+                let by = NamedBy { page: PageId { block: by, ..page }, role };
                 let is_impossible = fault == LinkFault::BeyondEnd && far.contains(&block);
                 self.report.broken.push(BrokenLink { page, by, fault, is_settled, is_impossible });
             } else if is_settled {

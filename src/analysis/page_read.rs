@@ -17,6 +17,7 @@ use crate::cluster::open::{AccessError, ReadFile, open_inside};
 use crate::cluster::relation_walk::RelationFile;
 use crate::parsers::checksum::page_checksums;
 use crate::parsers::page::PageHeader;
+use crate::parsers::table_pointers::for_each_table_block;
 use crate::types::{BlockNumber, ForkNumber, PageId, RelFileLocator};
 
 /// How often a page that fails is read again while a server may be writing it.
@@ -46,11 +47,20 @@ pub(super) struct PortionDone {
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// What pages of main forks say of each other, with the index of the file, if that was asked for.
     pub links: Vec<(usize, Seen)>,
+    /// The highest block of its table that each fork speaks of, if that was asked for.
+    pub reach: Vec<(RelFileLocator, ForkNumber, BlockNumber)>,
     /// What could not be read.
     pub gaps: Vec<Gap>,
 }
 
 impl PortionDone {
+    fn note_reach(&mut self, page: PageId, highest: BlockNumber) {
+        match self.reach.last_mut().filter(|(rel, fork, _)| (*rel, *fork) == (page.rel, page.fork)) {
+            Some((.., before)) => *before = highest.max(*before),
+            None => self.reach.push((page.rel, page.fork, highest)),
+        }
+    }
+
     /// Adds what the next pages of a file say of each other.
     fn note_zeroed(&mut self, rel: RelFileLocator, blocks: Range<BlockNumber>) {
         match self.zeroed.last_mut().filter(|(last, before)| *last == rel && before.end == blocks.start) {
@@ -304,6 +314,14 @@ impl Judge<'_> {
                     }
                     if condition == PageCondition::Zeroed && self.follows_links(page) {
                         done.note_zeroed(page.rel, page.block..page.block.saturating_add(1));
+                    }
+                    let is_compared = self.options.links_at.is_some() && is_shown;
+                    if let Some(header) = header.filter(|_| is_compared) {
+                        let mut highest = None;
+                        for_each_table_block(&header, bytes, page.fork, page.block, &mut |block| {
+                            highest = highest.max(Some(block));
+                        });
+                        highest.into_iter().for_each(|highest| done.note_reach(page, highest));
                     }
                     if self.follows_links(page)
                         && let Some(seen) = Seen::of(bytes, page.block)

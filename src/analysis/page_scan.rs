@@ -162,6 +162,8 @@ pub struct PageScan {
     pub zeroed: Vec<(RelFileLocator, Range<BlockNumber>)>,
     /// What pages of indexes say of each other.
     pub links: LinkReport,
+    /// The highest block of its table that the pages of each fork speak of: of an index, or of a visibility map.
+    pub reach: BTreeMap<(RelFileLocator, ForkNumber), BlockNumber>,
     /// The user broke off: counts and list cover a part of the files only.
     pub interrupted: bool,
 }
@@ -240,6 +242,10 @@ pub fn scan_pages(
         scan.partial_pages.extend(done.partial_pages);
         scan.notable.extend(done.notable);
         scan.zeroed.extend(done.zeroed);
+        for (rel, fork, highest) in done.reach {
+            let known = scan.reach.entry((rel, fork)).or_default();
+            *known = highest.max(*known);
+        }
         if let Some(links) = &mut links {
             for (file, seen) in done.links {
                 let rel = files[file].rel;

@@ -9,11 +9,14 @@ use super::finding_kind::FindingKind;
 use super::skipped::SkippedPart;
 use super::verdict::outlook::Obstacle;
 use super::verdict::xid::is_newer_xid;
+use crate::cluster::config_files::{ConfigFault, config_faults};
 use crate::cluster::data_dir::DataDir;
 use crate::cluster::names::RelationNames;
 use crate::cluster::relation_path::RelationPaths;
 use crate::cluster::server_files::{FileFault, database_version, is_missing, server_directory, usable_map};
-use crate::cluster::xact_files::{XactFault, xact_faults};
+use crate::cluster::slru_files::SlruFault;
+use crate::cluster::state_files::{StateFile, StateFileFault, state_faults};
+use crate::cluster::xact_files::{multixact_faults, xact_faults};
 use crate::parsers::catalog::FIRST_NORMAL_OID;
 use crate::parsers::control::{ControlFile, DbState};
 use crate::parsers::filenode_map::FilenodeMap;
@@ -51,6 +54,7 @@ pub fn examine(
     names: &RelationNames,
     paths: &RelationPaths,
     (replays, is_settled): (bool, bool),
+    signals: &[&str],
     coverage: &mut Coverage,
 ) -> ServerFiles {
     let mut files = ServerFiles::default();
@@ -60,6 +64,12 @@ pub fn examine(
         files.hinder(Obstacle::Start);
     }
     files.directories(directory, replays, coverage);
+    for StateFileFault { file, of, fault } in state_faults(directory, control) {
+        let is_removed = of == StateFile::Prepared && directory.major().facts().removes_bad_prepared;
+        let kind = |why| FindingKind::StateFile { of, why };
+        files.fault(&file, &fault, (!is_removed).then_some(Obstacle::Start), kind, coverage);
+    }
+    files.configuration(directory, signals, coverage);
     let shared = files.map(directory, Path::new("global"), coverage);
     let is_old = |xmin: u32| control.is_some_and(|control| is_before_redo(control, xmin));
     let was_stopped = control.is_some_and(|control| control.prefix.state == DbState::SHUT_DOWN);
@@ -79,7 +89,7 @@ pub fn examine(
         maps.push((home.spc_oid, oid, files.map(directory, &of, coverage)));
         if let Err(fault) = database_version(directory, &of) {
             let file = of.join("PG_VERSION");
-            files.fault(&file, &fault, Obstacle::Connections, FindingKind::DatabaseVersion, coverage);
+            files.fault(&file, &fault, Some(Obstacle::Connections), FindingKind::DatabaseVersion, coverage);
         }
     }
     if is_settled && let Some(control) = control {
@@ -107,7 +117,7 @@ impl ServerFiles {
         &mut self,
         file: &Path,
         fault: &FileFault,
-        obstacle: Obstacle,
+        obstacle: Option<Obstacle>,
         kind: impl FnOnce(ErrorWords) -> FindingKind,
         coverage: &mut Coverage,
     ) {
@@ -117,8 +127,27 @@ impl ServerFiles {
         {
             return coverage.skip_once(SkippedPart::file(file), error);
         }
-        self.hinder(obstacle);
+        self.obstacle = self.obstacle.max(obstacle);
         self.findings.push(Finding::problem(kind(ErrorWords::of_other(fault))).in_file(&file));
+    }
+
+    /// Settings that are not here may be elsewhere; what is here and keeps a server from starting is a problem.
+    fn configuration(&mut self, directory: &DataDir, signals: &[&str], coverage: &mut Coverage) {
+        let found = config_faults(directory, signals);
+        for error in &found.skipped {
+            coverage.skip_once(SkippedPart::file(error.to_string()), error);
+        }
+        for (file, fault) in found.faults {
+            let kind = FindingKind::Configuration(fault);
+            let finding = match fault {
+                ConfigFault::NoSettings => Finding::note(kind),
+                _ => {
+                    self.hinder(Obstacle::Start);
+                    Finding::problem(kind)
+                }
+            };
+            self.findings.push(finding.in_file(&file.display().to_string()));
+        }
     }
 
     fn directories(&mut self, directory: &DataDir, replays: bool, coverage: &mut Coverage) {
@@ -138,20 +167,29 @@ impl ServerFiles {
         for (name, needed_for) in all {
             if let Err(fault) = server_directory(directory, name) {
                 let kind = |why| FindingKind::ServerDirectory { needed_for, why };
-                self.fault(Path::new(name), &fault, needed_for, kind, coverage);
+                self.fault(Path::new(name), &fault, Some(needed_for), kind, coverage);
             }
         }
     }
 
     /// A start that replays reads a file that is missing as zeros, one without replay refuses; no start reads one that ends too soon.
     fn transactions(&mut self, directory: &DataDir, control: &ControlFile, replays: bool, coverage: &mut Coverage) {
-        for XactFault { file, fault } in xact_faults(directory, control) {
+        for SlruFault { file, fault } in xact_faults(directory, control) {
             let obstacle = match &fault {
                 FileFault::XactsZero { .. } => Obstacle::Commits,
                 FileFault::Access(error) if error.is_not_found() && replays => Obstacle::Commits,
                 _ => Obstacle::Start,
             };
-            self.fault(&file, &fault, obstacle, FindingKind::XactFile, coverage);
+            self.fault(&file, &fault, Some(obstacle), FindingKind::XactFile, coverage);
+        }
+        let (offsets, members) = multixact_faults(directory, control);
+        // A start looks up where the members of the next multixact begin.
+        let offsets = offsets.into_iter().map(|found| {
+            let is_refused = !matches!(found.fault, FileFault::PageZero { .. });
+            (found, is_refused.then_some(Obstacle::Start))
+        });
+        for (SlruFault { file, fault }, obstacle) in offsets.chain(members.into_iter().map(|found| (found, None))) {
+            self.fault(&file, &fault, obstacle, FindingKind::MultixactFile, coverage);
         }
     }
 
@@ -160,7 +198,7 @@ impl ServerFiles {
             Ok(map) => Some(map),
             Err(fault) => {
                 let file = of.join("pg_filenode.map");
-                self.fault(&file, &fault, Obstacle::Connections, FindingKind::FilenodeMap, coverage);
+                self.fault(&file, &fault, Some(Obstacle::Connections), FindingKind::FilenodeMap, coverage);
                 None
             }
         }

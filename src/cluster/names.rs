@@ -220,15 +220,20 @@ impl RelationNames {
     /// The table of each index, TOAST table and index of a TOAST table, as far as that is known.
     #[must_use]
     pub fn tables(&self) -> HashMap<RelFileLocator, RelFileLocator> {
+        let owners = self.owners();
+        // An index of a TOAST table is two steps from its table.
+        let table = |first: &RelFileLocator| owners.get(first).copied().unwrap_or(*first);
+        owners.iter().map(|(rel, first)| (*rel, table(first))).collect()
+    }
+
+    /// What each index is on, a table or a TOAST table, and the table of each TOAST table, as far as that is known.
+    #[must_use]
+    pub fn owners(&self) -> HashMap<RelFileLocator, RelFileLocator> {
         let with_oid = self.relations.iter().filter_map(|(rel, name)| Some(((rel.db_oid, name.oid?), *rel)));
         let by_oid: HashMap<(Oid, Oid), RelFileLocator> = with_oid.collect();
-        let owner = |rel: RelFileLocator| {
-            let owner_oid = self.get(rel)?.owner_oid?;
-            by_oid.get(&(rel.db_oid, owner_oid)).copied()
-        };
-        // An index of a TOAST table is two steps from its table.
-        let table = |rel: RelFileLocator| owner(rel).map(|first| owner(first).unwrap_or(first));
-        self.relations.keys().filter_map(|rel| Some((*rel, table(*rel)?))).collect()
+        let owner =
+            |(rel, name): (&RelFileLocator, &RelationName)| Some((*rel, *by_oid.get(&(rel.db_oid, name.owner_oid?))?));
+        self.relations.iter().filter_map(owner).collect()
     }
 
     /// The cluster that the names are of, where that is known.

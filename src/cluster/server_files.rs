@@ -7,6 +7,7 @@ use super::data_dir::{DataDir, VERSION_LIMIT_BYTES};
 use super::open::{AccessError, Links, linked_directory, read_small, real_directories};
 use crate::parsers::error::ParseError;
 use crate::parsers::filenode_map::{FilenodeMap, FilenodeMapFault};
+use crate::parsers::state_files::StateFault;
 
 /// Longest `pg_filenode.map` that is read, in bytes.
 const MAP_LIMIT_BYTES: u64 = 4096;
@@ -47,6 +48,21 @@ pub enum FileFault {
         /// Offset of the page in the file.
         offset: u64,
     },
+    /// It ends before a page that something may be looked up in.
+    #[error("it ends before the page at offset {offset} is complete")]
+    PageCut {
+        /// Offset of the page in the file.
+        offset: u64,
+    },
+    /// Such a page is all zero.
+    #[error("only zeros at offset {offset}")]
+    PageZero {
+        /// Offset of the page in the file.
+        offset: u64,
+    },
+    /// A server refuses what it holds.
+    #[error(transparent)]
+    State(StateFault),
     /// It is of another major.
     #[error("says {found:?}, the cluster is of major {expected}")]
     Version {

@@ -7,10 +7,10 @@ use std::path::Path;
 use super::open::{AccessError, Links, read_small};
 
 /// Longest configuration file that is read, in bytes.
-const CONF_LIMIT_BYTES: u64 = 4 << 20;
+pub(super) const CONF_LIMIT_BYTES: u64 = 4 << 20;
 
 /// Files in the order in which the server applies them; a later one wins.
-const FILES: [&str; 2] = ["postgresql.conf", "postgresql.auto.conf"];
+pub(super) const FILES: [&str; 2] = ["postgresql.conf", "postgresql.auto.conf"];
 
 /// Settings that were found.
 #[derive(Debug, Default)]

@@ -1,13 +1,14 @@
-//! Whether the files of `pg_xact` hold how every transaction ended that a table may name.
+//! Whether the files of `pg_xact` and `pg_multixact` hold what a table may ask for: how every transaction ended, and which
+//! transactions each multixact stands for.
 
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::data_dir::DataDir;
-use super::open::{Links, ReadFile};
 use super::server_files::FileFault;
-use super::xact_log::SLRU_PAGES_PER_SEGMENT;
+use super::slru_files::{SlruFault, SlruFiles, SlruPage};
 use crate::parsers::control::ControlFile;
+use crate::parsers::wal::version::XlogFormat;
 
 /// Transactions in one byte.
 const XACTS_PER_BYTE: u64 = 4;
@@ -18,28 +19,27 @@ const OWN_XIDS: u64 = 3;
 /// So many transactions in a row do not all run when a checkpoint comes.
 const MANY_XACTS: u64 = 2048;
 
-/// Something is wrong with a file of `pg_xact`.
-#[derive(Debug)]
-pub struct XactFault {
-    /// The file, relative to the data directory.
-    pub file: PathBuf,
-    /// What.
-    pub fault: FileFault,
-}
+/// Bytes of the place in the files of members where those of one multixact begin.
+///
+/// Source: `MULTIXACT_OFFSETS_PER_PAGE`, `src/backend/access/transam/multixact.c` of majors up to 18.
+const MULTI_BYTES: u64 = 4;
 
-/// Examines the files from the oldest transaction of a table to the last one before the checkpoint, in order. After a segment at the
-/// beginning that is missing nothing is said of those before it: a server may have removed them since.
+/// Members in a group, and bytes of the group: a byte of flags for each, then the transactions.
+///
+/// Source: `MULTIXACT_MEMBERS_PER_MEMBERGROUP` and `MULTIXACT_MEMBERGROUP_SIZE`, the same file.
+const MEMBERS_PER_GROUP: u64 = 4;
+const GROUP_BYTES: u64 = 20;
+
+/// So many multixacts are not all being made when a checkpoint comes.
+const MANY_MULTIS: u64 = 1024;
+
+/// Examines `pg_xact` from the oldest transaction of a table to the last one before the checkpoint, in order.
 ///
 /// Sources: `TransactionIdToPage` and `TruncateCLOG`, `src/backend/access/transam/clog.c`.
 #[must_use]
-pub fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<XactFault> {
+pub fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<SlruFault> {
     let page_bytes = u64::from(control.geometry.block_size);
-    let per_segment = u64::from(control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT));
-    let (Some(per_page), Some(per_segment)) =
-        (NonZeroU64::new(page_bytes.saturating_mul(XACTS_PER_BYTE)), NonZeroU64::new(per_segment))
-    else {
-        return Vec::new();
-    };
+    let Some(per_page) = NonZeroU64::new(page_bytes.saturating_mul(XACTS_PER_BYTE)) else { return Vec::new() };
     let checkpoint = &control.checkpoint;
     let Some(last) = checkpoint.next_full_xid.checked_sub(1).filter(|last| *last >= OWN_XIDS) else {
         return Vec::new();
@@ -55,65 +55,61 @@ pub fn xact_faults(directory: &DataDir, control: &ControlFile) -> Vec<XactFault>
         0..=2 => None,
         running => back_to(running).checked_sub(1),
     };
-
-    let mut faults = Vec::new();
-    // Numbers of transactions come round after 2^32.
-    let Some(per_round) = NonZeroU64::new((1_u64 << 32).div_ceil(per_page.get())) else { return faults };
-    let (mut page, last_page) = (oldest / per_page, last / per_page);
-    let mut has_begun = false;
-    let mut buf = vec![0; usize::try_from(page_bytes).unwrap_or_default()];
-    while page <= last_page {
-        let in_round = page % per_round;
-        let segment = in_round / per_segment;
-        let segment_end = page.saturating_sub(in_round % per_segment).saturating_add(per_segment.get());
-        let file = PathBuf::from("pg_xact").join(format!("{segment:04X}"));
-        let read = match ReadFile::open(&directory.root().join(&file), Links::Refuse) {
-            Ok(read) => read,
-            Err(error) => {
-                if has_begun || segment_end > last_page || !error.is_not_found() {
-                    faults.push(XactFault { file, fault: error.into() });
-                }
-                page = segment_end;
-                continue;
+    let judge = |what: SlruPage, page: u64, offset: u64| {
+        let first_xid = page.saturating_mul(per_page.get());
+        let page_last = first_xid.saturating_add(per_page.get()).saturating_sub(1);
+        let last_ended = page_last.min(ended.unwrap_or_default());
+        let count = last_ended.saturating_add(1).saturating_sub(first_xid.max(OWN_XIDS));
+        match what {
+            SlruPage::Cut => Some(FileFault::XactsCut { last_xid: page_last.min(last), offset }),
+            // The first page holds those that made the cluster.
+            SlruPage::Zero if count >= MANY_XACTS || page == 0 => {
+                Some(FileFault::XactsZero { first_xid: first_xid.max(OWN_XIDS), offset })
             }
-        };
-        has_begun = true;
-        let end = segment_end.min(last_page.saturating_add(1));
-        if let Some(fault) = pages_fault(&read, page..end, &mut buf, (per_page, per_segment), (last, ended)) {
-            faults.push(XactFault { file, fault });
+            SlruPage::Zero => None,
         }
-        page = segment_end;
-    }
-    faults
+    };
+    SlruFiles { of: Path::new("pg_xact"), per_page, values: (oldest, last) }.faults(directory, control, &judge)
 }
 
-/// The first thing that is wrong with these pages of one file.
-fn pages_fault(
-    file: &ReadFile,
-    pages: std::ops::Range<u64>,
-    buf: &mut [u8],
-    (per_page, per_segment): (NonZeroU64, NonZeroU64),
-    (last, ended): (u64, Option<u64>),
-) -> Option<FileFault> {
-    let page_bytes = u64::try_from(buf.len()).unwrap_or(u64::MAX);
-    for page in pages {
-        let offset = (page % per_segment).saturating_mul(page_bytes);
-        match file.read_at(buf, offset) {
-            Ok(filled) if filled == buf.len() => {}
-            Ok(_) => {
-                let last_xid = page.saturating_add(1).saturating_mul(per_page.get()).saturating_sub(1).min(last);
-                return Some(FileFault::XactsCut { last_xid, offset });
-            }
-            Err(error) => return Some(error.into()),
-        }
-        let first_xid = page.saturating_mul(per_page.get());
-        let last_ended = first_xid.saturating_add(per_page.get()).saturating_sub(1).min(ended.unwrap_or_default());
-        let count = last_ended.saturating_add(1).saturating_sub(first_xid.max(OWN_XIDS));
-        // The first page holds those that made the cluster.
-        let is_needed = count >= MANY_XACTS || page == 0;
-        if is_needed && buf.iter().all(|byte| *byte == 0) {
-            return Some(FileFault::XactsZero { first_xid: first_xid.max(OWN_XIDS), offset });
-        }
+/// Examines the files of `pg_multixact`: first where the members of each multixact begin, then, as far as that is known, the
+/// members. From 19 on the places are longer, and the files are not examined.
+///
+/// Sources: `MultiXactIdToOffsetPage`, `MXOffsetToMemberPage` and `TrimMultiXact`, `src/backend/access/transam/multixact.c`.
+#[must_use]
+pub fn multixact_faults(directory: &DataDir, control: &ControlFile) -> (Vec<SlruFault>, Vec<SlruFault>) {
+    let page_bytes = u64::from(control.geometry.block_size);
+    let members_per_page = page_bytes.checked_div(GROUP_BYTES).unwrap_or_default().saturating_mul(MEMBERS_PER_GROUP);
+    let (Some(per_page), Some(members_per_page)) =
+        (NonZeroU64::new(page_bytes / MULTI_BYTES), NonZeroU64::new(members_per_page))
+    else {
+        return Default::default();
+    };
+    if directory.major().facts().xlog == XlogFormat::Since19 {
+        return Default::default();
     }
-    None
+    let checkpoint = &control.checkpoint;
+    // Numbers are unfolded, so that they do not come round in between.
+    let next = (1_u64 << 32).saturating_add(u64::from(checkpoint.next_multi));
+    let oldest = next.saturating_sub(u64::from(checkpoint.next_multi.wrapping_sub(checkpoint.oldest_multi)));
+    let judge = |what: SlruPage, page: u64, offset: u64| {
+        let first = page.saturating_mul(per_page.get());
+        let count = next.min(first.saturating_add(per_page.get())).saturating_sub(first.max(oldest));
+        match what {
+            SlruPage::Cut => Some(FileFault::PageCut { offset }),
+            SlruPage::Zero => (count >= MANY_MULTIS).then_some(FileFault::PageZero { offset }),
+        }
+    };
+    let offsets =
+        SlruFiles { of: Path::new("pg_multixact/offsets"), per_page, values: (oldest, next.saturating_sub(1)) };
+    let offsets = offsets.faults(directory, control, &judge);
+    // Of the members only the last file is certain: where those of the oldest multixact begin stands in the other files.
+    let last = u32::try_from(checkpoint.next_multi_offset).ok().and_then(|offset| offset.checked_sub(1));
+    let Some(last) = last.filter(|_| oldest < next).map(u64::from) else { return (offsets, Vec::new()) };
+    let cut = |what: SlruPage, _: u64, offset: u64| match what {
+        SlruPage::Cut => Some(FileFault::PageCut { offset }),
+        SlruPage::Zero => None,
+    };
+    let members = SlruFiles { of: Path::new("pg_multixact/members"), per_page: members_per_page, values: (last, last) };
+    (offsets, members.faults(directory, control, &cut))
 }

@@ -134,7 +134,8 @@ pub fn check(request: &CheckRequest, watch: &dyn Watch) -> Result<Examination, I
     let names = read_names(directory, &mut told.findings);
     let cluster = Cluster::look_at(directory, source.set.is_from_description());
     let of_state = (cluster.replay.recovery.replays(), cluster.is_settled());
-    let server_files = server_files::examine(directory, &names, &files.paths, of_state, &mut told.coverage);
+    let server_files =
+        server_files::examine(directory, &names, &files.paths, of_state, &cluster.signs.signals, &mut told.coverage);
     told.findings.extend(server_files.findings);
     let Told { findings, coverage } = &mut told;
     let redo_lsn = cluster.replay.redo_lsn;

@@ -24,6 +24,7 @@ use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{PageCounts, PageScan, PartialPage, ScanOptions, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::skipped::SkippedPart;
+use crate::analysis::table_links::TableLinkInput;
 use crate::analysis::verdict::answer::Answer;
 use crate::analysis::verdict::doubt::LsnWitness;
 use crate::analysis::verdict::fate::ReplayFate;
@@ -260,9 +261,21 @@ impl<'a> DirectoryVerification<'a> {
         };
         let mut held = Held { pages: wal.is_some().then(Vec::new), beyond: 0 };
         let mut shown = Shown { directory, names: &mut self.names, plan: &plan, visit };
-        let scan = scan(directory, watch, &mut shown, &mut held, &mut report);
+        let mut scan = scan(directory, watch, &mut shown, &mut held, &mut report);
         cluster.newest = scan.counts.newest.map(|(lsn, page)| (lsn, plan.witness(page)));
         let healed_cuts = show_held(&mut shown, held, &scan, wal.as_ref().zip(Some(&cluster)), watch, &mut report);
+        if is_clean && !scan.reach.is_empty() {
+            let input = TableLinkInput {
+                root: directory.root(),
+                files: &walk.files,
+                geometry: page_rules.geometry,
+                checksums: page_rules.checksums == ChecksumRule::Damage,
+                names: self.names.read(directory),
+                only_until: None,
+                was_stopped: true,
+            };
+            input.add_to(&mut scan, &mut report.coverage);
+        }
         let found = link_findings(directory, &mut self.names, &scan, page_rules.geometry);
         report.findings.extend(found);
         report.conclude(&scan, &plan, &healed_cuts, is_clean);

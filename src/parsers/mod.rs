@@ -44,5 +44,7 @@ pub mod pglz_compress;
 pub mod portable;
 pub mod restore;
 pub mod sha256;
+pub mod state_files;
+pub mod table_pointers;
 pub mod tuple;
 pub mod wal;

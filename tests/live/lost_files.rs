@@ -1,12 +1,12 @@
 //! Files and directories of the server that go missing or are damaged, on every major there is: what `check` foretells is what the server does.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use super::server_files::told;
-use crate::common::arg;
 use crate::common::live::{Server, all_programs};
+use crate::common::{arg, dwbinspect};
 
 /// A new cluster of every major, not started.
 fn servers(settings: &str) -> impl Iterator<Item = Server> {
@@ -95,5 +95,217 @@ fn database_and_tablespace_that_are_gone_are_named() {
             let (status, start, ..) = told(&copy.data());
             assert_eq!((status, start.as_str()), (i32::from(sound == "without_replay"), sound));
         }
+    }
+}
+
+/// What each page that `check` calls damaged shows, by file.
+fn damaged(data: &Path) -> (i32, Vec<(String, u64, String)>) {
+    let ran = dwbinspect(&["check", arg(data), "--format", "ndjson"]);
+    let pages = ran.of_type("page").into_iter().map(|page| {
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&page["path"]), page["block"].as_u64().unwrap(), text(&page["disk"]))
+    });
+    (ran.status, pages.collect())
+}
+
+/// Problems that `verify` finds with this file.
+fn verified(data: &Path, file: &str) -> (i32, Vec<String>) {
+    let ran = dwbinspect(&["verify", arg(data), "--format", "ndjson"]);
+    let of_file = ran.of_type("finding").into_iter().filter(|finding| finding["file"] == file);
+    (ran.status, of_file.map(|finding| finding["kind"].as_str().unwrap().to_owned()).collect())
+}
+
+#[test]
+fn entries_and_bits_of_pages_that_are_gone_are_evidence() {
+    for server in servers("max_wal_size = 2GB\ncheckpoint_timeout = 1h") {
+        assert!(server.launch(&[]), "{}", server.log());
+        let tables = ["keyed", "hashed", "placed", "seen", "cut", "emptied", "rewritten", "indexed", "dropped"];
+        for table in tables {
+            server.sql(&format!(
+                "create table {table} (i int, v text); insert into {table} select i, repeat('x', 200) from generate_series(1, 8000) i;"
+            ));
+        }
+        server.sql(
+            "alter table keyed add primary key (i); create index on keyed ((i % 7)); create index on hashed using hash (i);
+             create index on placed using gist (point(i, i)); create index on cut (i); create index on emptied (i);
+             create index on rewritten (i); create index on indexed (i); create index on dropped (i);
+             create table long (i int primary key, v text); alter table long alter v set storage external;
+             insert into long select i, repeat(md5(i::text), 100) from generate_series(1, 300) i;
+             vacuum; checkpoint;",
+        );
+        let path = |table: &str| line(&server, &format!("select pg_relation_filepath('{table}')"));
+        let toast = line(&server, "select pg_relation_filepath(reltoastrelid) from pg_class where relname = 'long'");
+        let files = ["keyed", "hashed", "placed", "seen"].map(path);
+        // After the checkpoint all of this is done to files at once, and to catalogs, maps and indexes in memory alone.
+        server.sql(
+            "delete from cut where i > 3000; vacuum cut; truncate emptied; vacuum full rewritten; reindex table indexed; drop table dropped;
+             insert into keyed select i, repeat('z', 250) from generate_series(8001, 9000) i; delete from keyed where i = 5;
+             begin; insert into seen select i, repeat('y', 300) from generate_series(1, 4000) i; rollback;",
+        );
+        server.stop("immediate");
+        is_sound(&server.data(), "completes");
+        let stopped = server.copy();
+        assert!(stopped.launch(&[]), "{}", stopped.log());
+        stopped.stop("fast");
+        is_sound(&stopped.data(), "without_replay");
+
+        let evident = files.iter().chain([&toast]);
+        for file in evident {
+            for (of, was_stopped) in [(&server, false), (&stopped, true)] {
+                for is_cut in [true, false] {
+                    let copy = of.copy();
+                    let data = copy.data();
+                    let open = fs::OpenOptions::new().write(true).open(data.join(file)).unwrap();
+                    // Before all blocks that replay builds.
+                    let first = if is_cut { 70 } else { 20 };
+                    if is_cut { open.set_len(first * 8192) } else { open.write_all_at(&[0; 3 * 8192], first * 8192) }
+                        .unwrap();
+                    let (status, pages) = damaged(&data);
+                    let word = if is_cut { "beyond_end" } else { "zeroed" };
+                    let found = pages.iter().any(|page| page.0 == *file && page.1 == first && page.2 == word);
+                    assert!(status > 0 && found, "{file} {was_stopped} {is_cut}: {status} {:?}", pages.first());
+                    if was_stopped {
+                        let kind = if is_cut { "named_page_missing" } else { "named_page_zeroed" };
+                        let (status, kinds) = verified(&data, file);
+                        assert!(status == 1 && kinds.contains(&kind.to_owned()), "{file}: {status} {kinds:?}");
+                    }
+                }
+            }
+        }
+        // Pages that were added and never filled, as several sessions that extend a table leave them.
+        for file in &files {
+            let open = fs::OpenOptions::new().append(true).open(stopped.data().join(file)).unwrap();
+            let bytes = open.metadata().unwrap().len();
+            open.set_len(bytes + 20 * 8192).unwrap();
+        }
+        is_sound(&stopped.data(), "without_replay");
+    }
+}
+
+/// Makes a file shorter, or changes a byte of it.
+fn spoil(path: &Path, how: &str) {
+    let mut bytes = fs::read(path).unwrap();
+    match how {
+        "byte" => bytes[40] ^= 1,
+        "magic" => bytes[0] ^= 1,
+        "short" => bytes.truncate(20),
+        "page" => bytes.truncate(100),
+        "gone" => return fs::remove_file(path).unwrap(),
+        _ => bytes.extend(how.as_bytes()),
+    }
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn state_that_the_server_refuses_is_named() {
+    for server in servers("max_prepared_transactions = 2\nwal_level = replica\nmax_replication_slots = 3") {
+        assert!(server.launch(&[]), "{}", server.log());
+        server.sql(
+            "create table t as select 1 i; select pg_create_physical_replication_slot('standby');
+             select pg_replication_origin_create('there'); select pg_replication_origin_advance('there', '0/1000000');
+             begin; insert into t values (2); prepare transaction 'both';
+             begin; select * from t for share; savepoint s; select * from t for update; commit; checkpoint;
+             begin; insert into t values (3); prepare transaction 'late';",
+        );
+        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        let prepared = fs::read_dir(server.data().join("pg_twophase")).unwrap().next().unwrap().unwrap().file_name();
+        let prepared = format!("pg_twophase/{}", prepared.to_str().unwrap());
+        server.stop("immediate");
+        is_sound(&server.data(), "completes");
+        let stopped = server.copy();
+        assert!(stopped.launch(&[]), "{}", stopped.log());
+        stopped.stop("fast");
+        is_sound(&stopped.data(), "without_replay");
+        let (slot, origins) = ("pg_replslot/standby/state", "pg_logical/replorigin_checkpoint");
+        let cases = [
+            (prepared.as_str(), &["byte", "magic", "short"][..], "state_file"),
+            (slot, &["byte", "magic", "short", "gone"], "state_file"),
+            (origins, &["magic", "short"], "state_file"),
+            ("pg_multixact/offsets/0000", &["gone", "page"], "multixact_file"),
+        ];
+        for (of, sound) in [(&server, "completes"), (&stopped, "without_replay")] {
+            for (file, damages, kind) in cases {
+                for damage in damages {
+                    let copy = of.copy();
+                    spoil(&copy.data().join(file), damage);
+                    let (status, start, problems, steps) = told(&copy.data());
+                    // Old servers remove it, and the transaction is lost.
+                    let is_removed = major < 12 && file == prepared;
+                    let expected = if is_removed { sound } else { "cannot_begin" };
+                    assert_eq!((status, start.as_str()), (1, expected), "{file} {damage}: {problems:?}");
+                    assert_eq!(problems, [(kind.to_owned(), file.to_owned())], "{damage}");
+                    assert!(steps.contains("bring_files"), "{steps}");
+                    assert_eq!(copy.launch(&[]), is_removed, "{file} {damage}: {}", copy.log());
+                    if is_removed {
+                        assert!(copy.log().contains("removing corrupt two-phase state file"), "{}", copy.log());
+                        copy.stop("fast");
+                    }
+                }
+            }
+            let copy = of.copy();
+            spoil(&copy.data().join("pg_multixact/members/0000"), "gone");
+            let (status, start, problems, _) = told(&copy.data());
+            assert_eq!((status, start.as_str(), problems.len()), (1, sound, 1), "{problems:?}");
+        }
+        // What the server removes or does not need.
+        for directory in [&server, &stopped] {
+            let copy = directory.copy();
+            let data = copy.data();
+            fs::create_dir(data.join("pg_replslot/half.tmp")).unwrap();
+            fs::write(data.join("pg_replslot/note"), "x").unwrap();
+            // Of a transaction that is yet to come.
+            let later = format!("{:0width$X}", 20_000, width = prepared.len() - "pg_twophase/".len());
+            fs::write(data.join("pg_twophase").join(later), "x").unwrap();
+            fs::remove_file(data.join(origins)).unwrap();
+            assert_eq!(told(&data).0, 0, "{:?}", told(&data));
+            assert!(copy.launch(&[]), "{}", copy.log());
+        }
+    }
+}
+
+#[test]
+fn configuration_that_the_server_refuses_is_named() {
+    for server in servers("") {
+        assert!(server.launch(&[]), "{}", server.log());
+        let major: u32 = line(&server, "show server_version_num").parse::<u32>().unwrap() / 10_000;
+        server.stop("fast");
+        let (conf, hba) = ("postgresql.conf", "pg_hba.conf");
+        let cases = [
+            (conf, "\nwork_mem = = 3\n"),
+            (conf, "\nwork_mem = 'open\n"),
+            (conf, "\n<<<<<<< HEAD\n"),
+            ("postgresql.auto.conf", "\nwork_mem\n"),
+            (hba, "\ngarbage\n"),
+            (hba, "gone"),
+            ("recovery.conf", "new"),
+            ("recovery.signal", "new"),
+        ];
+        for (file, how) in cases {
+            if how == "new" && major < 12 {
+                continue;
+            }
+            let copy = server.copy();
+            let path = copy.data().join(file);
+            if how == "new" {
+                fs::write(&path, "").unwrap()
+            } else {
+                spoil(&path, how)
+            }
+            let (status, start, problems, _) = told(&copy.data());
+            assert_eq!((status > 0, start.as_str()), (true, "cannot_begin"), "{file} {how}: {problems:?}");
+            assert!(problems.contains(&("configuration".to_owned(), file.to_owned())), "{file}: {problems:?}");
+            assert!(!copy.launch(&[]), "{file} {how}: {}", copy.log());
+        }
+        // Elsewhere, or of no use to the server.
+        let copy = server.copy();
+        let data = copy.data();
+        fs::remove_file(data.join("pg_ident.conf")).unwrap();
+        fs::remove_file(data.join("postgresql.auto.conf")).unwrap();
+        fs::rename(data.join(conf), copy.host().join("elsewhere.conf")).unwrap();
+        is_sound(&data, "without_replay");
+        let ran = dwbinspect(&["check", arg(&data), "--format", "ndjson"]);
+        assert!(
+            ran.of_type("finding").iter().any(|found| found["kind"] == "configuration" && found["severity"] == "note")
+        );
     }
 }

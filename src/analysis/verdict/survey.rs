@@ -350,7 +350,7 @@ impl Context<'_> {
         if let (Some(word), Some(link)) = (absent, named) {
             let is_proven = link.is_settled && self.checksums;
             let strength = if is_proven { Confidence::Proven } else { Confidence::Likely };
-            let doubt = Symptom::NamingPageMayBeDamaged { block: link.by.block };
+            let doubt = Symptom::NamingPageMayBeDamaged { block: link.by.page.block };
             let more = Some(doubt).filter(|_| !self.checksums);
             return Some((word, strength, [Symptom::BrokenLink(*link)].into_iter().chain(more).collect()));
         }

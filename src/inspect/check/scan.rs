@@ -14,6 +14,7 @@ use crate::analysis::page_links::LinkReport;
 use crate::analysis::page_scan::{ScanOptions, ScannedFiles, scan_pages};
 use crate::analysis::segment_check::segment_findings;
 use crate::analysis::skipped::{Lacking, SkipReason, SkippedPart};
+use crate::analysis::table_links::TableLinkInput;
 use crate::analysis::verdict::doubt::Doubt;
 use crate::analysis::verdict::proof::Proofs;
 use crate::analysis::verdict::rows::layout::layout_fault;
@@ -97,7 +98,7 @@ pub(super) fn scan(
         watch.found(&KnownDamage { page, names, blocks: files.blocks_of(page.rel, page.fork) });
     };
     let watch = ScanWatch { watch, found: &found };
-    let mut scanned = read_pages(cluster, files, rules, &notable, request.jobs, &watch, &mut told.coverage);
+    let mut scanned = read_pages(cluster, (files, names), rules, &notable, request.jobs, &watch, &mut told.coverage);
     let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(unproven) = scanned.files.as_mut().and_then(|files| files.unproven.as_mut()) {
         *unproven = unproven.saturating_sub(odd.len() as u64);
@@ -144,7 +145,7 @@ struct ScanWatch<'a> {
 /// Reads every page. `notable` is shown each sound page of a logged relation, and is true for those to be listed.
 fn read_pages(
     cluster: &Cluster<'_>,
-    files: &RelationFiles,
+    (files, names): (&RelationFiles, &RelationNames),
     rules: &PageRules,
     notable: &(dyn Fn(PageId, &[u8]) -> bool + Sync),
     jobs: usize,
@@ -171,7 +172,7 @@ fn read_pages(
     };
     let mut scanned = Scanned::default();
     let counted = rules.checksums == ChecksumRule::Counted;
-    let found = scan_pages(cluster.directory.root(), &files.walk.files, &options, coverage, |bad| {
+    let mut found = scan_pages(cluster.directory.root(), &files.walk.files, &options, coverage, |bad| {
         // Where a wrong checksum proves nothing, the page is judged as if there were none.
         let judged = counted.then(|| PageCondition::of(&bad.bytes, bad.page.fork, bad.page.block, false));
         if judged.is_none_or(|judged| judged.damage().is_some()) {
@@ -180,6 +181,18 @@ fn read_pages(
         }
     });
     scanned.suspects.extend(found.partial_pages.iter().map(|partial| (partial.page, Suspicion::Cut)));
+    if let Some(redo_lsn) = options.links_at {
+        let input = TableLinkInput {
+            root: cluster.directory.root(),
+            files: &files.walk.files,
+            geometry: rules.geometry,
+            checksums: options.checksums,
+            names,
+            only_until: (!cluster.is_settled()).then_some(redo_lsn),
+            was_stopped: !cluster.replay.recovery.replays(),
+        };
+        input.add_to(&mut found, coverage);
+    }
     scanned.newest = found.counts.newest;
     scanned.late = found.notable;
     scanned.links = found.links;

@@ -7,6 +7,8 @@ use crate::analysis::finding_kind::{
 };
 use crate::analysis::verdict::outlook::Obstacle;
 use crate::analysis::wal::clock::SetBack;
+use crate::cluster::config_files::ConfigFault;
+use crate::cluster::state_files::StateFile;
 use crate::parsers::wal::payload::PgTimestamp;
 
 impl fmt::Display for FindingKind {
@@ -28,7 +30,10 @@ impl fmt::Display for FindingKind {
             Self::ServerDirectory { why, .. }
             | Self::FilenodeMap(why)
             | Self::XactFile(why)
+            | Self::MultixactFile(why)
+            | Self::StateFile { why, .. }
             | Self::DatabaseVersion(why) => why.fmt(f),
+            Self::Configuration(fault) => fault.fmt(f),
             Self::DatabaseMissing { name } => write!(f, "missing: the directory of database {name}"),
             Self::TablespaceMissing { name, relations: 0 } => {
                 write!(f, "tablespace {name}: its directory is missing, or the link leads nowhere")
@@ -250,6 +255,25 @@ impl FindingKind {
             Self::XactFile(_) => {
                 "what these transactions committed is lost with it: the server takes them for undone, or does not start"
             }
+            Self::MultixactFile(_) => {
+                "rows that several transactions locked or changed cannot be read, or are read wrongly; without the files of offsets no \
+                 server starts"
+            }
+            Self::StateFile { of: StateFile::Prepared, .. } => {
+                "a prepared transaction, which is lost with all that it changed when the file goes: servers of 10 and 11 remove it at the \
+                 start, later ones refuse to start"
+            }
+            Self::StateFile { of: StateFile::Slot, .. } => {
+                "no server starts with it: a replication slot; without its directory the server starts and the slot is gone, so that a standby \
+                 or a subscriber may have to be made anew"
+            }
+            Self::StateFile { of: StateFile::Origins, .. } => {
+                "no server starts with it: how far changes from elsewhere came; without it a subscriber applies changes again"
+            }
+            Self::Configuration(ConfigFault::NoSettings) => {
+                "in order where the configuration is kept elsewhere, as Debian does (/etc/postgresql); else no server starts from here"
+            }
+            Self::Configuration(_) => "a start changes nothing, and the server says so: put it right first",
             Self::DatabaseVersion(_) => "the server starts, but no connection to this database works",
             Self::DatabaseMissing { .. } => {
                 "the server starts without it, and no connection to this database works: all that is in it is lost, \

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::analysis::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy};
+use crate::types::PageId;
 
 impl fmt::Display for LinkRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -10,13 +11,20 @@ impl fmt::Display for LinkRole {
             Self::Left => "left sibling",
             Self::Right => "right sibling",
             Self::Child => "child",
+            Self::Row => "page of a row",
+            Self::Visible => "page with a bit in the map",
         })
     }
 }
 
 impl fmt::Display for NamedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {} links to it as its {}", self.block, self.role)
+        let PageId { rel, block, .. } = self.page;
+        match self.role {
+            LinkRole::Row => write!(f, "an entry in block {block} of its index {rel} leads to a row in it"),
+            LinkRole::Visible => write!(f, "block {block} of the visibility map has a bit of it"),
+            role => write!(f, "block {block} links to it as its {role}"),
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 //! the enums are defined.
 
 pub mod certainty;
+
 pub mod cluster;
+mod config;
 mod damage;
 mod donor;
 mod doubt;

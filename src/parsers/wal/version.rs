@@ -51,6 +51,12 @@ pub struct MajorFacts {
     /// Crash recovery lists the directories of statistics, and fails where one is missing; also it gets to its end without
     /// `pg_subtrans`.
     pub resets_stats_files: bool,
+    /// Files of prepared transactions are named by transaction ids with their epoch.
+    pub prepares_by_full_xid: bool,
+    /// It removes the file of a prepared transaction that is damaged, and starts; later ones refuse to start.
+    pub removes_bad_prepared: bool,
+    /// It does not start where there is a `recovery.conf`; what that held are settings.
+    pub refuses_recovery_conf: bool,
     /// Settings under which it replays a sandbox in the plainest way, beyond those that every major has.
     pub replay_settings: &'static [(&'static str, &'static str)],
     /// There are servers of it that copy pages to a double write buffer without a lock, and what each of its records
@@ -189,7 +195,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: true,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false,
         replay_settings: PLAIN_TO_11,
     }
     /// 11.
@@ -202,7 +208,7 @@ majors! {
         btree_delete_names_table: true, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: true, refuses_recovery_conf: false,
         replay_settings: PLAIN_TO_11,
     }
     /// 12.
@@ -215,7 +221,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
         replay_settings: PLAIN_12,
     }
     /// 13.
@@ -228,7 +234,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: false,
         completion_target: 0.5, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 14.
@@ -241,7 +247,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: true, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: true,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: true, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
         replay_settings: PLAIN_TO_14,
     }
     /// 15.
@@ -254,7 +260,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: false, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes512, resets_stats_files: false,
+        filenode_map: MapLayout::Bytes512, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 16.
@@ -267,7 +273,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: false,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: false, removes_bad_prepared: false, refuses_recovery_conf: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 17.
@@ -280,7 +286,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true,
         replay_settings: PLAIN_TO_17,
     }
     /// 18. The development tree of 19 had its magic too, until October 2025.
@@ -293,7 +299,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true,
         replay_settings: PLAIN_SINCE_18,
     }
     /// Development tree of 19 since January 2026.
@@ -306,7 +312,7 @@ majors! {
         btree_delete_names_table: false, freezes_by_plans: true, updates_in_place_change: true,
         completion_target: 0.9, keeps_two_checkpoints: false,
         hints_force_images: false, marks_redo_points: true,
-        filenode_map: MapLayout::Bytes524, resets_stats_files: false,
+        filenode_map: MapLayout::Bytes524, resets_stats_files: false, prepares_by_full_xid: true, removes_bad_prepared: false, refuses_recovery_conf: true,
         replay_settings: PLAIN_SINCE_18,
     }
 }

@@ -1,0 +1,146 @@
+//! Blocks of tables that an index or a visibility map speaks of and that are not there, or all zero.
+//!
+//! While all pages are read, only the highest such block is kept of each index and map. Where a table ends before it, or has
+//! pages of zeros up to there, the index or map is read once more. Most pages of zeros were never used, and nothing names them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+
+use super::finding::Coverage;
+use super::page_check::PageCondition;
+use super::page_links::{BrokenLink, LinkFault, LinkRole, NamedBy};
+use super::page_scan::{PageScan, first_block, readable_bytes};
+use super::skipped::SkippedPart;
+use crate::cluster::names::{RelationName, RelationNames};
+use crate::cluster::open::open_inside;
+use crate::cluster::relation_walk::RelationFile;
+use crate::parsers::page::PageHeader;
+use crate::parsers::table_pointers::for_each_table_block;
+use crate::types::{BlockNumber, ForkNumber, Geometry, Lsn, PageId, RelFileLocator};
+
+/// Blocks that are kept, of all tables together.
+const MAX_NAMED: usize = 10_000;
+
+/// What is compared.
+pub struct TableLinkInput<'a> {
+    /// The data directory.
+    pub root: &'a Path,
+    /// All relation files, in order.
+    pub files: &'a [RelationFile],
+    /// Sizes.
+    pub geometry: Geometry,
+    /// Pages have checksums.
+    pub checksums: bool,
+    /// What each index is on, and which relations certainly are.
+    pub names: &'a RelationNames,
+    /// Only pages that no replay changes are believed: the others may be newer than the table, as in a backup.
+    pub only_until: Option<Lsn>,
+    /// The server was stopped in order: nothing comes after what the pages say.
+    pub was_stopped: bool,
+}
+
+impl TableLinkInput<'_> {
+    /// Adds the blocks that are named and not there to the links of a scan that came to its end.
+    pub fn add_to(&self, scan: &mut PageScan, coverage: &mut Coverage) {
+        if !scan.interrupted {
+            let named = self.compare(scan, coverage);
+            scan.links.broken.extend(named);
+        }
+    }
+
+    /// These blocks, each with the first page that names it.
+    fn compare(&self, scan: &PageScan, coverage: &mut Coverage) -> Vec<BrokenLink> {
+        let mut zeroed: BTreeMap<RelFileLocator, Vec<Range<BlockNumber>>> = BTreeMap::new();
+        let owners = self.names.owners();
+        let exists = |rel: RelFileLocator| self.names.get(rel).is_some_and(RelationName::is_certain);
+        for (rel, blocks) in &scan.zeroed {
+            zeroed.entry(*rel).or_default().push(blocks.clone());
+        }
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        for ((rel, fork), highest) in &scan.reach {
+            let table = if *fork == ForkNumber::Vm { Some(*rel) } else { owners.get(rel).copied() };
+            let Some(table) = table.filter(|table| exists(*rel) && exists(*table)) else { continue };
+            // A table without any file is a finding of its own.
+            let Some(end) = self.end_of(table) else { continue };
+            let zeroed = zeroed.get(&table).map_or(&[][..], Vec::as_slice);
+            if u64::from(*highest) >= end || zeroed.iter().any(|blocks| blocks.start <= *highest) {
+                let mut named = |link: BrokenLink| {
+                    if seen.len() < MAX_NAMED && seen.insert(link.page) {
+                        found.push(link);
+                    }
+                };
+                self.read_again((*rel, *fork), (table, end, zeroed), &mut named, coverage);
+            }
+        }
+        found
+    }
+
+    fn files_of(&self, rel: RelFileLocator, fork: ForkNumber) -> &[RelationFile] {
+        let key = |file: &RelationFile| (file.rel, file.name.fork);
+        let first = self.files.partition_point(|file| key(file) < (rel, fork));
+        let after = self.files.partition_point(|file| key(file) <= (rel, fork));
+        self.files.get(first..after).unwrap_or_default()
+    }
+
+    /// The block that the last file of a table ends before, a block that is there in part included.
+    fn end_of(&self, table: RelFileLocator) -> Option<u64> {
+        let ends = self.files_of(table, ForkNumber::Main).iter().map(|file| {
+            let blocks = readable_bytes(file, self.geometry).div_ceil(u64::from(self.geometry.block_size).max(1));
+            if blocks == 0 { 0 } else { first_block(file, self.geometry).saturating_add(blocks) }
+        });
+        ends.max()
+    }
+
+    fn read_again(
+        &self,
+        (rel, fork): (RelFileLocator, ForkNumber),
+        (table, end, zeroed): (RelFileLocator, u64, &[Range<BlockNumber>]),
+        named: &mut dyn FnMut(BrokenLink),
+        coverage: &mut Coverage,
+    ) {
+        let role = if fork == ForkNumber::Vm { LinkRole::Visible } else { LinkRole::Row };
+        let block_size = u64::from(self.geometry.block_size);
+        let mut buf = vec![0; usize::try_from(block_size).unwrap_or_default()];
+        for file in self.files_of(rel, fork) {
+            let opened = match open_inside(self.root, &file.path) {
+                Ok(opened) => opened,
+                Err(error) => {
+                    coverage.skip_once(SkippedPart::file(file.path.display().to_string()), error);
+                    continue;
+                }
+            };
+            let blocks = readable_bytes(file, self.geometry).checked_div(block_size).unwrap_or_default();
+            for index in 0..blocks {
+                let Ok(block) = BlockNumber::try_from(first_block(file, self.geometry).saturating_add(index)) else {
+                    break;
+                };
+                match opened.read_at(&mut buf, index.saturating_mul(block_size)) {
+                    Ok(filled) if filled == buf.len() => {}
+                    Ok(_) => break,
+                    Err(error) => {
+                        coverage.skip_once(SkippedPart::file(file.path.display().to_string()), error);
+                        break;
+                    }
+                }
+                let is_sound = PageCondition::of(&buf, fork, block, self.checksums) == PageCondition::Sound;
+                let Some(header) = PageHeader::decode(0, &buf).ok().filter(|_| is_sound) else { continue };
+                if self.only_until.is_some_and(|until| header.lsn > until) {
+                    continue;
+                }
+                let by = NamedBy { page: PageId { rel, fork, block }, role };
+                for_each_table_block(&header, &buf, fork, block, &mut |block| {
+                    let fault = if u64::from(block) >= end {
+                        LinkFault::BeyondEnd
+                    } else if zeroed.iter().any(|blocks| blocks.contains(&block)) {
+                        LinkFault::Zeroed
+                    } else {
+                        return;
+                    };
+                    let page = PageId { rel: table, fork: ForkNumber::Main, block };
+                    named(BrokenLink { page, by, fault, is_settled: self.was_stopped, is_impossible: false });
+                });
+            }
+        }
+    }
+}

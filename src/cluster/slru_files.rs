@@ -1,0 +1,90 @@
+//! Files of pages that a server numbers by a counter that comes round: whether those are there that it may look into.
+
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use super::data_dir::DataDir;
+use super::open::{Links, ReadFile};
+use super::server_files::FileFault;
+use crate::parsers::control::ControlFile;
+
+use super::xact_log::SLRU_PAGES_PER_SEGMENT;
+
+/// Something is wrong with such a file.
+#[derive(Debug)]
+pub struct SlruFault {
+    /// The file, relative to the data directory.
+    pub file: PathBuf,
+    /// What.
+    pub fault: FileFault,
+}
+
+/// One directory of such files.
+pub(super) struct SlruFiles<'a> {
+    /// The directory, relative to the data directory.
+    pub(super) of: &'a Path,
+    /// Values on one page.
+    pub(super) per_page: NonZeroU64,
+    /// The oldest value that may be looked up, and the last one.
+    pub(super) values: (u64, u64),
+}
+
+/// A page that is not as it has to be.
+pub(super) enum SlruPage {
+    /// The file ends before it is complete.
+    Cut,
+    /// It is all zero.
+    Zero,
+}
+
+impl SlruFiles<'_> {
+    /// Examines the files in order. After one at the beginning that is missing nothing is said of those before it: a server may
+    /// have removed them since. `judge` says what is wrong with a page of this number at this offset, if anything is.
+    pub(super) fn faults(
+        &self,
+        directory: &DataDir,
+        control: &ControlFile,
+        judge: &dyn Fn(SlruPage, u64, u64) -> Option<FileFault>,
+    ) -> Vec<SlruFault> {
+        let mut faults = Vec::new();
+        let page_bytes = u64::from(control.geometry.block_size);
+        let per_segment = u64::from(control.slru_pages_per_segment.unwrap_or(SLRU_PAGES_PER_SEGMENT));
+        // Numbers come round after 2^32.
+        let per_round = NonZeroU64::new((1_u64 << 32).div_ceil(self.per_page.get()));
+        let (Some(per_segment), Some(per_round)) = (NonZeroU64::new(per_segment), per_round) else { return faults };
+        let (oldest, last) = self.values;
+        let (mut page, last_page) = (oldest / self.per_page, last / self.per_page);
+        let mut has_begun = false;
+        let mut buf = vec![0; usize::try_from(page_bytes).unwrap_or_default()];
+        while page <= last_page {
+            let in_round = page % per_round;
+            let segment = in_round / per_segment;
+            let segment_end = page.saturating_sub(in_round % per_segment).saturating_add(per_segment.get());
+            let file = self.of.join(format!("{segment:04X}"));
+            let read = match ReadFile::open(&directory.root().join(&file), Links::Refuse) {
+                Ok(read) => read,
+                Err(error) => {
+                    if has_begun || segment_end > last_page || !error.is_not_found() {
+                        faults.push(SlruFault { file, fault: error.into() });
+                    }
+                    page = segment_end;
+                    continue;
+                }
+            };
+            has_begun = true;
+            let pages = page..segment_end.min(last_page.saturating_add(1));
+            let fault = pages.into_iter().find_map(|page| {
+                let offset = (page % per_round % per_segment).saturating_mul(page_bytes);
+                match read.read_at(&mut buf, offset) {
+                    Ok(filled) if filled < buf.len() => judge(SlruPage::Cut, page, offset),
+                    Ok(_) if buf.iter().all(|byte| *byte == 0) => judge(SlruPage::Zero, page, offset),
+                    Ok(_) => None,
+                    Err(error) => Some(error.into()),
+                }
+            });
+            faults.extend(fault.map(|fault| SlruFault { file, fault }));
+            page = segment_end;
+        }
+        faults
+    }
+}

@@ -1,0 +1,103 @@
+//! Files that a server reads whole at its start: prepared transactions, replication slots, replication origins.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::data_dir::DataDir;
+use super::open::{AccessError, Links, read_small};
+use super::server_files::FileFault;
+use crate::parsers::control::ControlFile;
+use crate::parsers::state_files::{MAX_STATE_BYTES, StateFault, check_origins, check_slot, check_twophase};
+
+/// Which file a start does not get past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateFile {
+    /// A transaction that was prepared for a commit in two phases.
+    Prepared,
+    /// A replication slot.
+    Slot,
+    /// How far replication origins came.
+    Origins,
+}
+
+/// Something is wrong with one of them.
+#[derive(Debug)]
+pub struct StateFileFault {
+    /// The file, relative to the data directory.
+    pub file: PathBuf,
+    /// What it is.
+    pub of: StateFile,
+    /// What is wrong.
+    pub fault: FileFault,
+}
+
+/// Examines all of them. A directory that is not there is no fault here.
+#[must_use]
+pub fn state_faults(directory: &DataDir, control: Option<&ControlFile>) -> Vec<StateFileFault> {
+    let mut faults = Vec::new();
+    let root = directory.root();
+    let mut check = |file: PathBuf, of: StateFile, check: fn(&[u8]) -> Result<(), StateFault>| {
+        let read = read_small(&root.join(&file), Links::Refuse, MAX_STATE_BYTES).map_err(FileFault::from);
+        if let Err(fault) = read.and_then(|bytes| check(&bytes).map_err(FileFault::State)) {
+            faults.push(StateFileFault { file, of, fault });
+        }
+    };
+    let mut failed = Vec::new();
+    for name in entries(root, Path::new("pg_twophase"), &mut failed) {
+        if is_prepared(directory, control, &name) {
+            check(Path::new("pg_twophase").join(name), StateFile::Prepared, check_twophase);
+        }
+    }
+    for name in entries(root, Path::new("pg_replslot"), &mut failed) {
+        let slot = Path::new("pg_replslot").join(&name);
+        let is_directory = root.join(&slot).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+        // What a crash left of a slot that was being made or dropped is removed first.
+        if is_directory && !name.ends_with(".tmp") {
+            check(slot.join("state"), StateFile::Slot, check_slot);
+        }
+    }
+    let origins = Path::new("pg_logical/replorigin_checkpoint");
+    if root.join(origins).symlink_metadata().is_ok() {
+        check(origins.to_owned(), StateFile::Origins, check_origins);
+    }
+    faults.extend(failed.into_iter().map(|(file, of, error)| StateFileFault { file, of, fault: error.into() }));
+    faults
+}
+
+/// Names of entries, sorted; none where there is no such directory.
+fn entries(root: &Path, of: &Path, failed: &mut Vec<(PathBuf, StateFile, AccessError)>) -> Vec<String> {
+    let path = root.join(of);
+    let kind = if of.ends_with("pg_twophase") { StateFile::Prepared } else { StateFile::Slot };
+    let listed = fs::read_dir(&path).and_then(|entries| {
+        let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        names.collect::<Result<Vec<Option<String>>, std::io::Error>>()
+    });
+    match listed {
+        Ok(names) => {
+            let mut names: Vec<String> = names.into_iter().flatten().collect();
+            names.sort_unstable();
+            names
+        }
+        Err(source) => {
+            let error = AccessError::io("list", &path, source);
+            if !error.is_not_found() {
+                failed.push((of.to_owned(), kind, error));
+            }
+            Vec::new()
+        }
+    }
+}
+
+/// True for a file that a start reads: of a transaction from before the checkpoint. It removes those of later ones.
+///
+/// Source: `restoreTwoPhaseData` and `ProcessTwoPhaseBuffer`, `src/backend/access/transam/twophase.c`.
+fn is_prepared(directory: &DataDir, control: Option<&ControlFile>, name: &str) -> bool {
+    let digits = if directory.major().facts().prepares_by_full_xid { 16 } else { 8 };
+    let is_name = name.len() == digits && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F'));
+    let Some(xid) = u64::from_str_radix(name, 16).ok().filter(|_| is_name) else { return false };
+    control.is_none_or(|control| {
+        let next = control.checkpoint.next_full_xid;
+        let low = |value: u64| u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default();
+        if digits == 16 { xid < next } else { low(xid).wrapping_sub(low(next)).cast_signed() < 0 }
+    })
+}
