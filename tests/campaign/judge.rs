@@ -295,7 +295,7 @@ fn contradiction(on_start: &Value, start: &Start) -> Option<String> {
     let predicted = on_start["start"].as_str().unwrap_or("nothing");
     let at = on_start["stops_at"].as_str().unwrap_or_default();
     let contradicts = match predicted {
-        "completes" | "without_replay" => !start.is_up,
+        "completes" | "without_replay" | "not_usable" => !start.is_up,
         // Servers before 19 print LSNs without leading zeros; one that dies says nothing.
         "stops" => {
             let (high, low) = at.split_once('/').unwrap_or_default();
